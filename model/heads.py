@@ -1,0 +1,310 @@
+"""What one prompt says about every head: a few numbers and a thumbnail each, reduced while the model runs.
+
+No [H, T, T] pattern outlives the chunk of rows it was computed in; that is what lets a thousand tokens
+and hundreds of heads be looked at together.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model.layers import attention_pattern, attention_scores, mix
+from model.tap import Tap
+
+THUMBNAIL = 64  # a thumbnail has at most this many rows and columns
+MASKED = 255  # thumbnail code of a block that lies wholly in the future
+_CHUNK = 128  # query rows reduced at once: large enough for the matrix product, small enough for the cache
+
+
+@dataclass(frozen=True)
+class RowStats:
+    """What is kept of each attention row. All [H, T]."""
+
+    previous: Tensor  # weight on the token just before; 0 in row 0
+    own: Tensor  # weight on the token itself
+    first: Tensor  # weight on token 0
+    entropy: Tensor  # -sum A ln A, nats
+    distance: Tensor  # sum over j of A[i, j] (i - j), tokens
+    duplicate: Tensor  # weight on earlier copies of the same token
+    induction: Tensor  # weight on the tokens that followed earlier copies
+
+
+@dataclass(frozen=True)
+class HeadMetric:
+    """One number a head: `function` maps the rows and the prompt's repeats to [H]."""
+
+    label: str
+    doc: str
+    low: float
+    high: float  # math.inf where it grows with the prompt
+    unit: str
+    source: str
+    function: Callable[[RowStats, "Repeats"], Tensor]
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Which earlier positions hold the same token. Pairs are sorted by query."""
+
+    query: Tensor  # [P] int64
+    key: Tensor  # [P] int64, key < query and ids[key] == ids[query]
+    T: int
+
+    def rows(self, shift: int) -> Tensor:
+        """Queries that have a target key + shift before themselves. [T] bool"""
+        has = torch.zeros(self.T, dtype=torch.bool)
+        has[self.query[self.key + shift < self.query]] = True
+        return has
+
+
+def find_repeats(ids: Tensor) -> Repeats:
+    """All pairs of equal tokens. ids [T]"""
+    same = (ids[:, None] == ids[None, :]).tril_(-1)
+    query, key = same.nonzero(as_tuple=True)
+    return Repeats(query, key, len(ids))
+
+
+# --- metrics ---------------------------------------------------------------------------------------
+
+
+def _mean_after_first(rows: Tensor) -> Tensor:
+    """Mean over rows 1 .. T-1; row 0 can only attend to itself. NaN for a single token."""
+    return rows[:, 1:].mean(-1)
+
+
+def _normalised_entropy(stats: RowStats, repeats: Repeats) -> Tensor:
+    most = torch.arange(2, repeats.T + 1, dtype=torch.float32).log()  # entropy of a uniform row i is ln(i + 1)
+    return (stats.entropy[:, 1:] / most).mean(-1)
+
+
+def _mean_over(rows: Tensor, chosen: Tensor) -> Tensor:
+    """Mean over the chosen rows, NaN where there are none: a metric of repeats says nothing without one."""
+    return rows[:, chosen].mean(-1)
+
+
+HEAD_METRICS: dict[str, HeadMetric] = {
+    "previous_token": HeadMetric(
+        "Previous token", "Mean weight on the token just before, rows 1 on.", 0, 1, "share", "Olsson et al. 2022",
+        lambda stats, repeats: _mean_after_first(stats.previous),
+    ),
+    "self": HeadMetric(
+        "Self", "Mean weight on the token itself, rows 1 on.", 0, 1, "share", "Clark et al. 2019",
+        lambda stats, repeats: _mean_after_first(stats.own),
+    ),
+    "first_token": HeadMetric(
+        "First token (sink)", "Mean weight on token 0, rows 1 on.", 0, 1, "share", "Xiao et al. 2023",
+        lambda stats, repeats: _mean_after_first(stats.first),
+    ),
+    "entropy": HeadMetric(
+        "Entropy", "Mean of H_i / ln(i + 1), rows 1 on: 0 reads one token, 1 reads all alike.", 0, 1, "share of maximum",
+        "Ghader & Monz 2017", _normalised_entropy,
+    ),
+    "effective_span": HeadMetric(
+        "Effective span", "Mean of exp(H_i), rows 1 on: how many tokens it is really reading.", 1, math.inf, "tokens",
+        "exponential of the Shannon entropy", lambda stats, repeats: _mean_after_first(stats.entropy.exp()),
+    ),
+    "distance": HeadMetric(
+        "Mean distance", "Mean over rows of sum_j A[i, j] (i - j).", 0, math.inf, "tokens", "Vig & Belinkov 2019",
+        lambda stats, repeats: stats.distance.mean(-1),
+    ),
+    "duplicate_token": HeadMetric(
+        "Duplicate token", "Mean weight on earlier copies of the same token, over rows that have one.", 0, 1, "share",
+        "Wang et al. 2022", lambda stats, repeats: _mean_over(stats.duplicate, repeats.rows(0)),
+    ),
+    "induction": HeadMetric(
+        "Induction", "Mean weight on the tokens that followed earlier copies, over rows that have one.", 0, 1, "share",
+        "Olsson et al. 2022", lambda stats, repeats: _mean_over(stats.induction, repeats.rows(1)),
+    ),
+}  # fmt: skip
+
+
+def head_metrics(stats: RowStats, repeats: Repeats) -> Tensor:
+    """Every metric of HEAD_METRICS, in its order. [H, len(HEAD_METRICS)]"""
+    return torch.stack([metric.function(stats, repeats) for metric in HEAD_METRICS.values()], dim=-1)
+
+
+# --- the plain way: from a whole pattern -----------------------------------------------------------
+
+
+def rows_from_pattern(pattern: Tensor, repeats: Repeats) -> RowStats:
+    """The row statistics straight from their definitions. pattern [H, T, T]"""
+    H, T, _ = pattern.shape
+    own = pattern.diagonal(dim1=1, dim2=2)
+    previous = torch.zeros(H, T)
+    previous[:, 1:] = pattern.diagonal(-1, dim1=1, dim2=2)
+    offset = torch.arange(T)[:, None] - torch.arange(T)[None, :]  # [T, S] query minus key
+    return RowStats(
+        previous=previous,
+        own=own.clone(),
+        first=pattern[:, :, 0].clone(),
+        entropy=torch.special.entr(pattern).sum(-1),
+        distance=(pattern * offset).sum(-1),
+        duplicate=_weight_on(pattern, repeats, 0),
+        induction=_weight_on(pattern, repeats, 1),
+    )
+
+
+def _weight_on(pattern: Tensor, repeats: Repeats, shift: int) -> Tensor:
+    """Sum of each row's weight on the keys `shift` after an earlier copy and before the query itself. [H, T]"""
+    keep = repeats.key + shift < repeats.query
+    query, key = repeats.query[keep], repeats.key[keep] + shift
+    return torch.zeros(pattern.shape[:2]).index_add_(1, query, pattern[:, query, key])
+
+
+def thumbnails_from_pattern(pattern: Tensor) -> Tensor:
+    """Max-pooled square roots as codes 0 .. 254; MASKED above the diagonal. [H, T, T] -> uint8 [H, t, t]"""
+    H, T, _ = pattern.shape
+    k = pool_size(T)
+    t = -(-T // k)
+    padded = torch.zeros(H, t * k, t * k)
+    padded[:, :T, :T] = pattern
+    return encode(padded.view(H, t, k, t, k).amax((2, 4)))
+
+
+def pool_size(T: int) -> int:
+    """Tokens a side of one thumbnail cell."""
+    return -(-T // THUMBNAIL)
+
+
+def encode(weights: Tensor) -> Tensor:
+    """Square-root ramp to 0 .. 254, which lifts small weights; blocks in the future become MASKED. [H, t, t]"""
+    codes = (weights.sqrt() * 254 + 0.5).to(torch.uint8).clamp_(max=254)
+    t = codes.shape[-1]
+    return codes.masked_fill_(torch.ones(t, t, dtype=torch.bool).triu_(1), MASKED)
+
+
+# --- the fast way: while mixing --------------------------------------------------------------------
+
+
+class HeadReducer:
+    """An attention kernel that keeps, of every head, its metrics and its thumbnail.
+
+    Hand it to `Transformer.trunk(attend=...)` for one sequence (B = 1, no cache); it computes the same z
+    as the fused kernel. With a tap the pattern is made whole, shown to the tap, and what comes back is reduced.
+    """
+
+    def __init__(self, ids: Tensor, n_layer: int, n_head: int, tap: Tap | None = None) -> None:
+        T = len(ids)
+        self.repeats, self.tap, self.T = find_repeats(ids), tap, T
+        self.k = pool_size(T)
+        t = -(-T // self.k)
+        self.metrics = torch.full((n_layer, n_head, len(HEAD_METRICS)), math.nan)  # [L, H, metrics]
+        self.thumbnails = torch.empty(n_layer, n_head, t, t, dtype=torch.uint8)  # [L, H, t, t]
+        rows = max(1, _CHUNK // self.k) * self.k  # whole thumbnail rows, so that chunks pool on their own
+        self.chunks = [_Chunk.of(start, min(start + rows, T), self.repeats) for start in range(0, T, rows)]
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.tap is None:
+            stats, pooled, z = _reduce(q[0], k[0], v[0], self.chunks, self.k)
+            codes = encode(pooled)
+        else:
+            scores = self.tap("scores", layer, attention_scores(q, k))
+            pattern = self.tap("pattern", layer, attention_pattern(scores))
+            stats, codes = rows_from_pattern(pattern[0], self.repeats), thumbnails_from_pattern(pattern[0])
+            z = mix(pattern, v)
+        self.metrics[layer] = head_metrics(stats, self.repeats)
+        self.thumbnails[layer] = codes
+        return z
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Query rows start .. end - 1, and where in the [end, rows] block of weights their repeats lie."""
+
+    start: int
+    end: int
+    row: tuple[Tensor, Tensor]  # for duplicate and induction: query row within the chunk, [P] each
+    key: tuple[Tensor, Tensor]  # and key, [P] each
+
+    @staticmethod
+    def of(start: int, end: int, repeats: Repeats) -> "_Chunk":
+        inside = (repeats.query >= start) & (repeats.query < end)
+        query, key = repeats.query[inside], repeats.key[inside]
+        later = key + 1 < query
+        return _Chunk(start, end, (query - start, (query - start)[later]), (key, (key + 1)[later]))
+
+
+def _reduce(q: Tensor, k: Tensor, v: Tensor, chunks: list[_Chunk], pool: int) -> tuple[RowStats, Tensor, Tensor]:
+    """Row statistics, pooled weights [H, t, t] and z [1, H, T, E] of one layer. q [H, T, E], k and v [G, T, E]"""
+    H, T, E = q.shape
+    G, R = k.shape[0], H // k.shape[0]  # R query heads share a KV head
+    q = (q / math.sqrt(E)).view(G, R, T, E)
+    # One product with [V | K | position | 1] gives z, sum_j P k_j, the mean position and the row's sum at once.
+    ones = torch.ones(G, T, 1)
+    position = torch.arange(T, dtype=torch.float32)[None, :, None].expand(G, T, 1)
+    read = torch.cat((v, k, position, ones), dim=-1).transpose(1, 2)  # [G, 2E + 2, S]
+    rows = torch.zeros(7, H, T)
+    pooled = torch.zeros(H, -(-T // pool), -(-T // pool))
+    z = torch.empty(1, H, T, E)
+    for chunk in chunks:
+        a, b = chunk.start, chunk.end
+        part = q[:, :, a:b].reshape(G, R * (b - a), E)
+        stats, small, out = _reduce_chunk(part, k[:, :b], read[:, :, :b], chunk, pool)
+        rows[:, :, a:b] = stats.view(7, H, b - a)
+        z[0, :, a:b] = out.transpose(1, 2).reshape(H, b - a, E)
+        pooled[:, a // pool : -(-b // pool), : small.shape[-1]] = small.reshape(H, *small.shape[-2:])
+    return RowStats(*rows), pooled, z
+
+
+def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) -> tuple[Tensor, Tensor, Tensor]:
+    """One block of query rows against all keys up to its end.
+
+    Keys run down and queries run along the contiguous axis, so every reduction over keys is vectorised.
+    q [G, R C, E], k [G, b, E], read [G, 2E + 2, b] -> stats [7, G R, C], pooled [G, R, c, t], z [G, E, R C].
+    """
+    G, RC, E = q.shape
+    a, b = chunk.start, chunk.end
+    C = b - a
+    R = RC // C
+    weight = k @ q.transpose(1, 2)  # [G, b, R C], scores for now
+    weight[:, a:].view(G, C, R, C).masked_fill_(torch.ones(C, C, dtype=torch.bool).tril_(-1)[:, None, :], -math.inf)
+    peak = _block_max(weight, pool)  # [G, t, R C]
+    top = peak.amax(1, keepdim=True)  # [G, 1, R C]
+    weight.sub_(top).exp_()
+    out = read @ weight  # [G, 2E + 2, R C]
+    Z = out[:, -1:]
+    out = out / Z
+    weight = weight.view(G, b, R, C)
+    z = out[:, :E]
+    # H = ln Z' - sum_j P s_j, and sum_j P s_j = q . (sum_j P k_j).
+    entropy = (top + Z.log()).squeeze(1) - (q.transpose(1, 2) * out[:, E : 2 * E]).sum(1)
+    query = torch.arange(a, b, dtype=torch.float32).repeat(R)
+    total = Z.view(G, R, C)
+    previous = torch.zeros(G, R, C)
+    before = weight[:, max(a - 1, 0) : b - 1]
+    skip = C - before.shape[1]  # 1 in the first chunk: row 0 has nothing before it
+    previous[:, :, skip:] = before[..., skip:].diagonal(dim1=1, dim2=3)
+    cells = weight.permute(1, 3, 0, 2)  # [b, C, G, R]
+    on = [
+        torch.zeros(C, G, R).index_add_(0, row, cells[key, row]).permute(1, 2, 0)
+        for row, key in zip(chunk.row, chunk.key, strict=True)
+    ]
+    stats = torch.stack(
+        (
+            previous / total,
+            weight[:, a:].diagonal(dim1=1, dim2=3) / total,
+            weight[:, 0] / total,
+            entropy.clamp_(min=0).view(G, R, C),
+            (query - out[:, 2 * E]).view(G, R, C),
+            on[0] / total,
+            on[1] / total,
+        )
+    )
+    share = (peak.sub_(top).exp_() / Z).view(G, -1, R, C)  # exp is monotone: the largest score is the largest weight
+    tail = -C % pool
+    share = torch.nn.functional.pad(share, (0, tail)) if tail else share
+    small = share.unflatten(-1, (-1, pool)).amax(-1)  # [G, t, R, c]
+    return stats, small.permute(0, 2, 3, 1), z
+
+
+def _block_max(scores: Tensor, pool: int) -> Tensor:
+    """Largest score of every `pool` keys, the last block may be short. [G, b, N] -> [G, ceil(b / pool), N]"""
+    if pool == 1:
+        return scores.clone()
+    G, b, N = scores.shape
+    whole = b // pool
+    blocks = scores[:, : whole * pool].view(G, whole, pool, N).amax(2)
+    return blocks if whole * pool == b else torch.cat((blocks, scores[:, whole * pool :].amax(1, keepdim=True)), 1)

@@ -1,0 +1,144 @@
+"""The mathematics of a Transformer as free functions; choices are dict entries, never names of models."""
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.config import ModelConfig, RopeScaling
+
+# --- norms -----------------------------------------------------------------------------------------
+
+
+def layernorm_parts(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """x minus its mean over D, and sqrt(variance + eps); their quotient is the normalised x.
+
+    x [..., D] -> [..., D] and [..., 1]. Variance is the biased one, as in Ba et al. 2016, eq. 3.
+    """
+    centred = x - x.mean(-1, keepdim=True)
+    return centred, (centred.square().mean(-1, keepdim=True) + eps).sqrt()
+
+
+def rmsnorm_parts(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """x itself, and sqrt(mean square + eps). x [..., D] -> [..., D] and [..., 1]. Zhang & Sennrich 2019, eq. 4."""
+    return x, (x.square().mean(-1, keepdim=True) + eps).sqrt()
+
+
+NORMS: dict[str, Callable[[Tensor, float], tuple[Tensor, Tensor]]] = {
+    "layernorm": layernorm_parts,
+    "rmsnorm": rmsnorm_parts,
+}
+
+# --- positions -------------------------------------------------------------------------------------
+
+
+def sinusoidal_positions(start: int, length: int, d_model: int) -> Tensor:
+    """Sines on even and cosines on odd dimensions, wavelengths 2 pi to 20,000 pi. [T, D]. Vaswani et al. 2017, 3.5."""
+    position = torch.arange(start, start + length, dtype=torch.float32)[:, None]
+    frequency = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float32) * (-math.log(10_000.0) / d_model))
+    table = torch.empty(length, d_model)
+    table[:, 0::2] = torch.sin(position * frequency)
+    table[:, 1::2] = torch.cos(position * frequency[: d_model // 2])
+    return table
+
+
+def rope_frequencies(config: ModelConfig) -> Tensor:
+    """Angle in radians by which one step turns each pair of dimensions. [d_rotary / 2]. Su et al. 2021, 3.2.2."""
+    exponent = torch.arange(0, config.d_rotary, 2, dtype=torch.float32) / config.d_rotary
+    frequency = 1.0 / (config.rope_theta**exponent)
+    return frequency if config.rope_scaling is None else _llama3_scaled(frequency, config.rope_scaling)
+
+
+def _llama3_scaled(frequency: Tensor, scaling: RopeScaling) -> Tensor:
+    """Llama 3's stretch: short wavelengths stay, long ones turn `factor` times slower, those between are blended."""
+    turns = scaling.original_n_ctx * frequency / (2 * math.pi)  # turns made over the original context
+    share = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)
+    share = share.clamp(0.0, 1.0)
+    return share * frequency + (1 - share) * frequency / scaling.factor
+
+
+def rope_table(config: ModelConfig, start: int, length: int) -> tuple[Tensor, Tensor]:
+    """Cosines and sines for positions start .. start + length - 1. Each [T, d_rotary / 2]."""
+    angle = torch.arange(start, start + length, dtype=torch.float32)[:, None] * rope_frequencies(config)
+    return angle.cos(), angle.sin()
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn each pair (i, i + d_rotary / 2) by its angle; dimensions past d_rotary stay. [..., T, E] -> [..., T, E].
+
+    The half-split layout of GPT-NeoX and Llama checkpoints on the Hub. The dot product of a rotated q and
+    a rotated k depends on their positions only through the difference.
+    """
+    half = cos.shape[-1]
+    first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+    return torch.cat((first * cos - second * sin, second * cos + first * sin, rest), dim=-1)
+
+
+# --- attention -------------------------------------------------------------------------------------
+
+
+def split_heads(x: Tensor, d_head: int) -> Tensor:
+    """[B, T, n * E] -> [B, n, T, E]"""
+    return x.unflatten(-1, (-1, d_head)).transpose(1, 2)
+
+
+def merge_heads(z: Tensor) -> Tensor:
+    """[B, H, T, E] -> [B, T, H * E]"""
+    return z.transpose(1, 2).flatten(2)
+
+
+def attention_scores(q: Tensor, k: Tensor) -> Tensor:
+    """q.k / sqrt(d_head), -inf where the key lies in the future. q [B, H, T, E], k [B, G, S, E] -> [B, H, T, S].
+
+    The last query sees all S keys: with a cache, T < S. Query head h reads KV head h // (H / G).
+    """
+    B, H, T, E = q.shape
+    G, S = k.shape[1], k.shape[2]
+    grouped = q.reshape(B, G, (H // G) * T, E)  # queries that share a KV head, stacked
+    scores = (grouped @ k.transpose(-1, -2) / math.sqrt(E)).view(B, H, T, S)
+    return scores.masked_fill_(future(T, S), -math.inf) if T > 1 else scores
+
+
+def future(T: int, S: int) -> Tensor:
+    """True where key s lies after query t, the T queries being the last of S positions. [T, S] bool."""
+    return torch.ones(T, S, dtype=torch.bool).triu_(S - T + 1)
+
+
+def attention_pattern(scores: Tensor) -> Tensor:
+    """Softmax over the keys: rows sum to 1, masked keys get exactly 0. [..., T, S] -> [..., T, S]"""
+    return scores.softmax(-1)
+
+
+def mix(pattern: Tensor, v: Tensor) -> Tensor:
+    """Each head's weighted sum of values. pattern [B, H, T, S], v [B, G, S, E] -> [B, H, T, E]"""
+    B, H, T, S = pattern.shape
+    G = v.shape[1]
+    return (pattern.reshape(B, G, (H // G) * T, S) @ v).view(B, H, T, -1)
+
+
+def fused_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """What scores, pattern and mix compute, in one kernel that keeps no [T, S] matrix. -> [B, H, T, E]"""
+    T, S, gqa = q.shape[2], k.shape[2], q.shape[1] != k.shape[1]
+    if T == S:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=T > 1, enable_gqa=gqa)
+    visible = None if T == 1 else ~future(T, S)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=visible, enable_gqa=gqa)
+
+
+# --- MLP -------------------------------------------------------------------------------------------
+
+
+def gelu(x: Tensor) -> Tensor:
+    """x times the normal distribution function of x, by erf. Hendrycks & Gimpel 2016."""
+    return F.gelu(x)
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GELU by the tanh approximation that GPT-2 was trained with."""
+    return F.gelu(x, approximate="tanh")
+
+
+# For swiglu the function acts on the gate branch: silu(gate) * up. Shazeer 2020.
+MLPS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": gelu, "gelu_tanh": gelu_tanh, "swiglu": F.silu}

@@ -1,0 +1,92 @@
+"""From files to a model: `load_folder`, `load_gguf`, `build`; and back: `save_folder`."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from model.config import ModelConfig, to_dict
+from model.errors import CheckpointError, UnsupportedModel
+from model.loading import gguf_models
+from model.loading.convert import convert, skeleton
+from model.loading.families import FAMILIES, MODEL_TYPE
+from model.loading.gguf_file import Value, read_gguf
+from model.loading.safetensors_files import SINGLE, open_folder, read_json
+from model.progress import Progress
+from model.transformer import Transformer
+
+CONFIG = "config.json"
+
+
+def load_folder(path: Path, progress: Progress | None = None) -> tuple[ModelConfig, dict[str, Tensor]]:
+    """Config and float32 weights of a folder with config.json and safetensors.
+
+    Raises CheckpointError for files that are missing, broken or contradict each other, UnsupportedModel for an
+    architecture that is not computed here.
+    """
+    path = Path(path)
+    if not (path / CONFIG).is_file():
+        raise CheckpointError("The folder has no config.json.", path.name, "Point to the folder of a checkpoint.")
+    values = read_json(path / CONFIG)
+    model_type = values.get("model_type")
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
+        hint = f"Supported: {', '.join(FAMILIES)}."
+        raise UnsupportedModel("This architecture is not computed here.", f"model_type = {model_type!r}", hint)
+    family = FAMILIES[model_type]
+    config = family.to_config(values)
+    files = open_folder(path)
+    return config, convert(files.files, files.read, family.layout, config, progress)
+
+
+def load_gguf(path: Path, progress: Progress | None = None) -> tuple[ModelConfig, dict[str, Tensor], dict[str, Value]]:
+    """Config, dequantised float32 weights and metadata (the tokenizer among it) of a GGUF file.
+
+    Raises CheckpointError for a broken file, UnsupportedModel for an architecture or quantisation not read here.
+    """
+    file = read_gguf(Path(path))
+    _, architecture = gguf_models.architecture_of(file)
+    config = gguf_models.to_config(file)
+    return config, convert(file.tensors, file.read, architecture.layout, config, progress), file.metadata
+
+
+def build(config: ModelConfig, state: dict[str, Tensor]) -> Transformer:
+    """The model whose parameters are the tensors of `state`, which are not copied; in evaluation mode.
+
+    Raises CheckpointError where names or shapes are not those of the config.
+    """
+    model = skeleton(config)
+    tied = {"unembed.weight": state["embed.weight"]} if config.tie_embeddings and "embed.weight" in state else {}
+    try:
+        model.load_state_dict(state | tied, strict=True, assign=True)
+    except RuntimeError as error:
+        raise CheckpointError("The weights do not fit the config.", str(error), "Load both from one place.") from error
+    model.tie()
+    return model.eval()
+
+
+def save_folder(path: Path, model: Transformer) -> None:
+    """Write config.json and model.safetensors such that `load_folder` gives them back; each file is whole or absent."""
+    path = Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    state = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+    if model.config.tie_embeddings:
+        state.pop("unembed.weight", None)
+    values = {"model_type": MODEL_TYPE} | to_dict(model.config)
+    handle, name = tempfile.mkstemp(dir=path, suffix=".part")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        save_file(state, temporary, metadata={"format": "pt"})
+        temporary.replace(path / SINGLE)
+        temporary.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+        temporary.replace(path / CONFIG)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def parameter_bytes(config: ModelConfig) -> int:
+    """Bytes of a model's float32 parameters, a tied head counted once."""
+    return 4 * sum(parameter.numel() for parameter in skeleton(config).parameters())

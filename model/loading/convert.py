@@ -1,0 +1,161 @@
+"""Turns the weights of somebody else's checkpoint into ours, by a table of names."""
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.errors import CheckpointError
+from model.progress import Progress, silent
+from model.transformer import Transformer
+
+Change = Callable[[Tensor, ModelConfig], tuple[Tensor, ...]]
+
+
+@dataclass(frozen=True)
+class Into:
+    """One of their tensors that becomes ours only after a change: our names, and the tensors in that order."""
+
+    names: tuple[str, ...]
+    change: Change
+
+
+# Their name -> our name, our names after a change, or None for what is not a weight. {i} stands for a layer number.
+Names = dict[str, str | Into | None]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a kind of checkpoint names its weights; `prefix` is left out of `names` and may be absent in a file."""
+
+    names: Names
+    prefix: str = ""
+
+
+def make_config(fields: dict) -> ModelConfig:
+    """A ModelConfig from fields read from a file; sizes that do not fit together raise CheckpointError."""
+    try:
+        return ModelConfig(**fields)
+    except ValueError as error:
+        raise CheckpointError("The config does not describe a model.", str(error), "Correct the config.") from error
+
+
+def skeleton(config: ModelConfig) -> Transformer:
+    """The model without memory behind its parameters; raises CheckpointError for sizes no tensor can have."""
+    try:
+        with torch.device("meta"):
+            return Transformer(config)
+    except (RuntimeError, OverflowError) as error:
+        raise CheckpointError("The config's sizes are absurd.", str(error), "Correct the config.") from error
+
+
+def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """{our name: shape} of every weight a checkpoint must bring; a tied head brings none."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in skeleton(config).state_dict().items()}
+    if config.tie_embeddings:
+        del shapes["unembed.weight"]
+    return shapes
+
+
+def convert(
+    names: Collection[str],
+    read: Callable[[str], Tensor],
+    layout: Layout,
+    config: ModelConfig,
+    progress: Progress | None = None,
+) -> dict[str, Tensor]:
+    """Our state dict from their tensors, read one at a time; float32, contiguous, no storage shared.
+
+    Raises CheckpointError naming any weight that is unknown, missing, doubled or of another shape, and a head
+    that the config calls tied but that differs from the embedding.
+    """
+    if config.n_layer > len(names):
+        got = f"{config.n_layer} layers, {len(names)} tensors"
+        raise CheckpointError("The config has more layers than the file has tensors.", got, "Correct the config.")
+    shapes = expected_shapes(config)
+    plan = _plan(names, layout, config, shapes)
+    total, done = 4 * sum(torch.Size(shape).numel() for shape in shapes.values()), 0
+    state: dict[str, Tensor] = {}
+    for theirs, (ours, change) in plan.items():
+        for name, tensor in zip(ours, _apply(theirs, read(theirs), change, config), strict=True):
+            wanted = shapes.get(name, shapes["embed.weight"])
+            if tuple(tensor.shape) != wanted:
+                got = f"{theirs} gives {name} the shape {list(tensor.shape)}, the config {list(wanted)}"
+                raise CheckpointError("A weight has the wrong shape.", got, "Fetch the checkpoint again.")
+            state[name] = tensor
+            done += 4 * tensor.numel()
+        (progress or silent)(min(done, total), total, "Reading weights")
+    head = state.pop("unembed.weight") if config.tie_embeddings and "unembed.weight" in state else None
+    if head is not None and not torch.equal(head, state["embed.weight"]):
+        got = "the head's weights differ from the embedding's"
+        raise CheckpointError("The config ties the head to the embedding.", got, "Correct tie_word_embeddings.")
+    return state
+
+
+def _plan(
+    names: Collection[str], layout: Layout, config: ModelConfig, shapes: dict[str, tuple[int, ...]]
+) -> dict[str, tuple[tuple[str, ...], Change | None]]:
+    """{their name: (our names, change)}, checked to bring every one of our names exactly once."""
+    wanted = shapes.keys() | ({"unembed.weight"} if config.tie_embeddings else set())
+    plan, source = {}, {}
+    for theirs in names:
+        rule, layer = _rule(theirs, layout)
+        if rule is None:
+            continue
+        into = (rule,) if isinstance(rule, str) else rule.names
+        ours = tuple(name.replace("{i}", layer) for name in into)
+        for name in ours:
+            if name not in wanted:
+                raise _unknown(theirs)
+            if name in source:
+                got = f"{theirs} and {source[name]}"
+                raise CheckpointError("Two weights have the same meaning.", got, "Remove one of them.")
+            source[name] = theirs
+        plan[theirs] = (ours, None if isinstance(rule, str) else rule.change)
+    if missing := sorted(shapes.keys() - source.keys()):
+        theirs = list(dict.fromkeys(_their_name(name, layout) for name in missing))
+        got = ", ".join(theirs[:5]) + (f" and {len(theirs) - 5} more" if len(theirs) > 5 else "")
+        raise CheckpointError("The checkpoint lacks weights.", got, "Fetch all files of the checkpoint.")
+    return plan
+
+
+def _rule(theirs: str, layout: Layout) -> tuple[str | Into | None, str]:
+    """The table's entry for one of their names, and the layer number in it or ""."""
+    short = theirs.removeprefix(layout.prefix)
+    if short in layout.names:
+        return layout.names[short], ""
+    # The first number between dots is the layer; "007" would be another name for layer 7.
+    number = re.search(r"\.(0|[1-9][0-9]{0,5})\.", short)
+    pattern = number and f"{short[: number.start(1)]}{{i}}{short[number.end(1) :]}"
+    if pattern not in layout.names:
+        raise _unknown(theirs)
+    return layout.names[pattern], number[1]
+
+
+def _unknown(theirs: str) -> CheckpointError:
+    hint = "It belongs to an architecture, or to a config, other than this one."
+    return CheckpointError("The checkpoint has a weight that has no place in the model.", theirs, hint)
+
+
+def _their_name(ours: str, layout: Layout) -> str:
+    """What one of our names is called over there; our own name where nothing there becomes it."""
+    layer = re.search(r"\.([0-9]+)\.", ours)
+    pattern = ours.replace(f".{layer[1]}.", ".{i}.", 1) if layer else ours
+    for theirs, rule in layout.names.items():
+        if rule is not None and pattern in ((rule,) if isinstance(rule, str) else rule.names):
+            return theirs.replace("{i}", layer[1]) if layer else theirs
+    return ours
+
+
+def _apply(theirs: str, tensor: Tensor, change: Change | None, config: ModelConfig) -> tuple[Tensor, ...]:
+    """The tensors one of theirs turns into; a shape the change cannot work with raises CheckpointError."""
+    if change is None:
+        return (tensor.contiguous(),)
+    try:
+        return tuple(part.clone(memory_format=torch.contiguous_format) for part in change(tensor, config))
+    except (RuntimeError, ValueError, IndexError) as error:
+        got = f"{theirs}, {list(tensor.shape)}"
+        raise CheckpointError("A weight has the wrong shape.", got, "Fetch the checkpoint again.") from error

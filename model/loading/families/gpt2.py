@@ -1,0 +1,80 @@
+"""GPT-2: LayerNorm, learned positions, GELU, one fused projection for q, k and v."""
+
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.errors import CheckpointError
+from model.loading.convert import Into, Layout, make_config
+from model.loading.families.common import Family, check_keys, choice, flag, real, whole
+
+SIZES = {
+    "vocab_size": "vocab_size",
+    "n_positions": "n_ctx",
+    "n_embd": "d_model",
+    "n_layer": "n_layer",
+    "n_head": "n_head",
+}
+ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"}
+KNOWN = {*SIZES, "n_ctx", "n_inner", "activation_function", "layer_norm_epsilon", "tie_word_embeddings",
+         "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels",
+         "summary_first_dropout", "reorder_and_upcast_attn"}  # fmt: skip
+ACCEPTED = {
+    "scale_attn_weights": (True,),
+    "scale_attn_by_inverse_layer_idx": (False,),
+    "add_cross_attention": (False,),
+}
+
+
+def to_config(hf: dict) -> ModelConfig:
+    """Our config from a GPT-2 config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    check_keys(hf, KNOWN, ACCEPTED)
+    fields = {ours: whole(hf, theirs) for theirs, ours in SIZES.items()}
+    if whole(hf, "n_ctx", fields["n_ctx"]) != fields["n_ctx"]:
+        got = f"n_ctx {hf['n_ctx']}, n_positions {fields['n_ctx']}"
+        raise CheckpointError("The config gives one thing two values.", got, "Correct the config.")
+    return make_config(fields | {
+        "d_mlp": whole(hf, "n_inner", 4 * fields["d_model"]),
+        "norm_eps": real(hf, "layer_norm_epsilon", 1e-5),
+        "mlp": choice(hf, "activation_function", ACTIVATIONS, "gelu_new"),
+        "tie_embeddings": flag(hf, "tie_word_embeddings", True),
+    })  # fmt: skip
+
+
+def transpose(weight: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
+    """GPT-2's Conv1D keeps [in, out]. -> [out, in]"""
+    return (weight.t(),)
+
+
+def split_qkv(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
+    """q, k and v stacked along the outputs. weight [D, 3 D] -> three [D, D]; bias [3 D] -> three [D]"""
+    return tensor.t().unflatten(0, (3, -1)).unbind(0)
+
+
+def _qkv(kind: str) -> Into:
+    return Into(tuple(f"blocks.{{i}}.attn.{part}.{kind}" for part in "qkv"), split_qkv)
+
+
+LAYOUT = Layout(prefix="transformer.", names={
+    "wte.weight": "embed.weight",
+    "wpe.weight": "pos_embed.weight",
+    "h.{i}.ln_1.weight": "blocks.{i}.norm1.weight",
+    "h.{i}.ln_1.bias": "blocks.{i}.norm1.bias",
+    "h.{i}.attn.c_attn.weight": _qkv("weight"),
+    "h.{i}.attn.c_attn.bias": _qkv("bias"),
+    "h.{i}.attn.c_proj.weight": Into(("blocks.{i}.attn.o.weight",), transpose),
+    "h.{i}.attn.c_proj.bias": "blocks.{i}.attn.o.bias",
+    "h.{i}.ln_2.weight": "blocks.{i}.norm2.weight",
+    "h.{i}.ln_2.bias": "blocks.{i}.norm2.bias",
+    "h.{i}.mlp.c_fc.weight": Into(("blocks.{i}.mlp.up.weight",), transpose),
+    "h.{i}.mlp.c_fc.bias": "blocks.{i}.mlp.up.bias",
+    "h.{i}.mlp.c_proj.weight": Into(("blocks.{i}.mlp.down.weight",), transpose),
+    "h.{i}.mlp.c_proj.bias": "blocks.{i}.mlp.down.bias",
+    "ln_f.weight": "final_norm.weight",
+    "ln_f.bias": "final_norm.bias",
+    "lm_head.weight": "unembed.weight",
+    # The causal mask, which old files carry as a buffer.
+    "h.{i}.attn.bias": None,
+    "h.{i}.attn.masked_bias": None,
+})  # fmt: skip
+
+GPT2 = Family("GPT-2", to_config, LAYOUT)

@@ -1,0 +1,44 @@
+"""Qwen2 (Llama with biases on q, k and v) and Qwen3 (Llama with a norm over each head's q and k)."""
+
+from model.config import ModelConfig
+from model.errors import UnsupportedModel
+from model.loading.convert import Layout, make_config
+from model.loading.families import llama
+from model.loading.families.common import ROPE_KEYS, Family, check_keys, flag
+
+KNOWN = {*llama.SIZES, *ROPE_KEYS, "num_key_value_heads", "head_dim", "hidden_act", "rms_norm_eps",
+         "tie_word_embeddings", "layer_types",
+         # Read only where use_sliding_window is true, which is refused.
+         "sliding_window", "max_window_layers"}  # fmt: skip
+ACCEPTED = {"use_sliding_window": (False,), "partial_rotary_factor": (1.0, None)}
+
+
+def qwen2_config(hf: dict) -> ModelConfig:
+    """Our config from a Qwen2 config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    return _config(hf, KNOWN, {"q_bias": True, "k_bias": True, "v_bias": True, "o_bias": False})
+
+
+def qwen3_config(hf: dict) -> ModelConfig:
+    """Our config from a Qwen3 config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    bias = flag(hf, "attention_bias", False)
+    # Qwen3 does not derive the width of a head, so a file without it means 128.
+    hf = {"head_dim": 128, **hf}
+    return _config(hf, KNOWN | {"attention_bias"}, {f"{name}_bias": bias for name in "qkvo"} | {"qk_norm": True})
+
+
+def _config(hf: dict, known: set[str], attention: dict[str, bool]) -> ModelConfig:
+    check_keys(hf, known, ACCEPTED)
+    for kind in hf.get("layer_types") or ():
+        if kind != "full_attention":
+            what, hint = "The model uses something that is not computed here.", "Supported: full_attention."
+            raise UnsupportedModel(what, f"layer_types: {kind!r}", hint)
+    return make_config(llama.swiglu_fields(hf) | attention | {"mlp_bias": False})
+
+
+QWEN3_NAMES = llama.NAMES | {
+    "layers.{i}.self_attn.q_norm.weight": "blocks.{i}.attn.q_norm.weight",
+    "layers.{i}.self_attn.k_norm.weight": "blocks.{i}.attn.k_norm.weight",
+}
+
+QWEN2 = Family("Qwen2", qwen2_config, Layout(llama.NAMES, prefix="model."))
+QWEN3 = Family("Qwen3", qwen3_config, Layout(QWEN3_NAMES, prefix="model."))

@@ -1,0 +1,276 @@
+"""Reads GGUF files: metadata, tensor table and dequantised tensors.
+
+Layout (little-endian): magic, version, tensor count, metadata count, the metadata, the tensor table, padding
+up to the alignment, the tensors. Specification: ggml/docs/gguf.md in the ggml project.
+"""
+
+import math
+import mmap
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+from torch import Tensor
+
+from model.errors import CheckpointError, UnsupportedModel
+
+Value = bool | int | float | str | list[str] | np.ndarray
+
+VERSIONS = (2, 3)
+MAX_DIMS = 4
+DEFAULT_ALIGNMENT = 32
+STRING, ARRAY = 8, 9
+# Value type number of the file: (struct format, numpy dtype).
+NUMBERS = {
+    0: ("<B", "<u1"), 1: ("<b", "<i1"), 2: ("<H", "<u2"), 3: ("<h", "<i2"), 4: ("<I", "<u4"), 5: ("<i", "<i4"),
+    6: ("<f", "<f4"), 7: ("<?", "?"), 10: ("<Q", "<u8"), 11: ("<q", "<i8"), 12: ("<d", "<f8"),
+}  # fmt: skip
+_U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
+
+
+@dataclass(frozen=True)
+class GgufTensor:
+    """Where one tensor lies in the file; `shape` is in torch order, [out, in] for a matrix."""
+
+    shape: tuple[int, ...]
+    type: GGMLQuantizationType
+    offset: int  # bytes from the start of the file
+    n_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class GgufFile:
+    """A parsed GGUF file; arrays of numbers in the metadata are numpy arrays, arrays of strings are lists."""
+
+    path: Path
+    metadata: dict[str, Value]
+    tensors: dict[str, GgufTensor]
+
+    def read(self, name: str) -> Tensor:
+        """The named tensor dequantised to float32, contiguous, with `tensors[name].shape`.
+
+        Raises UnsupportedModel for a quantisation that cannot be undone, CheckpointError where the file was cut
+        short since it was parsed.
+        """
+        info = self.tensors[name]
+        try:
+            # Copy-on-write, not read-only: torch warns about arrays that cannot be written to.
+            data = np.memmap(self.path, np.uint8, "c", info.offset, (info.n_bytes,))
+        except (OSError, ValueError) as error:
+            raise _broken(self.path, f"tensor {name} cannot be read: {error}") from error
+        return dequantise(data, info.type, info.shape)
+
+
+def read_gguf(path: Path) -> GgufFile:
+    """Parse metadata and tensor table without reading a tensor.
+
+    Raises CheckpointError for a file that is missing, cut short or inconsistent, UnsupportedModel for a version
+    or byte order that is not read.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return _parse(path, data)
+    except (OSError, ValueError) as error:  # mmap of an empty file is a ValueError
+        if isinstance(error, UnicodeDecodeError):
+            raise _broken(path, f"a string is not UTF-8: {error}") from error
+        raise CheckpointError("The GGUF file cannot be read.", f"{path.name}: {error}", "Check the path.") from error
+    except struct.error as error:
+        raise _broken(path, "it ends inside its header") from error
+
+
+def _broken(path: Path, detail: str) -> CheckpointError:
+    return CheckpointError("The GGUF file is broken or cut short.", f"{path.name}: {detail}", "Fetch the file again.")
+
+
+def _parse(path: Path, data: mmap.mmap) -> GgufFile:
+    if data[:4] != b"GGUF":
+        raise _broken(path, f"it starts with {data[:4]!r}, not with b'GGUF'")
+    (version,) = _U32.unpack_from(data, 4)
+    if version not in VERSIONS:
+        raise UnsupportedModel("This version of the GGUF format is not read.", str(version), "Use version 2 or 3.")
+    (n_tensors,), (n_values,) = _U64.unpack_from(data, 8), _U64.unpack_from(data, 16)
+    position, metadata = 24, {}
+    # No entry takes fewer bytes than this, so an absurd count is refused before anything is allocated for it.
+    if n_values * 13 + n_tensors * 24 > len(data):
+        raise _broken(path, f"it claims {n_values} values and {n_tensors} tensors in {len(data)} bytes")
+    for _ in range(n_values):
+        key, position = _string(path, data, position)
+        if key in metadata:
+            raise _broken(path, f"the key {key} occurs twice")
+        metadata[key], position = _value(path, data, position)
+    infos, position = _tensor_infos(path, data, position, n_tensors)
+    alignment = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
+    if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
+        raise _broken(path, f"general.alignment {alignment!r} is not a power of two")
+    start = -(-position // alignment) * alignment
+    tensors = {name: _located(path, name, info, start, len(data)) for name, info in infos.items()}
+    return GgufFile(path, metadata, tensors)
+
+
+def _string(path: Path, data: mmap.mmap, position: int) -> tuple[str, int]:
+    (length,) = _U64.unpack_from(data, position)
+    end = position + 8 + length
+    if end > len(data):
+        raise _broken(path, f"a string of {length} bytes at offset {position} reaches past its end")
+    return data[position + 8 : end].decode(), end
+
+
+def _value(path: Path, data: mmap.mmap, position: int) -> tuple[Value, int]:
+    """The typed value at `position`, and the position behind it."""
+    (kind,) = _U32.unpack_from(data, position)
+    position += 4
+    if kind == STRING:
+        return _string(path, data, position)
+    if kind == ARRAY:
+        return _array(path, data, position)
+    if kind not in NUMBERS:
+        raise _broken(path, f"value type {kind} at offset {position - 4} does not exist")
+    (value,) = struct.unpack_from(NUMBERS[kind][0], data, position)
+    return value, position + struct.calcsize(NUMBERS[kind][0])
+
+
+def _array(path: Path, data: mmap.mmap, position: int) -> tuple[Value, int]:
+    (kind,), (count,) = _U32.unpack_from(data, position), _U64.unpack_from(data, position + 4)
+    position += 12
+    if kind == STRING:
+        return _strings(path, data, position, count)
+    if kind not in NUMBERS:
+        raise _broken(path, f"an array of value type {kind} at offset {position - 12} is not read")
+    dtype = np.dtype(NUMBERS[kind][1])
+    end = position + count * dtype.itemsize
+    if end > len(data):
+        raise _broken(path, f"an array of {count} numbers at offset {position} reaches past its end")
+    return np.frombuffer(data[position:end], dtype), end
+
+
+def _strings(path: Path, data: mmap.mmap, position: int, count: int) -> tuple[list[str], int]:
+    """`count` strings; the vocabulary and merges of a tokenizer, 98,000 of them, so the loop is kept tight."""
+    if position + 8 * count > len(data):
+        raise _broken(path, f"an array of {count} strings at offset {position} reaches past its end")
+    unpack, strings = _U64.unpack_from, []
+    for _ in range(count):
+        start = position + 8
+        position = start + unpack(data, position)[0]
+        strings.append(data[start:position].decode())
+    # A slice past the end is only shorter, and the next unpack fails; the last string needs its own check.
+    if position > len(data):
+        raise _broken(path, "a string reaches past its end")
+    return strings, position
+
+
+def _tensor_infos(
+    path: Path, data: mmap.mmap, position: int, count: int
+) -> tuple[dict[str, tuple[tuple[int, ...], int, int]], int]:
+    """{name: (shape in torch order, type number, offset behind the header)}, and the position behind the table."""
+    infos = {}
+    for _ in range(count):
+        name, position = _string(path, data, position)
+        (n_dims,) = _U32.unpack_from(data, position)
+        if name in infos:
+            raise _broken(path, f"the tensor {name} occurs twice")
+        if not 1 <= n_dims <= MAX_DIMS:
+            raise _broken(path, f"tensor {name} has {n_dims} dimensions")
+        dims = struct.unpack_from(f"<{n_dims}Q", data, position + 4)
+        position += 4 + 8 * n_dims
+        kind, offset = struct.unpack_from("<IQ", data, position)
+        position += 12
+        infos[name] = (tuple(reversed(dims)), kind, offset)
+    return infos, position
+
+
+def _located(path: Path, name: str, info: tuple[tuple[int, ...], int, int], start: int, size: int) -> GgufTensor:
+    """The tensor's place in the file, checked to lie inside it."""
+    shape, kind, offset = info
+    if kind not in GGML_QUANT_SIZES:
+        raise UnsupportedModel(
+            "A tensor is stored in a type that is not read.", f"{name}, type {kind}", "Use a file of another type."
+        )
+    block, block_bytes = GGML_QUANT_SIZES[kind]
+    n_elements = math.prod(shape)
+    if n_elements == 0 or shape[-1] % block:
+        raise _broken(path, f"tensor {name} has shape {list(shape)}, its rows must be multiples of {block}")
+    n_bytes = n_elements // block * block_bytes
+    if start + offset + n_bytes > size:
+        raise _broken(path, f"tensor {name} ends at byte {start + offset + n_bytes} of {size}")
+    return GgufTensor(shape, GGMLQuantizationType(kind), start + offset, n_bytes)
+
+
+# --- dequantisation --------------------------------------------------------------------------------
+
+
+def dequantise(data: np.ndarray, kind: GGMLQuantizationType, shape: tuple[int, ...]) -> Tensor:
+    """float32 values of the stored bytes, bit for bit those of gguf.quants.dequantize.
+
+    data [n_bytes] uint8, writable -> [*shape], never a view of `data`. Raises UnsupportedModel for a type
+    without values of its own.
+    """
+    if kind in FAST:
+        return FAST[kind](data).reshape(shape)
+    block, block_bytes = GGML_QUANT_SIZES[kind]
+    rows = data.reshape(-1, shape[-1] // block * block_bytes)
+    try:
+        values = gguf.quants.dequantize(rows, kind)
+    except NotImplementedError as error:
+        hint = "Use Q8_0, Q4_0, Q4_1, F16 or K-quants."
+        raise UnsupportedModel("A tensor is stored in a type that cannot be read.", kind.name, hint) from error
+    return torch.from_numpy(np.ascontiguousarray(values, np.float32)).reshape(shape)
+
+
+def _f32(data: np.ndarray) -> Tensor:
+    return torch.from_numpy(data.view("<f4")).clone()
+
+
+def _f16(data: np.ndarray) -> Tensor:
+    return torch.from_numpy(data.view("<f2")).float()
+
+
+def _bf16(data: np.ndarray) -> Tensor:
+    return torch.from_numpy(data.view("<i2")).view(torch.bfloat16).float()
+
+
+def _q8_0(data: np.ndarray) -> Tensor:
+    """Block: float16 scale d, 32 signed bytes q; value d q."""
+    blocks = torch.from_numpy(data.reshape(-1, 34))  # [N, 34]
+    return blocks[:, 2:].view(torch.int8).float().mul_(_halves(data, 34, 0))
+
+
+def _q4_0(data: np.ndarray) -> Tensor:
+    """Block: float16 scale d, 16 bytes; value d (q - 8)."""
+    out = _nibbles(data, 18, 2)  # [N, 32]
+    return out.sub_(8.0).mul_(_halves(data, 18, 0))
+
+
+def _q4_1(data: np.ndarray) -> Tensor:
+    """Block: float16 scale d, float16 minimum m, 16 bytes; value d q + m, rounded after each step."""
+    out = _nibbles(data, 20, 4)  # [N, 32]
+    return out.mul_(_halves(data, 20, 0)).add_(_halves(data, 20, 2))
+
+
+def _halves(data: np.ndarray, block_bytes: int, at: int) -> Tensor:
+    """The float16 at byte `at` of each block, as float32. [N, 1]"""
+    return torch.from_numpy(data.reshape(-1, block_bytes)[:, at : at + 2].view("<f2")).float()
+
+
+def _nibbles(data: np.ndarray, block_bytes: int, at: int) -> Tensor:
+    """Low halves of the 16 bytes from `at` on, then the high halves, as float32. [N, 32]"""
+    packed = torch.from_numpy(data.reshape(-1, block_bytes)[:, at:])  # [N, 16]
+    out = torch.empty(len(packed), 32)
+    out[:, :16] = packed & 15
+    out[:, 16:] = packed >> 4
+    return out
+
+
+FAST: dict[GGMLQuantizationType, Callable[[np.ndarray], Tensor]] = {
+    GGMLQuantizationType.F32: _f32,
+    GGMLQuantizationType.F16: _f16,
+    GGMLQuantizationType.BF16: _bf16,
+    GGMLQuantizationType.Q8_0: _q8_0,
+    GGMLQuantizationType.Q4_0: _q4_0,
+    GGMLQuantizationType.Q4_1: _q4_1,
+}

@@ -1,0 +1,106 @@
+"""Reads a folder of safetensors: one model.safetensors, or shards listed in model.safetensors.index.json."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from model.errors import CheckpointError, UnsupportedModel
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+MAX_JSON_BYTES = 64 << 20  # an index of a million tensors; anything larger is not one
+# A plain name in the same folder: no separator, no drive, no leading dot.
+SHARD_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.safetensors")
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True, eq=False)
+class TensorFolder:
+    """The tensors of a folder and the file that holds each."""
+
+    path: Path
+    files: dict[str, str]  # tensor name: file name
+
+    def read(self, name: str) -> Tensor:
+        """The named tensor as float32, contiguous, in memory of its own.
+
+        Raises UnsupportedModel for a tensor that is not stored as floats, CheckpointError for a broken file.
+        """
+        file = self.files[name]
+        try:
+            with safe_open(self.path / file, framework="pt") as tensors:
+                tensor = tensors.get_tensor(name)
+        except (OSError, SafetensorError) as error:
+            raise _broken(file, error) from error
+        if tensor.dtype not in FLOATS:
+            hint = "Use a checkpoint that is not quantised."
+            raise UnsupportedModel("A weight is not stored as floats.", f"{name}, {tensor.dtype}", hint)
+        # A copy: what safe_open returns is mapped from the file, and a file that is overwritten later would crash us.
+        return tensor.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+
+
+def open_folder(path: Path) -> TensorFolder:
+    """List the tensors of a checkpoint folder without reading one.
+
+    Raises CheckpointError where there are no safetensors, a file is broken, or index and shards disagree.
+    """
+    path = Path(path)
+    if (path / INDEX).is_file():
+        return TensorFolder(path, _indexed(path))
+    if (path / SINGLE).is_file():
+        return TensorFolder(path, dict.fromkeys(_names(path, SINGLE), SINGLE))
+    pickled = sorted(file.name for file in path.glob("*.bin")) if path.is_dir() else []
+    hint = "Pickled weights are never opened; convert them to safetensors." if pickled else f"It needs {SINGLE}."
+    raise CheckpointError("The folder has no safetensors weights.", ", ".join(pickled) or path.name, hint)
+
+
+def read_json(path: Path) -> dict:
+    """The object in a JSON file; raises CheckpointError for anything else, naming the file."""
+    try:
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise CheckpointError("The file is too large to be what its name says.", path.name, "Fetch it again.")
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError("The file cannot be read as JSON.", f"{path.name}: {error}", "Fetch it again.") from error
+    if not isinstance(value, dict):
+        raise CheckpointError("The file does not hold a JSON object.", path.name, "Fetch it again.")
+    return value
+
+
+def _broken(file: str, error: Exception) -> CheckpointError:
+    return CheckpointError("A weights file is broken or cut short.", f"{file}: {error}", "Fetch the file again.")
+
+
+def _names(path: Path, file: str) -> list[str]:
+    """Names of the tensors in one file, whose header is checked against the file's length."""
+    try:
+        with safe_open(path / file, framework="pt") as tensors:
+            return list(tensors.keys())
+    except (OSError, SafetensorError) as error:
+        raise _broken(file, error) from error
+
+
+def _indexed(path: Path) -> dict[str, str]:
+    """{tensor: shard} as the index says, checked against what every shard holds."""
+    index = read_json(path / INDEX).get("weight_map")
+    if not (isinstance(index, dict) and index and all(isinstance(shard, str) for shard in index.values())):
+        raise CheckpointError("The index of the weights has no weight_map.", INDEX, "Fetch the file again.")
+    held: dict[str, str] = {}
+    for shard in sorted(set(index.values())):
+        if not SHARD_NAME.fullmatch(shard):
+            raise CheckpointError("The index names a file outside its folder.", shard, "Do not use this checkpoint.")
+        if not (path / shard).is_file():
+            raise CheckpointError("A file of weights is missing.", shard, "Fetch all files of the checkpoint.")
+        for name in _names(path, shard):
+            if name in held:
+                raise CheckpointError("A weight occurs in two files.", f"{name} in {held[name]} and {shard}", "")
+            held[name] = shard
+    for name in index.keys() | held.keys():
+        if index.get(name) != held.get(name):
+            got = f"{name}: index {index.get(name)}, files {held.get(name)}"
+            raise CheckpointError("The index and the files of the weights disagree.", got, "Fetch all files again.")
+    return held

@@ -1,0 +1,42 @@
+"""The small values that every part of the program passes around.
+
+Axis letters, used in every shape in this project:
+B batch, L layers, H query heads, G KV heads, T query tokens, S key tokens, D d_model, E d_head, M d_mlp, V vocabulary.
+Attention is always [..., query, key].
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """A tokenised text.
+
+    `pieces[i]` is the text of token i where its bytes are valid UTF-8 on their own, and otherwise
+    its bytes as `<0xE2><0x96>`. `raw[i]` are those bytes; the byte span of token i in the encoded
+    text is `spans[i]`, and `b"".join(raw)` is the text.
+    """
+
+    ids: np.ndarray  # [T] int64
+    pieces: tuple[str, ...]  # [T]
+    raw: tuple[bytes, ...]  # [T]
+    spans: np.ndarray  # [T, 2] int64, start and end offset in bytes
+
+    def __post_init__(self) -> None:
+        lengths = (len(self.ids), len(self.pieces), len(self.raw), len(self.spans))
+        if len(set(lengths)) != 1:
+            raise ValueError(f"ids, pieces, raw and spans must have one entry a token, got lengths {lengths}")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class RunKey:
+    """All that decides the numbers of a trace: same key, same numbers."""
+
+    model_id: str
+    ids: tuple[int, ...]
+    edits: tuple = ()

@@ -1,0 +1,93 @@
+"""Where weights come from: the repository, the user's cache, the Hub, or a path on the command line."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from model.downloads import SMOLLM2, cache_dir, hub_folder, is_cached, smollm2_path
+from model.errors import CheckpointError, InputError
+from model.progress import Progress
+
+__all__ = ["BUILT_IN", "BuiltIn", "Resolved", "available", "cache_dir", "hub_folder", "resolve", "smollm2_path"]
+
+WEIGHTS = Path(__file__).parent / "weights"
+HUB_PREFIX = "hub:"
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """A model that the picker offers by itself."""
+
+    id: str
+    label: str
+    line: str  # one sentence about it
+    download_bytes: int  # 0 where it is part of the repository
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Weights that lie on this computer, ready to be loaded."""
+
+    kind: Literal["folder", "gguf"]
+    path: Path
+    model_id: str
+    label: str
+
+
+BUILT_IN: tuple[BuiltIn, ...] = (
+    BuiltIn("tinygpt", "TinyGPT", "A small GPT-2-style model trained by this project; loads at once.", 0),
+    BuiltIn(
+        "smollm2-135m",
+        "SmolLM2 135M Instruct",
+        "A real chat model of 30 layers and 9 heads, stored with 4 bits a weight; Apache-2.0.",
+        SMOLLM2.wheel_bytes,
+    ),
+)
+
+
+def available() -> tuple[str, ...]:
+    """Ids of the built-in models whose weights are already on this computer."""
+    present = {"tinygpt": (WEIGHTS / "tinygpt").is_dir(), "smollm2-135m": is_cached(SMOLLM2)}
+    return tuple(model.id for model in BUILT_IN if present[model.id])
+
+
+def resolve(
+    model_id: str, progress: Progress | None = None, *, offline: bool = False, allow_paths: bool = False
+) -> Resolved:
+    """The weights of a model id, fetched if need be: a built-in id, "hub:OWNER/NAME", or a path where allowed.
+
+    Raises InputError for an id that means nothing, DownloadError where the weights cannot be fetched,
+    CheckpointError where a path has none.
+    """
+    labels = {model.id: model.label for model in BUILT_IN}
+    if model_id == "tinygpt":
+        folder = WEIGHTS / "tinygpt"
+        if not folder.is_dir():
+            hint = "Restore the folder model/weights from the repository."
+            raise CheckpointError("The bundled model is missing.", "model/weights/tinygpt", hint)
+        return Resolved("folder", folder, model_id, labels[model_id])
+    if model_id == "smollm2-135m":
+        return Resolved("gguf", smollm2_path(progress, offline=offline), model_id, labels[model_id])
+    if model_id.startswith(HUB_PREFIX):
+        repo = model_id.removeprefix(HUB_PREFIX)
+        return Resolved("folder", hub_folder(repo, progress, offline=offline), model_id, repo)
+    if allow_paths and (found := _local(model_id)):
+        return found
+    known = ", ".join([*labels, "hub:OWNER/NAME"] + (["a folder", "a .gguf file"] if allow_paths else []))
+    raise InputError("There is no model of that name.", _short(model_id), f"Choose one of: {known}.")
+
+
+def _local(model_id: str) -> Resolved | None:
+    """A folder or .gguf file that exists; its id is the full path, so that two names of one file are one model."""
+    try:
+        path = Path(model_id).expanduser().resolve()
+        kind = "folder" if path.is_dir() else "gguf" if path.is_file() and path.suffix.lower() == ".gguf" else None
+    except (OSError, ValueError, RuntimeError):  # too long, a NUL byte, an unknown home
+        return None
+    return Resolved(kind, path, str(path), path.name) if kind else None
+
+
+def _short(text: str) -> str:
+    """At most 80 characters on one line, for a message."""
+    return re.sub(r"\s+", " ", text)[:80]

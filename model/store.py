@@ -1,0 +1,74 @@
+"""What is kept between requests: loaded models and recent traces. The only mutable state of the program."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Any
+
+
+class ByteLRU:
+    """A thread-safe least-recently-used store bounded in bytes.
+
+    `get(key, make)` returns what is stored or makes it; threads that ask for the same key at once share one
+    making. A value larger than the bound is returned but not kept. Values say their size by `nbytes`, read at
+    every look-up because it may grow.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._values: OrderedDict[Hashable, Any] = OrderedDict()
+        self._making: dict[Hashable, Future] = {}
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """The value of the key; an error in `make` is raised to everyone waiting for it and nothing is stored."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                value = self._values[key]
+                self._evict()
+                return value
+            future = self._making.get(key)
+            mine = future is None
+            if mine:
+                future = self._making[key] = Future()
+        if not mine:
+            return future.result()
+        try:
+            value = make()
+        except BaseException as error:
+            with self._lock:
+                del self._making[key]
+            future.set_exception(error)
+            raise
+        with self._lock:
+            self._values[key] = value
+            del self._making[key]
+            self._evict()
+        future.set_result(value)
+        return value
+
+    def _evict(self) -> None:
+        while self._values and self._held() > self.limit:
+            self._values.popitem(last=False)
+
+    def _held(self) -> int:
+        return sum(value.nbytes for value in self._values.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now."""
+        with self._lock:
+            return self._held()
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._values)
+
+    def drop(self, keep: Callable[[Hashable], bool]) -> None:
+        """Forget every key for which `keep` is false."""
+        with self._lock:
+            for key in [key for key in self._values if not keep(key)]:
+                del self._values[key]
+

@@ -1,0 +1,73 @@
+"""The one seam to read and to edit a forward pass: `tap(site, layer, tensor) -> tensor`.
+
+A tap is called at every site below, in the order of the computation, and what it returns takes the
+tensor's place. Returning the tensor unchanged only reads it. Sites of the whole model carry the layer
+-1 (before the blocks) or n_layer (after them).
+"""
+
+from collections.abc import Callable, Collection
+
+from torch import Tensor
+
+Tap = Callable[[str, int, Tensor], Tensor]
+
+# site: (axes, meaning). B batch, T query tokens, S key tokens, H heads, G KV heads, D d_model, E d_head, M d_mlp.
+SITES: dict[str, tuple[str, str]] = {
+    "embed": ("B T D", "token embedding (scaled where the config says so), layer -1"),
+    "pos_embed": ("T D", "learned or sinusoidal position embedding, layer -1; absent for RoPE and none"),
+    "resid_pre": ("B T D", "residual stream entering the block"),
+    "norm1_in": ("B T D", "what the first norm reads: resid_pre, or for post-norm resid_pre + attn_out"),
+    "norm1_scale": ("B T 1", "what the first norm divides by: sqrt(variance + eps), or sqrt(mean square + eps)"),
+    "norm1_out": ("B T D", "output of the first norm, after gain and bias"),
+    "q": ("B H T E", "queries after bias and q-norm, before rotation"),
+    "k": ("B G T E", "keys after bias and k-norm, before rotation"),
+    "v": ("B G T E", "values after bias"),
+    "q_rot": ("B H T E", "queries after rotation; RoPE only"),
+    "k_rot": ("B G T E", "keys after rotation; RoPE only"),
+    "scores": ("B H T S", "q.k / sqrt(d_head) before the softmax; -inf where a key lies in the future"),
+    "pattern": ("B H T S", "attention weights; each row sums to 1"),
+    "z": ("B H T E", "pattern times values, a head each, before the output projection"),
+    "attn_out": ("B T D", "output of the attention sublayer after o and its bias"),
+    "resid_mid": ("B T D", "residual stream between attention and MLP (post-norm: after the first norm)"),
+    "norm2_in": ("B T D", "what the second norm reads: resid_mid; resid_pre where parallel; post-norm resid_mid + mlp_out"),
+    "norm2_scale": ("B T 1", "what the second norm divides by"),
+    "norm2_out": ("B T D", "output of the second norm, after gain and bias"),
+    "mlp_pre": ("B T M", "pre-activation; of the gate where the MLP is SwiGLU"),
+    "mlp_up": ("B T M", "the linear branch of SwiGLU; SwiGLU only"),
+    "mlp_post": ("B T M", "what the down projection reads: f(pre), or silu(gate) * up"),
+    "mlp_out": ("B T D", "output of the MLP sublayer after its bias"),
+    "resid_post": ("B T D", "residual stream leaving the block"),
+    "final_in": ("B T D", "what the final norm reads, layer n_layer"),
+    "final_scale": ("B T 1", "what the final norm divides by, layer n_layer"),
+    "final_out": ("B T D", "output of the final norm, layer n_layer"),
+    "logits": ("B T V", "logits, layer n_layer"),
+}
+
+
+def record(sites: Collection[str], store: dict[tuple[str, int], Tensor]) -> Tap:
+    """A tap that keeps the named sites in `store[site, layer]`; an unknown site raises ValueError."""
+    if unknown := sorted(set(sites) - set(SITES)):
+        raise ValueError(f"unknown sites {unknown}; known: {', '.join(SITES)}")
+
+    def tap(site: str, layer: int, tensor: Tensor) -> Tensor:
+        if site in sites:
+            store[site, layer] = tensor
+        return tensor
+
+    return tap
+
+
+def compose(*taps: Tap) -> Tap:
+    """One tap that applies several in order: each sees what the one before it returned."""
+
+    def tap(site: str, layer: int, tensor: Tensor) -> Tensor:
+        for each in taps:
+            tensor = each(site, layer, tensor)
+        return tensor
+
+    return tap
+
+
+def identity(site: str, layer: int, tensor: Tensor) -> Tensor:
+    """The tap that changes nothing: what a forward without a tap computes, by the explicit path."""
+    return tensor

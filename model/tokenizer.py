@@ -1,0 +1,256 @@
+"""One tokenizer engine, tiktoken's byte-pair encoding, for every vocabulary the models come with.
+
+Nothing here downloads: tiktoken's own registry of encodings is never used, only its engine.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+import tiktoken
+
+from model.errors import CheckpointError, InputError, UnsupportedModel
+from model.records import Tokens
+from model.vocabulary import (
+    GPT2_PATTERN,
+    Vocabulary,
+    read_gguf,
+    read_json,
+    read_tiktoken,
+    read_tokenizer_json,
+    read_vocab_merges,
+)
+
+# tiktoken's regex engine keeps a stack entry a whitespace character and panics at a million of them.
+MAX_WHITESPACE_RUN = 500_000
+
+_Matcher = tuple[re.Pattern[str] | None, dict[str, int]]
+
+
+@dataclass(frozen=True, eq=False)
+class Tokenizer:
+    """Text to token ids and back.
+
+    Where the vocabulary normalises text (Qwen: NFC), everything that `encode` returns, spans included, refers to the
+    bytes of the normalised text.
+    """
+
+    name: str
+    vocab_size: int  # ids known here; a model may have more rows
+    special: Mapping[str, int]  # special token text -> id
+    bos_id: int | None
+    eos_id: int | None
+    add_bos: bool  # does this vocabulary's own default put BOS first?
+    chat_template: str | None
+    _vocabulary: Vocabulary = field(repr=False)
+    _engine: tiktoken.Encoding = field(repr=False)
+    _matchers: Mapping[tuple[bool, bool], _Matcher] = field(repr=False)  # (after NFC, special) -> matcher
+
+    def encode(self, text: str, *, special: bool = False) -> Tokens:
+        """The tokens of a text, without a BOS; `b"".join(raw)` is the (normalised) text in UTF-8.
+
+        With `special`, special tokens written in the text become their ids; otherwise they are plain text. Added
+        tokens that are not special (runs of spaces in GPT-NeoX) are matched always.
+
+        Raises InputError for a text that is not Unicode, that has a byte the vocabulary lacks, or more whitespace
+        in one run than the engine takes; UnsupportedModel if the vocabulary's pattern leaves part of the text out.
+        """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            got = f"\\u{ord(text[error.start]):04x} at character {error.start}"
+            raise InputError("The text holds half of a surrogate pair, which is no character.", got,
+                             "Remove that character or paste the text again.") from None
+        ids: list[int] = []
+        size = 0
+        for part, whole in self._cut(text, False, special):
+            if whole is not None:
+                ids.append(whole)
+                size += len(part.encode())
+                continue
+            part = unicodedata.normalize("NFC", part) if self._vocabulary.nfc else part
+            size += len(part.encode())
+            for piece, fixed in self._cut(part, True, special):
+                if fixed is not None:
+                    ids.append(fixed)
+                elif piece:
+                    ids += self._merge(piece)
+        tokens = self.tokens(ids)
+        if sum(map(len, tokens.raw)) != size:
+            got = self._vocabulary.pattern
+            raise UnsupportedModel("The pattern of this vocabulary leaves part of the text out.", got)
+        return tokens
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of token ids, U+FFFD for bytes that are not UTF-8; InputError for ids outside the vocabulary."""
+        return self.decode_bytes(ids).decode("utf-8", "replace")
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """The bytes of token ids, joined; InputError for ids outside the vocabulary."""
+        return b"".join(self._raw(int(number)) for number in ids)
+
+    def tokens(self, ids: Iterable[int]) -> Tokens:
+        """The record of token ids [T]; InputError for ids outside the vocabulary."""
+        ids = [int(number) for number in ids]
+        raw = tuple(self._raw(number) for number in ids)
+        ends = np.fromiter(accumulate(map(len, raw), initial=0), dtype=np.int64, count=len(ids) + 1)
+        return Tokens(
+            ids=np.array(ids, dtype=np.int64), pieces=tuple(map(_show, raw)), raw=raw,
+            spans=np.stack([ends[:-1], ends[1:]], axis=1),  # [T, 2]
+        )
+
+    def piece(self, id: int) -> str:
+        """The text of one token, its bytes as `<0xE2><0x96>` where they are not UTF-8 on their own.
+
+        `<unused 50280>` for an id that the model has a row for and the vocabulary no token; InputError below 0.
+        """
+        if id < 0:
+            raise InputError("A token id cannot be negative.", str(id))
+        raw = self._vocabulary.raw[id] if id < self.vocab_size else None
+        return f"<unused {int(id)}>" if raw is None else _show(raw)
+
+    def _raw(self, number: int) -> bytes:
+        raw = self._vocabulary.raw[number] if 0 <= number < self.vocab_size else None
+        if raw is None:
+            hint = f"Ids run from 0 to {self.vocab_size - 1}."
+            raise InputError("There is no token with this id.", str(number), hint)
+        return raw
+
+    def _cut(self, text: str, after_nfc: bool, special: bool) -> Iterator[tuple[str, int | None]]:
+        """Stretches of the text: (an added token, its id) or (text between them, None)."""
+        pattern, ids = self._matchers[after_nfc, special]
+        if pattern is None:
+            yield text, None
+            return
+        start = 0
+        for match in pattern.finditer(text):
+            yield text[start : match.start()], None
+            yield match[0], ids[match[0]]
+            start = match.end()
+        yield text[start:], None
+
+    def _merge(self, text: str) -> list[int]:
+        """The ids of a stretch of text without added tokens."""
+        if len(text) > MAX_WHITESPACE_RUN:
+            longest = max((match.end() - match.start() for match in re.finditer(r"\s+", text)), default=0)
+            if longest > MAX_WHITESPACE_RUN:
+                raise InputError("The text has too much whitespace in one run.", f"{longest} characters",
+                                 f"At most {MAX_WHITESPACE_RUN} in a row can be encoded.")
+        try:
+            ranks = self._engine.encode_ordinary(text)
+        except BaseException as error:
+            # A panic in the engine derives from BaseException only, and would end the thread that serves the page.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise InputError("The tokenizer cannot split this text.", str(error)[:80],
+                             "Shorten the text, or break its longest run without spaces.") from None
+        rank_ids = self._vocabulary.rank_ids
+        ids = [rank_ids[rank] for rank in ranks]
+        if -1 in ids:
+            byte = ranks[ids.index(-1)]  # only single bytes have no id, and their ranks are their values
+            char = next(char for char in text if byte in char.encode())
+            raise InputError("This vocabulary has no token for a character of the text.", f"U+{ord(char):04X}",
+                             "Remove that character.")
+        return ids
+
+
+def _show(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return "".join(f"<0x{byte:02X}>" for byte in raw)
+
+
+def _matcher(vocabulary: Vocabulary, after_nfc: bool, special: bool) -> _Matcher:
+    """A pattern for the added tokens of one kind, the longest first, and their ids."""
+    ids = {}
+    for token in vocabulary.added:
+        if token.after_nfc == after_nfc and (special or not token.special):
+            ids[unicodedata.normalize("NFC", token.text) if after_nfc and vocabulary.nfc else token.text] = token.id
+    if not ids:
+        return None, ids
+    return re.compile("|".join(map(re.escape, sorted(ids, key=len, reverse=True)))), ids
+
+
+def _build(vocabulary: Vocabulary) -> Tokenizer:
+    """The tokenizer of a vocabulary; UnsupportedModel if the engine cannot take its pattern."""
+    try:
+        engine = tiktoken.Encoding(
+            vocabulary.name, pat_str=vocabulary.pattern, mergeable_ranks=dict(vocabulary.ranks), special_tokens={}
+        )
+    except ValueError as error:
+        got = f"{vocabulary.pattern}: {str(error)[:80]}"
+        raise UnsupportedModel("The pattern of this vocabulary cannot be used.", got) from error
+    kinds = [(after_nfc, special) for after_nfc in (False, True) for special in (False, True)]
+    return Tokenizer(
+        name=vocabulary.name,
+        vocab_size=len(vocabulary.raw),
+        special={token.text: token.id for token in vocabulary.added if token.special},
+        bos_id=vocabulary.bos_id,
+        eos_id=vocabulary.eos_id,
+        add_bos=vocabulary.add_bos,
+        chat_template=vocabulary.chat_template,
+        _vocabulary=vocabulary,
+        _engine=engine,
+        _matchers={kind: _matcher(vocabulary, *kind) for kind in kinds},
+    )
+
+
+def from_gguf(metadata: Mapping[str, object]) -> Tokenizer:
+    """The tokenizer in GGUF metadata (plain Python values); CheckpointError, UnsupportedModel.
+
+    With `tokenizer.ggml.pre` "qwen2" the text is normalised to NFC, as Qwen's own tokenizer does.
+    """
+    return _build(read_gguf(metadata))
+
+
+def from_tokenizer_json(path: Path, config: Mapping | None = None) -> Tokenizer:
+    """The tokenizer in a tokenizer.json; `config` is the content of tokenizer_config.json, where there is one.
+
+    Without a config that names them, a single special token is both BOS and EOS. Raises CheckpointError for a broken
+    file and UnsupportedModel for steps that are not computed here.
+    """
+    return _build(read_tokenizer_json(Path(path), config or {}))
+
+
+def from_vocab_merges(vocab: Path, merges: Path) -> Tokenizer:
+    """The tokenizer in GPT-2's vocab.json and merges.txt; CheckpointError for broken files."""
+    return _build(read_vocab_merges(Path(vocab), Path(merges), {}))
+
+
+def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[str, int] | None = None) -> Tokenizer:
+    """The tokenizer in a .tiktoken file (base64 token and rank on a line); CheckpointError for a broken file.
+
+    The file does not say which pattern cuts the text: pass it unless it is GPT-2's.
+    """
+    return _build(read_tiktoken(Path(path), pattern, special or {}))
+
+
+def from_folder(folder: Path) -> Tokenizer:
+    """The tokenizer of a model folder: tokenizer.json, else vocab.json + merges.txt, else one .tiktoken file.
+
+    Raises CheckpointError if it has none of them, UnsupportedModel for one that is not computed here.
+    """
+    folder = Path(folder)
+    config = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
+    template = folder / "chat_template.jinja"
+    if "chat_template" not in config and template.is_file():
+        config = config | {"chat_template": template.read_text(encoding="utf-8", errors="replace")}
+    if (folder / "tokenizer.json").is_file():
+        return from_tokenizer_json(folder / "tokenizer.json", config)
+    if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        kind = config.get("tokenizer_class", "GPT2Tokenizer")
+        if kind not in ("GPT2Tokenizer", "GPT2TokenizerFast"):
+            # These two files do not say how text is cut before merging; only GPT-2's way is implied by them.
+            what = "vocab.json and merges.txt are read for GPT-2 only."
+            raise UnsupportedModel(what, str(kind), "Add its tokenizer.json.")
+        return _build(read_vocab_merges(folder / "vocab.json", folder / "merges.txt", config))
+    files = sorted(folder.glob("*.tiktoken")) if folder.is_dir() else []
+    if len(files) == 1:
+        return from_tiktoken(files[0])
+    hint = "It needs tokenizer.json, or vocab.json and merges.txt."
+    raise CheckpointError("The folder has no vocabulary.", folder.name, hint)

@@ -1,0 +1,237 @@
+"""One prompt through one model: the residual stream is kept, everything else is recomputed when asked for."""
+
+import functools
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from model.errors import InputError
+from model.heads import HEAD_METRICS, HeadReducer
+from model.layers import attention_pattern, attention_scores, future, rotate
+from model.records import RunKey, Tokens
+from model.tap import SITES, Tap, compose, record
+from model.transformer import Transformer, attend_fused
+
+_NORM_SITES = ("norm1", "norm2", "final")
+
+
+@dataclass(frozen=True)
+class HeadQKV:
+    """What one head computes from a prompt. All [T, d_head] float32; q and k with positions applied."""
+
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+
+
+class Trace:
+    """The numbers of one run; build it with `run`.
+
+    `residuals[l]` enters block l and `residuals[n_layer]` leaves the last one. Methods recompute what lies
+    inside a block from them, so a method's result equals what the run itself computed to float32 rounding.
+    Layers and heads out of range raise InputError.
+    """
+
+    def __init__(self, model: Transformer, key: RunKey, tokens: Tokens, residuals: Tensor, reducer: HeadReducer) -> None:
+        self.model, self.key, self.tokens = model, key, tokens
+        self.residuals = residuals  # [L + 1, T, D]
+        self.thumbnails = reducer.thumbnails.numpy()  # [L, H, t, t] uint8
+        self.metrics = reducer.metrics.numpy()  # [L, H, metrics] in the order of HEAD_METRICS
+        self.tap = reducer.tap
+        self.seconds = 0.0  # wall time of the run
+
+    @property
+    def config(self):
+        """The ModelConfig of the model that was run."""
+        return self.model.config
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes this trace keeps, once its logits have been asked for those too."""
+        logits = self.__dict__.get("logits")
+        held = self.residuals.nbytes + self.thumbnails.nbytes + self.metrics.nbytes
+        return held + (0 if logits is None else logits.nbytes)
+
+    # --- one head ---
+
+    @torch.inference_mode()
+    def qkv(self, layer: int, head: int) -> HeadQKV:
+        """Queries, keys and values of one head; the KV head is head // (H / G)."""
+        return HeadQKV(*(part[0, 0].numpy() for part in self._head(layer, head)))
+
+    @torch.inference_mode()
+    def scores(self, layer: int, head: int) -> np.ndarray:
+        """q.k / sqrt(d_head) before the softmax, NaN above the diagonal. float32 [T, T], rows are queries."""
+        if self.tap is not None:
+            scores = self.sites(layer, ["scores"])["scores"][0, self._checked(layer, head)]
+        else:
+            q, k, _ = self._head(layer, head)
+            scores = attention_scores(q, k)[0, 0]
+        T = len(self.tokens)
+        return scores.masked_fill(future(T, T), torch.nan).numpy()
+
+    @torch.inference_mode()
+    def pattern(self, layer: int, head: int) -> np.ndarray:
+        """Attention weights: rows are queries, sum to 1, and are 0 above the diagonal. float32 [T, T]"""
+        if self.tap is not None:
+            return self.sites(layer, ["pattern"])["pattern"][0, self._checked(layer, head)].numpy()
+        q, k, _ = self._head(layer, head)
+        return attention_pattern(attention_scores(q, k))[0, 0].numpy()
+
+    @torch.inference_mode()
+    def z(self, layer: int, head: int) -> np.ndarray:
+        """The head's output before the projection o: pattern times values. float32 [T, d_head]"""
+        return self.sites(layer, ["z"])["z"][0, self._checked(layer, head)].numpy()
+
+    def _head(self, layer: int, head: int) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k, v of one head, [1, 1, T, E] each, from the weights of that head alone."""
+        self._checked(layer, head)
+        if self.tap is not None:
+            names = ("q_rot", "k_rot", "v") if self.config.positions == "rope" else ("q", "k", "v")
+            at = self.sites(layer, names)
+            kv = head // self.config.group_size
+            return at[names[0]][:, head : head + 1], at[names[1]][:, kv : kv + 1], at["v"][:, kv : kv + 1]
+        block = self.model.blocks[layer]
+        x = self.residuals[layer]
+        x = x if block.post_norm else block.norm1(x)
+        kv = head // self.config.group_size
+        attn, E = block.attn, self.config.d_head
+        q, k, v = (_slice(linear, x, n, E) for linear, n in ((attn.q, head), (attn.k, kv), (attn.v, kv)))
+        if block.attn.q_norm is not None:
+            q, k = block.attn.q_norm(q), block.attn.k_norm(k)
+        rope = self.model.prepare(0, len(x)).rope
+        if rope is not None:
+            q, k = rotate(q, *rope), rotate(k, *rope)
+        return q[None, None], k[None, None], v[None, None]
+
+    def _checked(self, layer: int, head: int) -> int:
+        self._check_layer(layer, self.config.n_layer - 1)
+        if not 0 <= head < self.config.n_head:
+            raise InputError("There is no such head.", str(head), f"Heads run from 0 to {self.config.n_head - 1}.")
+        return head
+
+    def _check_layer(self, layer: int, last: int) -> None:
+        if not 0 <= layer <= last:
+            raise InputError("There is no such layer.", str(layer), f"Layers run from 0 to {last}.")
+
+    # --- one layer ---
+
+    @torch.inference_mode()
+    def sites(self, layer: int, names) -> dict[str, Tensor]:
+        """Tensors of one block at the named sites of model.tap.SITES, e.g. "mlp_post"; axes as listed there."""
+        self._check_layer(layer, self.config.n_layer - 1)
+        store: dict[tuple[str, int], Tensor] = {}
+        recorder = record(names, store)
+        tap = recorder if self.tap is None else compose(self.tap, recorder)
+        # Without scores or pattern among the wanted, no [H, T, T] tensor needs to be made.
+        fused = self.tap is None and not {"scores", "pattern"} & set(names)
+        run = self.model.prepare(0, len(self.tokens), tap=tap, attend=attend_fused if fused else None)
+        self.model.blocks[layer](self.residuals[layer][None], layer, run)
+        if missing := [name for name in names if (name, layer) not in store]:
+            raise InputError("This model has no such site in a block.", ", ".join(missing), f"Sites: {', '.join(SITES)}.")
+        return {name: store[name, layer] for name in names}
+
+    def mlp_activations(self, layer: int) -> np.ndarray:
+        """What the MLP's down projection reads: f(pre), or silu(gate) * up. float32 [T, M]"""
+        return self.sites(layer, ["mlp_post"])["mlp_post"][0].numpy()
+
+    def hidden(self, layer: int) -> np.ndarray:
+        """Residual stream entering block `layer`; n_layer gives what leaves the last block. float32 [T, D]"""
+        self._check_layer(layer, self.config.n_layer)
+        return self.residuals[layer].numpy()
+
+    # --- the whole run ---
+
+    @functools.cached_property
+    def logits(self) -> np.ndarray:
+        """Logits of every position, computed when first asked for. float32 [T, V]"""
+        return self._logits(self.residuals[-1])
+
+    def logits_at(self, position: int) -> np.ndarray:
+        """Logits that predict the token after `position`; negative positions count from the end. float32 [V]"""
+        T = len(self.tokens)
+        if not -T <= position < T:
+            raise InputError("There is no such position.", str(position), f"Positions run from 0 to {T - 1}.")
+        return self._logits(self.residuals[-1][position][None])[0]
+
+    @torch.inference_mode()
+    def _logits(self, x: Tensor) -> np.ndarray:
+        return self.model.logits(x[None], tap=self.tap)[0].numpy()
+
+    def head_metrics(self) -> pd.DataFrame:
+        """All of HEAD_METRICS for every head on this prompt, indexed by (layer, head); NaN where undefined."""
+        L, H, n = self.metrics.shape
+        index = pd.MultiIndex.from_product([range(L), range(H)], names=["layer", "head"])
+        return pd.DataFrame(self.metrics.reshape(L * H, n), index=index, columns=list(HEAD_METRICS))
+
+    @torch.inference_mode()
+    def norms(self) -> pd.DataFrame:
+        """Mean, variance, root mean square and length of what each norm reads; a row a (site, layer, token).
+
+        Sites are norm1, norm2 and final (layer n_layer). rms^2 = mean^2 + variance; norm = rms sqrt(d_model).
+        """
+        frames = []
+        for layer in range(self.config.n_layer):
+            at = self.sites(layer, ["norm1_in", "norm2_in"])
+            frames += [_norm_rows(site, layer, at[f"{site}_in"][0]) for site in ("norm1", "norm2")]
+        if self.config.final_norm:
+            frames.append(_norm_rows("final", self.config.n_layer, self.residuals[-1]))
+        return pd.concat(frames, ignore_index=True)
+
+
+def _norm_rows(site: str, layer: int, x: Tensor) -> pd.DataFrame:
+    """x [T, D]"""
+    square = x.square().mean(-1)
+    return pd.DataFrame(
+        {
+            "site": site,
+            "layer": layer,
+            "token": np.arange(len(x)),
+            "mean": x.mean(-1).numpy(),
+            "variance": x.var(-1, correction=0).numpy(),
+            "rms": square.sqrt().numpy(),
+            "norm": x.norm(dim=-1).numpy(),
+        }
+    )
+
+
+def _slice(linear, x: Tensor, n: int, width: int) -> Tensor:
+    """Rows n * width .. of a projection, for one head. [T, D] -> [T, width]"""
+    rows = slice(n * width, (n + 1) * width)
+    return torch.nn.functional.linear(x, linear.weight[rows], None if linear.bias is None else linear.bias[rows])
+
+
+@torch.inference_mode()
+def run(model: Transformer, tokens: Tokens, *, model_id: str = "", tap: Tap | None = None) -> Trace:
+    """Run the prompt once, keep the residual stream, and reduce every head to its metrics and thumbnail.
+
+    Raises InputError for an empty prompt or one beyond the context.
+    """
+    check_length(len(tokens), model.config.n_ctx)
+    ids = torch.from_numpy(np.ascontiguousarray(tokens.ids, dtype=np.int64))
+    config = model.config
+    started = time.perf_counter()
+    reducer = HeadReducer(ids, config.n_layer, config.n_head, tap)
+    residuals = torch.empty(config.n_layer + 1, len(ids), config.d_model)
+    model.check(ids[None])
+    each = model.prepare(0, len(ids), tap=tap, attend=reducer)
+    x = model.embed_tokens(ids[None], 0, each)
+    for layer, block in enumerate(model.blocks):
+        residuals[layer] = x[0]  # before any edit: a recomputed block passes its own resid_pre through the tap again
+        x = block(x, layer, each)
+    residuals[-1] = x[0]
+    trace = Trace(model, RunKey(model_id, tuple(tokens.ids.tolist())), tokens, residuals, reducer)
+    trace.seconds = time.perf_counter() - started
+    return trace
+
+
+def check_length(T: int, limit: int) -> None:
+    """Raise InputError unless 1 <= T <= limit."""
+    if T == 0:
+        raise InputError("The prompt is empty.", "", "Type a few words, or choose an example.")
+    if T > limit:
+        raise InputError("The prompt is too long.", f"{T} tokens", f"Shorten it to {limit} tokens or fewer.")

@@ -1,0 +1,284 @@
+"""The GPT: one configurable forward that serves tracing, generation, training and interventions."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.cache import KVCache
+from model.config import ModelConfig
+from model.layers import (
+    MLPS,
+    NORMS,
+    attention_pattern,
+    attention_scores,
+    fused_attention,
+    merge_heads,
+    mix,
+    rope_table,
+    rotate,
+    sinusoidal_positions,
+    split_heads,
+)
+from model.linear import Linear
+from model.tap import Tap
+
+# How q, k and v of a layer become the heads' outputs: (layer, q [B,H,T,E], k [B,G,S,E], v [B,G,S,E]) -> z [B,H,T,E].
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one forward hands to every block."""
+
+    rope: tuple[Tensor, Tensor] | None  # cosines and sines of the query positions, [T, d_rotary / 2] each
+    attend: Attend
+    cache: KVCache | None = None
+    tap: Tap | None = None
+
+    def at(self, site: str, layer: int, tensor: Tensor) -> Tensor:
+        """The tensor after the tap, or the tensor itself where there is none."""
+        return tensor if self.tap is None else self.tap(site, layer, tensor)
+
+
+def attend_fused(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """The fast path: no [T, S] matrix is kept."""
+    return fused_attention(q, k, v)
+
+
+def attend_explicit(tap: Tap) -> Attend:
+    """The same numbers step by step, with the tap at scores and pattern."""
+
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = tap("scores", layer, attention_scores(q, k))
+        return mix(tap("pattern", layer, attention_pattern(scores)), v)
+
+    return attend
+
+
+class Norm(nn.Module):
+    """LayerNorm or RMSNorm over the last axis, with gain and, where the config says so, bias."""
+
+    def __init__(self, config: ModelConfig, width: int) -> None:
+        super().__init__()
+        self.kind, self.eps = config.norm, config.norm_eps
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width)) if config.norm == "layernorm" and config.norm_bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.kind == "layernorm":
+            return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+    def tapped(self, x: Tensor, name: str, layer: int, run: Pass) -> Tensor:
+        """The same norm, step by step where there is a tap, which sees `<name>_in`, `<name>_scale` and `<name>_out`."""
+        if run.tap is None:
+            return self(x)
+        numerator, scale = NORMS[self.kind](run.tap(f"{name}_in", layer, x), self.eps)
+        y = numerator / run.tap(f"{name}_scale", layer, scale) * self.weight
+        return run.tap(f"{name}_out", layer, y if self.bias is None else y + self.bias)
+
+
+class Attention(nn.Module):
+    """Causal self-attention with H query heads that share G key/value heads."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        D, E = config.d_model, config.d_head
+        self.d_head = E
+        self.q = Linear(D, config.n_head * E, config.q_bias)
+        self.k = Linear(D, config.n_kv_head * E, config.k_bias)
+        self.v = Linear(D, config.n_kv_head * E, config.v_bias)
+        self.o = Linear(config.n_head * E, D, config.o_bias)
+        self.q_norm = Norm(_qk_norm(config), E) if config.qk_norm else None
+        self.k_norm = Norm(_qk_norm(config), E) if config.qk_norm else None
+
+    def project(self, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
+        """q [B, H, T, E], k and v [B, G, T, E], norm and rotation applied. x [B, T, D]"""
+        q, k, v = (split_heads(linear(x), self.d_head) for linear in (self.q, self.k, self.v))
+        if self.q_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k, v = run.at("q", layer, q), run.at("k", layer, k), run.at("v", layer, v)
+        if run.rope is not None:
+            q, k = run.at("q_rot", layer, rotate(q, *run.rope)), run.at("k_rot", layer, rotate(k, *run.rope))
+        return q, k, v
+
+    def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
+        q, k, v = self.project(x, layer, run)
+        if run.cache is not None:
+            k, v = run.cache.put(layer, k, v)
+        z = run.at("z", layer, run.attend(layer, q, k, v))
+        return run.at("attn_out", layer, self.o(merge_heads(z)))
+
+
+def _qk_norm(config: ModelConfig) -> ModelConfig:
+    """q/k norms are RMSNorms with the block's eps, whatever the block's own norm."""
+    return dataclasses.replace(config, norm="rmsnorm")
+
+
+class MLP(nn.Module):
+    """down(f(up(x))), or SwiGLU: down(silu(gate(x)) * up(x))."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        D, M, bias = config.d_model, config.d_mlp, config.mlp_bias
+        self.act = MLPS[config.mlp]
+        self.gate = Linear(D, M, bias) if config.mlp == "swiglu" else None
+        self.up = Linear(D, M, bias)
+        self.down = Linear(M, D, bias)
+
+    def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
+        if self.gate is None:
+            post = self.act(run.at("mlp_pre", layer, self.up(x)))  # [B, T, M]
+        else:
+            post = self.act(run.at("mlp_pre", layer, self.gate(x))) * run.at("mlp_up", layer, self.up(x))
+        return run.at("mlp_out", layer, self.down(run.at("mlp_post", layer, post)))
+
+
+class Block(nn.Module):
+    """One layer, wired by the config.
+
+      pre-norm              parallel                      post-norm
+      x --+                 x --+--------+                x --+
+      |  norm1              |  norm1   norm2              |  attn
+      |  attn               |  attn    mlp                +---+ add, norm1
+      +---+ add             +---+--------+ add            |  mlp
+      |  norm2                                            +---+ add, norm2
+      |  mlp
+      +---+ add
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.post_norm, self.parallel = config.norm_placement == "post", config.parallel_residual
+        self.norm1 = Norm(config, config.d_model)
+        self.attn = Attention(config)
+        self.norm2 = Norm(config, config.d_model)
+        self.mlp = MLP(config)
+
+    def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
+        """x [B, T, D] -> [B, T, D]"""
+        x = run.at("resid_pre", layer, x)
+        if self.post_norm:
+            mid = self.norm1.tapped(x + self.attn(x, layer, run), "norm1", layer, run)
+            mid = run.at("resid_mid", layer, mid)
+            out = self.norm2.tapped(mid + self.mlp(mid, layer, run), "norm2", layer, run)
+        else:
+            mid = x + self.attn(self.norm1.tapped(x, "norm1", layer, run), layer, run)
+            mid = run.at("resid_mid", layer, mid)
+            read = x if self.parallel else mid
+            out = mid + self.mlp(self.norm2.tapped(read, "norm2", layer, run), layer, run)
+        return run.at("resid_post", layer, out)
+
+
+def _embedding(rows: int, width: int) -> nn.Embedding:
+    """A table without values yet: nn.Embedding draws them, which costs a second of imports on the meta device."""
+    return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
+
+
+class Transformer(nn.Module):
+    """A decoder-only Transformer; freshly built it has random weights (GPT-2's initialisation)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embed = _embedding(config.vocab_size, config.d_model)
+        self.pos_embed = _embedding(config.n_ctx, config.d_model) if config.positions == "learned" else None
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))
+        self.final_norm = Norm(config, config.d_model) if config.final_norm else None
+        self.unembed = Linear(config.d_model, config.vocab_size, bias=False)
+        self.tie()
+        if self.embed.weight.device.type != "meta":
+            _initialise(self)
+
+    def tie(self) -> None:
+        """Make a tied head the embedding itself; needed again after parameters were replaced."""
+        if self.config.tie_embeddings:
+            self.unembed.weight = self.embed.weight
+
+    def forward(self, ids: Tensor, *, cache: KVCache | None = None, tap: Tap | None = None) -> Tensor:
+        """Logits of every position. ids [B, T] -> [B, T, V]; with a cache the ids continue what it holds.
+
+        Raises ValueError for ids that are not [B, T], ids outside the vocabulary, or more positions than are learned.
+        """
+        return self.logits(self.trunk(ids, cache=cache, tap=tap), tap=tap)
+
+    def trunk(
+        self, ids: Tensor, *, cache: KVCache | None = None, tap: Tap | None = None, attend: Attend | None = None
+    ) -> Tensor:
+        """The residual stream after the last block, before the final norm. ids [B, T] -> [B, T, D]
+
+        `attend` replaces the attention kernel: fused where there is no tap, step by step where there is one.
+        """
+        start = 0 if cache is None else cache.length
+        self.check(ids, start)
+        if cache is not None:
+            cache.reserve(*ids.shape)
+        run = self.prepare(start, ids.shape[1], tap=tap, attend=attend, cache=cache)
+        x = self.embed_tokens(ids, start, run)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, layer, run)
+        if cache is not None:
+            cache.advance(ids.shape[1])
+        return x
+
+    def prepare(
+        self,
+        start: int,
+        T: int,
+        *,
+        tap: Tap | None = None,
+        attend: Attend | None = None,
+        cache: KVCache | None = None,
+    ) -> Pass:
+        """What the blocks need to run positions start .. start + T - 1."""
+        rope = rope_table(self.config, start, T) if self.config.positions == "rope" else None
+        if attend is None:
+            attend = attend_fused if tap is None else attend_explicit(tap)
+        return Pass(rope, attend, cache, tap)
+
+    def embed_tokens(self, ids: Tensor, start: int, run: Pass) -> Tensor:
+        """Token embedding plus position embedding where there is one. [B, T] -> [B, T, D]"""
+        x = self.embed(ids)
+        if self.config.embed_scale:
+            x = x * math.sqrt(self.config.d_model)
+        x = run.at("embed", -1, x)
+        T = ids.shape[1]
+        if self.pos_embed is not None:
+            return x + run.at("pos_embed", -1, self.pos_embed.weight[start : start + T])
+        if self.config.positions == "sinusoidal":
+            return x + run.at("pos_embed", -1, sinusoidal_positions(start, T, self.config.d_model))
+        return x
+
+    def logits(self, x: Tensor, *, tap: Tap | None = None) -> Tensor:
+        """Final norm and output head. x [B, T, D] -> logits [B, T, V]"""
+        L, run = self.config.n_layer, Pass(None, attend_fused, None, tap)
+        if self.final_norm is not None:
+            x = self.final_norm.tapped(x, "final", L, run)
+        return run.at("logits", L, self.unembed(x))
+
+    def check(self, ids: Tensor, start: int = 0) -> None:
+        """Raise ValueError for ids this model cannot run at positions start on."""
+        c = self.config
+        if ids.ndim != 2 or 0 in ids.shape:
+            raise ValueError(f"ids must be [B, T] with at least one token, got {tuple(ids.shape)}")
+        if self.pos_embed is not None and start + ids.shape[1] > c.n_ctx:
+            raise ValueError(f"positions are learned up to {c.n_ctx}, got {start} + {ids.shape[1]} tokens")
+        if ids.min() < 0 or ids.max() >= c.vocab_size:
+            raise ValueError(f"ids must lie in 0 .. {c.vocab_size - 1}, got {ids.min()} .. {ids.max()}")
+
+
+@torch.no_grad()
+def _initialise(model: Transformer) -> None:
+    """Normal(0, 0.02), the two projections that write to the stream by 1/sqrt(2 L) smaller, biases 0. Radford 2019."""
+    small = 0.02 / math.sqrt(2 * model.config.n_layer)
+    for name, parameter in model.named_parameters():
+        if parameter.ndim == 2:
+            nn.init.normal_(parameter, std=small if name.endswith(("attn.o.weight", "mlp.down.weight")) else 0.02)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+

@@ -1,0 +1,348 @@
+"""The tokenizer on vocabularies small enough to merge by hand, and on files that are broken."""
+
+import base64
+import json
+import time
+
+import numpy as np
+import pytest
+
+from model import tokenizer as module
+from model.errors import CheckpointError, InputError, PlaygroundError, UnsupportedModel
+from model.merges import ALPHABET, bytes_of, merge_ranks
+from model.tokenizer import from_folder, from_gguf, from_tiktoken, from_tokenizer_json, from_vocab_merges
+
+MERGES = ["h e", "l l", "he ll", "hell o", "Ġ w", "â ĸ", "Ġ Ġ"]
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+
+
+def small_vocab() -> dict[str, int]:
+    """<|end|> is id 0; the merged tokens come next, last merge first; the bytes come after them, in falling order."""
+    tokens = ["<|end|>", *(merge.replace(" ", "") for merge in reversed(MERGES)), *reversed(list(ALPHABET))]
+    return {token: number for number, token in enumerate(tokens)}
+
+
+def small_json() -> dict:
+    return {
+        "added_tokens": [{"id": 0, "content": "<|end|>", "special": True, "normalized": False}],
+        "normalizer": None, "pre_tokenizer": BYTE_LEVEL, "post_processor": None,
+        "model": {"type": "BPE", "vocab": small_vocab(), "merges": list(MERGES)},
+    }
+
+
+def small_gguf() -> dict:
+    vocab = small_vocab()
+    return {
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": list(vocab), "tokenizer.ggml.merges": list(MERGES),
+        "tokenizer.ggml.token_type": [3] + [1] * (len(vocab) - 1), "tokenizer.ggml.eos_token_id": 0,
+    }
+
+
+def write(path, content):
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def small(tmp_path):
+    return from_tokenizer_json(write(tmp_path / "tokenizer.json", small_json()))
+
+
+def test_alphabet_is_gpt2s():
+    assert len(ALPHABET) == 256 and sorted(ALPHABET.values()) == list(range(256))
+    assert (ALPHABET["Ġ"], ALPHABET["Ċ"], ALPHABET["!"], ALPHABET["ÿ"]) == (32, 10, 33, 255)
+    assert bytes_of("Ġhé") == b" h\xe9"
+
+
+def test_merges_follow_the_list_not_the_ids(small):
+    """hello: he, ll, hell, hello. Its id is 4 (MERGES[3] counted from the end, after <|end|>)."""
+    tokens = small.encode("hello wow")
+    vocab = small_vocab()
+    assert tokens.ids.tolist() == [4, vocab["Ġw"], vocab["o"], vocab["w"]]
+    assert tokens.pieces == ("hello", " w", "o", "w")
+    assert tokens.spans.tolist() == [[0, 5], [5, 7], [7, 8], [8, 9]]
+    assert tokens.ids.dtype == np.int64 and tokens.spans.dtype == np.int64
+
+
+def test_half_a_character_is_shown_as_its_bytes(small):
+    """U+2581 is e2 96 81, and the merges make e2 96 one token; a lone 0x81 is no UTF-8 either."""
+    tokens = small.encode("▁")
+    assert tokens.pieces == ("<0xE2><0x96>", "<0x81>")
+    assert tokens.raw == (b"\xe2\x96", b"\x81")
+    assert small.decode(tokens.ids) == "▁"
+    assert small.decode(tokens.ids[:1]) == "\ufffd"
+    assert small.decode_bytes(tokens.ids[:1]) == b"\xe2\x96"
+
+
+def test_special_tokens_only_on_request(small):
+    assert small.special == {"<|end|>": 0}
+    assert (small.bos_id, small.eos_id, small.add_bos) == (0, 0, False)
+    plain, special = small.encode("he<|end|>he"), small.encode("he<|end|>he", special=True)
+    he = small_vocab()["he"]
+    assert special.ids.tolist() == [he, 0, he]
+    assert special.spans.tolist() == [[0, 2], [2, 9], [9, 11]]
+    assert 0 not in plain.ids and b"".join(plain.raw) == b"he<|end|>he"
+    assert small.decode([0]) == "<|end|>"
+
+
+def test_empty_text(small):
+    tokens = small.encode("")
+    assert len(tokens) == 0 and tokens.spans.shape == (0, 2) and tokens.ids.shape == (0,)
+    assert small.decode([]) == ""
+
+
+def test_ids_the_vocabulary_lacks(small):
+    assert small.vocab_size == 256 + len(MERGES) + 1
+    assert small.piece(small.vocab_size) == f"<unused {small.vocab_size}>"
+    assert small.piece(0) == "<|end|>"
+    for ids in ([small.vocab_size], [-1], [3, 10**12]):
+        with pytest.raises(InputError, match=str(ids[-1])):
+            small.tokens(ids)
+    with pytest.raises(InputError):
+        small.piece(-1)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\udc00\ud800"])
+def test_surrogates_are_refused(small, text):
+    with pytest.raises(InputError, match="surrogate"):
+        small.encode(text)
+
+
+def test_long_runs(small):
+    """The engine panics at a million whitespace characters; below our limit it must work, above be refused."""
+    start = time.perf_counter()
+    # the first 99,999 spaces are one piece: 49,999 pairs and one; then the last space and x
+    assert len(small.encode(" " * 100_000 + "x")) == 50_002
+    assert b"".join(small.encode("l" * 1_000_000).raw) == b"l" * 1_000_000
+    with pytest.raises(InputError, match="whitespace"):
+        small.encode("he" + " " * 1_200_000)
+    assert time.perf_counter() - start < 30
+
+
+def test_a_panic_becomes_an_input_error(small, monkeypatch):
+    monkeypatch.setattr(module, "MAX_WHITESPACE_RUN", 10**9)
+    with pytest.raises(InputError, match="cannot split"):
+        small.encode("\n " * 600_000)
+
+
+def test_a_byte_without_token_is_refused_by_name(tmp_path):
+    content = small_json()
+    byte = next(char for char, value in ALPHABET.items() if value == 4)
+    vocab = content["model"]["vocab"]
+    last = max(vocab, key=vocab.get)
+    vocab[last] = vocab.pop(byte)  # keep the ids without a gap
+    tokenizer = from_tokenizer_json(write(tmp_path / "tokenizer.json", content))
+    with pytest.raises(InputError, match=r"U\+0004"):
+        tokenizer.encode("he\x04llo")
+    assert tokenizer.encode("hello").ids.tolist() == [4]
+
+
+def test_a_pattern_with_holes_is_refused(tmp_path):
+    content = small_json()
+    content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": "[a-z]+"}, "behavior": "Isolated", "invert": False},
+        BYTE_LEVEL | {"use_regex": False},
+    ]}
+    tokenizer = from_tokenizer_json(write(tmp_path / "tokenizer.json", content))
+    assert tokenizer.encode("hello").ids.tolist() == [4]
+    for text in ("hello you", "!"):
+        with pytest.raises(UnsupportedModel, match="leaves part"):
+            tokenizer.encode(text)
+
+
+def test_ranks_leave_out_what_no_named_pair_reaches():
+    """bc merges before ab, so abc is always a + bc: the pair (ab, c) never stands alone and abc is never made."""
+    tokens = [*ALPHABET, "ab", "bc", "abc"]
+    assert "abc" not in merge_ranks(tokens, [("b", "c"), ("a", "b"), ("ab", "c")])
+    assert merge_ranks(tokens, [("a", "b"), ("b", "c"), ("ab", "c")])["abc"] == 258
+    # with equal ranks the left pair was first: aaa is aa + a, never a + aa
+    assert "aaa" not in merge_ranks([*ALPHABET, "aa", "aaa"], [("a", "a"), ("a", "aa")])
+    assert "aaa" in merge_ranks([*ALPHABET, "aa", "aaa"], [("a", "a"), ("aa", "a")])
+
+
+def test_whole_pieces():
+    """abc is looked up whole: allowed if no merge leads to it, refused where a + bc would also make it."""
+    assert merge_ranks([*ALPHABET, "abc"], [], ["abc"])["abc"] == 256
+    with pytest.raises(UnsupportedModel, match="abc"):
+        merge_ranks([*ALPHABET, "bc", "abc"], [("b", "c")], ["bc", "abc"])
+
+
+def test_merges_in_impossible_order_are_refused():
+    with pytest.raises(CheckpointError, match="before"):
+        merge_ranks([*ALPHABET, "ab", "abc"], [("ab", "c"), ("a", "b")])
+
+
+def test_gpt2_files_and_folder(tmp_path, small):
+    vocab = write(tmp_path / "vocab.json", small_vocab())
+    merges = write(tmp_path / "merges.txt", "#version: 0.2\n" + "\n".join(MERGES) + "\n")
+    text = "hello  ▁ <|end|>"
+    for tokenizer in (from_vocab_merges(vocab, merges), from_gguf(small_gguf())):
+        assert tokenizer.special == {"<|end|>": 0} and tokenizer.eos_id == 0
+        for special in (False, True):
+            assert (tokenizer.encode(text, special=special).ids == small.encode(text, special=special).ids).all()
+    (tmp_path / "tokenizer.json").unlink()
+    assert from_folder(tmp_path).encode("hello").ids.tolist() == [4]
+    write(tmp_path / "tokenizer_config.json", {"tokenizer_class": "Qwen2Tokenizer"})
+    with pytest.raises(UnsupportedModel, match="Qwen2Tokenizer"):
+        from_folder(tmp_path)
+    vocab.unlink()
+    with pytest.raises(CheckpointError, match="no vocabulary"):
+        from_folder(tmp_path)
+
+
+def test_a_merge_may_begin_with_a_number_sign(tmp_path):
+    vocab = {token: n for n, token in enumerate([*ALPHABET, "##"])}
+    files = write(tmp_path / "vocab.json", vocab), write(tmp_path / "merges.txt", "# #\n")
+    assert from_vocab_merges(*files).encode("##").ids.tolist() == [256]
+
+
+def test_tiktoken_file(tmp_path):
+    tokens = [bytes([byte]) for byte in range(256)] + [b"he", b"ll", b"hell"]
+    lines = [f"{base64.b64encode(token).decode()} {rank}" for rank, token in enumerate(tokens)]
+    path = write(tmp_path / "small.tiktoken", "\n".join(lines) + "\n")
+    tokenizer = from_tiktoken(path, special={"<s>": 300})
+    assert tokenizer.encode("hello<s>", special=True).ids.tolist() == [258, 111, 300]
+    assert tokenizer.vocab_size == 301 and tokenizer.piece(299) == "<unused 299>"
+    with pytest.raises(InputError):
+        tokenizer.tokens([299])
+    assert from_folder(tmp_path).encode("he").ids.tolist() == [256]
+    gap, twice, no_byte = lines[:-2] + lines[-1:], lines + lines[-1:], lines[1:]
+    for broken in (gap, twice, no_byte, [*lines, "!! 259"], [*lines, "aGVsbG8= x"], []):
+        write(path, "\n".join(broken))
+        with pytest.raises(CheckpointError):
+            from_tiktoken(path)
+    write(path, "\n".join(lines))
+    with pytest.raises(CheckpointError, match="clash"):
+        from_tiktoken(path, special={"<s>": 256})
+
+
+def test_config_and_template(tmp_path):
+    content = small_json()
+    content["added_tokens"].append({"id": 264, "content": "<|begin|>", "special": True, "normalized": False})
+    content["post_processor"] = {"type": "Sequence", "processors": [
+        {"type": "ByteLevel"},
+        {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|begin|>", "type_id": 0}},
+                                                  {"Sequence": {"id": "A", "type_id": 0}}],
+         "special_tokens": {"<|begin|>": {"id": "<|begin|>", "ids": [264], "tokens": ["<|begin|>"]}}},
+    ]}
+    write(tmp_path / "tokenizer.json", content)
+    config = {"eos_token": {"content": "<|end|>"}, "chat_template": [{"name": "default", "template": "hi"}]}
+    write(tmp_path / "tokenizer_config.json", config)
+    tokenizer = from_folder(tmp_path)
+    assert (tokenizer.bos_id, tokenizer.eos_id, tokenizer.add_bos, tokenizer.chat_template) == (264, 0, True, "hi")
+    assert tokenizer.encode("hello").ids.tolist() == [4]  # never adds BOS itself
+    write(tmp_path / "tokenizer_config.json", {"eos_token": "<nowhere>"})
+    with pytest.raises(CheckpointError, match="<nowhere>"):
+        from_folder(tmp_path)
+    single = content["post_processor"]["processors"][1]["single"]
+    single.append(single[0])
+    write(tmp_path / "tokenizer.json", content)
+    with pytest.raises(UnsupportedModel, match="post-processor"):
+        from_tokenizer_json(tmp_path / "tokenizer.json")
+
+
+def break_vocab(**changes):
+    def change(content):
+        content["model"]["vocab"].update(changes)
+    return change
+
+
+def put(*keys, value):
+    def change(content):
+        for key in keys[:-1]:
+            content = content[key]
+        content[keys[-1]] = value
+    return change
+
+
+@pytest.mark.parametrize(("change", "error", "names"), [
+    (break_vocab(extra=5), CheckpointError, "share an id"),
+    (break_vocab(extra=999), CheckpointError, "999"),
+    (break_vocab(extra=10**15), CheckpointError, "gaps"),
+    (break_vocab(extra=-1), CheckpointError, "-1"),
+    (break_vocab(extra="5"), CheckpointError, "whole numbers"),
+    (break_vocab(**{"▁the": 264}), CheckpointError, "▁the"),
+    (break_vocab(**{"a" * 5000: 264}), CheckpointError, "absurdly"),
+    (put("model", "vocab", value={}), CheckpointError, "none"),
+    (put("model", "vocab", value=[]), CheckpointError, "whole numbers"),
+    (put("model", "merges", value=["h e", "q q"]), CheckpointError, "q q"),
+    (put("model", "merges", value=["h"]), CheckpointError, "two tokens"),
+    (put("model", "merges", value=[1]), CheckpointError, "two tokens"),
+    (put("model", "merges", value=None), CheckpointError, "list"),
+    (put("added_tokens", value=[{"id": 3, "content": "<|end|>"}]), CheckpointError, "two ids"),
+    (put("added_tokens", value=[{"id": 264, "content": "\ud800"}]), CheckpointError, "Unicode"),
+    (put("added_tokens", value=[{"id": "x"}]), CheckpointError, "added token"),
+    (put("added_tokens", 0, "lstrip", value=True), UnsupportedModel, "lstrip"),
+    (put("model", "type", value="Unigram"), UnsupportedModel, "Unigram"),
+    (put("model", value=None), UnsupportedModel, "None"),
+    (put("model", "end_of_word_suffix", value="</w>"), UnsupportedModel, "</w>"),
+    (put("model", "byte_fallback", value=True), UnsupportedModel, "byte_fallback"),
+    (put("pre_tokenizer", value=None), UnsupportedModel, "pre-tokenizer"),
+    (put("pre_tokenizer", value={"type": "Metaspace"}), UnsupportedModel, "Metaspace"),
+    (put("pre_tokenizer", value=BYTE_LEVEL | {"add_prefix_space": True}), UnsupportedModel, "add_prefix_space"),
+    (put("pre_tokenizer", value=BYTE_LEVEL | {"use_regex": False}), UnsupportedModel, "use_regex"),
+    (put("normalizer", value={"type": "Lowercase"}), UnsupportedModel, "Lowercase"),
+    (put("post_processor", value={"type": "BertProcessing"}), UnsupportedModel, "BertProcessing"),
+])
+def test_broken_and_unsupported_json(tmp_path, change, error, names):
+    content = small_json()
+    change(content)
+    with pytest.raises(error) as caught:
+        from_tokenizer_json(write(tmp_path / "tokenizer.json", content))
+    assert names in str(caught.value) and caught.value.what
+
+
+@pytest.mark.parametrize("text", ['{"model": {"type": "BPE", "vocab": {"a', "[]", "", "[" * 100_000, "1" * 10_000])
+def test_files_that_are_no_json_object(tmp_path, text):
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json"):
+        from_tokenizer_json(write(tmp_path / "tokenizer.json", text))
+    with pytest.raises(CheckpointError):
+        from_tokenizer_json(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize(("key", "value", "error", "names"), [
+    ("model", "llama", UnsupportedModel, "llama"),
+    ("model", None, CheckpointError, "no tokenizer"),
+    ("pre", "tekken", UnsupportedModel, "tekken"),
+    ("tokens", None, CheckpointError, "tokens"),
+    ("tokens", [b"\xff"], CheckpointError, "UTF-8"),
+    ("tokens", ["a", "a"], CheckpointError, "inconsistent"),
+    ("token_type", [1], CheckpointError, "1 types"),
+    ("merges", ["zz zz"], CheckpointError, "zz zz"),
+    ("eos_token_id", 9999, CheckpointError, "9999"),
+])
+def test_broken_and_unsupported_gguf(key, value, error, names):
+    with pytest.raises(error, match=names):
+        from_gguf(small_gguf() | {f"tokenizer.ggml.{key}": value})
+
+
+def test_gguf_kinds_of_token():
+    """Bytes for strings; a control token only on request, a user-defined one always; an unflagged BOS is special."""
+    metadata = small_gguf()
+    tokens = [token.encode() for token in metadata["tokenizer.ggml.tokens"]] + [b"<tool>", b"<bos>"]
+    tokenizer = from_gguf(metadata | {
+        "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": [*metadata["tokenizer.ggml.token_type"], 4, 1],
+        "tokenizer.ggml.bos_token_id": 265, "tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.pre": b"llama-bpe",
+        "tokenizer.chat_template": "{{ messages }}",
+    })
+    assert tokenizer.special == {"<|end|>": 0, "<bos>": 265}
+    assert (tokenizer.add_bos, tokenizer.bos_id, tokenizer.chat_template) == (True, 265, "{{ messages }}")
+    assert tokenizer.encode("<tool>").ids.tolist() == [264]
+    assert tokenizer.encode("<bos>").ids.tolist()[0] != 265
+    assert tokenizer.encode("<bos>", special=True).ids.tolist() == [265]
+
+
+def test_nfc_spans_refer_to_the_normalised_text(tmp_path):
+    """e + U+0301 is three bytes as typed and two, C3 A9, when composed."""
+    tokenizer = from_tokenizer_json(write(tmp_path / "tokenizer.json", small_json() | {"normalizer": {"type": "NFC"}}))
+    tokens = tokenizer.encode("e\u0301")
+    assert b"".join(tokens.raw) == "é".encode() and tokens.spans[-1, 1] == 2
+
+
+def test_nothing_but_our_errors_on_damaged_json(tmp_path):
+    """Every truncation of a good file is refused as a checkpoint, never with a bare exception."""
+    text = json.dumps(small_json())
+    path = tmp_path / "tokenizer.json"
+    for cut in range(0, len(text) - 1, 97):
+        with pytest.raises(PlaygroundError):
+            from_tokenizer_json(write(path, text[:cut]))
