@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from model import linear, sources, tokenizer, trace
+from model import linear, sources, tokenizer
 from model.config import ModelConfig
 from model.loading.checkpoint import build, load_folder, load_gguf
 from model.progress import Progress
 from model.records import Tokens
 from model.tokenizer import Tokenizer
+from model.trace import Trace, run
 from model.transformer import Transformer
 
 
@@ -62,7 +63,7 @@ class LanguageModel:
         """The text of token ids; bytes that are not UTF-8 become U+FFFD."""
         return self.tokenizer.decode(ids)
 
-    def trace(self, prompt: str | Sequence[int] | np.ndarray) -> trace.Trace:
+    def trace(self, prompt: str | Sequence[int] | np.ndarray) -> Trace:
         """Run a prompt, given as text or as token ids, and keep what is needed to look at any part of it.
 
         Raises InputError for an empty prompt, one beyond the context, or ids outside the vocabulary.
@@ -70,14 +71,17 @@ class LanguageModel:
         tokens = self.encode(prompt) if isinstance(prompt, str) else self.tokenizer.tokens(prompt)
         return self.trace_tokens(tokens)
 
-    def trace_tokens(self, tokens: Tokens) -> trace.Trace:
+    def trace_tokens(self, tokens: Tokens) -> Trace:
         """The same for tokens that are already made."""
-        return trace.run(self.model, tokens, model_id=self.id)
+        return run(self.model, tokens, model_id=self.id)
 
 
 def list_models() -> pd.DataFrame:
-    """The models that can be loaded by name: id, label, description, download size, whether they are here already."""
-    return pd.DataFrame([vars(entry) | {"ready": sources.is_ready(entry.id)} for entry in sources.available()])
+    """The models that can be loaded by name: id, label, one line, download size in bytes, and whether they are here."""
+    here = sources.available()
+    rows = [vars(entry) | {"ready": entry.id in here} for entry in sources.BUILT_IN]
+    # A bundled model is either in the repository or cannot be had.
+    return pd.DataFrame([row for row in rows if row["ready"] or row["download_bytes"]]).reset_index(drop=True)
 
 
 def load_model(model_id: str | Path, *, progress: Progress | None = None, offline: bool = False) -> LanguageModel:

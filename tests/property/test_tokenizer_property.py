@@ -6,7 +6,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from model.errors import CheckpointError, InputError
+from model.errors import InputError, UnsupportedModel
 from model.merges import ALPHABET
 from model.tokenizer import from_gguf
 
@@ -65,6 +65,8 @@ def merge_lists(draw) -> list[tuple[str, str]]:
             merges.append(pair)
         if "".join(pair) not in known:
             known.append("".join(pair))
+    if merges and draw(st.booleans()):  # some of Llama 3's merges stand before those that make their parts
+        merges.insert(draw(st.integers(0, len(merges) - 1)), merges.pop())
     return merges
 
 
@@ -75,9 +77,9 @@ def test_any_list_of_merges_is_followed_exactly(merges, texts):
     data = metadata([" ".join(pair) for pair in merges])
     try:
         ours = from_gguf(data)
-    except CheckpointError as error:
-        assert "before the merges" in error.what  # a later pair makes a part that no earlier pair could
-        reject()
+    except UnsupportedModel as error:
+        assert "order" in error.what or "does not name" in error.what
+        reject()  # rare: no ranks can follow such a list, and refusing is right
     vocab = {token: i for i, token in enumerate(data["tokenizer.ggml.tokens"])}
     reference = Tokenizer(models.BPE(vocab=vocab, merges=merges))
     reference.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

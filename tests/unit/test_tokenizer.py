@@ -167,9 +167,23 @@ def test_whole_pieces():
         merge_ranks([*ALPHABET, "bc", "abc"], [("b", "c")], ["bc", "abc"])
 
 
-def test_merges_in_impossible_order_are_refused():
-    with pytest.raises(CheckpointError, match="before"):
-        merge_ranks([*ALPHABET, "ab", "abc"], [("ab", "c"), ("a", "b")])
+def test_merges_before_their_parts():
+    """abb: bb comes first, so a + bb makes it, late; then aabb = a + abb follows at once, though listed earlier."""
+    merges = [("b", "b"), ("a", "abb"), ("a", "bb")]
+    ranks = merge_ranks([*ALPHABET, "bb", "abb", "aabb"], merges)
+    assert [ranks[token] for token in ("bb", "aabb", "abb")] == [256, 257, 258]
+
+
+def test_out_of_order_lists_leave_out_what_is_never_made():
+    """With bc merged first, aabbc ends as a, a, b, bc: its pair (aabb, c) is named and never met."""
+    merges = [("b", "c"), ("b", "b"), ("a", "abb"), ("a", "bb"), ("aabb", "c")]
+    ranks = merge_ranks([*ALPHABET, "bc", "bb", "abb", "aabb", "aabbc"], merges)
+    assert "aabb" in ranks and "aabbc" not in ranks
+
+
+def test_a_repeated_merge_is_refused():
+    with pytest.raises(CheckpointError, match="twice"):
+        merge_ranks([*ALPHABET, "ab"], [("a", "b"), ("a", "b")])
 
 
 def test_gpt2_files_and_folder(tmp_path, small):
@@ -337,6 +351,16 @@ def test_nfc_spans_refer_to_the_normalised_text(tmp_path):
     tokenizer = from_tokenizer_json(write(tmp_path / "tokenizer.json", small_json() | {"normalizer": {"type": "NFC"}}))
     tokens = tokenizer.encode("e\u0301")
     assert b"".join(tokens.raw) == "é".encode() and tokens.spans[-1, 1] == 2
+
+
+def test_added_tokens_meant_for_the_normalised_text(tmp_path):
+    """An added token flagged normalized matches after NFC, another one only as typed."""
+    content = small_json() | {"normalizer": {"type": "NFC"}}
+    for normalized, expected in ((True, True), (False, False)):
+        content["added_tokens"][1:] = [{"id": 264, "content": "é!", "special": False, "normalized": normalized}]
+        tokenizer = from_tokenizer_json(write(tmp_path / "tokenizer.json", content))
+        assert (264 in tokenizer.encode("e\u0301!").ids) == expected
+        assert tokenizer.encode("é!").ids.tolist() == [264]
 
 
 def test_nothing_but_our_errors_on_damaged_json(tmp_path):

@@ -1,0 +1,187 @@
+// One Plotly figure that stays on the page: keeps its zoom, follows the theme, exports, and has a table behind it.
+(() => {
+  const { define, el, fill, select, selection, onSelect, onTheme, isDark } = window.playground;
+  let library = null;
+
+  function plotly() {
+    library ??= new Promise((resolve, reject) => {
+      const script = el("script", "", "", { src: "playground/plotly/plotly.min.js" });
+      script.onload = () => resolve(window.Plotly);
+      script.onerror = () => { library = null; reject(new Error("plotly.min.js could not be loaded")); };
+      document.head.append(script);
+    });
+    return library;
+  }
+
+  const ARRAYS = { f4: Float32Array, f8: Float64Array, u1: Uint8Array, i4: Int32Array };
+  function matrix(z) {
+    if (Array.isArray(z)) return z;
+    const bytes = Uint8Array.from(atob(z.bdata), (c) => c.charCodeAt(0));
+    const flat = new ARRAYS[z.dtype](bytes.buffer);
+    const columns = +z.shape.split(",")[1];
+    return Array.from({ length: flat.length / columns }, (_, row) => flat.subarray(row * columns, (row + 1) * columns));
+  }
+  const unescape = (text) => text.replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
+
+  // Every finite value of a heat map as [row name, column name, value].
+  function rows(trace) {
+    const out = [];
+    matrix(trace.z).forEach((row, i) => row.forEach((value, j) => {
+      if (Number.isFinite(value)) out.push([unescape(trace.y[i]), unescape(trace.x[j]), value]);
+    }));
+    return out;
+  }
+
+  function save(name, blob) {
+    const link = el("a", "", "", { download: name, href: URL.createObjectURL(blob) });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  function csv(payload, trace) {
+    const quote = (text) => `"${String(text).replace(/"/g, '""')}"`;
+    const lines = [[payload.words.query, payload.words.key, payload.words.weight], ...rows(trace)];
+    return new Blob(["\ufeff", lines.map((line) => line.map(quote).join(",")).join("\r\n")], { type: "text/csv" });
+  }
+
+  function themed(figure, root) {
+    const style = getComputedStyle(root);
+    const colour = style.getPropertyValue("--pg-text").trim();
+    const layout = figure.layout;
+    layout.font.color = colour;
+    for (const axis of [layout.xaxis, layout.yaxis]) Object.assign(axis, { color: colour });
+    if (layout.meta.scales) layout.coloraxis.colorscale = layout.meta.scales[isDark() ? "dark" : "light"];
+    layout.shapes = marks(figure, style.getPropertyValue("--pg-accent").trim());
+    if (root.clientWidth < 480) {
+      layout.margin = { l: 62, r: 4, t: 4, b: 76 };
+      layout.coloraxis.showscale = false;
+    } else delete layout.coloraxis.showscale;
+    return figure;
+  }
+
+  // The rows and columns of the selected tokens.
+  function marks({ layout, data }, colour) {
+    const { block, window: [q0, q1, k0, k1] } = layout.meta;
+    const line = { color: colour, width: 1.5 };
+    const shapes = [];
+    for (const token of selection.tokens) {
+      if (token >= q0 && token < q1) {
+        const at = Math.floor((token - q0) / block);
+        shapes.push({ type: "rect", xref: "paper", x0: 0, x1: 1, y0: at - 0.5, y1: at + 0.5, line });
+      }
+      if (token >= k0 && token < k1) {
+        const at = Math.floor((token - k0) / block);
+        shapes.push({ type: "rect", yref: "paper", y0: 0, y1: 1, x0: at - 0.5, x1: at + 0.5, line });
+      }
+    }
+    return shapes;
+  }
+
+  define("plot", (root, props, trigger) => {
+    const title = el("h2"), note = el("p", "pg-about"), chart = el("div", "pg-chart", "", { role: "img" });
+    const foot = el("div", "pg-foot"), table = el("div", "pg-table", "", { tabindex: 0 });
+    table.hidden = true;
+    root.append(title, note, chart, foot, table);
+    let payload = null, figure = null, Plotly = null, drawing = Promise.resolve();
+    const config = { displaylogo: false, displayModeBar: false, responsive: true, doubleClick: "reset" };
+
+    const render = async () => {
+      if (!figure) return;
+      Plotly ??= await plotly();
+      themed(figure, root);
+      await Plotly.react(chart, figure.data, figure.layout, config);
+      if (!chart.dataset.wired) {
+        chart.dataset.wired = "yes";
+        chart.on("plotly_click", picked);
+        chart.on("plotly_relayout", zoomed);
+      }
+      root.dataset.run = payload.run;
+    };
+    const redraw = () => { drawing = drawing.then(render, render); };
+
+    const picked = ({ points }) => {
+      const { block, window: [q0, , k0] } = figure.layout.meta;
+      const [row, column] = points[0].pointIndex ?? points[0].pointNumber;
+      select({ tokens: [...new Set([q0 + row * block, k0 + column * block])] });
+    };
+    const ask = (window) => {
+      props.value = { run: payload.run, window };
+      trigger("select", { index: 0, value: JSON.stringify(window) });
+    };
+    const zoomed = (change) => {
+      const { block, window: [q0, q1, k0, k1], whole } = figure.layout.meta;
+      if (change["xaxis.autorange"] || change["yaxis.autorange"]) {
+        if (!whole) ask(null);
+        return;
+      }
+      const x = change["xaxis.range[0]"] === undefined ? null : [change["xaxis.range[0]"], change["xaxis.range[1]"]];
+      if (!x || block === 1) return; // single tokens are already drawn
+      const y = [change["yaxis.range[0]"], change["yaxis.range[1]"]].sort((a, b) => a - b);
+      const span = ([from, to], start, end) => [
+        Math.max(start, start + Math.floor(from + 0.5) * block), Math.min(end, start + Math.ceil(to + 0.5) * block)];
+      ask([...span(y, q0, q1), ...span(x, k0, k1)]);
+    };
+
+    const picture = async (format) => {
+      const ground = getComputedStyle(root).getPropertyValue("--pg-panel").trim();
+      const layout = { ...figure.layout, paper_bgcolor: ground, margin: { l: 110, r: 30, t: 40, b: 110 }, title: { text: payload.title, font: { size: 14 } } };
+      const url = await Plotly.toImage({ data: figure.data, layout }, { format, width: 900, height: 860, scale: format === "png" ? 2 : 1 });
+      save(`${payload.file}.${format}`, await (await fetch(url)).blob());
+    };
+    const showTable = () => {
+      table.hidden = !table.hidden;
+      if (table.hidden) return;
+      const top = rows(figure.data[0]).sort((a, b) => b[2] - a[2]).slice(0, 100);
+      const head = el("tr"), body = el("tbody"), grid = el("table");
+      for (const name of [payload.words.query, payload.words.key, payload.words.weight]) head.append(el("th", "", name, { scope: "col" }));
+      for (const [query, key, weight] of top) {
+        const row = el("tr");
+        row.append(el("td", "", query), el("td", "", key), el("td", "", weight.toFixed(6)));
+        body.append(row);
+      }
+      grid.append(el("caption", "", fill(payload.words.table_note, { n: top.length })), head, body);
+      table.replaceChildren(grid);
+    };
+    const footer = () => {
+      const button = (text, action) => {
+        const node = el("button", "pg-button pg-quiet", text, { type: "button" });
+        node.onclick = action;
+        return node;
+      };
+      const tools = el("span", "pg-tools");
+      tools.append(
+        el("span", "pg-muted", payload.words.numbers), button(payload.words.table, showTable),
+        button(payload.words.csv, () => save(`${payload.file}.csv`, csv(payload, figure.data[0]))),
+        el("span", "pg-muted", payload.words.picture), button(payload.words.png, () => picture("png")), button(payload.words.svg, () => picture("svg")));
+      if (!figure.layout.meta.whole) tools.prepend(button(payload.words.reset, () => ask(null)));
+      foot.replaceChildren(el("span", "pg-source", payload.source), tools);
+    };
+
+    let width = 0;
+    new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; redraw(); } }).observe(root);
+    onTheme(redraw);
+    onSelect(() => {
+      if (!figure || !Plotly) return;
+      drawing = drawing.then(() => Plotly.relayout(chart, { shapes: marks(figure, getComputedStyle(root).getPropertyValue("--pg-accent").trim()) }));
+    });
+    return (next) => {
+      payload = next;
+      figure = JSON.parse(payload.figure);
+      title.textContent = payload.title;
+      note.textContent = payload.note;
+      chart.setAttribute("aria-label", payload.title);
+      table.hidden = true;
+      footer();
+      redraw();
+    };
+  });
+
+  define("howto", (root) => (payload) => {
+    const details = el("details");
+    details.append(el("summary", "", payload.title));
+    for (const [kind, text] of Object.entries(payload.parts)) details.append(el("p", `pg-howto-${kind}`, text));
+    root.replaceChildren(details);
+  });
+
+  define("question", (root) => (payload) => root.replaceChildren(el("p", "pg-question", payload.text)));
+})();

@@ -1,0 +1,85 @@
+"""Holding our Transformer against transformers: tiny models, shaken weights, one comparison."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from model.cache import KVCache
+from model.tap import record
+from model.transformer import Transformer
+
+# All sizes differ, so that a transposed axis cannot fit.
+L, H, G, E, D, M, T, V = 3, 4, 2, 12, 48, 100, 19, 53
+N_CTX = 64
+ATOL = 2e-5
+
+
+def shake(model: nn.Module, seed: int = 0) -> None:
+    """Weights far from their initial values: norms and biases moved by 0.3 sigma, matrices 6 to 8 times larger.
+
+    Fresh weights hide mistakes: norms are all 1 and can be swapped, biases are 0 and can be dropped, and scores are
+    so small that every pattern is nearly flat.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
+            else:
+                parameter *= 6 + 2 * torch.rand((), generator=generator)
+
+
+def assert_close(actual: Tensor, expected: Tensor, atol: float, what: str) -> None:
+    """Fail, with the largest error, unless the two agree to `atol` plus 1e-5 of the largest expected value."""
+    assert actual.shape == expected.shape, f"{what}: {tuple(actual.shape)}, expected {tuple(expected.shape)}"
+    error = (actual - expected).abs().max().item()
+    limit = atol + 1e-5 * expected.abs().max().item()
+    # A NaN compares false with everything, so the test is for agreement, not for disagreement.
+    assert error <= limit, f"{what}: largest error {error:.3g}, allowed {limit:.3g}"
+
+
+def ids(seed: int = 1, length: int = T, vocab_size: int = V) -> Tensor:
+    """Random token ids. [2, T]"""
+    return torch.randint(0, vocab_size, (2, length), generator=torch.Generator().manual_seed(seed))
+
+
+def save(hf: nn.Module, folder: Path, max_shard_size: str = "1GB") -> Path:
+    """The model as transformers writes it: config.json and safetensors."""
+    hf.save_pretrained(folder, max_shard_size=max_shard_size)
+    return folder
+
+
+@torch.inference_mode()
+def compare(ours: Transformer, hf: nn.Module, tokens: Tensor) -> None:
+    """Logits, every pattern and every hidden state agree; so do the logits of the path without a tap."""
+    store: dict = {}
+    logits = ours(tokens, tap=record({"pattern", "resid_pre", "final_out"}, store))
+    wanted = hf(tokens, output_attentions=True, output_hidden_states=True)
+    n_layer = ours.config.n_layer
+    assert len(wanted.attentions) == n_layer and len(wanted.hidden_states) == n_layer + 1
+    for layer in range(n_layer):
+        assert_close(store["resid_pre", layer], wanted.hidden_states[layer], ATOL, f"hidden state {layer}")
+        assert_close(store["pattern", layer], wanted.attentions[layer], ATOL, f"pattern {layer}")
+    # transformers normalises the last one of its hidden states.
+    assert_close(store["final_out", n_layer], wanted.hidden_states[-1], ATOL, "final norm")
+    assert_close(logits, wanted.logits, ATOL, "logits")
+    assert_close(ours(tokens), wanted.logits, ATOL, "logits without a tap")
+
+
+@torch.inference_mode()
+def greedy(ours: Transformer, prompt: Tensor, steps: int) -> Tensor:
+    """Prompt and `steps` greedy tokens, decoded with a cache. [B, T] -> [B, T + steps]"""
+    cache = KVCache.empty(ours.config, prompt.shape[0], prompt.shape[1] + steps)
+    tokens, new = prompt, prompt
+    for _ in range(steps):
+        new = ours(new, cache=cache)[:, -1:].argmax(-1)
+        tokens = torch.cat((tokens, new), 1)
+    return tokens
+
+
+def hf_greedy(hf: nn.Module, prompt: Tensor, steps: int) -> Tensor:
+    """The same by transformers' own generate, which must not stop at a special token."""
+    with torch.inference_mode():
+        return hf.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=steps,
+                           min_new_tokens=steps, eos_token_id=None, pad_token_id=0, use_cache=True)  # fmt: skip

@@ -1,0 +1,73 @@
+"""The table of tiny models, an entry for every choice a supported config.json can make."""
+
+import torch
+import transformers as hf
+from torch import nn
+
+from tests.parity.common import D, E, G, H, L, M, N_CTX, V, shake
+
+# No token is special, so that generation never stops early.
+COMMON = {"vocab_size": V, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+SIZES = COMMON | {
+    "hidden_size": D,
+    "intermediate_size": M,
+    "num_hidden_layers": L,
+    "num_attention_heads": H,
+    "max_position_embeddings": N_CTX,
+}
+GPT2 = COMMON | {"n_positions": N_CTX, "n_embd": D, "n_layer": L, "n_head": H, "n_inner": M}
+GQA = SIZES | {"num_key_value_heads": G}
+# Chosen so that of the six frequencies some stay, some are blended and some are divided.
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 10_000.0, "factor": 4.0, "low_freq_factor": 1.0,
+          "high_freq_factor": 4.0, "original_max_position_embeddings": 32}  # fmt: skip
+
+
+def _rope(fraction: float) -> dict:
+    return {"rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": fraction}
+
+
+# name: (model class, config class, config)
+CASES: dict[str, tuple[type, type, dict]] = {
+    "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config, GPT2),
+    "gpt2 untied, erf, default width": (
+        hf.GPT2LMHeadModel, hf.GPT2Config,
+        GPT2 | {"tie_word_embeddings": False, "activation_function": "gelu", "n_inner": None},
+    ),
+    "llama MHA": (hf.LlamaForCausalLM, hf.LlamaConfig, SIZES | {"num_key_value_heads": H, "rms_norm_eps": 1e-5}),
+    "llama GQA": (hf.LlamaForCausalLM, hf.LlamaConfig, GQA),
+    "llama MQA, biases, tied": (
+        hf.LlamaForCausalLM, hf.LlamaConfig,
+        SIZES | {"num_key_value_heads": 1, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
+    ),
+    "llama head_dim": (hf.LlamaForCausalLM, hf.LlamaConfig, GQA | {"head_dim": 10}),
+    "llama 3 rope": (hf.LlamaForCausalLM, hf.LlamaConfig, GQA | {"rope_parameters": LLAMA3}),
+    "qwen2": (hf.Qwen2ForCausalLM, hf.Qwen2Config, GQA | {"tie_word_embeddings": True}),
+    "qwen3": (hf.Qwen3ForCausalLM, hf.Qwen3Config, GQA | {"head_dim": 16}),
+    "qwen3 biases": (hf.Qwen3ForCausalLM, hf.Qwen3Config, GQA | {"head_dim": 10, "attention_bias": True}),
+    # A quarter of 12 dimensions is odd, so the quarter is taken of 16.
+    "gpt_neox parallel": (
+        hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig,
+        SIZES | {"hidden_size": 64, "use_parallel_residual": True, "rope_parameters": _rope(0.25)},
+    ),
+    "gpt_neox sequential": (
+        hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig,
+        SIZES | {"use_parallel_residual": False, "rope_parameters": _rope(0.5), "tie_word_embeddings": True},
+    ),
+    "gpt_neox no biases": (
+        hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig,
+        SIZES | {"attention_bias": False, "rope_parameters": _rope(1.0), "hidden_act": "gelu_new"},
+    ),
+}  # fmt: skip
+
+
+def build_hf(case: str, shaken: bool, **changes: object) -> nn.Module:
+    """The transformers model of a case with random weights, its attention computed step by step."""
+    model_class, config_class, values = CASES[case]
+    torch.manual_seed(0)
+    # transformers completes the dict it is given in place, hence the copy.
+    config = config_class(**{k: dict(v) if isinstance(v, dict) else v for k, v in (values | changes).items()})
+    config._attn_implementation = "eager"
+    model = model_class(config).eval()
+    if shaken:
+        shake(model)
+    return model

@@ -1,0 +1,52 @@
+"""Token text made visible and safe for the place it is shown in. Token text is hostile until it went through here."""
+
+import unicodedata
+
+_NAMED = {" ": "·", "\n": "↵", "\t": "⇥", "\r": "␍"}
+MAX_LABEL = 18  # characters of a label on an axis
+
+
+def visible(text: str) -> str:
+    """The text with whitespace, control and invisible formatting characters drawn as visible signs.
+
+    A leading or only space becomes a middle dot; others inside stay. Joiners inside emoji stay, so that they are drawn.
+    """
+    if not text:
+        return "∅"
+    shown = "".join(_sign(c) for c in text)
+    lead = len(shown) - len(shown.lstrip(" "))
+    if lead == len(shown):
+        return "·" * min(lead, 4) + (f"×{lead}" if lead > 4 else "")
+    return "·" * lead + shown[lead:]
+
+
+def _sign(c: str) -> str:
+    if c in _NAMED:
+        return c if c == " " else _NAMED[c]
+    code = ord(c)
+    if code < 0x20 or code == 0x7F:
+        return chr(0x2421 if code == 0x7F else 0x2400 + code)
+    # U+200D joins emoji; every other format character could reorder or hide what follows.
+    if unicodedata.category(c) in ("Cf", "Cc", "Zl", "Zp", "Co", "Cn") and c != "\u200d":
+        return f"<U+{code:04X}>"
+    return c
+
+
+def shorten(text: str, limit: int = MAX_LABEL) -> str:
+    """At most `limit` characters, the last one an ellipsis where something was cut."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def plotly_text(text: str) -> str:
+    """Text that Plotly draws as it is: its labels read a few HTML tags and entities."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def axis_name(position: int, piece: str) -> str:
+    """A unique category name for a token on an axis: position and text, escaped for Plotly."""
+    return plotly_text(f"{position} {shorten(visible(piece), 40)}")
+
+
+def tick_text(piece: str) -> str:
+    """The short label of a token on an axis, escaped for Plotly."""
+    return plotly_text(shorten(visible(piece)))

@@ -1,0 +1,70 @@
+"""What every tab is given: the loaded models and recent traces, behind the limits this server was started with."""
+
+import threading
+from dataclasses import dataclass, field
+
+from model.api import LanguageModel, list_models, load_resolved
+from model.errors import InputError
+from model.progress import Progress
+from model.records import RunKey
+from model.sources import Resolved, resolve
+from model.store import ByteLRU
+from model.trace import Trace, check_length
+
+MAX_CHARACTERS = 200_000  # of a prompt; tokenising more would only tell that it is too long
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the server was started."""
+
+    model: str = "smollm2-135m"
+    max_tokens: int = 1024
+    memory_mb: int = 1024  # for traces
+    offline: bool = False
+    local: Resolved | None = None  # a folder or .gguf file named on the command line
+
+
+@dataclass(frozen=True, eq=False)
+class Playground:
+    """Loads models once, runs prompts once, and remembers both within bounds; safe to share between visitors."""
+
+    options: Options
+    models: ByteLRU = field(default_factory=lambda: ByteLRU(6 << 30))
+    traces: ByteLRU = field(init=False)
+    computing: threading.Lock = field(default_factory=threading.Lock)  # one forward at a time: it uses every core
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "traces", ByteLRU(self.options.memory_mb << 20))
+
+    def choices(self) -> list[tuple[str, str]]:
+        """(label, id) of what the picker offers."""
+        named = [(row.label, row.id) for row in list_models().itertuples()]
+        local = self.options.local
+        return ([(local.label, local.model_id)] if local else []) + named
+
+    def load(self, model_id: str, progress: Progress | None = None) -> LanguageModel:
+        """The model of that id, fetched and loaded if need be. Paths are taken from the command line only."""
+        return self.models.get(model_id, lambda: load_resolved(self._resolve(model_id, progress), progress))
+
+    def _resolve(self, model_id: str, progress: Progress | None) -> Resolved:
+        local = self.options.local
+        if local and model_id == local.model_id:
+            return local
+        return resolve(model_id, progress, offline=self.options.offline)
+
+    def trace(self, model: LanguageModel, prompt: str) -> Trace:
+        """The trace of a prompt; raises InputError for one that is empty or too long for the model or this server."""
+        limit = min(model.config.n_ctx, self.options.max_tokens)
+        if len(prompt) > MAX_CHARACTERS:
+            hint = f"Shorten it to {limit} tokens or fewer."
+            raise InputError("The prompt is too long.", f"{len(prompt)} characters", hint)
+        tokens = model.encode(prompt)
+        check_length(len(tokens), limit)
+        key = RunKey(model.id, tuple(tokens.ids.tolist()))
+
+        def run() -> Trace:
+            with self.computing:
+                return model.trace_tokens(tokens)
+
+        return self.traces.get(key, run)

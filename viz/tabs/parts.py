@@ -1,0 +1,35 @@
+"""The page's own components: each is a gr.HTML with a fixed template that static/*.js fills from `payload`.
+
+Nothing a person or a model wrote goes into a template; the scripts set it by textContent.
+"""
+
+import hashlib
+import json
+
+import gradio as gr
+
+from model.records import RunKey
+
+
+def part(name: str, payload: dict | None, *, value: object = None, events: tuple[str, ...] = ()) -> gr.HTML:
+    """The component `name` of static/*.js; `events` are those it triggers beyond Gradio's own."""
+    # Gradio offers an event where its name stands in quotes in the script.
+    quoted = " ".join(f"'{event}'" for event in ("select", *events))
+    return gr.HTML(
+        value=value,
+        html_template=f'<div data-part="{name}" class="pg-{name}"></div>',
+        js_on_load=f"playground.mount('{name}', element, props, trigger, watch); /* {quoted} */",
+        elem_id=f"pg-{name}",
+        payload=payload,
+    )
+
+
+def update(payload: dict) -> gr.HTML:
+    """Give a component a new payload; its value stays."""
+    return gr.HTML(payload=payload)
+
+
+def run_id(key: RunKey, language: str) -> str:
+    """A short name for what is shown, so that the page can tell whether a picture is of the present prompt."""
+    text = json.dumps([key.model_id, key.ids, [str(edit) for edit in key.edits], language])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

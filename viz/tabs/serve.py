@@ -1,0 +1,71 @@
+"""From options to a running server: the default model, the routes for static files, and Gradio's settings."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import gradio as gr
+import plotly
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from model.errors import PlaygroundError
+from model.progress import Progress
+from model.sources import resolve
+from viz.tabs.context import Options, Playground
+from viz.tabs.page import build
+
+SCRIPTS = ("core.js", "bars.js", "heads.js", "plot.js")
+
+
+def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
+    """The playground with its first model loaded; where that fails, say so and let the page offer to try again."""
+    local = None
+    path = Path(options.model).expanduser()
+    if path.exists():
+        local = resolve(options.model, allow_paths=True)
+    model_id = local.model_id if local else options.model
+    playground = Playground(Options(model_id, options.max_tokens, options.memory, options.offline, local))
+    try:
+        playground.load(model_id, progress)
+    except PlaygroundError as error:
+        print(f"\n{error}\nThe page opens without a model and offers to try again.", file=sys.stderr)
+    return playground
+
+
+def head() -> str:
+    """Script tags for our own files; relative, so that the page also works below a path."""
+    return "".join(f'<script src="playground/static/{name}"></script>' for name in SCRIPTS)
+
+
+def launch_options(static: Path) -> dict:
+    """What launch() needs whichever way the page is served."""
+    bundled = Path(plotly.__file__).parent / "package_data"
+    routes = [
+        Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
+        Mount("/playground/static", app=StaticFiles(directory=static)),
+    ]
+    return {
+        "head": head(),
+        "css_paths": [static / "app.css"],
+        "theme": gr.themes.Default(font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
+        "run_history": False,
+        "state_session_capacity": 32,
+        "ssr_mode": False,
+        "footer_links": [],
+        "app_kwargs": {"routes": routes, "docs_url": None, "redoc_url": None, "openapi_url": None},
+        "max_file_size": "64kb",
+        "share": False,
+        "quiet": True,
+    }
+
+
+def launch(playground: Playground, static: Path, *, host: str, port: int | None, open_browser: bool) -> None:
+    """Serve until interrupted."""
+    page = build(playground)
+    page.queue(max_size=64)
+    page.launch(
+        server_name=host, server_port=port, inbrowser=open_browser, prevent_thread_lock=True, **launch_options(static)
+    )
+    print(f"Attention playground: {page.local_url}", flush=True)
+    page.block_thread()
