@@ -233,5 +233,5 @@ def check_length(T: int, limit: int) -> None:
     """Raise InputError unless 1 <= T <= limit."""
     if T == 0:
         raise InputError("The prompt is empty.", "", "Type a few words, or choose an example.")
-    if T > limit:
+    if limit < T:
         raise InputError("The prompt is too long.", f"{T} tokens", f"Shorten it to {limit} tokens or fewer.")

@@ -101,7 +101,7 @@
 
   define("heads", (root) => {
     const title = el("h2"), about = el("p", "pg-about"), group = el("p", "pg-about");
-    const board = el("div", "pg-heads", "", { role: "group" });
+    const board = el("div", "pg-board", "", { role: "group" });
     const canvas = el("canvas", "", "", { "aria-hidden": "true" });
     const readout = el("div", "pg-readout", "", { "aria-live": "polite" });
     const buttons = el("div", "pg-head-buttons");
@@ -133,7 +133,7 @@
     const lay = () => {
       if (!codes || !root.clientWidth) return;
       const narrow = root.clientWidth < 480;
-      plan = arrange(payload, root.clientWidth, narrow ? 760 : 500);
+      plan = arrange(payload, root.clientWidth, narrow ? 520 : 660);
       paintHeads(canvas, payload, codes, plan);
       for (const button of buttons.children) {
         const { x, y } = plan.place(...place(+button.dataset.index));

@@ -53,7 +53,6 @@
     if (layout.meta.scales) layout.coloraxis.colorscale = layout.meta.scales[isDark() ? "dark" : "light"];
     layout.shapes = marks(figure, style.getPropertyValue("--pg-accent").trim());
     if (root.clientWidth < 480) {
-      layout.margin = { l: 62, r: 4, t: 4, b: 76 };
       layout.coloraxis.showscale = false;
     } else delete layout.coloraxis.showscale;
     return figure;
@@ -124,7 +123,7 @@
 
     const picture = async (format) => {
       const ground = getComputedStyle(root).getPropertyValue("--pg-panel").trim();
-      const layout = { ...figure.layout, paper_bgcolor: ground, margin: { l: 110, r: 30, t: 40, b: 110 }, title: { text: payload.title, font: { size: 14 } } };
+      const layout = { ...figure.layout, paper_bgcolor: ground, margin: { l: 24, r: 24, t: 48, b: 24 }, title: { text: payload.title, font: { size: 14 } } };
       const url = await Plotly.toImage({ data: figure.data, layout }, { format, width: 900, height: 860, scale: format === "png" ? 2 : 1 });
       save(`${payload.file}.${format}`, await (await fetch(url)).blob());
     };

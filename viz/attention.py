@@ -99,9 +99,9 @@ def pattern_figure(pattern: np.ndarray, tokens: Tokens, words: PatternWords, win
                          "title": {"text": plotly_text(words.weight), "side": "right"}},
         },
         xaxis={"type": "category", "tickmode": "array", "tickvals": x_ticks, "ticktext": x_text, "tickangle": -60,
-               "title": {"text": plotly_text(words.key)}, "showgrid": False, "zeroline": False, "constrain": "domain"},
+               "title": {"text": plotly_text(words.key), "standoff": 8}, "automargin": True, "showgrid": False, "zeroline": False, "constrain": "domain"},
         yaxis={"type": "category", "tickmode": "array", "tickvals": y_ticks, "ticktext": y_text, "autorange": "reversed",
-               "title": {"text": plotly_text(words.query)}, "showgrid": False, "zeroline": False,
+               "title": {"text": plotly_text(words.query), "standoff": 8}, "automargin": True, "showgrid": False, "zeroline": False,
                "scaleanchor": "x" if len(x) == len(y) else None, "constrain": "domain"},
     )  # fmt: skip
     return figure
@@ -126,7 +126,7 @@ def overview(thumbnails: np.ndarray, metrics: pd.DataFrame, group_size: int) -> 
     """
     L, H, t, _ = thumbnails.shape
     packed = zlib.compress(np.ascontiguousarray(thumbnails).tobytes(), 1)
-    values = metrics.to_numpy(dtype=float)
+    values = metrics.to_numpy(dtype=float).tolist()
     return {
         "layers": L,
         "heads": H,
@@ -134,7 +134,7 @@ def overview(thumbnails: np.ndarray, metrics: pd.DataFrame, group_size: int) -> 
         "group": group_size,
         "codes": base64.b64encode(packed).decode(),
         "ramps": {name: list(stops) for name, stops in RAMPS.items()},
-        "metrics": [[None if np.isnan(v) else round(v, 4) for v in row] for row in values],
+        "metrics": [[None if v != v else round(v, 4) for v in row] for row in values],
     }
 
 

@@ -2,8 +2,8 @@
 
 import unicodedata
 
-_NAMED = {" ": "·", "\n": "↵", "\t": "⇥", "\r": "␍"}
-MAX_LABEL = 18  # characters of a label on an axis
+_NAMED = {"\n": "↵", "\t": "⇥"}
+MAX_LABEL = 14  # characters of a label on an axis
 
 
 def visible(text: str) -> str:
@@ -22,10 +22,10 @@ def visible(text: str) -> str:
 
 def _sign(c: str) -> str:
     if c in _NAMED:
-        return c if c == " " else _NAMED[c]
+        return _NAMED[c]
     code = ord(c)
     if code < 0x20 or code == 0x7F:
-        return chr(0x2421 if code == 0x7F else 0x2400 + code)
+        return f"<0x{code:02X}>"
     # U+200D joins emoji; every other format character could reorder or hide what follows.
     if unicodedata.category(c) in ("Cf", "Cc", "Zl", "Zp", "Co", "Cn") and c != "\u200d":
         return f"<U+{code:04X}>"

@@ -35,7 +35,7 @@ def frame(figure: go.Figure, *, meta: dict) -> go.Figure:
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": "ui-sans-serif, system-ui, sans-serif", "size": 12},
         hoverlabel={"font": {"family": "ui-monospace, Menlo, Consolas, monospace", "size": 12}, "align": "left"},
-        margin={"l": 84, "r": 12, "t": 8, "b": 84},
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
         dragmode="zoom",
         meta=meta,
     )

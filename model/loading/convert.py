@@ -48,8 +48,10 @@ def skeleton(config: ModelConfig) -> Transformer:
     try:
         with torch.device("meta"):
             return Transformer(config)
-    except (RuntimeError, OverflowError) as error:
-        raise CheckpointError("The config's sizes are absurd.", str(error), "Correct the config.") from error
+    except (RuntimeError, OverflowError, TypeError) as error:  # which one depends on how much too large they are
+        sizes = ("vocab_size", "n_ctx", "d_model", "n_head", "d_head", "d_mlp")
+        got = ", ".join(f"{name} {getattr(config, name)}" for name in sizes)
+        raise CheckpointError("The config's sizes are absurd.", got, "Correct the config.") from error
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:

@@ -4,7 +4,7 @@ import torch
 import transformers as hf
 from torch import nn
 
-from tests.parity.common import D, E, G, H, L, M, N_CTX, V, shake
+from tests.parity.common import N_CTX, D, G, H, L, M, V, shake
 
 # No token is special, so that generation never stops early.
 COMMON = {"vocab_size": V, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}

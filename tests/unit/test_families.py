@@ -95,7 +95,7 @@ def test_a_size_that_is_no_size_is_refused(family, value):
 
 REFUSED = [
     (LLAMA, "hidden_act", "gelu"), (LLAMA, "pretraining_tp", 2), (LLAMA, "rope_interleaved", True),
-    (LLAMA, "partial_rotary_factor", 0.5), (LLAMA, "rope_parameters", {"partial_rotary_factor": 0.5}),
+    (LLAMA, "partial_rotary_factor", 0.5), (QWEN3, "partial_rotary_factor", 0.5),
     (GPT2, "activation_function", "swish"), (GPT2, "scale_attn_by_inverse_layer_idx", True),
     (GPT2, "scale_attn_weights", False), (GPT2, "add_cross_attention", True),
     (QWEN2, "use_sliding_window", True), (QWEN2, "layer_types", ["full_attention", "sliding_attention"]),
@@ -145,6 +145,11 @@ def test_both_spellings_of_rope():
 def test_rope_that_makes_no_sense_is_refused(change, name):
     with pytest.raises(CheckpointError, match=name):
         read(LLAMA | change)
+
+
+def test_a_part_of_a_head_that_rotates_is_refused_where_the_family_has_none():
+    with pytest.raises(UnsupportedModel, match="partial_rotary_factor"):
+        read(LLAMA | {"rope_parameters": {"partial_rotary_factor": 0.5}})
 
 
 def test_two_context_lengths_that_differ_are_refused():
@@ -304,8 +309,9 @@ def test_absurd_sizes_are_refused(size, checkpoint):
     family, folder, _ = checkpoint
     values = json.loads((folder / "config.json").read_text()) | {"vocab_size": size}
     (folder / "config.json").write_text(json.dumps(values))
-    with pytest.raises(CheckpointError):
+    with pytest.raises(CheckpointError) as caught:
         load_folder(folder)
+    assert len(str(caught.value)) < 300
 
 
 # --- build and our own format ----------------------------------------------------------------------

@@ -8,7 +8,8 @@ import gradio as gr
 from model.api import LanguageModel
 from model.heads import HEAD_METRICS
 from model.trace import Trace
-from viz.attention import PatternWords, Window, overview, pattern_figure
+from viz.attention import PatternWords, Window, pattern_figure
+from viz.attention import overview as all_heads
 from viz.tabs.parts import part
 
 KEY = "attention"
@@ -24,15 +25,15 @@ class Scene:
     words: Mapping[str, str]
 
 
-def build() -> tuple[gr.HTML, gr.HTML, gr.HTML, gr.HTML]:
-    """Lay the tab out; returns the question, overview, plot and how-to parts, still empty."""
-    question = part("question", None)
+def build(question: dict, heads: dict | None, plot: dict | None, howto: dict) -> tuple[gr.HTML, gr.HTML, gr.HTML, gr.HTML]:
+    """Lay the tab out with its first payloads; returns the question, overview, plot and how-to parts."""
+    asked = part("question", question)
     with gr.Row(elem_id="attention-row"):
         with gr.Column(min_width=320):
-            heads = part("heads", None)
+            overview = part("heads", heads)
         with gr.Column(min_width=320):
-            plot = part("plot", None, value={"run": "", "window": None})
-    return question, heads, plot, part("howto", None)
+            detail = part("plot", plot, value={"run": "", "window": None})
+    return asked, overview, detail, part("howto", howto)
 
 
 def question_payload(words: Mapping[str, str]) -> dict:
@@ -57,7 +58,7 @@ def heads_payload(scene: Scene) -> dict:
         for key, metric in HEAD_METRICS.items()
     ]
     said = {key: words[f"overview.{key}"] for key in ("title", "about", "about_dark", "group", "button", "hover", "undefined")}
-    picture = overview(scene.trace.thumbnails, metrics, scene.model.config.group_size)
+    picture = all_heads(scene.trace.thumbnails, metrics, scene.model.config.group_size)
     return picture | {"metric_names": names, "words": said, "run": scene.run}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.errors import PlaygroundError
+from model.errors import InputError, PlaygroundError
 from viz.attention import token_chips
 from viz.tabs import attention
 from viz.tabs.attention import Scene
@@ -80,58 +80,73 @@ class Asked:
     language: str
 
 
-def view(playground: Playground, asked: Asked) -> tuple:
-    """Everything the page shows of a prompt: (header, notice, tokens, selection, question, heads, plot, howto, shown).
+# The page's parts, in the order in which `view` fills them.
+PARTS = ("header", "notice", "tokens", "selection", "question", "heads", "plot", "howto")
 
-    Parts that would not change are skipped. What a person did wrong is said in the notice and the old pictures stay.
+
+def payloads(playground: Playground, asked: Asked) -> tuple[dict[str, dict], dict]:
+    """New payloads by part, for the parts that change, and what the page shows then.
+
+    What a person did wrong, or what broke, is said in the notice and the old pictures stay.
     """
-    language, shown, plot = asked.language, asked.shown, asked.plot
-    said = words(language)
-    fresh = shown.get("language") != language
-    fixed = (
-        (update(attention.question_payload(said)), update(attention.howto_payload(said)))
-        if fresh
-        else (gr.skip(), gr.skip())
-    )
+    said, shown = words(asked.language), asked.shown
+    fresh = shown.get("language") != asked.language
+    parts: dict[str, dict] = {}
+    if fresh:
+        parts |= {"question": attention.question_payload(said), "howto": attention.howto_payload(said)}
     try:
-        model = playground.load(asked.model_id)
-        trace = playground.trace(model, asked.prompt)
-        scene = Scene(model, trace, run_id(trace.key, language), said)
-        wanted = attention.chosen_head(asked.selection, trace)
-        head = wanted or attention.default_head(trace)
-        window = plot.get("window") if isinstance(plot, dict) and plot.get("run", "").startswith(scene.run) else None
-        drawing = update(attention.plot_payload(scene, head, window))
+        parts |= _pictures(playground, asked, fresh)
     except PlaygroundError as error:
-        header = update(header_payload(said, language, None)) if fresh else gr.skip()
-        picked = update(selection_payload(said, None)) if fresh else gr.skip()
-        return header, update(notice(error=error)), gr.skip(), picked, fixed[0], gr.skip(), gr.skip(), fixed[1], shown
+        if fresh:
+            parts |= {"header": header_payload(said, asked.language, None), "selection": selection_payload(said, None)}
+        retry = "" if isinstance(error, InputError) else said["notice.retry"]
+        return parts | {"notice": notice(error=error, retry=retry)}, shown
     except Exception:
         log.exception("the view failed")
-        hint = PlaygroundError(said["notice.failed"], "", said["notice.failed_hint"])
-        return gr.skip(), update(notice(error=hint)), *(gr.skip() for _ in range(6)), shown
-    changed = shown.get("run") != scene.run
-    return (
-        update(header_payload(said, language, scene)),
-        update({}),
-        update(tokens_payload(scene)) if changed else gr.skip(),
-        update(selection_payload(said, head)) if fresh or not wanted else gr.skip(),
-        fixed[0],
-        update(attention.heads_payload(scene)) if changed else gr.skip(),
-        drawing,
-        fixed[1],
-        {"run": scene.run, "language": language},
-    )
+        broken = PlaygroundError(said["notice.failed"], "", said["notice.failed_hint"])
+        return parts | {"notice": notice(error=broken)}, shown
+    return parts, {"run": parts["plot"]["run"].split()[0], "language": asked.language}
+
+
+def _pictures(playground: Playground, asked: Asked, fresh: bool) -> dict[str, dict]:
+    """Everything that is computed from the prompt."""
+    model = playground.load(asked.model_id)
+    trace = playground.trace(model, asked.prompt)
+    said = words(asked.language)
+    scene = Scene(model, trace, run_id(trace.key, asked.language), said)
+    wanted = attention.chosen_head(asked.selection, trace)
+    head = wanted or attention.default_head(trace)
+    plot = asked.plot if isinstance(asked.plot, dict) else {}
+    window = plot.get("window") if str(plot.get("run", "")).startswith(scene.run) else None
+    parts = {
+        "header": header_payload(said, asked.language, scene),
+        "notice": {},
+        "plot": attention.plot_payload(scene, head, window),
+    }
+    if asked.shown.get("run") != scene.run:
+        parts |= {"tokens": tokens_payload(scene), "heads": attention.heads_payload(scene)}
+    if fresh or not wanted:
+        parts["selection"] = selection_payload(said, head)
+    return parts
+
+
+def view(playground: Playground, asked: Asked) -> tuple:
+    """The same as updates of the page's components, those that do not change skipped, and what is shown then."""
+    parts, shown = payloads(playground, asked)
+    return *(update(parts[name]) if name in parts else gr.skip() for name in PARTS), shown
 
 
 def build(playground: Playground) -> gr.Blocks:
     """The whole page; theme, scripts and styles go to launch()."""
     said = words("en")
+    nothing = {"run": "", "language": ""}
+    first, showing = payloads(playground, Asked(playground.options.model, FIRST, None, None, nothing, "en"))
     with gr.Blocks(title=said["page.title"], analytics_enabled=False) as page:
-        header = part("header", header_payload(said, "en", None))
+        header = part("header", first["header"])
         with gr.Row(elem_id="asking"):
             picker = gr.Dropdown(
                 playground.choices(), value=playground.options.model, label=said["page.model"],
-                allow_custom_value=True, scale=1, min_width=200, elem_id="model",
+                allow_custom_value=True, scale=1, min_width=250, elem_id="model",
             )  # fmt: skip
             prompt = gr.Textbox(
                 FIRST, label=said["page.prompt"], placeholder=said["page.placeholder"], lines=2, max_lines=6,
@@ -141,13 +156,15 @@ def build(playground: Playground) -> gr.Blocks:
                 [(said[f"example.{key}"], text) for key, text in EXAMPLES.items()], value=FIRST,
                 label=said["page.examples"], scale=1, min_width=200, elem_id="examples",
             )  # fmt: skip
-        told = part("notice", {}, events=("cancel", "retry"))
-        tokens = part("tokens", None)
-        selection = part("selection", None, value={"heads": []})
+        told = part("notice", first["notice"], events=("cancel", "retry"))
+        tokens = part("tokens", first.get("tokens"))
+        selection = part("selection", first["selection"], value={"heads": first["selection"]["heads"]})
         with gr.Tabs(), gr.Tab(said["tab.attention"], id=attention.KEY) as tab:
-            question, heads, plot, howto = attention.build()
+            question, heads, plot, howto = attention.build(
+                first["question"], first.get("heads"), first.get("plot"), first["howto"]
+            )
         loaded = gr.State(playground.options.model)
-        shown = gr.State({"run": "", "language": ""})
+        shown = gr.State(showing)
         wanted = gr.State(playground.options.model)
 
         def refresh(model_id, prompt, selection, plot, shown, request: gr.Request):

@@ -20,6 +20,7 @@ def part(name: str, payload: dict | None, *, value: object = None, events: tuple
         html_template=f'<div data-part="{name}" class="pg-{name}"></div>',
         js_on_load=f"playground.mount('{name}', element, props, trigger, watch); /* {quoted} */",
         elem_id=f"pg-{name}",
+        apply_default_css=False,
         payload=payload,
     )
 

@@ -35,7 +35,8 @@ def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
 
 def head() -> str:
     """Script tags for our own files; relative, so that the page also works below a path."""
-    return "".join(f'<script src="playground/static/{name}"></script>' for name in SCRIPTS)
+    plotly_js = '<link rel="preload" as="script" href="playground/plotly/plotly.min.js">'
+    return plotly_js + "".join(f'<script src="playground/static/{name}"></script>' for name in SCRIPTS)
 
 
 def launch_options(static: Path) -> dict:
