@@ -48,7 +48,7 @@ def terminal_progress():
         line = f"{what}: {done / total:4.0%}" if total else f"{what}: {done / 1e6:.0f} MB"
         if line != last:
             last = line
-            print(f"\r{line}   ", end="\n" if total and done >= total else "", file=sys.stderr, flush=True)
+            print(f"\r{line}   ", end="", file=sys.stderr, flush=True)
 
     return progress
 
@@ -64,6 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.threads > 0:
         torch.set_num_threads(options.threads)
     playground = prepare(options, terminal_progress())
+    print(file=sys.stderr)
     launch(playground, ROOT / "static", host=options.host, port=options.port, open_browser=options.open)
 
 

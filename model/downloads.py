@@ -300,7 +300,7 @@ def _hub_error(repo: str, error: OSError) -> DownloadError:
 
 
 def _hub_bar(progress: Progress, repo: str) -> type:
-    """A progress bar for huggingface_hub that shows nothing and tells `progress` the bytes."""
+    """A progress bar for huggingface_hub that shows nothing and tells `progress` the bytes, from several threads."""
     from huggingface_hub.utils import tqdm
 
     class Bar(tqdm):

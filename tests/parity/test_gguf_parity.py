@@ -1,4 +1,4 @@
-"""Every GGUF architecture, written by llama.cpp's rules and read by the production loader, gives transformers' numbers."""
+"""Every GGUF architecture, written by llama.cpp's rules and read by our loader, gives transformers' numbers."""
 
 import gguf
 import pytest

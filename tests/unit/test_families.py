@@ -70,6 +70,7 @@ def test_the_facts_of_each_family():
     )  # fmt: skip
     assert (qwen2.q_bias, qwen2.k_bias, qwen2.v_bias, qwen2.o_bias, qwen2.qk_norm) == (True, True, True, False, False)
     assert (qwen3.q_bias, qwen3.o_bias, qwen3.qk_norm, qwen3.d_head) == (False, False, True, 6)
+    assert read({key: value for key, value in QWEN3.items() if key != "head_dim"}).d_head == 128
     assert (neox.parallel_residual, neox.d_rotary, neox.mlp, neox.tie_embeddings) == (True, 2, "gelu", False)
 
 
@@ -82,7 +83,7 @@ def test_an_unknown_key_is_refused_by_name(family):
 @pytest.mark.parametrize("family", CONFIGS)
 def test_a_missing_key_is_named(family):
     values = {key: value for key, value in CONFIGS[family].items() if key != A_SIZE[family]}
-    with pytest.raises(CheckpointError, match=A_SIZE[family]):
+    with pytest.raises(CheckpointError, match=f"lacks a key.*{A_SIZE[family]}"):
         read(values)
 
 
@@ -171,6 +172,12 @@ def test_a_config_that_is_no_json_is_refused(content, tmp_path):
         load_folder(tmp_path)
 
 
+def test_a_folder_without_a_config(tmp_path):
+    save_file({"w": torch.zeros(2)}, tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"no config\.json"):
+        load_folder(tmp_path)
+
+
 # --- weights ---------------------------------------------------------------------------------------
 
 # One weight of the second layer, under each family's own name.
@@ -223,7 +230,8 @@ def test_cancelling_stops_the_loading(checkpoint):
 @pytest.mark.parametrize("extra", ["rotary.weight", "{a}_extra", "{layer 7}"])
 def test_an_extra_weight_is_named(extra, checkpoint):
     family, folder, weights = checkpoint
-    name = {"{a}_extra": A_WEIGHT[family] + "_extra", "{layer 7}": A_WEIGHT[family].replace(".1.", ".7.")}.get(extra, extra)
+    own = A_WEIGHT[family]
+    name = {"{a}_extra": f"{own}_extra", "{layer 7}": own.replace(".1.", ".7.")}.get(extra, extra)
     store(folder, weights | {name: torch.zeros(2)})
     with pytest.raises(CheckpointError) as caught:
         load_folder(folder)
@@ -306,7 +314,7 @@ def test_more_layers_than_tensors_is_refused_before_anything_is_built(checkpoint
 
 @pytest.mark.parametrize("size", [10**12, 10**30])
 def test_absurd_sizes_are_refused(size, checkpoint):
-    family, folder, _ = checkpoint
+    _, folder, _ = checkpoint
     values = json.loads((folder / "config.json").read_text()) | {"vocab_size": size}
     (folder / "config.json").write_text(json.dumps(values))
     with pytest.raises(CheckpointError) as caught:

@@ -1,0 +1,86 @@
+"""A real server, a real Chromium: `python app.py` in a process of its own, driven through Playwright."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model.errors import DownloadError
+from model.sources import smollm2_path
+
+ROOT = Path(__file__).parents[2]
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def app_url(tmp_path_factory):
+    """The address of a running app; its log is printed where it does not come up."""
+    try:
+        smollm2_path()
+    except DownloadError as error:
+        pytest.skip(f"the app's model cannot be fetched: {error}")
+    log = (tmp_path_factory.mktemp("app") / "log").open("w+")
+    server = subprocess.Popen(
+        [sys.executable, "app.py", "--offline", "--max-tokens", "700"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    line = server.stdout.readline()  # ends at once where the process does
+    if not line.startswith("Attention playground:"):
+        server.kill()
+        log.seek(0)
+        pytest.fail(f"the app did not start:\n{line}{log.read()}")
+    url = line.split()[-1]
+    yield url
+    server.terminate()
+    server.wait(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's Chromium where it is installed, else the one Playwright finds."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as p:
+        try:
+            chromium = p.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
+        except playwright.Error as error:
+            pytest.skip(f"no Chromium to drive; install it with `playwright install chromium`: {error}")
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser, app_url):
+    """Open the page at a size; at the end no script may have failed and no other host been asked for anything."""
+    contexts, errors, elsewhere = [], [], []
+
+    def open_at(query: str = "", **context):
+        contexts.append(browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | context)))
+        page = contexts[-1].new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("dialog", lambda dialog: (errors.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+
+        def guard(route):
+            if route.request.url.startswith((app_url, "data:", "blob:")):
+                route.continue_()
+            else:
+                elsewhere.append(route.request.url)
+                route.abort()
+
+        page.route("**/*", guard)
+        page.goto(app_url + query)
+        page.locator("#pg-plot [data-run]").wait_for(timeout=40_000)
+        return page
+
+    yield open_at
+    for context in contexts:
+        context.close()
+    assert not errors
+    assert not elsewhere
+

@@ -1,0 +1,266 @@
+"""Journeys through the page as a visitor makes them."""
+
+import csv
+import io
+import re
+
+import pytest
+
+from model.api import load_model
+
+expect = pytest.importorskip("playwright.sync_api").expect
+pytestmark = pytest.mark.browser
+
+# The app and the test may have chosen different float32 products: weights through 17 layers then differ by rounding.
+ROUNDING = 2e-5
+COREFERENCE = "The cat sat on the mat because it was tired"
+GIFT = "When Mary and John went to the store, John gave a drink to"
+HOSTILE = "<img src=x onerror=alert(1)> ${alert(2)} {{value}} <b>bold</b> \u202e \\x3cscript>alert(3)</script> &lt;"
+
+
+@pytest.fixture(scope="module")
+def lm():
+    return load_model("smollm2-135m", offline=True)
+
+
+def shows(page, layer, head):
+    expect(page.locator("#pg-plot [data-part]")).to_have_attribute("data-run", re.compile(rf" {layer}\.{head}$"))
+
+
+def type_prompt(page, text):
+    page.locator("#prompt textarea").fill(text)
+
+
+def chips(page):
+    return page.locator(".pg-chip")
+
+
+def cells(page):
+    """What the heat map holds, NaN as None."""
+    return page.evaluate(
+        """() => { const z = document.querySelector('.pg-chart')._fullData[0].z;
+                   return Array.from(z, row => Array.from(row, v => Number.isFinite(v) ? v : null)); }"""
+    )
+
+
+def assert_pattern(page, lm, prompt, layer, head):
+    pattern = lm.trace(prompt).pattern(layer, head)
+    drawn = cells(page)
+    assert len(drawn) == len(pattern)
+    for i, row in enumerate(drawn):
+        assert row[i + 1 :] == [None] * (len(drawn) - i - 1)
+        assert row[: i + 1] == pytest.approx(pattern[i, : i + 1].tolist(), abs=ROUNDING)
+
+
+def test_first_paint_shows_a_computed_example(open_page, lm):
+    page = open_page()
+    expect(chips(page)).to_have_count(10)
+    expect(page.locator(".pg-head")).to_have_count(270)
+    expect(page.locator("#pg-header")).to_contain_text("134.5M parameters · float32 · cpu")
+    expect(page.locator("#pg-header")).to_contain_text("10 tokens")
+    shows(page, 16, 0)
+    assert_pattern(page, lm, COREFERENCE, 16, 0)
+
+
+def test_click_on_a_head_opens_it(open_page, lm):
+    page = open_page()
+    page.get_by_role("button", name="Layer 11, head 1", exact=True).click()
+    shows(page, 11, 1)
+    expect(page.locator("#pg-plot h2")).to_have_text("Head 11.1")
+    expect(page.locator("#pg-selection")).to_contain_text("head 11.1")
+    expect(page.locator(".pg-head[aria-pressed=true]")).to_have_count(1)
+    expect(page.locator(".pg-readout")).to_contain_text("Layer 11, head 1")
+    assert_pattern(page, lm, COREFERENCE, 11, 1)
+
+
+def test_quick_clicks_end_on_the_last_head(open_page):
+    page = open_page()
+    for head in range(5):
+        page.get_by_role("button", name=f"Layer 3, head {head}", exact=True).click()
+    shows(page, 3, 4)
+    page.wait_for_timeout(600)
+    shows(page, 3, 4)
+
+
+def test_typing_updates_everything_and_keeps_the_head(open_page, lm):
+    page = open_page()
+    page.get_by_role("button", name="Layer 2, head 5", exact=True).click()
+    shows(page, 2, 5)
+    before = page.locator("#pg-heads [data-part]").get_attribute("data-run")
+    page.locator("#prompt textarea").fill("")
+    page.locator("#prompt textarea").press_sequentially(GIFT, delay=30)
+    expect(chips(page)).to_have_count(14)
+    expect(page.locator("#pg-heads [data-part]")).not_to_have_attribute("data-run", before)
+    expect(chips(page).last).to_have_text("·to")
+    page.wait_for_function("document.querySelector('.pg-chart')._fullData[0].z.length === 14")
+    shows(page, 2, 5)
+    assert_pattern(page, lm, GIFT, 2, 5)
+
+
+def test_example_fills_the_prompt(open_page):
+    page = open_page()
+    page.locator("#examples input").click()
+    page.get_by_role("option", name="Repeated text").click()
+    expect(page.locator("#prompt textarea")).to_have_value(re.compile("Mr and Mrs"))
+    expect(chips(page).first).to_have_text("Mr")
+    page.get_by_role("button", name="Layer 18, head 6", exact=True).hover()
+    expect(page.locator(".pg-readout")).to_contain_text(re.compile(r"induction0\.\d"))
+
+
+def test_tokens_show_their_id_and_mark_the_picture(open_page, lm):
+    page = open_page()
+    tokens = lm.encode(COREFERENCE)
+    chips(page).nth(7).hover()
+    expect(page.locator("#pg-tokens .pg-hint")).to_have_text(
+        f"id {tokens.ids[7]} · position 7 · bytes {tokens.raw[7].hex(' ')}"
+    )
+    chips(page).nth(7).click()
+    expect(chips(page).nth(7)).to_have_attribute("aria-pressed", "true")
+    page.wait_for_function("document.querySelector('.pg-chart')._fullLayout.shapes.length === 2")
+    expect(page.locator("#pg-selection")).to_contain_text("token ·it (7)")
+    page.get_by_role("button", name="Clear").click()
+    page.wait_for_function("document.querySelector('.pg-chart')._fullLayout.shapes.length === 0")
+
+
+def test_click_on_a_cell_selects_its_pair(open_page):
+    page = open_page()
+    box = page.evaluate(
+        """() => { const gd = document.querySelector('.pg-chart'), l = gd._fullLayout, r = gd.getBoundingClientRect();
+                   return [r.left + l.xaxis._offset + l.xaxis.c2p(1), r.top + l.yaxis._offset + l.yaxis.c2p(7)]; }"""
+    )
+    page.mouse.move(box[0] - 2, box[1])
+    page.mouse.move(*box)
+    expect(page.locator(".hoverlayer")).to_contain_text("7 ·it")
+    page.mouse.click(*box)
+    expect(page.locator(".pg-chip[aria-pressed=true]")).to_have_text(["·cat", "·it"])
+
+
+def test_keyboard_walks_and_opens_heads(open_page):
+    page = open_page()
+    page.get_by_role("button", name="Layer 0, head 0", exact=True).focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    expect(page.get_by_role("button", name="Layer 2, head 1", exact=True)).to_be_focused()
+    expect(page.locator(".pg-readout")).to_contain_text("Layer 2, head 1")
+    page.keyboard.press("Enter")
+    shows(page, 2, 1)
+    page.keyboard.press("/")
+    expect(page.locator("#prompt textarea")).to_be_focused()
+
+
+def test_hostile_prompt_is_shown_as_text(open_page, lm):
+    page = open_page()
+    type_prompt(page, HOSTILE)
+    expect(chips(page)).to_have_count(len(lm.encode(HOSTILE)))
+    shown = "".join(chips(page).all_text_contents())
+    assert "<" in shown and "{{" in shown and "alert" in shown and "\u202e" not in shown
+    page.wait_for_function("document.querySelectorAll('.pg-chart .xtick').length > 5")
+    assert page.locator("img[src=x]").count() == 0
+    assert page.locator(".pg-chart .xtick tspan[style*=bold]").count() == 0
+    page.get_by_role("button", name="Table").click()
+    expect(page.locator(".pg-table tbody tr").first).to_be_visible()
+
+
+def test_bad_prompts_get_a_message_and_keep_the_pictures(open_page):
+    page = open_page()
+    notice = page.locator("#pg-notice")
+    type_prompt(page, "")
+    expect(notice).to_contain_text("The prompt is empty.")
+    expect(notice).to_contain_text("Type a few words")
+    type_prompt(page, "word " * 2000)
+    expect(notice).to_contain_text("too long")
+    expect(notice).to_contain_text("700 tokens or fewer")
+    page.evaluate(
+        """() => { const box = document.querySelector('#prompt textarea');
+                   box.value = 'a'.repeat(1_000_000); box.dispatchEvent(new Event('input', {bubbles: true})); }"""
+    )
+    expect(notice).to_contain_text("1000000 characters", timeout=20_000)
+    expect(chips(page)).to_have_count(10)
+    type_prompt(page, "and back")
+    expect(chips(page)).to_have_count(2)
+    expect(notice.locator("[data-part]")).to_be_hidden()
+
+
+def test_unknown_model_gets_a_message_and_a_way_back(open_page):
+    page = open_page()
+    box = page.locator("#model input")
+    for name in ("no-such-model", "../../etc/passwd", "hub:../../x", "/etc"):
+        box.fill(name)
+        box.press("Enter")
+        expect(page.locator("#pg-notice [data-part]")).to_have_attribute("role", "alert")
+        expect(page.get_by_role("button", name="Try again")).to_be_visible()
+    expect(chips(page)).to_have_count(10)
+    page.get_by_role("button", name="Layer 5, head 5", exact=True).click()
+    shows(page, 5, 5)
+
+
+def test_long_prompt_pools_and_resolves_on_zoom(open_page, lm):
+    page = open_page()
+    prompt = " ".join(f"the cat number {i} sat on the mat." for i in range(50))
+    T = len(lm.encode(prompt))
+    assert 512 < T < 700
+    type_prompt(page, prompt)
+    expect(chips(page)).to_have_count(T)
+    expect(page.locator("#pg-plot")).to_contain_text("largest weight of 3 × 3 tokens")
+    shows(page, 16, 0)
+    page.evaluate(
+        "() => Plotly.relayout(document.querySelector('.pg-chart'),"
+        "{'xaxis.range[0]': 0, 'xaxis.range[1]': 20, 'yaxis.range[0]': 20, 'yaxis.range[1]': 0})"
+    )
+    expect(page.locator("#pg-plot")).to_contain_text("Zoomed to rows 0 to 62")
+    page.wait_for_function("document.querySelector('.pg-chart')._fullData[0].z.length === 63")
+    drawn = cells(page)
+    assert drawn[62] == pytest.approx(lm.trace(prompt).pattern(16, 0)[62, :63].tolist(), abs=ROUNDING)
+    page.get_by_role("button", name="See all").click()
+    expect(page.locator("#pg-plot")).not_to_contain_text("Zoomed")
+
+
+def test_numbers_and_pictures_can_be_saved(open_page, lm):
+    page = open_page()
+    with page.expect_download() as got:
+        page.get_by_role("button", name="CSV").click()
+    text = open(got.value.path(), encoding="utf-8-sig").read()
+    rows = list(csv.reader(io.StringIO(text)))
+    pattern = lm.trace(COREFERENCE).pattern(16, 0)
+    assert rows[0] == ["attending token (query)", "attended token (key)", "attention weight"]
+    assert len(rows) == 1 + 55
+    assert rows[-1][:2] == ["9 ·tired", "9 ·tired"]
+    assert float(rows[-1][2]) == pytest.approx(float(pattern[9, 9]), abs=ROUNDING)
+    for name, start in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
+        with page.expect_download() as got:
+            page.get_by_role("button", name=name).click()
+        with open(got.value.path(), "rb") as file:
+            assert file.read(4) == start
+
+
+def test_two_visitors_do_not_share_what_they_see(open_page):
+    one, two = open_page(), open_page()
+    type_prompt(one, "first visitor")
+    type_prompt(two, "the second one writes this")
+    expect(chips(two)).to_have_count(5)
+    expect(chips(one)).to_have_count(2)
+    one.get_by_role("button", name="Layer 1, head 2", exact=True).click()
+    shows(one, 1, 2)
+    shows(two, 16, 0)
+
+
+@pytest.mark.parametrize("query,locale", [("?lang=zh", "en-US"), ("", "zh-CN")])
+def test_chinese_page(open_page, query, locale):
+    page = open_page(query, locale=locale)
+    expect(page.locator("#pg-header")).to_contain_text("注意力游乐场")
+    expect(page.locator("#pg-plot")).to_contain_text("被注意的词元")
+    expect(page.get_by_role("tab", name="注意力")).to_be_visible()
+    expect(page.get_by_label("提示词")).to_be_visible()
+    page.get_by_role("link", name="English").click()
+    expect(page.locator("#pg-header")).to_contain_text("Attention playground")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_overflows_and_pictures_are_kept(open_page, width, scheme, tmp_path):
+    page = open_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    colour = page.evaluate("document.querySelector('.pg-chart')._fullLayout.coloraxis.colorscale[0][1]")
+    assert colour == ("rgb(255,255,217)" if scheme == "light" else "rgb(8,29,88)")
+    shot = page.screenshot(path=tmp_path / f"{width}-{scheme}.png", full_page=True)
+    assert len(shot) > 20_000

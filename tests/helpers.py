@@ -1,0 +1,83 @@
+"""Tiny models whose sizes all differ, weights far from their initial values, and a comparison that asserts."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.records import Tokens
+from model.transformer import Transformer
+
+# All sizes differ, so that a transposed axis cannot fit.
+L, H, G, E, D, M, V, N_CTX = 3, 4, 2, 12, 48, 100, 53, 40
+TINY = {
+    "vocab_size": V, "n_ctx": N_CTX, "n_layer": L, "d_model": D, "n_head": H, "n_kv_head": G, "d_head": E, "d_mlp": M,
+}  # fmt: skip
+_NO_BIAS = {"q_bias": False, "k_bias": False, "v_bias": False, "o_bias": False, "mlp_bias": False, "norm_bias": False}
+_LLAMA = {"norm": "rmsnorm", "positions": "rope", "mlp": "swiglu", **_NO_BIAS}
+
+# One entry for every way a block can be wired.
+VARIANTS: dict[str, dict] = {
+    "gpt2": {"n_kv_head": H},
+    "gqa": {"mlp": "gelu"},
+    "llama": {**_LLAMA, "rope_theta": 100.0},
+    "qwen3": {**_LLAMA, "qk_norm": True, "d_head": 14, "tie_embeddings": False, "norm_eps": 1e-3},
+    "neox": {"n_kv_head": H, "parallel_residual": True, "positions": "rope", "rotary_fraction": 0.5, "mlp": "gelu",
+             "tie_embeddings": False},
+    "post": {"norm_placement": "post", "positions": "sinusoidal", "mlp": "relu", "embed_scale": True},
+    "post-rope": {"norm_placement": "post", "norm": "rmsnorm", "positions": "rope", "final_norm": True,
+                  "qk_norm": True},
+    "mqa": {"n_kv_head": 1, "positions": "none", "mlp": "swiglu", "final_norm": False},
+}  # fmt: skip
+
+
+def tiny_config(changes: Mapping[str, object] | None = None) -> ModelConfig:
+    """TINY with some fields changed."""
+    return ModelConfig(**{**TINY, **(changes or {})})
+
+
+def tiny_model(changes: Mapping[str, object] | None = None, seed: int = 0) -> Transformer:
+    """A shaken model of `tiny_config(changes)`."""
+    model = Transformer(tiny_config(changes)).eval()
+    shake(model, torch.Generator().manual_seed(seed))
+    return model
+
+
+@torch.no_grad()
+def shake(model: nn.Module, generator: torch.Generator) -> None:
+    """Weights far from their initial values: gains and biases moved by 0.3 sigma, matrices 6 to 8 times larger.
+
+    Fresh weights hide mistakes: gains are all 1 and can be swapped, biases are 0 and can be dropped, and every pattern
+    is nearly flat. Matrices are drawn anew, so that the result depends on the generator alone.
+    """
+    for parameter in model.parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        if parameter.ndim == 1:
+            parameter += 0.3 * noise
+        else:
+            parameter.copy_(0.02 * noise * (6 + 2 * torch.rand((), generator=generator)))
+
+
+def assert_close(actual, expected, atol: float, what: str = "values") -> None:
+    """Fail with the largest error unless shapes agree and no element is further apart than `atol`."""
+    actual, expected = (torch.as_tensor(x).detach().double() for x in (actual, expected))
+    assert actual.shape == expected.shape, f"{what}: {tuple(actual.shape)}, expected {tuple(expected.shape)}"
+    assert torch.equal(actual.isnan(), expected.isnan()), f"{what}: NaN in other places"
+    error = (actual - expected).abs().nan_to_num(0).max().item() if actual.numel() else 0.0
+    assert error <= atol, f"{what}: largest error {error:.3g}, allowed {atol:.3g}"
+
+
+def random_ids(batch: int, length: int, seed: int = 1, vocab_size: int = V) -> Tensor:
+    """Random token ids. [B, T]"""
+    return torch.randint(0, vocab_size, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+
+def tokens_of(ids, pieces: tuple[str, ...] | None = None) -> Tokens:
+    """Tokens of the given ids; pieces are "t<id>" where none are given."""
+    ids = np.asarray(ids, dtype=np.int64)
+    pieces = pieces or tuple(f"t{i}" for i in ids)
+    raw = tuple(piece.encode() for piece in pieces)
+    ends = np.cumsum([len(part) for part in raw], dtype=np.int64)
+    return Tokens(ids, pieces, raw, np.stack((ends - [len(part) for part in raw], ends), 1))

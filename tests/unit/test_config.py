@@ -1,0 +1,98 @@
+"""ModelConfig: what is derived, what is refused and how it is worded, and the way to a dict and back."""
+
+import json
+
+import pytest
+
+from model.config import PRESETS, ModelConfig, RopeScaling, from_dict, preset, to_dict
+from model.errors import CheckpointError, InputError
+from tests.helpers import TINY, VARIANTS, tiny_config
+
+SMALL = {"vocab_size": 7, "n_ctx": 5, "n_layer": 2, "d_model": 12, "n_head": 3}
+SCALING = RopeScaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_n_ctx=32)
+
+
+def test_derived_sizes():
+    config = ModelConfig(**SMALL)
+    assert (config.n_kv_head, config.d_head, config.d_mlp, config.group_size) == (3, 4, 48, 1)
+    assert config.final_norm is True
+    assert ModelConfig(**SMALL, norm_placement="post").final_norm is False
+
+
+def test_given_sizes_are_kept():
+    config = tiny_config({"d_head": 14, "final_norm": False})
+    assert (config.n_kv_head, config.d_head, config.d_mlp, config.group_size) == (2, 14, 100, 2)
+    assert config.final_norm is False
+    assert ModelConfig(**{**SMALL, "d_model": 13, "d_head": 4}).d_head == 4
+
+
+@pytest.mark.parametrize(("fraction", "rotated"), [(1.0, 12), (0.5, 6), (0.25, 3)])
+def test_rotary_share(fraction: float, rotated: int):
+    if rotated % 2:
+        with pytest.raises(ValueError, match="must be even, got 3"):
+            tiny_config({"positions": "rope", "rotary_fraction": fraction})
+    else:
+        assert tiny_config({"positions": "rope", "rotary_fraction": fraction}).d_rotary == rotated
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_layer": 0}, "n_layer must be a positive whole number, got 0"),
+        ({"vocab_size": -1}, "vocab_size must be a positive whole number, got -1"),
+        ({"n_ctx": 2.5}, "n_ctx must be a positive whole number, got 2.5"),
+        ({"n_head": 0, "d_head": None}, "n_head must be a positive whole number, got 0"),
+        ({"d_model": 50, "d_head": None}, "d_model 50 must be a multiple of n_head 4"),
+        ({"n_kv_head": 3}, "n_head 4 must be a multiple of n_kv_head 3"),
+        ({"norm": "batchnorm"}, "norm must be one of layernorm, rmsnorm, got 'batchnorm'"),
+        ({"norm_placement": "sandwich"}, "norm_placement must be one of pre, post"),
+        ({"positions": "alibi"}, "positions must be one of learned, sinusoidal, rope, none"),
+        ({"mlp": "geglu"}, "mlp must be one of relu, gelu, gelu_tanh, swiglu"),
+        ({"positions": "rope", "rotary_fraction": 0.0}, "must be even, got 0"),
+        ({"parallel_residual": True, "norm_placement": "post"}, "pre-norm blocks only"),
+        ({"norm_eps": 0.0}, "norm_eps must be positive, got 0.0"),
+        ({"norm_eps": float("nan")}, "norm_eps must be positive, got nan"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(changes: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        ModelConfig(**{**TINY, **changes})
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        *PRESETS.values(),
+        *(tiny_config(changes) for changes in VARIANTS.values()),
+        tiny_config({"positions": "rope", "rope_scaling": SCALING}),
+    ],
+)
+def test_to_dict_and_back_through_json(config: ModelConfig):
+    assert from_dict(json.loads(json.dumps(to_dict(config)))) == config
+
+
+def test_unknown_and_missing_keys_are_named():
+    with pytest.raises(CheckpointError, match=r"not known.*n_experts, window"):
+        from_dict({**TINY, "window": 4, "n_experts": 8})
+    with pytest.raises(CheckpointError, match=r"lacks keys.*n_head, vocab_size"):
+        from_dict({key: value for key, value in TINY.items() if key not in ("vocab_size", "n_head")})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_kv_head": 3}, "n_head 4 must be a multiple"),
+        ({"positions": "rope", "rope_scaling": {"factor": 8.0, "beta": 1}}, "beta"),
+    ],
+)
+def test_values_that_do_not_fit_are_a_checkpoint_error(changes: dict, message: str):
+    with pytest.raises(CheckpointError, match=message):
+        from_dict({**TINY, **changes})
+
+
+def test_preset_by_name():
+    assert preset("gpt2").d_model == 768
+    with pytest.raises(InputError) as caught:
+        preset("gpt5")
+    assert caught.value.got == "gpt5"
+    assert all(name in caught.value.hint for name in PRESETS)
