@@ -1,10 +1,10 @@
 """Every architectural choice of a GPT as one field, and the presets that name common combinations.
 
-                 MHA                     GQA                    MQA
-        k/v   |  |  |  |               |     |                   |
-              |  |  |  |             +-+-+ +-+-+           +--+--+--+
-        q     |  |  |  |             |   | |   |           |  |  |  |
-    n_kv_head   4 (= n_head)              2                      1
+             MHA                     GQA                    MQA
+    k/v   |  |  |  |               |     |                   |
+          |  |  |  |             +-+-+ +-+-+           +--+--+--+
+    q     |  |  |  |             |   | |   |           |  |  |  |
+n_kv_head   4 (= n_head)              2                      1
 """
 
 import dataclasses
@@ -74,7 +74,9 @@ class ModelConfig:
             "final_norm": self.norm_placement == "pre",
         }
         if self.d_head is None and self.d_model % max(self.n_head, 1):
-            raise ValueError(f"d_model {self.d_model} must be a multiple of n_head {self.n_head} unless d_head is given")
+            raise ValueError(
+                f"d_model {self.d_model} must be a multiple of n_head {self.n_head} unless d_head is given"
+            )
         for name, value in derived.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
@@ -127,9 +129,13 @@ def from_dict(values: dict) -> ModelConfig:
         raise CheckpointError("The model config lacks keys.", ", ".join(missing), "Add them.")
     scaling = values.get("rope_scaling")
     try:
-        return ModelConfig(**{**values, "rope_scaling": RopeScaling(**scaling) if isinstance(scaling, dict) else scaling})
+        return ModelConfig(
+            **{**values, "rope_scaling": RopeScaling(**scaling) if isinstance(scaling, dict) else scaling}
+        )
     except (TypeError, ValueError) as error:
-        raise CheckpointError("The model config does not describe a model.", str(error), "Correct the config.") from error
+        raise CheckpointError(
+            "The model config does not describe a model.", str(error), "Correct the config."
+        ) from error
 
 
 def _gpt2(n_layer: int, d_model: int, n_head: int) -> ModelConfig:
@@ -145,7 +151,8 @@ _LLAMA_STYLE = {
 PRESETS: dict[str, ModelConfig] = {
     # The classic teaching block: x = LN(x + f(x)), twice.
     "minigpt": ModelConfig(
-        vocab_size=8192, n_ctx=256, n_layer=2, d_model=128, n_head=4, norm_placement="post", mlp="relu", tie_embeddings=False
+        vocab_size=8192, n_ctx=256, n_layer=2, d_model=128, n_head=4, norm_placement="post", mlp="relu",
+        tie_embeddings=False,
     ),
     # Decoder half of Vaswani et al. 2017 without cross-attention: post-norm, sines, ReLU, embedding x sqrt(d).
     "vanilla-decoder": ModelConfig(

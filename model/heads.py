@@ -99,7 +99,7 @@ HEAD_METRICS: dict[str, HeadMetric] = {
         lambda stats, repeats: _mean_after_first(stats.first),
     ),
     "entropy": HeadMetric(
-        "Entropy", "Mean of H_i / ln(i + 1), rows 1 on: 0 reads one token, 1 reads all alike.", 0, 1, "share of maximum",
+        "Entropy", "Mean of H_i / ln(i + 1), rows 1 on: 0 reads one token, 1 all alike.", 0, 1, "share of maximum",
         "Ghader & Monz 2017", _normalised_entropy,
     ),
     "effective_span": HeadMetric(
@@ -115,7 +115,7 @@ HEAD_METRICS: dict[str, HeadMetric] = {
         "Wang et al. 2022", lambda stats, repeats: _mean_over(stats.duplicate, repeats.rows(0)),
     ),
     "induction": HeadMetric(
-        "Induction", "Mean weight on the tokens that followed earlier copies, over rows that have one.", 0, 1, "share",
+        "Induction", "Mean weight on what followed earlier copies, over rows that have one.", 0, 1, "share",
         "Olsson et al. 2022", lambda stats, repeats: _mean_over(stats.induction, repeats.rows(1)),
     ),
 }  # fmt: skip

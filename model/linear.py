@@ -57,7 +57,7 @@ class Linear(nn.Module):
             return F.linear(x, self.weight, self.bias)
         rows = x.reshape(-1, x.shape[-1])
         product = self.products[row_class(len(rows))]
-        return product(rows, self.weight, self.bias).view(*x.shape[:-1], -1)
+        return product(rows, self.weight, self.bias).view(*x.shape[:-1], self.weight.shape[0])
 
 
 def row_class(rows: int) -> int:

@@ -29,7 +29,10 @@ SITES: dict[str, tuple[str, str]] = {
     "z": ("B H T E", "pattern times values, a head each, before the output projection"),
     "attn_out": ("B T D", "output of the attention sublayer after o and its bias"),
     "resid_mid": ("B T D", "residual stream between attention and MLP (post-norm: after the first norm)"),
-    "norm2_in": ("B T D", "what the second norm reads: resid_mid; resid_pre where parallel; post-norm resid_mid + mlp_out"),
+    "norm2_in": (
+        "B T D",
+        "what the second norm reads: resid_mid; resid_pre where parallel; post-norm resid_mid + mlp_out",
+    ),
     "norm2_scale": ("B T 1", "what the second norm divides by"),
     "norm2_out": ("B T D", "output of the second norm, after gain and bias"),
     "mlp_pre": ("B T M", "pre-activation; of the gate where the MLP is SwiGLU"),

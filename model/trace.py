@@ -36,7 +36,9 @@ class Trace:
     Layers and heads out of range raise InputError.
     """
 
-    def __init__(self, model: Transformer, key: RunKey, tokens: Tokens, residuals: Tensor, reducer: HeadReducer) -> None:
+    def __init__(
+        self, model: Transformer, key: RunKey, tokens: Tokens, residuals: Tensor, reducer: HeadReducer
+    ) -> None:
         self.model, self.key, self.tokens = model, key, tokens
         self.residuals = residuals  # [L + 1, T, D]
         self.thumbnails = reducer.thumbnails.numpy()  # [L, H, t, t] uint8
@@ -132,7 +134,9 @@ class Trace:
         run = self.model.prepare(0, len(self.tokens), tap=tap, attend=attend_fused if fused else None)
         self.model.blocks[layer](self.residuals[layer][None], layer, run)
         if missing := [name for name in names if (name, layer) not in store]:
-            raise InputError("This model has no such site in a block.", ", ".join(missing), f"Sites: {', '.join(SITES)}.")
+            raise InputError(
+                "This model has no such site in a block.", ", ".join(missing), f"Sites: {', '.join(SITES)}."
+            )
         return {name: store[name, layer] for name in names}
 
     def mlp_activations(self, layer: int) -> np.ndarray:

@@ -142,14 +142,14 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """One layer, wired by the config.
 
-      pre-norm              parallel                      post-norm
-      x --+                 x --+--------+                x --+
-      |  norm1              |  norm1   norm2              |  attn
-      |  attn               |  attn    mlp                +---+ add, norm1
-      +---+ add             +---+--------+ add            |  mlp
-      |  norm2                                            +---+ add, norm2
-      |  mlp
-      +---+ add
+    pre-norm              parallel                      post-norm
+    x --+                 x --+--------+                x --+
+    |  norm1              |  norm1   norm2              |  attn
+    |  attn               |  attn    mlp                +---+ add, norm1
+    +---+ add             +---+--------+ add            |  mlp
+    |  norm2                                            +---+ add, norm2
+    |  mlp
+    +---+ add
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -281,4 +281,3 @@ def _initialise(model: Transformer) -> None:
             nn.init.normal_(parameter, std=small if name.endswith(("attn.o.weight", "mlp.down.weight")) else 0.02)
         elif name.endswith("bias"):
             nn.init.zeros_(parameter)
-

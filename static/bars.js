@@ -7,6 +7,7 @@
     const status = el("p", "pg-status", "", { "aria-live": "polite" });
     for (const part of payload.status) status.append(el("span", "", part));
     const language = el("a", "pg-language", payload.language.text, { href: `?lang=${payload.language.code}` });
+    playground.slow = payload.slow;
     root.replaceChildren(title, el("p", "pg-tagline", payload.tagline), status, language);
   });
 

@@ -60,6 +60,21 @@
     },
   };
 
+  // While runs are slow, hold what is typed until a short pause; quick runs follow every key.
+  const PAUSE = 250;
+  let held = null;
+  document.addEventListener("input", (event) => {
+    const box = event.target;
+    if (!window.playground.slow || event.released || !box.matches?.("#prompt textarea, #prompt input")) return;
+    event.stopImmediatePropagation();
+    clearTimeout(held);
+    held = setTimeout(() => {
+      const release = new Event("input", { bubbles: true });
+      release.released = true;
+      box.dispatchEvent(release);
+    }, PAUSE);
+  }, true);
+
   document.addEventListener("keydown", (event) => {
     const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {

@@ -62,11 +62,15 @@ def shake(model: nn.Module, generator: torch.Generator) -> None:
 
 def assert_close(actual, expected, atol: float, what: str = "values") -> None:
     """Fail with the largest error unless shapes agree and no element is further apart than `atol`."""
-    actual, expected = (torch.as_tensor(x).detach().double() for x in (actual, expected))
+    actual, expected = (_double(x) for x in (actual, expected))
     assert actual.shape == expected.shape, f"{what}: {tuple(actual.shape)}, expected {tuple(expected.shape)}"
     assert torch.equal(actual.isnan(), expected.isnan()), f"{what}: NaN in other places"
     error = (actual - expected).abs().nan_to_num(0).max().item() if actual.numel() else 0.0
     assert error <= atol, f"{what}: largest error {error:.3g}, allowed {atol:.3g}"
+
+
+def _double(x) -> Tensor:
+    return x.detach().double() if torch.is_tensor(x) else torch.tensor(np.asarray(x), dtype=torch.float64)
 
 
 def random_ids(batch: int, length: int, seed: int = 1, vocab_size: int = V) -> Tensor:

@@ -92,19 +92,24 @@ def pattern_figure(pattern: np.ndarray, tokens: Tokens, words: PatternWords, win
     )
     scales = {name: colorscale(stops) for name, stops in RAMPS.items()}
     frame(figure, meta={"block": block, "window": [window.q0, window.q1, window.k0, window.k1], "scales": scales})
+    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": [0, 0.05, 0.25, 0.5, 1]}
+    bar["title"] = {"text": plotly_text(words.weight), "side": "right"}
+    square = {"scaleanchor": "x", "constraintoward": "top"} if len(x) == len(y) else {}
     figure.update_layout(
-        coloraxis={
-            "colorscale": scales["light"], "cmin": 0, "cmax": 1,
-            "colorbar": {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": [0, 0.05, 0.25, 0.5, 1],
-                         "title": {"text": plotly_text(words.weight), "side": "right"}},
-        },
-        xaxis={"type": "category", "tickmode": "array", "tickvals": x_ticks, "ticktext": x_text, "tickangle": -60,
-               "title": {"text": plotly_text(words.key), "standoff": 8}, "automargin": True, "showgrid": False, "zeroline": False, "constrain": "domain"},
-        yaxis={"type": "category", "tickmode": "array", "tickvals": y_ticks, "ticktext": y_text, "autorange": "reversed",
-               "title": {"text": plotly_text(words.query), "standoff": 8}, "automargin": True, "showgrid": False, "zeroline": False,
-               "scaleanchor": "x" if len(x) == len(y) else None, "constrain": "domain"},
-    )  # fmt: skip
+        coloraxis={"colorscale": scales["light"], "cmin": 0, "cmax": 1, "colorbar": bar},
+        xaxis=_axis_look(words.key, x_ticks, x_text) | {"tickangle": -60},
+        yaxis=_axis_look(words.query, y_ticks, y_text) | {"autorange": "reversed"} | square,
+    )
     return figure
+
+
+def _axis_look(title: str, ticks: list[str], texts: list[str]) -> dict:
+    """A category axis with a label on some of its tokens."""
+    return {
+        "type": "category", "tickmode": "array", "tickvals": ticks, "ticktext": texts, "automargin": True,
+        "title": {"text": plotly_text(title), "standoff": 8},
+        "showgrid": False, "zeroline": False, "constrain": "domain",
+    }  # fmt: skip
 
 
 def _axis(tokens: Tokens, start: int, end: int, block: int) -> tuple[list[str], list[str], list[str]]:

@@ -83,4 +83,3 @@ def open_page(browser, app_url):
         context.close()
     assert not errors
     assert not elsewhere
-

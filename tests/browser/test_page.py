@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from pathlib import Path
 
 import pytest
 
@@ -219,7 +220,7 @@ def test_numbers_and_pictures_can_be_saved(open_page, lm):
     page = open_page()
     with page.expect_download() as got:
         page.get_by_role("button", name="CSV").click()
-    text = open(got.value.path(), encoding="utf-8-sig").read()
+    text = Path(got.value.path()).read_text(encoding="utf-8-sig")
     rows = list(csv.reader(io.StringIO(text)))
     pattern = lm.trace(COREFERENCE).pattern(16, 0)
     assert rows[0] == ["attending token (query)", "attended token (key)", "attention weight"]
@@ -229,8 +230,7 @@ def test_numbers_and_pictures_can_be_saved(open_page, lm):
     for name, start in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
         with page.expect_download() as got:
             page.get_by_role("button", name=name).click()
-        with open(got.value.path(), "rb") as file:
-            assert file.read(4) == start
+        assert Path(got.value.path()).read_bytes()[:4] == start
 
 
 def test_two_visitors_do_not_share_what_they_see(open_page):

@@ -112,7 +112,9 @@ def test_a_product_that_does_not_run_is_passed_over(error, monkeypatch: pytest.M
         assert model(random_ids(1, 3)).isfinite().all()
 
 
-@pytest.mark.parametrize(("seconds", "winner"), [(0.5, "numpy"), (0.89, "numpy"), (0.91, "F.linear"), (2.0, "F.linear")])
+@pytest.mark.parametrize(
+    ("seconds", "winner"), [(0.5, "numpy"), (0.89, "numpy"), (0.91, "F.linear"), (2.0, "F.linear")]
+)
 def test_another_product_must_be_clearly_faster(seconds: float, winner: str, monkeypatch: pytest.MonkeyPatch, fresh):
     times = {F.linear: 1.0, PRODUCTS["numpy"]: seconds}
     monkeypatch.setattr(linear, "_time", lambda product, x, weights, bias: times.get(product, float("inf")))

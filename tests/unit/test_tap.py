@@ -44,8 +44,11 @@ def test_axes_are_as_documented(changes: dict):
 
 def test_the_order_and_the_layers_of_the_calls():
     seen = [(site, layer) for site, layer, _ in calls(CLASSIC)]
-    block = ["resid_pre", "norm1_in", "norm1_scale", "norm1_out", "q", "k", "v", "scores", "pattern", "z", "attn_out",
-             "resid_mid", "norm2_in", "norm2_scale", "norm2_out", "mlp_pre", "mlp_post", "mlp_out", "resid_post"]  # fmt: skip
+    block = [
+        *("resid_pre", "norm1_in", "norm1_scale", "norm1_out"),
+        *("q", "k", "v", "scores", "pattern", "z", "attn_out"),
+        *("resid_mid", "norm2_in", "norm2_scale", "norm2_out", "mlp_pre", "mlp_post", "mlp_out", "resid_post"),
+    ]
     expected = [("embed", -1), ("pos_embed", -1)] + [(site, layer) for layer in range(3) for site in block]
     assert seen == [*expected, *((site, 3) for site in ("final_in", "final_scale", "final_out", "logits"))]
 

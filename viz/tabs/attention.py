@@ -25,15 +25,17 @@ class Scene:
     words: Mapping[str, str]
 
 
-def build(question: dict, heads: dict | None, plot: dict | None, howto: dict) -> tuple[gr.HTML, gr.HTML, gr.HTML, gr.HTML]:
+def build(
+    question: dict, heads: dict | None, plot: dict | None, howto: dict
+) -> tuple[gr.HTML, gr.HTML, gr.HTML, gr.HTML]:
     """Lay the tab out with its first payloads; returns the question, overview, plot and how-to parts."""
-    asked = part("question", question)
+    asked, explained = part("question", question), part("howto", howto)
     with gr.Row(elem_id="attention-row"):
         with gr.Column(min_width=320):
             overview = part("heads", heads)
         with gr.Column(min_width=320):
             detail = part("plot", plot, value={"run": "", "window": None})
-    return asked, overview, detail, part("howto", howto)
+    return asked, overview, detail, explained
 
 
 def question_payload(words: Mapping[str, str]) -> dict:
@@ -57,7 +59,10 @@ def heads_payload(scene: Scene) -> dict:
         {"label": words[f"metric.{key}"], "help": words[f"metric_help.{key}"], "unit": unit.get(metric.unit, "")}
         for key, metric in HEAD_METRICS.items()
     ]
-    said = {key: words[f"overview.{key}"] for key in ("title", "about", "about_dark", "group", "button", "hover", "undefined")}
+    said = {
+        key: words[f"overview.{key}"]
+        for key in ("title", "about", "about_dark", "group", "button", "hover", "undefined")
+    }
     picture = all_heads(scene.trace.thumbnails, metrics, scene.model.config.group_size)
     return picture | {"metric_names": names, "words": said, "run": scene.run}
 
@@ -85,7 +90,10 @@ def plot_payload(scene: Scene, head: tuple[int, int], window: object) -> dict:
         ),
         "file": f"attention-{layer}-{number}",
         "run": f"{scene.run} {layer}.{number}",
-        "words": {key: words[f"plot.{key}"] for key in ("numbers", "csv", "picture", "png", "svg", "table", "table_note", "reset")}
+        "words": {
+            key: words[f"plot.{key}"]
+            for key in ("numbers", "csv", "picture", "png", "svg", "table", "table_note", "reset")
+        }
         | {key: words[f"pattern.{key}"] for key in ("query", "key", "weight")},
     }
 

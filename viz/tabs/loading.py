@@ -87,4 +87,11 @@ def _bar(label: str, report: tuple | None, seconds: float, said: Mapping[str, st
             parts.append(said["notice.left"].format(seconds=round(seconds * (total - done) / done)))
     text = said["notice.downloading" if total else "notice.loading"].format(model=label)
     cancel = [{"name": "cancel", "text": said["notice.cancel"]}]
-    return {"kind": "info", "text": text, "hint": ", ".join(parts), "bar": True, "fraction": fraction, "actions": cancel}
+    return {
+        "kind": "info",
+        "text": text,
+        "hint": ", ".join(parts),
+        "bar": True,
+        "fraction": fraction,
+        "actions": cancel,
+    }

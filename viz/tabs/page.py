@@ -27,6 +27,7 @@ EXAMPLES: dict[str, str] = {
     "code": "def add(a, b):\n    return a + b\n\ndef subtract(a, b):\n    return a -",
 }
 FIRST = EXAMPLES["coreference"]
+SLOW = 0.2  # seconds of a run beyond which the page waits for a pause in typing
 
 
 def language_of(request: gr.Request | None) -> str:
@@ -49,7 +50,10 @@ def header_payload(said: Mapping[str, str], language: str, scene: Scene | None) 
             ),
         ]
     other = {"text": said["page.language"], "code": "zh" if language == "en" else "en"}
-    return {"title": said["page.title"], "tagline": said["page.tagline"], "status": status, "language": other}
+    slow = scene is not None and scene.trace.seconds > SLOW
+    return {
+        "title": said["page.title"], "tagline": said["page.tagline"], "status": status, "language": other, "slow": slow
+    }  # fmt: skip
 
 
 def _count(n: int) -> str:

@@ -33,23 +33,22 @@ def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
     return playground
 
 
-def head() -> str:
-    """Script tags for our own files; relative, so that the page also works below a path."""
-    plotly_js = '<link rel="preload" as="script" href="playground/plotly/plotly.min.js">'
-    return plotly_js + "".join(f'<script src="playground/static/{name}"></script>' for name in SCRIPTS)
+def head(static: Path) -> str:
+    """Our scripts, inline and in order: a script with an address may run after the parts that need it are mounted."""
+    code = "\n".join((static / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    return f'<link rel="preload" as="script" href="playground/plotly/plotly.min.js"><script>{code}</script>'
 
 
 def launch_options(static: Path) -> dict:
     """What launch() needs whichever way the page is served."""
     bundled = Path(plotly.__file__).parent / "package_data"
-    routes = [
-        Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
-        Mount("/playground/static", app=StaticFiles(directory=static)),
-    ]
+    routes = [Mount("/playground/plotly", app=StaticFiles(directory=bundled))]
     return {
-        "head": head(),
+        "head": head(static),
         "css_paths": [static / "app.css"],
-        "theme": gr.themes.Default(font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
+        "theme": gr.themes.Default(
+            font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
+        ),
         "run_history": False,
         "state_session_capacity": 32,
         "ssr_mode": False,

@@ -1,0 +1,136 @@
+"""What it costs to look inside: this project's trace beside transformers and transformer-lens.
+
+    python benchmarks/capture.py [--shapes gpt2 smollm2-135m] [--tokens 16 64 256 1024] [--rounds 7]
+
+Every engine lives in a process of its own and they are called in turn, so that a slow minute hits all of
+them. Times are medians; memory is the rise of the resident set during one call (peak) and what is still
+held while its result is alive (kept). Needs benchmarks/requirements.txt; engines that cannot be loaded are left out.
+"""
+
+import argparse
+import gc
+import multiprocessing
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+LABELS = {
+    "plain": "this project, forward only (last logits)",
+    "ours": "this project, full trace",
+    "sdpa": "transformers, SDPA, nothing captured",
+    "eager": "transformers, eager, output_attentions",
+    "lens": "transformer-lens, run_with_cache",
+}
+
+
+def resident(field: str) -> int:
+    """A line of this process's status, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"no {field} in /proc/self/status")
+
+
+def worker(engine: str, shape: str, pipe) -> None:
+    """Answer ("time" | "memory", T) with seconds or (peak, kept) bytes until told to stop."""
+    import torch
+
+    from benchmarks.engines import ENGINES, SHAPES
+
+    try:
+        run = ENGINES[engine](shape)
+    except Exception as error:
+        pipe.send(f"{type(error).__name__}: {error}")
+        return
+    pipe.send("ready")
+    generator = torch.Generator().manual_seed(0)
+    while (request := pipe.recv()) is not None:
+        what, T = request
+        ids = torch.randint(0, SHAPES[shape]["vocab"], (1, T), generator=generator)
+        with torch.inference_mode():
+            if what == "time":
+                started = time.perf_counter()
+                run(ids)
+                pipe.send(time.perf_counter() - started)
+            else:
+                gc.collect()
+                Path("/proc/self/clear_refs").write_text("5")
+                before = resident("VmRSS")
+                result = run(ids)
+                peak, kept = resident("VmHWM") - before, resident("VmRSS") - before
+                del result
+                pipe.send((peak, kept))
+
+
+def start(engine: str, shape: str):
+    """A process that holds the engine; None where it cannot be loaded."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=worker, args=(engine, shape, there), daemon=True)
+    process.start()
+    answer = here.recv()
+    if answer == "ready":
+        return here
+    print(f"left out: {LABELS[engine]}: {answer}", file=sys.stderr)
+    return None
+
+
+def ask(pipe, what: str, T: int):
+    """One answer of a worker."""
+    pipe.send((what, T))
+    return pipe.recv()
+
+
+def measure(shape: str, lengths: list[int], rounds: int) -> list[str]:
+    """The rows of one shape's table."""
+    pipes = {engine: pipe for engine in LABELS if (pipe := start(engine, shape))}
+    lines = [
+        f"\n### {shape}\n",
+        "| T | engine | ms (median) | x eager | peak MB | x eager | kept MB | x eager |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for T in lengths:
+        for pipe in pipes.values():  # twice, so that memory that is reused has been touched
+            ask(pipe, "time", T)
+            ask(pipe, "time", T)
+        seconds = {engine: [] for engine in pipes}
+        for _ in range(rounds):
+            for engine, pipe in pipes.items():
+                seconds[engine].append(ask(pipe, "time", T))
+        memory = {engine: ask(pipe, "memory", T) for engine, pipe in pipes.items()}
+        base, (base_peak, base_kept) = statistics.median(seconds["eager"]), memory["eager"]
+        for engine in pipes:
+            middle, (peak, kept) = statistics.median(seconds[engine]), memory[engine]
+            lines.append(
+                f"| {T} | {LABELS[engine]} | {middle * 1e3:.1f} | {middle / base:.2f} | {peak / 1e6:.0f} "
+                f"| {peak / max(base_peak, 1):.2f} | {kept / 1e6:.0f} | {kept / max(base_kept, 1):.2f} |"
+            )
+            print(lines[-1], file=sys.stderr)
+    for pipe in pipes.values():
+        pipe.send(None)
+    return lines
+
+
+def main() -> None:
+    """Measure and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shapes", nargs="+", default=["gpt2", "smollm2-135m"])
+    parser.add_argument("--tokens", nargs="+", type=int, default=[16, 64, 256, 1024])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--wait-policy", default="PASSIVE", help="OMP_WAIT_POLICY of every engine")
+    options = parser.parse_args()
+    os.environ["OMP_WAIT_POLICY"] = options.wait_policy
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    described = Path("/proc/cpuinfo").read_text().splitlines()
+    cpu = next((line.split(":")[1].strip() for line in described if "model name" in line), "?")
+    print(f"{cpu}, {os.cpu_count()} CPUs, float32, OMP_WAIT_POLICY={options.wait_policy}, {options.rounds} rounds")
+    for shape in options.shapes:
+        print("\n".join(measure(shape, options.tokens, options.rounds)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""The engines that capture.py compares. Each is `load(shape) -> run(ids)`, where run returns what it keeps."""
+
+import torch
+
+GPT2 = {"vocab": 50257, "layers": 12, "heads": 12, "kv": 12, "width": 768, "mlp": 3072}
+SMOLLM2 = {"vocab": 49152, "layers": 30, "heads": 9, "kv": 3, "width": 576, "mlp": 1536}
+SHAPES = {"gpt2": GPT2, "smollm2-135m": SMOLLM2}
+
+
+def _our_model(shape: str):
+    from model.api import load_model
+    from model.config import preset
+    from model.linear import tune
+    from model.transformer import Transformer
+
+    if shape == "smollm2-135m":
+        return load_model(shape).model
+    model = Transformer(preset("gpt2")).eval()
+    tune(model)
+    return model
+
+
+def plain(shape: str):
+    """This project's forward with nothing kept: the logits of the last position."""
+    model = _our_model(shape)
+    return lambda ids: model.logits(model.trunk(ids)[:, -1:])
+
+
+def ours(shape: str):
+    """This project's trace: residual stream, all metrics and a thumbnail of every head, logits of the last position."""
+    from model.records import Tokens
+    from model.trace import run
+
+    model = _our_model(shape)
+
+    def capture(ids):
+        T = ids.shape[1]
+        spans = torch.arange(2 * T).view(T, 2).numpy()
+        trace = run(model, Tokens(ids[0].numpy(), ("",) * T, (b"",) * T, spans))
+        return trace, trace.logits_at(-1)
+
+    return capture
+
+
+def _transformers_model(shape: str, attention: str):
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    if shape == "gpt2":
+        config = transformers.GPT2Config()
+        return transformers.GPT2LMHeadModel._from_config(config, attn_implementation=attention).eval()
+    from model.sources import smollm2_path
+
+    path = smollm2_path()
+    return transformers.LlamaForCausalLM.from_pretrained(
+        path.parent, gguf_file=path.name, attn_implementation=attention, dtype=torch.float32
+    ).eval()
+
+
+def sdpa(shape: str):
+    """transformers, its fused forward with nothing captured (all logits, its default)."""
+    model = _transformers_model(shape, "sdpa")
+    return lambda ids: model(ids, use_cache=False)
+
+
+def eager(shape: str):
+    """transformers, eager attention, output_attentions=True (all logits, its default)."""
+    model = _transformers_model(shape, "eager")
+    return lambda ids: model(ids, output_attentions=True, use_cache=False)
+
+
+def lens(shape: str):
+    """transformer-lens, run_with_cache with everything cached; random weights of the same shape."""
+    import tempfile
+
+    import transformers
+    from tokenizers import Tokenizer, models
+    from transformer_lens.model_bridge import TransformerBridge
+
+    transformers.logging.set_verbosity_error()
+    s = SHAPES[shape]
+    if s["kv"] == s["heads"]:
+        config = transformers.GPT2Config()
+    else:
+        config = transformers.LlamaConfig(
+            vocab_size=s["vocab"], hidden_size=s["width"], intermediate_size=s["mlp"], num_hidden_layers=s["layers"],
+            num_attention_heads=s["heads"], num_key_value_heads=s["kv"], tie_word_embeddings=True,
+        )  # fmt: skip
+    config.architectures = ["GPT2LMHeadModel" if config.model_type == "gpt2" else "LlamaForCausalLM"]
+    words = Tokenizer(models.WordLevel({"a": 0, "<e>": 1}, unk_token="a"))
+    tokens = {"eos_token": "<e>", "bos_token": "<e>", "pad_token": "<e>"}
+    with tempfile.TemporaryDirectory() as folder:  # the bridge boots from a folder; it needs a tokenizer, any will do
+        config.save_pretrained(folder)
+        transformers.PreTrainedTokenizerFast(tokenizer_object=words, **tokens).save_pretrained(folder)
+        model = TransformerBridge.boot_transformers(folder, load_weights=False, device="cpu").eval()
+    return lambda ids: model.run_with_cache(ids)
+
+
+ENGINES = {"plain": plain, "ours": ours, "sdpa": sdpa, "eager": eager, "lens": lens}

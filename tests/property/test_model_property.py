@@ -1,0 +1,167 @@
+"""What must hold for every configuration the model can be given."""
+
+import json
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model import layers
+from model.cache import KVCache
+from model.config import ModelConfig, RopeScaling, from_dict, to_dict
+from model.heads import HeadReducer
+from model.tap import identity, record
+from model.transformer import Transformer
+from tests.helpers import assert_close, shake
+
+SETTINGS = settings(max_examples=30, deadline=None, derandomize=True, database=None)
+
+
+@st.composite
+def configs(draw) -> ModelConfig:
+    """Any combination of norm, placement, positions, MLP, head grouping, biases and ties."""
+    groups, per_group = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    placement = draw(st.sampled_from(["pre", "post"]))
+    positions = draw(st.sampled_from(["learned", "sinusoidal", "rope", "none"]))
+    scaling = RopeScaling(factor=4.0, low_freq_factor=1.0, high_freq_factor=3.0, original_n_ctx=16)
+    flags = [
+        "norm_bias",
+        "qk_norm",
+        "embed_scale",
+        "q_bias",
+        "k_bias",
+        "v_bias",
+        "o_bias",
+        "mlp_bias",
+        "tie_embeddings",
+    ]
+    return ModelConfig(
+        vocab_size=draw(st.integers(2, 31)),
+        n_ctx=24,
+        n_layer=draw(st.integers(1, 3)),
+        d_model=draw(st.integers(4, 20)),
+        n_head=groups * per_group,
+        n_kv_head=groups,
+        d_head=2 * draw(st.integers(2, 5)),
+        d_mlp=draw(st.integers(1, 30)),
+        norm=draw(st.sampled_from(["layernorm", "rmsnorm"])),
+        norm_eps=draw(st.sampled_from([1e-6, 1e-5, 1e-2])),
+        norm_placement=placement,
+        parallel_residual=placement == "pre" and draw(st.booleans()),
+        final_norm=draw(st.sampled_from([None, True, False])),
+        positions=positions,
+        rope_theta=draw(st.sampled_from([100.0, 10_000.0])),
+        rope_scaling=draw(st.sampled_from([None, scaling])) if positions == "rope" else None,
+        mlp=draw(st.sampled_from(["relu", "gelu", "gelu_tanh", "swiglu"])),
+        **{flag: draw(st.booleans()) for flag in flags},
+    )
+
+
+@st.composite
+def runs(draw) -> tuple[Transformer, torch.Tensor]:
+    """A shaken model and a prompt [1, T] of it."""
+    config = draw(configs())
+    model = Transformer(config).eval()
+    shake(model, torch.Generator().manual_seed(draw(st.integers(0, 2**20))))
+    ids = draw(st.lists(st.integers(0, config.vocab_size - 1), min_size=1, max_size=14))
+    return model, torch.tensor([ids])
+
+
+def size(x: torch.Tensor) -> float:
+    """1, or the largest entry where it is larger: float32 rounds in proportion."""
+    return max(1.0, x.abs().max().item())
+
+
+@SETTINGS
+@given(configs())
+def test_config_to_dict_to_config(config: ModelConfig):
+    assert from_dict(to_dict(config)) == config
+    assert from_dict(json.loads(json.dumps(to_dict(config)))) == config
+
+
+@SETTINGS
+@given(runs())
+@torch.no_grad()
+def test_pattern_rows_sum_to_1_and_do_not_see_the_future(case):
+    model, ids = case
+    store, T = {}, ids.shape[1]
+    model(ids, tap=record(["pattern"], store))
+    assert len(store) == model.config.n_layer
+    for pattern in store.values():
+        assert pattern.shape == (1, model.config.n_head, T, T)
+        assert_close(pattern.sum(-1), torch.ones(pattern.shape[:-1]), 2e-6)
+        assert (pattern.triu(1) == 0).all() and (pattern >= 0).all()
+
+
+@SETTINGS
+@given(runs(), st.data())
+@torch.no_grad()
+def test_a_token_does_not_change_what_lies_before_it(case, data):
+    model, ids = case
+    changed = data.draw(st.integers(0, ids.shape[1] - 1))
+    other = ids.clone()
+    other[0, changed] = (
+        ids[0, changed] + data.draw(st.integers(1, model.config.vocab_size - 1))
+    ) % model.config.vocab_size
+    before, after = model(ids), model(other)
+    assert_close(after[:, :changed], before[:, :changed], 1e-6 * size(before))
+
+
+@SETTINGS
+@given(runs(), st.data())
+@torch.no_grad()
+def test_cached_decoding_in_any_chunking_is_the_full_forward(case, data):
+    model, ids = case
+    cache, parts, left = KVCache.empty(model.config, 1, ids.shape[1]), [], ids
+    full = model(ids)
+    while left.shape[1]:
+        n = data.draw(st.integers(1, left.shape[1]))
+        parts.append(model(left[:, :n], cache=cache))
+        left = left[:, n:]
+    assert_close(torch.cat(parts, 1), full, 1e-5 * size(full))
+
+
+@SETTINGS
+@given(runs())
+@torch.no_grad()
+def test_the_identity_tap_and_the_head_reducer_change_nothing(case):
+    model, ids = case
+    plain = model(ids)
+    assert_close(model(ids, tap=identity), plain, 2e-6 * size(plain), "identity")
+    reducer = HeadReducer(ids[0], model.config.n_layer, model.config.n_head)
+    assert_close(model.logits(model.trunk(ids, attend=reducer)), plain, 1e-5 * size(plain), "reducer")
+    tapped = HeadReducer(ids[0], model.config.n_layer, model.config.n_head, identity)
+    model.trunk(ids, attend=tapped)
+    assert_close(reducer.metrics, tapped.metrics, 1e-4, "metrics")
+
+
+@SETTINGS
+@given(runs())
+@torch.no_grad()
+def test_the_sublayers_add_up_to_the_residual_stream(case):
+    model, ids = case
+    store: dict = {}
+    model(
+        ids, tap=record(["resid_pre", "resid_mid", "resid_post", "norm1_in", "norm2_in", "attn_out", "mlp_out"], store)
+    )
+    last = model.config.n_layer - 1
+    if model.config.norm_placement == "pre":
+        total = store["resid_pre", 0] + sum(x for (site, _), x in store.items() if site in ("attn_out", "mlp_out"))
+        assert_close(total, store["resid_post", last], 2e-6 * size(total))
+    else:
+        for layer in range(last + 1):
+            assert_close(store["norm1_in", layer], store["resid_pre", layer] + store["attn_out", layer], 1e-6)
+            assert_close(store["norm2_in", layer], store["resid_mid", layer] + store["mlp_out", layer], 1e-6)
+
+
+@SETTINGS
+@given(configs().filter(lambda c: c.positions == "rope"), st.integers(0, 60), st.integers(0, 60), st.integers(0, 100))
+def test_rope_scores_depend_on_the_difference_only(config: ModelConfig, i: int, j: int, shift: int):
+    generator = torch.Generator().manual_seed(i + 61 * j)
+    q, k = torch.randn(2, 1, config.d_head, generator=generator)
+
+    def score(i: int, j: int) -> torch.Tensor:
+        a, b = (layers.rotate(x, *layers.rope_table(config, at, 1)) for x, at in ((q, i), (k, j)))
+        return (a * b).sum()
+
+    assert_close(score(i + shift, j + shift), score(i, j), 1e-4)
