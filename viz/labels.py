@@ -3,6 +3,7 @@
 import unicodedata
 
 _NAMED = {"\n": "↵", "\t": "⇥"}
+_JOINERS = "\u200d\ufe0f"  # of emoji: zero-width joiner, emoji presentation
 MAX_LABEL = 14  # characters of a label on an axis
 
 
@@ -13,6 +14,8 @@ def visible(text: str) -> str:
     """
     if not text:
         return "∅"
+    if not text.strip(_JOINERS):  # on their own they draw nothing
+        return "".join(_code(c) for c in text)
     shown = "".join(_sign(c) for c in text)
     lead = len(shown) - len(shown.lstrip(" "))
     if lead == len(shown):
@@ -27,9 +30,13 @@ def _sign(c: str) -> str:
     if code < 0x20 or code == 0x7F:
         return f"<0x{code:02X}>"
     # U+200D joins emoji; every other format character could reorder or hide what follows.
-    if unicodedata.category(c) in ("Cf", "Cc", "Zl", "Zp", "Co", "Cn") and c != "\u200d":
-        return f"<U+{code:04X}>"
+    if unicodedata.category(c) in ("Cf", "Cc", "Zl", "Zp", "Zs", "Co", "Cn") and c not in (" ", "\u200d"):
+        return _code(c)
     return c
+
+
+def _code(c: str) -> str:
+    return f"<U+{ord(c):04X}>"
 
 
 def shorten(text: str, limit: int = MAX_LABEL) -> str:

@@ -1,19 +1,20 @@
-"""Every word on the page, by key, in English and Simplified Chinese."""
+"""Every word on the page, by key, in English and Simplified Chinese; and what the model code says, translated."""
 
 import functools
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
 LANGUAGES = ("en", "zh")
+_FOLDER = Path(__file__).parent / "words"
 
 
 @functools.cache
 def words(language: str) -> Mapping[str, str]:
     """The catalogue of a language as {"section.key": text}; an unknown language is English."""
     name = language if language in LANGUAGES else "en"
-    with (Path(__file__).parent / "words" / f"{name}.toml").open("rb") as file:
-        sections = tomllib.load(file)
+    sections = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     return {f"{section}.{key}": text for section, entries in sections.items() for key, text in entries.items()}
 
 
@@ -25,3 +26,21 @@ def pick_language(asked: str | None, accepted: str | None) -> str:
         if entry.strip().lower()[:2] in LANGUAGES:
             return entry.strip().lower()[:2]
     return "en"
+
+
+@functools.cache
+def _said(language: str) -> list[tuple[re.Pattern[str], str]]:
+    """Sentences of the model code as patterns, "{}" matching what was filled in, with their translations."""
+    path = _FOLDER / f"errors.{language}.toml"
+    if not path.is_file():
+        return []
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    return [(re.compile(re.escape(text).replace(r"\{\}", "(.*)"), re.DOTALL), other) for text, other in table.items()]
+
+
+def translate(sentence: str, language: str) -> str:
+    """A sentence of the model code in the reader's language; unchanged where there is no translation."""
+    for pattern, other in _said(language):
+        if match := pattern.fullmatch(sentence):
+            return other.format(*match.groups())
+    return sentence

@@ -19,26 +19,39 @@ FLAGS = (
 
 
 @pytest.fixture(scope="session")
-def app_url(tmp_path_factory):
-    """The address of a running app; its log is printed where it does not come up."""
+def start_app(tmp_path_factory):
+    """Start `python app.py` with options and return its address; its log is printed where it does not come up."""
+    servers = []
+
+    def start(*options: str) -> str:
+        log = (tmp_path_factory.mktemp("app") / "log").open("w+")
+        server = subprocess.Popen(
+            [sys.executable, "app.py", *options],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )  # fmt: skip
+        servers.append(server)
+        line = server.stdout.readline()  # ends at once where the process does
+        if not line.startswith("Attention playground:"):
+            server.kill()
+            log.seek(0)
+            pytest.fail(f"the app did not start:\n{line}{log.read()}")
+        return line.split()[-1]
+
+    yield start
+    for server in servers:
+        server.terminate()
+    for server in servers:
+        server.wait(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def app_url(start_app):
+    """The address of an app with the real model."""
     try:
         smollm2_path()
     except DownloadError as error:
         pytest.skip(f"the app's model cannot be fetched: {error}")
-    log = (tmp_path_factory.mktemp("app") / "log").open("w+")
-    server = subprocess.Popen(
-        [sys.executable, "app.py", "--offline", "--max-tokens", "700"],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
-    line = server.stdout.readline()  # ends at once where the process does
-    if not line.startswith("Attention playground:"):
-        server.kill()
-        log.seek(0)
-        pytest.fail(f"the app did not start:\n{line}{log.read()}")
-    url = line.split()[-1]
-    yield url
-    server.terminate()
-    server.wait(timeout=20)
+    return start_app("--offline", "--max-tokens", "700")
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +72,7 @@ def open_page(browser, app_url):
     """Open the page at a size; at the end no script may have failed and no other host been asked for anything."""
     contexts, errors, elsewhere = [], [], []
 
-    def open_at(query: str = "", **context):
+    def open_at(query: str = "", *, url: str = app_url, ready: str = "#pg-plot [data-run]", **context):
         contexts.append(browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | context)))
         page = contexts[-1].new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
@@ -67,15 +80,15 @@ def open_page(browser, app_url):
         page.on("dialog", lambda dialog: (errors.append(f"dialog: {dialog.message}"), dialog.dismiss()))
 
         def guard(route):
-            if route.request.url.startswith((app_url, "data:", "blob:")):
+            if route.request.url.startswith((url, "data:", "blob:")):
                 route.continue_()
             else:
                 elsewhere.append(route.request.url)
                 route.abort()
 
         page.route("**/*", guard)
-        page.goto(app_url + query)
-        page.locator("#pg-plot [data-run]").wait_for(timeout=40_000)
+        page.goto(url + query)
+        page.locator(ready).wait_for(timeout=40_000)
         return page
 
     yield open_at

@@ -346,10 +346,14 @@ def test_the_hub_is_asked_for_safetensors_only(hub, tmp_path):
     assert seen == [(4, 10, "Fetching a/b.c-d_e"), (10, 10, "Fetching a/b.c-d_e")]
 
 
-def test_offline_asks_nobody(hub):
+def test_offline_asks_nobody(hub, monkeypatch):
+    from huggingface_hub import constants
+
     asked = hub(["config.json", "model.safetensors"])
-    hub_folder("a/b", offline=True)
-    assert asked["local_files_only"] is True
+    for environment, option in ((False, False), (False, True), (True, False)):
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", environment)
+        hub_folder("a/b", offline=option)
+        assert asked["local_files_only"] is (environment or option)
 
 
 def test_a_repository_without_safetensors(hub):

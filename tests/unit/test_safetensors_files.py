@@ -105,7 +105,7 @@ def test_a_shard_outside_the_folder_is_refused(name, shards):
 
 def test_a_missing_shard_is_named(shards):
     (shards / "model-2.safetensors").unlink()
-    with pytest.raises(CheckpointError, match=r"missing.*model-2\.safetensors"):
+    with pytest.raises(CheckpointError, match=r"weights is missing.*model-2\.safetensors"):
         open_folder(shards)
 
 

@@ -4,13 +4,15 @@ import logging
 import queue
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 
 import gradio as gr
 
-from model.errors import PlaygroundError
+from model.errors import InputError, PlaygroundError
 from viz.tabs.context import Playground
 from viz.tabs.parts import update
+from viz.words import translate, words
 
 log = logging.getLogger("playground")
 _SHOW_EVERY = 0.2  # seconds between two pictures of the progress bar
@@ -20,21 +22,32 @@ class Cancelled(Exception):
     """The visitor pressed cancel, or left."""
 
 
-def notice(*, error: PlaygroundError | None = None, retry: str = "") -> dict:
-    """What the notice says: nothing, or what went wrong and what to do, with a button to try again where one helps."""
-    if error is None:
-        return {}
+def notice(error: PlaygroundError, language: str) -> dict:
+    """What went wrong and what to do, with a button to try again unless the visitor's own input is at fault."""
+    said = words(language)
     got = f" ({error.got})" if error.got else ""
-    actions = [{"name": "retry", "text": retry}] if retry else []
-    return {"kind": "error", "text": f"{error.what}{got}", "hint": error.hint, "actions": actions}
+    again = [] if isinstance(error, InputError) else [{"name": "retry", "text": said["notice.retry"]}]
+    text = translate(error.what, language) + got
+    return {"kind": "error", "text": text, "hint": translate(error.hint, language), "actions": again}
 
 
-def choose_model(playground: Playground, model_id: str, old: str, said: Mapping[str, str]) -> Iterator[tuple]:
+def broken(language: str) -> dict:
+    """The notice of a fault of ours; the details are in the log."""
+    said = words(language)
+    return notice(PlaygroundError(said["notice.failed"], "", said["notice.failed_hint"]), language)
+
+
+def opened(model_id: str) -> dict:
+    """The page's note of the model it computes with; new each time, so that loading the same one again redraws."""
+    return {"id": model_id, "opened": uuid.uuid4().hex}
+
+
+def choose_model(playground: Playground, model_id: str, old: dict, language: str) -> Iterator[tuple]:
     """Load a model and yield (notice, loaded, picker, wanted) as it goes; on failure the old model stays.
 
-    `loaded` is the id of the model the page computes with; its change redraws the page.
+    The change of `loaded` redraws the page. Closing the iterator, as Gradio does on cancel, stops the work.
     """
-    label = str(model_id)[:80]
+    label, said = str(model_id)[:80], words(language)
     reports: queue.SimpleQueue = queue.SimpleQueue()
     stop = threading.Event()
 
@@ -51,29 +64,36 @@ def choose_model(playground: Playground, model_id: str, old: str, said: Mapping[
             reports.put(error)
 
     threading.Thread(target=work, daemon=True).start()
-    started, shown = time.monotonic(), 0.0
+    started, latest = time.monotonic(), None
+    shown, report = started, None
     try:
         yield update(_bar(label, None, 0.0, said)), gr.skip(), gr.skip(), model_id
         while True:
             try:
                 report = reports.get(timeout=_SHOW_EVERY)
+                if not isinstance(report, tuple):
+                    break
+                latest = report
             except queue.Empty:
-                continue
-            if not isinstance(report, tuple):
-                break
+                pass  # show the bar all the same: a cancel takes hold at a yield
             if time.monotonic() - shown > _SHOW_EVERY:
                 shown = time.monotonic()
-                yield update(_bar(label, report, shown - started, said)), gr.skip(), gr.skip(), gr.skip()
+                yield update(_bar(label, latest, shown - started, said)), gr.skip(), gr.skip(), gr.skip()
     finally:
         stop.set()
     if report is None:
-        yield update({}), model_id, gr.skip(), gr.skip()
+        yield update({}), opened(str(model_id)), gr.skip(), gr.skip()
     elif isinstance(report, PlaygroundError):
-        yield update(notice(error=report, retry=said["notice.retry"])), gr.skip(), old, gr.skip()
+        yield update(notice(report, language)), gr.skip(), old["id"], gr.skip()
     else:
         log.error("loading %s failed", label, exc_info=report)
-        failed = PlaygroundError(said["notice.failed"], "", said["notice.failed_hint"])
-        yield update(notice(error=failed, retry=said["notice.retry"])), gr.skip(), old, gr.skip()
+        yield update(broken(language)), gr.skip(), old["id"], gr.skip()
+
+
+def cancelled(model_id: str, old: dict, language: str) -> tuple:
+    """What (notice, picker) show after a cancel."""
+    text = words(language)["notice.cancelled"].format(model=str(model_id)[:80])
+    return update({"kind": "info", "text": text}), old["id"]
 
 
 def _bar(label: str, report: tuple | None, seconds: float, said: Mapping[str, str]) -> dict:

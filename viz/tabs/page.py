@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.errors import InputError, PlaygroundError
+from model.errors import PlaygroundError
 from viz.attention import token_chips
 from viz.tabs import attention
 from viz.tabs.attention import Scene
 from viz.tabs.context import Playground
-from viz.tabs.loading import choose_model, notice
+from viz.tabs.loading import broken, cancelled, choose_model, notice, opened
 from viz.tabs.parts import part, run_id, update
 from viz.words import pick_language, words
 
@@ -103,12 +103,10 @@ def payloads(playground: Playground, asked: Asked) -> tuple[dict[str, dict], dic
     except PlaygroundError as error:
         if fresh:
             parts |= {"header": header_payload(said, asked.language, None), "selection": selection_payload(said, None)}
-        retry = "" if isinstance(error, InputError) else said["notice.retry"]
-        return parts | {"notice": notice(error=error, retry=retry)}, shown
+        return parts | {"notice": notice(error, asked.language)}, shown
     except Exception:
         log.exception("the view failed")
-        broken = PlaygroundError(said["notice.failed"], "", said["notice.failed_hint"])
-        return parts | {"notice": notice(error=broken)}, shown
+        return parts | {"notice": broken(asked.language)}, shown
     return parts, {"run": parts["plot"]["run"].split()[0], "language": asked.language}
 
 
@@ -167,12 +165,12 @@ def build(playground: Playground) -> gr.Blocks:
             question, heads, plot, howto = attention.build(
                 first["question"], first.get("heads"), first.get("plot"), first["howto"]
             )
-        loaded = gr.State(playground.options.model)
+        loaded = gr.State(opened(playground.options.model))
         shown = gr.State(showing)
         wanted = gr.State(playground.options.model)
 
-        def refresh(model_id, prompt, selection, plot, shown, request: gr.Request):
-            return view(playground, Asked(model_id, prompt, selection, plot, shown, language_of(request)))
+        def refresh(loaded, prompt, selection, plot, shown, request: gr.Request):
+            return view(playground, Asked(loaded["id"], prompt, selection, plot, shown, language_of(request)))
 
         def translate(request: gr.Request):
             said = words(language_of(request))
@@ -187,7 +185,7 @@ def build(playground: Playground) -> gr.Blocks:
             )
 
         def choose(model_id, old, request: gr.Request):
-            yield from choose_model(playground, model_id, old, words(language_of(request)))
+            yield from choose_model(playground, model_id, old, language_of(request))
 
         # One dependency for all that changes what is shown: two would start each other again and again.
         gr.on(
@@ -201,5 +199,12 @@ def build(playground: Playground) -> gr.Blocks:
         outputs = {"outputs": [told, loaded, picker, wanted], "show_progress": "hidden", "api_visibility": "private"}
         picked = picker.input(choose, [picker, loaded], **outputs)
         again = told.retry(choose, [wanted, loaded], **outputs)
-        told.cancel(None, None, None, cancels=[picked, again])
+
+        def stopped(model_id, old, request: gr.Request):
+            return cancelled(model_id, old, language_of(request))
+
+        told.cancel(
+            stopped, [wanted, loaded], [told, picker], cancels=[picked, again],
+            show_progress="hidden", api_visibility="private",
+        )  # fmt: skip
     return page

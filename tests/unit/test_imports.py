@@ -1,0 +1,109 @@
+"""Who may import whom: walked in the syntax trees, so that imports inside functions count too."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODEL = {"torch", "numpy", "pandas", "tiktoken", "safetensors", "gguf", "huggingface_hub", "model"}
+VIZ = {"numpy", "pandas", "plotly", "viz"}
+TABS = {"gradio", "plotly", "starlette", "viz", "model"}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def source_files() -> list[Path]:
+    return sorted([*(ROOT / "model").rglob("*.py"), *(ROOT / "viz").rglob("*.py"), ROOT / "app.py"])
+
+
+MODULES = {module_name(path) for path in source_files()}
+
+
+def imported(source: str) -> set[str]:
+    """Full names of all that a module imports; `from model import linear` counts as model.linear."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide from this test"
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module for name in whole}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("__import__", "importlib.import_module"):
+            raise AssertionError(f"imported out of sight: {ast.unparse(node)}")
+    return found
+
+
+def foreign(path: Path) -> set[str]:
+    """What a file imports beyond the standard library."""
+    return {name for name in imported(path.read_text()) if name.split(".")[0] not in sys.stdlib_module_names}
+
+
+def allowed(name: str, importer: str) -> bool:
+    """The rules, from the innermost layer out."""
+    top = name.split(".")[0]
+    if importer in ("model.records", "model.errors"):
+        return top == "numpy"
+    if importer.startswith("model"):
+        return top in MODEL
+    if importer.startswith("viz.tabs"):
+        return top in TABS
+    if importer.startswith("viz"):
+        return (top in VIZ and not name.startswith("viz.tabs")) or name == "model.records"
+    return top in {"torch", "model"} or name.startswith("viz.tabs")  # app.py
+
+
+@pytest.mark.parametrize("path", source_files(), ids=module_name)
+def test_a_file_imports_only_what_its_layer_may(path: Path):
+    bad = {name for name in foreign(path) if not allowed(name, module_name(path))}
+    assert not bad, f"{module_name(path)} must not import {', '.join(sorted(bad))}"
+
+
+def test_every_layer_is_there_to_be_walked():
+    expected = {"model.records", "model.errors", "model.trace", "model.loading.families", "viz.words", "viz.tabs.page"}
+    assert expected | {"app"} <= MODULES
+
+
+@pytest.mark.parametrize(
+    ("name", "importer"),
+    [
+        ("torch", "model.records"), ("model.errors", "model.records"), ("gradio", "model.api"),
+        ("plotly", "model.heads"), ("viz.words", "model.trace"), ("transformers", "model.loading.checkpoint"),
+        ("torch", "viz.attention"), ("gradio", "viz.labels"), ("model.trace", "viz.attention"),
+        ("viz.tabs.parts", "viz.attention"), ("transformers", "viz.tabs.page"), ("torch", "viz.tabs.page"),
+        ("gradio", "app"), ("viz.words", "app"),
+    ],
+)  # fmt: skip
+def test_the_rules_forbid(name: str, importer: str):
+    assert not allowed(name, importer)
+
+
+def test_imports_inside_functions_are_found():
+    source = "def f():\n    from model import linear, api\n    import plotly.graph_objects as go\n"
+    assert imported(source) == {"model.linear", "model.api", "plotly.graph_objects"}
+
+
+@pytest.mark.parametrize("top", ["model", "viz"])
+def test_no_cycles(top: str):
+    graph = {
+        module_name(path): {name for name in foreign(path) if name in MODULES and name.startswith(top)}
+        for path in source_files()
+        if module_name(path).startswith(top)
+    }
+    done: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        assert name not in above, f"a cycle: {' -> '.join((*above[above.index(name) :], name))}"
+        if name not in done:
+            for other in sorted(graph[name]):
+                visit(other, (*above, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+    assert done == set(graph)
