@@ -32,7 +32,7 @@ HUB_REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-
 HUB_FILES = ["config.json", "model.safetensors", "model-*.safetensors", "model.safetensors.index.json",
              "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"]  # fmt: skip
 FREE_SPACE_HINT = f"Free some space, or set {CACHE_VARIABLE} to a folder on another disk."
-NETWORK_HINT = "Check the network and try again; the bundled model works without."
+NETWORK_HINT = "Check the network and try again."
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ def test_a_hub_id_keeps_its_name(monkeypatch, tmp_path):
     assert asked == [("a/b", print, True)]
 
 
-def test_a_hub_id_that_is_a_path_is_refused():
+@pytest.mark.parametrize("model_id", ["hub:../../etc", "hub:/etc", "hub:gpt2", "hub:"])
+def test_a_hub_id_that_is_no_repository_is_refused(model_id):
     with pytest.raises(InputError, match="OWNER/NAME"):
-        sources.resolve("hub:../../etc")
+        sources.resolve(model_id)

@@ -1,0 +1,73 @@
+"""What the model code says to a person has a Chinese translation, sentence by sentence."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from model import errors
+from viz.words import translate
+
+ROOT = Path(__file__).parents[2]
+ERRORS = {name for name, value in vars(errors).items() if isinstance(value, type)}
+CHINESE = tomllib.loads((ROOT / "viz/words/errors.zh.toml").read_text(encoding="utf-8"))
+
+
+def sentences(node: ast.AST, names: dict[str, ast.AST]) -> Iterator[str]:
+    """The sentences an expression can be, "{}" for what is filled in; names are looked up, other calls are not."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.JoinedStr):
+        yield "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    elif isinstance(node, ast.IfExp):
+        yield from sentences(node.body, names)
+        yield from sentences(node.orelse, names)
+    elif isinstance(node, ast.Name) and node.id in names:
+        yield from sentences(names[node.id], {})
+
+
+def assignments(body: ast.AST) -> dict[str, ast.AST]:
+    """Values of simple assignments below a node."""
+    found = [node for node in ast.walk(body) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)]
+    return {node.targets[0].id: node.value for node in found}
+
+
+def said_by(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    said: set[str] = set()
+    for scope in ast.walk(tree):
+        if not isinstance(scope, ast.FunctionDef):
+            continue
+        names = assignments(ast.Module([node for node in tree.body if isinstance(node, ast.Assign)], []))
+        names |= assignments(scope)
+        for call in ast.walk(scope):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") in ERRORS:
+                for argument in (*call.args[:1], *call.args[2:3]):
+                    said |= set(sentences(argument, names))
+    return {sentence for sentence in said if sentence.strip("{}")}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "model").rglob("*.py")), ids=lambda path: path.name)
+def test_every_sentence_is_translated(path):
+    assert said_by(path) - set(CHINESE) == set()
+
+
+def test_no_translation_is_left_over():
+    said = set().union(*(said_by(path) for path in (ROOT / "model").rglob("*.py")))
+    assert set(CHINESE) - said == set()
+
+
+def test_translations_fill_in_the_same_number_of_things():
+    for english, chinese in CHINESE.items():
+        assert english.count("{}") == chinese.count("{}"), english
+        assert re.search(r"[\u4e00-\u9fff]", chinese), english
+
+
+def test_translate_fills_in_and_leaves_the_unknown_alone():
+    assert translate("Shorten it to 700 tokens or fewer.", "zh") == "请缩短到 700 个词元以内。"
+    assert translate("The prompt is empty.", "zh") == "提示词为空。"
+    assert translate("Never said anywhere.", "zh") == "Never said anywhere."
+    assert translate("The prompt is empty.", "en") == "The prompt is empty."

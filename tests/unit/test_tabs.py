@@ -1,0 +1,188 @@
+"""The pipeline behind the page, without a browser: what is computed, what is skipped, what is said of mistakes."""
+
+import threading
+
+import gradio as gr
+import pytest
+
+from model import linear
+from model.api import LanguageModel
+from model.errors import CheckpointError, InputError
+from model.tokenizer import from_tiktoken
+from tests.helpers import tiny_model
+from viz.tabs import attention, page
+from viz.tabs.context import Options, Playground
+from viz.tabs.loading import choose_model, opened
+from viz.tabs.page import Asked, payloads, view
+from viz.tabs.serve import launch_options
+
+
+@pytest.fixture(scope="module")
+def lm(tmp_path_factory):
+    """A shaken model of 3 layers x 4 heads over single bytes."""
+    import base64
+
+    ranks = tmp_path_factory.mktemp("bytes") / "bytes.tiktoken"
+    ranks.write_text("".join(f"{base64.b64encode(bytes([i])).decode()} {i}\n" for i in range(256)))
+    return LanguageModel("tiny", "Tiny", tiny_model({"vocab_size": 256, "n_ctx": 300}), from_tiktoken(ranks))
+
+
+@pytest.fixture
+def playground(lm):
+    ours = Playground(Options(model="tiny", max_tokens=40))
+    ours.models.get("tiny", lambda: lm)
+    return ours
+
+
+def asked(prompt, **changes):
+    first = {"model_id": "tiny", "selection": None, "plot": None, "shown": {}, "language": "en"}
+    return Asked(**{**first, "prompt": prompt, **changes})
+
+
+def test_first_view_fills_every_part(playground):
+    parts, shown = payloads(playground, asked("abcab"))
+    assert set(parts) == set(page.PARTS)
+    assert [chip["text"] for chip in parts["tokens"]["tokens"]] == list("abcab")
+    assert (parts["heads"]["layers"], parts["heads"]["heads"]) == (3, 4)
+    assert parts["header"]["status"][2].startswith("5 tokens · ")
+    assert shown["run"] == parts["heads"]["run"] == parts["plot"]["run"].split()[0]
+
+
+def test_choosing_another_head_computes_nothing_again_and_sends_only_its_picture(playground, lm, monkeypatch):
+    _, shown = payloads(playground, asked("abcab"))
+    monkeypatch.setattr(LanguageModel, "trace_tokens", lambda *_: pytest.fail("the model ran again"))
+    parts, again = payloads(playground, asked("abcab", shown=shown, selection={"heads": [[2, 3]]}))
+    assert set(parts) == {"header", "notice", "plot"}
+    assert parts["plot"]["title"] == "Head 2.3"
+    assert again == shown
+
+
+def test_view_skips_what_does_not_change(playground):
+    _, shown = payloads(playground, asked("abcab"))
+    *updates, _ = view(playground, asked("abcab", shown=shown, selection={"heads": [[0, 0]]}))
+    changed = [name for name, update in zip(page.PARTS, updates, strict=True) if update != gr.skip()]
+    assert changed == ["header", "notice", "plot"]
+
+
+@pytest.mark.parametrize(
+    "selection", [None, {}, {"heads": []}, {"heads": [[3, 0]]}, {"heads": [[0, -1]]}, {"heads": [["0", "1"]]}, "x", [1]]
+)
+def test_a_selection_that_is_no_head_becomes_the_default(playground, selection):
+    parts, _ = payloads(playground, asked("abcab", selection=selection))
+    scores = playground.trace(playground.load("tiny"), "abcab").head_metrics()["previous_token"]
+    assert tuple(parts["selection"]["heads"][0]) == scores.idxmax()
+
+
+@pytest.mark.parametrize(
+    "prompt,what", [("", "empty"), ("x" * 41, "too long"), ("x" * 300_000, "300000 characters"), ("\ud800", "surrogate")]
+)
+def test_bad_prompts_are_explained_and_keep_the_old_pictures(playground, prompt, what):
+    _, shown = payloads(playground, asked("abcab"))
+    parts, after = payloads(playground, asked(prompt, shown=shown))
+    assert set(parts) == {"notice"}
+    assert parts["notice"]["kind"] == "error" and what in parts["notice"]["text"] and parts["notice"]["hint"]
+    assert after == shown
+
+
+def test_errors_are_said_in_the_readers_language(playground):
+    parts, _ = payloads(playground, asked("", language="zh"))
+    assert parts["notice"]["text"] == "提示词为空。"
+    assert parts["question"]["text"] == "谁在看谁？"
+
+
+def test_a_fault_of_ours_is_not_a_traceback(playground, monkeypatch, caplog):
+    monkeypatch.setattr(attention, "plot_payload", lambda *_: 1 / 0)
+    parts, _ = payloads(playground, asked("abcab"))
+    assert parts["notice"]["text"] == "Something went wrong on our side."
+    assert "division" not in str(parts) and "ZeroDivisionError" in caplog.text
+
+
+def test_window_belongs_to_the_run_it_was_asked_for(playground):
+    prompt = "abcdefghij"
+    _, shown = payloads(playground, asked(prompt))
+    window = [2, 6, 0, 6]
+    mine = payloads(playground, asked(prompt, plot={"run": f"{shown['run']} 0.0", "window": window}))[0]["plot"]
+    other = payloads(playground, asked(prompt, plot={"run": "other 0.0", "window": window}))[0]["plot"]
+    assert "rows 2 to 5" in mine["note"] and other["note"] == ""
+
+
+def test_traces_are_bounded_and_come_back_the_same(playground, lm):
+    first = playground.trace(lm, "hello").pattern(1, 1)
+    playground.traces.drop(lambda key: False)
+    assert (playground.trace(lm, "hello").pattern(1, 1) == first).all()
+
+
+def run_loading(playground, model_id, language="en"):
+    return list(choose_model(playground, model_id, opened("tiny"), language))
+
+
+def said(step):
+    """The notice's payload in a step of choose_model."""
+    return step[0].props["payload"]
+
+
+def test_loading_ends_with_the_new_model(playground, lm, monkeypatch):
+    monkeypatch.setattr(Playground, "load", lambda *_: lm)
+    bar, *_, last = run_loading(playground, "other")
+    assert said(bar)["text"] == "Loading other" and bar[3] == "other"
+    assert last[1]["id"] == "other"
+
+
+def test_loading_the_same_model_again_still_redraws():
+    assert opened("tiny") != opened("tiny")
+
+
+@pytest.mark.parametrize("error", [InputError("No.", "x", "Do y."), CheckpointError("Broken.", "x", "Fetch it.")])
+def test_failed_loading_says_why_and_keeps_the_old_model(playground, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(Playground, "load", fail)
+    last = run_loading(playground, "other")[-1]
+    assert said(last)["text"].startswith(error.what) and said(last)["hint"] == error.hint
+    assert bool(said(last)["actions"]) == isinstance(error, CheckpointError)
+    assert last[1] == gr.skip() and last[2] == "tiny"
+
+
+def test_cancelling_stops_the_work(playground, monkeypatch):
+    stopped = threading.Event()
+
+    def slow(self, model_id, progress):
+        try:
+            while True:
+                progress(10_000_000, 100_000_000, "fetching")
+                threading.Event().wait(0.01)
+        finally:
+            stopped.set()
+
+    monkeypatch.setattr(Playground, "load", slow)
+    steps = choose_model(playground, "other", opened("tiny"), "en")
+    next(steps)
+    bar = said(next(steps))
+    assert bar["hint"] == "10 of 100 MB" and bar["fraction"] == 0.1 and bar["actions"][0]["name"] == "cancel"
+    steps.close()
+    assert stopped.wait(5)
+
+
+def test_page_paths_are_not_taken_from_visitors(playground, tmp_path):
+    with pytest.raises(InputError, match="no model of that name"):
+        playground.load(str(tmp_path))
+
+
+def test_server_settings_protect_visitors(tmp_path):
+    from app import ROOT
+
+    options = launch_options(ROOT / "static")
+    assert options["run_history"] is False and options["share"] is False
+    assert options["state_session_capacity"] <= 64
+    assert "</script" not in options["head"].removesuffix("</script>")
+
+
+def test_model_is_tuned_within_rounding(lm):
+    import torch
+
+    ids = torch.arange(12)[None]
+    with torch.inference_mode():
+        before = lm.model(ids)
+        linear.tune(lm.model)
+        assert (lm.model(ids) - before).abs().max() < 1e-4
