@@ -1,0 +1,41 @@
+"""The README is true: its commands are the ones that are run, and it tells of every metric, option and method."""
+
+import re
+from pathlib import Path
+
+from model.heads import HEAD_METRICS
+from model.trace import Trace
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"```bash\n(.*?)\n```", README, re.DOTALL)
+
+
+def test_two_commands_on_the_first_screen():
+    assert COMMANDS == [
+        "pip install -r requirements.txt && python app.py",
+        "pip install -r requirements-dev.txt && python -m pytest",
+    ]
+    assert README.index(COMMANDS[1]) < 1200
+
+
+def test_ci_runs_exactly_the_test_command():
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8").replace("pip install -q", "pip install")
+    assert COMMANDS[1] in script
+
+
+def test_every_metric_is_defined():
+    words = (ROOT / "viz/words/en.toml").read_text(encoding="utf-8")
+    for key in HEAD_METRICS:
+        label = re.search(rf'^{key} = "(.*)"$', words, re.MULTILINE)[1]
+        assert f"| {label} |" in README, key
+
+
+def test_every_method_of_a_trace_is_named():
+    public = [name for name in vars(Trace) if not name.startswith("_")]
+    missing = [name for name in public if not re.search(rf"run\.{name}\b", README)]
+    assert missing == ["config", "nbytes", "sites"]
+
+
+def test_picture_is_there_and_small():
+    assert 10_000 < (ROOT / "docs/page.png").stat().st_size < 300_000
