@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.layers import attention_pattern, attention_scores, mix
+from model.layers import attention_pattern, attention_scores, fused_attention, mix
 from model.tap import Tap
 
 THUMBNAIL = 64  # a thumbnail has at most this many rows and columns
 MASKED = 255  # thumbnail code of a block that lies wholly in the future
 _CHUNK = 128  # query rows reduced at once: large enough for the matrix product, small enough for the cache
+_BATCH = 1 << 21  # weights reduced at once: short prompts are reduced several layers at a time
 
 
 @dataclass(frozen=True)
@@ -182,8 +183,10 @@ def encode(weights: Tensor) -> Tensor:
 class HeadReducer:
     """An attention kernel that keeps, of every head, its metrics and its thumbnail.
 
-    Hand it to `Transformer.trunk(attend=...)` for one sequence (B = 1, no cache); it computes the same z
-    as the fused kernel. With a tap the pattern is made whole, shown to the tap, and what comes back is reduced.
+    Hand it to `Transformer.trunk(attend=...)` for one sequence (B = 1, no cache), then call `finish`; it computes
+    the same z as the fused kernel. With a tap the pattern is made whole, shown to the tap, and what comes back is
+    reduced. Short prompts wait until several layers can be reduced in one go: there, calling an operation costs
+    more than what it computes.
     """
 
     def __init__(self, ids: Tensor, n_layer: int, n_head: int, tap: Tap | None = None) -> None:
@@ -194,20 +197,37 @@ class HeadReducer:
         self.metrics = torch.full((n_layer, n_head, len(HEAD_METRICS)), math.nan)  # [L, H, metrics]
         self.thumbnails = torch.empty(n_layer, n_head, t, t, dtype=torch.uint8)  # [L, H, t, t]
         rows = max(1, _CHUNK // self.k) * self.k  # whole thumbnail rows, so that chunks pool on their own
+        self.waiting: list[tuple[int, Tensor, Tensor]] = []  # layer, q [H, T, E], k [G, T, E]
+        self.together = max(1, _BATCH // (n_head * min(T, rows) * T))  # layers
         self.chunks = [_Chunk.of(start, min(start + rows, T), self.repeats) for start in range(0, T, rows)]
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.tap is None:
-            stats, pooled, z = _reduce(q[0], k[0], v[0], self.chunks, self.k)
-            codes = encode(pooled)
-        else:
+        if self.tap is not None:
             scores = self.tap("scores", layer, attention_scores(q, k))
             pattern = self.tap("pattern", layer, attention_pattern(scores))
-            stats, codes = rows_from_pattern(pattern[0], self.repeats), thumbnails_from_pattern(pattern[0])
-            z = mix(pattern, v)
-        self.metrics[layer] = head_metrics(stats, self.repeats)
-        self.thumbnails[layer] = codes
-        return z
+            self._keep([layer], rows_from_pattern(pattern[0], self.repeats), thumbnails_from_pattern(pattern[0]))
+            return mix(pattern, v)
+        if self.together == 1:
+            stats, pooled, z = _reduce(q[0], k[0], v[0], self.chunks, self.k)
+            self._keep([layer], stats, encode(pooled))
+            return z
+        self.waiting.append((layer, q[0], k[0]))
+        if len(self.waiting) == self.together:
+            self.finish()
+        return fused_attention(q, k, v)
+
+    def finish(self) -> None:
+        """Reduce the layers that still wait."""
+        if self.waiting:
+            layers, q, k = zip(*self.waiting, strict=True)
+            stats, pooled, _ = _reduce(torch.cat(q), torch.cat(k), None, self.chunks, self.k)
+            self._keep(list(layers), stats, encode(pooled))
+            self.waiting.clear()
+
+    def _keep(self, layers: list[int], stats: RowStats, codes: Tensor) -> None:
+        """Store what was reduced of some layers, their heads one after the other."""
+        self.metrics[layers] = head_metrics(stats, self.repeats).view(len(layers), *self.metrics.shape[1:])
+        self.thumbnails[layers] = codes.view(len(layers), *self.thumbnails.shape[1:])
 
 
 @dataclass(frozen=True)
@@ -227,24 +247,28 @@ class _Chunk:
         return _Chunk(start, end, (query - start, (query - start)[later]), (key, (key + 1)[later]))
 
 
-def _reduce(q: Tensor, k: Tensor, v: Tensor, chunks: list[_Chunk], pool: int) -> tuple[RowStats, Tensor, Tensor]:
-    """Row statistics, pooled weights [H, t, t] and z [1, H, T, E] of one layer. q [H, T, E], k and v [G, T, E]"""
+def _reduce(
+    q: Tensor, k: Tensor, v: Tensor | None, chunks: list[_Chunk], pool: int
+) -> tuple[RowStats, Tensor, Tensor | None]:
+    """Row statistics, pooled weights [H, t, t] and, given v, z [1, H, T, E]. q [H, T, E], k and v [G, T, E]"""
     H, T, E = q.shape
     G, R = k.shape[0], H // k.shape[0]  # R query heads share a KV head
     q = (q / math.sqrt(E)).view(G, R, T, E)
     # One product with [V | K | position | 1] gives z, sum_j P k_j, the mean position and the row's sum at once.
     ones = torch.ones(G, T, 1)
     position = torch.arange(T, dtype=torch.float32)[None, :, None].expand(G, T, 1)
-    read = torch.cat((v, k, position, ones), dim=-1).transpose(1, 2)  # [G, 2E + 2, S]
+    parts = (k, position, ones) if v is None else (v, k, position, ones)
+    read = torch.cat(parts, dim=-1).transpose(1, 2)  # [G, 2E + 2, S], or [G, E + 2, S]
     rows = torch.zeros(7, H, T)
     pooled = torch.zeros(H, -(-T // pool), -(-T // pool))
-    z = torch.empty(1, H, T, E)
+    z = None if v is None else torch.empty(1, H, T, E)
     for chunk in chunks:
         a, b = chunk.start, chunk.end
         part = q[:, :, a:b].reshape(G, R * (b - a), E)
         stats, small, out = _reduce_chunk(part, k[:, :b], read[:, :, :b], chunk, pool)
         rows[:, :, a:b] = stats.view(7, H, b - a)
-        z[0, :, a:b] = out.transpose(1, 2).reshape(H, b - a, E)
+        if z is not None:
+            z[0, :, a:b] = out[:, :E].transpose(1, 2).reshape(H, b - a, E)
         pooled[:, a // pool : -(-b // pool), : small.shape[-1]] = small.reshape(H, *small.shape[-2:])
     return RowStats(*rows), pooled, z
 
@@ -253,7 +277,8 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
     """One block of query rows against all keys up to its end.
 
     Keys run down and queries run along the contiguous axis, so every reduction over keys is vectorised.
-    q [G, R C, E], k [G, b, E], read [G, 2E + 2, b] -> stats [7, G R, C], pooled [G, R, c, t], z [G, E, R C].
+    q [G, R C, E], k [G, b, E], read [G, (E +) E + 2, b] -> stats [7, G R, C], pooled [G, R, c, t], and the weighted
+    means of what is read, [G, (E +) E + 2, R C].
     """
     G, RC, E = q.shape
     a, b = chunk.start, chunk.end
@@ -268,9 +293,8 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
     Z = out[:, -1:]
     out = out / Z
     weight = weight.view(G, b, R, C)
-    z = out[:, :E]
     # H = ln Z' - sum_j P s_j, and sum_j P s_j = q . (sum_j P k_j).
-    entropy = (top + Z.log()).squeeze(1) - (q.transpose(1, 2) * out[:, E : 2 * E]).sum(1)
+    entropy = (top + Z.log()).squeeze(1) - (q.transpose(1, 2) * out[:, -E - 2 : -2]).sum(1)
     query = torch.arange(a, b, dtype=torch.float32).repeat(R)
     total = Z.view(G, R, C)
     previous = torch.zeros(G, R, C)
@@ -288,7 +312,7 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
             weight[:, a:].diagonal(dim1=1, dim2=3) / total,
             weight[:, 0] / total,
             entropy.clamp_(min=0).view(G, R, C),
-            (query - out[:, 2 * E]).view(G, R, C),
+            (query - out[:, -2]).view(G, R, C),
             on[0] / total,
             on[1] / total,
         )
@@ -297,7 +321,7 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
     tail = -C % pool
     share = torch.nn.functional.pad(share, (0, tail)) if tail else share
     small = share.unflatten(-1, (-1, pool)).amax(-1)  # [G, t, R, c]
-    return stats, small.permute(0, 2, 3, 1), z
+    return stats, small.permute(0, 2, 3, 1), out
 
 
 def _block_max(scores: Tensor, pool: int) -> Tensor:

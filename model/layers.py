@@ -73,7 +73,9 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """
     half = cos.shape[-1]
     first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
-    return torch.cat((first * cos - second * sin, second * cos + first * sin, rest), dim=-1)
+    turned = torch.cat((first, second), -1) * torch.cat((cos, cos), -1)
+    turned = turned.addcmul_(torch.cat((second, first), -1), torch.cat((-sin, sin), -1))
+    return torch.cat((turned, rest), -1) if rest.shape[-1] else turned
 
 
 # --- attention -------------------------------------------------------------------------------------

@@ -15,24 +15,20 @@ from torch import Tensor, nn
 
 Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]  # x [N, in], weight [out, in], bias [out] -> [N, out]
 
-ROW_CLASSES = (1, 8, 32, 128, 512)  # a product of N rows uses the choice made for the largest class <= N
+ROW_CLASSES = (1, 4, 16, 48, 192, 768)  # a product of N rows uses the choice made for the largest class <= N
 _PROBE_WEIGHTS = 8 << 20  # bytes of weights cycled through, so that a probe does not run from cache
 _PROBE_WORK = 1 << 27  # multiply-adds of one probed product, about a millisecond
-_MIN_GAIN = 0.9  # leave F.linear only for something at least this much faster: a probe is noisy
+_MIN_GAIN = 0.9  # leave the preferred product only for something this much faster: a probe is noisy
+_PREFERRED = "onednn"  # steadiest beside a busy neighbour
 
 
 def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-def _weight_first(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    y = weight @ x.t() if bias is None else torch.addmm(bias[:, None], weight, x.t())
-    return y.t().contiguous()  # what follows reads along d_out
-
-
 # numpy's product (OpenBLAS) is left out: alone it is the fastest for one row, but its own threads spin, and beside a
-# busy browser it was measured 10 to 100 times slower than the others.
-PRODUCTS: dict[str, Product] = {"F.linear": F.linear, "onednn": _onednn, "weight first": _weight_first}
+# busy browser it was measured 10 to 100 times slower than these.
+PRODUCTS: dict[str, Product] = {"F.linear": F.linear, "onednn": _onednn}
 
 
 class Linear(nn.Module):
@@ -71,7 +67,10 @@ def tune(model: nn.Module) -> dict[tuple[int, int], tuple[str, ...]]:
 
 @functools.lru_cache(maxsize=4096)
 def fastest(d_out: int, d_in: int, rows: int, threads: int) -> str:
-    """Name of the fastest of PRODUCTS for x [rows, d_in] and weight [d_out, d_in]; "F.linear" where in doubt."""
+    """Name of the fastest of PRODUCTS for x [rows, d_in] and weight [d_out, d_in]; the preferred one where in doubt.
+
+    "F.linear" where no other runs on this torch.
+    """
     d_out = min(d_out, max(64, _PROBE_WORK // (d_in * rows)))  # a slice of a large product shows which is fastest
     copies = max(1, min(8, _PROBE_WEIGHTS // (4 * d_out * d_in)))
     with torch.inference_mode():
@@ -79,7 +78,7 @@ def fastest(d_out: int, d_in: int, rows: int, threads: int) -> str:
         x, bias = torch.full((rows, d_in), 0.1), torch.zeros(d_out)
         best = {name: _time(product, x, weights, bias) for name, product in PRODUCTS.items()}
     winner = min(best, key=best.get)
-    return winner if best[winner] < _MIN_GAIN * best["F.linear"] else "F.linear"
+    return winner if best[winner] < _MIN_GAIN * best[_PREFERRED] else _PREFERRED
 
 
 def _time(product: Product, x: Tensor, weights: list[Tensor], bias: Tensor) -> float:

@@ -228,6 +228,7 @@ def run(model: Transformer, tokens: Tokens, *, model_id: str = "", tap: Tap | No
         residuals[layer] = x[0]  # before any edit: a recomputed block passes its own resid_pre through the tap again
         x = block(x, layer, each)
     residuals[-1] = x[0]
+    reducer.finish()
     trace = Trace(model, RunKey(model_id, tuple(tokens.ids.tolist())), tokens, residuals, reducer)
     trace.seconds = time.perf_counter() - started
     return trace

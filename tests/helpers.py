@@ -21,7 +21,7 @@ _LLAMA = {"norm": "rmsnorm", "positions": "rope", "mlp": "swiglu", **_NO_BIAS}
 # One entry for every way a block can be wired.
 VARIANTS: dict[str, dict] = {
     "gpt2": {"n_kv_head": H},
-    "gqa": {"mlp": "gelu"},
+    "gqa": {"mlp": "gelu", "qk_norm": True},
     "llama": {**_LLAMA, "rope_theta": 100.0},
     "qwen3": {**_LLAMA, "qk_norm": True, "d_head": 14, "tie_embeddings": False, "norm_eps": 1e-3},
     "neox": {"n_kv_head": H, "parallel_residual": True, "positions": "rope", "rotary_fraction": 0.5, "mlp": "gelu",

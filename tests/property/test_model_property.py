@@ -130,6 +130,7 @@ def test_the_identity_tap_and_the_head_reducer_change_nothing(case):
     assert_close(model(ids, tap=identity), plain, 2e-6 * size(plain), "identity")
     reducer = HeadReducer(ids[0], model.config.n_layer, model.config.n_head)
     assert_close(model.logits(model.trunk(ids, attend=reducer)), plain, 1e-5 * size(plain), "reducer")
+    reducer.finish()
     tapped = HeadReducer(ids[0], model.config.n_layer, model.config.n_head, identity)
     model.trunk(ids, attend=tapped)
     assert_close(reducer.metrics, tapped.metrics, 1e-4, "metrics")

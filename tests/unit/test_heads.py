@@ -207,9 +207,16 @@ def test_the_chunked_reduction_equals_the_definitions(T: int, H: int, G: int, sc
     codes, plain = heads.encode(pooled), heads.thumbnails_from_pattern(pattern[0])
     assert torch.equal(codes == MASKED, plain == MASKED)
     assert (codes.int() - plain.int()).abs().max() <= 1
-    assert torch.equal(reducer(0, q, k, v), z), "as an attention kernel"
-    assert_close(reducer.metrics[0], head_metrics(wanted, repeats), weight * max(T, 10), "metrics")
-    assert torch.equal(reducer.thumbnails[0], codes)
+    for together in (1, 2, 3):  # at once; two layers in one go; waiting until the end
+        reducer = HeadReducer(ids, 2, H)
+        reducer.together = together
+        for layer in range(2):
+            kernel = reducer(layer, q, k, v)
+            assert_close(kernel, z, 2 * weight * v.abs().max().item(), "as an attention kernel")
+        reducer.finish()
+        for layer in range(2):
+            assert_close(reducer.metrics[layer], head_metrics(wanted, repeats), weight * max(T, 10), "metrics")
+            assert (reducer.thumbnails[layer].int() - codes.int()).abs().max() <= 1
     for before, after in zip(inputs, (q, k, v, ids), strict=True):
         assert torch.equal(before, after), "an input was changed"
 
@@ -218,6 +225,7 @@ def test_with_a_tap_the_reduction_reads_what_the_tap_returns():
     q, k, v, ids = heads_of(17, 4, 2, 1.0)
     same, plain = HeadReducer(ids, 1, 4, identity), HeadReducer(ids, 1, 4)
     assert_close(same(0, q, k, v), plain(0, q, k, v), 1e-5)
+    plain.finish()
     assert_close(same.metrics, plain.metrics, 1e-4)
 
     def previous(site, layer, x):
