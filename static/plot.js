@@ -66,11 +66,11 @@
     for (const token of selection.tokens) {
       if (token >= q0 && token < q1) {
         const at = Math.floor((token - q0) / block);
-        shapes.push({ type: "rect", xref: "paper", x0: 0, x1: 1, y0: at - 0.5, y1: at + 0.5, line });
+        shapes.push({ type: "rect", xref: "x domain", x0: 0, x1: 1, y0: at - 0.5, y1: at + 0.5, line });
       }
       if (token >= k0 && token < k1) {
         const at = Math.floor((token - k0) / block);
-        shapes.push({ type: "rect", yref: "paper", y0: 0, y1: 1, x0: at - 0.5, x1: at + 0.5, line });
+        shapes.push({ type: "rect", yref: "y domain", y0: 0, y1: 1, x0: at - 0.5, x1: at + 0.5, line });
       }
     }
     return shapes;

@@ -4,6 +4,7 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read once, when huggingface_hub is imported
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported: spinning threads starve others
 
 import random
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-torch.set_num_threads(min(2, torch.get_num_threads()))
+torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

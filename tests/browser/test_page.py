@@ -102,8 +102,8 @@ def test_example_fills_the_prompt(open_page):
     page = open_page()
     page.locator("#examples input").click()
     page.get_by_role("option", name="Repeated text").click()
-    expect(page.locator("#prompt textarea")).to_have_value(re.compile("Mr and Mrs"))
-    expect(chips(page).first).to_have_text("Mr")
+    expect(page.locator("#prompt textarea")).to_have_value(re.compile("Mrs Pemberton"))
+    expect(chips(page).nth(1)).to_have_text("·P")
     page.get_by_role("button", name="Layer 18, head 6", exact=True).hover()
     expect(page.locator(".pg-readout")).to_contain_text(re.compile(r"induction0\.\d"))
 

@@ -93,8 +93,8 @@ def test_hover_says_query_key_and_weight_escaped():
 
 
 def test_the_colours_mean_the_same_in_every_figure():
-    for T in (2, 600):
-        axis = drawn(T).layout.coloraxis
+    for T, window in ((2, None), (600, None), (10, Window(6, 10, 1, 5))):  # the last has no weight of 1
+        axis = drawn(T, window).layout.coloraxis
         assert (axis.cmin, axis.cmax) == (0, 1)
     meta = drawn(2).layout.meta
     assert set(meta["scales"]) == {"light", "dark"}

@@ -186,7 +186,7 @@ def heads_of(T: int, H: int, G: int, scale: float) -> tuple[torch.Tensor, ...]:
     return q, k, v, torch.randint(0, 3 + T // 4, (T,), generator=generator)
 
 
-@pytest.mark.parametrize("T", [1, 2, 3, 17, 64, 65, 130, 200, 385])
+@pytest.mark.parametrize("T", [1, 2, 3, 17, 64, 65, 130, 131, 200, 385])
 @pytest.mark.parametrize(("H", "G", "scale"), [(4, 4, 1.0), (4, 2, 2.0), (3, 1, 1.0), (2, 2, 6.0)])
 def test_the_chunked_reduction_equals_the_definitions(T: int, H: int, G: int, scale: float):
     q, k, v, ids = heads_of(T, H, G, scale)
@@ -207,16 +207,21 @@ def test_the_chunked_reduction_equals_the_definitions(T: int, H: int, G: int, sc
     codes, plain = heads.encode(pooled), heads.thumbnails_from_pattern(pattern[0])
     assert torch.equal(codes == MASKED, plain == MASKED)
     assert (codes.int() - plain.int()).abs().max() <= 1
-    for together in (1, 2, 3):  # at once; two layers in one go; waiting until the end
-        reducer = HeadReducer(ids, 2, H)
+    for together in (1, 2, 4):  # layer by layer; two in one go, the third at the end; all at the end
+        reducer = HeadReducer(ids, 3, H)
         reducer.together = together
-        for layer in range(2):
-            kernel = reducer(layer, q, k, v)
-            assert_close(kernel, z, 2 * weight * v.abs().max().item(), "as an attention kernel")
+        for layer in range(3):
+            # The middle layer has its heads in reverse order, so that layers cannot be mixed up unseen.
+            kernel = reducer(layer, *((x.flip(1) if layer == 1 else x) for x in (q, k, v)))
+            expected = z.flip(1) if layer == 1 else z
+            assert_close(kernel, expected, 2 * weight * v.abs().max().item(), "as an attention kernel")
         reducer.finish()
-        for layer in range(2):
-            assert_close(reducer.metrics[layer], head_metrics(wanted, repeats), weight * max(T, 10), "metrics")
-            assert (reducer.thumbnails[layer].int() - codes.int()).abs().max() <= 1
+        assert not reducer.waiting
+        for layer in range(3):
+            metrics, small = head_metrics(wanted, repeats), codes.int()
+            metrics, small = (metrics.flip(0), small.flip(0)) if layer == 1 else (metrics, small)
+            assert_close(reducer.metrics[layer], metrics, weight * max(T, 10), "metrics")
+            assert (reducer.thumbnails[layer].int() - small).abs().max() <= 1
     for before, after in zip(inputs, (q, k, v, ids), strict=True):
         assert torch.equal(before, after), "an input was changed"
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from model.heads import HEAD_METRICS
 from model.trace import Trace
+from viz.words import words
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -25,10 +26,8 @@ def test_ci_runs_exactly_the_test_command():
 
 
 def test_every_metric_is_defined():
-    words = (ROOT / "viz/words/en.toml").read_text(encoding="utf-8")
     for key in HEAD_METRICS:
-        label = re.search(rf'^{key} = "(.*)"$', words, re.MULTILINE)[1]
-        assert f"| {label} |" in README, key
+        assert f"| {words('en')[f'metric.{key}']} |" in README, key
 
 
 def test_every_method_of_a_trace_is_named():

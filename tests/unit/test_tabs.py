@@ -74,7 +74,8 @@ def test_a_selection_that_is_no_head_becomes_the_default(playground, selection):
 
 
 @pytest.mark.parametrize(
-    "prompt,what", [("", "empty"), ("x" * 41, "too long"), ("x" * 300_000, "300000 characters"), ("\ud800", "surrogate")]
+    "prompt,what",
+    [("", "empty"), ("x" * 41, "too long"), ("x" * 300_000, "300000 characters"), ("\ud800", "surrogate")],
 )
 def test_bad_prompts_are_explained_and_keep_the_old_pictures(playground, prompt, what):
     _, shown = payloads(playground, asked("abcab"))

@@ -5,7 +5,6 @@ import torch
 import torch.nn.functional as F
 
 from model.cache import KVCache
-from model.layers import merge_heads
 from model.tap import SITES, compose, identity, record
 from tests.helpers import VARIANTS, D, E, assert_close, random_ids, tiny_model
 
@@ -175,11 +174,3 @@ def test_a_vector_added_to_the_residual_stream():
         q, k, v = model.blocks[0].attn.project(model.blocks[0].norm1(x), 0, model.prepare(0, 11))
         z = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     assert_close(logits, rest_of_the_block(model, x, z), 5e-6)
-
-
-def test_merged_heads_are_what_the_projection_reads():
-    model, store = tiny_model(), {}
-    with torch.no_grad():
-        model(random_ids(1, 5), tap=record(["z", "attn_out"], store))
-        for layer, block in enumerate(model.blocks):
-            assert_close(block.attn.o(merge_heads(store["z", layer])), store["attn_out", layer], 1e-6)

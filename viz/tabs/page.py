@@ -20,7 +20,7 @@ log = logging.getLogger("playground")
 EXAMPLES: dict[str, str] = {
     "coreference": "The cat sat on the mat because it was tired",
     "indirect_object": "When Mary and John went to the store, John gave a drink to",
-    "induction": "Mr and Mrs Dursley of number four were proud to say that Mr and Mrs Dursley of number four were",
+    "induction": "Mrs Pemberton keeps seven grey geese behind the mill, and Mrs Pemberton keeps seven grey geese",
     "translation": "sea otter => loutre de mer\ncheese => fromage\nplush giraffe => girafe en peluche\nbread =>",
     "chain": "Q: A shelf holds 3 boxes with 4 cups each. 5 cups break. How many are left?\n"
     "A: 3 boxes of 4 cups are 12 cups. 12 minus 5 is",
