@@ -8,6 +8,7 @@ held while its result is alive (kept). Needs benchmarks/requirements.txt; engine
 """
 
 import argparse
+import ctypes
 import gc
 import multiprocessing
 import os
@@ -58,6 +59,7 @@ def worker(engine: str, shape: str, pipe) -> None:
                 pipe.send(time.perf_counter() - started)
             else:
                 gc.collect()
+                ctypes.CDLL(None).malloc_trim(0)  # else a call reuses what an earlier one freed, and seems to need nothing
                 Path("/proc/self/clear_refs").write_text("5")
                 before = resident("VmRSS")
                 result = run(ids)

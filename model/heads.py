@@ -302,10 +302,11 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
     skip = C - before.shape[1]  # 1 in the first chunk: row 0 has nothing before it
     previous[:, :, skip:] = before[..., skip:].diagonal(dim1=1, dim2=3)
     cells = weight.permute(1, 3, 0, 2)  # [b, C, G, R]
-    on = [
-        torch.zeros(C, G, R).index_add_(0, row, cells[key, row]).permute(1, 2, 0)
-        for row, key in zip(chunk.row, chunk.key, strict=True)
-    ]
+    on = [torch.zeros(C, G, R) for _ in chunk.row]
+    for each, row, key in zip(on, chunk.row, chunk.key, strict=True):
+        if len(row):
+            each.index_add_(0, row, cells[key, row])
+    duplicate, induction = (each.permute(1, 2, 0) for each in on)
     stats = torch.stack(
         (
             previous / total,
@@ -313,8 +314,8 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
             weight[:, 0] / total,
             entropy.clamp_(min=0).view(G, R, C),
             (query - out[:, -2]).view(G, R, C),
-            on[0] / total,
-            on[1] / total,
+            duplicate / total,
+            induction / total,
         )
     )
     share = (peak.sub_(top).exp_() / Z).view(G, -1, R, C)  # exp is monotone: the largest score is the largest weight

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-torch.set_num_threads(1)
+torch.set_num_threads(min(2, torch.get_num_threads()))
 
 
 @pytest.fixture(autouse=True)
