@@ -36,6 +36,12 @@ def resident(field: str) -> int:
     raise OSError(f"no {field} in /proc/self/status")
 
 
+def trim() -> None:
+    """Give freed memory back to the system."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+
+
 def worker(engine: str, shape: str, pipe) -> None:
     """Answer ("time" | "memory", T) with seconds or (peak, kept) bytes until told to stop."""
     import torch
@@ -58,12 +64,13 @@ def worker(engine: str, shape: str, pipe) -> None:
                 run(ids)
                 pipe.send(time.perf_counter() - started)
             else:
-                gc.collect()
-                ctypes.CDLL(None).malloc_trim(0)  # else a call reuses what an earlier one freed, and seems to need nothing
+                trim()  # else a call reuses what an earlier one freed, and seems to need nothing
                 Path("/proc/self/clear_refs").write_text("5")
                 before = resident("VmRSS")
                 result = run(ids)
-                peak, kept = resident("VmHWM") - before, resident("VmRSS") - before
+                peak = resident("VmHWM") - before
+                trim()
+                kept = resident("VmRSS") - before
                 del result
                 pipe.send((peak, kept))
 

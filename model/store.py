@@ -71,4 +71,3 @@ class ByteLRU:
         with self._lock:
             for key in [key for key in self._values if not keep(key)]:
                 del self._values[key]
-

@@ -12,7 +12,7 @@ from model.tokenizer import from_tiktoken
 from tests.helpers import tiny_model
 from viz.tabs import attention, page
 from viz.tabs.context import Options, Playground
-from viz.tabs.loading import choose_model, opened
+from viz.tabs.loading import Cancelled, choose_model, opened
 from viz.tabs.page import Asked, payloads, view
 from viz.tabs.serve import launch_options
 
@@ -163,6 +163,19 @@ def test_cancelling_stops_the_work(playground, monkeypatch):
     assert bar["hint"] == "10 of 100 MB" and bar["fraction"] == 0.1 and bar["actions"][0]["name"] == "cancel"
     steps.close()
     assert stopped.wait(5)
+
+
+def test_a_cancel_of_one_visitor_does_not_stop_another(playground, lm, monkeypatch):
+    answers = [Cancelled(), lm]
+
+    def load(*_):
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(Playground, "load", load)
+    assert run_loading(playground, "other")[-1][1]["id"] == "other"
 
 
 def test_page_paths_are_not_taken_from_visitors(playground, tmp_path):

@@ -57,11 +57,17 @@ def choose_model(playground: Playground, model_id: str, old: dict, language: str
         reports.put((done, total, what))
 
     def work() -> None:
-        try:
-            playground.load(str(model_id), progress)
-            reports.put(None)
-        except BaseException as error:
-            reports.put(error)
+        while True:
+            try:
+                playground.load(str(model_id), progress)
+                reports.put(None)
+            except Cancelled as error:
+                if not stop.is_set():
+                    continue  # someone else who waited for the same model cancelled it; we still want it
+                reports.put(error)
+            except BaseException as error:
+                reports.put(error)
+            return
 
     threading.Thread(target=work, daemon=True).start()
     started, latest = time.monotonic(), None

@@ -63,7 +63,7 @@ def launch_options(static: Path) -> dict:
 def launch(playground: Playground, static: Path, *, host: str, port: int | None, open_browser: bool) -> None:
     """Serve until interrupted."""
     page = build(playground)
-    page.queue(max_size=64)
+    page.queue(max_size=64, api_open=False)
     page.launch(
         server_name=host, server_port=port, inbrowser=open_browser, prevent_thread_lock=True, **launch_options(static)
     )
