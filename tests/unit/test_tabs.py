@@ -35,7 +35,7 @@ def playground(lm):
 
 
 def asked(prompt, **changes):
-    first = {"model_id": "tiny", "selection": None, "plot": None, "shown": {}, "language": "en"}
+    first = {"model_id": "tiny", "selection": None, "values": {}, "shown": {}, "language": "en"}
     return Asked(**{**first, "prompt": prompt, **changes})
 
 
@@ -102,8 +102,10 @@ def test_window_belongs_to_the_run_it_was_asked_for(playground):
     prompt = "abcdefghij"
     _, shown = payloads(playground, asked(prompt))
     window = [2, 6, 0, 6]
-    mine = payloads(playground, asked(prompt, plot={"run": f"{shown['run']} 0.0", "window": window}))[0]["plot"]
-    other = payloads(playground, asked(prompt, plot={"run": "other 0.0", "window": window}))[0]["plot"]
+    mine = payloads(playground, asked(prompt, values={"plot": {"run": f"{shown['run']} 0.0", "window": window}}))[0][
+        "plot"
+    ]
+    other = payloads(playground, asked(prompt, values={"plot": {"run": "other 0.0", "window": window}}))[0]["plot"]
     assert "rows 2 to 5" in mine["note"] and other["note"] == ""
 
 

@@ -1,0 +1,5 @@
+"""The tabs of the page, in their order: the only list of them."""
+
+from viz.tabs import attention
+
+TABS = (attention.TAB,)

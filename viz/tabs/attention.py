@@ -1,41 +1,40 @@
 """The attention tab: all heads at a glance, one head in full."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import gradio as gr
 
-from model.api import LanguageModel
 from model.heads import HEAD_METRICS
 from model.trace import Trace
 from viz.attention import PatternWords, Window, pattern_figure
 from viz.attention import overview as all_heads
 from viz.tabs.parts import part
-
-KEY = "attention"
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What a tab draws: one run of one model, in the reader's language."""
-
-    model: LanguageModel
-    trace: Trace
-    run: str
-    words: Mapping[str, str]
+from viz.tabs.tab import Scene, Tab
 
 
-def build(
-    question: dict, heads: dict | None, plot: dict | None, howto: dict
-) -> tuple[gr.HTML, gr.HTML, gr.HTML, gr.HTML]:
-    """Lay the tab out with its first payloads; returns the question, overview, plot and how-to parts."""
-    asked, explained = part("question", question), part("howto", howto)
+def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
+    """The question, how to read the pictures, the overview left and the detail right."""
+    question, howto = part("question", first.get("question")), part("howto", first.get("howto"))
     with gr.Row(elem_id="attention-row"):
         with gr.Column(min_width=320):
-            overview = part("heads", heads)
+            heads = part("heads", first.get("heads"))
         with gr.Column(min_width=320):
-            detail = part("plot", plot, value={"run": "", "window": None})
-    return asked, overview, detail, explained
+            plot = part("plot", first.get("plot"), value={"run": "", "window": None})
+    return {"question": question, "howto": howto, "heads": heads, "plot": plot}
+
+
+def fixed(words: Mapping[str, str]) -> dict[str, dict]:
+    """What the tab answers, and how to read it."""
+    return {"question": question_payload(words), "howto": howto_payload(words)}
+
+
+def draw(scene: Scene, values: Mapping[str, object]) -> dict[str, dict]:
+    """The chosen head; all heads where the run is new."""
+    plot = values.get("plot")
+    asked = plot if isinstance(plot, dict) else {}
+    window = asked.get("window") if str(asked.get("run", "")).startswith(scene.run) else None
+    parts = {"plot": plot_payload(scene, window)}
+    return parts | {"heads": heads_payload(scene)} if scene.fresh else parts
 
 
 def question_payload(words: Mapping[str, str]) -> dict:
@@ -67,9 +66,9 @@ def heads_payload(scene: Scene) -> dict:
     return picture | {"metric_names": names, "words": said, "run": scene.run}
 
 
-def plot_payload(scene: Scene, head: tuple[int, int], window: object) -> dict:
+def plot_payload(scene: Scene, window: object) -> dict:
     """One head's heat map, with what the line below it says."""
-    words, (layer, number) = scene.words, head
+    words, (layer, number) = scene.words, scene.head
     T = len(scene.trace.tokens)
     seen = Window.of(window, T)
     pattern = scene.trace.pattern(layer, number)
@@ -112,3 +111,6 @@ def default_head(trace: Trace) -> tuple[int, int]:
     """The head that most attends to the previous token: the easiest picture to understand first."""
     scores = trace.head_metrics()["previous_token"].fillna(0)
     return tuple(int(n) for n in scores.idxmax())
+
+
+TAB = Tab("attention", build, fixed, draw, parts=("question", "howto", "heads", "plot"), asks=("plot",))

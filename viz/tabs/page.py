@@ -8,11 +8,11 @@ import gradio as gr
 
 from model.errors import PlaygroundError
 from viz.attention import token_chips
-from viz.tabs import attention
-from viz.tabs.attention import Scene
+from viz.tabs import TABS, attention
 from viz.tabs.context import Playground
 from viz.tabs.loading import broken, cancelled, choose_model, notice, opened
 from viz.tabs.parts import part, run_id, update
+from viz.tabs.tab import Scene
 from viz.words import pick_language, words
 
 log = logging.getLogger("playground")
@@ -79,13 +79,14 @@ class Asked:
     model_id: str
     prompt: str
     selection: object
-    plot: object
+    values: Mapping[str, object]  # of the tabs' parts that ask
     shown: dict
     language: str
 
 
 # The page's parts, in the order in which `view` fills them.
-PARTS = ("header", "notice", "tokens", "selection", "question", "heads", "plot", "howto")
+PARTS = ("header", "notice", "tokens", "selection", *(name for tab in TABS for name in tab.parts))
+ASKS = tuple(name for tab in TABS for name in tab.asks)
 
 
 def payloads(playground: Playground, asked: Asked) -> tuple[dict[str, dict], dict]:
@@ -94,42 +95,38 @@ def payloads(playground: Playground, asked: Asked) -> tuple[dict[str, dict], dic
     What a person did wrong, or what broke, is said in the notice and the old pictures stay.
     """
     said, shown = words(asked.language), asked.shown
-    fresh = shown.get("language") != asked.language
     parts: dict[str, dict] = {}
-    if fresh:
-        parts |= {"question": attention.question_payload(said), "howto": attention.howto_payload(said)}
+    if shown.get("language") != asked.language:
+        parts |= {"header": header_payload(said, asked.language, None), "selection": selection_payload(said, None)}
+        for tab in TABS:
+            parts |= tab.fixed(said)
     try:
-        parts |= _pictures(playground, asked, fresh)
+        pictures, run = _pictures(playground, asked)
     except PlaygroundError as error:
-        if fresh:
-            parts |= {"header": header_payload(said, asked.language, None), "selection": selection_payload(said, None)}
         return parts | {"notice": notice(error, asked.language)}, shown
     except Exception:
         log.exception("the view failed")
         return parts | {"notice": broken(asked.language)}, shown
-    return parts, {"run": parts["plot"]["run"].split()[0], "language": asked.language}
+    return parts | pictures, {"run": run, "language": asked.language}
 
 
-def _pictures(playground: Playground, asked: Asked, fresh: bool) -> dict[str, dict]:
-    """Everything that is computed from the prompt."""
+def _pictures(playground: Playground, asked: Asked) -> tuple[dict[str, dict], str]:
+    """Everything that is computed from the prompt, and the name of the run."""
+    said = words(asked.language)
     model = playground.load(asked.model_id)
     trace = playground.trace(model, asked.prompt)
-    said = words(asked.language)
-    scene = Scene(model, trace, run_id(trace.key, asked.language), said)
-    wanted = attention.chosen_head(asked.selection, trace)
-    head = wanted or attention.default_head(trace)
-    plot = asked.plot if isinstance(asked.plot, dict) else {}
-    window = plot.get("window") if str(plot.get("run", "")).startswith(scene.run) else None
-    parts = {
-        "header": header_payload(said, asked.language, scene),
-        "notice": {},
-        "plot": attention.plot_payload(scene, head, window),
-    }
-    if asked.shown.get("run") != scene.run:
-        parts |= {"tokens": tokens_payload(scene), "heads": attention.heads_payload(scene)}
-    if fresh or not wanted:
+    run = run_id(trace.key, asked.language)
+    chosen = attention.chosen_head(asked.selection, trace)
+    head = chosen or attention.default_head(trace)
+    scene = Scene(model, trace, run, said, head, fresh=asked.shown.get("run") != run)
+    parts = {"header": header_payload(said, asked.language, scene), "notice": {}}
+    for tab in TABS:
+        parts |= tab.draw(scene, asked.values)
+    if scene.fresh:
+        parts["tokens"] = tokens_payload(scene)
+    if not chosen or asked.shown.get("language") != asked.language:
         parts["selection"] = selection_payload(said, head)
-    return parts
+    return parts, run
 
 
 def view(playground: Playground, asked: Asked) -> tuple:
@@ -142,7 +139,7 @@ def build(playground: Playground) -> gr.Blocks:
     """The whole page; theme, scripts and styles go to launch()."""
     said = words("en")
     nothing = {"run": "", "language": ""}
-    first, showing = payloads(playground, Asked(playground.options.model, FIRST, None, None, nothing, "en"))
+    first, showing = payloads(playground, Asked(playground.options.model, FIRST, None, {}, nothing, "en"))
     with gr.Blocks(title=said["page.title"], analytics_enabled=False) as page:
         header = part("header", first["header"])
         with gr.Row(elem_id="asking"):
@@ -161,16 +158,20 @@ def build(playground: Playground) -> gr.Blocks:
         told = part("notice", first["notice"], events=("cancel", "retry"))
         tokens = part("tokens", first.get("tokens"))
         selection = part("selection", first["selection"], value={"heads": first["selection"]["heads"]})
-        with gr.Tabs(), gr.Tab(said["tab.attention"], id=attention.KEY) as tab:
-            question, heads, plot, howto = attention.build(
-                first["question"], first.get("heads"), first.get("plot"), first["howto"]
-            )
+        parts = {"header": header, "notice": told, "tokens": tokens, "selection": selection}
+        labels = []
+        with gr.Tabs():
+            for tab in TABS:
+                with gr.Tab(said[f"tab.{tab.key}"], id=tab.key) as label:
+                    parts |= tab.build(first)
+                labels.append(label)
         loaded = gr.State(opened(playground.options.model))
         shown = gr.State(showing)
         wanted = gr.State(playground.options.model)
 
-        def refresh(loaded, prompt, selection, plot, shown, request: gr.Request):
-            return view(playground, Asked(loaded["id"], prompt, selection, plot, shown, language_of(request)))
+        def refresh(request: gr.Request, loaded, prompt, selection, shown, *values):
+            asks = dict(zip(ASKS, values, strict=True))
+            return view(playground, Asked(loaded["id"], prompt, selection, asks, shown, language_of(request)))
 
         def translate(request: gr.Request):
             said = words(language_of(request))
@@ -181,7 +182,7 @@ def build(playground: Playground) -> gr.Blocks:
                     choices=[(said[f"example.{key}"], text) for key, text in EXAMPLES.items()],
                     label=said["page.examples"],
                 ),
-                gr.Tab(label=said["tab.attention"]),
+                *(gr.Tab(label=said[f"tab.{tab.key}"]) for tab in TABS),
             )
 
         def choose(model_id, old, request: gr.Request):
@@ -189,12 +190,14 @@ def build(playground: Playground) -> gr.Blocks:
 
         # One dependency for all that changes what is shown: two would start each other again and again.
         gr.on(
-            [page.load, prompt.change, selection.select, plot.select, loaded.change],
-            refresh, [loaded, prompt, selection, plot, shown],
-            [header, told, tokens, selection, question, heads, plot, howto, shown],
+            [page.load, prompt.change, selection.select, loaded.change, *(parts[name].select for name in ASKS)],
+            refresh, [loaded, prompt, selection, shown, *(parts[name] for name in ASKS)],
+            [*(parts[name] for name in PARTS), shown],
             trigger_mode="always_last", show_progress="hidden", concurrency_limit=4, api_visibility="private",
         )  # fmt: skip
-        page.load(translate, None, [picker, prompt, examples, tab], show_progress="hidden", api_visibility="private")
+        page.load(
+            translate, None, [picker, prompt, examples, *labels], show_progress="hidden", api_visibility="private"
+        )
         examples.input(None, examples, prompt, js="(text) => text", api_visibility="private")
         outputs = {"outputs": [told, loaded, picker, wanted], "show_progress": "hidden", "api_visibility": "private"}
         picked = picker.input(choose, [picker, loaded], **outputs)

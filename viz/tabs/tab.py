@@ -1,0 +1,39 @@
+"""What a tab is: how it is laid out, and what it shows of a run."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import gradio as gr
+
+from model.api import LanguageModel
+from model.trace import Trace
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a tab draws: one run of one model, in the reader's language, with the selection."""
+
+    model: LanguageModel
+    trace: Trace
+    run: str
+    words: Mapping[str, str]
+    head: tuple[int, int]
+    fresh: bool  # the page shows another run, or nothing yet
+
+    def says(self, section: str, *keys: str) -> dict[str, str]:
+        """Some words of a section, for a part of the page."""
+        return {key: self.words[f"{section}.{key}"] for key in keys}
+
+
+@dataclass(frozen=True)
+class Tab:
+    """An entry of TABS. Parts are components of viz/tabs/parts.py, by names that are unique on the page."""
+
+    key: str  # its label is the word "tab.<key>"
+    build: Callable[[Mapping[str, dict]], dict[str, gr.HTML]]  # first payloads -> the parts, laid out
+    fixed: Callable[[Mapping[str, str]], dict[str, dict]]  # words -> payloads that depend on nothing else
+    draw: Callable[
+        [Scene, Mapping[str, object]], dict[str, dict]
+    ]  # a run and the parts' values -> payloads that change
+    parts: tuple[str, ...]
+    asks: tuple[str, ...] = ()  # parts whose "select" asks for a new drawing; `draw` gets their values
