@@ -10,7 +10,7 @@ from model.api import LanguageModel
 from model.errors import CheckpointError, InputError
 from model.tokenizer import from_tiktoken
 from tests.helpers import tiny_model
-from viz.tabs import attention, page
+from viz.tabs import attention, context, page
 from viz.tabs.context import Options, Playground
 from viz.tabs.loading import Cancelled, choose_model, opened
 from viz.tabs.page import Asked, payloads, view
@@ -178,6 +178,25 @@ def test_a_cancel_of_one_visitor_does_not_stop_another(playground, lm, monkeypat
 
     monkeypatch.setattr(Playground, "load", load)
     assert run_loading(playground, "other")[-1][1]["id"] == "other"
+
+
+def test_only_a_person_starts_another_try_to_load(playground, lm, monkeypatch):
+    tries = []
+
+    def fail(found, progress):
+        tries.append(found)
+        raise CheckpointError("Broken.", "x", "Fetch it.")
+
+    monkeypatch.setattr(context, "load_resolved", fail)
+    monkeypatch.setattr(Playground, "_resolve", lambda self, model_id, progress: model_id)
+    assert said(run_loading(playground, "bad")[-1])["text"].startswith("Broken.")
+    for prompt in ("a", "ab", "abc"):
+        parts, _ = payloads(playground, asked(prompt, model_id="bad"))
+        assert parts["notice"]["text"].startswith("Broken.")
+    assert tries == ["bad"]
+    monkeypatch.setattr(context, "load_resolved", lambda found, progress: lm)
+    assert run_loading(playground, "bad")[-1][1]["id"] == "bad"
+    assert "plot" in payloads(playground, asked("abc", model_id="bad"))[0]
 
 
 def test_page_paths_are_not_taken_from_visitors(playground, tmp_path):

@@ -4,7 +4,7 @@ import threading
 from dataclasses import dataclass, field
 
 from model.api import LanguageModel, list_models, load_resolved
-from model.errors import InputError
+from model.errors import InputError, PlaygroundError
 from model.progress import Progress
 from model.records import RunKey
 from model.sources import Resolved, resolve
@@ -32,6 +32,7 @@ class Playground:
     options: Options
     models: ByteLRU = field(default_factory=lambda: ByteLRU(6 << 30))
     traces: ByteLRU = field(init=False)
+    failures: dict[str, PlaygroundError] = field(default_factory=dict)
     computing: threading.Lock = field(default_factory=threading.Lock)  # one forward at a time: it uses every core
 
     def __post_init__(self) -> None:
@@ -45,7 +46,21 @@ class Playground:
 
     def load(self, model_id: str, progress: Progress | None = None) -> LanguageModel:
         """The model of that id, fetched and loaded if need be. Paths are taken from the command line only."""
-        return self.models.get(model_id, lambda: load_resolved(self._resolve(model_id, progress), progress))
+        self.failures.pop(model_id, None)
+        try:
+            return self.models.get(model_id, lambda: load_resolved(self._resolve(model_id, progress), progress))
+        except PlaygroundError as error:
+            self.failures[model_id] = error
+            raise
+
+    def opened(self, model_id: str) -> LanguageModel:
+        """The same for a model that was loaded before; one that failed to load fails again without another try.
+
+        A page calls this at every key; only a person who asks for it starts a download.
+        """
+        if model_id in self.failures:
+            raise self.failures[model_id]
+        return self.load(model_id)
 
     def _resolve(self, model_id: str, progress: Progress | None) -> Resolved:
         local = self.options.local

@@ -113,7 +113,7 @@ def payloads(playground: Playground, asked: Asked) -> tuple[dict[str, dict], dic
 def _pictures(playground: Playground, asked: Asked) -> tuple[dict[str, dict], str]:
     """Everything that is computed from the prompt, and the name of the run."""
     said = words(asked.language)
-    model = playground.load(asked.model_id)
+    model = playground.opened(asked.model_id)
     trace = playground.trace(model, asked.prompt)
     run = run_id(trace.key, asked.language)
     chosen = attention.chosen_head(asked.selection, trace)
@@ -135,6 +135,57 @@ def view(playground: Playground, asked: Asked) -> tuple:
     return *(update(parts[name]) if name in parts else gr.skip() for name in PARTS), shown
 
 
+def _asking(playground: Playground, said: Mapping[str, str]) -> tuple[gr.Dropdown, gr.Textbox, gr.Dropdown]:
+    """The row in which a person asks: model, prompt, examples."""
+    with gr.Row(elem_id="asking"):
+        picker = gr.Dropdown(
+            playground.choices(), value=playground.options.model, label=said["page.model"],
+            allow_custom_value=True, scale=1, min_width=250, elem_id="model",
+        )  # fmt: skip
+        prompt = gr.Textbox(
+            FIRST, label=said["page.prompt"], placeholder=said["page.placeholder"], lines=2, max_lines=6,
+            scale=4, min_width=320, elem_id="prompt",
+        )  # fmt: skip
+        examples = gr.Dropdown(
+            _examples(said), value=FIRST,
+            label=said["page.examples"], scale=1, min_width=200, elem_id="examples",
+        )  # fmt: skip
+    examples.input(None, examples, prompt, js="(text) => text", api_visibility="private")
+    return picker, prompt, examples
+
+
+def _translated(request: gr.Request) -> tuple:
+    """Labels of Gradio's own components in the reader's language: picker, prompt, examples, tabs."""
+    said = words(language_of(request))
+    return (
+        gr.Dropdown(label=said["page.model"]),
+        gr.Textbox(label=said["page.prompt"], placeholder=said["page.placeholder"]),
+        gr.Dropdown(choices=_examples(said), label=said["page.examples"]),
+        *(gr.Tab(label=said[f"tab.{tab.key}"]) for tab in TABS),
+    )
+
+
+def _examples(said: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(said[f"example.{key}"], text) for key, text in EXAMPLES.items()]
+
+
+def _wire_models(playground: Playground, told: gr.HTML, loaded: gr.State, picker: gr.Dropdown) -> None:
+    """Choosing a model, trying again, cancelling."""
+    wanted = gr.State(playground.options.model)
+
+    def choose(model_id, old, request: gr.Request):
+        yield from choose_model(playground, model_id, old, language_of(request))
+
+    def stopped(model_id, old, request: gr.Request):
+        return cancelled(model_id, old, language_of(request))
+
+    quiet = {"show_progress": "hidden", "api_visibility": "private"}
+    outputs = [told, loaded, picker, wanted]
+    picked = picker.input(choose, [picker, loaded], outputs, **quiet)
+    again = told.retry(choose, [wanted, loaded], outputs, **quiet)
+    told.cancel(stopped, [wanted, loaded], [told, picker], cancels=[picked, again], **quiet)
+
+
 def build(playground: Playground) -> gr.Blocks:
     """The whole page; theme, scripts and styles go to launch()."""
     said = words("en")
@@ -142,19 +193,7 @@ def build(playground: Playground) -> gr.Blocks:
     first, showing = payloads(playground, Asked(playground.options.model, FIRST, None, {}, nothing, "en"))
     with gr.Blocks(title=said["page.title"], analytics_enabled=False) as page:
         header = part("header", first["header"])
-        with gr.Row(elem_id="asking"):
-            picker = gr.Dropdown(
-                playground.choices(), value=playground.options.model, label=said["page.model"],
-                allow_custom_value=True, scale=1, min_width=250, elem_id="model",
-            )  # fmt: skip
-            prompt = gr.Textbox(
-                FIRST, label=said["page.prompt"], placeholder=said["page.placeholder"], lines=2, max_lines=6,
-                scale=4, min_width=320, elem_id="prompt",
-            )  # fmt: skip
-            examples = gr.Dropdown(
-                [(said[f"example.{key}"], text) for key, text in EXAMPLES.items()], value=FIRST,
-                label=said["page.examples"], scale=1, min_width=200, elem_id="examples",
-            )  # fmt: skip
+        picker, prompt, examples = _asking(playground, said)
         told = part("notice", first["notice"], events=("cancel", "retry"))
         tokens = part("tokens", first.get("tokens"))
         selection = part("selection", first["selection"], value={"heads": first["selection"]["heads"]})
@@ -167,26 +206,10 @@ def build(playground: Playground) -> gr.Blocks:
                 labels.append(label)
         loaded = gr.State(opened(playground.options.model))
         shown = gr.State(showing)
-        wanted = gr.State(playground.options.model)
 
         def refresh(request: gr.Request, loaded, prompt, selection, shown, *values):
             asks = dict(zip(ASKS, values, strict=True))
             return view(playground, Asked(loaded["id"], prompt, selection, asks, shown, language_of(request)))
-
-        def translate(request: gr.Request):
-            said = words(language_of(request))
-            return (
-                gr.Dropdown(label=said["page.model"]),
-                gr.Textbox(label=said["page.prompt"], placeholder=said["page.placeholder"]),
-                gr.Dropdown(
-                    choices=[(said[f"example.{key}"], text) for key, text in EXAMPLES.items()],
-                    label=said["page.examples"],
-                ),
-                *(gr.Tab(label=said[f"tab.{tab.key}"]) for tab in TABS),
-            )
-
-        def choose(model_id, old, request: gr.Request):
-            yield from choose_model(playground, model_id, old, language_of(request))
 
         # One dependency for all that changes what is shown: two would start each other again and again.
         gr.on(
@@ -196,18 +219,7 @@ def build(playground: Playground) -> gr.Blocks:
             trigger_mode="always_last", show_progress="hidden", concurrency_limit=4, api_visibility="private",
         )  # fmt: skip
         page.load(
-            translate, None, [picker, prompt, examples, *labels], show_progress="hidden", api_visibility="private"
+            _translated, None, [picker, prompt, examples, *labels], show_progress="hidden", api_visibility="private"
         )
-        examples.input(None, examples, prompt, js="(text) => text", api_visibility="private")
-        outputs = {"outputs": [told, loaded, picker, wanted], "show_progress": "hidden", "api_visibility": "private"}
-        picked = picker.input(choose, [picker, loaded], **outputs)
-        again = told.retry(choose, [wanted, loaded], **outputs)
-
-        def stopped(model_id, old, request: gr.Request):
-            return cancelled(model_id, old, language_of(request))
-
-        told.cancel(
-            stopped, [wanted, loaded], [told, picker], cancels=[picked, again],
-            show_progress="hidden", api_visibility="private",
-        )  # fmt: skip
+        _wire_models(playground, told, loaded, picker)
     return page
