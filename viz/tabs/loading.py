@@ -16,6 +16,13 @@ from viz.words import translate, words
 
 log = logging.getLogger("playground")
 _SHOW_EVERY = 0.2  # seconds between two pictures of the progress bar
+# What the loading code says it does, and the word for it.
+_PHASES = {
+    "Downloading": "downloading",
+    "Checking": "checking",
+    "Unpacking": "unpacking",
+    "Reading weights": "reading",
+}
 
 
 class Cancelled(Exception):
@@ -79,6 +86,8 @@ def choose_model(playground: Playground, model_id: str, old: dict, language: str
                 report = reports.get(timeout=_SHOW_EVERY)
                 if not isinstance(report, tuple):
                     break
+                if latest is None or report[2] != latest[2]:
+                    started = time.monotonic()  # the time left is of this phase
                 latest = report
             except queue.Empty:
                 pass  # show the bar all the same: a cancel takes hold at a yield
@@ -104,14 +113,15 @@ def cancelled(model_id: str, old: dict, language: str) -> tuple:
 
 def _bar(label: str, report: tuple | None, seconds: float, said: Mapping[str, str]) -> dict:
     """A progress bar with what is known: megabytes done, and the time left once it can be told."""
-    done, total, _ = report or (0, None, "")
+    done, total, what = report or (0, None, "")
     fraction = done / total if total else None
     parts = []
     if total:
         parts.append(said["notice.progress"].format(done=done // 1_000_000, total=total // 1_000_000))
         if seconds > 1 and 0 < done < total:
             parts.append(said["notice.left"].format(seconds=round(seconds * (total - done) / done)))
-    text = said["notice.downloading" if total else "notice.loading"].format(model=label)
+    phase = _PHASES.get(what, "fetching") if report else "loading"
+    text = said[f"notice.{phase}"].format(model=label)
     cancel = [{"name": "cancel", "text": said["notice.cancel"]}]
     return {
         "kind": "info",
