@@ -301,12 +301,7 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
     before = weight[:, max(a - 1, 0) : b - 1]
     skip = C - before.shape[1]  # 1 in the first chunk: row 0 has nothing before it
     previous[:, :, skip:] = before[..., skip:].diagonal(dim1=1, dim2=3)
-    cells = weight.permute(1, 3, 0, 2)  # [b, C, G, R]
-    on = [torch.zeros(C, G, R) for _ in chunk.row]
-    for each, row, key in zip(on, chunk.row, chunk.key, strict=True):
-        if len(row):
-            each.index_add_(0, row, cells[key, row])
-    duplicate, induction = (each.permute(1, 2, 0) for each in on)
+    duplicate, induction = (_listed(weight, row, key) for row, key in zip(chunk.row, chunk.key, strict=True))
     stats = torch.stack(
         (
             previous / total,
@@ -323,6 +318,19 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
     share = torch.nn.functional.pad(share, (0, tail)) if tail else share
     small = share.unflatten(-1, (-1, pool)).amax(-1)  # [G, t, R, c]
     return stats, small.permute(0, 2, 3, 1), out
+
+
+def _listed(weight: Tensor, row: Tensor, key: Tensor) -> Tensor:
+    """Sum of each query's weights on the keys listed for it. weight [G, b, R, C], row and key [P] -> [G, R, C]"""
+    G, b, R, C = weight.shape
+    if 16 * len(row) > b * C:  # so many that one pass over all weights is cheaper than picking them
+        mask = torch.zeros(b, 1, C)
+        mask[key, 0, row] = 1
+        return (weight * mask).sum(1)
+    total = torch.zeros(C, G, R)
+    if len(row):
+        total.index_add_(0, row, weight.permute(1, 3, 0, 2)[key, row])
+    return total.permute(1, 2, 0)
 
 
 def _block_max(scores: Tensor, pool: int) -> Tensor:

@@ -253,3 +253,16 @@ def test_plain_functions_leave_the_pattern_alone():
     for field in dataclasses.fields(RowStats):
         getattr(stats, field.name).zero_()
     assert torch.equal(pattern, kept)
+
+
+@pytest.mark.parametrize("T", [40, 130])
+@pytest.mark.parametrize("kinds", [1, 2, 40])
+def test_few_and_many_repeats_are_summed_alike(T: int, kinds: int):
+    q, k, v, _ = heads_of(T, 4, 2, 1.0)
+    ids = torch.arange(T) % kinds
+    wanted = rows_from_pattern(attention_pattern(attention_scores(q, k))[0], find_repeats(ids))
+    reducer = HeadReducer(ids, 1, 4)
+    stats, _, _ = heads._reduce(q[0], k[0], v[0], reducer.chunks, reducer.k)
+    assert_close(stats.duplicate, wanted.duplicate, 2e-6, "duplicate")
+    assert_close(stats.induction, wanted.induction, 2e-6, "induction")
+    assert wanted.duplicate.max() > 0.1 or kinds == T
