@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.layers import attention_pattern, attention_scores, fused_attention, mix
-from model.tap import Tap
+from model.layers import fused_attention
+from model.tap import Tap, compose
+from model.transformer import attend_explicit
 
 THUMBNAIL = 64  # a thumbnail has at most this many rows and columns
 MASKED = 255  # thumbnail code of a block that lies wholly in the future
@@ -191,7 +192,7 @@ class HeadReducer:
 
     def __init__(self, ids: Tensor, n_layer: int, n_head: int, tap: Tap | None = None) -> None:
         T = len(ids)
-        self.repeats, self.tap, self.T = find_repeats(ids), tap, T
+        self.repeats, self.tap = find_repeats(ids), tap
         self.k = pool_size(T)
         t = -(-T // self.k)
         self.metrics = torch.full((n_layer, n_head, len(HEAD_METRICS)), math.nan)  # [L, H, metrics]
@@ -203,10 +204,7 @@ class HeadReducer:
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         if self.tap is not None:
-            scores = self.tap("scores", layer, attention_scores(q, k))
-            pattern = self.tap("pattern", layer, attention_pattern(scores))
-            self._keep([layer], rows_from_pattern(pattern[0], self.repeats), thumbnails_from_pattern(pattern[0]))
-            return mix(pattern, v)
+            return attend_explicit(compose(self.tap, self._see))(layer, q, k, v)
         if self.together == 1:
             stats, pooled, z = _reduce(q[0], k[0], v[0], self.chunks, self.k)
             self._keep([layer], stats, encode(pooled))
@@ -223,6 +221,12 @@ class HeadReducer:
             stats, pooled, _ = _reduce(torch.cat(q), torch.cat(k), None, self.chunks, self.k)
             self._keep(list(layers), stats, encode(pooled))
             self.waiting.clear()
+
+    def _see(self, site: str, layer: int, tensor: Tensor) -> Tensor:
+        """A tap that reduces the pattern as other taps left it."""
+        if site == "pattern":
+            self._keep([layer], rows_from_pattern(tensor[0], self.repeats), thumbnails_from_pattern(tensor[0]))
+        return tensor
 
     def _keep(self, layers: list[int], stats: RowStats, codes: Tensor) -> None:
         """Store what was reduced of some layers, their heads one after the other."""

@@ -16,8 +16,6 @@ from model.records import RunKey, Tokens
 from model.tap import SITES, Tap, compose, record
 from model.transformer import Transformer, attend_fused
 
-_NORM_SITES = ("norm1", "norm2", "final")
-
 
 @dataclass(frozen=True)
 class HeadQKV:

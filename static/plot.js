@@ -45,13 +45,12 @@
   }
 
   function themed(figure, root) {
-    const style = getComputedStyle(root);
-    const colour = style.getPropertyValue("--pg-text").trim();
+    const colour = getComputedStyle(root).getPropertyValue("--pg-text").trim();
     const layout = figure.layout;
     layout.font.color = colour;
     for (const axis of [layout.xaxis, layout.yaxis]) Object.assign(axis, { color: colour });
     if (layout.meta.scales) layout.coloraxis.colorscale = layout.meta.scales[isDark() ? "dark" : "light"];
-    layout.shapes = marks(figure, style.getPropertyValue("--pg-accent").trim());
+    layout.shapes = marks(figure, root);
     if (root.clientWidth < 480) {
       layout.coloraxis.showscale = false;
     } else delete layout.coloraxis.showscale;
@@ -59,9 +58,9 @@
   }
 
   // The rows and columns of the selected tokens.
-  function marks({ layout, data }, colour) {
+  function marks({ layout }, root) {
     const { block, window: [q0, q1, k0, k1] } = layout.meta;
-    const line = { color: colour, width: 1.5 };
+    const line = { color: getComputedStyle(root).getPropertyValue("--pg-accent").trim(), width: 1.5 };
     const shapes = [];
     for (const token of selection.tokens) {
       if (token >= q0 && token < q1) {
@@ -161,7 +160,7 @@
     onTheme(redraw);
     onSelect(() => {
       if (!figure || !Plotly) return;
-      drawing = drawing.then(() => Plotly.relayout(chart, { shapes: marks(figure, getComputedStyle(root).getPropertyValue("--pg-accent").trim()) }));
+      drawing = drawing.then(() => Plotly.relayout(chart, { shapes: marks(figure, root) }));
     });
     return (next) => {
       payload = next;

@@ -18,6 +18,11 @@ def words(language: str) -> Mapping[str, str]:
     return {f"{section}.{key}": text for section, entries in sections.items() for key, text in entries.items()}
 
 
+def some(catalogue: Mapping[str, str], section: str, *keys: str) -> dict[str, str]:
+    """Some words of a section by their short keys, for a part of the page."""
+    return {key: catalogue[f"{section}.{key}"] for key in keys}
+
+
 def pick_language(asked: str | None, accepted: str | None) -> str:
     """The language of a reader: `?lang=` where it is one of ours, else the browser's first that is, else English."""
     if asked and asked.lower()[:2] in LANGUAGES:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from model.cache import KVCache
 from model.tap import record
 from model.transformer import Transformer
+from tests import helpers
 
 # All sizes differ, so that a transposed axis cannot fit.
 L, H, G, E, D, M, T, V = 3, 4, 2, 12, 48, 100, 19, 53
@@ -32,11 +33,8 @@ def shake(model: nn.Module, seed: int = 0) -> None:
 
 def assert_close(actual: Tensor, expected: Tensor, atol: float, what: str) -> None:
     """Fail, with the largest error, unless the two agree to `atol` plus 1e-5 of the largest expected value."""
-    assert actual.shape == expected.shape, f"{what}: {tuple(actual.shape)}, expected {tuple(expected.shape)}"
-    error = (actual - expected).abs().max().item()
-    limit = atol + 1e-5 * expected.abs().max().item()
-    # A NaN compares false with everything, so the test is for agreement, not for disagreement.
-    assert error <= limit, f"{what}: largest error {error:.3g}, allowed {limit:.3g}"
+    assert actual.isfinite().all() and expected.isfinite().all(), f"{what}: not finite"
+    helpers.assert_close(actual, expected, atol + 1e-5 * expected.abs().max().item(), what)
 
 
 def ids(seed: int = 1, length: int = T, vocab_size: int = V) -> Tensor:

@@ -10,6 +10,7 @@ from viz.attention import PatternWords, Window, pattern_figure
 from viz.attention import overview as all_heads
 from viz.tabs.parts import part
 from viz.tabs.tab import Scene, Tab
+from viz.words import some
 
 
 def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
@@ -46,7 +47,7 @@ def howto_payload(words: Mapping[str, str]) -> dict:
     """How to read the pictures."""
     return {
         "title": words["howto.title"],
-        "parts": {name: words[f"howto.{name}"] for name in ("body", "formula", "caveat", "try")},
+        "parts": some(words, "howto", "body", "formula", "caveat", "try"),
     }
 
 
@@ -58,10 +59,7 @@ def heads_payload(scene: Scene) -> dict:
         {"label": words[f"metric.{key}"], "help": words[f"metric_help.{key}"], "unit": unit.get(metric.unit, "")}
         for key, metric in HEAD_METRICS.items()
     ]
-    said = {
-        key: words[f"overview.{key}"]
-        for key in ("title", "about", "about_dark", "group", "button", "hover", "undefined")
-    }
+    said = some(words, "overview", "title", "about", "about_dark", "group", "button", "hover", "undefined")
     picture = all_heads(scene.trace.thumbnails, metrics, scene.model.config.group_size)
     return picture | {"metric_names": names, "words": said, "run": scene.run}
 
@@ -72,7 +70,7 @@ def plot_payload(scene: Scene, window: object) -> dict:
     T = len(scene.trace.tokens)
     seen = Window.of(window, T)
     pattern = scene.trace.pattern(layer, number)
-    said = PatternWords(*(words[f"pattern.{key}"] for key in ("query", "key", "weight", "largest")))
+    said = PatternWords(**some(words, "pattern", "query", "key", "weight", "largest"))
     figure = pattern_figure(pattern, scene.trace.tokens, said, seen)
     meta = figure.layout.meta
     whole = seen == Window.whole(T)
@@ -89,11 +87,8 @@ def plot_payload(scene: Scene, window: object) -> dict:
         ),
         "file": f"attention-{layer}-{number}",
         "run": f"{scene.run} {layer}.{number}",
-        "words": {
-            key: words[f"plot.{key}"]
-            for key in ("numbers", "csv", "picture", "png", "svg", "table", "table_note", "reset")
-        }
-        | {key: words[f"pattern.{key}"] for key in ("query", "key", "weight")},
+        "words": some(words, "plot", "numbers", "csv", "picture", "png", "svg", "table", "table_note", "reset")
+        | some(words, "pattern", "query", "key", "weight"),
     }
 
 

@@ -13,7 +13,7 @@ from viz.tabs.context import Playground
 from viz.tabs.loading import broken, cancelled, choose_model, notice, opened
 from viz.tabs.parts import part, run_id, update
 from viz.tabs.tab import Scene
-from viz.words import pick_language, words
+from viz.words import pick_language, some, words
 
 log = logging.getLogger("playground")
 
@@ -62,14 +62,14 @@ def _count(n: int) -> str:
 
 def tokens_payload(scene: Scene) -> dict:
     """The prompt as chips."""
-    said = {key: scene.words[f"tokens.{key}"] for key in ("label", "hint", "help")}
+    said = some(scene.words, "tokens", "label", "hint", "help")
     return {"tokens": token_chips(scene.trace.tokens), "words": said, "run": scene.run}
 
 
 def selection_payload(said: Mapping[str, str], head: tuple[int, int] | None) -> dict:
     """Nothing but the head that is shown."""
-    keys = ("label", "none", "token", "heads", "clear")
-    return {"heads": [list(head)] if head else [], "words": {key: said[f"selection.{key}"] for key in keys}}
+    picked = some(said, "selection", "label", "none", "token", "heads", "clear")
+    return {"heads": [list(head)] if head else [], "words": picked}
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,6 @@ class Scene:
     head: tuple[int, int]
     fresh: bool  # the page shows another run, or nothing yet
 
-    def says(self, section: str, *keys: str) -> dict[str, str]:
-        """Some words of a section, for a part of the page."""
-        return {key: self.words[f"{section}.{key}"] for key in keys}
-
 
 @dataclass(frozen=True)
 class Tab:
