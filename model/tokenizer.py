@@ -59,6 +59,10 @@ class Tokenizer:
         Raises InputError for a text that is not Unicode, that has a byte the vocabulary lacks, or more whitespace
         in one run than the engine takes; UnsupportedModel if the vocabulary's pattern leaves part of the text out.
         """
+        return self.tokens(self.encode_ids(text, special=special))
+
+    def encode_ids(self, text: str, *, special: bool = False) -> list[int]:
+        """The ids alone, as `encode` finds them; the same errors."""
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -79,11 +83,10 @@ class Tokenizer:
                     ids.append(fixed)
                 elif piece:
                     ids += self._merge(piece)
-        tokens = self.tokens(ids)
-        if sum(map(len, tokens.raw)) != size:
+        if len(self.decode_bytes(ids)) != size:
             got = self._vocabulary.pattern
             raise UnsupportedModel("The pattern of this vocabulary leaves part of the text out.", got)
-        return tokens
+        return ids
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of token ids, U+FFFD for bytes that are not UTF-8; InputError for ids outside the vocabulary."""

@@ -5,6 +5,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -67,11 +68,14 @@ def build(config: ModelConfig, state: dict[str, Tensor]) -> Transformer:
     return model.eval()
 
 
-def save_folder(path: Path, model: Transformer) -> None:
-    """Write config.json and model.safetensors such that `load_folder` gives them back; each file is whole or absent."""
+def save_folder(path: Path, model: Transformer, dtype: torch.dtype = torch.float32) -> None:
+    """Write config.json and model.safetensors such that `load_folder` gives them back; each file is whole or absent.
+
+    With float16 the file is half as large and the weights are rounded to 11 bits.
+    """
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
-    state = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+    state = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in model.state_dict().items()}
     if model.config.tie_embeddings:
         state.pop("unembed.weight", None)
     values = {"model_type": MODEL_TYPE} | to_dict(model.config)

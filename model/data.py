@@ -1,0 +1,237 @@
+"""Text to train on: documents, a byte-level BPE vocabulary, token files, and batches drawn from them."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from model.errors import InputError
+from model.tasks import IGNORE, Task, symbol_vocabulary
+from model.tokenizer import Tokenizer, from_tokenizer_json
+
+END_OF_TEXT = "<|endoftext|>"
+BYTES = 257  # the smallest vocabulary: 256 bytes and the end of text
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What a model reads and what it should say next; IGNORE where nothing is scored."""
+
+    ids: np.ndarray  # [B, T] int64
+    targets: np.ndarray  # [B, T] int64
+
+
+# (rng, rows, tokens a row, share of the run that is behind) -> a batch. All chance comes from rng.
+Source = Callable[[np.random.Generator, int, int, float], Batch]
+# (rows, tokens a row) -> batches that never change, all of what is held out
+HeldOut = Callable[[int, int], Iterator[Batch]]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Everything a training run learns from and is judged by."""
+
+    name: str
+    tokenizer: Tokenizer
+    tokenizer_json: str
+    train: Source
+    held_out: Mapping[str, HeldOut]  # by the name of what is held out
+
+    @property
+    def token_bytes(self) -> np.ndarray:
+        """Bytes of text that each token stands for; 0 for special tokens. [V]"""
+        return token_bytes(self.tokenizer)
+
+
+def token_bytes(tokenizer: Tokenizer) -> np.ndarray:
+    """Bytes of text that each token stands for; 0 for special tokens. [V]"""
+    special = set(tokenizer.special.values())
+    lengths = [0 if i in special else len(tokenizer.decode_bytes([i])) for i in range(tokenizer.vocab_size)]
+    return np.array(lengths, dtype=np.int64)
+
+
+# --- documents and vocabulary ----------------------------------------------------------------------
+
+
+def documents(text: str) -> list[str]:
+    """The documents of a text, which lines "<|endoftext|>" separate; empty ones are left out."""
+    parts = (part.strip("\n") for part in text.replace("\r\n", "\n").split(END_OF_TEXT))
+    return [part for part in parts if part.strip()]
+
+
+def split_documents(texts: Sequence[str], share: float, seed: int = 0) -> tuple[list[str], list[str]]:
+    """(to train on, held out): whole documents, at least one of them held out; a single one is cut near its end.
+
+    Raises InputError for a text too short to hold any of it out.
+    """
+    if len(texts) > 1:
+        held = max(1, round(len(texts) * share))
+        chosen = set(np.random.default_rng(seed).permutation(len(texts))[:held].tolist())
+        return [t for i, t in enumerate(texts) if i not in chosen], [texts[i] for i in sorted(chosen)]
+    text = texts[0] if texts else ""
+    cut = int(len(text) * (1 - share))
+    newline = text.rfind("\n", cut // 2, cut)
+    cut = newline + 1 if newline > 0 else cut
+    if min(cut, len(text) - cut) < 16:
+        raise InputError("There is too little text to train on.", f"{len(text)} characters", "Give a few pages of it.")
+    return [text[:cut]], [text[cut:]]
+
+
+def train_vocabulary(texts: Iterator[str] | Sequence[str], vocab_size: int) -> str:
+    """A byte-level BPE vocabulary as a tokenizer.json: bytes first, then merges, the end of text last.
+
+    Ids are merge ranks, so that tiktoken's engine and the file agree. Sennrich et al. 2016, Radford et al. 2019.
+    """
+    from tokenizers import Tokenizer as Trainer
+    from tokenizers import decoders, models, pre_tokenizers, trainers
+
+    if vocab_size < BYTES:
+        raise InputError("The vocabulary is too small.", f"{vocab_size} tokens", f"It needs at least {BYTES}.")
+    maker = Trainer(models.BPE())
+    maker.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    maker.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    maker.train_from_iterator(
+        texts, trainers.BpeTrainer(vocab_size=vocab_size - 1, initial_alphabet=alphabet, show_progress=False)
+    )
+    maker.add_special_tokens([END_OF_TEXT])
+    return maker.to_str()
+
+
+def read_vocabulary(tokenizer_json: str) -> Tokenizer:
+    """The tokenizer of a tokenizer.json given as text."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tokenizer.json"
+        path.write_text(tokenizer_json, encoding="utf-8")
+        return from_tokenizer_json(path)
+
+
+def pack(texts: Sequence[str], tokenizer: Tokenizer) -> np.ndarray:
+    """All documents as one row of tokens, each ended by the end of text. uint16 [N]
+
+    Raises InputError for a vocabulary that 16 bits do not number.
+    """
+    if tokenizer.vocab_size > 1 << 16:
+        raise InputError("The vocabulary is too large for 16-bit files.", f"{tokenizer.vocab_size} tokens", "")
+    end = tokenizer.special[END_OF_TEXT]
+    parts = [np.array([*tokenizer.encode_ids(text), end], dtype=np.uint16) for text in texts]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint16)
+
+
+# --- batches ---------------------------------------------------------------------------------------
+
+
+def windows(tokens: np.ndarray, end: int) -> Source:
+    """Windows of a row of tokens: half start anywhere, half at the first document that starts within the window.
+
+    The second half is there because prompts start at the start: with short documents most of it begins one.
+    """
+    starts = np.flatnonzero(tokens == end) + 1
+
+    def draw(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
+        last = len(tokens) - length - 1
+        if last < 0:
+            raise InputError("There is too little text for this context.", f"{len(tokens)} tokens", "Give more text.")
+        at = rng.integers(0, last + 1, size=rows)
+        if len(starts):
+            snapped = starts[np.minimum(np.searchsorted(starts, at), len(starts) - 1)]
+            near = (snapped >= at) & (snapped < at + length) & (snapped <= last) & (rng.random(rows) < 0.5)
+            at = np.where(near, snapped, at)
+        return _batch(tokens[at[:, None] + np.arange(length + 1)])
+
+    return draw
+
+
+def _batch(ids: np.ndarray, scored: np.ndarray | None = None) -> Batch:
+    """ids [B, T + 1], scored [B, T] -> what is read and what comes next."""
+    ids = ids.astype(np.int64)
+    targets = ids[:, 1:] if scored is None else np.where(scored, ids[:, 1:], IGNORE)
+    return Batch(ids[:, :-1], targets)
+
+
+def consecutive(tokens: np.ndarray) -> HeldOut:
+    """All tokens in windows side by side, each predicted once; the rest of the last row is masked."""
+
+    def every(rows: int, length: int) -> Iterator[Batch]:
+        starts = np.arange(0, len(tokens) - 1, length)
+        place = starts[:, None] + np.arange(length + 1)  # [windows, T + 1]
+        ids = tokens[np.minimum(place, len(tokens) - 1)]
+        for at in range(0, len(starts), rows):
+            yield _batch(ids[at : at + rows], place[at : at + rows, 1:] < len(tokens))
+
+    return every
+
+
+def repeated(vocab_size: int) -> Source:
+    """Random tokens, then the same again; only the second round is scored. A share of it teaches a model to copy."""
+
+    def draw(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
+        period = rng.integers(length // 8, length // 2 + 1, size=rows)
+        once = rng.integers(0, vocab_size, size=(rows, length // 2 + 1))
+        ids = np.take_along_axis(once, np.arange(length + 1)[None, :] % period[:, None], axis=1)
+        return _batch(ids, np.arange(1, length + 1)[None, :] > period[:, None])
+
+    return draw
+
+
+@dataclass(frozen=True)
+class Part:
+    """One source of a mixture: its share of the rows, and its share in the final phase."""
+
+    source: Source
+    share: float
+    final_share: float
+
+
+def mixture(parts: Sequence[Part], final_from: float = 1.0) -> Source:
+    """Rows drawn from several sources by their shares; the final phase begins when `final_from` of the run is done."""
+
+    def draw(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
+        shares = np.array([part.final_share if done >= final_from else part.share for part in parts], dtype=float)
+        counts = np.bincount(rng.choice(len(parts), size=rows, p=shares / shares.sum()), minlength=len(parts))
+        drawn = [part.source(rng, int(n), length, done) for part, n in zip(parts, counts, strict=True) if n]
+        return Batch(np.concatenate([b.ids for b in drawn]), np.concatenate([b.targets for b in drawn]))
+
+    return draw
+
+
+# --- datasets --------------------------------------------------------------------------------------
+
+
+def text_dataset(text: str, vocab_size: int, *, held_out: float = 0.1, seed: int = 0) -> Dataset:
+    """A text on its own: its vocabulary, its training tokens, and what is held out of it."""
+    train, held = split_documents(documents(text), held_out, seed)
+    tokenizer_json = train_vocabulary(train, vocab_size)
+    tokenizer = read_vocabulary(tokenizer_json)
+    end = tokenizer.special[END_OF_TEXT]
+    return Dataset(
+        "text", tokenizer, tokenizer_json, windows(pack(train, tokenizer), end),
+        {"text": consecutive(pack(held, tokenizer))},
+    )  # fmt: skip
+
+
+def task_dataset(name: str, task: Task, *, examples: int = 256, seed: int = 0) -> Dataset:
+    """A synthetic task: fresh examples to train on, a fixed set of others to be judged by."""
+    tokenizer_json = symbol_vocabulary(task.symbols)
+
+    def train(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
+        return _batch(*task.make(rng, rows, length, False))
+
+    def held(rows: int, length: int) -> Iterator[Batch]:
+        whole = _batch(*task.make(np.random.default_rng([seed, 1]), examples, length, True))
+        for at in range(0, examples, rows):
+            yield Batch(whole.ids[at : at + rows], whole.targets[at : at + rows])
+
+    return Dataset(name, read_vocabulary(tokenizer_json), tokenizer_json, train, {name: held})
+
+
+def write_tokens(path: Path, tokens: np.ndarray) -> None:
+    """Write a row of tokens as little-endian uint16."""
+    tokens.astype("<u2").tofile(path)
+
+
+def read_tokens(path: Path) -> np.ndarray:
+    """A token file, mapped into memory, not read. uint16 [N]"""
+    return np.memmap(path, dtype="<u2", mode="r")

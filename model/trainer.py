@@ -1,0 +1,297 @@
+"""Training one step after the other: the recipe, the schedules, the step, what is measured, and the checkpoint.
+
+All chance is a function of (seed, step), so a run that was interrupted goes on as if it had not been.
+"""
+
+import dataclasses
+import functools
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.config import ModelConfig, from_dict, to_dict
+from model.data import Batch, HeldOut, Source
+from model.errors import CheckpointError
+from model.layers import attention_pattern, fused_attention
+from model.tasks import IGNORE
+from model.transformer import Transformer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a model is trained. Defaults suit a model of a few million parameters."""
+
+    steps: int
+    batch: int = 16  # rows of one forward
+    length: int = 256  # tokens a row
+    accumulate: int = 1  # forwards of one step
+    learning_rate: float = 1e-3
+    schedule: Literal["cosine", "inverse_sqrt", "trapezoid"] = "cosine"
+    warmup: int = 100  # steps
+    floor: float = 0.1  # last learning rate over the largest
+    decay: float = 0.15  # share of the steps in which the trapezoid falls
+    beta1: float = 0.9
+    beta2: float = 0.95
+    weight_decay: float = 0.1
+    clip: float = 1.0
+    seed: int = 0
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "length", "accumulate"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {self.schedule!r}")
+
+
+# --- learning rate ---------------------------------------------------------------------------------
+
+
+def _cosine(step: int, recipe: Recipe) -> float:
+    behind = (step - recipe.warmup) / max(1, recipe.steps - recipe.warmup)
+    return recipe.floor + (1 - recipe.floor) * 0.5 * (1 + math.cos(math.pi * min(1.0, behind)))
+
+
+def _inverse_sqrt(step: int, recipe: Recipe) -> float:
+    return math.sqrt(max(1, recipe.warmup) / (step + 1))
+
+
+def _trapezoid(step: int, recipe: Recipe) -> float:
+    fall = max(1.0, recipe.decay * recipe.steps)
+    return recipe.floor + (1 - recipe.floor) * min(1.0, (recipe.steps - step) / fall)
+
+
+# What follows the warm-up, as a share of the largest learning rate.
+SCHEDULES: dict[str, Callable[[int, Recipe], float]] = {
+    "cosine": _cosine,  # Loshchilov & Hutter 2017, once, to a floor
+    "inverse_sqrt": _inverse_sqrt,  # Vaswani et al. 2017, 5.3, scaled to its peak
+    "trapezoid": _trapezoid,  # constant, then straight down: its end can be moved while it runs. Hu et al. 2024, "WSD"
+}
+
+
+def learning_rate(step: int, recipe: Recipe) -> float:
+    """The learning rate of step 0, 1, ...: a straight warm-up, then the schedule."""
+    if step < recipe.warmup:
+        return recipe.learning_rate * (step + 1) / recipe.warmup
+    return recipe.learning_rate * SCHEDULES[recipe.schedule](step, recipe)
+
+
+# --- the step --------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Run:
+    """A training run at one moment."""
+
+    model: Transformer
+    optimizer: torch.optim.Optimizer
+    step: int = 0  # steps done
+    tokens: int = 0  # tokens read
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one step did."""
+
+    step: int  # counted from 1
+    loss: float  # nats a scored token
+    learning_rate: float
+    gradient_norm: float  # before clipping
+    tokens: int  # read since the start of the run
+    seconds: float  # that this step took
+
+
+def start(config: ModelConfig, recipe: Recipe) -> Run:
+    """A new model with the initialisation of the seed, and its optimizer."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        return from_model(Transformer(config), recipe)
+
+
+def from_model(model: Transformer, recipe: Recipe) -> Run:
+    """A run that goes on from given weights: AdamW, decay on matrices only. Loshchilov & Hutter 2019."""
+    for parameter in model.parameters():
+        parameter.requires_grad_(True)
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    betas = (recipe.beta1, recipe.beta2)
+    return Run(model, torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=betas, fused=True))
+
+
+def steps(run: Run, recipe: Recipe, source: Source) -> Iterator[Report]:
+    """Train from where the run stands to the end of the recipe, a report a step; stop asking to stop training."""
+    model, device = run.model, next(run.model.parameters()).device
+    summed = torch.compile(summed_loss) if recipe.compile else summed_loss
+    cast = functools.partial(torch.autocast, device.type, torch.bfloat16, enabled=uses_bfloat16(recipe, device))
+    while run.step < recipe.steps:
+        began = time.perf_counter()
+        rng = np.random.default_rng([recipe.seed, run.step])
+        behind = run.step / recipe.steps
+        batches = [source(rng, recipe.batch, recipe.length, behind) for _ in range(recipe.accumulate)]
+        scored = sum(int((batch.targets != IGNORE).sum()) for batch in batches)
+        rate = learning_rate(run.step, recipe)
+        for group in run.optimizer.param_groups:
+            group["lr"] = rate
+        model.train()
+        total = 0.0
+        for batch in batches:
+            ids, targets = to_tensors(batch, device)
+            with cast():
+                loss = summed(model, ids, targets) / max(scored, 1)
+            loss.backward()
+            total += loss.item()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), recipe.clip).item()
+        run.optimizer.step()
+        run.optimizer.zero_grad(set_to_none=True)
+        run.step += 1
+        run.tokens += sum(batch.ids.size for batch in batches)
+        yield Report(run.step, total, rate, norm, run.tokens, time.perf_counter() - began)
+
+
+def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
+    """ids and targets, [B, T] each, where the model is."""
+    return torch.from_numpy(batch.ids).to(device), torch.from_numpy(batch.targets).to(device)
+
+
+def summed_loss(model: Transformer, ids: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy of the next token in nats, summed over the scored positions. ids and targets [B, T]"""
+    logits = model.logits(model.trunk(ids, attend=attend_rows))
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
+
+
+def attend_rows(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Causal attention, 128 queries at a time against the keys they may see. q [B, H, T, E], k and v [B, G, T, E].
+
+    On a CPU its backward takes half the time of the fused kernel's, which is used everywhere else.
+    """
+    if q.device.type != "cpu":
+        return fused_attention(q, k, v)
+    B, H, T, E = q.shape
+    k, v = (x.repeat_interleave(H // x.shape[1], 1) if x.shape[1] < H else x for x in (k, v))
+    q, k, v = (q / math.sqrt(E)).reshape(B * H, T, E), k.reshape(B * H, T, E), v.reshape(B * H, T, E)
+    out = []
+    for start in range(0, T, 128):
+        end = min(start + 128, T)
+        future = torch.zeros(end - start, end, dtype=q.dtype).masked_fill_(_future(start, end), -math.inf)  # [t, S]
+        scores = torch.baddbmm(future.expand(B * H, -1, -1), q[:, start:end], k[:, :end].transpose(1, 2))
+        out.append(attention_pattern(scores).to(v.dtype) @ v[:, :end])
+    return torch.cat(out, 1).view(B, H, T, E)
+
+
+def _future(start: int, end: int) -> Tensor:
+    """Which of the keys 0 .. end - 1 lie after each of the queries start .. end - 1. [t, S] bool"""
+    return torch.arange(end) > torch.arange(start, end)[:, None]
+
+
+def uses_bfloat16(recipe: Recipe, device: torch.device) -> bool:
+    """Whether products run in bfloat16; "auto" times one product of each kind."""
+    return recipe.precision == "bfloat16" or (recipe.precision == "auto" and _bfloat16_is_faster(device))
+
+
+@functools.cache
+def _bfloat16_is_faster(device: torch.device) -> bool:
+    def seconds(dtype: torch.dtype) -> float:
+        a = torch.ones(1024, 1024, dtype=dtype, device=device)
+        best = math.inf
+        for _ in range(3):
+            began = time.perf_counter()
+            (a @ a)[0, 0].item()
+            best = min(best, time.perf_counter() - began)
+        return best
+
+    return seconds(torch.bfloat16) < 0.8 * seconds(torch.float32)
+
+
+# --- what is measured ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well held-out tokens are predicted."""
+
+    loss: float  # nats a scored token
+    accuracy: float  # share of scored tokens that are the most likely one
+    bits_per_byte: float  # NaN where the tokens stand for no bytes
+    tokens: int  # scored
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss)"""
+        return math.exp(min(self.loss, 700.0))
+
+
+@torch.no_grad()
+def evaluate(
+    model: Transformer, held_out: HeldOut, token_bytes: np.ndarray, *, length: int, rows: int = 16,
+    limit: int | None = None,
+) -> Evaluation:  # fmt: skip
+    """Loss, accuracy and bits per byte on held-out batches, of which at most `limit` are used.
+
+    Bits per byte is the summed loss of every scored token, the end of text included, over ln 2 and the bytes of text
+    that these tokens stand for: it does not depend on the vocabulary.
+    """
+    device, training = next(model.parameters()).device, model.training
+    model.eval()
+    loss, right, scored, size = 0.0, 0, 0, 0
+    for number, batch in enumerate(held_out(rows, length)):
+        if number == limit:
+            break
+        ids, targets = to_tensors(batch, device)
+        logits = model(ids).flatten(0, 1).float()
+        flat = targets.flatten()
+        loss += F.cross_entropy(logits, flat, ignore_index=IGNORE, reduction="sum").item()
+        right += int((logits.argmax(-1) == flat).sum())
+        known = batch.targets[batch.targets != IGNORE]
+        scored += known.size
+        size += int(token_bytes[known].sum())
+    model.train(training)
+    bits = loss / math.log(2) / size if size else math.nan
+    return Evaluation(loss / max(scored, 1), right / max(scored, 1), bits, scored)
+
+
+# --- checkpoints -----------------------------------------------------------------------------------
+
+
+def save_checkpoint(path: Path, run: Run, recipe: Recipe) -> None:
+    """Everything that is needed to go on, written beside the old file and then put in its place."""
+    partial = path.with_suffix(".part")
+    state = {
+        "config": to_dict(run.model.config), "recipe": dataclasses.asdict(recipe), "step": run.step,
+        "tokens": run.tokens, "model": run.model.state_dict(), "optimizer": run.optimizer.state_dict(),
+    }  # fmt: skip
+    try:
+        torch.save(state, partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load_checkpoint(path: Path, recipe: Recipe | None = None) -> tuple[Run, Recipe]:
+    """A run as it was saved, under its own recipe or a new one. Raises CheckpointError for a file that is no run."""
+    try:
+        state = torch.load(path, weights_only=True, map_location="cpu")
+        recipe = recipe or Recipe(**state["recipe"])
+        run = from_model(Transformer(from_dict(state["config"])), recipe)
+        run.model.load_state_dict(state["model"])
+        run.optimizer.load_state_dict(state["optimizer"])
+        run.step, run.tokens = int(state["step"]), int(state["tokens"])
+    except FileNotFoundError:
+        raise CheckpointError("There is no checkpoint to go on from.", path.name, "Start the run anew.") from None
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, AttributeError) as error:
+        raise CheckpointError("The checkpoint cannot be read.", str(error)[:80], "Start the run anew.") from error
+    except Exception as error:  # torch reports a damaged pickle by a type of its own
+        raise CheckpointError("The checkpoint cannot be read.", type(error).__name__, "Start the run anew.") from error
+    return run, recipe

@@ -1,0 +1,336 @@
+"""Train a GPT from the command line: `python -m model.training --help`.
+
+    prepare    text files -> a vocabulary and token files
+    train      a new model on prepared text or on a synthetic task; --resume goes on after an interruption
+    tune       supervised fine-tuning of a trained model on instruction / input / output
+    evaluate   loss, perplexity and bits per byte on held-out text
+    export     a checkpoint -> a model folder that the app opens
+"""
+
+import argparse
+import csv
+import ctypes
+import dataclasses
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from model import data, finetuning, trainer
+from model.config import ModelConfig, preset
+from model.data import Dataset
+from model.errors import InputError, PlaygroundError
+from model.loading.checkpoint import build, load_folder, save_folder
+from model.progress import Progress
+from model.tasks import TASKS, task
+from model.tokenizer import from_folder
+from model.trainer import Recipe, Report, Run
+
+CHECKPOINT, LOG, TOKENIZER = "checkpoint.pt", "log.csv", "tokenizer.json"
+_COLUMNS = ("step", "tokens", "seconds", "loss", "learning_rate", "gradient_norm", "held_out", "held_out_loss",
+            "bits_per_byte", "accuracy")  # fmt: skip
+
+
+# --- prepared text ---------------------------------------------------------------------------------
+
+
+def prepare(
+    files: Sequence[Path], out: Path, *, vocab_size: int, vocabulary_from: Sequence[Path] | None = None,
+    held_out: float = 0.02, progress: Progress | None = None,
+) -> None:  # fmt: skip
+    """Write tokenizer.json and, for each file, its training and held-out tokens, split by document."""
+    out.mkdir(parents=True, exist_ok=True)
+    split = {path.stem: data.split_documents(data.documents(_read(path)), held_out) for path in files}
+    if len(split) < len(files):
+        raise InputError("Two of the files have the same name.", ", ".join(path.name for path in files), "Rename one.")
+    chosen = [path.stem for path in (vocabulary_from or files)]
+    texts = itertools.chain.from_iterable(split[name][0] for name in chosen)
+    vocabulary = data.train_vocabulary(texts, vocab_size)
+    (out / TOKENIZER).write_text(vocabulary, encoding="utf-8")
+    tokenizer = data.read_vocabulary(vocabulary)
+    for done, (name, (train, held)) in enumerate(split.items()):
+        if progress:
+            progress(done, len(split), "Tokenising")
+        data.write_tokens(out / f"{name}.train.u16", data.pack(train, tokenizer))
+        data.write_tokens(out / f"{name}.held_out.u16", data.pack(held, tokenizer))
+
+
+def prepared(folder: Path, shares: Mapping[str, float], final: Mapping[str, float], final_from: float) -> Dataset:
+    """A mixture of prepared files by their shares; the name "repeated" stands for repeated random tokens."""
+    vocabulary = _read(folder / TOKENIZER)
+    tokenizer = data.read_vocabulary(vocabulary)
+    end = tokenizer.special[data.END_OF_TEXT]
+    parts, held = [], {}
+    for name in dict.fromkeys([*shares, *final]):
+        if name == "repeated":
+            source = data.repeated(end)
+        else:
+            source = data.windows(data.read_tokens(_existing(folder / f"{name}.train.u16")), end)
+            held[name] = data.consecutive(data.read_tokens(_existing(folder / f"{name}.held_out.u16")))
+        parts.append(data.Part(source, shares.get(name, 0.0), final.get(name, 0.0)))
+    return Dataset(folder.name, tokenizer, vocabulary, data.mixture(parts, final_from), held)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("A file cannot be read.", f"{path.name}: {error}"[:120], "Give a UTF-8 text file.") from error
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise InputError("There is no such prepared file.", path.name, "Run prepare first.")
+    return path
+
+
+# --- a run in a folder -----------------------------------------------------------------------------
+
+
+def train(
+    run: Run, recipe: Recipe, dataset: Dataset, out: Path, *, evaluate_every: int = 250, save_every: int = 250,
+    held_out_batches: int = 8,
+) -> Iterator[Report]:  # fmt: skip
+    """Train to the end of the recipe, keeping log.csv, checkpoint.pt and, at the end, model files in `out`.
+
+    Rows of the log that an interrupted run wrote after its last checkpoint are dropped when it goes on.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    (out / TOKENIZER).write_text(dataset.tokenizer_json, encoding="utf-8")
+    sizes = dataset.token_bytes
+    with _open_log(out / LOG, run.step) as file:
+        log = csv.DictWriter(file, _COLUMNS)
+        for report in trainer.steps(run, recipe, dataset.train):
+            last = run.step == recipe.steps
+            row = {**dataclasses.asdict(report), "seconds": f"{report.seconds:.3f}"}
+            log.writerow({key: row[key] for key in _COLUMNS if key in row})
+            if last or run.step % evaluate_every == 0:
+                for name, held in dataset.held_out.items():
+                    limit = None if last else held_out_batches
+                    found = trainer.evaluate(run.model, held, sizes, length=recipe.length, limit=limit)
+                    log.writerow({"step": run.step, "tokens": run.tokens, "held_out": name,
+                                  "held_out_loss": found.loss, "bits_per_byte": found.bits_per_byte,
+                                  "accuracy": found.accuracy})  # fmt: skip
+            if last or run.step % save_every == 0:
+                file.flush()
+                trainer.save_checkpoint(out / CHECKPOINT, run, recipe)
+            yield report
+    save_folder(out, run.model)
+
+
+def _open_log(path: Path, step: int):
+    """The log, cut back to the rows of the first `step` steps."""
+    rows = []
+    if step and path.is_file():
+        with path.open(newline="", encoding="utf-8") as old:
+            rows = [row for row in csv.DictReader(old) if int(row["step"]) <= step]
+    file = path.open("w", newline="", encoding="utf-8")
+    log = csv.DictWriter(file, _COLUMNS)
+    log.writeheader()
+    log.writerows(rows)
+    return file
+
+
+def show(reports: Iterator[Report], recipe: Recipe, done: int) -> None:
+    """Run to the end with a bar: loss, tokens a second and the time left."""
+    with tqdm(reports, total=recipe.steps, initial=done, unit="step", dynamic_ncols=True) as bar:
+        smooth = None
+        for report in bar:
+            smooth = report.loss if smooth is None else 0.95 * smooth + 0.05 * report.loss
+            speed = recipe.batch * recipe.length * recipe.accumulate / report.seconds
+            bar.set_postfix_str(f"loss {smooth:.3f}, {speed:,.0f} tokens/s", refresh=False)
+
+
+# --- command line ----------------------------------------------------------------------------------
+
+
+def keep_freed_memory() -> None:
+    """Tell glibc to keep large blocks for the next step: giving them back costs a third of the time of a step."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):  # another C library
+        return
+    # M_MMAP_MAX, M_ARENA_MAX, M_TRIM_THRESHOLD, M_TOP_PAD of malloc.h
+    for parameter, value in ((-4, 0), (-8, 1), (-1, (1 << 31) - 1), (-2, 256 << 20)):
+        mallopt(parameter, value)
+
+
+def _shares(text: str) -> dict[str, float]:
+    """ "stories=0.7,books=0.3" as a dict."""
+    try:
+        shares = {name: float(share) for name, share in (item.split("=") for item in text.split(","))}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected NAME=SHARE,NAME=SHARE, got {text!r}") from None
+    if min(shares.values()) < 0 or sum(shares.values()) <= 0:
+        raise argparse.ArgumentTypeError("shares must be 0 or more, and not all 0")
+    return shares
+
+
+def _add_recipe(parser: argparse.ArgumentParser) -> None:
+    """An option for every field of Recipe."""
+    for field in dataclasses.fields(Recipe):
+        name = f"--{field.name.replace('_', '-')}"
+        if field.type is bool:
+            parser.add_argument(name, action="store_true")
+        elif field.name == "schedule":
+            parser.add_argument(name, choices=tuple(trainer.SCHEDULES), default=field.default)
+        elif field.name == "precision":
+            parser.add_argument(name, choices=("float32", "bfloat16", "auto"), default=field.default)
+        else:
+            required = field.default is dataclasses.MISSING
+            parser.add_argument(name, type=field.type, default=None if required else field.default, required=required)
+
+
+def _recipe(options: argparse.Namespace) -> Recipe:
+    return Recipe(**{field.name: getattr(options, field.name) for field in dataclasses.fields(Recipe)})
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m model.training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def command(name: str, act: Callable[[argparse.Namespace], None], about: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=about, description=about,
+                                    formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
+        added.set_defaults(act=act)
+        return added
+
+    c = command("prepare", _prepare, "text files to a vocabulary and token files")
+    c.add_argument("files", nargs="+", type=Path, help="UTF-8 text; lines <|endoftext|> separate documents")
+    c.add_argument("--out", type=Path, required=True)
+    c.add_argument("--vocab-size", type=int, default=8192)
+    c.add_argument("--vocabulary-from", nargs="+", type=Path, help="the files that the vocabulary is made from")
+    c.add_argument("--held-out", type=float, default=0.02, help="share of the documents that is held out")
+
+    c = command("train", _train, "train a new model")
+    what = c.add_mutually_exclusive_group(required=True)
+    what.add_argument("--data", type=Path, help="folder that prepare wrote")
+    what.add_argument("--task", choices=tuple(TASKS), help="a synthetic task")
+    c.add_argument("--mix", type=_shares, help="shares of the prepared files: NAME=SHARE,...; also repeated=SHARE")
+    c.add_argument("--final-mix", type=_shares, help="the shares in the final phase")
+    c.add_argument("--final-from", type=float, default=0.85, help="share of the steps before the final phase")
+    c.add_argument("--config", type=json.loads, default={}, help='ModelConfig as JSON: {"n_layer": 8, ...}')
+    c.add_argument("--preset", help="start from the shape of a preset")
+    c.add_argument("--out", type=Path, required=True)
+    c.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+    c.add_argument("--save-every", type=int, default=250, help="steps between checkpoints and evaluations")
+    c.add_argument("--held-out-batches", type=int, default=4, help="of 16 rows, at each evaluation but the last")
+    c.add_argument("--device", default="cpu")
+    _add_recipe(c)
+
+    c = command("tune", _tune, "fine-tune a model folder on instruction / input / output")
+    c.add_argument("--model", type=Path, required=True)
+    c.add_argument("--examples", type=Path, required=True, help="a .jsonl file")
+    c.add_argument("--out", type=Path, required=True)
+    c.add_argument("--resume", action="store_true")
+    _add_recipe(c)
+
+    c = command("evaluate", _evaluate, "loss, perplexity and bits per byte on held-out text")
+    c.add_argument("--model", type=Path, required=True)
+    c.add_argument("--data", type=Path, required=True)
+    c.add_argument("--length", type=int, default=512)
+
+    c = command("export", _export, "a run's checkpoint to a model folder")
+    c.add_argument("--run", type=Path, required=True)
+    c.add_argument("--out", type=Path, required=True)
+    c.add_argument("--half", action="store_true", help="store float16")
+    return parser
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    prepare(options.files, options.out, vocab_size=options.vocab_size, vocabulary_from=options.vocabulary_from,
+            held_out=options.held_out)  # fmt: skip
+
+
+def _train(options: argparse.Namespace) -> None:
+    recipe = _recipe(options)
+    if options.task:
+        chosen = task(options.task)
+        dataset = data.task_dataset(options.task, chosen)
+        recipe = dataclasses.replace(recipe, length=min(max(recipe.length, chosen.shortest), chosen.longest))
+    else:
+        names = [path.name.removesuffix(".train.u16") for path in sorted(options.data.glob("*.train.u16"))]
+        shares = options.mix or dict.fromkeys(names, 1.0)
+        dataset = prepared(options.data, shares, options.final_mix or shares, options.final_from)
+    run = _load_or_start(options, recipe, lambda: trainer.start(_config(options, dataset, recipe), recipe))
+    if options.device != "cpu":
+        run = _moved(run, recipe, options.device)
+    every = options.save_every
+    reports = train(run, recipe, dataset, options.out, evaluate_every=every, save_every=every,
+                    held_out_batches=options.held_out_batches)  # fmt: skip
+    show(reports, recipe, run.step)
+
+
+def _load_or_start(options: argparse.Namespace, recipe: Recipe, begin: Callable[[], Run]) -> Run:
+    """The run in --out with --resume, otherwise a new one; an existing run is never overwritten by accident."""
+    path = options.out / CHECKPOINT
+    if options.resume:
+        return trainer.load_checkpoint(path, recipe)[0]
+    if path.exists():
+        raise InputError("The folder already holds a run.", options.out.name, "Add --resume, or choose another --out.")
+    return begin()
+
+
+def _moved(run: Run, recipe: Recipe, device: str) -> Run:
+    """The run on another device, its optimizer's state with it."""
+    moved = trainer.from_model(run.model.to(device), recipe)
+    moved.optimizer.load_state_dict(run.optimizer.state_dict())
+    moved.step, moved.tokens = run.step, run.tokens
+    return moved
+
+
+def _config(options: argparse.Namespace, dataset: Dataset, recipe: Recipe) -> ModelConfig:
+    values = {"vocab_size": dataset.tokenizer.vocab_size, "n_ctx": recipe.length}
+    if options.preset:
+        return dataclasses.replace(preset(options.preset), **values | options.config)
+    return ModelConfig(**{"n_layer": 2, "d_model": 128, "n_head": 4} | values | options.config)
+
+
+def _tune(options: argparse.Namespace) -> None:
+    recipe = _recipe(options)
+    tokenizer = from_folder(options.model)
+    end = tokenizer.special[data.END_OF_TEXT]
+    rows = finetuning.fitting(finetuning.read_examples(options.examples), tokenizer, end, recipe.length)
+    held = {"examples": finetuning.every_demonstration(rows, end)}
+    dataset = Dataset("examples", tokenizer, _read(options.model / TOKENIZER),
+                      finetuning.demonstrations(rows, end), held)  # fmt: skip
+    run = _load_or_start(options, recipe, lambda: trainer.from_model(build(*load_folder(options.model)), recipe))
+    show(train(run, recipe, dataset, options.out), recipe, run.step)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    model, sizes = build(*load_folder(options.model)), data.token_bytes(from_folder(options.model))
+    for path in sorted(options.data.glob("*.held_out.u16")):
+        held = data.consecutive(data.read_tokens(path))
+        found = trainer.evaluate(model, held, sizes, length=min(options.length, model.config.n_ctx))
+        name = path.name.removesuffix(".held_out.u16")
+        print(f"{name}: loss {found.loss:.4f} nats a token, perplexity {found.perplexity:.2f}, "
+              f"{found.bits_per_byte:.4f} bits a byte, {found.tokens:,} tokens")  # fmt: skip
+
+
+def _export(options: argparse.Namespace) -> None:
+    run, _ = trainer.load_checkpoint(options.run / CHECKPOINT)
+    save_folder(options.out, run.model, torch.float16 if options.half else torch.float32)
+    (options.out / TOKENIZER).write_text(_read(options.run / TOKENIZER), encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; the exit status is 0 unless something is wrong with what was asked."""
+    options = _parser().parse_args(arguments)
+    keep_freed_memory()
+    try:
+        options.act(options)
+    except (PlaygroundError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
