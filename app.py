@@ -17,6 +17,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=0, help="CPU threads for the model; 0: torch's own choice")
     parser.add_argument("--max-tokens", type=int, default=1024, help="longest prompt, in tokens")
     parser.add_argument("--memory", type=int, default=1024, metavar="MB", help="memory for traces")
+    parser.add_argument(
+        "--training-minutes", type=float, default=20.0, metavar="N", help="longest training run; 0 switches it off"
+    )
     parser.add_argument("--offline", action="store_true", help="never fetch anything")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(

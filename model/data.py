@@ -168,7 +168,7 @@ def repeated(vocab_size: int) -> Source:
     """Random tokens, then the same again; only the second round is scored. A share of it teaches a model to copy."""
 
     def draw(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
-        period = rng.integers(length // 8, length // 2 + 1, size=rows)
+        period = rng.integers(max(1, length // 8), length // 2 + 1, size=rows)
         once = rng.integers(0, vocab_size, size=(rows, length // 2 + 1))
         ids = np.take_along_axis(once, np.arange(length + 1)[None, :] % period[:, None], axis=1)
         return _batch(ids, np.arange(1, length + 1)[None, :] > period[:, None])

@@ -27,7 +27,7 @@ class Example:
 def read_examples(path: Path) -> list[Example]:
     """The examples of a .jsonl file. Raises InputError naming the line that is not one."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8").split("\n")  # not splitlines: JSON strings may hold U+2028
     except (OSError, UnicodeDecodeError) as error:
         raise InputError("The examples cannot be read.", str(error)[:80], "Give a UTF-8 file of JSON lines.") from error
     examples = []

@@ -40,3 +40,23 @@ class RunKey:
     model_id: str
     ids: tuple[int, ...]
     edits: tuple = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A model at one step of its training, on what is held out, on the probe and on repeated random tokens."""
+
+    step: int
+    loss: float  # held out, nats a scored token
+    accuracy: float
+    bits_per_byte: float
+    patterns: np.ndarray  # of the probe, float32 [L, H, T, T]
+    top_ids: np.ndarray  # most likely next tokens at each place of the probe, [T, k]
+    top_logits: np.ndarray  # their logits, [T, k]
+    top_share: np.ndarray  # and probabilities, [T, k]
+    next_share: np.ndarray  # probability of the token that follows, [T - 1]
+    previous_token: np.ndarray  # [L, H]
+    induction: np.ndarray  # [L, H], NaN where the context is too short
+    induction_baseline: np.ndarray  # [L, H]
+    sample: tuple[int, ...]  # ids that the model writes
+    prompt: int  # how many of them it was given

@@ -46,7 +46,7 @@ def _induction(rng: np.random.Generator, rows: int, length: int, held_out: bool)
     what it reads. Scored from the second token of the second round on, where the answer is certain.
     """
     T = length + 1
-    period = rng.integers(min(max(2, T // 4), len(_LETTERS)), min(T // 2, len(_LETTERS)) + 1, size=rows)  # [B]
+    period = rng.integers(min(max(2, T // 4), len(_LETTERS) // 2), min(T // 2, len(_LETTERS)) + 1, size=rows)  # [B]
     once = rng.permuted(np.tile(np.arange(len(_LETTERS)), (rows, 1)), axis=1)  # [B, 62]
     place = np.arange(T)[None, :] % period[:, None]
     ids = np.take_along_axis(once, place, axis=1)
@@ -116,14 +116,14 @@ def symbol_vocabulary(symbols: tuple[str, ...]) -> str:
     merges = [list(symbol) for symbol in symbols if len(symbol) == 2]
     for part in (part for pair in merges for part in pair):
         vocab.setdefault(part, len(vocab))
-    pattern = r"\d\d|(?s:.)" if merges else r"(?s:.)"
+    pattern = r"\d\d|[\s\S]" if merges else r"[\s\S]"  # means the same to every regex engine
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     return json.dumps(
         {
             "version": "1.0", "added_tokens": [], "normalizer": None, "post_processor": None,
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, level]},
-            "decoder": {"type": "ByteLevel"},
+            "decoder": level,
             "model": {"type": "BPE", "vocab": vocab, "merges": merges},
         }
     )  # fmt: skip

@@ -286,7 +286,10 @@ def load_checkpoint(path: Path, recipe: Recipe | None = None) -> tuple[Run, Reci
         recipe = recipe or Recipe(**state["recipe"])
         run = from_model(Transformer(from_dict(state["config"])), recipe)
         run.model.load_state_dict(state["model"])
+        groups = [{name: group[name] for name in ("betas", "weight_decay")} for group in run.optimizer.param_groups]
         run.optimizer.load_state_dict(state["optimizer"])
+        for group, wanted in zip(run.optimizer.param_groups, groups, strict=True):
+            group.update(wanted)  # what the recipe says, not the file
         run.step, run.tokens = int(state["step"]), int(state["tokens"])
     except FileNotFoundError:
         raise CheckpointError("There is no checkpoint to go on from.", path.name, "Start the run anew.") from None

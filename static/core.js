@@ -45,9 +45,9 @@
     el, fill, roving, isDark, selection,
     define: (name, mount) => { parts[name] = mount; },
     // Called by each gr.HTML part once it is on the page; draw(payload) runs now and at every new payload.
-    mount(name, element, props, trigger, watch) {
+    mount(kind, element, props, trigger, watch) {
       const root = element.querySelector("[data-part]");
-      const draw = parts[name](root, props, trigger);
+      const draw = parts[kind](root, props, trigger);
       const redraw = () => { if (props.payload) draw(props.payload); };
       watch("payload", redraw);
       redraw();

@@ -99,6 +99,8 @@
     }
   }
 
+  window.playground.lookup = lookup;
+
   define("heads", (root) => {
     const title = el("h2"), about = el("p", "pg-about"), group = el("p", "pg-about");
     const board = el("div", "pg-board", "", { role: "group" });

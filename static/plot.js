@@ -44,13 +44,13 @@
     return new Blob(["\ufeff", lines.map((line) => line.map(quote).join(",")).join("\r\n")], { type: "text/csv" });
   }
 
-  function themed(figure, root) {
+  function themed(figure, root, tokens) {
     const colour = getComputedStyle(root).getPropertyValue("--pg-text").trim();
     const layout = figure.layout;
     layout.font.color = colour;
     for (const axis of [layout.xaxis, layout.yaxis]) Object.assign(axis, { color: colour });
     if (layout.meta.scales) layout.coloraxis.colorscale = layout.meta.scales[isDark() ? "dark" : "light"];
-    layout.shapes = marks(figure, root);
+    layout.shapes = marks(figure, root, tokens);
     if (root.clientWidth < 480) {
       layout.coloraxis.showscale = false;
     } else delete layout.coloraxis.showscale;
@@ -58,11 +58,11 @@
   }
 
   // The rows and columns of the selected tokens.
-  function marks({ layout }, root) {
+  function marks({ layout }, root, tokens) {
     const { block, window: [q0, q1, k0, k1] } = layout.meta;
     const line = { color: getComputedStyle(root).getPropertyValue("--pg-accent").trim(), width: 1.5 };
     const shapes = [];
-    for (const token of selection.tokens) {
+    for (const token of tokens) {
       if (token >= q0 && token < q1) {
         const at = Math.floor((token - q0) / block);
         shapes.push({ type: "rect", xref: "x domain", x0: 0, x1: 1, y0: at - 0.5, y1: at + 0.5, line });
@@ -75,9 +75,26 @@
     return shapes;
   }
 
-  define("plot", (root, props, trigger) => {
+  // A row of quiet buttons: [text, action] pairs, and plain strings for the words between them.
+  function tools(items) {
+    const row = el("span", "pg-tools");
+    for (const item of items) {
+      if (typeof item === "string") row.append(el("span", "pg-muted", item));
+      else {
+        const node = el("button", "pg-button pg-quiet", item[0], { type: "button" });
+        node.onclick = item[1];
+        row.append(node);
+      }
+    }
+    return row;
+  }
+
+  // Where a heat map lives; `on.pick(tokens)` hears a click, `on.ask(window)` a zoom into what is pooled, and
+  // `on.marked()` says whose rows and columns are framed.
+  function mountPlot(root, on) {
     const title = el("h2"), note = el("p", "pg-about"), chart = el("div", "pg-chart", "", { role: "img" });
     const foot = el("div", "pg-foot"), table = el("div", "pg-table", "", { tabindex: 0 });
+    const marked = on.marked ?? (() => []);
     table.hidden = true;
     root.append(title, note, chart, foot, table);
     let payload = null, figure = null, Plotly = null, drawing = Promise.resolve();
@@ -86,7 +103,7 @@
     const render = async () => {
       if (!figure) return;
       Plotly ??= await plotly();
-      themed(figure, root);
+      themed(figure, root, marked());
       await Plotly.react(chart, figure.data, figure.layout, config);
       if (!chart.dataset.wired) {
         chart.dataset.wired = "yes";
@@ -100,12 +117,9 @@
     const picked = ({ points }) => {
       const { block, window: [q0, , k0] } = figure.layout.meta;
       const [row, column] = points[0].pointIndex ?? points[0].pointNumber;
-      select({ tokens: [...new Set([q0 + row * block, k0 + column * block])] });
+      on.pick?.([...new Set([q0 + row * block, k0 + column * block])]);
     };
-    const ask = (window) => {
-      props.value = { run: payload.run, window };
-      trigger("select", { index: 0, value: JSON.stringify(window) });
-    };
+    const ask = (window) => on.ask?.(window, payload.run);
     const zoomed = (change) => {
       const { block, window: [q0, q1, k0, k1], whole } = figure.layout.meta;
       if (change["xaxis.autorange"] || change["yaxis.autorange"]) {
@@ -141,18 +155,12 @@
       table.replaceChildren(grid);
     };
     const footer = () => {
-      const button = (text, action) => {
-        const node = el("button", "pg-button pg-quiet", text, { type: "button" });
-        node.onclick = action;
-        return node;
-      };
-      const tools = el("span", "pg-tools");
-      tools.append(
-        el("span", "pg-muted", payload.words.numbers), button(payload.words.table, showTable),
-        button(payload.words.csv, () => save(`${payload.file}.csv`, csv(payload, figure.data[0]))),
-        el("span", "pg-muted", payload.words.picture), button(payload.words.png, () => picture("png")), button(payload.words.svg, () => picture("svg")));
-      if (!figure.layout.meta.whole) tools.prepend(button(payload.words.reset, () => ask(null)));
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools);
+      const { words, file } = payload;
+      const row = tools([
+        words.numbers, [words.table, showTable], [words.csv, () => save(`${file}.csv`, csv(payload, figure.data[0]))],
+        words.picture, [words.png, () => picture("png")], [words.svg, () => picture("svg")]]);
+      if (!figure.layout.meta.whole) row.prepend(tools([[words.reset, () => ask(null)]]));
+      foot.replaceChildren(el("span", "pg-source", payload.source), row);
     };
 
     let width = 0;
@@ -160,7 +168,7 @@
     onTheme(redraw);
     onSelect(() => {
       if (!figure || !Plotly) return;
-      drawing = drawing.then(() => Plotly.relayout(chart, { shapes: marks(figure, root) }));
+      drawing = drawing.then(() => Plotly.relayout(chart, { shapes: marks(figure, root, marked()) }));
     });
     return (next) => {
       payload = next;
@@ -172,7 +180,18 @@
       footer();
       redraw();
     };
-  });
+  }
+
+  Object.assign(window.playground, { plotly, save, tools, mountPlot });
+
+  define("plot", (root, props, trigger) => mountPlot(root, {
+    marked: () => selection.tokens,
+    pick: (tokens) => select({ tokens }),
+    ask: (window, run) => {
+      props.value = { run, window };
+      trigger("select", { index: 0, value: JSON.stringify(window) });
+    },
+  }));
 
   define("howto", (root) => (payload) => {
     const details = el("details");

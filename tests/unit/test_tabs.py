@@ -41,7 +41,8 @@ def asked(prompt, **changes):
 
 def test_first_view_fills_every_part(playground):
     parts, shown = payloads(playground, asked("abcab"))
-    assert set(parts) == set(page.PARTS)
+    closed = {name for tab in page.TABS[1:] for name in tab.parts}
+    assert set(parts) == set(page.PARTS) - closed
     assert [chip["text"] for chip in parts["tokens"]["tokens"]] == list("abcab")
     assert (parts["heads"]["layers"], parts["heads"]["heads"]) == (3, 4)
     assert parts["header"]["status"][2].startswith("5 tokens · ")
@@ -204,10 +205,10 @@ def test_page_paths_are_not_taken_from_visitors(playground, tmp_path):
         playground.load(str(tmp_path))
 
 
-def test_server_settings_protect_visitors(tmp_path):
+def test_server_settings_protect_visitors(playground):
     from app import ROOT
 
-    options = launch_options(ROOT / "static")
+    options = launch_options(ROOT / "static", playground)
     assert options["run_history"] is False and options["share"] is False
     assert options["state_session_capacity"] <= 64
     assert "</script" not in options["head"].removesuffix("</script>")

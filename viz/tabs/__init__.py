@@ -1,5 +1,5 @@
 """The tabs of the page, in their order: the only list of them."""
 
-from viz.tabs import attention
+from viz.tabs import attention, training
 
-TABS = (attention.TAB,)
+TABS = (attention.TAB, training.TAB)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from model.api import LanguageModel, list_models, load_resolved
 from model.errors import InputError, PlaygroundError
+from model.lesson import Limits
+from model.live import Workshop, label
 from model.progress import Progress
 from model.records import RunKey
 from model.sources import Resolved, resolve
@@ -21,6 +23,7 @@ class Options:
     model: str = "smollm2-135m"
     max_tokens: int = 1024
     memory_mb: int = 1024  # for traces
+    training_minutes: float = 20.0  # of one run; 0 switches training off
     offline: bool = False
     local: Resolved | None = None  # a folder or .gguf file named on the command line
 
@@ -32,17 +35,20 @@ class Playground:
     options: Options
     models: ByteLRU = field(default_factory=lambda: ByteLRU(6 << 30))
     traces: ByteLRU = field(init=False)
+    workshop: Workshop = field(init=False)
     failures: dict[str, PlaygroundError] = field(default_factory=dict)
     computing: threading.Lock = field(default_factory=threading.Lock)  # one forward at a time: it uses every core
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "traces", ByteLRU(self.options.memory_mb << 20))
+        object.__setattr__(self, "workshop", Workshop(Limits(minutes=self.options.training_minutes)))
 
-    def choices(self) -> list[tuple[str, str]]:
-        """(label, id) of what the picker offers."""
+    def choices(self, owner: str = "") -> list[tuple[str, str]]:
+        """(label, id) of what the picker offers, the visitor's own trained models last."""
         named = [(row.label, row.id) for row in list_models().itertuples()]
         local = self.options.local
-        return ([(local.label, local.model_id)] if local else []) + named
+        trained = [(label(run), run.model_id) for run in self.workshop.of(owner) if self.workshop.find(run.model_id)]
+        return ([(local.label, local.model_id)] if local else []) + named + trained
 
     def load(self, model_id: str, progress: Progress | None = None) -> LanguageModel:
         """The model of that id, fetched and loaded if need be. Paths are taken from the command line only."""
@@ -66,6 +72,8 @@ class Playground:
         local = self.options.local
         if local and model_id == local.model_id:
             return local
+        if trained := self.workshop.find(model_id):
+            return trained
         return resolve(model_id, progress, offline=self.options.offline)
 
     def trace(self, model: LanguageModel, prompt: str) -> Trace:

@@ -1,5 +1,6 @@
 """The page: what all tabs share (model, prompt, tokens, selection) and the one pipeline that keeps it up to date."""
 
+import functools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from viz.tabs import TABS, attention
 from viz.tabs.context import Playground
 from viz.tabs.loading import broken, cancelled, choose_model, notice, opened
 from viz.tabs.parts import part, run_id, update
-from viz.tabs.tab import Scene
+from viz.tabs.tab import Scene, Shared, Tab
 from viz.words import pick_language, some, words
 
 log = logging.getLogger("playground")
@@ -27,6 +28,7 @@ EXAMPLES: dict[str, str] = {
     "code": "def add(a, b):\n    return a + b\n\ndef subtract(a, b):\n    return a -",
 }
 FIRST = EXAMPLES["coreference"]
+_QUIET = {"show_progress": "hidden", "api_visibility": "private"}
 SLOW = 0.2  # seconds of a run beyond which the page waits for a pause in typing
 
 
@@ -74,7 +76,7 @@ def selection_payload(said: Mapping[str, str], head: tuple[int, int] | None) -> 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a visitor's page asks for, and what it shows already: {"run", "language"}."""
+    """What a visitor's page asks for, and what it shows: {"run", "language", "tabs": {key: [run, language]}}."""
 
     model_id: str
     prompt: str
@@ -82,6 +84,7 @@ class Asked:
     values: Mapping[str, object]  # of the tabs' parts that ask
     shown: dict
     language: str
+    tab: str = TABS[0].key  # the one that is open; the others are drawn when they are opened
 
 
 # The page's parts, in the order in which `view` fills them.
@@ -98,19 +101,31 @@ def payloads(playground: Playground, asked: Asked) -> tuple[dict[str, dict], dic
     parts: dict[str, dict] = {}
     if shown.get("language") != asked.language:
         parts |= {"header": header_payload(said, asked.language, None), "selection": selection_payload(said, None)}
-        for tab in TABS:
-            parts |= tab.fixed(said)
+    tab = opened_tab(asked)
+    if _drawn(asked, tab)[1] != asked.language:
+        parts |= tab.fixed(said)
     try:
-        pictures, run = _pictures(playground, asked)
+        pictures, run = _pictures(playground, asked, tab)
     except PlaygroundError as error:
         return parts | {"notice": notice(error, asked.language)}, shown
     except Exception:
         log.exception("the view failed")
         return parts | {"notice": broken(asked.language)}, shown
-    return parts | pictures, {"run": run, "language": asked.language}
+    tabs = {**shown.get("tabs", {}), tab.key: [run, asked.language]}
+    return parts | pictures, {"run": run, "language": asked.language, "tabs": tabs}
 
 
-def _pictures(playground: Playground, asked: Asked) -> tuple[dict[str, dict], str]:
+def opened_tab(asked: Asked) -> Tab:
+    """The tab that is open."""
+    return next((tab for tab in TABS if tab.key == asked.tab), TABS[0])
+
+
+def _drawn(asked: Asked, tab: Tab) -> tuple[str, str]:
+    """Of which run, and in which language, the tab was drawn last."""
+    return tuple(asked.shown.get("tabs", {}).get(tab.key, ("", "")))
+
+
+def _pictures(playground: Playground, asked: Asked, tab: Tab) -> tuple[dict[str, dict], str]:
     """Everything that is computed from the prompt, and the name of the run."""
     said = words(asked.language)
     model = playground.opened(asked.model_id)
@@ -118,11 +133,9 @@ def _pictures(playground: Playground, asked: Asked) -> tuple[dict[str, dict], st
     run = run_id(trace.key, asked.language)
     chosen = attention.chosen_head(asked.selection, trace)
     head = chosen or attention.default_head(trace)
-    scene = Scene(model, trace, run, said, head, fresh=asked.shown.get("run") != run)
-    parts = {"header": header_payload(said, asked.language, scene), "notice": {}}
-    for tab in TABS:
-        parts |= tab.draw(scene, asked.values)
-    if scene.fresh:
+    scene = Scene(model, trace, run, said, head, fresh=_drawn(asked, tab)[0] != run)
+    parts = {"header": header_payload(said, asked.language, scene), "notice": {}} | tab.draw(scene, asked.values)
+    if asked.shown.get("run") != run:
         parts["tokens"] = tokens_payload(scene)
     if not chosen or asked.shown.get("language") != asked.language:
         parts["selection"] = selection_payload(said, head)
@@ -169,9 +182,10 @@ def _examples(said: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(said[f"example.{key}"], text) for key, text in EXAMPLES.items()]
 
 
-def _wire_models(playground: Playground, told: gr.HTML, loaded: gr.State, picker: gr.Dropdown) -> None:
+def _wire_models(
+    playground: Playground, told: gr.HTML, loaded: gr.State, picker: gr.Dropdown, wanted: gr.State
+) -> None:
     """Choosing a model, trying again, cancelling."""
-    wanted = gr.State(playground.options.model)
 
     def choose(model_id, old, request: gr.Request):
         yield from choose_model(playground, model_id, old, language_of(request))
@@ -179,18 +193,16 @@ def _wire_models(playground: Playground, told: gr.HTML, loaded: gr.State, picker
     def stopped(model_id, old, request: gr.Request):
         return cancelled(model_id, old, language_of(request))
 
-    quiet = {"show_progress": "hidden", "api_visibility": "private"}
     outputs = [told, loaded, picker, wanted]
-    picked = picker.input(choose, [picker, loaded], outputs, **quiet)
-    again = told.retry(choose, [wanted, loaded], outputs, **quiet)
-    told.cancel(stopped, [wanted, loaded], [told, picker], cancels=[picked, again], **quiet)
+    picked = picker.input(choose, [picker, loaded], outputs, **_QUIET)
+    again = told.retry(choose, [wanted, loaded], outputs, **_QUIET)
+    told.cancel(stopped, [wanted, loaded], [told, picker], cancels=[picked, again], **_QUIET)
 
 
 def build(playground: Playground) -> gr.Blocks:
     """The whole page; theme, scripts and styles go to launch()."""
     said = words("en")
-    nothing = {"run": "", "language": ""}
-    first, showing = payloads(playground, Asked(playground.options.model, FIRST, None, {}, nothing, "en"))
+    first, showing = payloads(playground, Asked(playground.options.model, FIRST, None, {}, {}, "en"))
     with gr.Blocks(title=said["page.title"], analytics_enabled=False) as page:
         header = part("header", first["header"])
         picker, prompt, examples = _asking(playground, said)
@@ -199,27 +211,40 @@ def build(playground: Playground) -> gr.Blocks:
         selection = part("selection", first["selection"], value={"heads": first["selection"]["heads"]})
         parts = {"header": header, "notice": told, "tokens": tokens, "selection": selection}
         labels = []
-        with gr.Tabs():
+        active = gr.State(TABS[0].key)
+        with gr.Tabs() as tabs:
             for tab in TABS:
                 with gr.Tab(said[f"tab.{tab.key}"], id=tab.key) as label:
                     parts |= tab.build(first)
+                label.select(functools.partial(str, tab.key), None, active, **_QUIET)
                 labels.append(label)
         loaded = gr.State(opened(playground.options.model))
         shown = gr.State(showing)
 
-        def refresh(request: gr.Request, loaded, prompt, selection, shown, *values):
+        def refresh(request: gr.Request, loaded, prompt, selection, shown, tab, *values):
             asks = dict(zip(ASKS, values, strict=True))
-            return view(playground, Asked(loaded["id"], prompt, selection, asks, shown, language_of(request)))
+            return view(playground, Asked(loaded["id"], prompt, selection, asks, shown, language_of(request), tab))
 
         # One dependency for all that changes what is shown: two would start each other again and again.
         gr.on(
-            [page.load, prompt.change, selection.select, loaded.change, *(parts[name].select for name in ASKS)],
-            refresh, [loaded, prompt, selection, shown, *(parts[name] for name in ASKS)],
+            [page.load, prompt.change, selection.select, loaded.change, active.change,
+             *(parts[name].select for name in ASKS)],
+            refresh, [loaded, prompt, selection, shown, active, *(parts[name] for name in ASKS)],
             [*(parts[name] for name in PARTS), shown],
-            trigger_mode="always_last", show_progress="hidden", concurrency_limit=4, api_visibility="private",
+            trigger_mode="always_last", concurrency_limit=4, **_QUIET,
         )  # fmt: skip
         page.load(
-            _translated, None, [picker, prompt, examples, *labels], show_progress="hidden", api_visibility="private"
+            _translated, None, [picker, prompt, examples, *labels], **_QUIET
         )
-        _wire_models(playground, told, loaded, picker)
+        wanted = gr.State(playground.options.model)
+        _wire_models(playground, told, loaded, picker, wanted)
+        shared = Shared(playground, picker, prompt, tabs, told, loaded, wanted, language_of)
+        for tab in TABS:
+            if tab.wire:
+                tab.wire(parts, shared)
+
+        def left(request: gr.Request):
+            playground.workshop.leave(request.session_hash)
+
+        page.unload(left)
     return page

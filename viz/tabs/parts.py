@@ -11,14 +11,20 @@ import gradio as gr
 from model.records import RunKey
 
 
-def part(name: str, payload: dict | None, *, value: object = None, events: tuple[str, ...] = ()) -> gr.HTML:
-    """The component `name` of static/*.js; `events` are those it triggers beyond Gradio's own."""
+def part(
+    name: str, payload: dict | None, *, kind: str = "", value: object = None, events: tuple[str, ...] = ()
+) -> gr.HTML:
+    """A component of static/*.js, of the kind `kind` (`name`, unless said otherwise).
+
+    `events` are those it triggers beyond Gradio's own.
+    """
+    kind = kind or name
     # Gradio offers an event where its name stands in quotes in the script.
     quoted = " ".join(f"'{event}'" for event in ("select", *events))
     return gr.HTML(
         value=value,
-        html_template=f'<div data-part="{name}" class="pg-{name}"></div>',
-        js_on_load=f"playground.mount('{name}', element, props, trigger, watch); /* {quoted} */",
+        html_template=f'<div data-part="{name}" class="pg-{kind}"></div>',
+        js_on_load=f"playground.mount('{kind}', element, props, trigger, watch); /* {quoted} */",
         elem_id=f"pg-{name}",
         apply_default_css=False,
         payload=payload,

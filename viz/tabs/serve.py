@@ -2,11 +2,14 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import gradio as gr
 import plotly
-from starlette.routing import Mount
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from model.errors import PlaygroundError
@@ -14,8 +17,9 @@ from model.progress import Progress
 from model.sources import resolve
 from viz.tabs.context import Options, Playground
 from viz.tabs.page import build
+from viz.tabs.training import archive
 
-SCRIPTS = ("core.js", "bars.js", "heads.js", "plot.js")
+SCRIPTS = ("core.js", "bars.js", "heads.js", "plot.js", "training.js", "training_charts.js", "training_replay.js")
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
@@ -25,7 +29,9 @@ def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
     if path.exists():
         local = resolve(options.model, allow_paths=True)
     model_id = local.model_id if local else options.model
-    playground = Playground(Options(model_id, options.max_tokens, options.memory, options.offline, local))
+    playground = Playground(
+        Options(model_id, options.max_tokens, options.memory, options.training_minutes, options.offline, local)
+    )
     try:
         playground.load(model_id, progress)
     except PlaygroundError as error:
@@ -39,10 +45,26 @@ def head(static: Path) -> str:
     return f'<link rel="preload" as="script" href="playground/plotly/plotly.min.js"><script>{code}</script>'
 
 
-def launch_options(static: Path) -> dict:
+def trained_archive(playground: Playground) -> Callable[[Request], Response]:
+    """The files of a trained model; only who trained it knows its number."""
+
+    def answer(request: Request) -> Response:
+        run = playground.workshop.finished(request.path_params["number"])
+        if run is None:
+            return Response("This model is gone.", status_code=404, media_type="text/plain")
+        headers = {"Content-Disposition": 'attachment; filename="trained-gpt.zip"'}
+        return Response(archive(run), media_type="application/zip", headers=headers)
+
+    return answer
+
+
+def launch_options(static: Path, playground: Playground) -> dict:
     """What launch() needs whichever way the page is served."""
     bundled = Path(plotly.__file__).parent / "package_data"
-    routes = [Mount("/playground/plotly", app=StaticFiles(directory=bundled))]
+    routes = [
+        Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
+        Route("/playground/trained/{number}.zip", trained_archive(playground)),
+    ]
     return {
         "head": head(static),
         "css_paths": [static / "app.css"],
@@ -64,8 +86,10 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
     """Serve until interrupted."""
     page = build(playground)
     page.queue(max_size=64, api_open=False)
-    page.launch(
-        server_name=host, server_port=port, inbrowser=open_browser, prevent_thread_lock=True, **launch_options(static)
-    )
+    options = launch_options(static, playground)
+    page.launch(server_name=host, server_port=port, inbrowser=open_browser, prevent_thread_lock=True, **options)
     print(f"Attention playground: {page.local_url}", flush=True)
-    page.block_thread()
+    try:
+        page.block_thread()
+    finally:
+        playground.workshop.close()

@@ -7,6 +7,7 @@ import gradio as gr
 
 from model.api import LanguageModel
 from model.trace import Trace
+from viz.tabs.context import Playground
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,20 @@ class Scene:
     fresh: bool  # the page shows another run, or nothing yet
 
 
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What the tabs share with the page: its components, for tabs that have events of their own."""
+
+    playground: Playground
+    picker: gr.Dropdown
+    prompt: gr.Textbox
+    tabs: gr.Tabs
+    told: gr.HTML  # the notice
+    loaded: gr.State
+    wanted: gr.State
+    language_of: Callable[[gr.Request], str]
+
+
 @dataclass(frozen=True)
 class Tab:
     """An entry of TABS. Parts are components of viz/tabs/parts.py, by names that are unique on the page."""
@@ -33,3 +48,4 @@ class Tab:
     ]  # a run and the parts' values -> payloads that change
     parts: tuple[str, ...]
     asks: tuple[str, ...] = ()  # parts whose "select" asks for a new drawing; `draw` gets their values
+    wire: Callable[[Mapping[str, gr.HTML], Shared], None] | None = None  # events beyond the page's one pipeline

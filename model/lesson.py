@@ -1,0 +1,294 @@
+"""A small training run that can be watched: what to train, within which bounds, and what is seen on the way."""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model import data, trainer
+from model.config import ModelConfig, from_dict
+from model.data import Dataset
+from model.errors import CheckpointError, InputError
+from model.probes import probe_heads
+from model.records import Snapshot
+from model.tap import Tap
+from model.tasks import TASKS, task
+from model.trainer import Recipe, Report, Run
+from model.transformer import Transformer
+
+TEXT = "text"  # the task of learning a text of one's own
+PROBE_TOKENS = 32  # the longest sequence that is replayed
+SNAPSHOTS = 60  # moments of a run that are kept, about
+_TOP = 5  # predictions kept for each position of the probe
+_SAMPLE_TOKENS = 48
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a visitor may ask of this machine."""
+
+    layers: int = 6
+    width: int = 256
+    heads: int = 8
+    length: int = 256  # tokens a row
+    batch: int = 64  # rows
+    batch_tokens: int = 8192  # tokens of one step
+    steps: int = 20_000
+    vocabulary: int = 4096
+    text_bytes: int = 5_000_000
+    minutes: float = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What to train. `config` holds fields of ModelConfig; the vocabulary comes from what is learned."""
+
+    task: str = "induction"  # a key of TASKS, or "text"
+    text: str = ""
+    vocab_size: int = 512  # of a text's own vocabulary
+    probe: str = ""  # what is replayed; "" for an example of the task or the beginning of the held-out text
+    config: dict[str, object] = field(default_factory=dict)
+    recipe: Recipe = field(default_factory=lambda: Recipe(steps=600, batch=32, length=64, warmup=50))
+    minutes: float = 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class Started:
+    """What is known once the data is ready."""
+
+    n_params: int
+    vocab_size: int
+    n_layer: int
+    n_head: int
+    length: int
+    ids: tuple[int, ...]  # of the probe
+    seconds: float  # to prepare the data
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """The end: every step was made, the time was up, or a person stopped it."""
+
+    reason: str  # "done", "time", "stopped"
+
+
+Message = Started | Report | Snapshot | Finished
+
+
+# --- what is asked for ----------------------------------------------------------------------------------------
+
+
+def job_of(value: object, limits: Limits) -> Job:
+    """The job that plain values describe, as a page sends them; `check` looks at the bounds.
+
+    Raises InputError for what is no setting.
+    """
+    if not isinstance(value, dict):
+        raise InputError("These settings do not describe a model.", "", "Change the settings.")
+    default = Job().recipe
+
+    def whole(name: str, otherwise: int) -> int:
+        found = value.get(name, otherwise)
+        if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or found % 1:
+            raise InputError("A setting is not a whole number.", f"{name}: {found!r}"[:60], "Change the settings.")
+        return int(found)
+
+    def text(name: str, otherwise: str) -> str:
+        found = value.get(name, otherwise)
+        if not isinstance(found, str):
+            raise InputError("These settings do not describe a model.", name, "Change the settings.")
+        return found
+
+    rate = value.get("rate", default.learning_rate)
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not math.isfinite(rate):
+        raise InputError("The learning rate is not a number.", repr(rate)[:40], "Change the settings.")
+    config = {
+        "n_layer": whole("layers", 2), "n_head": whole("heads", 4), "d_model": whole("width", 128),
+        "norm": text("norm", "layernorm"), "norm_placement": text("placement", "pre"),
+        "positions": text("positions", "learned"), "mlp": text("mlp", "gelu_tanh"),
+    }  # fmt: skip
+    steps = whole("steps", default.steps)
+    try:
+        recipe = Recipe(
+            steps=steps, batch=whole("batch", default.batch), length=whole("length", default.length),
+            learning_rate=float(rate), schedule=text("schedule", default.schedule),
+            warmup=min(whole("warmup", default.warmup), steps), seed=whole("seed", 0),
+        )  # fmt: skip
+    except ValueError as error:
+        raise InputError("These settings do not describe a model.", str(error)[:80], "Change the settings.") from error
+    name = text("task", "induction")
+    return Job(task=name, text=text("text", "") if name == TEXT else "", vocab_size=whole("vocabulary", 512),
+               probe=text("probe", ""), config=config, recipe=recipe, minutes=limits.minutes)  # fmt: skip
+
+
+def check(job: Job, limits: Limits) -> ModelConfig:
+    """The model that the job asks for, without its vocabulary. Raises InputError for what is out of bounds."""
+    recipe = job.recipe
+    try:
+        config = from_dict({"vocab_size": 1, "n_ctx": recipe.length, "n_layer": 2, "d_model": 128, "n_head": 4}
+                           | job.config)  # fmt: skip
+    except (CheckpointError, TypeError) as error:
+        got = error.got if isinstance(error, CheckpointError) else str(error)
+        raise InputError("These settings do not describe a model.", got, "Change the settings.") from error
+    for what, value, low, high in (
+        ("layers", config.n_layer, 1, limits.layers), ("width", config.d_model, 8, limits.width),
+        ("heads", config.n_head, 1, limits.heads), ("MLP width", config.d_mlp, 1, 4 * limits.width),
+        ("width of a head", config.d_head, 1, limits.width), ("tokens a row", recipe.length, 4, limits.length),
+        ("rows a step", recipe.batch, 1, limits.batch), ("steps", recipe.steps, 1, limits.steps),
+        ("tokens a step", recipe.batch * recipe.length * recipe.accumulate, 1, limits.batch_tokens),
+        ("warm-up steps", recipe.warmup, 0, limits.steps), ("minutes", job.minutes, 0.01, limits.minutes),
+        ("learning rate", recipe.learning_rate, 1e-6, 0.1),
+    ):  # fmt: skip
+        if not low <= value <= high:
+            raise InputError("A setting is out of bounds on this server.", f"{what}: {value:g}",
+                             f"Choose a value from {low:g} to {high:g}.")  # fmt: skip
+    if job.task == TEXT:
+        _check_text(job, limits)
+    else:
+        chosen = task(job.task)
+        if not chosen.shortest <= recipe.length <= chosen.longest:
+            raise InputError("This task needs another context.", f"{recipe.length} tokens",
+                             f"Choose a value from {chosen.shortest} to {chosen.longest}.")  # fmt: skip
+    return config
+
+
+def _check_text(job: Job, limits: Limits) -> None:
+    try:
+        size = len(job.text.encode())
+    except UnicodeEncodeError:
+        raise InputError("The text holds half of a surrogate pair, which is no character.", "",
+                         "Remove that character or paste the text again.") from None  # fmt: skip
+    if size > limits.text_bytes:
+        raise InputError("The text is too large for this server.", f"{size:,} bytes",
+                         f"At most {limits.text_bytes:,} bytes.")  # fmt: skip
+    if size < 2000:
+        raise InputError("There is too little text to train on.", f"{size} bytes", "Give a few pages of it.")
+    if not data.BYTES <= job.vocab_size <= limits.vocabulary:
+        raise InputError("A setting is out of bounds on this server.", f"vocabulary: {job.vocab_size}",
+                         f"Choose a value from {data.BYTES} to {limits.vocabulary}.")  # fmt: skip
+
+
+# --- the run ---------------------------------------------------------------------------------------
+
+
+def open_dataset(job: Job) -> Dataset:
+    """What the job learns from."""
+    if job.task == TEXT:
+        return data.text_dataset(job.text, job.vocab_size, seed=job.recipe.seed)
+    return data.task_dataset(job.task, TASKS[job.task], seed=job.recipe.seed)
+
+
+def begin(job: Job, limits: Limits) -> tuple[Run, Dataset, Started, Tensor]:
+    """A new run, its data, what is known of it, and the ids of the probe [T]."""
+    began = time.perf_counter()
+    values = vars(check(job, limits))
+    dataset = open_dataset(job)
+    config = ModelConfig(**values | {"vocab_size": dataset.tokenizer.vocab_size, "n_ctx": job.recipe.length})
+    run = trainer.start(config, job.recipe)
+    probe = probe_ids(job, dataset)
+    count = sum(parameter.numel() for parameter in run.model.parameters())
+    started = Started(count, config.vocab_size, config.n_layer, config.n_head, job.recipe.length,
+                      tuple(probe.tolist()), time.perf_counter() - began)  # fmt: skip
+    return run, dataset, started, probe
+
+
+def probe_ids(job: Job, dataset: Dataset) -> Tensor:
+    """The ids that are replayed. [T], 2 to PROBE_TOKENS"""
+    longest = min(PROBE_TOKENS, job.recipe.length)
+    if job.probe:
+        ids = dataset.tokenizer.encode_ids(job.probe)[:longest]
+        if len(ids) < 2:
+            raise InputError("The text to replay is too short.", job.probe[:40], "Give at least two tokens.")
+        return torch.tensor(ids)
+    if job.task == TEXT:
+        return torch.from_numpy(next(dataset.held_out["text"](1, longest)).ids[0])
+    rng = np.random.default_rng([job.recipe.seed, 2])
+    ids, _ = task(job.task).make(rng, 1, max(longest - 1, 1), True)
+    return torch.from_numpy(ids[0].astype(np.int64))[:longest]
+
+
+def lesson(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Iterator[Report | Snapshot]:
+    """Train to the end of the recipe: a report a step and about SNAPSHOTS snapshots, the first before any step."""
+    moments = snapshot_steps(job.recipe.steps)
+    yield snapshot(run, dataset, job, probe)
+    for report in trainer.steps(run, job.recipe, dataset.train):
+        yield report
+        if report.step in moments:
+            yield snapshot(run, dataset, job, probe)
+
+
+def snapshot_steps(steps: int) -> set[int]:
+    """Steps after which the model is looked at: evenly spread, the last one among them."""
+    every = max(1, round(steps / SNAPSHOTS))
+    return {*range(every, steps + 1, every), steps}
+
+
+@torch.no_grad()
+def snapshot(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Snapshot:
+    """Look at the model as it is now."""
+    model, c = run.model, run.model.config
+    model.eval()
+    (held,) = dataset.held_out.values()
+    found = trainer.evaluate(model, held, dataset.token_bytes, length=job.recipe.length, rows=job.recipe.batch, limit=4)
+    patterns, logits = patterns_and_logits(model, probe)
+    share = logits.softmax(-1)
+    top = logits.topk(min(_TOP, logits.shape[-1]))
+    pool = c.vocab_size - 1 if job.task == TEXT else len(TASKS[job.task].symbols)
+    heads = probe_heads(model, pool=pool, length=min(c.n_ctx, 64), sequences=4)
+    square = {name: heads[name].to_numpy().reshape(c.n_layer, c.n_head)
+              for name in ("previous_token", "induction", "induction_baseline")}  # fmt: skip
+    prompt, written = sample(model, job, dataset, probe, run.step)
+    return Snapshot(
+        run.step, found.loss, found.accuracy, found.bits_per_byte, patterns.numpy(), top.indices.numpy(),
+        top.values.numpy(), share.gather(-1, top.indices).numpy(),
+        share[:-1].gather(-1, probe[1:, None])[:, 0].numpy(), **square, sample=written, prompt=prompt,
+    )  # fmt: skip
+
+
+def patterns_and_logits(model: Transformer, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Every head's pattern and every position's logits. ids [T] -> [L, H, T, T] and [T, V]"""
+    kept: list[Tensor] = []
+
+    def keep(site: str, layer: int, tensor: Tensor) -> Tensor:
+        if site == "pattern":
+            kept.append(tensor[0].clone())
+        return tensor
+
+    tap: Tap = keep
+    logits = model(ids[None], tap=tap)[0].float()
+    return torch.stack(kept), logits
+
+
+def sample(model: Transformer, job: Job, dataset: Dataset, probe: Tensor, step: int) -> tuple[int, tuple[int, ...]]:
+    """How many ids the model was given, and these with what it wrote after them.
+
+    A text is continued by chance at temperature 0.8; a task is answered with the most likely tokens.
+    """
+    free = job.task == TEXT
+    given = probe[: max(2, len(probe) // 3)].tolist() if free else _question(job.task, dataset, probe.tolist())
+    rng = torch.Generator().manual_seed(step)
+    count = _SAMPLE_TOKENS if free else len(probe) - len(given)
+    ids = list(given)
+    for _ in range(min(count, model.config.n_ctx - len(given))):
+        logits = model(torch.tensor([ids]))[0, -1].float()
+        if free:
+            chosen = torch.multinomial((logits / 0.8).softmax(-1), 1, generator=rng)
+        else:
+            chosen = logits.argmax()
+        ids.append(int(chosen))
+        if free and ids[-1] in dataset.tokenizer.special.values():
+            break
+    return len(given), tuple(ids)
+
+
+def _question(name: str, dataset: Dataset, ids: list[int]) -> list[int]:
+    """The part of an example of a task that is given; the rest is the answer."""
+    text = dataset.tokenizer.decode(ids)
+    for sign in ("=", ">"):
+        if sign in text and name != "induction":
+            return ids[: ids.index(dataset.tokenizer.encode_ids(sign)[0]) + 1]
+    return ids[: len(ids) // 2 + 1]

@@ -1,0 +1,260 @@
+"""Training in a process of its own, so that the page never waits for it; one run at a time on this machine."""
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import shutil
+import tempfile
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import torch
+
+from model import lesson
+from model.errors import InputError, PlaygroundError
+from model.lesson import Finished, Job, Limits, Message, Started
+from model.loading.checkpoint import save_folder
+from model.records import Snapshot
+from model.sources import Resolved
+from model.tasks import TASKS
+from model.tokenizer import Tokenizer, from_tokenizer_json
+from model.trainer import Report
+
+log = logging.getLogger("playground")
+
+PREFIX = "trained:"
+KEPT = 4  # finished runs kept for each visitor
+_NICE = 10
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What a person should be told; `what` is "" where the fault is ours."""
+
+    what: str
+    got: str = ""
+    hint: str = ""
+
+
+# --- in the process that trains --------------------------------------------------------------------
+
+
+def work(connection: Connection, job: Job, limits: Limits, folder: Path, threads: int) -> None:
+    """Train the job and send what happens; "pause", "resume" and "stop" are heard between steps."""
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
+    torch.set_num_threads(threads)
+    try:
+        _teach(connection, job, limits, folder)
+    except PlaygroundError as error:
+        connection.send(Failed(error.what, error.got, error.hint))
+    except (BrokenPipeError, EOFError, ConnectionResetError):
+        pass  # the page is gone
+    except Exception as error:
+        logging.getLogger("playground").exception("training failed")
+        connection.send(Failed("", repr(error)[:200]))
+    finally:
+        connection.close()
+
+
+def _teach(connection: Connection, job: Job, limits: Limits, folder: Path) -> None:
+    run, dataset, started, probe = lesson.begin(job, limits)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tokenizer.json").write_text(dataset.tokenizer_json, encoding="utf-8")
+    connection.send(started)
+    reason, spent, began = "done", 0.0, time.monotonic()
+    for message in lesson.lesson(run, dataset, job, probe):
+        connection.send(message)
+        wish = connection.recv() if connection.poll() else None
+        if wish == "pause":
+            spent += time.monotonic() - began
+            while (wish := connection.recv()) == "pause":
+                pass
+            began = time.monotonic()
+        if wish == "stop":
+            reason = "stopped"
+            break
+        if spent + time.monotonic() - began > 60 * job.minutes:
+            reason = "time"
+            break
+    if reason != "done":
+        connection.send(lesson.snapshot(run, dataset, job, probe))
+    save_folder(folder, run.model)
+    connection.send(Finished(reason))
+
+
+# --- in the process that serves the page -----------------------------------------------------------
+
+
+@dataclass(eq=False)
+class LiveRun:
+    """A run as the page sees it; its fields only grow, and are written by one thread."""
+
+    id: str
+    owner: str  # whose page it belongs to
+    job: Job
+    folder: Path
+    state: str = "starting"  # then running, paused, done, time, stopped or failed
+    started: Started | None = None
+    reports: list[Report] = field(default_factory=list)
+    snapshots: list[Snapshot] = field(default_factory=list)
+    tokenizer: Tokenizer | None = None
+    spent: float = 0.0  # seconds of training and looking, pauses left out
+    heard: float = field(default_factory=time.monotonic)
+    failure: Failed | None = None
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    connection: Connection | None = None
+    process: multiprocessing.process.BaseProcess | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether no more will come."""
+        return self.state in ("done", "time", "stopped", "failed")
+
+    @property
+    def model_id(self) -> str:
+        """What the trained model is called in the model picker."""
+        return PREFIX + self.id
+
+    def tell(self, wish: str) -> None:
+        """Ask the run to "pause", "resume" or "stop"."""
+        with self.changed:
+            if self.over or self.connection is None:
+                return
+            if wish in ("pause", "resume") and self.state in ("running", "paused"):
+                self.state, self.heard = "paused" if wish == "pause" else "running", time.monotonic()
+            with contextlib.suppress(OSError, ValueError):  # it may end this very moment
+                self.connection.send(wish)
+            self.changed.notify_all()
+
+    def end(self) -> None:
+        """Stop at once; nothing more is taken in."""
+        with self.changed:
+            if not self.over:
+                self.state = "stopped"
+                self.process.kill()
+            self.changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Return when something changed, or after so many seconds."""
+        with self.changed:
+            if not self.over:
+                self.changed.wait(seconds)
+
+    def listen(self) -> None:
+        """Take in what the process sends until it ends."""
+        try:
+            while not self.over:
+                self._take(self.connection.recv())
+        except (EOFError, OSError):
+            self._take(Failed("", "the process that trains ended"))
+        finally:
+            self.process.join(10)
+            if self.process.is_alive():
+                self.process.kill()
+
+    def _take(self, message: Message | Failed) -> None:
+        now = time.monotonic()
+        with self.changed:
+            if self.over:
+                return
+            self.spent += now - self.heard if isinstance(message, Report) and self.state == "running" else 0.0
+            self.heard = now
+            match message:
+                case Started():
+                    self.tokenizer = from_tokenizer_json(self.folder / "tokenizer.json")
+                    self.started, self.state = message, "running"
+                case Report():
+                    self.reports.append(message)
+                case Snapshot():
+                    self.snapshots.append(message)
+                case Finished():
+                    self.state = message.reason
+                case Failed():
+                    self.failure, self.state = message, "failed"
+                    if not message.what:
+                        log.error("training failed: %s", message.got)
+            self.changed.notify_all()
+
+
+@dataclass(eq=False)
+class Workshop:
+    """All runs on this machine. One trains at a time; a visitor's last few stay until the visitor leaves."""
+
+    limits: Limits = field(default_factory=Limits)
+    threads: int = max(1, (os.cpu_count() or 2) // 2)
+    _runs: dict[str, LiveRun] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _home: Path | None = None
+
+    def start(self, owner: str, job: Job) -> LiveRun:
+        """Begin a run for a visitor. Raises InputError for a job out of bounds, or while another run is going on."""
+        if self.limits.minutes <= 0:
+            raise InputError("Training is switched off on this server.", "", "Run the app on your own machine.")
+        lesson.check(job, self.limits)
+        with self._lock:
+            if any(not run.over for run in self._runs.values()):
+                raise InputError("Another training run is using this server.", "", "Try again when it has ended.")
+            self._forget(owner, keep=KEPT - 1)
+            if self._home is None:
+                self._home = Path(tempfile.mkdtemp(prefix="playground-training-"))
+            number = uuid.uuid4().hex
+            run = LiveRun(number, owner, job, self._home / number)
+            context = multiprocessing.get_context("spawn")
+            run.connection, theirs = context.Pipe()
+            arguments = (theirs, job, self.limits, run.folder, self.threads)
+            run.process = context.Process(target=work, args=arguments, daemon=True)
+            run.process.start()
+            theirs.close()
+            self._runs[number] = run
+        threading.Thread(target=run.listen, daemon=True).start()
+        return run
+
+    def of(self, owner: str) -> list[LiveRun]:
+        """A visitor's runs, the oldest first."""
+        with self._lock:
+            return [run for run in self._runs.values() if run.owner == owner]
+
+    def finished(self, number: str) -> LiveRun | None:
+        """A run that left a model, by its number, which nobody can guess."""
+        run = self._runs.get(number)
+        return run if run is not None and run.state in ("done", "time", "stopped") else None
+
+    def find(self, model_id: str) -> Resolved | None:
+        """The folder of a trained model by its id; None where there is none."""
+        run = self.finished(model_id.removeprefix(PREFIX)) if model_id.startswith(PREFIX) else None
+        return Resolved("folder", run.folder, run.model_id, label(run)) if run else None
+
+    def leave(self, owner: str) -> None:
+        """The visitor's page was closed: stop what runs for it and forget the rest."""
+        with self._lock:
+            self._forget(owner, keep=0)
+
+    def close(self) -> None:
+        """Stop everything and remove the files."""
+        with self._lock:
+            for owner in {run.owner for run in self._runs.values()}:
+                self._forget(owner, keep=0)
+            if self._home is not None:
+                shutil.rmtree(self._home, ignore_errors=True)
+                self._home = None
+
+    def _forget(self, owner: str, keep: int) -> None:
+        runs = [run for run in self._runs.values() if run.owner == owner]
+        for run in runs[: max(0, len(runs) - keep)]:
+            run.end()
+            shutil.rmtree(run.folder, ignore_errors=True)
+            del self._runs[run.id]
+
+
+def label(run: LiveRun) -> str:
+    """A short name: what was learned, the shape, the steps."""
+    what = TASKS[run.job.task].label if run.job.task in TASKS else "Own text"
+    done = run.reports[-1].step if run.reports else 0
+    shape = f"{run.started.n_layer}×{run.started.n_head}" if run.started else ""
+    return f"{what}, {shape} heads, {done} steps"
