@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MODEL = {"torch", "numpy", "pandas", "tiktoken", "tokenizers", "tqdm", "safetensors", "gguf", "huggingface_hub", "model"}
+MODEL = {
+    "torch", "numpy", "pandas", "tiktoken", "tokenizers", "tqdm", "safetensors", "gguf", "huggingface_hub", "model",
+}  # fmt: skip
 VIZ = {"numpy", "pandas", "plotly", "viz"}
 TABS = {"gradio", "plotly", "starlette", "viz", "model"}
 
