@@ -241,9 +241,10 @@ def snapshot(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Snapshot:
     heads = probe_heads(model, pool=pool, length=min(c.n_ctx, 64), sequences=4)
     square = {name: heads[name].to_numpy().reshape(c.n_layer, c.n_head)
               for name in ("previous_token", "induction", "induction_baseline")}  # fmt: skip
+    bits = found.bits_per_byte if job.task == TEXT else math.nan  # a symbol of a task stands for no text
     prompt, written = sample(model, job, dataset, probe, run.step)
     return Snapshot(
-        run.step, found.loss, found.accuracy, found.bits_per_byte, patterns.numpy(), top.indices.numpy(),
+        run.step, found.loss, found.accuracy, bits, patterns.numpy(), top.indices.numpy(),
         top.values.numpy(), share.gather(-1, top.indices).numpy(),
         share[:-1].gather(-1, probe[1:, None])[:, 0].numpy(), **square, sample=written, prompt=prompt,
     )  # fmt: skip
@@ -271,9 +272,9 @@ def sample(model: Transformer, job: Job, dataset: Dataset, probe: Tensor, step: 
     free = job.task == TEXT
     given = probe[: max(2, len(probe) // 3)].tolist() if free else _question(job.task, dataset, probe.tolist())
     rng = torch.Generator().manual_seed(step)
-    count = _SAMPLE_TOKENS if free else len(probe) - len(given)
+    count = _SAMPLE_TOKENS if free else max(1, len(probe) - len(given))
     ids = list(given)
-    for _ in range(min(count, model.config.n_ctx - len(given))):
+    for _ in range(min(count, model.config.n_ctx - len(given) + 1)):
         logits = model(torch.tensor([ids]))[0, -1].float()
         if free:
             chosen = torch.multinomial((logits / 0.8).softmax(-1), 1, generator=rng)

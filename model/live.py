@@ -253,8 +253,7 @@ class Workshop:
 
 
 def label(run: LiveRun) -> str:
-    """A short name: what was learned, the shape, the steps."""
+    """A short name: what was learned, and the steps made."""
     what = TASKS[run.job.task].label if run.job.task in TASKS else "Own text"
     done = run.reports[-1].step if run.reports else 0
-    shape = f"{run.started.n_layer}×{run.started.n_head}" if run.started else ""
-    return f"{what}, {shape} heads, {done} steps"
+    return f"{what}, {done:,} steps"

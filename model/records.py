@@ -49,7 +49,7 @@ class Snapshot:
     step: int
     loss: float  # held out, nats a scored token
     accuracy: float
-    bits_per_byte: float
+    bits_per_byte: float  # NaN for a synthetic task
     patterns: np.ndarray  # of the probe, float32 [L, H, T, T]
     top_ids: np.ndarray  # most likely next tokens at each place of the probe, [T, k]
     top_logits: np.ndarray  # their logits, [T, k]

@@ -24,7 +24,7 @@ def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Ca
         "step": snapshot.step,
         "loss": snapshot.loss,
         "accuracy": snapshot.accuracy,
-        "bits": None if math.isnan(snapshot.bits_per_byte) else snapshot.bits_per_byte,
+        "bits": _number(snapshot.bits_per_byte),
         "patterns": base64.b64encode(codes.tobytes()).decode(),
         "top": [[[shown[int(i)], round(float(z), 4), round(float(p), 6)] for i, z, p in zip(*row, strict=True)]
                 for row in top],
@@ -33,9 +33,14 @@ def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Ca
     } | {name: _numbers(getattr(snapshot, name)) for name in _SCORES}  # fmt: skip
 
 
+def _number(value: float) -> float | None:
+    """A number for JSON, which has no NaN."""
+    return None if math.isnan(value) else round(float(value), 5)
+
+
 def _numbers(scores: np.ndarray) -> list[list[float | None]]:
-    """Scores [L, H] for JSON, which has no NaN."""
-    return [[None if math.isnan(v) else round(float(v), 5) for v in row] for row in scores]
+    """Scores [L, H] for JSON."""
+    return [[_number(value) for value in row] for row in scores]
 
 
 def blank_figure(tokens: Tokens, words: PatternWords) -> go.Figure:
