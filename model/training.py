@@ -21,10 +21,11 @@ import torch
 from tqdm import tqdm
 
 from model import data, finetuning, trainer
-from model.config import ModelConfig, preset
+from model.config import ModelConfig, from_dict, preset, to_dict
 from model.data import Dataset
 from model.errors import InputError, PlaygroundError
 from model.loading.checkpoint import build, load_folder, save_folder
+from model.loading.export import save_gpt2
 from model.progress import Progress
 from model.tasks import TASKS, task
 from model.tokenizer import from_folder
@@ -48,6 +49,8 @@ def prepare(
     if len(split) < len(files):
         raise InputError("Two of the files have the same name.", ", ".join(path.name for path in files), "Rename one.")
     chosen = [path.stem for path in (vocabulary_from or files)]
+    if unknown := [name for name in chosen if name not in split]:
+        raise InputError("The vocabulary can be made from prepared files only.", ", ".join(unknown), "Add the files.")
     texts = itertools.chain.from_iterable(split[name][0] for name in chosen)
     vocabulary = data.train_vocabulary(texts, vocab_size)
     (out / TOKENIZER).write_text(vocabulary, encoding="utf-8")
@@ -127,7 +130,8 @@ def _open_log(path: Path, step: int):
     rows = []
     if step and path.is_file():
         with path.open(newline="", encoding="utf-8") as old:
-            rows = [row for row in csv.DictReader(old) if int(row["step"]) <= step]
+            # Not a filter: the last row of a process that was killed may be cut short, within the number of its step.
+            rows = [*itertools.takewhile(lambda row: int(row["step"]) <= step, csv.DictReader(old))]
     file = path.open("w", newline="", encoding="utf-8")
     log = csv.DictWriter(file, _COLUMNS)
     log.writeheader()
@@ -168,6 +172,17 @@ def _shares(text: str) -> dict[str, float]:
     if min(shares.values()) < 0 or sum(shares.values()) <= 0:
         raise argparse.ArgumentTypeError("shares must be 0 or more, and not all 0")
     return shares
+
+
+def _object(text: str) -> dict:
+    """A JSON object."""
+    try:
+        values = json.loads(text)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        raise argparse.ArgumentTypeError(f"expected a JSON object, got {text!r}")
+    return values
 
 
 def _add_recipe(parser: argparse.ArgumentParser) -> None:
@@ -215,7 +230,7 @@ def _parser() -> argparse.ArgumentParser:
     c.add_argument("--mix", type=_shares, help="shares of the prepared files: NAME=SHARE,...; also repeated=SHARE")
     c.add_argument("--final-mix", type=_shares, help="the shares in the final phase")
     c.add_argument("--final-from", type=float, default=0.85, help="share of the steps before the final phase")
-    c.add_argument("--config", type=json.loads, default={}, help='ModelConfig as JSON: {"n_layer": 8, ...}')
+    c.add_argument("--config", type=_object, default={}, help='ModelConfig as JSON: {"n_layer": 8, ...}')
     c.add_argument("--preset", help="start from the shape of a preset")
     c.add_argument("--out", type=Path, required=True)
     c.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
@@ -240,6 +255,7 @@ def _parser() -> argparse.ArgumentParser:
     c.add_argument("--run", type=Path, required=True)
     c.add_argument("--out", type=Path, required=True)
     c.add_argument("--half", action="store_true", help="store float16")
+    c.add_argument("--gpt2", action="store_true", help="under GPT-2's names, as other programs read it")
     return parser
 
 
@@ -287,14 +303,15 @@ def _moved(run: Run, recipe: Recipe, device: str) -> Run:
 
 def _config(options: argparse.Namespace, dataset: Dataset, recipe: Recipe) -> ModelConfig:
     values = {"vocab_size": dataset.tokenizer.vocab_size, "n_ctx": recipe.length}
-    if options.preset:
-        return dataclasses.replace(preset(options.preset), **values | options.config)
-    return ModelConfig(**{"n_layer": 2, "d_model": 128, "n_head": 4} | values | options.config)
+    shape = to_dict(preset(options.preset)) if options.preset else {"n_layer": 2, "d_model": 128, "n_head": 4}
+    return from_dict(shape | values | options.config)
 
 
 def _tune(options: argparse.Namespace) -> None:
     recipe = _recipe(options)
     tokenizer = from_folder(options.model)
+    if data.END_OF_TEXT not in tokenizer.special:
+        raise InputError("The model's vocabulary has no end of text.", options.model.name, "Tune a model of text.")
     end = tokenizer.special[data.END_OF_TEXT]
     rows = finetuning.fitting(finetuning.read_examples(options.examples), tokenizer, end, recipe.length)
     held = {"examples": finetuning.every_demonstration(rows, end)}
@@ -316,8 +333,13 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     run, _ = trainer.load_checkpoint(options.run / CHECKPOINT)
-    save_folder(options.out, run.model, torch.float16 if options.half else torch.float32)
-    (options.out / TOKENIZER).write_text(_read(options.run / TOKENIZER), encoding="utf-8")
+    vocabulary, dtype = _read(options.run / TOKENIZER), torch.float16 if options.half else torch.float32
+    if options.gpt2:
+        end = data.read_vocabulary(vocabulary).special[data.END_OF_TEXT]
+        save_gpt2(options.out, run.model, vocabulary, end, dtype)
+    else:
+        save_folder(options.out, run.model, dtype)
+        (options.out / TOKENIZER).write_text(vocabulary, encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
