@@ -204,11 +204,12 @@ def _recipe(options: argparse.Namespace) -> Recipe:
     return Recipe(**{field.name: getattr(options, field.name) for field in dataclasses.fields(Recipe)})
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
+    made = argparse.ArgumentParser(
         prog="python -m model.training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = made.add_subparsers(dest="command", required=True)
 
     def command(name: str, act: Callable[[argparse.Namespace], None], about: str) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=about, description=about,
@@ -256,7 +257,7 @@ def _parser() -> argparse.ArgumentParser:
     c.add_argument("--out", type=Path, required=True)
     c.add_argument("--half", action="store_true", help="store float16")
     c.add_argument("--gpt2", action="store_true", help="under GPT-2's names, as other programs read it")
-    return parser
+    return made
 
 
 def _prepare(options: argparse.Namespace) -> None:
@@ -344,7 +345,7 @@ def _export(options: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; the exit status is 0 unless something is wrong with what was asked."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     keep_freed_memory()
     try:
         options.act(options)
