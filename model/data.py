@@ -55,6 +55,13 @@ def token_bytes(tokenizer: Tokenizer) -> np.ndarray:
 # --- documents and vocabulary ----------------------------------------------------------------------
 
 
+def end_of_text(tokenizer: Tokenizer) -> int:
+    """The id of the end of text. Raises InputError for a vocabulary without one."""
+    if END_OF_TEXT not in tokenizer.special:
+        raise InputError("The vocabulary has no end of text.", tokenizer.name, "Use a model of text.")
+    return tokenizer.special[END_OF_TEXT]
+
+
 def documents(text: str) -> list[str]:
     """The documents of a text, which lines "<|endoftext|>" separate; empty ones are left out."""
     parts = (part.strip("\n") for part in text.replace("\r\n", "\n").split(END_OF_TEXT))
@@ -115,7 +122,7 @@ def pack(texts: Sequence[str], tokenizer: Tokenizer) -> np.ndarray:
     """
     if tokenizer.vocab_size > 1 << 16:
         raise InputError("The vocabulary is too large for 16-bit files.", f"{tokenizer.vocab_size} tokens", "")
-    end = tokenizer.special[END_OF_TEXT]
+    end = end_of_text(tokenizer)
     parts = [np.array([*tokenizer.encode_ids(text), end], dtype=np.uint16) for text in texts]
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint16)
 
@@ -167,8 +174,8 @@ def consecutive(tokens: np.ndarray) -> HeldOut:
 def repeated(vocab_size: int) -> Source:
     """Random tokens, then the same again and again; only what repeats is scored. It teaches a model to copy.
 
-    Periods run from 1/64 to half of the row and half of the rows use few different tokens, each doubling of both
-    equally often: what is short and simple is learned first.
+    Periods run from 1/64 to half of the row, and most rows use few different tokens; each doubling of both is equally
+    likely, so that what is short and simple is learned first.
     """
 
     def draw(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
@@ -213,7 +220,7 @@ def text_dataset(text: str, vocab_size: int, *, held_out: float = 0.1, seed: int
     train, held = split_documents(documents(text), held_out, seed)
     tokenizer_json = train_vocabulary(train, vocab_size)
     tokenizer = read_vocabulary(tokenizer_json)
-    end = tokenizer.special[END_OF_TEXT]
+    end = end_of_text(tokenizer)
     return Dataset(
         "text", tokenizer, tokenizer_json, windows(pack(train, tokenizer), end),
         {"text": consecutive(pack(held, tokenizer))},

@@ -93,8 +93,8 @@ def job_of(value: object, limits: Limits) -> Job:
 
     def whole(name: str, otherwise: int) -> int:
         found = value.get(name, otherwise)
-        if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or found % 1:
-            raise InputError("A setting is not a whole number.", f"{name}: {found!r}"[:60], "Change the settings.")
+        if not _is_number(found) or found % 1:
+            raise InputError("A setting is not a whole number.", f"{name}: {_brief(found)}", "Change the settings.")
         return int(found)
 
     def text(name: str, otherwise: str) -> str:
@@ -104,8 +104,8 @@ def job_of(value: object, limits: Limits) -> Job:
         return found
 
     rate = value.get("rate", default.learning_rate)
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not math.isfinite(rate):
-        raise InputError("The learning rate is not a number.", repr(rate)[:40], "Change the settings.")
+    if not _is_number(rate):
+        raise InputError("The learning rate is not a number.", _brief(rate), "Change the settings.")
     config = {
         "n_layer": whole("layers", 2), "n_head": whole("heads", 4), "d_model": whole("width", 128),
         "norm": text("norm", "layernorm"), "norm_placement": text("placement", "pre"),
@@ -125,6 +125,16 @@ def job_of(value: object, limits: Limits) -> Job:
                probe=text("probe", ""), config=config, recipe=recipe, minutes=limits.minutes)  # fmt: skip
 
 
+def _is_number(value: object) -> bool:
+    """Whether a value is a number of a size that arithmetic takes: whole numbers of 400 digits make it overflow."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+
+
+def _brief(value: object) -> str:
+    """A value to show: its beginning, or what it is where writing all of it out could fail."""
+    return repr(value)[:40] if isinstance(value, str | float) else type(value).__name__
+
+
 def check(job: Job, limits: Limits) -> ModelConfig:
     """The model that the job asks for, without its vocabulary. Raises InputError for what is out of bounds."""
     recipe = job.recipe
@@ -133,7 +143,7 @@ def check(job: Job, limits: Limits) -> ModelConfig:
                            | job.config)  # fmt: skip
     except (CheckpointError, TypeError) as error:
         got = error.got if isinstance(error, CheckpointError) else str(error)
-        raise InputError("These settings do not describe a model.", got, "Change the settings.") from error
+        raise InputError("These settings do not describe a model.", got[:80], "Change the settings.") from error
     for what, value, low, high in (
         ("layers", config.n_layer, 1, limits.layers), ("width", config.d_model, 8, limits.width),
         ("heads", config.n_head, 1, limits.heads), ("MLP width", config.d_mlp, 1, 4 * limits.width),
@@ -141,7 +151,7 @@ def check(job: Job, limits: Limits) -> ModelConfig:
         ("rows a step", recipe.batch, 1, limits.batch), ("steps", recipe.steps, 1, limits.steps),
         ("tokens a step", recipe.batch * recipe.length * recipe.accumulate, 1, limits.batch_tokens),
         ("warm-up steps", recipe.warmup, 0, limits.steps), ("minutes", job.minutes, 0.01, limits.minutes),
-        ("learning rate", recipe.learning_rate, 1e-6, 0.1),
+        ("learning rate", recipe.learning_rate, 1e-6, 0.1), ("seed", recipe.seed, 0, 1_000_000_000),
     ):  # fmt: skip
         if not low <= value <= high:
             raise InputError("A setting is out of bounds on this server.", f"{what}: {value:g}",

@@ -82,7 +82,7 @@ def _teach(connection: Connection, job: Job, limits: Limits, folder: Path) -> No
         if spent + time.monotonic() - began > 60 * job.minutes:
             reason = "time"
             break
-    if reason != "done":
+    if not isinstance(message, Snapshot):  # the last step is always looked at
         connection.send(lesson.snapshot(run, dataset, job, probe))
     save_folder(folder, run.model)
     connection.send(Finished(reason))
@@ -124,9 +124,9 @@ class LiveRun:
     def tell(self, wish: str) -> None:
         """Ask the run to "pause", "resume" or "stop"."""
         with self.changed:
-            if self.over or self.connection is None:
+            if self.over or self.connection is None or (wish != "stop" and self.state == "starting"):
                 return
-            if wish in ("pause", "resume") and self.state in ("running", "paused"):
+            if wish in ("pause", "resume"):
                 self.state, self.heard = "paused" if wish == "pause" else "running", time.monotonic()
             with contextlib.suppress(OSError, ValueError):  # it may end this very moment
                 self.connection.send(wish)
@@ -163,7 +163,8 @@ class LiveRun:
         with self.changed:
             if self.over:
                 return
-            self.spent += now - self.heard if isinstance(message, Report) and self.state == "running" else 0.0
+            if isinstance(message, Report | Snapshot) and self.state == "running":
+                self.spent += now - self.heard
             self.heard = now
             match message:
                 case Started():

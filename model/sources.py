@@ -48,7 +48,7 @@ BUILT_IN: tuple[BuiltIn, ...] = (
 
 def available() -> tuple[str, ...]:
     """Ids of the built-in models whose weights are already on this computer."""
-    present = {"tinygpt": (WEIGHTS / "tinygpt").is_dir(), "smollm2-135m": is_cached(SMOLLM2)}
+    present = {"tinygpt": (WEIGHTS / "tinygpt" / "model.safetensors").is_file(), "smollm2-135m": is_cached(SMOLLM2)}
     return tuple(model.id for model in BUILT_IN if present[model.id])
 
 

@@ -24,6 +24,8 @@ from model.layers import attention_pattern, fused_attention
 from model.tasks import IGNORE
 from model.transformer import Transformer
 
+PRECISIONS = ("float32", "bfloat16", "auto")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -50,6 +52,8 @@ class Recipe:
         for name in ("steps", "batch", "length", "accumulate"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
         if self.schedule not in SCHEDULES:
             raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {self.schedule!r}")
 

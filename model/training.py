@@ -32,6 +32,7 @@ from model.tokenizer import from_folder
 from model.trainer import Recipe, Report, Run
 
 CHECKPOINT, LOG, TOKENIZER = "checkpoint.pt", "log.csv", "tokenizer.json"
+REPEATED = "repeated"  # in a mixture, random tokens that repeat, not a file
 _COLUMNS = ("step", "tokens", "seconds", "loss", "learning_rate", "gradient_norm", "held_out", "held_out_loss",
             "bits_per_byte", "accuracy")  # fmt: skip
 
@@ -46,8 +47,8 @@ def prepare(
     """Write tokenizer.json and, for each file, its training and held-out tokens, split by document."""
     out.mkdir(parents=True, exist_ok=True)
     split = {path.stem: data.split_documents(data.documents(_read(path)), held_out) for path in files}
-    if len(split) < len(files):
-        raise InputError("Two of the files have the same name.", ", ".join(path.name for path in files), "Rename one.")
+    if len(split) < len(files) or REPEATED in split:
+        raise InputError("The name of a file is taken.", ", ".join(path.name for path in files), "Rename one.")
     chosen = [path.stem for path in (vocabulary_from or files)]
     if unknown := [name for name in chosen if name not in split]:
         raise InputError("The vocabulary can be made from prepared files only.", ", ".join(unknown), "Add the files.")
@@ -66,10 +67,10 @@ def prepared(folder: Path, shares: Mapping[str, float], final: Mapping[str, floa
     """A mixture of prepared files by their shares; the name "repeated" stands for repeated random tokens."""
     vocabulary = _read(folder / TOKENIZER)
     tokenizer = data.read_vocabulary(vocabulary)
-    end = tokenizer.special[data.END_OF_TEXT]
+    end = data.end_of_text(tokenizer)
     parts, held = [], {}
     for name in dict.fromkeys([*shares, *final]):
-        if name == "repeated":
+        if name == REPEATED:
             source = data.repeated(end)
         else:
             source = data.windows(data.read_tokens(_existing(folder / f"{name}.train.u16")), end)
@@ -193,15 +194,19 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
             parser.add_argument(name, action="store_true")
         elif field.name == "schedule":
             parser.add_argument(name, choices=tuple(trainer.SCHEDULES), default=field.default)
+        elif field.name == "length":
+            what = "tokens a row; without it, 256, or what suits the task"
+            parser.add_argument(name, type=int, default=None, help=what)
         elif field.name == "precision":
-            parser.add_argument(name, choices=("float32", "bfloat16", "auto"), default=field.default)
+            parser.add_argument(name, choices=trainer.PRECISIONS, default=field.default)
         else:
             required = field.default is dataclasses.MISSING
             parser.add_argument(name, type=field.type, default=None if required else field.default, required=required)
 
 
 def _recipe(options: argparse.Namespace) -> Recipe:
-    return Recipe(**{field.name: getattr(options, field.name) for field in dataclasses.fields(Recipe)})
+    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(Recipe)}
+    return Recipe(**{name: value for name, value in given.items() if value is not None})
 
 
 def parser() -> argparse.ArgumentParser:
@@ -270,7 +275,8 @@ def _train(options: argparse.Namespace) -> None:
     if options.task:
         chosen = task(options.task)
         dataset = data.task_dataset(options.task, chosen)
-        recipe = dataclasses.replace(recipe, length=min(max(recipe.length, chosen.shortest), chosen.longest))
+        asked = options.length or chosen.length
+        recipe = dataclasses.replace(recipe, length=min(max(asked, chosen.shortest), chosen.longest))
     else:
         names = [path.name.removesuffix(".train.u16") for path in sorted(options.data.glob("*.train.u16"))]
         shares = options.mix or dict.fromkeys(names, 1.0)
@@ -305,15 +311,15 @@ def _moved(run: Run, recipe: Recipe, device: str) -> Run:
 def _config(options: argparse.Namespace, dataset: Dataset, recipe: Recipe) -> ModelConfig:
     values = {"vocab_size": dataset.tokenizer.vocab_size, "n_ctx": recipe.length}
     shape = to_dict(preset(options.preset)) if options.preset else {"n_layer": 2, "d_model": 128, "n_head": 4}
+    if not options.config.keys().isdisjoint(("d_model", "n_head")):  # what a preset derived from them does not hold
+        shape |= dict.fromkeys(("n_kv_head", "d_head", "d_mlp"))
     return from_dict(shape | values | options.config)
 
 
 def _tune(options: argparse.Namespace) -> None:
     recipe = _recipe(options)
     tokenizer = from_folder(options.model)
-    if data.END_OF_TEXT not in tokenizer.special:
-        raise InputError("The model's vocabulary has no end of text.", options.model.name, "Tune a model of text.")
-    end = tokenizer.special[data.END_OF_TEXT]
+    end = data.end_of_text(tokenizer)
     rows = finetuning.fitting(finetuning.read_examples(options.examples), tokenizer, end, recipe.length)
     held = {"examples": finetuning.every_demonstration(rows, end)}
     dataset = Dataset("examples", tokenizer, _read(options.model / TOKENIZER),
@@ -324,7 +330,10 @@ def _tune(options: argparse.Namespace) -> None:
 
 def _evaluate(options: argparse.Namespace) -> None:
     model, sizes = build(*load_folder(options.model)), data.token_bytes(from_folder(options.model))
-    for path in sorted(options.data.glob("*.held_out.u16")):
+    files = sorted(options.data.glob("*.held_out.u16"))
+    if not files:
+        raise InputError("There is no such prepared file.", f"{options.data.name}/*.held_out.u16", "Run prepare first.")
+    for path in files:
         held = data.consecutive(data.read_tokens(path))
         found = trainer.evaluate(model, held, sizes, length=min(options.length, model.config.n_ctx))
         name = path.name.removesuffix(".held_out.u16")
@@ -336,7 +345,7 @@ def _export(options: argparse.Namespace) -> None:
     run, _ = trainer.load_checkpoint(options.run / CHECKPOINT)
     vocabulary, dtype = _read(options.run / TOKENIZER), torch.float16 if options.half else torch.float32
     if options.gpt2:
-        end = data.read_vocabulary(vocabulary).special[data.END_OF_TEXT]
+        end = data.end_of_text(data.read_vocabulary(vocabulary))
         save_gpt2(options.out, run.model, vocabulary, end, dtype)
     else:
         save_folder(options.out, run.model, dtype)
@@ -349,7 +358,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keep_freed_memory()
     try:
         options.act(options)
-    except (PlaygroundError, ValueError) as error:
+    except (PlaygroundError, ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

@@ -246,7 +246,7 @@ def test_an_existing_run_is_not_overwritten(texts, trained, capsys):
 REFUSED = {
     "missing text": ("prepare {texts}/none.txt --out {out}", "none.txt"),
     "not UTF-8": ("prepare {out}/latin.txt --out {out}/data", "latin.txt"),
-    "one name twice": ("prepare {texts}/tales.txt {out}/tales.txt --out {out}/data", "same name"),
+    "one name twice": ("prepare {texts}/tales.txt {out}/tales.txt --out {out}/data", "name of a file is taken"),
     "other vocabulary": ("prepare {texts}/tales.txt --vocabulary-from {texts}/rhymes.txt --out {out}/data", "rhymes"),
     "too small a vocabulary": ("prepare {texts}/tales.txt --out {out}/data --vocab-size 256", "at least 257"),
     "no data": ("train --data {out}/none --out {out}/run --steps 1", "tokenizer.json"),
