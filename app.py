@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--model", default="smollm2-135m", help="model id, hub:OWNER/NAME, a folder or a .gguf file")
+    parser.add_argument("--model", default="tinygpt", help="model id, hub:OWNER/NAME, a folder or a .gguf file")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=None, help="port; without one, the first free from 7860")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads for the model; 0: torch's own choice")

@@ -51,7 +51,7 @@ def app_url(start_app):
         smollm2_path()
     except DownloadError as error:
         pytest.skip(f"the app's model cannot be fetched: {error}")
-    return start_app("--offline", "--max-tokens", "700")
+    return start_app("--offline", "--max-tokens", "700", "--model", "smollm2-135m")
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ def test_app_with_a_broken_model_says_so_and_another_can_be_chosen(start_app, op
 
 def test_failed_download_can_be_tried_again(start_app, open_page, tmp_path, monkeypatch):
     monkeypatch.setenv("ATTENTION_PLAYGROUND_CACHE", str(tmp_path))
-    url = start_app("--offline")
+    url = start_app("--offline", "--model", "smollm2-135m")
     page = open_page(url=url, ready="#pg-notice [role=alert]")
     expect(page.locator("#pg-notice")).to_contain_text("The model is not on this computer.")
     expect(page.locator("#pg-notice")).to_contain_text("Start once without the offline option.")

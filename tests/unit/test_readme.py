@@ -1,10 +1,13 @@
 """The README is true: its commands are the ones that are run, and it tells of every metric, option and method."""
 
+import dataclasses
 import re
+import shlex
 from pathlib import Path
 
 from model.heads import HEAD_METRICS
 from model.trace import Trace
+from model.trainer import Recipe
 from viz.words import words
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +26,16 @@ def test_two_commands_on_the_first_screen():
 def test_ci_runs_exactly_the_test_command():
     script = (ROOT / ".ci/run").read_text(encoding="utf-8").replace("pip install -q", "pip install")
     assert COMMANDS[1] in script
+
+
+def test_training_commands_are_understood():
+    from model.training import parser
+
+    block = re.search(r"```sh\n(.*?)\n```", README, re.DOTALL)[1].replace("\\\n", " ")
+    lines = [shlex.split(line)[3:] for line in block.splitlines() if "model.training" in line]
+    assert [parser().parse_args(line).command for line in lines] == ["train", "prepare", "train", "evaluate"]
+    recipe = {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(Recipe)}
+    assert recipe >= {"--accumulate", "--compile", "--schedule", "--precision"}
 
 
 def test_every_metric_is_defined():

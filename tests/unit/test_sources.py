@@ -46,6 +46,8 @@ def test_built_in_models(monkeypatch, tmp_path):
     with pytest.raises(CheckpointError, match="tinygpt"):
         sources.resolve("tinygpt")
     (tmp_path / "tinygpt").mkdir()
+    assert "tinygpt" not in sources.available()  # a folder without weights is no model
+    (tmp_path / "tinygpt" / "model.safetensors").touch()
     assert sources.resolve("tinygpt").path == tmp_path / "tinygpt" and sources.available() == ("tinygpt",)
     with pytest.raises(DownloadError):
         sources.resolve("smollm2-135m", offline=True)

@@ -20,7 +20,7 @@ MAX_CHARACTERS = 200_000  # of a prompt; tokenising more would only tell that it
 class Options:
     """How the server was started."""
 
-    model: str = "smollm2-135m"
+    model: str = "tinygpt"
     max_tokens: int = 1024
     memory_mb: int = 1024  # for traces
     training_minutes: float = 20.0  # of one run; 0 switches training off
