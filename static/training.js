@@ -127,7 +127,7 @@
   function progress(run, words) {
     const done = run.reports.at(-1)?.[0] ?? 0, last = run.snapshots.at(-1);
     const lately = run.reports.slice(-40);
-    const spent = lately.reduce((sum, report) => sum + report[5], 0);
+    const spent = lately.slice(1).reduce((sum, report) => sum + report[5], 0);
     const tokens = lately.length > 1 ? lately.at(-1)[4] - lately[0][4] : 0;
     const parts = [fill(words.step, { step: done.toLocaleString(), steps: run.steps.toLocaleString() })];
     if (lately.length) parts.push(fill(words.loss, { loss: lately.at(-1)[1].toFixed(3) }));
@@ -140,7 +140,7 @@
   }
 
   define("training", (root) => {
-    let payload = null, settings = null;
+    let payload = null, settings = null, painted = "";
     const side = el("div", "pg-train-side"), view = el("div", "pg-train-view");
     const buttons = el("div", "pg-buttons"), status = el("div", "pg-train-status", "", { "aria-live": "polite" });
     const charts = el("div", "pg-train-charts"), replay = el("div", "pg-replay");
@@ -155,8 +155,11 @@
       node.onclick = act;
       return node;
     };
+    // Painted anew only where they change: a button that is replaced loses the focus, and a click that is under way.
     const paintButtons = () => {
-      const going = active();
+      const going = active(), looks = `${going?.id} ${going?.state}`;
+      if (looks === painted) return;
+      painted = looks;
       const wait = (event) => () => lab.send(event, { run: going.id });
       buttons.replaceChildren(
         button("start", !going, () => { if (settings.reportValidity()) lab.send("start", values(settings)); }, true),
@@ -208,7 +211,17 @@
       paintButtons();
       draw(what);
     };
-    changed(paint);
+    // On a slow machine news are drawn less often, so that the page stays free for twice as long as a drawing takes.
+    let due = null, rest = 0;
+    changed((what) => {
+      if (what !== "data") return paint(what);
+      due ??= setTimeout(() => {
+        due = null;
+        const began = performance.now();
+        paint(what);
+        setTimeout(() => { rest = Math.min(3000, 2 * (performance.now() - began)); }); // Plotly draws before this
+      }, rest);
+    });
     return (next) => {
       payload = next;
       lab.words = next.words;
@@ -219,6 +232,7 @@
       side.replaceChildren(settings, buttons);
       const parts = [playground.trainingCharts(charts, next), playground.trainingReplay(replay, next)];
       draw = (what) => parts.forEach((part) => part(what));
+      painted = "";
       paint("choice");
     };
   });

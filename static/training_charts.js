@@ -104,7 +104,7 @@
       root.hidden = !shown.some((run) => run.snapshots.length);
       if (root.hidden) return;
       loss.draw(shown.flatMap((run, at) => lossTraces(run, at, named)), { y: words.axis_loss, range: { rangemode: "tozero" } });
-      const few = shown[0].snapshots[0].induction.flat().every((value) => value === null);
+      const few = shown.find((run) => run.snapshots.length).snapshots[0].induction.flat().every((value) => value === null);
       heads.draw(shown.flatMap((run, at) => headTraces(run, at, named)), { y: words[`metric_${metric.value}`], range: { range: [0, 1] }, legend: false });
       heads.node.querySelector(".pg-about").textContent = few ? words.heads_short : words.heads_about;
       rate.draw(shown.flatMap((run, at) => [

@@ -1,6 +1,7 @@
 """From options to a running server: the default model, the routes for static files, and Gradio's settings."""
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -83,7 +84,8 @@ def launch_options(static: Path, playground: Playground) -> dict:
 
 
 def launch(playground: Playground, static: Path, *, host: str, port: int | None, open_browser: bool) -> None:
-    """Serve until interrupted."""
+    """Serve until interrupted or terminated."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was trained is removed then, too
     page = build(playground)
     page.queue(max_size=64, api_open=False)
     options = launch_options(static, playground)

@@ -197,13 +197,13 @@ def wire(parts: Mapping[str, gr.HTML], shared: Shared) -> None:
 
     def show(request: gr.Request, value, old):
         run = own_run(playground, request.session_hash, value)
-        if run is None:
+        if run is None or run.tokenizer is None:
             return
         text = run.tokenizer.decode(run.started.ids)
         for told, loaded, _, wanted in choose_model(
             playground, run.model_id, old, shared.language_of(request)
         ):
-            done = isinstance(loaded, dict)
+            done = "opened" in loaded  # else it is a skip
             yield (told, loaded, gr.Dropdown(choices=playground.choices(request.session_hash), value=run.model_id)
                    if done else gr.skip(), wanted, text if done else gr.skip(),
                    gr.Tabs(selected="attention") if done else gr.skip())  # fmt: skip

@@ -1,0 +1,309 @@
+"""The training tab as a visitor uses it: a run from start to end, its replay, its model, and what must not happen."""
+
+import io
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from model import data
+from model.config import ModelConfig
+from model.loading.checkpoint import save_folder
+from model.transformer import Transformer
+
+pytestmark = pytest.mark.browser
+
+SOON = 90_000  # milliseconds; a new process imports for some seconds, on a busy machine for longer
+SMALL = {"layers": 2, "heads": 2, "width": 32, "length": 16, "batch": 8, "warmup": 2}
+HOSTILE = "<img src=x onerror=alert(1)> \"${alert(1)}\" {{x}} \u202e 'ab' &lt;b&gt; 👩‍🚀 <script>alert(1)</script>\n"
+RUNS = "() => playground.lab.runs.size"
+ROUNDING = 2e-5  # 16-bit fixed point and two ways of multiplying float32
+
+
+@pytest.fixture(scope="module")
+def app_url(start_app, tmp_path_factory):
+    """An app whose first model is tiny: here it only stands beside the ones that are trained."""
+    folder = tmp_path_factory.mktemp("tiny")
+    vocabulary = data.train_vocabulary(["The cat sat on the mat because it was tired."], 270)
+    (folder / "tokenizer.json").write_text(vocabulary, encoding="utf-8")
+    size = data.read_vocabulary(vocabulary).vocab_size
+    save_folder(folder, Transformer(ModelConfig(vocab_size=size, n_ctx=256, n_layer=1, d_model=16, n_head=2)))
+    return start_app("--offline", "--model", str(folder))
+
+
+def expect(*of):
+    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
+    from playwright.sync_api import expect
+
+    return expect(*of)
+
+
+def open_tab(page, name="Training"):
+    page.get_by_role("tab", name=name).click()
+    page.locator(".pg-settings").wait_for(timeout=SOON)
+    page.locator(".pg-settings summary").click()
+
+
+def fill(page, **fields):
+    for name, value in fields.items():
+        control = page.locator(f".pg-settings [name={name}]")
+        if control.evaluate("node => node.tagName") == "SELECT":
+            control.select_option(str(value))
+        else:
+            control.fill(str(value))
+
+
+def start(page, **fields):
+    """Fill the form, start, and wait until the page knows of the run."""
+    before = page.evaluate(RUNS)
+    fill(page, **{**SMALL, **fields})
+    page.locator(".pg-primary").click()
+    page.wait_for_function(f"before => ({RUNS})() > before", arg=before, timeout=SOON)
+
+
+def state(page):
+    return page.locator("p.pg-train-line strong")
+
+
+def run_to_its_end(page, **fields):
+    start(page, **fields)
+    expect(state(page)).to_have_text("Done", timeout=SOON)
+
+
+def shown_run(page, what):
+    """Something of the run that is shown, as JSON."""
+    return page.evaluate(f"() => {{ const run = playground.lab.runs.get(playground.lab.current); return {what}; }}")
+
+
+def reports(page):
+    return page.evaluate("() => playground.lab.runs.get(playground.lab.current)?.reports.length ?? 0")
+
+
+def wait_for_reports(page, more_than=0):
+    page.wait_for_function(
+        "least => (playground.lab.runs.get(playground.lab.current)?.reports.length ?? 0) > least",
+        arg=more_than, timeout=SOON,
+    )  # fmt: skip
+
+
+def curves(page, chart=0):
+    """[name, dash, number of points] of each curve of a chart."""
+    page.wait_for_function(f"() => document.querySelectorAll('.pg-curve-plot')[{chart}]?.data?.length", timeout=SOON)
+    return page.evaluate(
+        f"""() => document.querySelectorAll('.pg-curve-plot')[{chart}].data.map(
+                    curve => [curve.name, curve.line.dash ?? 'solid', curve.x.length])"""
+    )
+
+
+def cells(page, chart):
+    """What a heat map holds, NaN as None."""
+    return page.evaluate(
+        """selector => Array.from(document.querySelector(selector)._fullData[0].z,
+                         row => Array.from(row, v => Number.isFinite(v) ? v : null))""", chart,
+    )  # fmt: skip
+
+
+BIG = ".pg-replay-large .pg-chart"
+
+
+def shows_step(page, step):
+    """Wait until the big map is that of a step, and return it."""
+    expect(page.locator(".pg-replay-controls output")).to_contain_text(f"after step {step}")
+    expect(page.locator(".pg-replay-large")).to_have_attribute("data-run", re.compile(rf" {step}$"), timeout=SOON)
+    return cells(page, BIG)
+
+
+def test_a_run_its_replay_and_its_model(open_page):
+    page = open_page()
+    open_tab(page)
+    expect(page.locator(".pg-empty")).to_contain_text("Nothing has been trained")
+    run_to_its_end(page, steps=30)
+    expect(page.locator("p.pg-train-line")).to_contain_text("step 30 of 30")
+    expect(page.locator(".pg-train-status progress")).to_have_attribute("max", "30")
+    names, dashes, points = zip(*curves(page), strict=True)
+    assert names == ("each step", "training", "held out") and dashes == ("solid", "solid", "dot")
+    assert points == (30, 30, 31)
+    heads = [f"head {layer}.{head}" for layer in (0, 1) for head in (0, 1)]
+    assert [name for name, *_ in curves(page, 1)] == [*heads, "shuffled baseline"]
+    expect(page.locator(".pg-curve-plot").first.locator(".scatterlayer .trace")).to_have_count(3)
+
+    slider = page.get_by_role("slider", name="Saved step")
+    expect(slider).to_have_attribute("max", "30")
+    expect(slider).to_have_value("30")
+    last = shows_step(page, 30)
+    slider.fill("0")
+    first = shows_step(page, 0)
+    expect(page.locator(".pg-replay-large h2")).to_contain_text("after step 0")
+    assert first != last and [len(row) for row in first] == [16] * 16
+    for i, row in enumerate(first):
+        assert row[i + 1 :] == [None] * (15 - i) and sum(row[: i + 1]) == pytest.approx(1, abs=16 * ROUNDING)
+    page.get_by_role("button", name="Layer 1, head 0", exact=True).click()
+    expect(page.locator(".pg-replay-large h2")).to_have_text("Head 1.0 after step 0")
+    slider.fill("30")
+    expect(page.locator(".pg-replay-large h2")).to_have_text("Head 1.0 after step 30")
+    last = shows_step(page, 30)
+    expect(page.locator(".pg-guess")).to_have_count(16)
+
+    probe = "".join(shown_run(page, "run.probe"))
+    page.get_by_role("button", name="Open in the attention view").click()
+    expect(page.get_by_role("tab", name="Attention")).to_have_attribute("aria-selected", "true", timeout=SOON)
+    expect(page.locator("#pg-header")).to_contain_text("Repeated random sequence, 30 steps", timeout=SOON)
+    expect(page.locator("#prompt textarea")).to_have_value(probe)
+    expect(page.locator("#model input")).to_have_value("Repeated random sequence, 30 steps")
+    expect(page.locator(".pg-head")).to_have_count(4, timeout=SOON)
+    page.get_by_role("button", name="Layer 1, head 0", exact=True).click()
+    expect(page.locator("#pg-plot h2")).to_have_text("Head 1.0")
+    expect(page.locator("#pg-plot [data-part]")).to_have_attribute("data-run", re.compile(" 1.0$"), timeout=SOON)
+    page.wait_for_function("() => document.querySelector('#pg-plot .pg-chart')._fullData[0].z.length === 16")
+    for mine, theirs in zip(cells(page, "#pg-plot .pg-chart"), last, strict=True):
+        assert [v for v in mine if v is not None] == pytest.approx([v for v in theirs if v is not None], abs=ROUNDING)
+
+
+def test_pause_resume_stop_and_the_files(open_page, tmp_path):
+    page = open_page()
+    open_tab(page)
+    expect(page.get_by_role("button", name="Pause")).to_be_disabled()
+    expect(page.get_by_role("button", name="Stop")).to_be_disabled()
+    start(page, steps=20_000)
+    wait_for_reports(page)
+    expect(state(page)).to_have_text("Training")
+    expect(page.get_by_role("button", name="Start training")).to_be_disabled()
+    pause = page.get_by_role("button", name="Pause")
+    pause.focus()
+    wait_for_reports(page, reports(page) + 20)
+    expect(pause).to_be_focused()  # news of the run leave the buttons alone
+    page.keyboard.press("Enter")
+    expect(state(page)).to_have_text("Paused", timeout=SOON)
+    page.wait_for_timeout(2500)  # what was under way arrives
+    heard = reports(page)
+    page.wait_for_timeout(3000)
+    assert reports(page) == heard > 0
+    page.get_by_role("button", name="Resume").click()
+    expect(state(page)).to_have_text("Training", timeout=SOON)
+    wait_for_reports(page, heard)
+    page.get_by_role("button", name="Stop").click()
+    expect(state(page)).to_have_text("Stopped", timeout=SOON)
+    expect(page.get_by_role("button", name="Start training")).to_be_enabled()
+    assert shown_run(page, "run.snapshots.at(-1).step") == reports(page) < 20_000
+    with page.expect_download() as got:
+        page.get_by_role("link", name="Download the model").click()
+    assert got.value.suggested_filename == "trained-gpt.zip"
+    with zipfile.ZipFile(io.BytesIO(Path(got.value.path()).read_bytes())) as file:
+        assert sorted(file.namelist()) == ["config.json", "model.safetensors", "tokenizer.json"]
+
+
+def test_two_runs_are_laid_over_one_another(open_page):
+    page = open_page()
+    open_tab(page)
+    run_to_its_end(page, steps=8, positions="learned")
+    start(page, steps=6, positions="rope")
+    label = "Repeated random sequence · 2×2 · {} · pre-norm · LayerNorm · {}"
+    new, old = label.format("RoPE", 6), label.format("learned", 8)
+    expect(page.get_by_label("Run shown").locator("option:checked")).to_have_text(new)
+    page.get_by_label("Laid over it, dashed").select_option(label=old)  # before the new one has told anything
+    expect(state(page)).to_have_text("Done", timeout=SOON)
+    page.wait_for_function("() => document.querySelector('.pg-curve-plot').data[2].x.length === 7", timeout=SOON)
+    assert curves(page) == [
+        [f"each step · {new}", "solid", 6], [f"training · {new}", "solid", 6], [f"held out · {new}", "dot", 7],
+        [f"each step · {old}", "dash", 8], [f"training · {old}", "dash", 8], [f"held out · {old}", "dot", 9],
+    ]  # fmt: skip
+    legend = page.locator(".pg-curve-plot").first.locator(".legendtext")
+    expect(legend).to_have_count(4)
+    assert {dash for name, dash, _ in curves(page, 1) if name.startswith("head") and old in name} == {"dash"}
+    page.get_by_label("Run shown").select_option(label=old)
+    page.wait_for_function("() => document.querySelector('.pg-curve-plot').data.length === 3", timeout=SOON)
+    assert curves(page)[1] == ["training", "solid", 8]
+
+
+def test_a_hostile_text_is_shown_as_text(open_page):
+    page = open_page()
+    open_tab(page)
+    fill(page, task="text")
+    page.locator(".pg-settings input[type=file]").set_input_files(
+        {"name": "<img src=x onerror=alert(2)>.txt", "mimeType": "text/plain", "buffer": (HOSTILE * 60).encode()}
+    )
+    expect(page.locator(".pg-own p")).to_contain_text("<img src=x onerror=alert(2)>.txt, ")
+    expect(page.locator(".pg-settings [name=text]")).to_have_value(HOSTILE * 60)
+    run_to_its_end(page, steps=4, vocabulary=300, length=32, probe=HOSTILE.strip())
+    expect(page.locator("p.pg-train-line")).to_contain_text("step 4 of 4")
+    shown = "".join(page.locator(".pg-guess b").all_text_contents())
+    assert shown.startswith("<img·src=x·onerror=alert(1)>") and "\u202e" not in shown
+    written = page.locator(".pg-sample-text").text_content()
+    assert "<img" in written
+    page.locator(".pg-replay-large").get_by_role("button", name="Table").click()
+    expect(page.locator(".pg-replay-large tbody tr").first).to_be_visible()
+    everything = page.locator("#pg-training").text_content()
+    assert "onerror=alert" in everything
+    assert page.locator("img[src=x], #pg-training script, #pg-training img").count() == 0
+    assert page.locator(".pg-replay-large .xtick").count() > 5
+    page.get_by_role("button", name="Open in the attention view").click()
+    expect(page.locator("#pg-header")).to_contain_text("Own text, 4 steps", timeout=SOON)
+    expect(page.locator("#prompt textarea")).to_have_value(re.compile("^<img src=x"))
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_settings_sent_past_the_form_are_refused(open_page):
+    page = open_page()
+    open_tab(page)
+
+    def send(event, value):
+        page.evaluate("([event, value]) => playground.lab.send(event, value)", [event, value])
+
+    alert = page.locator("#pg-training").get_by_role("alert")
+    send("start", {"layers": 99})
+    expect(alert).to_have_text(
+        "A setting is out of bounds on this server. (layers: 99) Choose a value from 1 to 6.", timeout=SOON
+    )
+    send("start", {"task": "<img src=x>"})
+    expect(alert).to_contain_text("There is no task of that name. (<img src=x>) Choose one of: induction", timeout=SOON)
+    for event in ("pause", "resume", "stop", "again", "open"):
+        for value in ({"run": "nobody's"}, [1], "x"):
+            send(event, value)
+    send("start", "no object")
+    expect(alert).to_have_text("These settings do not describe a model. Change the settings.", timeout=SOON)
+    expect(page.locator(".pg-empty")).to_be_visible()
+    assert page.locator("[data-testid=toast-body]").count() == 0
+
+
+def test_closing_the_page_stops_its_run(open_page):
+    first, second = open_page(), open_page()
+    for page in (first, second):
+        open_tab(page)
+    start(first, steps=20_000)
+    fill(second, **SMALL, steps=3)
+    second.locator(".pg-primary").click()
+    expect(second.get_by_role("alert")).to_contain_text("Another training run is using this server", timeout=SOON)
+    assert second.evaluate(RUNS) == 0
+    first.context.close()
+    for _ in range(30):
+        second.locator(".pg-primary").click()
+        second.wait_for_timeout(2000)
+        if second.evaluate(RUNS):
+            break
+    expect(state(second)).to_have_text("Done", timeout=SOON)
+    expect(second.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_narrow_dark_chinese_page(open_page, tmp_path):
+    page = open_page("?lang=zh", viewport={"width": 390, "height": 800}, color_scheme="dark")
+    open_tab(page, "训练")
+    width = "document.documentElement.scrollWidth"
+    assert page.evaluate(width) <= 390
+    fill(page, task="text")
+    assert page.evaluate(width) <= 390
+    fill(page, task="sort")
+    start(page, steps=3)
+    expect(state(page)).to_have_text("完成", timeout=SOON)
+    page.wait_for_function("() => document.querySelector('.pg-curve-plot')?.data?.length", timeout=SOON)
+    shows = page.locator(".pg-replay-large")
+    expect(shows).to_have_attribute("data-run", re.compile(" 3$"), timeout=SOON)
+    assert page.evaluate(width) <= 390
+    names = page.evaluate(
+        """() => [...document.querySelectorAll('[data-part=training] :is(input, select, textarea)')].map(node =>
+             [node.name || node.type, node.getAttribute('aria-label')
+                                      ?? node.labels[0]?.querySelector('span')?.textContent ?? ''])"""
+    )
+    assert len(names) > 20 and not [name for name, label in names if not label.strip()], names
+    assert {"层数", "头数", "学习内容", "保存的步数"} <= {label for _, label in names}
+    assert len(page.screenshot(path=tmp_path / "narrow.png", full_page=True)) > 20_000

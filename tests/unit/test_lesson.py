@@ -1,0 +1,288 @@
+"""What may be asked of a training run, within which bounds, and in which order one hears of it."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model import lesson, trainer
+from model.errors import InputError
+from model.lesson import Job, Limits, begin, check, job_of, snapshot_steps
+from model.trainer import Recipe, Report
+
+LIMITS = Limits()
+SMALL = {"layers": 1, "heads": 2, "width": 16, "length": 16, "batch": 4, "steps": 2, "warmup": 1}
+TALE = "The cat sat on the mat. The dog saw it & ran away, far away.\n" * 50
+OWN = {**SMALL, "task": "text", "text": TALE, "vocabulary": 270}
+
+
+def job(**changes) -> Job:
+    return job_of({**SMALL, **changes}, LIMITS)
+
+
+def own(**changes) -> Job:
+    return job_of({**OWN, **changes}, LIMITS)
+
+
+def recipe(base: Job, **changes) -> Job:
+    return dataclasses.replace(base, recipe=dataclasses.replace(base.recipe, **changes))
+
+
+def config(base: Job, **changes) -> Job:
+    return dataclasses.replace(base, config=base.config | changes)
+
+
+# --- bounds ---
+
+BOUNDS = [  # what is told, the last value that is accepted, the first that is refused
+    ("layers: 7", job(layers=6), job(layers=7)),
+    ("heads: 9", job(heads=8, width=72), job(heads=9, width=72)),
+    ("width: 257", job(heads=1, width=256), job(heads=1, width=257)),
+    ("width: 7", job(heads=1, width=8), job(heads=1, width=7)),
+    ("MLP width: 1025", config(job(), d_mlp=1024), config(job(), d_mlp=1025)),
+    ("width of a head: 257", config(job(), d_head=256), config(job(), d_head=257)),
+    ("tokens a row: 257", job(length=256), job(length=257)),
+    ("tokens a row: 3", own(length=4), own(length=3)),
+    ("rows a step: 65", job(batch=64), job(batch=65)),
+    ("tokens a step: 8256", job(batch=64, length=128), job(batch=64, length=129)),
+    ("tokens a step: 8320", recipe(job(batch=64), length=64, accumulate=2),
+     recipe(job(batch=64), length=65, accumulate=2)),
+    ("steps: 20001", job(steps=20_000), job(steps=20_001)),
+    ("warm-up steps: 20001", recipe(job(), warmup=20_000), recipe(job(), warmup=20_001)),
+    ("warm-up steps: -1", job(warmup=0), job(warmup=-1)),
+    ("minutes: 20.5", dataclasses.replace(job(), minutes=20.0), dataclasses.replace(job(), minutes=20.5)),
+    ("minutes: 0.009", dataclasses.replace(job(), minutes=0.01), dataclasses.replace(job(), minutes=0.009)),
+    ("learning rate: 0.11", job(rate=0.1), job(rate=0.11)),
+    ("learning rate: 9e-07", job(rate=1e-6), job(rate=9e-7)),
+    ("learning rate: nan", job(), recipe(job(), learning_rate=math.nan)),
+    ("seed: -1", job(seed=0), job(seed=-1)),
+    ("seed: 1e+09", job(seed=1_000_000_000), job(seed=1_000_000_001)),
+    ("vocabulary: 256", own(vocabulary=257), own(vocabulary=256)),
+    ("vocabulary: 4097", own(vocabulary=4096), own(vocabulary=4097)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("told", "accepted", "refused"), BOUNDS, ids=[told for told, *_ in BOUNDS])
+def test_every_setting_has_its_bounds(told, accepted, refused):
+    check(accepted, LIMITS)
+    with pytest.raises(InputError) as error:
+        check(refused, LIMITS)
+    assert (error.value.what, error.value.got) == ("A setting is out of bounds on this server.", told)
+    assert error.value.hint.startswith("Choose a value from ")
+
+
+def test_the_bounds_are_those_of_the_server():
+    ours = Limits(layers=3, width=24, heads=4, length=12, batch=6, batch_tokens=48, steps=9, vocabulary=300,
+                  text_bytes=3100, minutes=0.5)  # fmt: skip
+    fits = job_of({**OWN, "layers": 3, "width": 24, "heads": 4, "length": 12, "batch": 4, "steps": 9,
+                   "vocabulary": 300}, ours)  # fmt: skip
+    check(fits, ours)
+    for changed in (config(fits, n_layer=4), config(fits, d_model=28), config(fits, n_head=6), recipe(fits, length=13),
+                    recipe(fits, batch=7, length=4), recipe(fits, batch=5), recipe(fits, steps=10),
+                    dataclasses.replace(fits, vocab_size=301), dataclasses.replace(fits, text="x" * 3101),
+                    dataclasses.replace(fits, minutes=0.6)):  # fmt: skip
+        check(changed, LIMITS)
+        with pytest.raises(InputError):
+            check(changed, ours)
+
+
+@pytest.mark.parametrize(
+    ("what", "accepted", "refused"),
+    [
+        ("The text is too large for this server.", "x" * 5_000_000, "x" * 5_000_001),
+        ("The text is too large for this server.", "é" * 2_500_000, "é" * 2_500_001),
+        ("There is too little text to train on.", "x" * 2000, "x" * 1999),
+        ("There is too little text to train on.", "é" * 1000, "é" * 999 + "x"),
+        ("The text holds half of a surrogate pair, which is no character.", TALE, TALE + "\ud800"),
+    ],
+    ids=["bytes", "bytes of UTF-8", "little", "little UTF-8", "surrogate"],
+)
+def test_a_text_has_bounds_of_its_own(what, accepted, refused):
+    check(own(text=accepted), LIMITS)
+    with pytest.raises(InputError) as error:
+        check(own(text=refused), LIMITS)
+    assert error.value.what == what and error.value.hint and len(error.value.got) < 30
+
+
+@pytest.mark.parametrize(
+    ("name", "shortest", "longest"),
+    [("induction", 8, 256), ("copy", 4, 128), ("reverse", 4, 128), ("sort", 4, 128), ("modular_addition", 4, 4)],
+)
+def test_a_task_says_which_context_it_needs(name, shortest, longest):
+    for length in (shortest, longest):
+        assert check(job(task=name, length=length), LIMITS).n_ctx == length
+    for length in {max(4, shortest - 1), min(256, longest + 1)} - {shortest, longest}:
+        with pytest.raises(InputError, match=f"another context. Got: {length} tokens. .* {shortest} to {longest}"):
+            check(job(task=name, length=length), LIMITS)
+
+
+def test_a_task_has_no_use_for_a_text_or_a_vocabulary():
+    assert job(text="\ud800" * 10_000_000).text == ""
+    check(job(text=5 * "x", vocabulary=1), LIMITS)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"width": 18, "heads": 4}, {"norm": "batchnorm"}, {"placement": "both"}, {"positions": "x" * 1_000_000},
+     {"mlp": "<script>"}, {"width": 18, "heads": 2, "positions": "rope"}, {"heads": 0}, {"layers": 0}, {"width": 0},
+     {"layers": -1}],
+)  # fmt: skip
+def test_what_is_no_model_is_refused(changes):
+    with pytest.raises(InputError, match="do not describe a model") as error:
+        check(job(**changes), LIMITS)
+    assert len(error.value.got) <= 80
+
+
+@pytest.mark.parametrize("name", ["juggling", "", "TEXT", "x" * 1_000_000])
+def test_an_unknown_task_is_refused(name):
+    with pytest.raises(InputError, match="no task of that name") as error:
+        check(job(task=name), LIMITS)
+    assert len(error.value.got) <= 40
+
+
+# --- plain values ---
+
+
+def test_nothing_said_is_the_default_job():
+    shape = {"n_layer": 2, "n_head": 4, "d_model": 128, "norm": "layernorm", "norm_placement": "pre",
+             "positions": "learned", "mlp": "gelu_tanh"}  # fmt: skip
+    assert job_of({}, Limits(minutes=3)) == Job(
+        task="induction", text="", vocab_size=512, probe="", config=shape, minutes=3,
+        recipe=Recipe(steps=600, batch=32, length=64, learning_rate=1e-3, schedule="cosine", warmup=50, seed=0),
+    )  # fmt: skip
+    check(job_of({}, LIMITS), LIMITS)
+
+
+def test_every_field_reaches_the_job():
+    asked = {"task": "text", "text": TALE, "vocabulary": 300, "probe": "The cat", "layers": 3, "heads": 2, "width": 24,
+             "norm": "rmsnorm", "placement": "post", "positions": "rope", "mlp": "swiglu", "steps": 11, "batch": 3,
+             "length": 20, "rate": 0.002, "schedule": "trapezoid", "warmup": 4, "seed": 9, "minutes": 1e9}  # fmt: skip
+    shape = {"n_layer": 3, "n_head": 2, "d_model": 24, "norm": "rmsnorm", "norm_placement": "post",
+             "positions": "rope", "mlp": "swiglu"}  # fmt: skip
+    assert job_of(asked, Limits(minutes=7)) == Job(
+        task="text", text=TALE, vocab_size=300, probe="The cat", config=shape, minutes=7,
+        recipe=Recipe(steps=11, batch=3, length=20, learning_rate=0.002, schedule="trapezoid", warmup=4, seed=9),
+    )  # fmt: skip
+
+
+def test_whole_numbers_may_come_as_floats_and_the_warm_up_ends_with_the_run():
+    found = job(steps=5.0, warmup=50, layers=2.0)
+    assert (found.recipe.steps, found.recipe.warmup, found.config["n_layer"]) == (5, 5, 2)
+    assert all(type(n) is int for n in (found.recipe.steps, found.recipe.warmup, found.config["n_layer"]))
+    assert type(job(rate=1).recipe.learning_rate) is float
+
+
+WHOLE = ("layers", "heads", "width", "steps", "batch", "length", "warmup", "seed", "vocabulary")
+NO_NUMBER = (None, True, [], [3], {}, "3", "x" * 1_000_000, math.nan, math.inf, -math.inf, 10**400, -(10**5000))
+TEXTS = ("task", "text", "probe", "norm", "placement", "positions", "mlp", "schedule")
+
+
+@pytest.mark.parametrize("name", [*WHOLE, "rate"])
+@pytest.mark.parametrize("wrong", [*NO_NUMBER, 2.5], ids=lambda wrong: type(wrong).__name__)
+def test_what_is_no_number_is_refused(name, wrong):
+    if name == "rate" and wrong == 2.5:
+        assert job(rate=2.5).recipe.learning_rate == 2.5
+        return
+    with pytest.raises(InputError) as error:
+        job(**{name: wrong})
+    what = "The learning rate is not a number." if name == "rate" else "A setting is not a whole number."
+    assert error.value.what == what and error.value.hint and len(error.value.got) <= 60
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("wrong", [None, 3, True, [], {}, 2.5], ids=repr)
+def test_what_is_no_text_is_refused(name, wrong):
+    with pytest.raises(InputError, match=f"do not describe a model. Got: {name}. Change"):
+        own(**{name: wrong})
+
+
+@pytest.mark.parametrize("changes", [{"schedule": "linear"}, {"steps": 0}, {"batch": 0}, {"length": -4}])
+def test_what_is_no_recipe_is_refused(changes):
+    with pytest.raises(InputError, match="do not describe a model"):
+        job(**changes)
+
+
+@pytest.mark.parametrize("value", [None, [], "task", 3, True, [["layers", 2]]], ids=repr)
+def test_settings_are_an_object(value):
+    with pytest.raises(InputError, match="do not describe a model"):
+        job_of(value, LIMITS)
+
+
+SIMPLE = st.one_of(st.none(), st.booleans(), st.integers(), st.integers(-300, 300), st.floats(), st.text(max_size=9),
+                   st.sampled_from([10**400, -(10**4000), 1e300, "\ud800"]))  # fmt: skip
+VALUES = st.recursive(SIMPLE, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
+NEARLY = {"task": ["text", "copy", "sort", "modular_addition"], "text": [TALE, TALE + "\ud800", ""], "probe": ["", "a"],
+          "norm": ["rmsnorm"], "placement": ["post"], "positions": ["rope", "none", "sinusoidal"], "mlp": ["swiglu"],
+          "schedule": ["trapezoid"], "rate": [0.01, 1], "layers": [1, 6, 7.0], "heads": [1, 3, 8], "width": [96, 256],
+          "length": [4, 16, 64, 128, 256], "batch": [1, 64], "vocabulary": [256, 300]}  # fmt: skip
+NAMES = st.sampled_from([*WHOLE, *TEXTS, "rate"])
+PAGES = st.fixed_dictionaries(
+    {},
+    optional={name: st.sampled_from(some) for name, some in NEARLY.items()}
+    | dict.fromkeys(("steps", "warmup", "seed", "minutes", "other"), VALUES),
+)
+
+
+@given(VALUES | PAGES | st.builds(lambda page, name, value: {**page, name: value}, PAGES, NAMES, VALUES))
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+def test_whatever_a_page_sends_is_a_job_within_bounds_or_refused(value):
+    try:
+        shape = check(job_of(value, LIMITS), LIMITS)
+    except InputError as error:
+        assert error.what and error.hint and len(error.got) < 200
+    else:
+        assert shape.n_layer <= 6 and shape.d_model <= 256 and shape.n_ctx <= 256
+
+
+# --- the run ---
+
+
+def test_what_is_known_at_the_start():
+    run, dataset, started, probe = begin(job(layers=2, task="sort", length=12), LIMITS)
+    assert run.step == 0 and dataset.name == "sort"
+    c = run.model.config
+    assert (c.n_layer, c.n_head, c.d_model, c.n_ctx, c.vocab_size) == (2, 2, 16, 12, 28)
+    found = (started.vocab_size, started.n_layer, started.n_head, started.length, started.ids)
+    assert found == (28, 2, 2, 12, tuple(probe.tolist()))
+    block = 4 * (16 * 16 + 16) + (16 * 64 + 64) + (64 * 16 + 16) + 2 * 32  # attention, MLP, norms
+    assert started.n_params == 28 * 16 + 12 * 16 + 2 * block + 32
+    assert started.seconds > 0
+    again = begin(job(layers=2, task="sort", length=12), LIMITS)[0]
+    assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), again.model.parameters(), strict=True))
+
+
+def test_begin_looks_at_the_bounds():
+    with pytest.raises(InputError, match="layers: 7"):
+        begin(job(layers=7), LIMITS)
+
+
+def kinds(asked: Job) -> list[str]:
+    run, dataset, _, probe = begin(asked, LIMITS)
+    return [f"{type(m).__name__[0]}{m.step}" for m in lesson.lesson(run, dataset, asked, probe)]
+
+
+def test_messages_come_in_order(monkeypatch):
+    assert kinds(job(steps=3)) == ["S0", "R1", "S1", "R2", "S2", "R3", "S3"]
+    monkeypatch.setattr(lesson, "SNAPSHOTS", 2)
+    assert kinds(job(steps=5)) == ["S0", "R1", "R2", "S2", "R3", "R4", "S4", "R5", "S5"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "every"), [(1, 1), (60, 1), (89, 1), (90, 2), (131, 2), (600, 10), (601, 10), (20_000, 333)]
+)
+def test_snapshots_are_evenly_spread_and_the_last_step_has_one(steps, every):
+    assert snapshot_steps(steps) == {*range(every, steps + 1, every), steps}
+    assert len(snapshot_steps(steps)) <= 90
+
+
+def test_looking_changes_nothing_of_the_training():
+    asked = job(steps=4, layers=2)
+    watched, dataset, _, probe = begin(asked, LIMITS)
+    reports = [m for m in lesson.lesson(watched, dataset, asked, probe) if isinstance(m, Report)]
+    alone, dataset, _, _ = begin(asked, LIMITS)
+    plain = [*trainer.steps(alone, asked.recipe, dataset.train)]
+    assert [r.loss for r in reports] == [r.loss for r in plain]
+    assert all(torch.equal(a, b) for a, b in zip(watched.model.parameters(), alone.model.parameters(), strict=True))

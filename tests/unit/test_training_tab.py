@@ -1,0 +1,257 @@
+"""The training tab without a browser: its words and settings, what it tells of a run, and the files one gets."""
+
+import base64
+import io
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from model.api import load_resolved
+from model.config import CHOICES
+from model.lesson import Limits, check, job_of
+from model.records import Snapshot
+from model.sources import Resolved
+from model.tasks import TASKS
+from tests.helpers import assert_close
+from tests.rehearsal import LONG, TALE, finish, in_threads, quick
+from viz.labels import visible
+from viz.tabs import training
+from viz.tabs.context import Options, Playground
+from viz.tabs.serve import launch_options
+from viz.tabs.training import archive, fixed, piece_payload
+from viz.training import snapshot_payload
+from viz.words import LANGUAGES, words
+
+STATIC = Path(__file__).parents[2] / "static"
+HOSTILE = "<img src=x onerror=alert(1)> \u202e ${x}\n"
+STATES = ("starting", "running", "paused", "done", "time", "stopped", "failed")
+
+
+# --- words and settings ---
+
+
+def asked_for() -> tuple[set[str], set[str]]:
+    """The words that the scripts ask for: those of the tab, and those of a plot."""
+    code = {name: (STATIC / name).read_text(encoding="utf-8") for name in
+            ("training.js", "training_charts.js", "training_replay.js", "plot.js")}  # fmt: skip
+    plot = set(re.findall(r"\bwords\.(\w+)", code.pop("plot.js")))
+    text = "\n".join(code.values())
+    found = set(re.findall(r"\bwords\.(\w+)", text)) | set(re.findall(r'\bbutton\("(\w+)"', text))
+    found |= {f"field_{name}" for name in re.findall(r'\bfield\(words, "(\w+)"', text)}
+    found |= {f"metric_{name}" for name in re.search(r"of (\[.*?\])\) metric.append", text)[1].split('"')[1::2]}
+    templates = set(re.findall(r"words\[`(\w+_)\$", text))
+    assert templates == {"field_", "state_", "metric_"}, "another kind of word: add it here"
+    return found | {f"state_{state}" for state in STATES}, plot
+
+
+def texts(value: object) -> list[str]:
+    """All texts of a payload."""
+    if isinstance(value, dict):
+        return [text for inner in value.values() for text in texts(inner)]
+    if isinstance(value, list | tuple):
+        return [text for inner in value for text in texts(inner)]
+    return [value] if isinstance(value, str) else []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_word_of_the_scripts_is_there(language):
+    parts = fixed(words(language))
+    said = parts["training"]["words"]
+    page, plot = asked_for()
+    assert len(page) > 60 and {"field_probe", "state_time", "metric_induction", "resume", "truth"} <= page
+    assert page - set(said) == set()
+    assert len(plot) > 5 and plot - set(said["plot"]) == set()
+    assert set(parts) == set(training.TAB.parts)
+    json.dumps(parts, allow_nan=False)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_nothing_that_is_said_is_markup(language):
+    everything = texts(fixed(words(language)))
+    assert len(everything) > 100
+    assert not [text for text in everything if re.search(r"<|&\w+;|javascript:", text)]
+    assert ("学习内容" in everything) == (language == "zh")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_form_offers_what_there_is_within_the_bounds_of_the_server(language):
+    form, said = fixed(words(language))["training"], words(language)
+    assert [task["key"] for task in form["tasks"]] == [*TASKS, "text"]
+    for task in form["tasks"]:
+        assert task["label"] == said[f"task.{task['key']}"] and task["about"] == said[f"task_about.{task['key']}"]
+        assert task["example"] == (TASKS[task["key"]].example if task["key"] in TASKS else "")
+    choices = {"placement": "norm_placement", "norm": "norm", "positions": "positions", "mlp": "mlp"}
+    for name, field in choices.items():
+        assert form["choices"][name] == {key: said[f"choice.{key}"] for key in CHOICES[field]}
+    assert [*form["choices"]["schedule"]] == ["cosine", "inverse_sqrt", "trapezoid"]
+    assert form["limits"] == {
+        "layers": [1, 6], "heads": [1, 8], "width": [8, 256], "length": [4, 256], "batch": [1, 64],
+        "steps": [1, 20_000], "vocabulary": [257, 4096], "bytes": [0, 5_000_000],
+    }  # fmt: skip
+
+
+def test_the_settings_that_the_form_begins_with_can_be_trained():
+    form = fixed(words("en"))["training"]
+    assert job_of(form["defaults"], Limits()) == job_of({}, Limits())
+    for task in form["tasks"]:
+        values = form["defaults"] | task["settings"] | {"task": task["key"], "text": TALE, "probe": ""}
+        check(job_of(values, Limits()), Limits())
+    settings = {task["key"]: task["settings"] for task in form["tasks"]}
+    assert settings["modular_addition"] == {"length": 4, "batch": 64, "steps": 6000}
+    assert settings["induction"] == {"length": 64, "batch": 32, "steps": 600}
+
+
+# --- a saved step ---
+
+
+def made(**changes) -> Snapshot:
+    rng = np.random.default_rng(0)
+    patterns = rng.dirichlet(np.ones(6), size=(2, 3, 6)).astype(np.float32)
+    patterns[0, 0] = np.eye(6)
+    scores = rng.random((2, 3))
+    scores[1, 1] = np.nan
+    top = rng.integers(0, 9, (6, 2)), rng.normal(size=(6, 2)), rng.random((6, 2))
+    values = {"step": 7, "loss": 1.5, "accuracy": 0.25, "bits_per_byte": np.nan, "patterns": patterns,
+              "top_ids": top[0], "top_logits": top[1], "top_share": top[2], "next_share": rng.random(5),
+              "previous_token": scores, "induction": scores * 0.5, "induction_baseline": scores * 0.25,
+              "sample": (1, 2, 3), "prompt": 2}  # fmt: skip
+    return Snapshot(**{**values, **changes})
+
+
+def test_weights_come_back_within_a_hundred_thousandth():
+    snapshot = made()
+    payload = snapshot_payload(snapshot, str, str)
+    codes = np.frombuffer(base64.b64decode(payload["patterns"]), "<u2").reshape(2, 3, 6, 6)
+    assert np.abs(codes / 65535 - snapshot.patterns).max() < 1e-5
+    assert (codes[0, 0] == 65535 * np.eye(6)).all()
+    assert np.abs(codes / 65535 - snapshot.patterns)[1].mean() < 5e-6  # rounded, not cut
+
+
+def test_numbers_of_a_step():
+    snapshot = made()
+    payload = snapshot_payload(snapshot, lambda i: f"t{i}", lambda ids: f"{ids}")
+    json.dumps(payload, allow_nan=False)
+    assert (payload["step"], payload["loss"], payload["accuracy"], payload["bits"]) == (7, 1.5, 0.25, None)
+    assert payload["induction"][1][1] is payload["previous_token"][1][1] is payload["induction_baseline"][1][1] is None
+    for name in ("previous_token", "induction", "induction_baseline"):
+        assert payload[name][0] == pytest.approx(getattr(snapshot, name)[0].tolist(), abs=1e-5)
+    assert [[cell[0] for cell in row] for row in payload["top"]] == [[f"t{i}" for i in row] for row in snapshot.top_ids]
+    assert [cell[1] for cell in payload["top"][4]] == pytest.approx(snapshot.top_logits[4].tolist(), abs=1e-4)
+    assert [cell[2] for cell in payload["top"][4]] == pytest.approx(snapshot.top_share[4].tolist(), abs=1e-6)
+    assert payload["next"] == pytest.approx(snapshot.next_share.tolist(), abs=1e-6)
+    assert payload["sample"] == {"given": "(1, 2)", "written": "(3,)"}
+    assert snapshot_payload(made(bits_per_byte=2.25), str, str)["bits"] == 2.25
+
+
+def test_token_text_is_made_visible():
+    payload = snapshot_payload(made(), lambda i: HOSTILE, str)
+    assert {cell[0] for row in payload["top"] for cell in row} == {visible(HOSTILE)}
+    assert "\u202e" not in visible(HOSTILE) and "\n" not in visible(HOSTILE)
+
+
+# --- a run ---
+
+
+@pytest.fixture
+def playground():
+    with in_threads():
+        ours = Playground(Options())
+        yield ours
+        ours.workshop.close()
+
+
+def test_a_page_is_sent_what_it_lacks(playground):
+    run = finish(playground.workshop, steps=4)
+    whole = piece_payload(run, "en", (0, 0))
+    assert [report[0] for report in whole["reports"]] == [1, 2, 3, 4]
+    assert [snapshot["step"] for snapshot in whole["snapshots"]] == [0, 1, 2, 3, 4]
+    part = piece_payload(run, "en", (3, 4))
+    assert (part["reports"], part["snapshots"]) == (whole["reports"][3:], whole["snapshots"][4:])
+    assert (part["from_report"], part["from_snapshot"]) == (3, 4)
+    nothing = piece_payload(run, "en", (9, 9))
+    assert nothing["reports"] == nothing["snapshots"] == []
+    r = run.reports[1]
+    assert whole["reports"][1] == [2, r.loss, r.learning_rate, r.gradient_norm, r.tokens, r.seconds]
+
+
+def test_what_a_piece_says_of_its_run(playground):
+    run = finish(playground.workshop, heads=4, positions="rope", placement="post", norm="rmsnorm")
+    piece = piece_payload(run, "en", (0, 0))
+    assert piece["label"] == "Repeated random sequence · 1×4 · RoPE · post-norm · RMSNorm · 3"
+    assert piece_payload(run, "zh", (0, 0))["label"].startswith(words("zh")["task.induction"])
+    wanted = {"run": run.id, "state": "done", "over": True, "steps": 3, "layers": 1, "heads": 4,
+              "model_id": f"trained:{run.id}", "download": f"playground/trained/{run.id}.zip"}  # fmt: skip
+    assert wanted.items() <= piece.items() and "error" not in piece
+    assert piece["pace"] == run.spent / 3 > 0
+    assert piece["source"].startswith(f"{run.started.n_params:,} parameters")
+    assert piece["probe"] == [run.tokenizer.decode([i]) for i in run.started.ids]
+    figure = json.loads(piece["figure"])
+    assert len(figure["data"][0]["x"]) == 16 and figure["layout"]["meta"]["whole"] is True
+
+
+@pytest.mark.parametrize("changes", [{"task": "modular_addition", "length": 4}, {"task": "text", "text": TALE * 2}])
+def test_a_piece_is_json(playground, changes):
+    run = finish(playground.workshop, **changes)
+    piece = json.loads(json.dumps(piece_payload(run, "en", (0, 0)), allow_nan=False))
+    text = "text" in changes
+    assert [snapshot["bits"] is not None for snapshot in piece["snapshots"]] == [text] * 4
+    assert [snapshot["induction"][0][0] is not None for snapshot in piece["snapshots"]] == [text] * 4
+
+
+def test_a_hostile_text_is_told_as_visible_tokens(playground):
+    run = finish(playground.workshop, task="text", text=HOSTILE * 100, probe=HOSTILE, vocabulary=300)
+    piece = piece_payload(run, "en", (0, 0))
+    shown = [*piece["probe"], *(cell[0] for s in piece["snapshots"] for row in s["top"] for cell in row)]
+    assert not [text for text in shown if re.search("[\u202e\n\x00-\x1f]", text)]
+    figure = json.loads(piece["figure"])["data"][0]
+    assert not [name for name in (*figure["x"], *figure["y"]) if "<" in name]
+
+
+def test_a_failure_is_explained_in_the_readers_language(playground):
+    run = finish(playground.workshop, task="text", text=TALE, probe="a", vocabulary=257)
+    piece = piece_payload(run, "en", (0, 0))
+    assert (piece["state"], piece["over"], piece["model_id"]) == ("failed", True, "")
+    assert piece["error"] == {"text": "The text to replay is too short. (a)", "hint": "Give at least two tokens."}
+    chinese = {"text": "要重放的文本太短。 (a)", "hint": "请至少提供两个词元。"}
+    assert piece_payload(run, "zh", (0, 0))["error"] == chinese
+    run.failure = type(run.failure)("", "ValueError('secret')")
+    assert piece_payload(run, "en", (0, 0))["error"]["text"] == "Training failed."
+    assert piece_payload(run, "zh", (0, 0))["error"]["text"] == "训练失败。"
+    assert "secret" not in json.dumps(piece_payload(run, "en", (0, 0)))
+
+
+# --- the files ---
+
+
+def assert_model_files(content: bytes, run, folder: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        assert file.testzip() is None
+        assert sorted(file.namelist()) == ["config.json", "model.safetensors", "tokenizer.json"]
+        file.extractall(folder)
+    loaded, last = load_resolved(Resolved("folder", folder, "x", "x")), run.snapshots[-1]
+    assert_close(loaded.trace(list(run.started.ids)).pattern(0, 1), last.patterns[0, 1], 1e-6)
+
+
+def test_the_archive_holds_the_model(playground, tmp_path):
+    run = finish(playground.workshop)
+    assert_model_files(archive(run), run, tmp_path)
+
+
+def test_the_archive_is_served_to_who_knows_its_number(playground, tmp_path):
+    run = finish(playground.workshop)
+    going = playground.workshop.start("me", quick(**LONG))
+    client = TestClient(Starlette(routes=launch_options(STATIC, playground)["app_kwargs"]["routes"]))
+    answer = client.get(f"/playground/trained/{run.id}.zip")
+    assert answer.status_code == 200 and answer.headers["content-type"] == "application/zip"
+    assert answer.headers["content-disposition"] == 'attachment; filename="trained-gpt.zip"'
+    assert_model_files(answer.content, run, tmp_path)
+    for number in ("0", going.id, run.model_id, run.id[:-1], "..%2f..%2fetc", "%00"):
+        assert client.get(f"/playground/trained/{number}.zip").status_code == 404
+    playground.workshop.leave("me")
+    assert client.get(f"/playground/trained/{run.id}.zip").status_code == 404
