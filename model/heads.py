@@ -5,7 +5,7 @@ and hundreds of heads be looked at together.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import torch
@@ -186,13 +186,17 @@ class HeadReducer:
 
     Hand it to `Transformer.trunk(attend=...)` for one sequence (B = 1, no cache), then call `finish`; it computes
     the same z as the fused kernel. With a tap the pattern is made whole, shown to the tap, and what comes back is
-    reduced. Short prompts wait until several layers can be reduced in one go: there, calling an operation costs
+    reduced; `tapped` names the layers whose scores or pattern the tap changes, where those
+    are known. Short prompts wait until several layers can be reduced in one go: there, calling an operation costs
     more than what it computes.
     """
 
-    def __init__(self, ids: Tensor, n_layer: int, n_head: int, tap: Tap | None = None) -> None:
+    def __init__(
+        self, ids: Tensor, n_layer: int, n_head: int, tap: Tap | None = None, tapped: Collection[int] | None = None
+    ) -> None:
         T = len(ids)
         self.repeats, self.tap = find_repeats(ids), tap
+        self.tapped = range(n_layer) if tapped is None else tapped
         self.k = pool_size(T)
         t = -(-T // self.k)
         self.metrics = torch.full((n_layer, n_head, len(HEAD_METRICS)), math.nan)  # [L, H, metrics]
@@ -203,7 +207,7 @@ class HeadReducer:
         self.chunks = [_Chunk.of(start, min(start + rows, T), self.repeats) for start in range(0, T, rows)]
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.tap is not None:
+        if self.tap is not None and layer in self.tapped:
             return attend_explicit(compose(self.tap, self._see))(layer, q, k, v)
         if self.together == 1:
             stats, pooled, z = _reduce(q[0], k[0], v[0], self.chunks, self.k)

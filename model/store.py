@@ -49,6 +49,13 @@ class ByteLRU:
         future.set_result(value)
         return value
 
+    def peek(self, key: Hashable) -> Any | None:
+        """The value of the key where there is one, else None; nothing is made."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
     def _evict(self) -> None:
         while self._values and self._held() > self.limit:
             self._values.popitem(last=False)

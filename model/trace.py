@@ -1,7 +1,9 @@
 """One prompt through one model: the residual stream is kept, everything else is recomputed when asked for."""
 
+import dataclasses
 import functools
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +13,13 @@ from torch import Tensor
 
 from model.errors import InputError
 from model.heads import HEAD_METRICS, HeadReducer
+from model.interventions import Edit, Means, check_edits, mean_heads, sites_edited, tap_of
 from model.layers import attention_pattern, attention_scores, future, rotate
 from model.records import RunKey, Tokens
 from model.tap import SITES, Tap, compose, record
-from model.transformer import Transformer, attend_fused
+from model.transformer import Pass, Transformer, attend_fused
+
+_ATTENTION = frozenset({"scores", "pattern"})  # sites that exist only where attention is computed step by step
 
 
 @dataclass(frozen=True)
@@ -30,8 +35,8 @@ class Trace:
     """The numbers of one run; build it with `run`.
 
     `residuals[l]` enters block l and `residuals[n_layer]` leaves the last one. Methods recompute what lies
-    inside a block from them, so a method's result equals what the run itself computed to float32 rounding.
-    Layers and heads out of range raise InputError.
+    inside a block from them, so a method's result equals what the run itself computed to float32 rounding,
+    its edits included. Layers and heads out of range raise InputError.
     """
 
     def __init__(
@@ -65,19 +70,22 @@ class Trace:
 
     @torch.inference_mode()
     def scores(self, layer: int, head: int) -> np.ndarray:
-        """q.k / sqrt(d_head) before the softmax, NaN above the diagonal. float32 [T, T], rows are queries."""
-        if self.tap is not None:
+        """q.k / sqrt(d_head) before the softmax, NaN above the diagonal and where an edit blocks the key.
+
+        float32 [T, T], rows are queries.
+        """
+        if self._tap_in(layer) is not None:
             scores = self.sites(layer, ["scores"])["scores"][0, self._checked(layer, head)]
         else:
             q, k, _ = self._head(layer, head)
             scores = attention_scores(q, k)[0, 0]
         T = len(self.tokens)
-        return scores.masked_fill(future(T, T), torch.nan).numpy()
+        return scores.masked_fill(future(T, T) | scores.isneginf(), torch.nan).numpy()
 
     @torch.inference_mode()
     def pattern(self, layer: int, head: int) -> np.ndarray:
         """Attention weights: rows are queries, sum to 1, and are 0 above the diagonal. float32 [T, T]"""
-        if self.tap is not None:
+        if self._tap_in(layer) is not None:
             return self.sites(layer, ["pattern"])["pattern"][0, self._checked(layer, head)].numpy()
         q, k, _ = self._head(layer, head)
         return attention_pattern(attention_scores(q, k))[0, 0].numpy()
@@ -90,7 +98,7 @@ class Trace:
     def _head(self, layer: int, head: int) -> tuple[Tensor, Tensor, Tensor]:
         """q, k, v of one head, [1, 1, T, E] each, from the weights of that head alone."""
         self._checked(layer, head)
-        if self.tap is not None:
+        if self._tap_in(layer) is not None:
             names = ("q_rot", "k_rot", "v") if self.config.positions == "rope" else ("q", "k", "v")
             at = self.sites(layer, names)
             kv = head // self.config.group_size
@@ -120,17 +128,30 @@ class Trace:
 
     # --- one layer ---
 
+    def prepare(self, layer: int, T: int, tap: Tap | None = None, *, explicit: bool = False) -> Pass:
+        """What block `layer` needs to run as in this trace: with its edits, and then `tap`.
+
+        T may be less than the prompt's length: what a token computes does not depend on those after it.
+        `explicit` shows scores and pattern to `tap`; without it the [H, T, T] tensors are made only where an edit or
+        a tap of the trace's own asks for them.
+        """
+        own = self._tap_in(layer)
+        if own is not None:
+            tap = own if tap is None else compose(own, tap)
+            explicit = explicit or _explicit(self.key.edits, layer)
+        return self.model.prepare(0, T, tap=tap, attend=None if explicit else attend_fused)
+
+    def _tap_in(self, layer: int) -> Tap | None:
+        """The trace's own tap where it may change this layer; the others run as if there were none."""
+        return self.tap if _reaches(self.key.edits, layer) else None
+
     @torch.inference_mode()
     def sites(self, layer: int, names) -> dict[str, Tensor]:
         """Tensors of one block at the named sites of model.tap.SITES, e.g. "mlp_post"; axes as listed there."""
         self._check_layer(layer, self.config.n_layer - 1)
         store: dict[tuple[str, int], Tensor] = {}
-        recorder = record(names, store)
-        tap = recorder if self.tap is None else compose(self.tap, recorder)
-        # Without scores or pattern among the wanted, no [H, T, T] tensor needs to be made.
-        fused = self.tap is None and not {"scores", "pattern"} & set(names)
-        run = self.model.prepare(0, len(self.tokens), tap=tap, attend=attend_fused if fused else None)
-        self.model.blocks[layer](self.residuals[layer][None], layer, run)
+        each = self.prepare(layer, len(self.tokens), record(names, store), explicit=not _ATTENTION.isdisjoint(names))
+        self.model.blocks[layer](self.residuals[layer][None], layer, each)
         if missing := [name for name in names if (name, layer) not in store]:
             raise InputError(
                 "This model has no such site in a block.", ", ".join(missing), f"Sites: {', '.join(SITES)}."
@@ -147,6 +168,26 @@ class Trace:
         return self.residuals[layer].numpy()
 
     # --- the whole run ---
+
+    def edit(self, *edits: Edit) -> "Trace":
+        """A new run of the same tokens with these edits after those already made; this trace stays as it is.
+
+        Means are those of the unedited run. Raises InputError for an edit that does not fit the model or the prompt,
+        ValueError for a trace whose tap is not made of edits: its key could not tell the result.
+        """
+        self.require_key()
+        unedited = None if self.key.edits else self
+        edits = (*self.key.edits, *edits)
+        return run(self.model, self.tokens, model_id=self.key.model_id, edits=edits, unedited=unedited)
+
+    def unedited(self) -> "Trace":
+        """The run without edits: this one where it has none, else a new one."""
+        return self if self.tap is None else run(self.model, self.tokens, model_id=self.key.model_id)
+
+    def require_key(self) -> None:
+        """Raise ValueError for a trace run with a tap of its own, whose numbers its key does not decide."""
+        if self.tap is not None and not self.key.edits:
+            raise ValueError("this trace was run with a tap, which its key does not hold; run it with edits instead")
 
     @functools.cached_property
     def logits(self) -> np.ndarray:
@@ -208,28 +249,64 @@ def _slice(linear, x: Tensor, n: int, width: int) -> Tensor:
 
 
 @torch.inference_mode()
-def run(model: Transformer, tokens: Tokens, *, model_id: str = "", tap: Tap | None = None) -> Trace:
+def run(
+    model: Transformer,
+    tokens: Tokens,
+    *,
+    model_id: str = "",
+    tap: Tap | None = None,
+    edits: Sequence[Edit] = (),
+    unedited: Trace | None = None,
+) -> Trace:
     """Run the prompt once, keep the residual stream, and reduce every head to its metrics and thumbnail.
 
-    Raises InputError for an empty prompt or one beyond the context.
+    Edits become part of the key; `unedited`, a run of the same tokens without any, saves another for their means.
+    Raises InputError for an empty prompt, one beyond the context, or edits that do not fit; ValueError for both a
+    tap and edits.
     """
     check_length(len(tokens), model.config.n_ctx)
-    ids = torch.from_numpy(np.ascontiguousarray(tokens.ids, dtype=np.int64))
-    config = model.config
+    edits = tuple(edits)
+    if edits and tap is not None:
+        raise ValueError("give a tap or edits, not both: the key holds edits only")
     started = time.perf_counter()
-    reducer = HeadReducer(ids, config.n_layer, config.n_head, tap)
-    residuals = torch.empty(config.n_layer + 1, len(ids), config.d_model)
+    if edits:
+        check_edits(edits, model.config, len(tokens))
+        tap = tap_of(edits, _means(model, tokens, edits, unedited))
+    ids = torch.from_numpy(np.ascontiguousarray(tokens.ids, dtype=np.int64))
+    config, layers = model.config, range(model.config.n_layer)
+    reducer = HeadReducer(ids, len(layers), config.n_head, tap, [layer for layer in layers if _explicit(edits, layer)])
+    residuals = torch.empty(len(layers) + 1, len(ids), config.d_model)
     model.check(ids[None])
-    each = model.prepare(0, len(ids), tap=tap, attend=reducer)
-    x = model.embed_tokens(ids[None], 0, each)
+    tapped = model.prepare(0, len(ids), tap=tap, attend=reducer)
+    plain = dataclasses.replace(tapped, tap=None)
+    x = model.embed_tokens(ids[None], 0, tapped)
     for layer, block in enumerate(model.blocks):
         residuals[layer] = x[0]  # before any edit: a recomputed block passes its own resid_pre through the tap again
-        x = block(x, layer, each)
+        x = block(x, layer, tapped if _reaches(edits, layer) else plain)
     residuals[-1] = x[0]
     reducer.finish()
-    trace = Trace(model, RunKey(model_id, tuple(tokens.ids.tolist())), tokens, residuals, reducer)
+    trace = Trace(model, RunKey(model_id, tuple(tokens.ids.tolist()), edits), tokens, residuals, reducer)
     trace.seconds = time.perf_counter() - started
     return trace
+
+
+def _means(model: Transformer, tokens: Tokens, edits: Sequence[Edit], unedited: Trace | None) -> Means:
+    """Each head's z averaged over this prompt's positions, for the edits that need it."""
+    places = mean_heads(edits)
+    if not places:
+        return {}
+    unedited = unedited or run(model, tokens)
+    return {(layer, head): torch.from_numpy(unedited.z(layer, head)).mean(0) for layer, head in places}
+
+
+def _reaches(edits: Sequence[Edit], layer: int) -> bool:
+    """Whether the tap may change this layer: one that is not made of edits may change any."""
+    return not edits or bool(sites_edited(edits, layer))
+
+
+def _explicit(edits: Sequence[Edit], layer: int) -> bool:
+    """Whether the tap needs the scores or the pattern of this layer."""
+    return not edits or not _ATTENTION.isdisjoint(sites_edited(edits, layer))
 
 
 def check_length(T: int, limit: int) -> None:

@@ -80,33 +80,65 @@
     };
   });
 
+  // What an edit is called: the word of its kind with what it needs filled in.
+  const named = (kinds, edit) => fill(kinds[edit.kind] ?? edit.kind, {
+    ...edit, at: edit.layer === undefined ? "" : `${edit.layer}.${edit.head}`, });
+
   define("selection", (root, props, trigger) => {
-    let words = null;
+    let words = null, kinds = {}, hues = [];
     let sent = "";
+    const value = () => ({ heads: selection.heads, tokens: selection.tokens, pair: selection.pair, edits: selection.edits });
+    const item = (text, drop, hue) => {
+      const chip = el("span", "pg-selected", text);
+      if (hue) chip.style.setProperty("--pg-hue", hue);
+      if (drop) {
+        const cross = el("button", "pg-cross", "×", { type: "button", "aria-label": `${words.remove}: ${text}` });
+        cross.onclick = drop;
+        chip.append(cross);
+      }
+      return chip;
+    };
     const paint = () => {
       if (!words) return;
+      const { heads, tokens, edits } = selection;
+      const several = heads.length > 1;
       const items = [
-        ...selection.heads.map(([layer, head]) => fill(words.heads, { layer, head })),
-        ...selection.tokens.map((at) => `${words.token} ${playground.tokens?.[at]?.text ?? ""} (${at})`),
+        ...heads.map(([layer, head], i) => item(
+          fill(several ? words.head : words.heads, { layer, head }),
+          several && (() => select({ heads: heads.filter((_, n) => n !== i) })), hues[i % hues.length])),
+        ...tokens.map((at) => item(
+          `${words.token} ${playground.tokens?.[at]?.text ?? ""} (${at})`,
+          () => select({ tokens: tokens.filter((token) => token !== at) }))),
+        ...edits.map((edit, i) => {
+          const chip = item(named(kinds, edit), () => select({ edits: edits.filter((_, n) => n !== i) }));
+          chip.classList.add("pg-edit");
+          return chip;
+        }),
       ];
-      const list = items.length ? items.map((item) => el("span", "pg-selected", item)) : [el("span", "pg-muted", words.none)];
+      const list = items.length ? items : [el("span", "pg-muted", words.none)];
       const clear = el("button", "pg-button pg-quiet", words.clear, { type: "button" });
-      clear.onclick = () => select({ tokens: [] });
-      clear.hidden = !selection.tokens.length;
+      clear.onclick = () => select({ tokens: [], heads: heads.slice(-1), edits: [] });
+      clear.hidden = !tokens.length && !several && !edits.length;
       root.replaceChildren(el("span", "pg-label", words.label), ...list, clear);
+      if (edits.length) root.append(el("span", "pg-muted", words.edited));
     };
     onSelect(() => {
       paint();
-      const heads = JSON.stringify(selection.heads);
-      if (heads === sent) return; // tokens are marked in the page; only heads are computed
-      sent = heads;
-      props.value = { heads: selection.heads };
-      trigger("select", { index: 0, value: heads });
+      const now = JSON.stringify(value());
+      if (now === sent) return;
+      sent = now;
+      props.value = value();
+      trigger("select", { index: 0, value: now });
     });
     return (payload) => {
-      words = payload.words;
-      selection.heads = payload.heads;
-      sent = JSON.stringify(payload.heads);
+      ({ words, kinds, hues } = payload);
+      playground.hues = hues;
+      playground.editName = (edit) => named(kinds, edit);
+      if (payload.heads) {
+        Object.assign(selection, { heads: payload.heads, edits: payload.edits });
+        props.value = value();
+        sent = JSON.stringify(props.value);
+      }
       select({});
     };
   });

@@ -2,7 +2,9 @@
 // Text that a person or a model wrote only ever goes through textContent.
 (() => {
   const parts = {};
-  const selection = { heads: [], tokens: [] };
+  // heads: the last one is the main one; pair: one cell [query, key]; edits: changes to the run, as the server reads them.
+  const selection = { heads: [], tokens: [], pair: null, edits: [] };
+  const hidden = new Set(); // parts of views that are not chosen
   const selectionListeners = new Set();
   const themeListeners = new Set();
   const isDark = () => document.body.classList.contains("dark");
@@ -47,14 +49,35 @@
     // Called by each gr.HTML part once it is on the page; draw(payload) runs now and at every new payload.
     mount(kind, element, props, trigger, watch) {
       const root = element.querySelector("[data-part]");
+      root.hidden = hidden.has(root.dataset.part);
+      const problem = el("div", "pg-problem", "", { role: "status" });
+      problem.hidden = true;
+      root.before(problem);
       const draw = parts[kind](root, props, trigger);
-      const redraw = () => { if (props.payload) draw(props.payload); };
+      const redraw = () => {
+        const { payload } = props;
+        const told = payload?.problem ?? payload?.empty; // what is wrong, or what is not there yet
+        problem.hidden = !told;
+        problem.className = payload?.problem ? "pg-problem" : "pg-problem pg-quiet-box";
+        problem.replaceChildren(...(told ? [el("strong", "", told.text), el("span", "", told.hint)] : []));
+        root.classList.toggle("pg-failed", Boolean(told));
+        if (payload && !told) draw(payload);
+      };
       watch("payload", redraw);
       redraw();
     },
     onTheme: (listener) => themeListeners.add(listener),
     onSelect: (listener) => selectionListeners.add(listener),
+    // Show one of several parts that take turns.
+    choose(shown, all) {
+      for (const name of all) {
+        if (shown.includes(name)) hidden.delete(name); else hidden.add(name);
+        const root = document.querySelector(`[data-part="${CSS.escape(name)}"]`);
+        if (root) root.hidden = hidden.has(name);
+      }
+    },
     select(change) {
+      if (change.tokens && !("pair" in change)) change = { ...change, pair: null };
       Object.assign(selection, change);
       selectionListeners.forEach((listener) => listener(selection));
     },
@@ -84,4 +107,13 @@
       window.playground.select({ tokens: [] });
     }
   });
+
+  // A head joins or leaves those that are picked; without `add` it is the only one. Eight hues, so eight heads.
+  window.playground.pickHead = (layer, head, add) => {
+    const others = selection.heads.filter((each) => each[0] !== layer || each[1] !== head);
+    const was = others.length < selection.heads.length;
+    const next = !add ? [[layer, head]] : was && others.length ? others : [...others, [layer, head]];
+    window.playground.select({ heads: next.slice(-8) });
+  };
+  window.playground.adding = (event) => event.ctrlKey || event.metaKey || event.shiftKey;
 })();

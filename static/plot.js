@@ -1,6 +1,11 @@
 // One Plotly figure that stays on the page: keeps its zoom, follows the theme, exports, and has a table behind it.
+//
+// payload: { figure (JSON), title, note, source, file, run, columns, python, words }
+//   figure.layout.meta: scales { light, dark } of coloraxis, more { coloraxis2: { light, dark } }, height, narrow;
+//   of a pattern also block, window [q0, q1, k0, k1] and whole. A point's customdata { head } or { tokens } is what a
+//   click on it selects; in a heat map of layers x heads (meta.heads true) the cell itself is the head.
 (() => {
-  const { define, el, fill, select, selection, onSelect, onTheme, isDark } = window.playground;
+  const { define, el, fill, select, selection, onSelect, onTheme, isDark, save, csv, npz, code, table, tools, pickHead, adding } = window.playground;
   let library = null;
 
   function plotly() {
@@ -13,97 +18,109 @@
     return library;
   }
 
-  const ARRAYS = { f4: Float32Array, f8: Float64Array, u1: Uint8Array, i4: Int32Array };
-  function matrix(z) {
-    if (Array.isArray(z)) return z;
-    const bytes = Uint8Array.from(atob(z.bdata), (c) => c.charCodeAt(0));
-    const flat = new ARRAYS[z.dtype](bytes.buffer);
-    const columns = +z.shape.split(",")[1];
-    return Array.from({ length: flat.length / columns }, (_, row) => flat.subarray(row * columns, (row + 1) * columns));
+  const ARRAYS = { f4: Float32Array, f8: Float64Array, u1: Uint8Array, i1: Int8Array, i2: Int16Array, i4: Int32Array };
+  // An array as Plotly's JSON carries it -> { data, shape }
+  function decoded(value) {
+    if (!value?.bdata) {
+      const rows = Array.isArray(value?.[0]) || ArrayBuffer.isView(value?.[0]);
+      const flat = rows ? Array.from(value).flatMap((row) => Array.from(row)) : Array.from(value ?? []);
+      return { data: Float64Array.from(flat, (v) => v ?? NaN), shape: rows ? [value.length, value[0].length] : [flat.length] };
+    }
+    const bytes = Uint8Array.from(atob(value.bdata), (c) => c.charCodeAt(0));
+    const data = new ARRAYS[value.dtype](bytes.buffer);
+    return { data, shape: value.shape ? String(value.shape).split(",").map(Number) : [data.length] };
   }
-  const unescape = (text) => text.replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
+  const unescape = (text) => String(text).replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
+  const words = (list) => Array.from(Array.isArray(list) ? list : decoded(list).data, unescape);
 
-  // Every finite value of a heat map as [row name, column name, value].
-  function rows(trace) {
-    const out = [];
-    matrix(trace.z).forEach((row, i) => row.forEach((value, j) => {
-      if (Number.isFinite(value)) out.push([unescape(trace.y[i]), unescape(trace.x[j]), value]);
-    }));
+  // The numbers of a figure as lines for CSV and table, largest first where there is one value a line.
+  function lines(figure) {
+    const out = [], several = figure.data.filter((t) => t.type === "heatmap").length > 1;
+    for (const trace of figure.data) {
+      if (trace.hoverinfo === "skip") continue;
+      const name = several || trace.type !== "heatmap" ? [unescape(trace.name ?? "")].filter(Boolean) : [];
+      if (trace.type === "heatmap") {
+        const { data, shape: [rows, columns] } = decoded(trace.z), x = words(trace.x), y = words(trace.y);
+        for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) {
+          const value = data[i * columns + j];
+          if (Number.isFinite(value)) out.push([...name, y[i], x[j], value]);
+        }
+      } else {
+        const x = words(trace.x), y = words(trace.y), text = trace.text ? words(trace.text) : [];
+        x.forEach((value, i) => out.push([...name, ...(text.length ? [text[i]] : []), number(value), number(y[i])]));
+      }
+    }
     return out;
   }
+  const number = (text) => (text !== "" && Number.isFinite(+text) ? +text : text);
 
-  function save(name, blob) {
-    const link = el("a", "", "", { download: name, href: URL.createObjectURL(blob) });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  }
-
-  function csv(payload, trace) {
-    const quote = (text) => `"${String(text).replace(/"/g, '""')}"`;
-    const lines = [[payload.words.query, payload.words.key, payload.words.weight], ...rows(trace)];
-    return new Blob(["\ufeff", lines.map((line) => line.map(quote).join(",")).join("\r\n")], { type: "text/csv" });
+  function arrays(figure) {
+    const out = {};
+    figure.data.forEach((trace, n) => {
+      if (trace.hoverinfo === "skip") return;
+      const tail = figure.data.length > 1 ? `_${n}` : "";
+      const put = (name, value) => { if (value !== undefined) out[name + tail] = value.bdata || typeof value[0] === "number" || value[0]?.length && typeof value[0] !== "string" ? decoded(value) : words(value); };
+      if (trace.type === "heatmap") { put("values", trace.z); put("rows", trace.y); put("columns", trace.x); }
+      else { put("x", trace.x); put("y", trace.y); put("text", trace.text); }
+      if (trace.name) out[`name${tail}`] = [unescape(trace.name)];
+    });
+    return out;
   }
 
   function themed(figure, root, tokens) {
     const colour = getComputedStyle(root).getPropertyValue("--pg-text").trim();
-    const layout = figure.layout;
+    const grid = getComputedStyle(root).getPropertyValue("--pg-line").trim();
+    const { layout } = figure, theme = isDark() ? "dark" : "light", narrow = root.clientWidth < 480;
     layout.font.color = colour;
-    for (const axis of [layout.xaxis, layout.yaxis]) Object.assign(axis, { color: colour });
-    if (layout.meta.scales) layout.coloraxis.colorscale = layout.meta.scales[isDark() ? "dark" : "light"];
+    for (const name of Object.keys(layout)) if (/^[xy]axis/.test(name)) Object.assign(layout[name], { color: colour, gridcolor: grid });
+    if (layout.meta.scales && layout.coloraxis) layout.coloraxis.colorscale = layout.meta.scales[theme];
+    for (const [name, scales] of Object.entries(layout.meta.more ?? {})) layout[name].colorscale = scales[theme];
+    for (const name of Object.keys(layout)) if (/^coloraxis/.test(name)) {
+      layout[name].colorbar = { ...layout[name].colorbar, tickcolor: colour, tickfont: { color: colour } };
+      if (narrow) layout[name].showscale = false; else delete layout[name].showscale;
+    }
     layout.shapes = marks(figure, root, tokens);
-    if (root.clientWidth < 480) {
-      layout.coloraxis.showscale = false;
-    } else delete layout.coloraxis.showscale;
     return figure;
   }
 
-  // The rows and columns of the selected tokens.
+  // The rows and columns of the selected tokens; in a map of layers x heads, the selected heads.
   function marks({ layout }, root, tokens) {
-    const { block, window: [q0, q1, k0, k1] } = layout.meta;
     const line = { color: getComputedStyle(root).getPropertyValue("--pg-accent").trim(), width: 1.5 };
-    const shapes = [];
-    for (const token of tokens) {
+    const tails = Object.keys(layout).filter((name) => /^xaxis/.test(name)).map((name) => name.slice(5));
+    if (layout.meta.heads) return tails.flatMap((tail) => selection.heads.map(([layer, head]) => (
+      { type: "rect", xref: `x${tail}`, yref: `y${tail}`, x0: layer - 0.5, x1: layer + 0.5, y0: head - 0.5, y1: head + 0.5, line })));
+    if (!layout.meta.window) return layout.meta.shapes ?? [];
+    const { block, window: [q0, q1, k0, k1] } = layout.meta, shapes = [];
+    for (const tail of tails) for (const token of tokens) {
       if (token >= q0 && token < q1) {
         const at = Math.floor((token - q0) / block);
-        shapes.push({ type: "rect", xref: "x domain", x0: 0, x1: 1, y0: at - 0.5, y1: at + 0.5, line });
+        shapes.push({ type: "rect", xref: `x${tail} domain`, yref: `y${tail}`, x0: 0, x1: 1, y0: at - 0.5, y1: at + 0.5, line });
       }
       if (token >= k0 && token < k1) {
         const at = Math.floor((token - k0) / block);
-        shapes.push({ type: "rect", yref: "y domain", y0: 0, y1: 1, x0: at - 0.5, x1: at + 0.5, line });
+        shapes.push({ type: "rect", xref: `x${tail}`, yref: `y${tail} domain`, y0: 0, y1: 1, x0: at - 0.5, x1: at + 0.5, line });
       }
     }
     return shapes;
   }
 
-  // A row of quiet buttons: [text, action] pairs, and plain strings for the words between them.
-  function tools(items) {
-    const row = el("span", "pg-tools");
-    for (const item of items) {
-      if (typeof item === "string") row.append(el("span", "pg-muted", item));
-      else {
-        const node = el("button", "pg-button pg-quiet", item[0], { type: "button" });
-        node.onclick = item[1];
-        row.append(node);
-      }
-    }
-    return row;
-  }
-
-  // Where a heat map lives; `on.pick(tokens)` hears a click, `on.ask(window)` a zoom into what is pooled, and
-  // `on.marked()` says whose rows and columns are framed.
+  // Where a figure lives; `on.pick(tokens)` hears a click on a cell [query, key], `on.ask(window)` a zoom into what is
+  // pooled, and `on.marked()` says whose rows and columns are framed.
   function mountPlot(root, on) {
     const title = el("h2"), note = el("p", "pg-about"), chart = el("div", "pg-chart", "", { role: "img" });
-    const foot = el("div", "pg-foot"), table = el("div", "pg-table", "", { tabindex: 0 });
+    const foot = el("div", "pg-foot"), grid = el("div", "pg-table", "", { tabindex: 0 }), python = el("div", "pg-code");
     const marked = on.marked ?? (() => []);
-    table.hidden = true;
-    root.append(title, note, chart, foot, table);
+    root.append(title, note, chart, foot, grid, python);
     let payload = null, figure = null, Plotly = null, drawing = Promise.resolve();
     const config = { displaylogo: false, displayModeBar: false, responsive: true, doubleClick: "reset" };
 
     const render = async () => {
-      if (!figure) return;
+      if (!figure || root.hidden || !root.clientWidth) return;
       Plotly ??= await plotly();
       themed(figure, root, marked());
+      const { height, narrow } = figure.layout.meta;
+      chart.style.height = height ? `${root.clientWidth < 480 ? narrow ?? height : height}px` : "";
+      figure.layout.height = chart.clientHeight; // Plotly would go on with the height it had
       await Plotly.react(chart, figure.data, figure.layout, config);
       if (!chart.dataset.wired) {
         chart.dataset.wired = "yes";
@@ -114,21 +131,26 @@
     };
     const redraw = () => { drawing = drawing.then(render, render); };
 
-    const picked = ({ points }) => {
-      const { block, window: [q0, , k0] } = figure.layout.meta;
-      const [row, column] = points[0].pointIndex ?? points[0].pointNumber;
-      on.pick?.([...new Set([q0 + row * block, k0 + column * block])]);
+    const picked = ({ points: [point], event }) => {
+      const { block, window: seen, heads } = figure.layout.meta;
+      const cell = point.pointIndex ?? point.pointNumber;
+      if (heads && Array.isArray(cell)) return pickHead(cell[1], cell[0], adding(event));
+      if (point.customdata?.head) return pickHead(...point.customdata.head, adding(event));
+      if (point.customdata?.tokens) return select({ tokens: point.customdata.tokens });
+      if (seen && Array.isArray(cell)) on.pick?.(seen[0] + cell[0] * block, seen[2] + cell[1] * block, block);
     };
     const ask = (window) => on.ask?.(window, payload.run);
     const zoomed = (change) => {
-      const { block, window: [q0, q1, k0, k1], whole } = figure.layout.meta;
+      const { block, window: seen, whole } = figure.layout.meta;
+      if (!seen) return;
       if (change["xaxis.autorange"] || change["yaxis.autorange"]) {
         if (!whole) ask(null);
         return;
       }
-      const x = change["xaxis.range[0]"] === undefined ? null : [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-      if (!x || block === 1) return; // single tokens are already drawn
-      const y = [change["yaxis.range[0]"], change["yaxis.range[1]"]].sort((a, b) => a - b);
+      const [q0, q1, k0, k1] = seen;
+      const range = (axis) => Object.keys(change).filter((name) => name.startsWith(axis) && name.includes("range[")).slice(0, 2).map((name) => change[name]);
+      const x = range("xaxis"), y = range("yaxis").sort((a, b) => a - b);
+      if (x.length < 2 || y.length < 2 || block === 1) return; // single tokens are already drawn
       const span = ([from, to], start, end) => [
         Math.max(start, start + Math.floor(from + 0.5) * block), Math.min(end, start + Math.ceil(to + 0.5) * block)];
       ask([...span(y, q0, q1), ...span(x, k0, k1)]);
@@ -136,30 +158,29 @@
 
     const picture = async (format) => {
       const ground = getComputedStyle(root).getPropertyValue("--pg-panel").trim();
-      const layout = { ...figure.layout, paper_bgcolor: ground, margin: { l: 24, r: 24, t: 48, b: 24 }, title: { text: payload.title, font: { size: 14 } } };
-      const url = await Plotly.toImage({ data: figure.data, layout }, { format, width: 900, height: 860, scale: format === "png" ? 2 : 1 });
+      const { height } = figure.layout.meta;
+      const layout = { ...figure.layout, height: undefined, paper_bgcolor: ground, margin: { l: 24, r: 24, t: 56, b: 24 }, title: { text: payload.title.replace(/[&<>]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[c]), font: { size: 14 } } };
+      const url = await Plotly.toImage({ data: figure.data, layout }, { format, width: 900, height: height ? Math.max(480, height) : 860, scale: format === "png" ? 2 : 1 });
       save(`${payload.file}.${format}`, await (await fetch(url)).blob());
     };
+    const names = () => {
+      const { columns, words } = payload, found = columns ?? [words.query, words.key, words.weight];
+      const width = lines(figure)[0]?.length ?? found.length;
+      return width > found.length ? [words.series ?? "", ...found].slice(-width) : found.slice(-width);
+    };
     const showTable = () => {
-      table.hidden = !table.hidden;
-      if (table.hidden) return;
-      const top = rows(figure.data[0]).sort((a, b) => b[2] - a[2]).slice(0, 100);
-      const head = el("tr"), body = el("tbody"), grid = el("table");
-      for (const name of [payload.words.query, payload.words.key, payload.words.weight]) head.append(el("th", "", name, { scope: "col" }));
-      for (const [query, key, weight] of top) {
-        const row = el("tr");
-        row.append(el("td", "", query), el("td", "", key), el("td", "", weight.toFixed(6)));
-        body.append(row);
-      }
-      grid.append(el("caption", "", fill(payload.words.table_note, { n: top.length })), head, body);
-      table.replaceChildren(grid);
+      const all = lines(figure), sorted = all.sort((a, b) => Math.abs(b.at(-1)) - Math.abs(a.at(-1))).slice(0, 100);
+      table(grid, { names: names(), lines: sorted, note: fill(payload.words.table_note, { n: sorted.length }) });
     };
     const footer = () => {
       const { words, file } = payload;
       const row = tools([
-        words.numbers, [words.table, showTable], [words.csv, () => save(`${file}.csv`, csv(payload, figure.data[0]))],
-        words.picture, [words.png, () => picture("png")], [words.svg, () => picture("svg")]]);
-      if (!figure.layout.meta.whole) row.prepend(tools([[words.reset, () => ask(null)]]));
+        words.numbers, [words.table, showTable],
+        [words.csv, () => save(`${file}.csv`, csv([names(), ...lines(figure)]))],
+        ["NPZ", () => save(`${file}.npz`, npz(arrays(figure)))],
+        words.picture, [words.png, () => picture("png")], [words.svg, () => picture("svg")],
+        ...(payload.python ? [[words.python, () => code(python, payload.python, words)]] : [])]);
+      if (figure.layout.meta.window && !figure.layout.meta.whole) row.prepend(tools([[words.reset, () => ask(null)]]));
       foot.replaceChildren(el("span", "pg-source", payload.source), row);
     };
 
@@ -167,7 +188,7 @@
     new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; redraw(); } }).observe(root);
     onTheme(redraw);
     onSelect(() => {
-      if (!figure || !Plotly) return;
+      if (!figure || !Plotly || !root.clientWidth || !chart.dataset.wired) return;
       drawing = drawing.then(() => Plotly.relayout(chart, { shapes: marks(figure, root, marked()) }));
     });
     return (next) => {
@@ -176,22 +197,24 @@
       title.textContent = payload.title;
       note.textContent = payload.note;
       chart.setAttribute("aria-label", payload.title);
-      table.hidden = true;
+      grid.hidden = python.hidden = true;
       footer();
       redraw();
     };
   }
 
-  Object.assign(window.playground, { plotly, save, tools, mountPlot });
+  Object.assign(window.playground, { plotly, decoded, mountPlot });
 
+  // A pattern: a click on a cell picks its pair, a zoom asks for the part in full.
   define("plot", (root, props, trigger) => mountPlot(root, {
     marked: () => selection.tokens,
-    pick: (tokens) => select({ tokens }),
+    pick: (query, key, block) => select({ tokens: [...new Set([query, key])], pair: block === 1 ? [query, key] : null }),
     ask: (window, run) => {
       props.value = { run, window };
       trigger("select", { index: 0, value: JSON.stringify(window) });
     },
   }));
+  define("figure", (root) => mountPlot(root, {}));
 
   define("howto", (root) => (payload) => {
     const details = el("details");

@@ -3,17 +3,21 @@
 import base64
 import functools
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from model.records import Tokens
 from viz.labels import axis_name, plotly_text, tick_text, visible
-from viz.theme import RAMPS, colorscale, frame
+from viz.theme import RAMPS, frame, scales
 
 MAX_CELLS = 256  # cells a side drawn at once; beyond it neighbours are pooled until the reader zooms in
+BLANK = 255  # code of a cell in the future
+MOST_CODES = 1_200_000  # of all heads' pictures together, so that they stay within a megabyte on the wire
 MAX_TICKS = 32  # labels an axis: their layout, not the cells, is what makes a heat map slow
 
 
@@ -46,80 +50,139 @@ class PatternWords:
 
     query: str
     key: str
-    weight: str
+    weight: str  # what a cell's number is
     largest: str  # said of a pooled cell
 
 
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One heat map of the figure."""
+
+    name: str
+    z: np.ndarray  # [T, T], NaN where there is nothing
+
+
+@dataclass(frozen=True)
+class Look:
+    """How numbers become colours; panels of one figure share it."""
+
+    kind: str = "share"  # "share" 0 to 1, "size" 0 to the largest, "signed" around 0
+    curve: str = "sqrt"  # of viz.theme.CURVES
+
+
 def pool(z: np.ndarray, block: int) -> np.ndarray:
-    """Largest value of each block x block square, NaN only where all are NaN. [q, k] -> [ceil(q/b), ceil(k/b)]"""
+    """The value of largest size in each block x block square, NaN where all are. [q, k] -> [ceil(q/b), ceil(k/b)]"""
     if block == 1:
         return z
     q, k = (-(-n // block) * block for n in z.shape)
     padded = np.full((q, k), np.nan, np.float32)
     padded[: z.shape[0], : z.shape[1]] = z
     parts = [padded[i::block, j::block] for i in range(block) for j in range(block)]
-    return functools.reduce(np.fmax, parts)
+    if not (z < 0).any():
+        return functools.reduce(np.fmax, parts)
+    high, low = functools.reduce(np.fmax, parts), functools.reduce(np.fmin, parts)
+    return np.where(high >= -low, high, low)
 
 
-def pattern_figure(pattern: np.ndarray, tokens: Tokens, words: PatternWords, window: Window) -> go.Figure:
-    """Heat map of one head: queries down, keys across, masked cells blank, exact float32 values on hover.
+def pattern_figure(
+    panels: Sequence[Panel], tokens: Tokens, words: PatternWords, window: Window, look: Look = Look()
+) -> go.Figure:
+    """Heat maps side by side on one colour scale: queries down, keys across, blank where NaN, exact values on hover.
 
-    pattern [T, T]. A window of more than MAX_CELLS tokens is max-pooled; `layout.meta` says by how much, and the
-    page asks for a smaller window when the reader zooms.
+    A window of more cells than MAX_CELLS a side, for all panels together, is pooled to its largest values (by size,
+    for signed ones); `layout.meta` says by how much, and the page asks for a smaller window when the reader zooms.
     """
-    T = len(tokens)
-    part = np.where(np.tri(T, dtype=bool), pattern, np.nan).astype(np.float32)
-    part = part[window.q0 : window.q1, window.k0 : window.k1]
-    block = -(-max(part.shape) // MAX_CELLS)
-    z = pool(part, block)
-    y, y_ticks, y_text = _axis(tokens, window.q0, window.q1, block)
-    x, x_ticks, x_text = _axis(tokens, window.k0, window.k1, block)
+    columns = min(len(panels), 2)
+    parts = [panel.z[window.q0 : window.q1, window.k0 : window.k1].astype(np.float32) for panel in panels]
+    block = -(-max(parts[0].shape) * columns // MAX_CELLS)
+    drawn = [pool(part, block) for part in parts]
+    top = 1.0 if look.kind == "share" else max((_largest(z) for z in drawn), default=0) or 1.0
+    y, y_ticks, y_text = _axis(tokens, window.q0, window.q1, block, MAX_TICKS // columns)
+    x, x_ticks, x_text = _axis(tokens, window.k0, window.k1, block, MAX_TICKS // columns)
     value = words.weight if block == 1 else f"{words.weight} ({words.largest.format(n=block)})"
-    figure = go.Figure(
-        go.Heatmap(
-            z=z,
-            x=x,
-            y=y,
-            coloraxis="coloraxis",
-            hoverongaps=False,
-            xgap=1 if max(z.shape) <= 40 else 0,
-            ygap=1 if max(z.shape) <= 40 else 0,
-            hovertemplate=(
-                f"{plotly_text(words.query)}: %{{y}}<br>{plotly_text(words.key)}: %{{x}}"
-                f"<br>{plotly_text(value)}: %{{z:.6f}}<extra></extra>"
-            ),
+    figure = _grid(panels)
+    for n, z in enumerate(drawn):
+        template = (
+            f"{plotly_text(words.query)}: %{{y}}<br>{plotly_text(words.key)}: %{{x}}"
+            f"<br>{plotly_text(value)}: %{{z:.6f}}<extra>{plotly_text(panels[n].name)}</extra>"
         )
-    )
-    scales = {name: colorscale(stops) for name, stops in RAMPS.items()}
-    frame(figure, meta={"block": block, "window": [window.q0, window.q1, window.k0, window.k1], "scales": scales})
-    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": [0, 0.05, 0.25, 0.5, 1]}
+        gap = 1 if max(z.shape) * columns <= 40 else 0
+        heat = go.Heatmap(z=z, x=x, y=y, name=plotly_text(panels[n].name), coloraxis="coloraxis", hoverongaps=False,
+                          xgap=gap, ygap=gap, hovertemplate=template)  # fmt: skip
+        figure.add_trace(heat, row=n // columns + 1, col=n % columns + 1)
+    found = scales(look.kind, look.curve)
+    frame(figure, meta={"block": block, "window": [window.q0, window.q1, window.k0, window.k1], "scales": found})
+    figure.update_xaxes(**_axis_look(x_ticks, x_text), tickangle=-60)
+    figure.update_yaxes(**_axis_look(y_ticks, y_text), autorange="reversed")
+    for n in range(len(panels)):  # titles at the outer sides only
+        row, column = n // columns + 1, n % columns + 1
+        below, left = n + columns >= len(panels), column == 1
+        figure.update_xaxes(title=_title(words.key if below else ""), row=row, col=column)
+        figure.update_yaxes(title=_title(words.query if left else ""), showticklabels=left, row=row, col=column)
+    if len(x) == len(y):
+        for axis in figure.select_yaxes():
+            axis.update(scaleanchor=axis.anchor, constraintoward="top")
+    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": _bar_ticks(look, top), "tickformat": ".3~g"}
     bar["title"] = {"text": plotly_text(words.weight), "side": "right"}
-    square = {"scaleanchor": "x", "constraintoward": "top"} if len(x) == len(y) else {}
-    figure.update_layout(
-        coloraxis={"colorscale": scales["light"], "cmin": 0, "cmax": 1, "colorbar": bar},
-        xaxis=_axis_look(words.key, x_ticks, x_text) | {"tickangle": -60},
-        yaxis=_axis_look(words.query, y_ticks, y_text) | {"autorange": "reversed"} | square,
+    low = -top if look.kind == "signed" else 0
+    if len(panels) > 1:
+        figure.update_layout(margin_t=30)  # room for the panels' names
+    return figure.update_layout(
+        coloraxis={"colorscale": found["light"], "cmin": low, "cmax": top, "colorbar": bar}, showlegend=False
     )
-    return figure
 
 
-def _axis_look(title: str, ticks: list[str], texts: list[str]) -> dict:
+def _grid(panels: Sequence[Panel]) -> go.Figure:
+    """One pair of axes a panel, two panels a row, that zoom together."""
+    if len(panels) == 1:
+        return make_subplots(1, 1)
+    figure = make_subplots(
+        -(-len(panels) // 2), 2, subplot_titles=[plotly_text(panel.name) for panel in panels],
+        horizontal_spacing=0.04, vertical_spacing=0.5 / len(panels),
+    )  # fmt: skip
+    figure.update_annotations(font_size=12, yshift=4)
+    return figure.update_xaxes(matches="x").update_yaxes(matches="y")
+
+
+def _largest(z: np.ndarray) -> float:
+    """The largest absolute value that is drawn."""
+    return float(np.nanmax(np.abs(z))) if np.isfinite(z).any() else 0.0
+
+
+def _bar_ticks(look: Look, top: float) -> list[float]:
+    """Where the colour bar has its labels."""
+    if look.kind == "signed":
+        return [-top, -top / 2, 0, top / 2, top]
+    shares = {"sqrt": [0, 0.05, 0.25, 0.5, 1], "linear": [0, 0.25, 0.5, 0.75, 1], "log": [0, 0.1, 0.25, 0.5, 1]}
+    return [share * top for share in shares[look.curve]]
+
+
+def combined(matrices: Sequence[np.ndarray], how: str) -> np.ndarray:
+    """Several matrices as one, cell by cell: their "mean" or "max"; NaN where any is. float32 [T, T] each"""
+    stacked = functools.reduce(np.maximum if how == "max" else np.add, matrices)
+    return stacked if how == "max" else stacked / np.float32(len(matrices))
+
+
+def _title(text: str) -> dict:
+    return {"text": plotly_text(text), "standoff": 8}
+
+
+def _axis_look(ticks: list[str], texts: list[str]) -> dict:
     """A category axis with a label on some of its tokens."""
     return {
         "type": "category", "tickmode": "array", "tickvals": ticks, "ticktext": texts, "automargin": True,
-        "title": {"text": plotly_text(title), "standoff": 8},
         "showgrid": False, "zeroline": False, "constrain": "domain",
     }  # fmt: skip
 
 
-def _axis(tokens: Tokens, start: int, end: int, block: int) -> tuple[list[str], list[str], list[str]]:
+def _axis(tokens: Tokens, start: int, end: int, block: int, most: int) -> tuple[list[str], list[str], list[str]]:
     """Category names of a window's tokens or blocks of tokens, those that get a tick, and the ticks' texts."""
     starts = range(start, end, block)
     if block == 1:
         names = [axis_name(i, tokens.pieces[i]) for i in starts]
     else:
         names = [f"{i}–{min(i + block, end) - 1} {tick_text(tokens.pieces[i])}…" for i in starts]
-    step = -(-len(names) // MAX_TICKS)
+    step = -(-len(names) // most)
     shown = range(0, len(names), step)
     return names, [names[n] for n in shown], [tick_text(tokens.pieces[starts[n]]) for n in shown]
 
@@ -130,6 +193,9 @@ def overview(thumbnails: np.ndarray, metrics: pd.DataFrame, group_size: int) -> 
     thumbnails uint8 [L, H, t, t]. The codes are square roots of max-pooled weights, deflated and base64-coded.
     """
     L, H, t, _ = thumbnails.shape
+    while L * H * t * t > MOST_CODES:
+        thumbnails = _halved(thumbnails)
+        t = thumbnails.shape[-1]
     packed = zlib.compress(np.ascontiguousarray(thumbnails).tobytes(), 1)
     values = metrics.to_numpy(dtype=float).tolist()
     return {
@@ -141,6 +207,17 @@ def overview(thumbnails: np.ndarray, metrics: pd.DataFrame, group_size: int) -> 
         "ramps": {name: list(stops) for name, stops in RAMPS.items()},
         "metrics": [[None if v != v else round(v, 4) for v in row] for row in values],
     }
+
+
+def _halved(codes: np.ndarray) -> np.ndarray:
+    """Pictures of half the side, each cell the largest of its four that are not blank. [L, H, t, t] uint8"""
+    L, H, t, _ = codes.shape
+    even = np.full((L, H, t + t % 2, t + t % 2), BLANK, np.uint8)
+    even[..., :t, :t] = codes
+    parts = [even[..., i::2, j::2] for i in range(2) for j in range(2)]
+    largest = functools.reduce(np.maximum, [np.where(part == BLANK, 0, part) for part in parts])
+    blank = functools.reduce(np.logical_and, [part == BLANK for part in parts])
+    return np.where(blank, np.uint8(BLANK), largest)
 
 
 def token_chips(tokens: Tokens) -> list[dict]:

@@ -1,10 +1,19 @@
 """One colour language: a sequential, colour-blind safe ramp for weights, light and dark, and the figures' frame."""
 
+import numpy as np
 import plotly.graph_objects as go
 
 # ColorBrewer YlGnBu (Cynthia Brewer), 9 classes; read backwards on a dark page, so that zero is always quiet.
 RAMP = ("#ffffd9", "#edf8b1", "#c7e9b4", "#7fcdbb", "#41b6c4", "#1d91c0", "#225ea8", "#253494", "#081d58")
 RAMPS = {"light": RAMP, "dark": RAMP[::-1]}
+# ColorBrewer PuOr, for signed values: orange below 0, purple above; on a dark page the middle is dark.
+SIGNED = ("#b35806", "#e08214", "#fdb863", "#fee0b6", "#f7f7f7", "#d8daeb", "#b2abd2", "#8073ac", "#542788")
+SIGNED_DARK = ("#fdb863", "#e08214", "#b35806", "#6b3a10", "#20242e", "#4a3f78", "#7468b4", "#a79fd6", "#d8daeb")
+SIGNED_RAMPS = {"light": SIGNED, "dark": SIGNED_DARK}
+# Okabe & Ito 2008, one hue a head: told apart by people with any colour vision, on light and on dark.
+HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#9a8b00", "#7a7a7a")
+CURVES = ("sqrt", "linear", "log")  # how a value becomes a place on a ramp
+FLOOR = 1e-4  # the share of the largest value at which a logarithmic ramp begins
 
 
 def _channels(colour: str) -> tuple[int, int, int]:
@@ -22,9 +31,24 @@ def ramp_at(stops: tuple[str, ...], share: float) -> str:
     return "rgb({},{},{})".format(*mixed)
 
 
-def colorscale(stops: tuple[str, ...], power: float = 0.5, n: int = 33) -> list[list]:
-    """A Plotly colour scale in which value v has the ramp's colour at v ** power; 0.5 lifts small weights."""
-    return [[i / (n - 1), ramp_at(stops, (i / (n - 1)) ** power)] for i in range(n)]
+def place(share: np.ndarray | float, curve: str) -> np.ndarray | float:
+    """Where on a ramp a share of the largest value lies: square root lifts small ones, logarithmic lifts tiny ones."""
+    if curve == "log":
+        return np.clip(1 + np.log10(np.maximum(share, FLOOR)) / -np.log10(FLOOR), 0, 1)
+    return np.sqrt(share) if curve == "sqrt" else share
+
+
+def colorscale(stops: tuple[str, ...], curve: str = "sqrt") -> list[list]:
+    """A Plotly colour scale from 0 to 1 in which a share has the ramp's colour at `place(share, curve)`."""
+    shares = np.linspace(0, 1, 33) if curve != "log" else np.concatenate([[0], np.geomspace(FLOOR, 1, 32)])
+    return [[float(share), ramp_at(stops, float(place(share, curve)))] for share in shares]
+
+
+def scales(kind: str, curve: str) -> dict[str, list[list]]:
+    """Colour scales for the light and the dark page. `kind` is "share", "size" or "signed"; signed ones are linear."""
+    if kind == "signed":
+        return {name: colorscale(stops, "linear") for name, stops in SIGNED_RAMPS.items()}
+    return {name: colorscale(stops, curve) for name, stops in RAMPS.items()}
 
 
 def frame(figure: go.Figure, *, meta: dict) -> go.Figure:

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from model.records import Snapshot, Tokens
-from viz.attention import PatternWords, Window, pattern_figure
+from viz.attention import Panel, PatternWords, Window, pattern_figure
 from viz.labels import visible
 
 _SCORES = ("previous_token", "induction", "induction_baseline")
@@ -46,5 +46,5 @@ def _numbers(scores: np.ndarray) -> list[list[float | None]]:
 def blank_figure(tokens: Tokens, words: PatternWords) -> go.Figure:
     """The heat map of a head without its weights, which the page fills in for each saved step."""
     T = len(tokens)
-    figure = pattern_figure(np.full((T, T), np.nan, np.float32), tokens, words, Window.whole(T))
+    figure = pattern_figure([Panel("", np.full((T, T), np.nan, np.float32))], tokens, words, Window.whole(T))
     return figure.update_layout(meta={**figure.layout.meta, "whole": True})

@@ -12,10 +12,17 @@ _FOLDER = Path(__file__).parent / "words"
 
 @functools.cache
 def words(language: str) -> Mapping[str, str]:
-    """The catalogue of a language as {"section.key": text}; an unknown language is English."""
-    name = language if language in LANGUAGES else "en"
-    sections = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-    return {f"{section}.{key}": text for section, entries in sections.items() for key, text in entries.items()}
+    """The catalogue of a language as {"section.key": text}, from all its files; an unknown language is English."""
+    found: dict[str, str] = {}
+    for path in sorted((_FOLDER / (language if language in LANGUAGES else "en")).glob("*.toml")):
+        for section, entries in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            found |= {f"{section}.{key}": text for key, text in entries.items()}
+    return found
+
+
+def section(catalogue: Mapping[str, str], name: str) -> dict[str, str]:
+    """All words of a section by their short keys."""
+    return {key.removeprefix(f"{name}."): text for key, text in catalogue.items() if key.startswith(f"{name}.")}
 
 
 def some(catalogue: Mapping[str, str], section: str, *keys: str) -> dict[str, str]:

@@ -55,6 +55,12 @@ def app_url(start_app):
 
 
 @pytest.fixture(scope="session")
+def start_tiny(start_app):
+    """The address of an app with the bundled model."""
+    return start_app("--offline", "--max-tokens", "512")
+
+
+@pytest.fixture(scope="session")
 def browser():
     """Debian's Chromium where it is installed, else the one Playwright finds."""
     playwright = pytest.importorskip("playwright.sync_api")

@@ -10,8 +10,20 @@ import pandas as pd
 import pytest
 
 from tests.helpers import tokens_of
-from viz.attention import MAX_CELLS, MAX_TICKS, PatternWords, Window, overview, pattern_figure, pool, token_chips
-from viz.theme import RAMPS, colorscale, ramp_at
+from viz.attention import (
+    MAX_CELLS,
+    MAX_TICKS,
+    Look,
+    Panel,
+    PatternWords,
+    Window,
+    combined,
+    overview,
+    pattern_figure,
+    pool,
+    token_chips,
+)
+from viz.theme import CURVES, RAMPS, SIGNED_RAMPS, colorscale, place, ramp_at, scales
 
 WORDS = PatternWords("query", "key", "weight", "largest of {n} × {n}")
 PIECES = ("<b>", " the", "\n", "\u202e", "")
@@ -23,10 +35,14 @@ def causal(T: int, seed: int = 0) -> np.ndarray:
     return (weights / weights.sum(1, keepdims=True)).astype(np.float32)
 
 
+def masked(pattern: np.ndarray) -> np.ndarray:
+    """The pattern with NaN above the diagonal, as measures give it."""
+    return np.where(np.tri(len(pattern), dtype=bool), pattern, np.nan).astype(np.float32)
+
+
 def drawn(T: int, window: Window | None = None, pattern: np.ndarray | None = None):
-    return pattern_figure(
-        causal(T) if pattern is None else pattern, tokens_of(range(T)), WORDS, window or Window.whole(T)
-    )
+    z = masked(causal(T) if pattern is None else pattern)
+    return pattern_figure([Panel("a head", z)], tokens_of(range(T)), WORDS, window or Window.whole(T))
 
 
 # --- one head ---
@@ -49,10 +65,10 @@ def test_a_weight_of_zero_is_not_blank():
 
 
 def test_the_pattern_is_left_alone():
-    pattern = causal(300)
-    kept = pattern.copy()
-    drawn(300, pattern=pattern)
-    assert np.array_equal(pattern, kept)
+    z = masked(causal(300))
+    kept = z.copy()
+    pattern_figure([Panel("", z)], tokens_of(range(300)), WORDS, Window.whole(300))
+    assert np.array_equal(z, kept, equal_nan=True)
 
 
 def test_the_json_that_is_sent_carries_the_same_bytes():
@@ -64,7 +80,7 @@ def test_the_json_that_is_sent_carries_the_same_bytes():
 
 
 def test_axes_name_every_token_once_and_queries_run_down():
-    figure = pattern_figure(causal(5), tokens_of(range(5), PIECES), WORDS, Window.whole(5))
+    figure = pattern_figure([Panel("", masked(causal(5)))], tokens_of(range(5), PIECES), WORDS, Window.whole(5))
     names = ("0 &lt;b&gt;", "1 ·the", "2 ↵", "3 &lt;U+202E&gt;", "4 ∅")
     assert figure.data[0].x == names and figure.data[0].y == names
     for axis, title in ((figure.layout.xaxis, "key"), (figure.layout.yaxis, "query")):
@@ -84,11 +100,13 @@ def test_there_are_never_too_many_ticks(T: int):
 
 def test_hover_says_query_key_and_weight_escaped():
     hostile = PatternWords("<i>q</i>", "k&", "w<", "largest")
-    template = pattern_figure(causal(3), tokens_of(range(3)), hostile, Window.whole(3)).data[0].hovertemplate
+    template = (
+        pattern_figure([Panel("<b>", causal(3))], tokens_of(range(3)), hostile, Window.whole(3)).data[0].hovertemplate
+    )
     assert template == (
-        "&lt;i&gt;q&lt;/i&gt;: %{y}<br>k&amp;: %{x}<br>w&lt;: %{z:.6f}<extra></extra>"
+        "&lt;i&gt;q&lt;/i&gt;: %{y}<br>k&amp;: %{x}<br>w&lt;: %{z:.6f}<extra>&lt;b&gt;</extra>"
     )  # fmt: skip
-    assert drawn(3).data[0].hovertemplate == "query: %{y}<br>key: %{x}<br>weight: %{z:.6f}<extra></extra>"
+    assert drawn(3).data[0].hovertemplate == "query: %{y}<br>key: %{x}<br>weight: %{z:.6f}<extra>a head</extra>"
     assert drawn(3).data[0].hoverongaps is False
 
 
@@ -209,6 +227,81 @@ def test_ramp_and_scale_by_hand():
     assert (ramp_at(stops, -1), ramp_at(stops, 0.5), ramp_at(stops, 2)) == (
         "rgb(0,0,0)", "rgb(100,200,255)", "rgb(255,255,255)",
     )  # fmt: skip
-    scale = colorscale(stops, n=5)
-    assert [place for place, _ in scale] == [0, 0.25, 0.5, 0.75, 1]
-    assert scale[1][1] == ramp_at(stops, 0.5), "a weight of 1/4 has the colour of its square root"
+    assert place(0.25, "sqrt") == 0.5 and place(0.25, "linear") == 0.25
+    assert place(0.01, "log") == pytest.approx(0.5)  # halfway between 1/10,000 and 1 in decades
+    assert (place(0.0, "log"), place(1e-6, "log"), place(1.0, "log")) == (0, 0, 1)
+    scale = dict(map(tuple, colorscale(stops)))
+    assert scale[0.25] == ramp_at(stops, 0.5), "a weight of 1/4 has the colour of its square root"
+    assert dict(map(tuple, colorscale(stops, "linear")))[0.25] == ramp_at(stops, 0.25)
+    for curve in CURVES:
+        places = [share for share, _ in colorscale(stops, curve)]
+        assert places[0] == 0 and places[-1] == 1 and places == sorted(set(places))
+
+
+def test_the_middle_of_a_signed_ramp_is_its_quiet_stop():
+    for name, ends in scales("signed", "log").items():
+        quiet = ramp_at(SIGNED_RAMPS[name], 0.5)
+        assert [colour for place, colour in ends if place == 0.5] == [quiet]
+        assert ends[0][1] != ends[-1][1]
+
+
+# --- several panels, other measures ---
+
+
+def panels(n: int, T: int = 6):
+    return [Panel(f"<{i}>", masked(causal(T, seed=i))) for i in range(n)]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_panels_share_one_scale_and_zoom_together(n: int):
+    figure = pattern_figure(panels(n), tokens_of(range(6)), WORDS, Window.whole(6))
+    assert len(figure.data) == n
+    for i, trace in enumerate(figure.data):
+        assert np.array_equal(trace.z, masked(causal(6, seed=i)), equal_nan=True)
+        assert trace.coloraxis == "coloraxis"
+        assert trace.hovertemplate.endswith(f"<extra>&lt;{i}&gt;</extra>")
+    if n > 1:
+        assert {axis.matches for axis in figure.select_xaxes()} == {"x"}
+        assert [note.text for note in figure.layout.annotations] == [f"&lt;{i}&gt;" for i in range(n)]
+
+
+def test_signed_numbers_lie_around_zero_and_are_pooled_by_size():
+    z = masked(causal(5)) * 4
+    z[3, 1] = -7.5
+    figure = pattern_figure([Panel("", z)], tokens_of(range(5)), WORDS, Window.whole(5), Look("signed"))
+    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (-7.5, 7.5)
+    assert pool(z, 2)[1, 0] == -7.5
+
+
+def test_sizes_reach_from_zero_to_the_largest():
+    z = masked(causal(5)) * 3
+    figure = pattern_figure([Panel("", z)], tokens_of(range(5)), WORDS, Window.whole(5), Look("size", "linear"))
+    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (0, pytest.approx(np.nanmax(z)))
+
+
+def test_nothing_to_show_is_drawn_as_nothing():
+    z = np.full((3, 3), np.nan, np.float32)
+    for kind in ("share", "size", "signed"):
+        figure = pattern_figure([Panel("", z)], tokens_of(range(3)), WORDS, Window.whole(3), Look(kind))
+        assert np.isnan(figure.data[0].z).all() and figure.layout.coloraxis.cmax == 1
+
+
+def test_heads_are_combined_cell_by_cell():
+    a, b = (masked(causal(4, seed=i)) for i in range(2))
+    kept = a.copy()
+    assert np.array_equal(combined([a, b], "max"), np.maximum(a, b), equal_nan=True)
+    assert np.array_equal(combined([a, b], "mean"), (a + b) / 2, equal_nan=True)
+    assert np.array_equal(a, kept, equal_nan=True) and combined([a], "mean").dtype == np.float32
+
+
+def test_many_heads_are_sent_smaller_so_that_they_stay_within_a_megabyte():
+    thumbnails = np.random.default_rng(0).integers(0, 255, (30, 32, 64, 64), dtype=np.uint8)
+    thumbnails[..., np.triu(np.ones((64, 64), bool), 1)] = 255
+    metrics = pd.DataFrame({"a": np.zeros(960)})
+    payload = overview(thumbnails, metrics, 4)
+    assert payload["side"] == 32
+    raw = np.frombuffer(zlib.decompress(base64.b64decode(payload["codes"])), np.uint8).reshape(30, 32, 32, 32)
+    assert raw[3, 4, 7, 2] == thumbnails[3, 4, 14:16, 4:6].max()
+    assert np.array_equal(raw[0, 0] == 255, np.triu(np.ones((32, 32), bool), 1))
+    assert raw[3, 4, 7, 7] == max(thumbnails[3, 4, 14, 14], thumbnails[3, 4, 15, 14], thumbnails[3, 4, 15, 15])
+    assert len(json.dumps(payload)) < 1_000_000

@@ -8,7 +8,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MODEL = {
-    "torch", "numpy", "pandas", "tiktoken", "tokenizers", "tqdm", "safetensors", "gguf", "huggingface_hub", "model",
+    "torch", "numpy", "pandas", "tiktoken", "tokenizers", "tqdm", "safetensors", "scipy", "gguf",
+    "huggingface_hub", "model",
 }  # fmt: skip
 VIZ = {"numpy", "pandas", "plotly", "viz"}
 TABS = {"gradio", "plotly", "starlette", "viz", "model"}

@@ -5,9 +5,15 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
+from model.effects import TARGETS
 from model.heads import HEAD_METRICS
+from model.interventions import EDITS
+from model.measures import MEASURES
 from model.trace import Trace
 from model.trainer import Recipe
+from viz.tabs import TABS
 from viz.words import words
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +53,24 @@ def test_every_method_of_a_trace_is_named():
     public = [name for name in vars(Trace) if not name.startswith("_")]
     missing = [name for name in public if not re.search(rf"run\.{name}\b", README)]
     assert missing == ["config", "nbytes", "sites"]
+
+
+@pytest.mark.parametrize("registry", [MEASURES, EDITS, TARGETS], ids=["measures", "edits", "targets"])
+def test_every_entry_of_a_registry_is_named(registry):
+    assert not [name for name in registry if f"`{name}`" not in README]
+
+
+def test_every_tab_is_told_of():
+    for tab in TABS:
+        assert f"| **{words('en')[f'tab.{tab.key}']}** |" in README
+
+
+def test_the_lines_of_python_run():
+    """All blocks, one after the other, as a reader would paste them; the tap's block needs ids."""
+    found: dict = {}
+    for block in re.findall(r"```python\n(.*?)\n```", README, re.DOTALL):
+        exec(block.replace("lm.model(ids,", "lm.model(__import__('torch').tensor(run.tokens.ids)[None],"), found)
+    assert found["edited"].key.edits and found["run"].key.edits == ()
 
 
 def test_picture_is_there_and_small():

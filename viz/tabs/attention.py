@@ -1,54 +1,127 @@
-"""The attention tab: all heads at a glance, one head in full."""
+"""The attention tab: all heads at a glance, and the picked ones as a map, as lines, in the text, cell by cell."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import gradio as gr
 
 from model.heads import HEAD_METRICS
+from model.measures import MEASURES, rows_undefined
 from model.trace import Trace
-from viz.attention import PatternWords, Window, pattern_figure
+from viz.attention import Look, PatternWords, Window, pattern_figure
 from viz.attention import overview as all_heads
-from viz.tabs.parts import part
-from viz.tabs.tab import Scene, Tab
-from viz.words import some
+from viz.links import links_payload
+from viz.tabs import finding, why
+from viz.tabs.parts import choice, part, plot_words
+from viz.tabs.picking import OF, Shown, cell_of, shown_heads, source
+from viz.tabs.python_lines import head_lines
+from viz.tabs.tab import Picture, Scene, Tab, Values
+from viz.theme import CURVES
+from viz.words import section, some
+
+VIEWS = ("map", "lines", "text", "why", "find")
+_PARTS = {"map": ("plot",), "lines": ("lines",), "text": ("reading",), "why": ("why",), "find": ("find", "findmap")}
 
 
 def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
     """The question, how to read the pictures, the overview left and the detail right."""
-    question, howto = part("question", first.get("question")), part("howto", first.get("howto"))
-    with gr.Row(elem_id="attention-row"):
+    made = {"question": part("question", first.get("question")), "howto": part("howto", first.get("howto"))}
+    with gr.Row(elem_id="attention-row", elem_classes="pg-columns"):
         with gr.Column(min_width=320):
-            heads = part("heads", first.get("heads"))
+            made["heads"] = part("heads", first.get("heads"))
         with gr.Column(min_width=320):
-            plot = part("plot", first.get("plot"), value={"run": "", "window": None})
-    return {"question": question, "howto": howto, "heads": heads, "plot": plot}
+            made["looking"] = part("looking", first.get("looking"), kind="controls", value={})
+            made["plot"] = part("plot", first.get("plot"), value={"run": "", "window": None})
+            made["lines"] = part("lines", None)
+            made["reading"] = part("reading", None)
+            made["why"] = part("why", None)
+            made["find"] = part("find", None, value={})
+            made["findmap"] = part("findmap", None, kind="figure")
+    return made
 
 
 def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """What the tab answers, and how to read it."""
-    return {"question": question_payload(words), "howto": howto_payload(words)}
+    """What the tab answers, how to read it, and the settings of the detail."""
+    howto = {"title": words["howto.title"], "parts": some(words, "howto", "body", "formula", "caveat", "try")}
+    return {"question": {"text": words["tab.attention_question"]}, "howto": howto, "looking": looking_payload(words)}
 
 
-def draw(scene: Scene, values: Mapping[str, object]) -> dict[str, dict]:
-    """The chosen head; all heads where the run is new."""
+def looking_payload(words: Mapping[str, str]) -> dict:
+    """Which view, which measure, of which heads, on which ramp."""
+
+    def options(section: str, keys: tuple[str, ...]) -> list[list[str]]:
+        return [[key, words[f"{section}.{key}"]] for key in keys]
+
+    measures = [[key, words[f"measure.{key}"], _about(words, key)] for key in MEASURES]
+    pictures = ["map", "lines", "text"]
+    return {
+        "controls": [
+            {"name": "view", "kind": "views", "label": words["looking.view"], "value": "map",
+             "options": options("view", VIEWS)},
+            {"name": "measure", "kind": "choice", "label": words["looking.measure"], "value": "weights",
+             "options": measures, "when": {"view": pictures}},
+            {"name": "of", "kind": "choice", "label": words["looking.of"], "value": "each",
+             "options": options("of", OF), "when": {"view": pictures}},
+            {"name": "curve", "kind": "choice", "label": words["looking.curve"], "value": "sqrt",
+             "options": options("curve", CURVES), "when": {"view": ["map"]}},
+        ],
+        "shows": {view: list(_PARTS[view]) for view in VIEWS},
+    }  # fmt: skip
+
+
+def _about(words: Mapping[str, str], measure: str) -> str:
+    """What a measure says, how it is computed, from where, and what to beware of."""
+    entry = MEASURES[measure]
+    return f"{words[f'measure_help.{measure}']} {entry.formula} ({entry.source}). {words[f'measure_caveat.{measure}']}"
+
+
+def draw(scene: Scene, values: Values) -> dict[str, Picture]:
+    """All heads, and the view that is chosen of the picked ones."""
+    asked = values.get("looking")
+    view = choice(asked, "view", VIEWS)
+    shown = Shown(choice(asked, "measure", tuple(MEASURES)), choice(asked, "of", OF), choice(asked, "curve", CURVES))
+    pictures = {"heads": Picture(scene.run, lambda: heads_payload(scene))}
+    return pictures | _DRAW[view](scene, shown, values)
+
+
+def _map(scene: Scene, shown: Shown, values: Values) -> dict[str, Picture]:
     plot = values.get("plot")
     asked = plot if isinstance(plot, dict) else {}
-    window = asked.get("window") if str(asked.get("run", "")).startswith(scene.run) else None
-    parts = {"plot": plot_payload(scene, window)}
-    return parts | {"heads": heads_payload(scene)} if scene.fresh else parts
+    window = asked.get("window") if str(asked.get("run", "")).startswith(f"{scene.run} ") else None
+    seen = Window.of(window, len(scene.trace.tokens))
+    key = (scene.run, scene.picked.heads, shown, seen)
+    return {"plot": Picture(key, lambda: plot_payload(scene, shown, seen))}
 
 
-def question_payload(words: Mapping[str, str]) -> dict:
-    """What the tab answers."""
-    return {"text": words["tab.attention_question"]}
+def _links(name: str) -> Callable[[Scene, Shown, Values], dict[str, Picture]]:
+    def pictures(scene: Scene, shown: Shown, values: Values) -> dict[str, Picture]:
+        key = (scene.run, scene.picked.heads, shown.measure, shown.of)
+        return {name: Picture(key, lambda: _links_of(scene, shown))}
+
+    return pictures
 
 
-def howto_payload(words: Mapping[str, str]) -> dict:
-    """How to read the pictures."""
-    return {
-        "title": words["howto.title"],
-        "parts": some(words, "howto", "body", "formula", "caveat", "try"),
-    }
+def _links_of(scene: Scene, shown: Shown) -> dict:
+    """What the lines and the text show; they need numbers from 0 up, so scores give way to weights."""
+    signed = MEASURES[shown.measure].scale == "signed"
+    usable = Shown("weights", shown.of, shown.curve) if signed else shown
+    found = shown_heads(scene, usable)
+    panels = [(panel.name, panel.z) for panel in found.panels]
+    payload = links_payload(panels, [list(head) for head in found.heads], scene.trace.tokens)
+    return payload | {
+        "run": found.name, "title": found.title, "measure": scene.words[f"measure.{usable.measure}"],
+        "note": scene.words["lines.no_scores"] if signed else "", "source": source(scene),
+        "python": head_lines(scene, usable),
+        "words": section(scene.words, "lines") | section(scene.words, "reading"),
+    }  # fmt: skip
+
+
+_DRAW: dict[str, Callable[[Scene, Shown, Values], dict[str, Picture]]] = {
+    "map": _map,
+    "lines": _links("lines"),
+    "text": _links("reading"),
+    "why": lambda scene, shown, values: why.pictures(scene, cell_of(scene)),
+    "find": lambda scene, shown, values: finding.pictures(scene, values),
+}
 
 
 def heads_payload(scene: Scene) -> dict:
@@ -59,47 +132,48 @@ def heads_payload(scene: Scene) -> dict:
         {"label": words[f"metric.{key}"], "help": words[f"metric_help.{key}"], "unit": unit.get(metric.unit, "")}
         for key, metric in HEAD_METRICS.items()
     ]
-    said = some(words, "overview", "title", "about", "about_dark", "group", "button", "hover", "undefined")
     picture = all_heads(scene.trace.thumbnails, metrics, scene.model.config.group_size)
-    return picture | {"metric_names": names, "words": said, "run": scene.run}
+    return picture | {"metric_names": names, "words": section(words, "overview"), "run": scene.run}
 
 
-def plot_payload(scene: Scene, window: object) -> dict:
-    """One head's heat map, with what the line below it says."""
-    words, (layer, number) = scene.words, scene.head
-    T = len(scene.trace.tokens)
-    seen = Window.of(window, T)
-    pattern = scene.trace.pattern(layer, number)
-    said = PatternWords(**some(words, "pattern", "query", "key", "weight", "largest"))
-    figure = pattern_figure(pattern, scene.trace.tokens, said, seen)
-    meta = figure.layout.meta
-    whole = seen == Window.whole(T)
-    figure.update_layout(meta={**meta, "whole": whole}, uirevision=f"{scene.run} {meta['window']}")
-    notes = [] if whole else [words["pattern.window"].format(q0=seen.q0, q1=seen.q1 - 1, k0=seen.k0, k1=seen.k1 - 1)]
-    if meta["block"] > 1:
-        notes.append(words["pattern.pooled"].format(n=meta["block"]))
+def plot_payload(scene: Scene, shown: Shown, seen: Window) -> dict:
+    """Heat maps of what is shown, with what the lines around them say."""
+    words, tokens, measure = scene.words, scene.trace.tokens, MEASURES[shown.measure]
+    found = shown_heads(scene, shown)
+    said = PatternWords(
+        words["pattern.query"], words["pattern.key"], words[f"measure.{shown.measure}"], words["pattern.largest"]
+    )
+    figure = pattern_figure(found.panels, tokens, said, seen, Look(measure.scale, shown.curve))
+    meta, whole = figure.layout.meta, seen == Window.whole(len(tokens))
+    rows = -(-len(found.panels) // 2)
+    size = {"height": 330 * rows, "narrow": 250 * rows} if len(found.panels) > 1 else {}
+    figure.update_layout(meta={**meta, "whole": whole, **size}, uirevision=f"{scene.run} {meta['window']}")
     return {
         "figure": figure.to_json(),
-        "title": words["pattern.title"].format(layer=layer, head=number),
-        "note": " ".join(notes),
-        "source": words["pattern.source"].format(
-            model=scene.model.label, dtype=scene.model.dtype, ms=round(scene.trace.seconds * 1000)
-        ),
-        "file": f"attention-{layer}-{number}",
-        "run": f"{scene.run} {layer}.{number}",
-        "words": some(words, "plot", "numbers", "csv", "picture", "png", "svg", "table", "table_note", "reset")
-        | some(words, "pattern", "query", "key", "weight"),
+        "title": found.title,
+        "note": " ".join(_notes(scene, shown, seen, whole, meta["block"])),
+        "source": f"{source(scene)} · {words['looking.ramp_note'].format(curve=words[f'curve.{shown.curve}'])}",
+        "file": found.file,
+        "run": f"{scene.run} {found.name}",
+        "columns": [words["pattern.query"], words["pattern.key"], words[f"measure.{shown.measure}"]],
+        "python": head_lines(scene, shown),
+        "words": plot_words(words) | some(words, "pattern", "query", "key", "weight"),
     }
 
 
-def chosen_head(value: object, trace: Trace) -> tuple[int, int] | None:
-    """The last head of a selection sent by the page, or None where it is not a head of this model."""
-    try:
-        layer, head = value["heads"][-1]
-    except (TypeError, KeyError, IndexError, ValueError):
-        return None
-    fits = isinstance(layer, int) and isinstance(head, int)
-    return (layer, head) if fits and 0 <= layer < trace.config.n_layer and 0 <= head < trace.config.n_head else None
+def _notes(scene: Scene, shown: Shown, seen: Window, whole: bool, block: int) -> list[str]:
+    """What there is to know of this drawing: which part it is, what is pooled, what cannot be told."""
+    words, notes = scene.words, []
+    if not whole:
+        place = {"q0": seen.q0, "q1": seen.q1 - 1, "k0": seen.k0, "k1": seen.k1 - 1}
+        notes.append(words["pattern.window"].format(**place))
+    if block > 1:
+        notes.append(words["pattern.pooled"].format(n=block))
+    if shown.measure == "without_first":
+        lost = max(rows_undefined(scene.trace.pattern(*head)) for head in scene.picked.heads)
+        if lost:
+            notes.append(words["pattern.rows_undefined"].format(n=lost))
+    return notes
 
 
 def default_head(trace: Trace) -> tuple[int, int]:
@@ -108,4 +182,8 @@ def default_head(trace: Trace) -> tuple[int, int]:
     return tuple(int(n) for n in scores.idxmax())
 
 
-TAB = Tab("attention", build, fixed, draw, parts=("question", "howto", "heads", "plot"), asks=("plot",))
+TAB = Tab(
+    "attention", build, fixed, draw,
+    parts=("question", "howto", "heads", "looking", "plot", "lines", "reading", "why", "find", "findmap"),
+    asks=("looking", "plot", "find"),
+)  # fmt: skip

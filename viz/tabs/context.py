@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 from model.api import LanguageModel, list_models, load_resolved
 from model.errors import InputError, PlaygroundError
+from model.interventions import Edit
 from model.lesson import Limits
 from model.live import Workshop, label
 from model.progress import Progress
-from model.records import RunKey
+from model.records import RunKey, Tokens
 from model.sources import Resolved, resolve
 from model.store import ByteLRU
 from model.trace import Trace, check_length
@@ -35,6 +36,7 @@ class Playground:
     options: Options
     models: ByteLRU = field(default_factory=lambda: ByteLRU(6 << 30))
     traces: ByteLRU = field(init=False)
+    results: ByteLRU = field(default_factory=lambda: ByteLRU(64 << 20))  # of jobs and of slow measures
     workshop: Workshop = field(init=False)
     failures: dict[str, PlaygroundError] = field(default_factory=dict)
     computing: threading.Lock = field(default_factory=threading.Lock)  # one forward at a time: it uses every core
@@ -76,18 +78,27 @@ class Playground:
             return trained
         return resolve(model_id, progress, offline=self.options.offline)
 
-    def trace(self, model: LanguageModel, prompt: str) -> Trace:
+    def trace(self, model: LanguageModel, prompt: str, edits: tuple[Edit, ...] = ()) -> Trace:
         """The trace of a prompt; raises InputError for one that is empty or too long for the model or this server."""
+        return self.trace_tokens(model, self.tokens(model, prompt), edits)
+
+    def tokens(self, model: LanguageModel, prompt: str) -> Tokens:
+        """The prompt's tokens; raises InputError for none, or too many for the model or this server."""
         limit = min(model.config.n_ctx, self.options.max_tokens)
         if len(prompt) > MAX_CHARACTERS:
             hint = f"Shorten it to {limit} tokens or fewer."
             raise InputError("The prompt is too long.", f"{len(prompt)} characters", hint)
         tokens = model.encode(prompt)
         check_length(len(tokens), limit)
-        key = RunKey(model.id, tuple(tokens.ids.tolist()))
+        return tokens
+
+    def trace_tokens(self, model: LanguageModel, tokens: Tokens, edits: tuple[Edit, ...] = ()) -> Trace:
+        """The trace of tokens that are within the limits."""
+        key = RunKey(model.id, tuple(tokens.ids.tolist()), edits)
+        unedited = self.trace_tokens(model, tokens) if edits else None
 
         def run() -> Trace:
             with self.computing:
-                return model.trace_tokens(tokens)
+                return unedited.edit(*edits) if edits else model.trace_tokens(tokens)
 
         return self.traces.get(key, run)

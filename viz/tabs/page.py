@@ -1,20 +1,28 @@
 """The page: what all tabs share (model, prompt, tokens, selection) and the one pipeline that keeps it up to date."""
 
+import dataclasses
 import functools
+import hashlib
 import logging
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import gradio as gr
 
 from model.errors import PlaygroundError
+from model.interventions import EDITS, Edit
 from viz.attention import token_chips
 from viz.tabs import TABS, attention
 from viz.tabs.context import Playground
+from viz.tabs.jobs import failed, perform, stopped
 from viz.tabs.loading import broken, cancelled, choose_model, notice, opened
 from viz.tabs.parts import part, run_id, update
-from viz.tabs.tab import Scene, Shared, Tab
-from viz.words import pick_language, some, words
+from viz.tabs.selection import Selection
+from viz.tabs.selection import picked as selected
+from viz.tabs.tab import Picture, Scene, Shared, Tab
+from viz.theme import HUES
+from viz.words import pick_language, section, some, words
 
 log = logging.getLogger("playground")
 
@@ -68,15 +76,28 @@ def tokens_payload(scene: Scene) -> dict:
     return {"tokens": token_chips(scene.trace.tokens), "words": said, "run": scene.run}
 
 
-def selection_payload(said: Mapping[str, str], head: tuple[int, int] | None) -> dict:
-    """Nothing but the head that is shown."""
-    picked = some(said, "selection", "label", "none", "token", "heads", "clear")
-    return {"heads": [list(head)] if head else [], "words": picked}
+def selection_payload(said: Mapping[str, str], picked: Selection | None) -> dict:
+    """What is picked, of what the page asked for; the page takes it over.
+
+    New each time: Gradio tells a page nothing where a payload is the one it sent last, but the visitor may have picked
+    something else since.
+    """
+    kinds = {kind: said[f"edit.{kind}"] for kind in EDITS}
+    payload = {"words": section(said, "selection"), "kinds": kinds, "hues": list(HUES), "stamp": uuid.uuid4().hex}
+    if picked is None:
+        return payload
+    heads, edits = [list(head) for head in picked.heads], [edit_payload(edit) for edit in picked.edits]
+    return payload | {"heads": heads, "edits": edits}
+
+
+def edit_payload(edit: Edit) -> dict:
+    """An edit as the page sends it."""
+    return {name: value for name, value in vars(edit).items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a visitor's page asks for, and what it shows: {"run", "language", "tabs": {key: [run, language]}}."""
+    """What a visitor's page asks for, and what it shows: {"run", "language", "drawn": {part: what}}."""
 
     model_id: str
     prompt: str
@@ -95,24 +116,24 @@ ASKS = tuple(name for tab in TABS for name in tab.asks)
 def payloads(playground: Playground, asked: Asked) -> tuple[dict[str, dict], dict]:
     """New payloads by part, for the parts that change, and what the page shows then.
 
-    What a person did wrong, or what broke, is said in the notice and the old pictures stay.
+    What a person did wrong, or what broke, is said in the notice and the old pictures stay; where only one part
+    cannot be drawn, it says so itself.
     """
     said, shown = words(asked.language), asked.shown
     parts: dict[str, dict] = {}
     if shown.get("language") != asked.language:
         parts |= {"header": header_payload(said, asked.language, None), "selection": selection_payload(said, None)}
     tab = opened_tab(asked)
-    if _drawn(asked, tab)[1] != asked.language:
+    if tab.key not in _drawn(asked):
         parts |= tab.fixed(said)
     try:
-        pictures, run = _pictures(playground, asked, tab)
+        pictures, now = _pictures(playground, asked, tab)
     except PlaygroundError as error:
         return parts | {"notice": notice(error, asked.language)}, shown
     except Exception:
         log.exception("the view failed")
         return parts | {"notice": broken(asked.language)}, shown
-    tabs = {**shown.get("tabs", {}), tab.key: [run, asked.language]}
-    return parts | pictures, {"run": run, "language": asked.language, "tabs": tabs}
+    return parts | pictures, now
 
 
 def opened_tab(asked: Asked) -> Tab:
@@ -120,26 +141,51 @@ def opened_tab(asked: Asked) -> Tab:
     return next((tab for tab in TABS if tab.key == asked.tab), TABS[0])
 
 
-def _drawn(asked: Asked, tab: Tab) -> tuple[str, str]:
-    """Of which run, and in which language, the tab was drawn last."""
-    return tuple(asked.shown.get("tabs", {}).get(tab.key, ("", "")))
+def _drawn(asked: Asked) -> dict[str, str]:
+    """What is drawn in the reader's language: part or tab -> a short name of what it shows."""
+    return asked.shown.get("drawn", {}) if asked.shown.get("language") == asked.language else {}
 
 
-def _pictures(playground: Playground, asked: Asked, tab: Tab) -> tuple[dict[str, dict], str]:
-    """Everything that is computed from the prompt, and the name of the run."""
-    said = words(asked.language)
+def scene_of(playground: Playground, asked: Asked) -> Scene:
+    """The run that is asked for, with what is picked on it; raises PlaygroundError."""
     model = playground.opened(asked.model_id)
-    trace = playground.trace(model, asked.prompt)
-    run = run_id(trace.key, asked.language)
-    chosen = attention.chosen_head(asked.selection, trace)
-    head = chosen or attention.default_head(trace)
-    scene = Scene(model, trace, run, said, head, fresh=_drawn(asked, tab)[0] != run)
-    parts = {"header": header_payload(said, asked.language, scene), "notice": {}} | tab.draw(scene, asked.values)
-    if asked.shown.get("run") != run:
-        parts["tokens"] = tokens_payload(scene)
-    if not chosen or asked.shown.get("language") != asked.language:
-        parts["selection"] = selection_payload(said, head)
-    return parts, run
+    tokens = playground.tokens(model, asked.prompt)
+    picked = selected(asked.selection, model.config, len(tokens))
+    trace = playground.trace_tokens(model, tokens, picked.edits)
+    if not picked.heads:
+        picked = dataclasses.replace(picked, heads=(attention.default_head(trace),))
+    run, said = run_id(trace.key, asked.language), words(asked.language)
+    return Scene(playground, model, asked.prompt, trace, run, said, asked.language, picked)
+
+
+def _pictures(playground: Playground, asked: Asked, tab: Tab) -> tuple[dict[str, dict], dict]:
+    """Everything that is computed from the prompt and is not on the page yet, and what is on it then."""
+    scene, drawn = scene_of(playground, asked), _drawn(asked)
+    parts = {"header": header_payload(scene.words, asked.language, scene), "notice": {}}
+    wanted = selection_payload(scene.words, scene.picked)
+    if asked.shown.get("language") != asked.language or not _same(wanted, asked.selection):
+        parts["selection"] = wanted  # else the page knows: sending it back could undo the next click
+    pictures = {"tokens": Picture(scene.run, lambda: tokens_payload(scene))} | tab.draw(scene, asked.values)
+    for name, picture in pictures.items():
+        key = hashlib.sha256(repr(picture.key).encode()).hexdigest()[:12]
+        if drawn.get(name) != key:
+            parts[name] = _made(picture, asked.language)
+            drawn = drawn | {name: key}
+    return parts, {"run": scene.run, "language": asked.language, "drawn": drawn | {tab.key: ""}}
+
+
+def _same(wanted: dict, sent: object) -> bool:
+    """Whether the page's heads and edits were taken as they are."""
+    return isinstance(sent, Mapping) and all(wanted[name] == (sent.get(name) or []) for name in ("heads", "edits"))
+
+
+def _made(picture: Picture, language: str) -> dict:
+    """The payload, or why there is none."""
+    try:
+        return picture.make()
+    except PlaygroundError as error:
+        told = notice(error, language)
+        return {"problem": {"text": told["text"], "hint": told["hint"]}}
 
 
 def view(playground: Playground, asked: Asked) -> tuple:
@@ -208,7 +254,7 @@ def build(playground: Playground) -> gr.Blocks:
         picker, prompt, examples = _asking(playground, said)
         told = part("notice", first["notice"], events=("cancel", "retry"))
         tokens = part("tokens", first.get("tokens"))
-        selection = part("selection", first["selection"], value={"heads": first["selection"]["heads"]})
+        selection = part("selection", first["selection"], value={"heads": first["selection"].get("heads", [])})
         parts = {"header": header, "notice": told, "tokens": tokens, "selection": selection}
         labels = []
         active = gr.State(TABS[0].key)
@@ -218,24 +264,25 @@ def build(playground: Playground) -> gr.Blocks:
                     parts |= tab.build(first)
                 label.select(functools.partial(str, tab.key), None, active, **_QUIET)
                 labels.append(label)
-        loaded = gr.State(opened(playground.options.model))
-        shown = gr.State(showing)
+        loaded, shown, done = gr.State(opened(playground.options.model)), gr.State(showing), gr.State("")
+        asking = [loaded, prompt, selection, shown, active, *(parts[name] for name in ASKS)]
 
-        def refresh(request: gr.Request, loaded, prompt, selection, shown, tab, *values):
+        def asked(request: gr.Request, loaded, prompt, selection, shown, tab, *values) -> Asked:
             asks = dict(zip(ASKS, values, strict=True))
-            return view(playground, Asked(loaded["id"], prompt, selection, asks, shown, language_of(request), tab))
+            return Asked(loaded["id"], prompt, selection, asks, shown, language_of(request), tab)
+
+        def refresh(request: gr.Request, *values):
+            return view(playground, asked(request, *values))
 
         # One dependency for all that changes what is shown: two would start each other again and again.
         gr.on(
-            [page.load, prompt.change, selection.select, loaded.change, active.change,
+            [page.load, prompt.change, selection.select, loaded.change, active.change, done.change,
              *(parts[name].select for name in ASKS)],
-            refresh, [loaded, prompt, selection, shown, active, *(parts[name] for name in ASKS)],
-            [*(parts[name] for name in PARTS), shown],
+            refresh, asking, [*(parts[name] for name in PARTS), shown],
             trigger_mode="always_last", concurrency_limit=4, **_QUIET,
         )  # fmt: skip
-        page.load(
-            _translated, None, [picker, prompt, examples, *labels], **_QUIET
-        )
+        _wire_jobs(playground, parts, asking, asked, done)
+        page.load(_translated, None, [picker, prompt, examples, *labels], **_QUIET)
         wanted = gr.State(playground.options.model)
         _wire_models(playground, told, loaded, picker, wanted)
         shared = Shared(playground, picker, prompt, tabs, told, loaded, wanted, language_of)
@@ -248,3 +295,24 @@ def build(playground: Playground) -> gr.Blocks:
 
         page.unload(left)
     return page
+
+
+def _wire_jobs(playground: Playground, parts: Mapping[str, gr.HTML], asking: list, asked: Callable, done: gr.State):
+    """Every job's button, cancel and bar; a finished job has the page drawn again."""
+    for tab in TABS:
+        for name, plan in tab.jobs.items():
+
+            def start(request: gr.Request, *values, plan=plan):
+                question = asked(request, *values)
+                try:
+                    job = plan(scene_of(playground, question), question.values)
+                except PlaygroundError as error:
+                    yield update(failed(error, question.language)), gr.skip()
+                    return
+                yield from perform(playground, job, question.language)
+
+            def cancel(request: gr.Request):
+                return stopped(language_of(request))
+
+            started = parts[name].start(start, asking, [parts[name], done], concurrency_limit=2, **_QUIET)
+            parts[name].cancel(cancel, None, parts[name], cancels=[started], **_QUIET)

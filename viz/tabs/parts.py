@@ -5,10 +5,12 @@ Nothing a person or a model wrote goes into a template; the scripts set it by te
 
 import hashlib
 import json
+from collections.abc import Mapping
 
 import gradio as gr
 
 from model.records import RunKey
+from viz.words import section
 
 
 def part(
@@ -40,3 +42,21 @@ def run_id(key: RunKey, language: str) -> str:
     """A short name for what is shown, so that the page can tell whether a picture is of the present prompt."""
     text = json.dumps([key.model_id, key.ids, [str(edit) for edit in key.edits], language])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def choice(value: object, name: str, allowed: tuple[str, ...]) -> str:
+    """A setting that a page sent in a part's value, or the first that is allowed."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) and found in allowed else allowed[0]
+
+
+def number(value: object, name: str, low: float, high: float, default: float) -> float:
+    """A finite number that a page sent in a part's value, kept within its bounds."""
+    found = value.get(name) if isinstance(value, dict) else None
+    fits = isinstance(found, int | float) and not isinstance(found, bool) and found == found
+    return min(max(found, low), high) if fits else default
+
+
+def plot_words(words: Mapping[str, str]) -> dict[str, str]:
+    """What stands below every figure."""
+    return section(words, "plot")

@@ -20,7 +20,11 @@ from viz.tabs.context import Options, Playground
 from viz.tabs.page import build
 from viz.tabs.training import archive
 
-SCRIPTS = ("core.js", "bars.js", "heads.js", "plot.js", "training.js", "training_charts.js", "training_replay.js")
+SCRIPTS = (
+    "core.js", "bars.js", "exports.js", "controls.js", "heads.js", "plot.js", "training.js", "training_charts.js",
+    "links.js", "lines.js", "reading.js", "training_replay.js", "effects.js", "headtable.js", "why.js", "find.js",
+    "compare.js",
+)  # fmt: skip
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:

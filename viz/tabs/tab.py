@@ -1,25 +1,47 @@
 """What a tab is: how it is laid out, and what it shows of a run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import gradio as gr
 
 from model.api import LanguageModel
 from model.trace import Trace
 from viz.tabs.context import Playground
+from viz.tabs.jobs import Job
+from viz.tabs.selection import Selection
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scene:
-    """What a tab draws: one run of one model, in the reader's language, with the selection."""
+    """What a tab draws: one run of one model, in the reader's language, with what is picked."""
 
+    playground: Playground
     model: LanguageModel
-    trace: Trace
-    run: str
+    prompt: str
+    trace: Trace  # with the visitor's edits, where there are any
+    run: str  # a short name of the trace and the language
     words: Mapping[str, str]
-    head: tuple[int, int]
-    fresh: bool  # the page shows another run, or nothing yet
+    language: str
+    picked: Selection  # with at least one head
+
+    @property
+    def head(self) -> tuple[int, int]:
+        """The main head: the one that was picked last."""
+        return self.picked.heads[-1]
+
+    @property
+    def unedited(self) -> Trace:
+        """The same prompt without edits."""
+        return self.playground.trace(self.model, self.prompt)
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A part's payload, made only where its key differs from the one that the page shows."""
+
+    key: object  # all that decides it besides the language, as something with a faithful repr
+    make: Callable[[], dict]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +58,9 @@ class Shared:
     language_of: Callable[[gr.Request], str]
 
 
+Values = Mapping[str, object]  # of the parts that ask, by name; as untrusted as anything from a page
+
+
 @dataclass(frozen=True)
 class Tab:
     """An entry of TABS. Parts are components of viz/tabs/parts.py, by names that are unique on the page."""
@@ -43,9 +68,8 @@ class Tab:
     key: str  # its label is the word "tab.<key>"
     build: Callable[[Mapping[str, dict]], dict[str, gr.HTML]]  # first payloads -> the parts, laid out
     fixed: Callable[[Mapping[str, str]], dict[str, dict]]  # words -> payloads that depend on nothing else
-    draw: Callable[
-        [Scene, Mapping[str, object]], dict[str, dict]
-    ]  # a run and the parts' values -> payloads that change
+    draw: Callable[[Scene, Values], dict[str, Picture]]  # payloads that depend on the run or on what is asked
     parts: tuple[str, ...]
     asks: tuple[str, ...] = ()  # parts whose "select" asks for a new drawing; `draw` gets their values
+    jobs: Mapping[str, Callable[[Scene, Values], Job]] = field(default_factory=dict)  # by the part with the button
     wire: Callable[[Mapping[str, gr.HTML], Shared], None] | None = None  # events beyond the page's one pipeline

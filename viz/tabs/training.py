@@ -17,7 +17,7 @@ from viz.attention import PatternWords
 from viz.labels import visible
 from viz.tabs.context import Playground
 from viz.tabs.loading import choose_model, notice
-from viz.tabs.parts import part, update
+from viz.tabs.parts import part, plot_words, update
 from viz.tabs.tab import Scene, Shared, Tab
 from viz.theme import RAMPS
 from viz.training import blank_figure, snapshot_payload
@@ -40,8 +40,7 @@ def fixed(said: Mapping[str, str]) -> dict[str, dict]:
     """Words, choices, defaults and bounds; the bounds are those of `Limits` and are checked again on the server."""
     limits, recipe = Limits(), Job().recipe
     names = {key.removeprefix("training."): text for key, text in said.items() if key.startswith("training.")}
-    plot = some(said, "plot", "numbers", "csv", "picture", "png", "svg", "table", "table_note", "reset")
-    plot |= some(said, "pattern", "query", "key", "weight")
+    plot = plot_words(said) | some(said, "pattern", "query", "key", "weight")
     choices = {"placement": CHOICES["norm_placement"], "schedule": tuple(SCHEDULES)}
     choices |= {name: CHOICES[name] for name in ("norm", "positions", "mlp")}
     most = {"layers": limits.layers, "heads": limits.heads, "width": limits.width, "length": limits.length,
@@ -200,9 +199,7 @@ def wire(parts: Mapping[str, gr.HTML], shared: Shared) -> None:
         if run is None or run.tokenizer is None:
             return
         text = run.tokenizer.decode(run.started.ids)
-        for told, loaded, _, wanted in choose_model(
-            playground, run.model_id, old, shared.language_of(request)
-        ):
+        for told, loaded, _, wanted in choose_model(playground, run.model_id, old, shared.language_of(request)):
             done = "opened" in loaded  # else it is a skip
             yield (told, loaded, gr.Dropdown(choices=playground.choices(request.session_hash), value=run.model_id)
                    if done else gr.skip(), wanted, text if done else gr.skip(),

@@ -1,0 +1,166 @@
+"""What the weights alone say about heads, with no prompt: copying and composition (Elhage et al. 2021).
+
+Convention: vectors are columns, as the weights of a linear layer [out, in] are stored. A head reads x through
+W_Q, W_K, W_V, all [E, D], and writes with W_O [D, E]:
+
+    W_OV = W_O W_V       [D, D]   a read vector to the written one
+    W_QK = W_Q^T W_K     [D, D]   score = x_query^T W_QK x_key
+
+Folded into W_Q, W_K, W_V is what a norm before the block does whatever the token: the gain and, for LayerNorm, the
+subtraction of the mean; into W_Q and W_K also the gains of a q/k norm. Nothing is folded in post-norm models, whose
+heads read the stream as it is.
+
+Left out: what depends on the token (the divisor of a norm), biases, the MLPs and post-norms between two heads, and the
+rotation of RoPE: with it, W_QK is that of a key at distance 0.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.errors import InputError
+from model.transformer import Norm, Transformer
+
+KINDS = ("q", "k", "v")
+_DRAWS = 64  # random pairs of heads for the baseline
+_ROWS = 4096  # vocabulary rows made float64 at once
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """How strongly one head is wired to every other head, 0 to 1. Dicts have the keys "q", "k", "v"."""
+
+    layer: int
+    head: int
+    reads: dict[str, np.ndarray]  # how much its query, key, value reads what each head writes. float32 [L, H]
+    feeds: dict[str, np.ndarray]  # how much each head's query, key, value reads what it writes. float32 [L, H]
+    baseline: float  # mean score of unrelated random heads of the same shapes
+    baseline_sd: float  # its standard deviation between pairs
+
+
+@dataclass(frozen=True)
+class _Heads:
+    """The folded factors of all heads of a layer, float64, KV heads repeated so that each query head has its own."""
+
+    q: Tensor  # [H, E, D]
+    k: Tensor  # [H, E, D]
+    v: Tensor  # [H, E, D]
+    o: Tensor  # [H, D, E]
+
+
+@torch.inference_mode()
+def copying(model: Transformer) -> np.ndarray:
+    """Whether a head that looks at a token makes that token likelier (+1), less likely (-1) or neither. float32 [L, H]
+
+    Sum of the real parts of the eigenvalues of W_U W_OV W_E [V, V], over the sum of their absolute values; the gain
+    and centring of the final norm are folded into W_U. Those that are not 0 are the eigenvalues of the [E, E] matrix
+    W_V (W_E W_U) W_O. NaN for a head that writes nothing. Elhage et al. 2021, "Summarizing OV/QK matrices".
+    """
+    both = _embed_unembed(model)
+    scores = np.empty((model.config.n_layer, model.config.n_head), np.float32)
+    for layer in range(model.config.n_layer):
+        heads = _heads(model, layer)
+        values = torch.linalg.eigvals(heads.v @ both @ heads.o)  # [H, E] complex
+        scores[layer] = (values.real.sum(-1) / values.abs().sum(-1)).numpy()
+    return scores
+
+
+@torch.inference_mode()
+def composition(model: Transformer, layer: int, head: int) -> Composition:
+    """What the head can read of earlier heads, and what later heads can read of it.
+
+    score = ||M W_OV||_F / (||M||_F ||W_OV||_F), with W_OV of the earlier head and M of the later one: W_QK^T for its
+    query, W_QK for its key, W_OV for its value. It is 0 where the later head reads nothing that the earlier one writes.
+    It is 1 only for matrices of rank one where one reads just what the other writes; if n directions pass on alike and
+    nothing else is read or written, it is 1 / sqrt(n), so compare with the baseline and 1 / sqrt(d_head). NaN at the
+    head's own layer, at layers on the wrong side of it, and where a head is all 0. Raises InputError for a layer or
+    head out of range. Elhage et al. 2021, "The mechanics of head composition".
+    """
+    config = model.config
+    if not 0 <= layer < config.n_layer:
+        raise InputError("There is no such layer.", str(layer), f"Layers run from 0 to {config.n_layer - 1}.")
+    if not 0 <= head < config.n_head:
+        raise InputError("There is no such head.", str(head), f"Heads run from 0 to {config.n_head - 1}.")
+    reads, feeds = (
+        {kind: np.full((config.n_layer, config.n_head), np.nan, np.float32) for kind in KINDS} for _ in range(2)
+    )
+    one = _Heads(*(part[head : head + 1] for part in vars(_heads(model, layer)).values()))
+    for other in range(config.n_layer):
+        if other == layer:
+            continue
+        heads = _heads(model, other)
+        table, scores = (reads, _scores(one, heads)) if other < layer else (feeds, _scores(heads, one))
+        for kind in KINDS:
+            table[kind][other] = scores[kind].numpy()
+    return Composition(layer, head, reads, feeds, *_baseline(config.d_model, config.d_head))
+
+
+def _scores(later: _Heads, earlier: _Heads) -> dict[str, Tensor]:
+    """Composition scores of later with earlier heads; one of the two may be a single head. [H] each
+
+    No [D, D] product is made. M = A B with A [D, E] and B [E, D]; with X = B W_O, G_A = A^T A and G_V = W_V W_V^T, all
+    [E, E], ||A B W_O W_V||^2 = tr(X^T G_A X G_V) and ||A B||^2 = tr(G_A B B^T).
+    """
+    right, written = earlier.v @ earlier.v.mT, earlier.o.mT @ earlier.o
+    read = {kind: getattr(later, kind) for kind in KINDS}
+    own = {kind: part @ part.mT for kind, part in read.items()}
+    left = {"q": own["k"], "k": own["q"], "v": later.o.mT @ later.o}
+    ov = _dot(written, right)
+    scores = {}
+    for kind in KINDS:
+        x = read[kind] @ earlier.o  # [H, E, E]
+        square = _dot(left[kind] @ x, x @ right) / (_dot(left[kind], own[kind]) * ov)
+        scores[kind] = square.clamp(min=0).sqrt()  # rounding can leave a zero just below itself
+    return scores
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    """Sum of the elementwise products, tr(A^T B). [H, E, E] -> [H]"""
+    return (a * b).sum((-1, -2))
+
+
+@functools.lru_cache(maxsize=64)
+def _baseline(d_model: int, d_head: int) -> tuple[float, float]:
+    """Mean and standard deviation of the score for independent Gaussian factors; about 1 / sqrt(d_model)."""
+    generator = torch.Generator().manual_seed(0)
+    scores = []
+    for _ in range(_DRAWS):
+        q, k, v, o = torch.randn(4, 1, d_head, d_model, generator=generator)
+        scores.append(_scores(_Heads(q, k, k, q.mT), _Heads(v, v, v, o.mT))["k"])  # with these, "k" and "v" agree
+    found = torch.cat(scores)
+    return found.mean().item(), found.std().item()
+
+
+def _heads(model: Transformer, layer: int) -> _Heads:
+    """The factors of one layer's heads with the norms folded in."""
+    block, config = model.blocks[layer], model.config
+    E, repeats = config.d_head, config.group_size
+    attn, norm = block.attn, None if block.post_norm else block.norm1
+    q, k, v = (
+        _folded(linear.weight.double(), norm).unflatten(0, (-1, E)) for linear in (attn.q, attn.k, attn.v)
+    )  # [H, E, D], [G, E, D], [G, E, D]
+    if attn.q_norm is not None:
+        q, k = q * attn.q_norm.weight[:, None], k * attn.k_norm.weight[:, None]
+    k, v = k.repeat_interleave(repeats, 0), v.repeat_interleave(repeats, 0)
+    o = attn.o.weight.double().unflatten(1, (-1, E)).transpose(0, 1)  # [H, D, E]
+    return _Heads(q, k, v, o)
+
+
+def _folded(weight: Tensor, norm: Norm | None) -> Tensor:
+    """The weight of what reads through a norm: times the gain, and for LayerNorm blind to the mean. [out, D]"""
+    if norm is None:
+        return weight
+    weight = weight * norm.weight
+    return weight - weight.mean(-1, keepdim=True) if norm.kind == "layernorm" else weight
+
+
+def _embed_unembed(model: Transformer) -> Tensor:
+    """W_E W_U, summed over the vocabulary; a factor on all embeddings would change no score. float64 [D, D]"""
+    D = model.config.d_model
+    both = torch.zeros(D, D, dtype=torch.float64)
+    for embed, unembed in zip(model.embed.weight.split(_ROWS), model.unembed.weight.split(_ROWS), strict=True):
+        both.addmm_(embed.double().T, _folded(unembed.double(), model.final_norm))
+    return both

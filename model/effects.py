@@ -1,0 +1,287 @@
+"""Does it matter? What changing a head, or a piece of the residual stream, does to one number of the output."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.errors import InputError
+from model.interventions import shown
+from model.progress import Progress, silent
+from model.tap import Tap
+from model.trace import Trace
+
+_TOKENS = 4096  # tokens of a batch: from a thousand on a block hardly takes less time a token
+_LOGIT_BYTES = 256 << 20  # logits held at once where every position is scored
+
+ABLATIONS = ("zero", "mean")
+PATCH_SITES = ("resid_pre", "attn_out", "mlp_out")
+
+
+@dataclass(frozen=True)
+class Target:
+    """The number that is watched. Which fields a kind reads is listed in TARGETS; the others stay None."""
+
+    kind: Literal["logit", "difference", "probability", "kl", "loss"]  # a key of TARGETS
+    position: int = -1  # whose next token is predicted; negative counts from the end
+    token: int | None = None
+    distractor: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Aim:
+    """A target that was checked, on the trace it is measured in."""
+
+    trace: Trace
+    target: Target
+    position: int  # not negative
+    ids: Tensor  # [T]
+    reference: Tensor  # logits of the run compared with at the position, [V] float64
+    reach: int  # tokens that can change the number: those up to the position
+
+
+@dataclass(frozen=True)
+class TargetKind:
+    """One number a run: `function` maps streams that leave the last block, [B, reach, D], to [B] float64."""
+
+    label: str
+    doc: str
+    unit: str
+    needs: tuple[str, ...]  # fields of Target that must be given
+    function: Callable[[Tensor, _Aim], Tensor]
+
+
+def _at(x: Tensor, aim: _Aim) -> Tensor:
+    """Logits at the position. [B, reach, D] -> [B, V] float64"""
+    return aim.trace.model.logits(x[:, aim.position, None])[:, 0].double()
+
+
+def _logit(x: Tensor, aim: _Aim) -> Tensor:
+    return _at(x, aim)[:, aim.target.token]
+
+
+def _difference(x: Tensor, aim: _Aim) -> Tensor:
+    logits = _at(x, aim)
+    return logits[:, aim.target.token] - logits[:, aim.target.distractor]
+
+
+def _probability(x: Tensor, aim: _Aim) -> Tensor:
+    return _at(x, aim).softmax(-1)[:, aim.target.token]
+
+
+def _kl(x: Tensor, aim: _Aim) -> Tensor:
+    before, after = aim.reference.log_softmax(-1), _at(x, aim).log_softmax(-1)
+    return (before.exp() * (before - after)).sum(-1).clamp(min=0)  # below 0 by rounding only
+
+
+def _loss(x: Tensor, aim: _Aim) -> Tensor:
+    B, T, D = x.shape
+    wanted = aim.ids[1:].repeat(B)  # [B (T - 1)]
+    rows = max(1, _LOGIT_BYTES // (4 * aim.trace.config.vocab_size))
+    parts = zip(x[:, :-1].reshape(-1, D).split(rows), wanted.split(rows), strict=True)
+    losses = [F.cross_entropy(aim.trace.model.logits(part[None])[0], ids, reduction="none") for part, ids in parts]
+    return torch.cat(losses).view(B, T - 1).double().mean(-1)
+
+
+TARGETS: dict[str, TargetKind] = {
+    "logit": TargetKind("Logit", "Logit of a token.", "logits", ("token",), _logit),
+    "difference": TargetKind(
+        "Logit difference", "Logit of a token minus that of another.", "logits", ("token", "distractor"), _difference,
+    ),
+    "probability": TargetKind("Probability", "Probability of a token.", "share", ("token",), _probability),
+    "kl": TargetKind(
+        "KL divergence", "KL(p before || p after): how far the prediction moved, whichever way.", "nats", (), _kl,
+    ),
+    "loss": TargetKind("Loss", "Mean loss of predicting each next token of the prompt.", "nats a token", (), _loss),
+}  # fmt: skip
+
+
+@torch.inference_mode()
+def metric(trace: Trace, target: Target, reference: Trace | None = None) -> float:
+    """The target's number in this run. `reference` is the run that "kl" compares with, this one where none is given.
+
+    Raises InputError for a target that does not fit the trace.
+    """
+    return float(_unchanged(_aim(trace, target, reference or trace)))
+
+
+def _measure(x: Tensor, aim: _Aim) -> Tensor:
+    """The number of each stream that leaves the last block. [B, reach, D] -> [B] float64"""
+    return TARGETS[aim.target.kind].function(x, aim)
+
+
+def _unchanged(aim: _Aim) -> Tensor:
+    """The number of the trace itself. [] float64"""
+    return _measure(aim.trace.residuals[-1][None, : aim.reach], aim)[0]
+
+
+# --- one replacement at a time ---
+
+
+@torch.inference_mode()
+def sweep(trace: Trace, how: Literal["zero", "mean"], target: Target, progress: Progress = silent) -> np.ndarray:
+    """Each head ablated alone: the target's number then, minus its number in `trace`. float32 [L, H]
+
+    How: one of ABLATIONS; means are those of the unedited run. For "kl" the value is KL(p of `trace` || p ablated),
+    at least 0, in nats. Edits of `trace` stay in force, the ablation comes after them: the value is
+    metric(trace.edit(Edit(how, l, h)), target, trace) - metric(trace, target, trace).
+    `progress(heads done, L H, "Sweeping heads")` may raise to cancel. Raises InputError for a target that does not fit.
+    Source: Michel et al. 2019, section 3, for zero; the mean is taken over this prompt, not over a data set.
+    """
+    if how not in ABLATIONS:
+        raise InputError("There is no such kind of edit.", shown(how), f"Choose one of: {', '.join(ABLATIONS)}.")
+    trace.require_key()
+    aim, L, H = _aim(trace, target, trace), trace.config.n_layer, trace.config.n_head
+    heads = torch.cartesian_prod(torch.arange(L), torch.arange(H))
+    if how == "zero":
+        values = torch.zeros(L, H, 1, 1)
+    else:
+        unedited = trace.unedited()
+        values = torch.stack([unedited.sites(layer, ["z"])["z"][0].mean(1, keepdim=True) for layer in range(L)])
+    return _replaced_alone(aim, "z", heads, values, lambda done: progress(done, L * H, "Sweeping heads"))
+
+
+@torch.inference_mode()
+def patch(
+    clean: Trace,
+    corrupted: Trace,
+    target: Target,
+    site: Literal["resid_pre", "attn_out", "mlp_out"],
+    progress: Progress = silent,
+) -> np.ndarray:
+    """The corrupted run with one vector of the clean run put in: the target's number then, minus without. [L, T]
+
+    float32; row l, column t is for the site's vector at layer l, token t. Where both runs hold the same vector, and
+    after the target's position, it is exactly 0; only the other places are run. Both runs keep their own edits.
+    `progress(places done, places in all, "Patching")` may raise to cancel.
+    Raises InputError for runs of different models or lengths and for "kl" and "loss".
+    Source: Meng et al. 2022, section 2; Heimersheim & Nanda 2024.
+    """
+    _check_pair(clean, corrupted, target, site)
+    aim = _aim(corrupted, target, corrupted)
+    new, old = _everywhere(clean, site), _everywhere(corrupted, site)  # [L, T, D]
+    places = (new != old).any(-1)[:, : aim.reach].nonzero()
+    return _replaced_alone(aim, site, places, new, lambda done: progress(done, len(places), "Patching"))
+
+
+def _everywhere(trace: Trace, site: str) -> Tensor:
+    """[L, T, D]"""
+    if site == "resid_pre":
+        return trace.residuals[:-1]
+    return torch.stack([trace.sites(layer, [site])[site][0] for layer in range(trace.config.n_layer)])
+
+
+def _replaced_alone(aim: _Aim, site: str, places: Tensor, values: Tensor, tell: Callable[[int], None]) -> np.ndarray:
+    """What each replacement alone changes in the number, 0 elsewhere. values [L, n, ...] -> float32 [L, n]
+
+    places [N, 2] are (layer, index) in ascending order; x[:, index] of the site is replaced by values[layer, index].
+    A row of the batch joins at its own layer, from the stream of the trace, so one batch spans several layers: what
+    comes before is the trace itself. `tell(places done)` is called after every block.
+    """
+    effects, before = torch.zeros(values.shape[:2], dtype=torch.float64), _unchanged(aim)
+    done, blocks = 0, aim.trace.model.blocks
+    for chunk in places.split(max(1, _TOKENS // aim.reach)) if len(places) else ():
+        layers, index = chunk.T
+        x = aim.trace.residuals[:0, : aim.reach]  # no rows yet
+        for layer in range(int(layers[0]), len(blocks)):
+            rows = (layers == layer).nonzero()[:, 0]  # those that join here
+            x = torch.cat((x, aim.trace.residuals[layer, None, : aim.reach].expand(len(rows), -1, -1)))
+            tap = _replace(site, rows, index[rows], values[layer, index[rows]]) if len(rows) else None
+            x = blocks[layer](x, layer, aim.trace.prepare(layer, aim.reach, tap))
+            tell(done)
+        effects[layers, index] = _measure(x, aim) - before
+        done += len(chunk)
+        tell(done)
+    return effects.float().numpy()
+
+
+def _replace(site: str, rows: Tensor, index: Tensor, values: Tensor) -> Tap:
+    """A tap that puts values[b] at x[rows[b], index[b]] of one site. rows and index [b], values [b, ...]"""
+
+    def tap(at: str, layer: int, x: Tensor) -> Tensor:
+        if at != site:
+            return x
+        x = x.clone()
+        x[rows, index] = values
+        return x
+
+    return tap
+
+
+def recovered(effects: np.ndarray, clean_metric: float, corrupted_metric: float) -> np.ndarray:
+    """What `patch` gave as shares of the gap closed: 0 as corrupted, 1 as clean. NaN where there is no gap. float32"""
+    gap = clean_metric - corrupted_metric
+    return np.full_like(effects, np.nan) if gap == 0 else effects / np.float32(gap)
+
+
+# --- what is predicted ---
+
+
+@torch.inference_mode()
+def next_tokens(before: Trace, after: Trace, position: int, most: int = 10, vocab: int | None = None) -> pd.DataFrame:
+    """The likeliest next tokens of either run, most likely in one of them first; raises InputError for no position.
+
+    Columns id, p_before, p_after, logit_before, logit_after; up to 2 `most` rows, the union of both tops. `vocab`
+    leaves out the ids from there on, which no token has; the probabilities of the others then sum to 1.
+    """
+    logits = torch.stack([torch.from_numpy(trace.logits_at(position)[:vocab]) for trace in (before, after)])  # [2, V]
+    share = logits.double().softmax(-1)
+    ids = logits.topk(min(most, logits.shape[1])).indices.unique()  # ascending
+    ids = ids[share[:, ids].amax(0).argsort(descending=True, stable=True)]
+    columns = {"id": ids, "p_before": share[0, ids], "p_after": share[1, ids]}
+    columns |= {"logit_before": logits[0, ids], "logit_after": logits[1, ids]}
+    return pd.DataFrame({name: column.numpy() for name, column in columns.items()})
+
+
+# --- what is refused ---
+
+
+def _aim(trace: Trace, target: Target, reference: Trace) -> _Aim:
+    """The target on this trace; raises InputError where it does not fit."""
+    T = len(trace.tokens)
+    _check_target(target, trace.config, T)
+    position = target.position % T
+    ids = torch.from_numpy(np.ascontiguousarray(trace.tokens.ids, dtype=np.int64))
+    logits = torch.from_numpy(reference.logits_at(target.position)).double()
+    return _Aim(trace, target, position, ids, logits, T if target.kind == "loss" else position + 1)
+
+
+def _check_target(target: Target, config: ModelConfig, T: int) -> None:
+    """Raise InputError unless the kind is known and its position and tokens exist."""
+    if not isinstance(target.kind, str) or target.kind not in TARGETS:
+        raise InputError("There is no such target.", shown(target.kind), f"Choose one of: {', '.join(TARGETS)}.")
+    if type(target.position) is not int or not -T <= target.position < T:
+        raise InputError("There is no such position.", shown(target.position), f"Positions run from 0 to {T - 1}.")
+    for name in TARGETS[target.kind].needs:
+        token = getattr(target, name)
+        if token is None:
+            raise InputError("The target lacks a token.", name, "Choose one.")
+        if type(token) is not int or not 0 <= token < config.vocab_size:
+            raise InputError(
+                "There is no token with this id.", shown(token), f"Ids run from 0 to {config.vocab_size - 1}."
+            )
+    if target.kind == "loss" and T < 2:
+        raise InputError("A single token has no loss.", "", "Give at least two tokens.")
+
+
+def _check_pair(clean: Trace, corrupted: Trace, target: Target, site: str) -> None:
+    """Raise InputError unless one run can be patched into the other."""
+    clean.require_key()
+    corrupted.require_key()
+    if clean.model is not corrupted.model:
+        raise InputError("The two prompts were run on different models.", "", "Run both on the same model.")
+    a, b = len(clean.tokens), len(corrupted.tokens)
+    if a != b:
+        raise InputError("The two prompts differ in length.", f"{a} and {b} tokens", "Make them as many tokens long.")
+    if site not in PATCH_SITES:
+        raise InputError("Nothing can be patched there.", shown(site), f"Choose one of: {', '.join(PATCH_SITES)}.")
+    if target.kind in ("kl", "loss"):
+        raise InputError(
+            "Patching needs a token to watch.", target.kind, "Choose a logit, a difference or a probability."
+        )

@@ -1,0 +1,73 @@
+"""Which head looks from these tokens back to those? Every head gets one number, for a list sorted by it."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.errors import InputError
+from model.measures import attend_rows, check_positions, output_weights, query_chunks, value_rows
+from model.trace import Trace
+
+Reader = Callable[[Tensor], Tensor]  # weights of some queries on the keys [H, n, m] -> what each query reads, [H, n]
+
+
+def _on_keys(trace: Trace, layer: int, keys: Sequence[int]) -> Reader:
+    return lambda weight: weight.sum(-1)
+
+
+def _moved(trace: Trace, layer: int, keys: Sequence[int]) -> Reader:
+    v = value_rows(trace, layer, keys).repeat_interleave(trace.config.group_size, 0)  # [H, m, E]
+    o = output_weights(trace, layer)  # [H, E, D]
+    return lambda weight: (weight @ v @ o).norm(dim=-1)
+
+
+RANKINGS: dict[str, Callable[[Trace, int, Sequence[int]], Reader]] = {"weights": _on_keys, "value_weighted": _moved}
+
+
+@torch.inference_mode()
+def rank_heads(
+    trace: Trace,
+    queries: Sequence[int],
+    keys: Sequence[int],
+    measure: Literal["weights", "value_weighted"] = "weights",
+) -> np.ndarray:
+    """How much each head reads from the keys, as a mean over the queries. float32 [L, H]
+
+    "weights": the summed attention weight on the keys, a share. "value_weighted": the length of what the keys together
+    write, |sum_k A[q, k] v_k W_O| (Kobayashi et al. 2020, section 3, for one key). A key after a query counts 0 there;
+    a position named twice counts once. With every position among the keys, "weights" is 1 for all heads.
+
+    Raises InputError for an unknown measure, an empty list, a position out of range, and where every key lies after
+    every query.
+    """
+    if measure not in RANKINGS:
+        raise InputError("There is no such measure.", measure, f"Measures: {', '.join(RANKINGS)}.")
+    _check(queries, keys, len(trace.tokens))
+    queries, keys = sorted(set(queries)), sorted(set(keys))
+    chunks = query_chunks(trace, queries)
+    found = []
+    for layer in range(trace.config.n_layer):
+        read = RANKINGS[measure](trace, layer, keys)
+        found.append(torch.cat([read(_weights(trace, layer, chunk, keys)) for chunk in chunks], -1).mean(-1))
+    return torch.stack(found).numpy()
+
+
+def _weights(trace: Trace, layer: int, queries: Sequence[int], keys: Sequence[int]) -> Tensor:
+    """Attention weights of some queries on some keys, 0 on later ones: an edited pattern may look ahead. [H, n, m]"""
+    visible = torch.tensor(keys) <= torch.tensor(queries)[:, None]
+    return attend_rows(trace, layer, queries)[:, :, keys] * visible
+
+
+def _check(queries: Sequence[int], keys: Sequence[int], T: int) -> None:
+    if len(queries) == 0:
+        raise InputError("No token to look from is chosen.", "", "Choose at least one.")
+    if len(keys) == 0:
+        raise InputError("No token to look back to is chosen.", "", "Choose at least one.")
+    check_positions(queries, T)
+    check_positions(keys, T)
+    if min(keys) > max(queries):
+        got = f"from {max(queries)} to {min(keys)}"
+        raise InputError("A token can only look back.", got, "Choose a token to look back to that comes earlier.")

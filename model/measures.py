@@ -1,0 +1,326 @@
+"""How much does token i read from token j? Several ways to put a number on it, each [query, key].
+
+All are computed from a Trace, so they hold for an edited run as well: what is read there are the edited scores,
+patterns and values. What an edit does to a head's output z, or after it, none of them sees.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.errors import InputError
+from model.layers import attention_pattern, rotate, split_heads
+from model.trace import Trace
+
+REST_FLOOR = 1e-3  # without_first is undefined in rows that leave less than this to all other tokens together
+FLOW_TOKENS = 64  # one maximum flow a pair of tokens: 0.5 s at 8 layers and 1.4 s at 30, and about T^3 beyond
+FLOW_UNIT = 1 << 30  # capacities are whole multiples of 1 / FLOW_UNIT; what leaves one node fits an int32
+_CHUNK = 256  # query rows of all heads held at once
+
+# --- rows of attention, from the weights ------------------------------------------------------------
+
+
+@torch.inference_mode()
+def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
+    """Attention weights of all heads for some queries only. float32 [H, n, T], rows sum to 1, 0 for later keys.
+
+    Equals the rows of `trace.pattern`. No [T, T] matrix is made, except for an edited run, where an edit may need the
+    whole pattern. Raises InputError for a layer or position out of range, ValueError without any query.
+    """
+    T, config = len(trace.tokens), trace.config
+    check_layer(layer, config.n_layer)
+    check_positions(queries, T)
+    if len(queries) == 0:
+        raise ValueError("queries must name at least one position, got none")
+    rows = torch.tensor(queries)
+    if trace.tap is not None:
+        return trace.sites(layer, ["pattern"])["pattern"][0][:, rows]
+    last = int(rows.max()) + 1  # no query reads a key beyond
+    attn, x = trace.model.blocks[layer].attn, _attention_input(trace, layer, slice(last))
+    q, k = (split_heads(linear(part[None]), config.d_head) for linear, part in ((attn.q, x[rows]), (attn.k, x)))
+    if attn.q_norm is not None:
+        q, k = attn.q_norm(q), attn.k_norm(k)
+    rope = trace.model.prepare(0, last).rope
+    if rope is not None:
+        q, k = rotate(q, *(table[rows] for table in rope)), rotate(k, *rope)
+    grouped = q.reshape(config.n_kv_head, -1, config.d_head)  # queries that share a KV head, stacked
+    scores = (grouped @ k[0].mT / math.sqrt(config.d_head)).view(config.n_head, len(rows), last)
+    scores.masked_fill_(torch.arange(last) > rows[:, None], -math.inf)
+    pattern = torch.zeros(config.n_head, len(rows), T)
+    pattern[:, :, :last] = attention_pattern(scores)
+    return pattern
+
+
+def query_chunks(trace: Trace, queries: Sequence[int]) -> list[Sequence[int]]:
+    """Queries in the portions to ask `attend_rows` for, so that few rows are held; all at once in an edited run."""
+    step = _CHUNK if trace.tap is None else len(queries)  # an edit is applied to a whole layer, each time it is asked
+    return [queries[start : start + step] for start in range(0, len(queries), step)]
+
+
+@torch.inference_mode()
+def value_rows(trace: Trace, layer: int, keys: Sequence[int]) -> Tensor:
+    """Values of some tokens, a KV head each. float32 [G, n, E]; InputError for one out of range."""
+    check_layer(layer, trace.config.n_layer)
+    check_positions(keys, len(trace.tokens))
+    rows = torch.tensor(keys, dtype=torch.long)
+    if trace.tap is not None:
+        return trace.sites(layer, ["v"])["v"][0][:, rows]
+    x = _attention_input(trace, layer, rows)
+    return split_heads(trace.model.blocks[layer].attn.v(x[None]), trace.config.d_head)[0]
+
+
+def output_weights(trace: Trace, layer: int) -> Tensor:
+    """W_O of every head: z @ W_O is what the head adds to attn_out, before the bias of o. float32 [H, E, D]"""
+    weight = trace.model.blocks[layer].attn.o.weight.detach()  # [D, H * E]
+    return weight.unflatten(1, (trace.config.n_head, -1)).permute(1, 2, 0)
+
+
+def _attention_input(trace: Trace, layer: int, rows: Tensor | slice) -> Tensor:
+    """What q, k and v of a layer read, for some tokens of a run without edits. [n, D]"""
+    block, x = trace.model.blocks[layer], trace.residuals[layer][rows]
+    return x if block.post_norm else block.norm1(x)
+
+
+def check_layer(layer: int, n_layer: int) -> None:
+    """Raise InputError unless 0 <= layer < n_layer."""
+    if not 0 <= layer < n_layer:
+        raise InputError("There is no such layer.", str(layer), f"Layers run from 0 to {n_layer - 1}.")
+
+
+def check_positions(positions: Sequence[int], T: int) -> None:
+    """Raise InputError unless all positions lie in 0 .. T - 1."""
+    for position in positions:
+        if not 0 <= position < T:
+            raise InputError("There is no such position.", str(position), f"Positions run from 0 to {T - 1}.")
+
+
+# --- measures of one head ---------------------------------------------------------------------------
+
+
+def _past_only(matrix: np.ndarray) -> np.ndarray:
+    """A copy with NaN above the diagonal. [T, T] -> float32 [T, T]"""
+    return np.where(np.tri(len(matrix), dtype=bool), matrix, np.float32(np.nan))
+
+
+def _weights(trace: Trace, layer: int, head: int) -> np.ndarray:
+    return _past_only(trace.pattern(layer, head))
+
+
+def _scores(trace: Trace, layer: int, head: int) -> np.ndarray:
+    return _past_only(trace.scores(layer, head))
+
+
+def _rest(pattern: np.ndarray) -> np.ndarray:
+    """What each row leaves to the tokens after the first: 1 - A[i, 0] where rows sum to 1. float64 [T]
+
+    Summed rather than subtracted, which would lose digits next to 1. Cells above the diagonal are not looked at.
+    """
+    return np.tril(pattern)[:, 1:].sum(1, dtype=np.float64)
+
+
+def _without_first(trace: Trace, layer: int, head: int) -> np.ndarray:
+    pattern = trace.pattern(layer, head)
+    rest = _rest(pattern)
+    rest[rest < REST_FLOOR] = np.nan  # row 0 is among them: it reads nothing but token 0
+    shares = _past_only((pattern / rest[:, None]).astype(np.float32))
+    shares[:, 0] = np.nan
+    return shares
+
+
+def rows_undefined(pattern: np.ndarray) -> int:
+    """Rows from 1 on in which without_first is undefined: all but REST_FLOOR of the weight is on token 0.
+
+    `pattern` is [T, T], 0 or NaN above the diagonal. Row 0, which has nothing but itself to read, is not counted.
+    """
+    return int((_rest(pattern)[1:] < REST_FLOOR).sum())
+
+
+@torch.inference_mode()
+def _value_weighted(trace: Trace, layer: int, head: int) -> np.ndarray:
+    pattern, v = trace.pattern(layer, head), torch.from_numpy(trace.qkv(layer, head).v)
+    lengths = (v @ output_weights(trace, layer)[head]).norm(dim=-1)  # |v_j W_O|, [T]
+    return _past_only(np.abs(pattern) * lengths.numpy())  # an edited weight may be negative
+
+
+# --- measures of all layers up to one ---------------------------------------------------------------
+
+
+def with_residual(mean: Tensor) -> Tensor:
+    """0.5 A + 0.5 I with rows that sum to 1: what a layer passes on from each token. [T, T]
+
+    `mean` is the pattern averaged over heads. Half is what a token keeps of itself: Abnar & Zuidema 2020, section 3.
+    """
+    mixed = 0.5 * mean
+    mixed.diagonal().add_(0.5)
+    return mixed / mixed.sum(1, keepdim=True)
+
+
+def mixing(trace: Trace, layer: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """`with_residual` of a layer's mean pattern. [T, T], 0 above the diagonal.
+
+    The patterns of all heads are never held for more than this layer, and without edits only for some rows at a time.
+    """
+    chunks = query_chunks(trace, range(len(trace.tokens)))
+    return with_residual(torch.cat([attend_rows(trace, layer, chunk).mean(0) for chunk in chunks]).to(dtype))
+
+
+@torch.inference_mode()
+def rollout_of(mixed: Iterable[Tensor]) -> Tensor:
+    """Attention rollout R = A_l A_(l-1) ... A_0 of what each layer passes on, from the lowest layer up. [T, T]
+
+    Rows sum to 1 where those of every A do. Abnar & Zuidema 2020, section 3, "Attention rollout".
+    """
+    layers = iter(mixed)
+    total = next(layers)
+    for each in layers:
+        total = each @ total
+    return total
+
+
+def flow_of(mixed: Sequence[Tensor]) -> np.ndarray:
+    """Attention flow through causal layers, from the lowest up. Tensors [T, T] -> float32 [T, T], NaN above.
+
+    Entry i, j is the maximum flow from token i above the last layer to the input j, where what layer l passes from
+    token s to t is the capacity of an edge. Abnar & Zuidema 2020, section 3, "Attention flow". It lies between the
+    rollout, which is one way to fill these pipes, and 1, which is all that leaves token i. Capacities are rounded down
+    to 2^-30: a flow falls short by less than 2^-30 for each edge of its narrowest cut, 1e-7 where 100 edges limit it.
+    """
+    from scipy.sparse import csr_array  # here, because a quarter of a second to import is wanted for this alone
+    from scipy.sparse.csgraph import maximum_flow
+
+    n, T = len(mixed), len(mixed[0])
+    t, s = np.tril_indices(T)
+    level = np.arange(n)[:, None]
+    capacity = np.stack([(each.double().numpy()[t, s] * FLOW_UNIT).astype(np.int32) for each in mixed])  # [n, edges]
+    # The levels of a token lie side by side, so that all a flow from i to j can pass, tokens j .. i, is one block.
+    ends = (t * (n + 1) + level + 1, s * (n + 1) + level)
+    graph = csr_array((capacity.ravel(), tuple(end.ravel() for end in ends)), shape=(T * (n + 1),) * 2)
+    graph.eliminate_zeros()
+    flow = np.full((T, T), np.nan, np.float32)
+    for i, j in zip(t.tolist(), s.tolist(), strict=True):
+        part = slice(j * (n + 1), (i + 1) * (n + 1))
+        source = (i - j) * (n + 1) + n
+        flow[i, j] = maximum_flow(graph[part, part], source, 0).flow_value / FLOW_UNIT
+    return flow
+
+
+def _rollout(trace: Trace, layer: int, head: int) -> np.ndarray:
+    check_layer(layer, trace.config.n_layer)
+    return _past_only(rollout_of(mixing(trace, each) for each in range(layer + 1)).numpy())
+
+
+def _flow(trace: Trace, layer: int, head: int) -> np.ndarray:
+    T = len(trace.tokens)
+    if T > FLOW_TOKENS:
+        hint = f"Shorten it to {FLOW_TOKENS} tokens or fewer."
+        raise InputError("The prompt is too long for attention flow.", f"{T} tokens", hint)
+    check_layer(layer, trace.config.n_layer)
+    return flow_of([mixing(trace, each, torch.float64) for each in range(layer + 1)])  # so that no row exceeds 1
+
+
+# --- all of them ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One way to say how much token i reads from token j, with what it means and what it does not say.
+
+    `function` maps (trace, layer, head) to float32 [T, T], rows queries, NaN above the diagonal and where undefined.
+    A share lies in 0 .. 1, a signed number may be negative, a size is at least 0 and has no upper bound. A measure of
+    a layer takes all its heads and all layers below together; it does not look at `head`.
+    """
+
+    label: str
+    doc: str
+    formula: str
+    source: str
+    caveat: str
+    scale: Literal["share", "signed", "size"]
+    of: Literal["head", "layer"]
+    function: Callable[[Trace, int, int], np.ndarray]
+
+
+MEASURES: dict[str, Measure] = {
+    "weights": Measure(
+        label="Attention weights",
+        doc="The share of its attention that a token gives to each token up to itself. Each row sums to 1.",
+        formula="A = softmax(q·k / √d_head)",
+        source="Vaswani et al. 2017, eq. 1",
+        caveat="A weight says how much is read, not how much there is to read: the value behind a large weight can be "
+        "almost nothing.",
+        scale="share",
+        of="head",
+        function=_weights,
+    ),
+    "scores": Measure(
+        label="Scores before the softmax",
+        doc="How well a query matches each key, before the softmax turns a row into shares.",
+        formula="S = q·k / √d_head",
+        source="Vaswani et al. 2017, eq. 1",
+        caveat="Only differences within a row count: the same number added to a whole row changes no weight.",
+        scale="signed",
+        of="head",
+        function=_scores,
+    ),
+    "without_first": Measure(
+        label="Weights without the first token",
+        doc="The attention weights as shares of what is left when the first token is set aside.",
+        formula="A[i,j] / (1 − A[i,0]) for j ≥ 1",
+        source="The first token as a resting place: Xiao et al. 2023",
+        caveat="A row that gives nearly all its weight to the first token is scaled up from very little. Below "
+        f"{REST_FLOOR} it is left blank.",
+        scale="share",
+        of="head",
+        function=_without_first,
+    ),
+    "value_weighted": Measure(
+        label="Size of what is moved",
+        doc="The length of the vector that a head writes to token i from token j: the weight times what it carries.",
+        formula="‖A[i,j] (x_j W_V + b_V) W_O‖₂",
+        source="Kobayashi et al. 2020, section 3",
+        caveat="Lengths do not add up: the vectors of two tokens can cancel. The bias of the output projection "
+        "belongs to no token and is left out.",
+        scale="size",
+        of="head",
+        function=_value_weighted,
+    ),
+    "rollout": Measure(
+        label="Attention rollout",
+        doc="The weights of all layers up to this one multiplied together: how much of each input token is in token "
+        "i. Heads are averaged and half of each layer is the token itself. Each row sums to 1.",
+        formula="R_l = A~_l R_(l−1), A~ = 0.5 · mean over heads of A + 0.5 · I",
+        source="Abnar & Zuidema 2020, section 3",
+        caveat="It looks at weights only, not at values or the MLP, and the half for the token itself is an "
+        "assumption. In a model that only looks back, the earliest tokens gain with every layer.",
+        scale="share",
+        of="layer",
+        function=_rollout,
+    ),
+    "flow": Measure(
+        label="Attention flow",
+        doc="The most that could pass from input token j up to token i, if each weight were the width of a pipe. "
+        "Heads are averaged and half of each layer is the token itself.",
+        formula="max-flow from (layer, i) to (input, j) with capacities A~ = 0.5 · mean over heads of A + 0.5 · I",
+        source="Abnar & Zuidema 2020, section 3",
+        caveat="Each pair has all pipes to itself, so a row sums to more than 1. It looks at weights only. It is never "
+        f"less than the rollout. Prompts of up to {FLOW_TOKENS} tokens.",
+        scale="share",
+        of="layer",
+        function=_flow,
+    ),
+}
+
+
+def measure(trace: Trace, name: str, layer: int, head: int) -> np.ndarray:
+    """One of MEASURES: float32 [T, T], rows are queries, NaN above the diagonal and where undefined.
+
+    Raises InputError for an unknown name, a layer or head out of range, and a prompt that is too long for flow.
+    """
+    if name not in MEASURES:
+        raise InputError("There is no such measure.", name, f"Measures: {', '.join(MEASURES)}.")
+    return MEASURES[name].function(trace, layer, head)

@@ -1,0 +1,208 @@
+"""What every head does on a built-in set of sequences: the mean and the spread of its metrics, and names for it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from model.errors import InputError
+from model.heads import HEAD_METRICS, HeadReducer
+from model.probes import SHORTEST, repeated_ids
+from model.progress import Progress, silent
+from model.records import Tokens
+from model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A set of sequences to run heads on."""
+
+    label: str
+    doc: str
+
+
+PROBES: dict[str, Probe] = {
+    "random": Probe(
+        "Repeated random tokens",
+        "Random token ids written twice: nothing but the repetition can be read, so matching heads stand out.",
+    ),
+    "sentences": Probe("English sentences", "Short texts as people write them: what heads do in everyday use."),
+}
+
+# Columns of HEAD_METRICS that name what a head does.
+LABELS = ("previous_token", "self", "first_token", "duplicate_token", "induction")
+MARGIN = 0.1  # share of the weight by which a head must clear its baseline
+_FIXED = ("previous_token", "self", "first_token")  # one key a row, whatever the tokens
+_MATCHING = ("duplicate_token", "induction")  # keys that depend on which tokens are equal
+_TOGETHER = 512  # tokens run in one batch, padding included
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """Metrics of all heads over a set of sequences; frames indexed (layer, head), columns of HEAD_METRICS."""
+
+    probe: str  # key of PROBES
+    sequences: int
+    mean: pd.DataFrame  # over the sequences where the metric is defined; NaN where there is none
+    spread: pd.DataFrame  # standard deviation over the same (divisor n - 1); NaN for fewer than two
+    baseline: pd.DataFrame | None  # what a head that does nothing special would score; NaN where that means nothing
+
+
+def survey(
+    model: Transformer, sequences: Sequence[Tensor], progress: Progress = silent
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Mean and standard deviation (divisor n - 1) of every head metric over sequences of ids, [T] int64 each.
+
+    A sequence without repeated tokens does not count for the metrics of repeats. Raises ValueError where there is no
+    sequence; `progress` is told after each batch how many sequences are done, and may raise to cancel.
+    """
+    return _mean_and_spread(model, _run_all(model, sequences, sequences, progress))
+
+
+def random_survey(
+    model: Transformer,
+    *,
+    pool: int,
+    sequences: int = 12,
+    length: int = 64,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Survey:
+    """The survey of random ids below `pool` written twice, as long as the context allows. Olsson et al. 2022.
+
+    Baseline of duplicate_token and induction: the mean score of the same places with the second half shuffled.
+    Baseline of previous_token, self and first_token: what rows spread evenly give, the mean of 1 / (i + 1) over rows
+    1 .. T - 1. Raises InputError for a context below SHORTEST tokens.
+    """
+    n_ctx = model.config.n_ctx
+    if min(n_ctx, length) < SHORTEST:
+        hint = f"At least {SHORTEST} tokens are needed."
+        raise InputError("The sequences are too short to survey heads on.", f"{min(n_ctx, length)} tokens", hint)
+    twice, shuffled = repeated_ids(pool, min(length, n_ctx) // 2 * 2, sequences, seed)
+    found = _run_all(model, [*twice, *shuffled], [*twice, *twice], progress)
+    mean, spread = _mean_and_spread(model, found[:sequences])
+    shuffled_mean, _ = _mean_and_spread(model, found[sequences:])
+    baseline = pd.DataFrame(np.nan, mean.index, mean.columns)
+    baseline[list(_FIXED)] = even_share(twice.shape[1])
+    baseline[list(_MATCHING)] = shuffled_mean[list(_MATCHING)]
+    return Survey("random", sequences, mean, spread, baseline)
+
+
+def sentence_survey(model: Transformer, encode: Callable[[str], Tokens], progress: Progress = silent) -> Survey:
+    """The survey of SENTENCES, each cut to the context. Raises what `encode` raises for a text it cannot encode."""
+    ids = [torch.from_numpy(np.asarray(encode(text).ids[: model.config.n_ctx], np.int64)) for text in SENTENCES]
+    return Survey("sentences", len(ids), *survey(model, ids, progress), None)
+
+
+def labels(random: Survey, least: float = 0.25) -> pd.DataFrame:
+    """The heads that do one of LABELS, a row a head and label, in order: label, score and baseline by (layer, head).
+
+    The rule: mean >= least, and mean - 2 spread / sqrt(sequences) > baseline + MARGIN. So a name needs a share of the
+    weight worth naming, and one that chance in the choice of sequences does not explain. A head may have several
+    labels, or none. Raises ValueError for a survey without a baseline.
+    """
+    if random.baseline is None:
+        raise ValueError(f"labels need a survey with a baseline, got the survey of {random.probe!r}")
+    columns = list(LABELS)
+    mean, spread, baseline = (frame[columns] for frame in (random.mean, random.spread, random.baseline))
+    clear = (mean >= least) & (mean - 2 * spread / np.sqrt(random.sequences) > baseline + MARGIN)
+    rows, names = clear.to_numpy().nonzero()
+    return pd.DataFrame(
+        {
+            "label": [columns[name] for name in names],
+            "score": mean.to_numpy()[rows, names],
+            "baseline": baseline.to_numpy()[rows, names],
+        },
+        index=mean.index[rows],
+    )
+
+
+def even_share(T: int) -> float:
+    """Mean weight on any one visible key over rows 1 .. T - 1 of a head that spreads each row evenly."""
+    return float((1 / np.arange(2, T + 1)).mean())
+
+
+def _mean_and_spread(model: Transformer, found: Tensor) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """found [N, L, H, metrics]; NaNs do not count."""
+    config = model.config
+    index = pd.MultiIndex.from_product([range(config.n_layer), range(config.n_head)], names=["layer", "head"])
+    each = pd.DataFrame(found.double().flatten(1).numpy())  # a row a sequence
+    mean, spread = (
+        pd.DataFrame(column.to_numpy().reshape(len(index), -1), index, list(HEAD_METRICS))
+        for column in (each.mean(), each.std(ddof=1))
+    )
+    return mean, spread
+
+
+@torch.inference_mode()
+def _run_all(model: Transformer, ran: Sequence[Tensor], scored: Sequence[Tensor], progress: Progress) -> Tensor:
+    """The metrics of runs on `ran`, as if the tokens were `scored`. [T] each -> [N, L, H, metrics]"""
+    if len(ran) == 0:
+        raise ValueError("a survey needs at least one sequence")
+    found: list[Tensor] = []
+    for batch in _batches([len(ids) for ids in ran]):
+        reducers = [HeadReducer(ids, model.config.n_layer, model.config.n_head) for ids in scored[batch]]
+        # Padding stands on the right, where no token of the sequence can look at it.
+        model.trunk(pad_sequence(list(ran[batch]), batch_first=True), attend=_each(reducers))
+        for reducer in reducers:
+            reducer.finish()
+            found.append(reducer.metrics)
+        progress(len(found), len(ran), "Surveying heads")
+    return torch.stack(found)
+
+
+def _batches(lengths: list[int]) -> Iterator[slice]:
+    """Neighbours that fit into _TOGETHER tokens when padded to the longest of them; at least one each."""
+    start = 0
+    while start < len(lengths):
+        end = start + 1
+        while end < len(lengths) and (end + 1 - start) * max(lengths[start : end + 1]) <= _TOGETHER:
+            end += 1
+        yield slice(start, end)
+        start = end
+
+
+def _each(reducers: list[HeadReducer]) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
+    """An attention kernel that gives sequence b of a padded batch to reducer b; padding gets zeros."""
+
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        z = torch.zeros_like(q)
+        for b, reducer in enumerate(reducers):
+            part = slice(b, b + 1), slice(None), slice(reducer.repeats.T)
+            z[part] = reducer(layer, q[part], k[part], v[part])
+        return z
+
+    return attend
+
+
+# Narrative, speech, lists, instructions, numbers and facts; about half repeat a name or a phrase.
+SENTENCES = (
+    "The old lighthouse stood at the edge of the cliff, and every evening its lamp swept slowly across the dark water.",
+    "Tom and Anna went to the market because Anna wanted apples and Tom wanted to look at the fish.",
+    "She opened the box, looked inside, closed the box again, and never told anyone what she had seen.",
+    '"Where are you going?" asked Maria. "To the station," said Paul. "Then I will go to the station too," said Maria.',
+    "For the soup you need two onions, three carrots, a little butter, some salt, and plenty of time.",
+    "Water boils at one hundred degrees at sea level, but on a high mountain it boils at a lower temperature.",
+    "When the teacher gave the book to Daniel, Daniel thanked the teacher and put the book in his bag.",
+    "It rained on Monday, it rained on Tuesday, it rained on Wednesday, and on Thursday the river came over its banks.",
+    "The committee agreed that the new bridge would cost less than expected and could be finished before next winter.",
+    "Mr. Harrington bought a grey horse from Mrs. Bell, although Mrs. Bell had warned Mr. Harrington that it bit.",
+    "A small brown dog ran across the yard, barked twice at the postman, and hid under the kitchen table.",
+    "Red, blue, green, red, blue, green: the lights on the tree changed all night long while everyone was asleep.",
+    "If you want to learn to swim, first learn to float, and if you want to float, first learn to breathe.",
+    "The museum opens at nine, closes at five, and on the first Sunday of each month visitors do not have to pay.",
+    "Nobody knew who had left the letter on the step, but the letter was addressed to the youngest of the sisters.",
+    "Dear Professor Lindqvist, thank you for your letter of the third of May. I enjoyed your letter very much.",
+    "The ship from Lisbon reached the harbour at dawn, and the ship from Naples reached the harbour a day later.",
+    "Although the experiment failed three times, the students kept careful notes, and the notes showed what was wrong.",
+    '"No," said the king. "No," said the queen. "Then we are agreed," said the king, "and there will be no war."',
+    "Birds that live on islands without predators often lose the ability to fly after many thousands of years.",
+    "He counted the coins: one, two, three, four, five. He counted them again: one, two, three, four.",
+    "Turn left at the church, walk past the bakery, turn left at the school, and you will see the house.",
+    "My grandmother used to say that bread tastes best on the day it is baked and advice on the day after.",
+    "Sarah told Emily that Sarah's brother and Emily's cousin had met in Vienna and talked about Vienna for hours.",
+)

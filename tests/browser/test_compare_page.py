@@ -1,0 +1,253 @@
+"""The compare tab as a visitor uses it: two prompts, two models, an edited run and its original, and patching."""
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.api import load_model
+from model.effects import Target, metric, patch, recovered
+from model.interventions import Edit
+from model.sources import available
+from viz.compare import difference, shares_of
+
+pytestmark = pytest.mark.browser
+
+COREFERENCE = "The cat sat on the mat because it was tired"
+DOG = "The dog sat on the mat because it was tired"
+LONGER = "The old dog sat on the mat because it was tired"
+HOSTILE = "<img src=x onerror=alert(1)> ${alert(2)} {{value}} <b>bold</b> \u202e <script>alert(3)</script> &lt;"
+# The app and the test may have chosen different float32 products: what 8 layers make of them differs by rounding.
+ROUNDING = 2e-5
+SOON = 60_000  # milliseconds; on a busy machine
+
+
+@pytest.fixture(scope="module")
+def lm():
+    return load_model("tinygpt", offline=True)
+
+
+@pytest.fixture
+def opened(open_page, start_tiny):
+    """Open the compare tab."""
+
+    def at(query="", name="Compare", **context):
+        page = open_page(query, url=start_tiny, **context)
+        page.wait_for_timeout(300)  # the tabs find their places
+        found = page.locator("button[role=tab]:visible").filter(has_text=name)
+        if not found.count():
+            page.locator(".overflow-menu > button").click()
+            found = page.locator(".overflow-dropdown button").filter(has_text=name)
+        found.first.click()
+        page.locator("#pg-compare_diff [data-run]").wait_for(timeout=SOON)
+        page.locator("#pg-compare_heads [data-run]").wait_for(timeout=SOON)
+        return page
+
+    return at
+
+
+def expect(*of):
+    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
+    from playwright.sync_api import expect
+
+    return expect(*of)
+
+
+def run_of(page):
+    return page.locator("#pg-compare_b [data-run]").get_attribute("data-run")
+
+
+def redrawn(page, run):
+    """All three maps are of another pair of runs."""
+    for name in ("compare_a", "compare_b", "compare_diff"):
+        expect(page.locator(f"#pg-{name} [data-run]")).not_to_have_attribute("data-run", run, timeout=SOON)
+
+
+def type_b(page, text):
+    run = run_of(page)
+    page.locator("#pg-compare_form textarea").fill(text)
+    redrawn(page, run)
+
+
+def cells(page, part):
+    """What a heat map holds, as float64."""
+    z = page.evaluate(
+        """(part) => Array.from(document.querySelector(`#pg-${part} .pg-chart`)._fullData[0].z,
+                                row => Array.from(row, v => Number.isFinite(v) ? v : null))""",
+        part,
+    )
+    return np.array([[np.nan if value is None else value for value in row] for row in z])
+
+
+def main_head(page):
+    return tuple(page.evaluate("playground.selection.heads.at(-1)"))
+
+
+def below(z):
+    """The map with NaN above the diagonal."""
+    return np.where(np.tril(np.ones_like(z, bool)), z, np.nan)
+
+
+def assert_maps(page, a, b, pairs):
+    head = main_head(page)
+    one, two = below(a.pattern(*head)), below(b.pattern(*head))
+    np.testing.assert_allclose(cells(page, "compare_a"), one, atol=ROUNDING)
+    np.testing.assert_allclose(cells(page, "compare_b"), two, atol=ROUNDING)
+    np.testing.assert_allclose(cells(page, "compare_diff"), difference(one, two, pairs), atol=2 * ROUNDING)
+
+
+def test_the_first_view_compares_with_a_swapped_word(opened, lm):
+    page = opened()
+    a, b = lm.trace(COREFERENCE), lm.trace(DOG)
+    assert_maps(page, a, b, [(t, t) for t in range(10)])
+    expect(page.locator(".pg-align-step")).to_have_count(10)
+    expect(page.locator(".pg-align-step.pg-align-replaced")).to_have_text(re.compile("·cat.*≠.*·dog"))
+    assert page.locator(".pg-align-step.pg-align-replaced").get_attribute("aria-label") == "A: ·cat, B: ·dog: replaced"
+    axis = "document.querySelector('#pg-compare_{} .pg-chart').layout.coloraxis"
+    scales = [
+        page.evaluate(f"(() => {{ const c = {axis.format(side)}; return [c.cmin, c.cmax]; }})()") for side in "ab"
+    ]
+    assert scales == [[0, 1], [0, 1]]
+    low, high = page.evaluate(f"(() => {{ const c = {axis.format('diff')}; return [c.cmin, c.cmax]; }})()")
+    assert low == -high == pytest.approx(-np.nanmax(np.abs(cells(page, "compare_diff"))))
+
+
+def test_another_prompt_that_is_typed(opened, lm):
+    page = opened()
+    box = page.locator("#pg-compare_form textarea")
+    expect(box).to_have_value("")
+    assert box.get_attribute("placeholder") == DOG
+    box.focus()
+    expect(box).to_have_value(DOG)  # to change a word of it
+    page.locator("#pg-compare_question").click()
+    box.blur()
+    expect(box).to_have_value("")  # nothing was changed
+    type_b(page, LONGER)
+    a, b = lm.trace(COREFERENCE), lm.trace(LONGER)
+    assert len(b.tokens) == 11
+    expect(page.locator(".pg-align-key.pg-align-same")).to_contain_text("equal: 9")
+    assert_maps(page, a, b, [(0, 0), *((t, t + 1) for t in range(2, 10))])
+    assert np.isnan(cells(page, "compare_diff")[1]).all()
+    expect(page.locator("#pg-patch_job")).to_contain_text("A has 10, B has 11")
+
+
+def test_tokens_of_a_are_selected_in_the_alignment_and_framed_in_both_maps(opened, lm):
+    page = opened()
+    type_b(page, LONGER)
+    page.get_by_role("button", name="A: ·sat, B: ·sat: equal").click()
+    assert page.evaluate("playground.selection.tokens") == [2]
+    expect(page.locator(".pg-align-step[aria-pressed=true]")).to_have_count(1)
+    expect(page.locator("#pg-compare_next h2")).to_have_text("Next token after “·sat” (A, 2) and “·sat” (B, 3)")
+    rows = "document.querySelector('#pg-compare_{} .pg-chart').layout.shapes.map(s => s.y0)"
+    expect(page.locator("#pg-compare_next [data-run]")).to_have_count(0)
+    assert page.evaluate(rows.format("a"))[0] == 1.5 and page.evaluate(rows.format("b"))[0] == 2.5
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert page.evaluate("playground.selection.tokens") == [3]
+
+
+def test_next_tokens_of_both_runs(opened, lm):
+    page = opened()
+    with page.expect_download() as found:
+        page.locator("#pg-compare_next").get_by_role("button", name="CSV").click()
+    names, *lines = csv.reader(io.StringIO(Path(found.value.path()).read_text(encoding="utf-8-sig")))
+    assert names == ["Token", "A", "B"]
+    a, b = (shares_of(lm.trace(text).logits_at(-1)) for text in (COREFERENCE, DOG))
+    ids = sorted({*np.argsort(-a)[:10].tolist(), *np.argsort(-b)[:10].tolist()}, key=lambda i: -max(a[i], b[i]))
+    np.testing.assert_allclose(
+        [[float(x) for x in line[1:]] for line in lines], [[a[i], b[i]] for i in ids], atol=ROUNDING
+    )
+    expect(page.locator(".pg-next-table tbody tr")).to_have_count(len(ids))
+
+
+def test_a_head_clicked_in_the_map_of_heads_is_compared(opened, lm):
+    page = opened()
+    page.locator("#pg-compare_metric select").select_option("entropy")
+    expect(page.locator("#pg-compare_heads h2")).to_have_text("Every head: entropy, A − B")
+    a, b = (lm.trace(text).head_metrics()["entropy"].unstack() for text in (COREFERENCE, DOG))
+    page.wait_for_function(
+        "document.querySelector('#pg-compare_heads .pg-chart')._fullData[0].hovertemplate.includes('entropy')"
+    )
+    np.testing.assert_allclose(cells(page, "compare_heads"), (a - b).to_numpy().T, atol=ROUNDING)
+    page.evaluate(
+        """document.querySelector('#pg-compare_heads .pg-chart').emit('plotly_click',
+             { points: [{ pointIndex: [3, 6] }], event: new MouseEvent('click') })"""
+    )
+    expect(page.locator("#pg-compare_a h2")).to_have_text("A: head 6.3")
+    expect(page.locator("#pg-compare_b h2")).to_have_text("B: head 6.3")
+
+
+def test_the_edited_run_beside_its_original(opened, lm):
+    page = opened()
+    page.get_by_role("tab", name="The run without edits").click()
+    expect(page.locator("#pg-alignment .pg-problem")).to_contain_text("No edits are active.")
+    expect(page.locator("#pg-compare_a .pg-chart")).to_be_hidden()
+    page.evaluate("playground.select({heads: [[6, 2]], edits: [{kind: 'zero', layer: 5, head: 0}]})")
+    page.locator("#pg-compare_diff [data-run]").wait_for(timeout=SOON)
+    expect(page.locator("#pg-compare_a h2")).to_have_text("A: head 6.2")
+    original = lm.trace(COREFERENCE)
+    edited = original.edit(Edit("zero", 5, 0))
+    assert_maps(page, edited, original, [(t, t) for t in range(10)])
+    assert np.nanmax(np.abs(cells(page, "compare_diff"))) > 1e-3
+    expect(page.locator("#pg-alignment .pg-problem")).to_be_hidden()
+
+
+def test_patching_every_layer_and_position(opened, lm):
+    page = opened()
+    page.locator("#pg-patch_form [data-name=site] select").select_option("attn_out")
+    page.locator("#pg-patch_form [data-name=token] input").fill("and")
+    page.locator("#pg-patch_form [data-name=distractor] input").fill(".")
+    page.wait_for_timeout(800)  # a pause in typing, then the answer
+    page.get_by_role("button", name="Patch every layer and position").click()
+    page.locator("#pg-patch_map [data-run]").wait_for(timeout=SOON)
+    a, b = lm.trace(COREFERENCE), lm.trace(DOG)
+    two = [lm.encode(text).ids.tolist() for text in (" and", ".")]
+    target = Target("difference", -1, two[0][0], two[1][0])
+    ends = metric(a, target), metric(b, target)
+    expected = recovered(patch(a, b, target, "attn_out"), *ends)
+    np.testing.assert_allclose(cells(page, "patch_map"), expected, atol=1e-3)
+    expect(page.locator("#pg-patch_map h2")).to_contain_text("Logit of “·and” minus “.” after the last token")
+    expect(page.locator("#pg-patch_map .pg-about")).to_contain_text(f"{ends[0]:+.2f}"[:5])
+    page.evaluate(
+        """(() => { const chart = document.querySelector('#pg-patch_map .pg-chart'), { customdata } = chart.data[0];
+             chart.emit('plotly_click', { points: [{ customdata: customdata[2][1] }], event: {} }); })()"""
+    )
+    assert page.evaluate("playground.selection.tokens") == [1]
+    page.locator("#pg-patch_form [data-name=site] select").select_option("mlp_out")
+    expect(page.locator("#pg-patch_map .pg-chart")).to_be_hidden()  # that map is of another question
+
+
+def test_another_model(opened):
+    page = opened()
+    page.get_by_role("tab", name="Another model").click()
+    if "smollm2-135m" not in available():
+        expect(page.locator("#pg-alignment .pg-problem")).to_contain_text("No other model is on this computer.")
+        return
+    expect(page.locator("#pg-compare_diff .pg-problem")).to_contain_text("different tokens", timeout=2 * SOON)
+    expect(page.locator("#pg-compare_heads .pg-problem")).to_contain_text("no counterparts")
+    expect(page.locator(".pg-next-table")).to_have_count(2)
+    page.locator("#pg-compare_form [data-name=layer] input").fill("29")
+    page.locator("#pg-compare_form [data-name=head] input").fill("8")
+    expect(page.locator("#pg-compare_b h2")).to_have_text("B: head 29.8", timeout=SOON)
+    expect(page.locator("#pg-patch_job")).to_contain_text("same model")
+
+
+def test_a_prompt_that_cannot_be_run_is_said_here_and_the_page_goes_on(opened):
+    page = opened()
+    page.locator("#pg-compare_form textarea").fill("word " * 600)
+    expect(page.locator("#pg-alignment .pg-problem")).to_contain_text("The prompt is too long.", timeout=SOON)
+    expect(page.locator("#pg-notice [data-part]")).to_be_hidden()
+    page.locator("#pg-compare_form textarea").fill(HOSTILE)
+    expect(page.locator("#pg-alignment .pg-problem")).to_be_hidden(timeout=SOON)
+    page.locator("#pg-compare_diff [data-run]").wait_for(timeout=SOON)
+    assert page.locator("#pg-alignment img, #pg-alignment script, #pg-compare_b .pg-chart img").count() == 0
+    expect(page.locator(".pg-align-step").last).to_be_visible()
+
+
+@pytest.mark.parametrize(("query", "name"), [("?lang=en", "Compare"), ("?lang=zh", "对比")])
+def test_nothing_overflows_a_phone(opened, query, name):
+    page = opened(query, name, viewport={"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

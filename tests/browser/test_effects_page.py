@@ -1,0 +1,335 @@
+"""The effects tab as a visitor uses it: edits in force on every tab, what they do, and every head in turn."""
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.api import load_model
+from model.effects import Target, next_tokens, sweep
+from model.interventions import Edit
+
+pytestmark = pytest.mark.browser
+
+COREFERENCE = "The cat sat on the mat because it was tired"
+HOSTILE = "<img src=x onerror=alert(1)> ${alert(2)} {{value}} <b>bold</b> \u202e <script>alert(3)</script> &lt;"
+# The app and the test may have chosen different float32 products: what 8 layers make of them differs by rounding.
+ROUNDING = 2e-5
+SOON = 60_000  # milliseconds; on a busy machine
+
+
+@pytest.fixture(scope="module")
+def app_url(start_app):
+    return start_app("--offline", "--model", "tinygpt")
+
+
+@pytest.fixture(scope="module")
+def lm():
+    return load_model("tinygpt", offline=True)
+
+
+def expect(*of):
+    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
+    from playwright.sync_api import expect
+
+    return expect(*of)
+
+
+def tab(page, name):
+    """Open a tab, which a narrow page keeps in a menu."""
+    found = page.locator("button[role=tab]:visible").filter(has_text=name)
+    kept = page.locator(".overflow-dropdown button").filter(has_text=name)
+    found.or_(kept).first.wait_for(state="attached")
+    if not found.count():
+        page.locator(".overflow-menu > button").click()
+        found = kept
+    found.first.click()
+
+
+def open_effects(open_page, query="", name="Effects", **context):
+    page = open_page(query, **context)
+    page.wait_for_timeout(300)  # the tabs find their places
+    tab(page, name)
+    page.locator("#pg-before_after [data-run]").wait_for(timeout=SOON)
+    page.locator("#pg-sweep button").wait_for(timeout=SOON)
+    return page
+
+
+def field(page, name):
+    return page.locator(f".pg-edits [data-name={name}]").locator("select, input")
+
+
+def head(page):
+    """The picked head."""
+    return page.evaluate("playground.selection.heads.at(-1)")
+
+
+def apply(page):
+    page.get_by_role("button", name="Apply").click()
+
+
+def chips(page):
+    """The edits in the strip above the tabs."""
+    return page.locator("#pg-selection .pg-edit")
+
+
+def shown(page):
+    """The name of the run whose next tokens are shown."""
+    return page.locator("#pg-before_after [data-part]").get_attribute("data-run")
+
+
+def changed(page, run):
+    expect(page.locator("#pg-before_after [data-part]")).not_to_have_attribute("data-run", run, timeout=SOON)
+
+
+def rows(page):
+    """The table of next tokens as its CSV has it: id, p before, p after, logit before, logit after."""
+    with page.expect_download() as found:
+        page.locator("#pg-before_after").get_by_role("button", name="CSV").click()
+    text = Path(found.value.path()).read_text(encoding="utf-8-sig")
+    names, *lines = csv.reader(io.StringIO(text))
+    assert names[:2] == ["id", "Token"]
+    return {int(line[0]): [float(number) for number in line[2:]] for line in lines}
+
+
+def assert_rows(page, before, after, position=-1):
+    """The table holds the likeliest tokens of both runs, with what the runs' logits say."""
+    found = rows(page)
+    assert list(found) == next_tokens(before, after, position)["id"].tolist()
+    logits = np.stack([run.logits_at(position).astype(float) for run in (before, after)])
+    shares = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
+    for number, values in found.items():
+        assert values[:2] == pytest.approx(shares[:, number], abs=ROUNDING)
+        assert values[2:] == pytest.approx(logits[:, number], abs=10 * ROUNDING)
+
+
+def test_a_head_that_is_off_is_off_on_every_tab_until_it_is_removed(open_page, lm):
+    page = open_effects(open_page)
+    layer, number = head(page)
+    plain, run = lm.trace(COREFERENCE), shown(page)
+    assert_rows(page, plain, plain)
+    expect(page.locator("#pg-before_after")).to_contain_text("Apply an edit to see what changes")
+    apply(page)
+    changed(page, run)
+    expect(chips(page)).to_have_text([re.compile(rf"head {layer}\.{number} off")])
+    expect(page.locator("#pg-selection")).to_contain_text("Every tab shows the edited run.")
+    expect(page.locator(".pg-effect-active li")).to_have_count(1)
+    edited = plain.edit(Edit("zero", layer, number))
+    assert_rows(page, plain, edited)
+    expect(page.locator(".pg-effect-facts")).to_contain_text("KL(before ‖ after)")
+    tab(page, "Attention")
+    expect(page.locator("#pg-plot .pg-source")).to_contain_text("edited run", timeout=SOON)
+    tab(page, "Effects")
+    chips(page).get_by_role("button").click()
+    expect(page.locator("#pg-before_after [data-part]")).to_have_attribute("data-run", run, timeout=SOON)
+    expect(chips(page)).to_have_count(0)
+    assert_rows(page, plain, plain)
+
+
+def test_a_blocked_link_moves_the_prediction(open_page, lm):
+    page = open_effects(open_page)
+    field(page, "kind").select_option("block_edge")
+    told = page.locator(".pg-effect-told")
+    field(page, "query").select_option("2")
+    field(page, "key").select_option("5")
+    expect(told).to_contain_text("cannot read one that comes later")
+    expect(page.get_by_role("button", name="Apply")).to_be_disabled()
+    field(page, "query").select_option("0")
+    field(page, "key").select_option("0")
+    expect(told).to_contain_text("nothing left to read")
+    field(page, "query").select_option("9")
+    field(page, "key").select_option("1")
+    field(page, "where").select_option("all")
+    expect(told).to_be_empty()
+    run = shown(page)
+    apply(page)
+    changed(page, run)
+    expect(chips(page)).to_have_text([re.compile("link 9 → 1 blocked")])
+    plain = lm.trace(COREFERENCE)
+    assert_rows(page, plain, plain.edit(Edit("block_edge", query=9, key=1)))
+
+
+def test_the_last_link_of_a_row_cannot_be_blocked(open_page):
+    page = open_effects(open_page)
+    page.locator(".pg-chip").nth(1).click()
+    field(page, "kind").select_option("block_edge")
+    expect(field(page, "query")).to_have_value("1")
+    expect(field(page, "key")).to_have_value("0")
+    run = shown(page)
+    apply(page)
+    changed(page, run)
+    expect(page.locator(".pg-chip[aria-pressed=true]")).to_have_count(1)  # the same prompt, so it is still picked
+    field(page, "key").select_option("1")
+    expect(page.locator(".pg-effect-told")).to_contain_text("leave the query nothing to read")
+    field(page, "where").select_option("all")
+    expect(page.locator(".pg-effect-told")).to_contain_text("leave the query nothing to read")
+    expect(page.get_by_role("button", name="Apply")).to_be_disabled()
+
+
+def test_several_heads_one_edit_each_and_undo(open_page, lm):
+    page = open_effects(open_page)
+    plain, first = lm.trace(COREFERENCE), head(page)
+    field(page, "layer").select_option("7")
+    field(page, "head").select_option("2")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.locator(".pg-effect-heads .pg-selected")).to_have_count(2)
+    run = shown(page)
+    apply(page)
+    expect(chips(page)).to_have_count(2)
+    changed(page, run)
+    field(page, "kind").select_option("scale")
+    field(page, "factor").fill("1000")
+    expect(page.locator(".pg-effect-told")).to_contain_text("from -100 to 100")
+    field(page, "factor").fill("")
+    expect(page.get_by_role("button", name="Apply")).to_be_disabled()
+    field(page, "factor").fill("-1.5")
+    run = shown(page)
+    apply(page)
+    changed(page, run)
+    expect(chips(page)).to_have_count(2)  # in place of the two before
+    expect(chips(page).first).to_contain_text("× -1.5")
+    assert_rows(page, plain, plain.edit(Edit("scale", *first, -1.5), Edit("scale", 7, 2, -1.5)))
+    field(page, "kind").select_option("first_token")
+    apply(page)
+    expect(chips(page)).to_have_count(4)  # where a head looks is another matter than what it writes
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="Undo").click()
+    expect(chips(page)).to_have_text([re.compile("off"), re.compile("off")])
+    page.get_by_role("button", name="Remove all").click()
+    expect(chips(page)).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(chips(page)).to_have_count(2)
+
+
+def test_another_token_another_position(open_page, lm):
+    page = open_effects(open_page)
+    run = shown(page)
+    page.locator(".pg-chip").nth(3).click()
+    changed(page, run)
+    expect(page.locator("#pg-before_after h2")).to_have_text("Next token after “·on” (position 3)")
+    plain = lm.trace(COREFERENCE)
+    assert_rows(page, plain, plain, 3)
+
+
+def drawn_map(page):
+    """The numbers of the map, [heads, layers]."""
+    page.locator("#pg-sweep_map .js-plotly-plot").wait_for(timeout=SOON)
+    return np.array(page.evaluate(
+        "() => Array.from(document.querySelector('#pg-sweep_map .pg-chart')._fullData[0].z, (row) => Array.from(row))"
+    ))  # fmt: skip
+
+
+def test_the_sweep_shows_every_heads_effect_and_picks_heads(open_page, lm):
+    page = open_effects(open_page)
+    expect(page.locator("#pg-sweep_map")).to_contain_text("Nothing has been measured")
+    form = page.locator("#pg-sweep_form")
+    form.locator("[data-name=how] select").select_option("mean")
+    form.locator("[data-name=kind] select").select_option("difference")
+    form.locator("[data-name=token] input").fill("·because of")
+    expect(page.locator("#pg-sweep")).to_contain_text("is 2 tokens here: “·because” “·of”", timeout=SOON)
+    expect(page.locator("#pg-sweep button")).to_be_disabled()
+    form.locator("[data-name=token] input").fill("·and")
+    form.locator("[data-name=distractor] input").fill(" of")
+    token, other = (lm.encode(text).ids.tolist()[0] for text in (" and", " of"))
+    watched = f"“·and” (id {token}) minus that of “·of” (id {other})"
+    expect(page.locator("#pg-sweep")).to_contain_text(watched, timeout=SOON)
+    page.locator("#pg-sweep button").click()
+    effects = sweep(lm.trace(COREFERENCE), "mean", Target("difference", -1, token, other))
+    assert drawn_map(page) == pytest.approx(effects.T, abs=10 * ROUNDING)
+    expect(page.locator("#pg-sweep_map h2")).to_have_text(
+        "Change of logit(“·and”) − logit(“·of”) at position 9 when each head is replaced by its mean"
+    )
+    expect(page.locator("#pg-sweep")).to_contain_text("Measured here in")
+    layer, number = (int(n) for n in np.unravel_index(np.abs(effects).argmax(), effects.shape))
+    strongest = page.locator(".pg-effect-item").first
+    expect(strongest).to_contain_text(f"{layer}.{number}")
+    strongest.click()
+    expect(page.locator("#pg-selection")).to_contain_text(f"head {layer}.{number}")
+    expect(strongest).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".pg-effect-item").nth(1)).to_be_focused()
+    place = page.evaluate(
+        """() => { const plot = document.querySelector('#pg-sweep_map .pg-chart'); plot.scrollIntoView();
+                   const l = plot._fullLayout, r = plot.getBoundingClientRect();
+                   return [r.left + l.xaxis._offset + l.xaxis.l2p(3), r.top + l.yaxis._offset + l.yaxis.l2p(5)]; }"""
+    )
+    page.mouse.move(place[0] - 2, place[1])
+    page.mouse.move(*place)
+    expect(page.locator("#pg-sweep_map .hoverlayer")).to_contain_text("layer 3, head 5")
+    page.mouse.click(*place)
+    expect(page.locator("#pg-selection")).to_contain_text("head 3.5")
+    expect(page.locator("#pg-sweep_map .js-plotly-plot")).to_be_visible()
+
+
+def test_while_a_sweep_runs_clicks_are_answered_and_it_can_be_cancelled(open_page):
+    page = open_effects(open_page)
+    page.locator("#prompt textarea").fill((f"{COREFERENCE}. " * 40).strip())
+    expect(page.locator("#pg-before_after h2")).to_contain_text(re.compile(r"position 4\d\d"), timeout=SOON)
+    page.locator("#pg-sweep_form [data-name=kind] select").select_option("loss")
+    expect(page.locator("#pg-sweep")).to_contain_text("the loss of the whole prompt", timeout=SOON)
+    page.locator("#pg-sweep button").click()
+    bar = page.locator("#pg-sweep progress")
+    bar.wait_for(timeout=SOON)
+    tab(page, "Attention")
+    page.get_by_role("button", name="Layer 6, head 3", exact=True).click()
+    expect(page.locator("#pg-plot h2")).to_have_text("Head 6.3", timeout=SOON)
+    tab(page, "Effects")
+    expect(bar).to_be_visible()  # the sweep is not done: the head was drawn in between
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#pg-sweep")).to_contain_text("Stopped.", timeout=SOON)
+    expect(bar).to_have_count(0)
+    expect(page.locator("#pg-sweep_map .js-plotly-plot")).to_have_count(0)
+    expect(page.locator("#pg-sweep").get_by_role("button", name="Try again")).to_be_enabled()
+
+
+def test_an_edit_while_a_sweep_runs_leaves_no_bar_behind(open_page):
+    page = open_effects(open_page)
+    page.locator("#prompt textarea").fill((f"{COREFERENCE}. " * 20).strip())
+    expect(page.locator("#pg-before_after h2")).to_contain_text("position 219", timeout=SOON)
+    page.locator("#pg-sweep button").click()
+    page.locator("#pg-sweep progress").wait_for(timeout=SOON)
+    run = shown(page)
+    apply(page)
+    changed(page, run)
+    expect(page.locator("#pg-sweep").get_by_role("button", name="Switch every head")).to_be_enabled(timeout=SOON)
+    page.wait_for_timeout(1000)
+    expect(page.locator("#pg-sweep progress")).to_have_count(0, timeout=SOON)
+    expect(page.locator("#pg-sweep_map")).to_contain_text("Nothing has been measured")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#pg-sweep_map .js-plotly-plot")).to_be_visible(timeout=SOON)
+
+
+def test_hostile_text_stays_text(open_page):
+    page = open_effects(open_page)
+    run = shown(page)
+    page.locator("#prompt textarea").fill(HOSTILE)
+    changed(page, run)
+    page.locator("#pg-sweep_form [data-name=token] input").fill(HOSTILE)
+    expect(page.locator("#pg-sweep")).to_contain_text("Type one token", timeout=SOON)
+    assert page.locator("[data-part] img, [data-part] script, [data-part] b:has-text('bold')").count() == 0
+
+
+def test_one_token_has_no_link_to_block(open_page):
+    page = open_effects(open_page)
+    run = shown(page)
+    page.locator("#prompt textarea").fill("The")
+    changed(page, run)
+    field(page, "kind").select_option("block_edge")
+    expect(page.locator(".pg-effect-told")).to_contain_text("nothing left to read")
+    page.locator("#pg-sweep_form [data-name=kind] select").select_option("loss")
+    expect(page.locator("#pg-sweep")).to_contain_text("at least two tokens", timeout=SOON)
+
+
+def test_narrow_and_chinese(open_page):
+    page = open_effects(open_page, "?lang=zh", "作用", viewport={"width": 390, "height": 844})
+    expect(page.locator("#pg-edits h2")).to_have_text("改动什么")
+    run = shown(page)
+    page.get_by_role("button", name="应用").click()
+    changed(page, run)
+    page.locator("#pg-sweep button").click()
+    drawn_map(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert page.locator(".pg-effect-table").evaluate("(node) => node.scrollWidth <= node.clientWidth")

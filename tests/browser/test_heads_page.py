@@ -1,0 +1,342 @@
+"""The heads tab as a visitor uses it: sort, filter and pick in the table, measure, and click in the figures."""
+
+import csv
+import io
+import math
+import re
+import zipfile
+
+import numpy as np
+import pytest
+
+from model.api import load_model
+from model.circuits import copying
+from model.heads import HEAD_METRICS
+from model.surveys import random_survey
+
+pytestmark = pytest.mark.browser
+
+SOON = 90_000  # milliseconds, on a busy machine
+PROMPT = "The cat sat on the mat because it was tired"
+KEYS = list(HEAD_METRICS)
+ROWS = "#pg-headtable tbody tr"
+CHIPS = "#pg-selection .pg-selected"
+
+
+@pytest.fixture(scope="module")
+def app_url(start_app):
+    """An app with the bundled model: 8 layers x 8 heads."""
+    return start_app("--offline", "--max-tokens", "300")
+
+
+@pytest.fixture(scope="module")
+def lm():
+    return load_model("tinygpt", offline=True)
+
+
+def expect(*of):
+    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
+    from playwright.sync_api import expect
+
+    return expect(*of)
+
+
+def open_tab(page, name="Heads"):
+    page.get_by_role("tab", name=name, exact=True).click()
+    expect(page.locator(ROWS)).to_have_count(64, timeout=SOON)
+    page.locator("#pg-composition [data-run]").wait_for(timeout=SOON)
+
+
+def heads_shown(page):
+    """The heads of the rows, from the top."""
+    return page.locator(f"{ROWS} th").all_inner_texts()
+
+
+def column(page, name):
+    """The numbers of a column, from the top."""
+    at = page.locator("#pg-headtable thead th").all_inner_texts()
+    at = next(i for i, text in enumerate(at) if " ".join(text.split()).startswith(name))
+    cells = page.locator(f"{ROWS} td:nth-child({at + 1})").all_inner_texts()
+    return [float(text.split("\n")[0].replace("−", "-")) for text in cells]
+
+
+def header(page, name):
+    return page.locator("#pg-headtable thead").get_by_role("button", name=re.compile(f"^Sort by {name}"))
+
+
+def sorted_by(page, name):
+    return header(page, name).locator("..").get_attribute("aria-sort")
+
+
+def choose(page, name, value):
+    page.locator(f"#pg-heads_form [data-name={name}] select").select_option(value)
+
+
+def measure(page):
+    """Press the button and wait for the result; another page may have measured before."""
+    if page.locator("#pg-survey [data-state=done]").count() == 0:
+        page.get_by_role("button", name="Measure over the probe set").click()
+    page.locator("#pg-survey [data-state=done]").wait_for(timeout=SOON)
+    expect(page.locator("#pg-headtable thead th").last).to_contain_text("copying", timeout=SOON)
+
+
+def of_probe(page, source="random"):
+    choose(page, "source", source)
+    expect(page.locator("#pg-headtable .pg-about")).to_contain_text("Mean ± standard deviation", timeout=SOON)
+
+
+def download(page, name):
+    with page.expect_download() as info:
+        page.locator("#pg-headtable").get_by_role("button", name=name, exact=True).click()
+    return info.value.path().read_bytes()
+
+
+def table(content):
+    lines = list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))
+    return lines[0], lines[1:]
+
+
+# The table comes first: these pages are opened before anything was measured.
+
+
+def test_a_click_on_a_column_sorts_without_asking_the_server(open_page):
+    page = open_page()
+    open_tab(page)
+    page.wait_for_timeout(500)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    assert heads_shown(page)[:3] == ["0.0", "0.1", "0.2"] and sorted_by(page, "head") == "ascending"
+    header(page, "previous token").click()
+    down = column(page, "previous token")
+    assert down == sorted(down, reverse=True) and down[0] > 0.5 and len(down) == 64
+    assert sorted_by(page, "previous token") == "descending" and sorted_by(page, "head") == "none"
+    header(page, "previous token").press("Enter")
+    assert column(page, "previous token") == sorted(down)
+    assert sorted_by(page, "previous token") == "ascending"
+    expect(header(page, "previous token")).to_be_focused()
+    header(page, "head").press("Space")
+    assert heads_shown(page) == [f"{layer}.{head}" for layer in range(8) for head in range(8)]
+    assert asked == []
+
+
+def test_heads_without_a_number_stay_last(open_page):
+    page = open_page()
+    open_tab(page)
+    missing = page.locator(f"{ROWS} td:last-child span")
+    expect(missing.first).to_have_text("–")
+    assert "earlier copy" in missing.first.get_attribute("title")
+    header(page, "induction").click()
+    assert len(heads_shown(page)) == 64
+
+
+def test_the_layer_filter(open_page):
+    page = open_page()
+    open_tab(page)
+    layers = page.locator("#pg-headtable select[name=layer]")
+    layers.select_option("3")
+    assert heads_shown(page) == [f"3.{head}" for head in range(8)]
+    expect(page.locator("#pg-headtable .pg-table-bar")).to_contain_text("8 of 64 heads")
+    header(page, "self").click()
+    assert column(page, "self") == sorted(column(page, "self"), reverse=True) and len(heads_shown(page)) == 8
+    layers.select_option("")
+    assert len(heads_shown(page)) == 64
+    assert column(page, "self") == sorted(column(page, "self"), reverse=True)
+    assert page.locator("#pg-headtable select[name=name]").count() == 0  # no names before the survey
+
+
+def test_a_click_on_a_row_picks_the_head_everywhere(open_page):
+    page = open_page()
+    open_tab(page)
+    page.locator(ROWS).nth(19).locator("td").first.click()
+    expect(page.locator(CHIPS)).to_have_text(["head 2.3 (layer 2, head 3)"])
+    expect(page.locator("#pg-composition h2")).to_contain_text("head 2.3", timeout=SOON)
+    page.locator(ROWS).nth(40).click(modifiers=["Shift"])
+    expect(page.locator(CHIPS)).to_have_count(2)
+    pressed = page.locator(f"{ROWS}.pg-picked button[aria-pressed=true]")
+    assert pressed.all_inner_texts() == ["2.3", "5.0"]
+    expect(page.locator("#pg-composition h2")).to_contain_text("head 5.0", timeout=SOON)
+    rings = "() => document.querySelector('#pg-scatter .pg-chart').data.at(-1).text.join()"
+    page.wait_for_function(f"() => ({rings})() === '2.3,5.0'", timeout=SOON)
+    page.get_by_role("tab", name="Attention", exact=True).click()
+    expect(page.locator("#pg-plot h2")).to_contain_text("2.3, 5.0", timeout=SOON)
+
+
+def test_the_keyboard_walks_the_rows(open_page):
+    page = open_page()
+    open_tab(page)
+    page.locator(f"{ROWS} button").first.click()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    focused = "() => document.activeElement.getAttribute('aria-label')"
+    assert page.evaluate(focused) == "Layer 0, head 2"
+    page.keyboard.press("Enter")
+    expect(page.locator(CHIPS)).to_have_text(["head 0.2 (layer 0, head 2)"])
+    page.keyboard.press("End")
+    assert page.evaluate(focused) == "Layer 7, head 7"
+    assert page.locator(f"{ROWS} button[tabindex='0']").count() == 1
+    page.locator("#pg-headtable select[name=layer]").select_option("4")
+    assert page.locator(f"{ROWS} button[tabindex='0']").count() == 1
+
+
+def test_the_files_hold_every_digit(open_page, lm):
+    page = open_page()
+    open_tab(page)
+    frame = lm.trace(PROMPT).head_metrics()
+    names, lines = table(download(page, "CSV"))
+    assert names == ["layer", "head", *KEYS] and len(lines) == 64
+    assert [(int(line[0]), int(line[1])) for line in lines] == list(frame.index)
+    values = np.array([[float(v) if v else math.nan for v in line[2:]] for line in lines])
+    assert np.allclose(values, frame.to_numpy(), rtol=0, atol=1e-5, equal_nan=True)
+    arrays = np.load(io.BytesIO(download(page, "NPZ")))
+    assert set(arrays) == {"layer", "head", *KEYS}
+    for at, key in enumerate(KEYS):
+        assert arrays[key].dtype == np.float32
+        assert np.array_equal(arrays[key], values[:, at].astype(np.float32), equal_nan=True), key
+    page.locator("#pg-headtable").get_by_role("button", name="Python", exact=True).click()
+    expect(page.locator("#pg-headtable .pg-code")).to_contain_text("run.head_metrics()")
+
+
+def test_one_token_is_explained(open_page):
+    page = open_page()
+    open_tab(page)
+    page.locator("#prompt textarea").fill("The")
+    expect(page.locator("#pg-scatter .pg-problem")).to_contain_text("A single token", timeout=SOON)
+    expect(page.locator("#pg-headtable .pg-about")).to_contain_text("single token")
+    page.locator("#prompt textarea").fill(PROMPT)
+    expect(page.locator("#pg-scatter .pg-problem")).to_be_hidden(timeout=SOON)
+
+
+def test_the_survey_can_be_cancelled_and_then_measured(open_page, lm):
+    page = open_page()
+    open_tab(page)
+    choose(page, "source", "random")
+    expect(page.locator("#pg-headtable .pg-problem")).to_contain_text("has not been measured", timeout=SOON)
+    page.evaluate(
+        """() => { const part = document.querySelector('#pg-survey');
+             new MutationObserver((_, observer) => {
+               const cancel = part.querySelector('progress + button');
+               if (cancel) { observer.disconnect(); cancel.click(); }
+             }).observe(part, { childList: true, subtree: true }); }"""
+    )
+    page.get_by_role("button", name="Measure over the probe set").click()
+    expect(page.locator("#pg-survey")).to_contain_text("Stopped", timeout=SOON)
+    again = page.locator("#pg-survey .pg-primary")
+    expect(again).to_be_visible(timeout=SOON)
+    expect(page.locator("#pg-headtable .pg-problem")).to_be_visible()
+    again.click()
+    page.locator("#pg-survey [data-state=done]").wait_for(timeout=SOON)
+    found = random_survey(lm.model, pool=lm.tokenizer.vocab_size)
+    expect(page.locator("#pg-headtable .pg-about")).to_contain_text(f"{found.sequences} sequences", timeout=SOON)
+    names, lines = table(download(page, "CSV"))
+    assert names == ["layer", "head", "names", *[name for key in KEYS for name in (key, f"{key}_sd")],
+                     "copying", "copying_sd"]  # fmt: skip
+    sent = {name: [line[i] for line in lines] for i, name in enumerate(names)}
+    for key in KEYS:
+        assert np.allclose(np.array(sent[key], float), found.mean[key], rtol=0, atol=1e-5), key
+        assert np.allclose(np.array(sent[f"{key}_sd"], float), found.spread[key], rtol=0, atol=1e-5), key
+    assert np.allclose(np.array(sent["copying"], float), copying(lm.model).ravel(), rtol=0, atol=1e-4)
+    assert set(sent["copying_sd"]) == {""}
+    with zipfile.ZipFile(io.BytesIO(download(page, "NPZ"))) as file:
+        assert {"names.npy", "induction_sd.npy", "copying.npy"} <= set(file.namelist())
+
+
+def test_names_filter_and_sort(open_page):
+    page = open_page()
+    open_tab(page)
+    measure(page)
+    of_probe(page)
+    page.locator("#pg-headtable select[name=name]").select_option("induction")
+    chips = page.locator(f"{ROWS} .pg-names").all_inner_texts()
+    assert len(chips) > 3 and all("induction" in text for text in chips)
+    header(page, "induction").click()
+    assert column(page, "induction")[0] > 0.8
+    page.locator("#pg-headtable select[name=name]").select_option("none")
+    assert not any(page.locator(f"{ROWS} .pg-names").all_inner_texts())
+    page.locator("#pg-headtable select[name=name]").select_option("")
+    header(page, "name").click()
+    first, *_, last = page.locator(f"{ROWS} .pg-names").all_inner_texts()
+    assert "previous token" in first and last == ""
+    choose(page, "source", "prompt")  # names stay, and the numbers are told apart
+    expect(page.locator("#pg-headtable .pg-about")).to_contain_text("On this prompt", timeout=SOON)
+    expect(page.locator(f"{ROWS} .pg-name").first).to_contain_text("previous token")
+    assert page.locator(f"{ROWS} small").count() == 0
+
+
+def test_a_click_on_a_point_picks_the_head_and_brings_its_row_into_view(open_page):
+    page = open_page()
+    open_tab(page)
+    measure(page)
+    of_probe(page)
+    header(page, "induction").click()
+    lowest = heads_shown(page)[-1]
+    choose(page, "colour", "label")
+    chart = "#pg-scatter .pg-chart"
+    page.wait_for_function(f"() => document.querySelector('{chart}').data.length > 3", timeout=SOON)
+    page.locator(chart).scroll_into_view_if_needed()
+    x, y, head = page.evaluate(
+        """chart => { const node = document.querySelector(chart), { xaxis, yaxis } = node._fullLayout;
+             const points = node.data.slice(0, -1).flatMap(t => t.customdata.map((c, i) => [t.x, t.y, i, c.head]));
+             const value = (list, i) => (list.bdata ? playground.decoded(list).data[i] : list[i]);
+             const at = (axis, list, i) => axis.l2p(value(list, i)) + axis._offset;
+             const all = points.map(([x, y, i, head]) => [at(xaxis, x, i), at(yaxis, y, i), head]);
+             const apart = ([a, b], [c, d]) => Math.hypot(a - c, b - d);
+             const lone = all.find(p => all.every(q => q === p || apart(p, q) > 24));
+             const box = node.getBoundingClientRect();
+             return [box.left + lone[0], box.top + lone[1], lone[2].join(".")]; }""",
+        chart,
+    )
+    page.mouse.move(x, y)
+    page.mouse.click(x, y)
+    expect(page.locator(CHIPS)).to_contain_text([f"head {head}"])
+    expect(page.locator(f"{ROWS}.pg-main button")).to_have_text(head)
+    inside = """() => { const box = document.querySelector('.pg-head-box').getBoundingClientRect();
+                        const row = document.querySelector('.pg-main').getBoundingClientRect();
+                        return row.top >= box.top && row.bottom <= box.bottom + 1; }"""
+    page.wait_for_function(inside)
+    layer, number = lowest.split(".")
+    page.evaluate("head => playground.select({ heads: [head] })", [int(layer), int(number)])
+    page.wait_for_function(inside)
+
+
+def test_a_click_on_a_map_picks_the_head_of_the_cell(open_page):
+    page = open_page()
+    open_tab(page)
+    chart = page.locator("#pg-composition .pg-chart")
+    chart.scroll_into_view_if_needed()
+    page.wait_for_timeout(300)
+    x, y = page.evaluate(
+        """() => { const node = document.querySelector('#pg-composition .pg-chart');
+             const { xaxis2, yaxis2 } = node._fullLayout;
+             const box = node.getBoundingClientRect();
+             return [box.left + xaxis2._offset + xaxis2.l2p(1), box.top + yaxis2._offset + yaxis2.l2p(5)]; }"""
+    )
+    page.mouse.move(x, y)
+    page.mouse.click(x, y)
+    expect(page.locator(CHIPS)).to_have_text(["head 1.5 (layer 1, head 5)"])
+    expect(page.locator("#pg-composition h2")).to_contain_text("head 1.5", timeout=SOON)
+    shapes = "() => document.querySelector('#pg-composition .pg-chart').layout.shapes.map(s => [s.x0, s.y0])"
+    page.wait_for_function(f"() => JSON.stringify(({shapes})()) === '[[0.5,4.5],[0.5,4.5],[0.5,4.5]]'", timeout=SOON)
+
+
+def test_a_narrow_dark_chinese_page(open_page, tmp_path):
+    page = open_page("?lang=zh&__theme=dark", viewport={"width": 390, "height": 844})
+    open_tab(page, "头")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    box = page.evaluate(
+        "(() => { const b = document.querySelector('.pg-head-box'); return [b.scrollWidth, b.clientWidth]; })()"
+    )
+    assert box[0] > box[1]  # the table scrolls inside its own box
+    domains = page.evaluate(
+        """['', '2', '3'].map(n => document.querySelector('#pg-composition .pg-chart').layout['xaxis' + n].domain)"""
+    )
+    assert domains[0] == domains[1] == domains[2]  # below one another
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.wait_for_function(
+        "() => document.querySelector('#pg-composition .pg-chart').layout.xaxis2.domain[0] > 0.3", timeout=SOON
+    )
+    names = page.evaluate(
+        """() => [...document.querySelectorAll('#pg-headtable :is(button, select)')].map(node =>
+             node.getAttribute('aria-label') ?? node.labels?.[0]?.textContent ?? node.textContent)"""
+    )
+    assert len(names) > 70 and all(name.strip() for name in names)
+    assert page.screenshot(path=tmp_path / "wide.png")

@@ -1,0 +1,290 @@
+"""Why this number and Find the head as a visitor uses them: the model's numbers, by mouse and by keyboard."""
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.api import load_model
+from model.explain import explain
+from model.finding import rank_heads
+
+expect = pytest.importorskip("playwright.sync_api").expect
+pytestmark = pytest.mark.browser
+
+ROUNDING = 2e-5  # the app and the test may have chosen different float32 products
+CAT = "The cat sat on the mat because it was tired"
+HOSTILE = "a_b <img src=x onerror=alert(1)> ${alert(2)} {query} {{x}} \u202e </script> &lt; 👩‍🚀 \n\n end"
+
+
+@pytest.fixture(scope="module")
+def lm():
+    return load_model("tinygpt", offline=True)
+
+
+@pytest.fixture(scope="module")
+def app_url(start_app):
+    """The small model that comes with the app."""
+    return start_app("--offline", "--model", "tinygpt")
+
+
+def open_view(page, name):
+    page.locator(f"[data-key={name}]").click()
+
+
+def on_page(page, part):
+    return page.locator(f"#pg-{part} [data-part]")
+
+
+def click_cell(page, query, key):
+    box = page.evaluate(
+        """([q, k]) => { const gd = document.querySelector('#pg-plot .pg-chart'), l = gd._fullLayout;
+             gd.scrollIntoView({block: 'center'});
+             const r = gd.getBoundingClientRect();
+             return [r.left + l.xaxis._offset + l.xaxis.c2p(k), r.top + l.yaxis._offset + l.yaxis.c2p(q)]; }""",
+        [query, key],
+    )
+    page.mouse.move(box[0] - 2, box[1])
+    page.mouse.move(*box)
+    expect(page.locator("#pg-plot .hoverlayer")).to_contain_text(f"{query} ")
+    page.mouse.click(*box)
+
+
+def full(page, step):
+    """The numbers of a step, all their digits."""
+    titles = page.locator(f"#pg-why [data-step={step}] .pg-figure-number").evaluate_all("all => all.map(n => +n.title)")
+    return np.array(titles)
+
+
+def explained(page, run, query, key):
+    expect(on_page(page, "why")).to_have_attribute("data-run", re.compile(rf" {query} {key}$"))
+    place = on_page(page, "why").get_attribute("data-run").split()[1]
+    layer, head = (int(n) for n in place.split("."))
+    return explain(run, layer, head, query, key)
+
+
+def near(found, value):
+    return np.abs(found - value).min() <= ROUNDING * max(1, abs(value))
+
+
+def test_a_click_on_a_cell_is_explained_with_the_models_numbers(open_page, lm):
+    page, run = open_page(), lm.trace(CAT)
+    click_cell(page, 7, 1)
+    open_view(page, "why")
+    ours = explained(page, run, 7, 1)
+    why = page.locator("#pg-why")
+    expect(why.locator("h2")).to_contain_text(f"Why head {ours.layer}.{ours.head} at ·it (7) gives ·cat (1)")
+    expect(why.locator("li")).to_have_count(7)
+    assert near(full(page, "products"), ours.dot)
+    assert near(full(page, "score"), ours.score)
+    assert near(full(page, "softmax"), ours.weight) and near(full(page, "softmax"), ours.denominator)
+    assert near(full(page, "value"), ours.output_norm)
+    assert near(full(page, "check"), float(run.pattern(ours.layer, ours.head)[7, 1]))
+    expect(why.locator("[data-step=check]")).to_contain_text("✓")
+    shown = why.locator("tbody tr td:nth-child(4)").all_text_contents()
+    assert f"{sum(float(text) for text in shown[:-1]):.4f}" == shown[-1]
+
+
+def test_products_that_are_shown_add_up(open_page):
+    page = open_page()
+    open_view(page, "why")
+    line = page.locator("#pg-why [data-step=products] .pg-why-formula > div:last-child")
+    left, right = re.sub(r"\s", "", line.inner_text()).replace("−", "-").removeprefix("q·k=").split("=")
+    parts = [float(part) for part in re.findall(r"[+-]?[\d.]+", left)]
+    decimals = len(right.partition(".")[2])
+    assert len(parts) == 4 and f"{sum(parts):.{decimals}f}" == right
+
+
+def test_pickers_walk_the_cells_by_keyboard(open_page, lm):
+    page, run = open_page(), lm.trace(CAT)
+    open_view(page, "why")
+    page.get_by_label("Attended token (key)", exact=True).select_option("1")
+    query = page.get_by_label("Attending token (query)", exact=True)
+    query.select_option("4")
+    ours = explained(page, run, 4, 1)
+    assert near(full(page, "softmax"), ours.weight)
+    later = page.get_by_role("button", name="Attended token (key): One token later")
+    later.focus()
+    for _ in range(2):
+        page.keyboard.press("Enter")
+    ours = explained(page, run, 4, 3)
+    assert near(full(page, "softmax"), ours.weight)
+    expect(later).to_be_focused()
+    page.keyboard.press("Enter")
+    explained(page, run, 4, 4)
+    expect(later).to_be_disabled()
+    expect(page.locator("#pg-why-key option")).to_have_count(5)
+    query.select_option("2")  # the key may not come after it
+    ours = explained(page, run, 2, 2)
+    assert near(full(page, "softmax"), ours.weight)
+    expect(page.locator(".pg-chip[aria-pressed=true]").first).to_have_text("·sat")
+    page.locator("#pg-why tbody button", has_text="The (0)").click()
+    explained(page, run, 2, 0)
+    expect(page.locator("#pg-why [aria-current]")).to_be_focused()
+
+
+def test_dimensions_are_walked_with_arrows(open_page, lm):
+    page, run = open_page(), lm.trace(CAT)
+    open_view(page, "why")
+    page.get_by_label("Attended token (key)", exact=True).select_option("2")
+    ours = explained(page, run, 9, 2)
+    strip = page.get_by_role("slider", name="Dimensions").first
+    strip.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+    expect(strip).to_have_attribute("aria-valuetext", re.compile(r"^dimension 1 · q "))
+    told = strip.get_attribute("aria-valuetext").replace("−", "-")
+    assert float(re.search(r"q·k (-?[\d.]+)(?: |$)", told)[1]) == pytest.approx(ours.products[1], rel=1e-3)
+    page.get_by_role("button", name="by size").click()
+    bars = page.get_by_role("slider", name="Dimensions").nth(1)
+    bars.focus()
+    page.keyboard.press("Home")
+    expect(bars).to_have_attribute("aria-valuenow", str(np.abs(ours.products).argmax()))
+
+
+def test_an_edit_is_the_reason_for_another_weight(open_page, lm):
+    page = open_page()
+    open_view(page, "why")
+    expect(on_page(page, "why")).to_have_attribute("data-run", re.compile(r" 9 \d+$"))
+    layer, head = page.evaluate("playground.selection.heads.at(-1)")
+    page.evaluate("([layer, head]) => playground.select({edits: [{kind: 'uniform', layer, head}]})", [layer, head])
+    check = page.locator("#pg-why [data-step=check]")
+    expect(check).to_contain_text("an edit replaces this head's pattern")
+    expect(check).to_contain_text("0.1000")
+    page.evaluate("playground.select({edits: []})")
+    expect(check).to_contain_text("✓")
+
+
+def test_numbers_can_be_taken_away(open_page, lm, tmp_path):
+    page, run = open_page(), lm.trace(CAT)
+    open_view(page, "why")
+    page.get_by_label("Attended token (key)", exact=True).select_option("3")
+    ours = explained(page, run, 9, 3)
+    with page.expect_download() as got:
+        page.locator("#pg-why").get_by_role("button", name="CSV").click()
+    rows = list(csv.reader(io.StringIO(Path(got.value.path()).read_text(encoding="utf-8-sig"))))
+    products = [float(row[3]) for row in rows if row[0] == "products"]
+    assert products == pytest.approx(ours.products.tolist(), abs=ROUNDING)
+    assert len([row for row in rows if row[0] == "row_scores"]) == 10
+    with page.expect_download() as got:
+        page.locator("#pg-why").get_by_role("button", name="NPZ").click()
+    got.value.save_as(tmp_path / "why.npz")
+    with np.load(tmp_path / "why.npz") as arrays:
+        assert arrays["q_raw"] == pytest.approx(ours.q_raw, abs=ROUNDING)
+        assert arrays["weight"] == pytest.approx([ours.weight], abs=ROUNDING)
+    page.locator("#pg-why").get_by_role("button", name="Python").click()
+    expect(page.locator("#pg-why pre")).to_contain_text(f"explain(run, {ours.layer}, {ours.head}, 9, 3)")
+    page.locator("#pg-why").get_by_role("button", name="Table").click()
+    expect(page.locator("#pg-why .pg-table tbody tr")).to_have_count(32)
+
+
+def test_the_head_that_looks_from_it_to_cat_is_found(open_page, lm):
+    page = open_page()
+    values = rank_heads(lm.trace(CAT), [7], [1])
+    layer, head = np.unravel_index(values.argmax(), values.shape)
+    open_view(page, "find")
+    find = page.locator("#pg-find")
+    for row, token in (("from", "·it"), ("to", "·cat")):
+        find.locator(f".pg-find-row:has([data-row={row}])").get_by_role("button", name="None").click()
+        find.locator(f"[data-row={row}] .pg-chip", has_text=token).click()
+    expect(find.locator(".pg-find-said")).to_have_text(
+        f"Head {layer}.{head} looks from ·it (7) back to ·cat (1) with weight {values.max():.4f}."
+    )
+    heads = find.locator(".pg-find-head")
+    expect(heads).to_have_count(12)
+    shown = [float(text) for text in heads.locator(".pg-figure-number").all_text_contents()]
+    assert shown == pytest.approx(sorted(values.ravel().tolist(), reverse=True)[:12], abs=1e-4)
+    heads.first.click()
+    expect(page.locator("#pg-selection")).to_contain_text(f"head {layer}.{head}")
+    expect(page.locator("#pg-heads .pg-head[aria-pressed=true]")).to_have_attribute(
+        "aria-label", re.compile(rf"Layer {layer}, head {head}\b")
+    )
+    expect(heads.first).to_have_attribute("aria-pressed", "true")
+    heads.nth(1).click(modifiers=["Control"])
+    expect(find.locator(".pg-find-head[aria-pressed=true]")).to_have_count(2)
+    expect(find.locator("[data-row=from] [aria-pressed=true]")).to_have_text("·it")
+    expect(on_page(page, "findmap")).to_have_attribute("data-run", re.compile(" weights 7 1$"))
+    drawn = page.evaluate(
+        "Array.from(document.querySelector('#pg-findmap .pg-chart')._fullData[0].z, r => Array.from(r))"
+    )
+    assert np.array(drawn) == pytest.approx(values.T, abs=ROUNDING)
+
+
+def test_rows_follow_the_selection_and_new_prompts(open_page):
+    page = open_page()
+    open_view(page, "find")
+    row = {name: page.locator(f"#pg-find [data-row={name}] [aria-pressed=true]") for name in ("from", "to")}
+    expect(row["from"]).to_have_text("·tired")
+    page.evaluate("playground.select({tokens: [7, 1], pair: [7, 1]})")
+    expect(row["from"]).to_have_text("·it")
+    expect(row["to"]).to_have_text("·cat")
+    chips = page.locator("#pg-tokens .pg-chip")
+    chips.nth(2).click()
+    chips.nth(6).click(modifiers=["Shift"])
+    chips.nth(4).click(modifiers=["Shift"])
+    expect(row["from"]).to_have_text("·because")
+    expect(row["to"]).to_have_text(["·sat", "·the"])
+    page.locator("#pg-find").get_by_label("Heads are compared by").select_option("value_weighted")
+    expect(page.locator("#pg-find .pg-find-said")).to_contain_text("a vector of length")
+    page.locator("#prompt textarea").fill("One day a bird saw")
+    expect(row["from"]).to_have_text("·saw")
+    expect(page.locator("#pg-find .pg-find-said")).to_contain_text("a vector of length")
+
+
+def test_rows_that_make_no_sense_can_be_corrected(open_page):
+    page = open_page()
+    open_view(page, "find")
+    page.evaluate("playground.select({tokens: [7, 1], pair: [7, 1]})")
+    find = page.locator("#pg-find")
+    keys = find.locator("[data-row=to] .pg-chip")
+    expect(find.locator(".pg-find-said")).to_contain_text("back to ·cat (1)")
+    keys.nth(1).click()
+    expect(find.locator(".pg-find-problem")).to_contain_text("No token to look back to is chosen.")
+    keys.nth(9).click()
+    expect(find.locator(".pg-find-problem")).to_contain_text("A token can only look back.")
+    expect(page.locator("#pg-findmap .pg-problem")).to_contain_text("A token can only look back.")
+    keys.nth(0).click()
+    expect(find.locator(".pg-find-problem")).to_be_hidden()
+    expect(find.locator(".pg-find-said")).to_contain_text("back to The (0), ·tired (9)")
+    find.locator("[data-row=from] .pg-chip").first.focus()
+    for key in ("ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    expect(find.locator("[data-row=from] [aria-pressed=true]")).to_have_text(["·sat", "·it"])
+    expect(find.locator(".pg-find-said")).to_contain_text("the mean of the 2 tokens that look")
+
+
+def test_hostile_tokens_are_text_in_both_views(open_page, lm):
+    page = open_page()
+    page.locator("#prompt textarea").fill(HOSTILE)
+    T = len(lm.encode(HOSTILE))
+    open_view(page, "why")
+    expect(page.locator("#pg-why-query option")).to_have_count(T)
+    assert page.locator("#pg-why img").count() == 0
+    open_view(page, "find")
+    expect(page.locator("#pg-find [data-row=from] .pg-chip")).to_have_count(T)
+    page.locator("#pg-find").get_by_role("button", name="Tokens that look (queries): All").click()
+    expect(page.locator("#pg-find .pg-find-said")).to_contain_text(f"and {T - 3} more")
+    assert "\u202e" not in page.locator("#pg-find").inner_text()
+    page.locator("#prompt textarea").fill("a")
+    open_view(page, "why")
+    expect(page.locator("#pg-why h2")).to_contain_text("the weight 1")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_nothing_overflows(open_page, width, language):
+    page = open_page(f"?lang={language}", viewport={"width": width, "height": 900})
+    for view, ready in (("why", "#pg-why [data-run]"), ("find", "#pg-findmap [data-run]")):
+        open_view(page, view)
+        page.locator(ready).wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        wide = page.evaluate(
+            """(view) => { const root = document.querySelector(`#pg-${view} [data-part]`);
+                 return [...root.querySelectorAll('*')].filter(n => n.scrollWidth > n.clientWidth + 1
+                   && getComputedStyle(n).overflowX === 'auto' && n.clientWidth).map(n => n.className); }""",
+            view,
+        )
+        assert wide == []

@@ -1,0 +1,56 @@
+"""What a page says is picked is taken only where it fits the model and the prompt."""
+
+import pytest
+
+from model.interventions import Edit
+from tests.helpers import H, L, tiny_config
+from viz.tabs.selection import MOST_EDITS, MOST_HEADS, Selection, picked
+
+T = 6
+
+
+def of(**given) -> Selection:
+    return picked(given, tiny_config(), T)
+
+
+def test_everything_that_fits_is_taken_in_its_order():
+    edit = {"kind": "zero", "layer": 1, "head": 2}
+    assert of(heads=[[2, 1], [0, 3]], tokens=[5, 0], pair=[4, 4], edits=[edit]) == Selection(
+        ((2, 1), (0, 3)), (5, 0), (4, 4), (Edit("zero", 1, 2),)
+    )
+
+
+@pytest.mark.parametrize("value", [None, "x", 7, [], [["heads"]], {"heads": None, "tokens": {}, "edits": "zero"}])
+def test_what_is_no_selection_is_empty(value: object):
+    assert picked(value, tiny_config(), T) == Selection()
+
+
+@pytest.mark.parametrize(
+    "head", [[L, 0], [0, H], [-1, 0], [0, -1], [0], [0, 1, 2], ["0", "1"], [True, 0], [0.0, 1.0], None, {}, [[0], 1]]
+)
+def test_a_head_that_is_not_of_the_model_is_left_out(head: object):
+    assert of(heads=[head, [1, 1]]).heads == ((1, 1),)
+
+
+@pytest.mark.parametrize("token", [T, -1, "0", 1.0, True, None, [1]])
+def test_a_token_that_is_not_of_the_prompt_is_left_out(token: object):
+    assert of(tokens=[3, token]).tokens == (3,)
+
+
+@pytest.mark.parametrize("pair", [[2, 3], [T, 0], [3, -1], [3], "32", [3.0, 1.0], None])
+def test_a_cell_that_is_masked_or_outside_is_left_out(pair: object):
+    assert of(pair=pair).pair is None
+
+
+def test_an_edit_that_does_not_fit_is_left_out():
+    good = {"kind": "block_edge", "query": 5, "key": 1}
+    assert of(edits=[{"kind": "zero", "layer": L, "head": 0}, {"kind": "boom"}, good, 3]).edits == (
+        Edit("block_edge", query=5, key=1),
+    )
+    assert picked({"edits": [good]}, tiny_config(), 5).edits == ()  # the prompt became shorter
+
+
+def test_there_are_bounds():
+    heads = [[layer, head] for layer in range(L) for head in range(H)]
+    assert of(heads=heads + heads).heads == tuple(map(tuple, heads[-MOST_HEADS:]))
+    assert len(of(edits=[{"kind": "zero", "layer": 0, "head": 0}] * 1000).edits) == MOST_EDITS

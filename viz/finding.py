@@ -1,0 +1,56 @@
+"""Find the head: positions that a page sent, checked; heads in order; and all of them as one heat map."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz.labels import plotly_text
+from viz.theme import frame, scales
+
+SHOWN = 12  # heads in the list
+
+
+def positions_of(value: object, T: int) -> tuple[int, ...] | None:
+    """What is a position of T tokens in a list, sorted, each once; None where the value is not a list."""
+    if not isinstance(value, list):
+        return None
+    return tuple(sorted({at for at in value if type(at) is int and 0 <= at < T}))
+
+
+def ranked(values: np.ndarray, most: int = SHOWN) -> list[dict]:
+    """The heads of the largest values, largest first; equal ones by layer and head. values [L, H], NaN left out."""
+    order = np.argsort(-values.ravel(), kind="stable")[:most]
+    heads = [divmod(int(n), values.shape[1]) for n in order if np.isfinite(values.flat[n])]
+    return [{"head": [layer, head], "value": float(values[layer, head])} for layer, head in heads]
+
+
+def even_share(queries: Sequence[int], keys: Sequence[int]) -> float:
+    """The weight on the keys if every query read all visible tokens alike, as a mean over the queries."""
+    return float(np.mean([sum(key <= query for key in keys) / (query + 1) for query in queries]))
+
+
+def heads_figure(values: np.ndarray, words: Mapping[str, str], kind: str) -> go.Figure:
+    """A heat map, layers across and heads down, exact values on hover. values [L, H]
+
+    `kind` "share" goes from 0 to 1, "size" from 0 to the largest. words: layer, head, name ("head {layer}.{head}"),
+    measure.
+    """
+    layers, heads = values.shape
+    top = 1.0 if kind == "share" else float(np.nanmax(values, initial=0)) or 1.0
+    name = plotly_text(words["name"]).format(layer="%{x}", head="%{y}")
+    heat = go.Heatmap(
+        z=values.T, x=list(range(layers)), y=list(range(heads)), coloraxis="coloraxis", hoverongaps=False,
+        hovertemplate=f"{name}: %{{z:.4f}}<extra></extra>", xgap=1, ygap=1,
+    )  # fmt: skip
+    found, height = scales(kind, "sqrt"), min(max(110 + 24 * heads, 220), 520)
+    figure = frame(go.Figure(heat), meta={"scales": found, "heads": True, "height": height, "narrow": height})
+    for axes, title, count in ((figure.update_xaxes, "layer", layers), (figure.update_yaxes, "head", heads)):
+        axes(
+            title={"text": plotly_text(words[title]), "standoff": 8}, tickmode="linear", tick0=0,
+            dtick=1 if count <= 16 else 4, showgrid=False, zeroline=False, automargin=True, range=[-0.5, count - 0.5],
+        )  # fmt: skip
+    figure.update_yaxes(range=[heads - 0.5, -0.5])
+    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": [share * top for share in (0, 0.05, 0.25, 0.5, 1)]}
+    bar |= {"title": {"text": plotly_text(words["measure"]), "side": "right"}, "tickformat": ".3~g"}
+    return figure.update_layout(coloraxis={"colorscale": found["light"], "cmin": 0, "cmax": top, "colorbar": bar})

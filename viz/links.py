@@ -1,0 +1,88 @@
+"""Who reads whom as a list of links, small enough for the page: what the lines and the running text are drawn from."""
+
+import base64
+from collections.abc import Sequence
+
+import numpy as np
+
+from model.records import Tokens
+from viz.labels import visible
+
+ALL_UP_TO = 256  # tokens: up to here every link is sent
+STRONGEST = 64  # beyond, so many of each row
+MOST_LINKS = 120_000  # of all panels together: 6 bytes a link, 8 in base64, so about a megabyte
+_MOST_TOKENS = 1 << 16  # a key is a uint16
+
+
+def links_payload(panels: Sequence[tuple[str, np.ndarray]], heads: Sequence[list[int]], tokens: Tokens) -> dict:
+    """The links of each panel (name, z), z float [T, T] at least 0 and NaN where there is nothing.
+
+    All links are sent for T <= ALL_UP_TO, beyond that the STRONGEST of each row; in both cases fewer where the panels
+    together would have more than MOST_LINKS. `kept` is the most of one row, None where nothing was left out. A panel
+    has `counts` (uint16 [T], links of each row), `keys` (uint16) and `weights` (float32), rows in order and within a
+    row by falling weight, then rising key, and `totals` (float32 [T], sums of whole rows, 0 where there is nothing);
+    all little-endian in base64. Raises ValueError for shapes that do not fit and for negative or infinite values.
+    """
+    T = len(tokens)
+    if len(heads) != len(panels):
+        raise ValueError(f"every panel needs its head, got {len(panels)} panels and {len(heads)} heads")
+    if T > _MOST_TOKENS:
+        raise ValueError(f"a key must fit a uint16, got {T} tokens")
+    for name, z in panels:
+        _check(name, z, T)
+    most = _kept([np.isfinite(z).sum(1) for _, z in panels], T)
+    parts = [
+        {"name": name, "head": list(head), **_coded(z, most)} for (name, z), head in zip(panels, heads, strict=True)
+    ]
+    cut = any(np.isfinite(z).sum(1).max(initial=0) > most for _, z in panels)
+    return {
+        "tokens": [visible(piece) for piece in tokens.pieces],
+        "breaks": [[i, min(piece.count("\n"), 2)] for i, piece in enumerate(tokens.pieces) if "\n" in piece],
+        "kept": most if cut else None,
+        "panels": parts,
+    }
+
+
+def _check(name: str, z: np.ndarray, T: int) -> None:
+    """Raise ValueError unless z is a [T, T] of weights."""
+    if z.shape != (T, T):
+        raise ValueError(f"panel {name} must be [T, T] for {T} tokens, got {z.shape}")
+    if (z < 0).any() or np.isinf(z).any():
+        raise ValueError(f"panel {name} must hold finite values of at least 0, got {np.nanmin(z)} .. {np.nanmax(z)}")
+
+
+def _kept(counts: Sequence[np.ndarray], T: int) -> int:
+    """How many links of a row are sent at most, for the numbers of links [T] in the rows of each panel."""
+    most = T if T <= ALL_UP_TO else STRONGEST
+    while most > 1 and sum(int(np.minimum(n, most).sum()) for n in counts) > MOST_LINKS:
+        most -= 1
+    return most
+
+
+def strongest(z: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and keys of the `most` largest entries of each row, by row, falling value, rising key; NaN never. [n], [n]
+
+    Of equal values at the edge the smallest keys are taken.
+    """
+    filled = np.where(np.isnan(z), -np.inf, z)
+    edge = -np.partition(-filled, most - 1, axis=1)[:, most - 1 : most]  # [T, 1], the smallest that may be taken
+    above, at_edge = filled > edge, (filled == edge) & ~np.isnan(z)
+    room = most - above.sum(1, keepdims=True)
+    rows, keys = np.nonzero(above | (at_edge & (at_edge.cumsum(1) <= room)))
+    order = np.lexsort((keys, -z[rows, keys], rows))
+    return rows[order], keys[order]
+
+
+def _coded(z: np.ndarray, most: int) -> dict[str, str]:
+    """The links of one panel and the totals of its rows."""
+    rows, keys = strongest(z, most)
+    return {
+        "counts": _base64(np.bincount(rows, minlength=len(z)), "<u2"),
+        "keys": _base64(keys, "<u2"),
+        "weights": _base64(z[rows, keys], "<f4"),
+        "totals": _base64(np.nansum(z, axis=1, dtype=np.float64), "<f4"),
+    }
+
+
+def _base64(values: np.ndarray, dtype: str) -> str:
+    return base64.b64encode(values.astype(dtype).tobytes()).decode()

@@ -1,0 +1,138 @@
+"""Work that takes longer than a click may: started by a button, with a bar, the time left and a cancel.
+
+A job leaves its result in `playground.results`; the tab's `draw` finds it there by the job's key. So what is shown is
+always of the present prompt and settings, and the same question is answered once.
+"""
+
+import logging
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import gradio as gr
+
+from model.errors import PlaygroundError
+from model.progress import Progress
+from viz.tabs.context import Playground
+from viz.tabs.parts import update
+from viz.words import translate, words
+
+log = logging.getLogger("playground")
+_SHOW_EVERY = 0.2  # seconds between two pictures of the bar
+_WAIT = 0.002  # seconds in which others get at the model between two steps of a job
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What to compute, and the key under which its result is kept."""
+
+    key: tuple
+    work: Callable[[Progress], object]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a job found, how long it took, and about how many bytes it is."""
+
+    value: object
+    seconds: float
+    nbytes: int = 1 << 16
+
+
+class Cancelled(Exception):
+    """The visitor pressed cancel, or left."""
+
+
+def button(name: str, said: Mapping[str, str], result: Result | None, hint: str = "") -> dict:
+    """The payload of a job's part before it starts, or when its result is there. `name` is the word on the button."""
+    note = said["job.done"].format(seconds=f"{result.seconds:.1f}") if result else hint
+    return {"state": "done" if result else "idle", "start": name, "text": note, "cancel": said["job.cancel"]}
+
+
+def unready(said: Mapping[str, str], name: str, why: str) -> dict:
+    """The payload of a job's part that cannot start yet, and why."""
+    return {"state": "unready", "start": name, "text": why, "cancel": said["job.cancel"]}
+
+
+def perform(playground: Playground, job: Job, language: str) -> Iterator[tuple]:
+    """Do a job in a thread and yield (its part, done) as it goes; closing the iterator stops the work.
+
+    The model is handed to others between two steps, so that a click is answered while a job runs.
+    """
+    said = words(language)
+    reports: queue.SimpleQueue = queue.SimpleQueue()
+    stop = threading.Event()
+
+    def progress(done: int, total: int | None, what: str) -> None:
+        reports.put((done, total))
+        playground.computing.release()
+        time.sleep(_WAIT)
+        playground.computing.acquire()
+        if stop.is_set():
+            raise Cancelled
+
+    def work() -> None:
+        started = time.perf_counter()
+        try:
+            with playground.computing:
+                value = job.work(progress)
+            kept = Result(value, time.perf_counter() - started)
+            playground.results.get(job.key, lambda: kept)
+            reports.put(None)
+        except BaseException as error:
+            reports.put(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    started, report = time.monotonic(), (0, None)
+    try:
+        while isinstance(report, tuple):
+            yield update(_bar(said, report, time.monotonic() - started)), gr.skip()
+            report = _newest(reports, report)
+    finally:
+        stop.set()
+    if report is None:
+        yield gr.skip(), uuid.uuid4().hex
+        return
+    if not isinstance(report, PlaygroundError | Cancelled):
+        log.error("a job failed", exc_info=report)
+    yield update(failed(report, language)), gr.skip()
+
+
+def _newest(reports: queue.SimpleQueue, report: object) -> object:
+    """The last of what is reported within a moment, or what was known before. What ends a job is reported last."""
+    until = time.monotonic() + _SHOW_EVERY
+    while isinstance(report, tuple) and (left := until - time.monotonic()) > 0:
+        try:
+            report = reports.get(timeout=left)
+        except queue.Empty:
+            break
+    return report
+
+
+def _bar(said: Mapping[str, str], report: tuple[int, int | None], seconds: float) -> dict:
+    """How far it is, and the time left once it can be told."""
+    done, total = report
+    share = done / total if total else None
+    left = said["job.left"].format(seconds=round(seconds * (1 - share) / share)) if share and seconds > 1 else ""
+    return {"state": "running", "fraction": share, "text": left, "cancel": said["job.cancel"]}
+
+
+def failed(error: BaseException, language: str) -> dict:
+    """Why there is no result; the button is there to try again."""
+    said = words(language)
+    if isinstance(error, PlaygroundError):
+        got = f" ({error.got})" if error.got else ""
+        text = f"{translate(error.what, language)}{got} {translate(error.hint, language)}"
+    else:
+        text = f"{said['notice.failed']} {said['notice.failed_hint']}"
+    return {"state": "failed", "text": text, "start": said["notice.retry"], "cancel": said["job.cancel"]}
+
+
+def stopped(language: str) -> gr.HTML:
+    """What a job's part shows after a cancel."""
+    said = words(language)
+    return update({"state": "idle", "start": said["notice.retry"], "text": said["job.cancelled"],
+                   "cancel": said["job.cancel"]})  # fmt: skip

@@ -1,0 +1,48 @@
+"""The Python lines that make the numbers of a picture."""
+
+from collections.abc import Sequence
+
+from model.interventions import Edit
+from model.measures import MEASURES
+from viz.tabs.picking import Shown
+from viz.tabs.tab import Scene
+
+
+def python_lines(scene: Scene, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
+    """`lines` after those that load the model and run the prompt with its edits as `run`."""
+    edits = scene.picked.edits
+    imports = ["from model.api import load_model", *imports]
+    imports += ["from model.interventions import Edit"] if edits else []
+    made = f"run = lm.trace({scene.prompt!r})"
+    if edits:
+        made += f".edit({', '.join(_edit(edit) for edit in edits)})"
+    model_id = scene.model.id
+    if model_id.startswith("trained:"):
+        model_id = "the folder of the downloaded model"
+    return "\n".join([*sorted(set(imports)), "", f"lm = load_model({model_id!r})", made, *lines])
+
+
+def _edit(edit: Edit) -> str:
+    given = {name: value for name, value in vars(edit).items() if name != "kind" and value is not None}
+    fields = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    return f"Edit({edit.kind!r}, {fields})"
+
+
+def head_lines(scene: Scene, shown: Shown) -> str:
+    """Of the maps of the picked heads."""
+    layer, _ = scene.head
+    if MEASURES[shown.measure].of == "layer":
+        lines = [f"measure(run, {shown.measure!r}, {layer}, 0)  # [T, T], layers 0 to {layer}"]
+        return python_lines(scene, lines, ["from model.measures import measure"])
+    heads = [list(head) for head in scene.picked.heads]
+    each = "for layer, head in heads"
+    chosen = f"heads = {heads}"
+    if shown.of == "layer":
+        chosen = f"heads = [({layer}, head) for head in range(lm.config.n_head)]"
+    lines = [chosen, f"maps = [measure(run, {shown.measure!r}, layer, head) {each}]  # [T, T] each"]
+    if shown.of in ("mean", "layer"):
+        lines.append("sum(maps) / len(maps)")
+    elif shown.of == "max":
+        lines.append("np.maximum.reduce(maps)")
+    extra = ["import numpy as np"] if shown.of == "max" else []
+    return python_lines(scene, lines, ["from model.measures import measure", *extra])

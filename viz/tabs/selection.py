@@ -1,0 +1,60 @@
+"""What a visitor has picked: heads, tokens, a pair of them, and edits of the run. Everything from a page is checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from model.config import ModelConfig
+from model.errors import InputError
+from model.interventions import Edit, edit_of
+
+MOST_HEADS = 8  # one hue each
+MOST_EDITS = 64
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Heads in the order they were picked, the last one being the main one; token positions; one cell; edits."""
+
+    heads: tuple[tuple[int, int], ...] = ()
+    tokens: tuple[int, ...] = ()
+    pair: tuple[int, int] | None = None  # query, key
+    edits: tuple[Edit, ...] = ()
+
+
+def picked(value: object, config: ModelConfig, T: int) -> Selection:
+    """The selection a page sent, without what is not of this model or this prompt of T tokens."""
+    given = value if isinstance(value, Mapping) else {}
+    heads = [head for head in map(_whole, _list(given, "heads")) if head and _is_head(head, config)]
+    tokens = [t for t in _list(given, "tokens") if _is_int(t) and 0 <= t < T]
+    pair = _whole(given.get("pair"))
+    fits = pair and 0 <= pair[1] <= pair[0] < T
+    return Selection(
+        tuple(dict.fromkeys(heads))[-MOST_HEADS:], tuple(dict.fromkeys(tokens)), pair if fits else None,
+        tuple(edit for edit in (_edit(each, config, T) for each in _list(given, "edits")[:MOST_EDITS]) if edit),
+    )  # fmt: skip
+
+
+def _list(given: Mapping, name: str) -> list:
+    value = given.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _whole(value: object) -> tuple[int, int] | None:
+    """Two whole numbers, or None."""
+    fits = isinstance(value, list | tuple) and len(value) == 2 and all(_is_int(n) for n in value)
+    return tuple(value) if fits else None
+
+
+def _is_head(head: tuple[int, int], config: ModelConfig) -> bool:
+    return 0 <= head[0] < config.n_layer and 0 <= head[1] < config.n_head
+
+
+def _edit(value: object, config: ModelConfig, T: int) -> Edit | None:
+    try:
+        return edit_of(value, config, T)
+    except InputError:
+        return None

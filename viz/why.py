@@ -1,0 +1,144 @@
+"""One cell of one head's attention, step by step: the payload of static/why.js, its displayed numbers adding up.
+
+`found` is a model.explain.Explanation, or anything with its fields.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from model.records import Tokens
+from viz.labels import shorten, visible
+from viz.theme import SIGNED_RAMPS
+
+NAMED = 3  # products that are named in words
+LINES = 8  # tokens of the row with a line of their own, besides the cell's
+DECIMALS = 4  # of exponentials and weights in the row's table; the largest exponential is 1
+SHORT = 24  # characters of a token's text in a sentence
+
+
+def adding_up(parts: Sequence[float], decimals: int, keep: int | None = None) -> list[float]:
+    """The parts rounded so that they add up to their rounded sum, each at most one unit of the last place off.
+
+    What plain rounding gains or loses is taken from, or given to, the parts it moved furthest; part `keep` stays.
+    """
+    unit = 10.0**decimals
+    scaled = np.asarray(parts, dtype=float) * unit
+    near = np.round(scaled)
+    lost = int(np.round(scaled.sum()) - near.sum())
+    moved = (scaled - near) * np.sign(lost)  # how far each would like to go the way that is needed
+    if keep is not None:
+        moved[keep] = -np.inf
+    near[np.argsort(-moved, kind="stable")[: abs(lost)]] += np.sign(lost)
+    return [round(float(value) / unit, decimals) + 0.0 for value in near]
+
+
+def decimals_of(total: float, largest: float) -> int:
+    """Decimals that show a sum with four significant digits, but its largest part with at most six; 0 to 8."""
+    places = [digits - 1 - math.floor(math.log10(abs(x))) for x, digits in ((total, 4), (largest, 6)) if x]
+    return min(max(min(places, default=0), 0), 8)
+
+
+def products_said(products: np.ndarray) -> dict:
+    """The largest products by size, what the others come to, and their sum, as shown. products [E]"""
+    order = np.argsort(-np.abs(products), kind="stable")[:NAMED]
+    rest = float(products.sum() - products[order].sum())
+    exact = [*(float(products[d]) for d in order), rest]
+    decimals = decimals_of(sum(exact), max(map(abs, exact)))
+    others = len(products) - len(order)
+    shown = adding_up(exact if others else exact[:-1], decimals)
+    return {
+        "dimensions": [int(d) for d in order],
+        "parts": shown[: len(order)],
+        "rest": shown[len(order)] if others else 0.0,
+        "others": others,
+        "total": round(sum(shown), decimals),
+        "decimals": decimals,
+    }
+
+
+def row_said(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
+    """The row's table: its largest tokens and the cell's, largest first, then all others together.
+
+    scores, exponentials [n]. Shown exponentials add up to the shown denominator and shown weights to 1.
+    """
+    order = np.argsort(-exponentials, kind="stable")
+    largest = order[:LINES]
+    keys = largest if key in largest else np.append(largest, key)
+    others = len(exponentials) - len(keys)
+    total = float(exponentials.sum())
+    exact = [float(exponentials[k]) for k in keys]
+    exact += [float(np.delete(exponentials, keys).sum())] if others else []
+    own = int(np.flatnonzero(keys == key)[0])
+    shown = adding_up(exact, DECIMALS, own)
+    weights = adding_up([part / total for part in exact], DECIMALS, own)
+    peak = float(scores.max())
+    lines = [
+        {"key": int(k), "score": float(scores[k]), "below": float(scores[k] - peak), "exponential": exact[n],
+         "weight": exact[n] / total, "shown": [shown[n], weights[n]]}
+        for n, k in enumerate(keys)
+    ]  # fmt: skip
+    rest = {"count": others, "exponential": exact[-1], "weight": exact[-1] / total, "shown": [shown[-1], weights[-1]]}
+    return {
+        "lines": lines,
+        "others": rest if others else None,
+        "peak": peak,
+        "denominator": total,
+        "shown": [round(sum(shown), DECIMALS), round(sum(weights), DECIMALS)],
+        "decimals": DECIMALS,
+    }
+
+
+def stages_of(found) -> list[dict]:
+    """q and k on their way into the dot product; the last stage is the one that is multiplied. [E] each"""
+    stages = [("raw", found.q_raw, found.k_raw)]
+    if found.q_normed is not None:
+        stages.append(("normed", found.q_normed, found.k_normed))
+    last = "turned" if found.angles is not None else stages.pop()[0]
+    stages.append((last, found.q, found.k))
+    return [{"name": name, "q": _list(q), "k": _list(k)} for name, q, k in stages]
+
+
+def why_payload(found, tokens: Tokens) -> dict:
+    """Every number of the view, in full; what is shown rounded is rounded here or by its significant digits."""
+    exponentials = np.asarray(found.exponentials)
+    length = found.row_output_norm
+    return {
+        "head": [found.layer, found.head],
+        "cell": [found.query, found.key],
+        "tokens": [shorten(visible(piece), SHORT) for piece in tokens.pieces],
+        "stages": stages_of(found),
+        "angles": None if found.angles is None else _list(found.angles),
+        "products": _list(found.products),
+        "named": products_said(np.asarray(found.products)),
+        "dot": number(found.dot),
+        "scale": number(found.scale),
+        "score": number(found.score),
+        "hidden": len(tokens) - 1 - found.query,
+        "row": row_said(np.asarray(found.row_scores), exponentials, found.key),
+        "scores": _list(found.row_scores),
+        "exponentials": _list(exponentials),
+        "weight": number(found.weight),
+        "value": _list(found.value),
+        "weighted": _list(found.weighted),
+        "value_length": number(found.output_norm / found.weight) if found.weight > 0 else None,
+        "output_length": number(found.output_norm),
+        "row_length": number(length),
+        "share": number(found.output_norm / length) if length > 0 else None,
+        "ramps": {theme: list(stops) for theme, stops in SIGNED_RAMPS.items()},
+    }
+
+
+def number(value: float) -> float | None:
+    """A plain number for the page, None where it is not finite."""
+    return float(value) if math.isfinite(value) else None
+
+
+def named(tokens: Tokens, position: int) -> str:
+    """A token in a sentence: its text and where it stands."""
+    return f"{shorten(visible(tokens.pieces[position]), SHORT)} ({position})"
+
+
+def _list(values: np.ndarray) -> list[float]:
+    return np.asarray(values, dtype=float).tolist()
