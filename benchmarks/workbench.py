@@ -4,8 +4,9 @@
 
 Drives the real page in Chromium. "painted" is two animation frames after the new picture is on the page. Beside it: the
 bytes sent for all heads, the longest task of the browser's main thread, and the growth of the server's resident memory
-over the whole visit of a prompt length. With --bertviz, the same shapes through BertViz's model_view: seconds of Python and
-the size of the page it makes, for random attention of the same layers, heads and tokens. Needs benchmarks/requirements.txt.
+over the whole visit of a prompt length. With --bertviz, the same shapes through BertViz's model_view: seconds of Python
+and the size of the page it makes, for random attention of the same layers, heads and tokens. Needs
+benchmarks/requirements.txt.
 """
 
 import argparse

@@ -57,7 +57,8 @@ def copying(model: Transformer) -> np.ndarray:
 
     Sum of the real parts of the eigenvalues of W_U W_OV W_E [V, V], over the sum of their absolute values; the gain
     and centring of the final norm are folded into W_U. Those that are not 0 are the eigenvalues of the [E, E] matrix
-    W_V (W_E W_U) W_O. NaN for a head that writes nothing. Elhage et al. 2021, "Summarizing OV/QK matrices".
+    W_V (W_E W_U) W_O. NaN for a head that writes nothing. Elhage et al. 2021, "Summarizing OV/QK matrices". It asks of
+    tokens as they are embedded; where MLPs and earlier heads have rewritten them, a head that copies may score low.
     """
     both = _embed_unembed(model)
     scores = np.empty((model.config.n_layer, model.config.n_head), np.float32)

@@ -17,7 +17,7 @@ from model.progress import Progress, silent
 from model.tap import Tap
 from model.trace import Trace
 
-_TOKENS = 4096  # tokens of a batch: from a thousand on a block hardly takes less time a token
+_TOKENS = 1024  # tokens of a batch: more take hardly less time a token, and a step should be short
 _LOGIT_BYTES = 256 << 20  # logits held at once where every position is scored
 
 ABLATIONS = ("zero", "mean")

@@ -67,8 +67,11 @@ class Tokenizer:
             text.encode()
         except UnicodeEncodeError as error:
             got = f"\\u{ord(text[error.start]):04x} at character {error.start}"
-            raise InputError("The text holds half of a surrogate pair, which is no character.", got,
-                             "Remove that character or paste the text again.") from None
+            raise InputError(
+                "The text holds half of a surrogate pair, which is no character.",
+                got,
+                "Remove that character or paste the text again.",
+            ) from None
         ids: list[int] = []
         size = 0
         for part, whole in self._cut(text, False, special):
@@ -102,7 +105,9 @@ class Tokenizer:
         raw = tuple(self._raw(number) for number in ids)
         ends = np.fromiter(accumulate(map(len, raw), initial=0), dtype=np.int64, count=len(ids) + 1)
         return Tokens(
-            ids=np.array(ids, dtype=np.int64), pieces=tuple(map(_show, raw)), raw=raw,
+            ids=np.array(ids, dtype=np.int64),
+            pieces=tuple(map(_show, raw)),
+            raw=raw,
             spans=np.stack([ends[:-1], ends[1:]], axis=1),  # [T, 2]
         )
 
@@ -141,23 +146,32 @@ class Tokenizer:
         if len(text) > MAX_WHITESPACE_RUN:
             longest = max((match.end() - match.start() for match in re.finditer(r"\s+", text)), default=0)
             if longest > MAX_WHITESPACE_RUN:
-                raise InputError("The text has too much whitespace in one run.", f"{longest} characters",
-                                 f"At most {MAX_WHITESPACE_RUN} in a row can be encoded.")
+                raise InputError(
+                    "The text has too much whitespace in one run.",
+                    f"{longest} characters",
+                    f"At most {MAX_WHITESPACE_RUN} in a row can be encoded.",
+                )
         try:
             ranks = self._engine.encode_ordinary(text)
         except BaseException as error:
             # A panic in the engine derives from BaseException only, and would end the thread that serves the page.
             if type(error).__name__ != "PanicException":
                 raise
-            raise InputError("The tokenizer cannot split this text.", str(error)[:80],
-                             "Shorten the text, or break its longest run without spaces.") from None
+            raise InputError(
+                "The tokenizer cannot split this text.",
+                str(error)[:80],
+                "Shorten the text, or break its longest run without spaces.",
+            ) from None
         rank_ids = self._vocabulary.rank_ids
         ids = [rank_ids[rank] for rank in ranks]
         if -1 in ids:
             byte = ranks[ids.index(-1)]  # only single bytes have no id, and their ranks are their values
             char = next(char for char in text if byte in char.encode())
-            raise InputError("This vocabulary has no token for a character of the text.", f"U+{ord(char):04X}",
-                             "Remove that character.")
+            raise InputError(
+                "This vocabulary has no token for a character of the text.",
+                f"U+{ord(char):04X}",
+                "Remove that character.",
+            )
         return ids
 
 

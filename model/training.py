@@ -1,10 +1,10 @@
 """Train a GPT from the command line: `python -m model.training --help`.
 
-    prepare    text files -> a vocabulary and token files
-    train      a new model on prepared text or on a synthetic task; --resume goes on after an interruption
-    tune       supervised fine-tuning of a trained model on instruction / input / output
-    evaluate   loss, perplexity and bits per byte on held-out text
-    export     a checkpoint -> a model folder that the app opens
+prepare    text files -> a vocabulary and token files
+train      a new model on prepared text or on a synthetic task; --resume goes on after an interruption
+tune       supervised fine-tuning of a trained model on instruction / input / output
+evaluate   loss, perplexity and bits per byte on held-out text
+export     a checkpoint -> a model folder that the app opens
 """
 
 import argparse

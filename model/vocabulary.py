@@ -100,7 +100,10 @@ def _byte_level(
     except UnicodeEncodeError as error:
         raise CheckpointError("An added token is not valid Unicode.", repr(error.object)[:80], FRESH_COPY) from error
     return replace(
-        base, raw=raw, added=tuple(added), rank_ids=tuple(rank_ids),
+        base,
+        raw=raw,
+        added=tuple(added),
+        rank_ids=tuple(rank_ids),
         ranks={bytes_of(token): rank for token, rank in ranks.items()},
     )
 
@@ -135,8 +138,11 @@ def _as_merges(value: object, where: str) -> list[tuple[str, str]]:
     """Merges as pairs of tokens, from "a b" strings or [a, b] lists."""
     if not isinstance(value, list):
         raise CheckpointError(f"{where} must be a list.", type(value).__name__, FRESH_COPY)
-    merges = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in value
-              if isinstance(merge, (str, list))]
+    merges = [
+        tuple(merge.split(" ") if isinstance(merge, str) else merge)
+        for merge in value
+        if isinstance(merge, (str, list))
+    ]
     if len(merges) != len(value) or any(len(m) != 2 or not all(isinstance(part, str) for part in m) for m in merges):
         raise CheckpointError(f"{where} must name two tokens each.", "", FRESH_COPY)
     return merges
@@ -206,8 +212,14 @@ def read_gguf(metadata: Mapping[str, object]) -> Vocabulary:
     }
     added = [AddedToken(tokens[i], i, i in special) for i, kind in enumerate(types) if i in special or kind != 1]
     base = Vocabulary(
-        name=str(_gguf_text(metadata, "general.name", None) or f"{pre} vocabulary"), pattern=pattern, raw=(), ranks={},
-        rank_ids=(), nfc=nfc, bos_id=ends["bos"], eos_id=ends["eos"],
+        name=str(_gguf_text(metadata, "general.name", None) or f"{pre} vocabulary"),
+        pattern=pattern,
+        raw=(),
+        ranks={},
+        rank_ids=(),
+        nfc=nfc,
+        bos_id=ends["bos"],
+        eos_id=ends["eos"],
         add_bos=bool(metadata.get("tokenizer.ggml.add_bos_token", add_bos)) and ends["bos"] is not None,
         chat_template=_gguf_text(metadata, "tokenizer.chat_template", None),
     )
@@ -327,8 +339,14 @@ def read_tokenizer_json(path: Path, config: Mapping) -> Vocabulary:
     nfc, bos = _json_nfc(content.get("normalizer")), _json_bos(content.get("post_processor"))
     added = _json_added(content.get("added_tokens") or [])
     base = Vocabulary(
-        name=path.parent.name or path.stem, pattern=_json_pattern(content.get("pre_tokenizer")), raw=(), ranks={},
-        rank_ids=(), nfc=nfc, bos_id=bos, add_bos=bos is not None,
+        name=path.parent.name or path.stem,
+        pattern=_json_pattern(content.get("pre_tokenizer")),
+        raw=(),
+        ranks={},
+        rank_ids=(),
+        nfc=nfc,
+        bos_id=bos,
+        add_bos=bos is not None,
     )
     full = _byte_level(vocab, merges, added, bool(model.get("ignore_merges")), base)
     if bos is not None and not 0 <= bos < len(full.raw):

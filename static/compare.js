@@ -7,7 +7,7 @@
   define("compared", (root) => {
     const chart = el("div");
     root.append(chart);
-    let places = null;
+    let places = null, next = 0;
     const inA = (token) => (places ? places[token] ?? null : token);
     const draw = mountPlot(chart, {
       marked: () => (places ? selection.tokens.map((token) => places.indexOf(token)).filter((at) => at >= 0) : selection.tokens),
@@ -21,7 +21,8 @@
       root.classList.toggle("pg-absent", Boolean(payload.absent));
       chart.hidden = Boolean(payload.absent);
       places = payload.places ?? null;
-      if (payload.absent) delete chart.dataset.run; else draw(payload);
+      clearTimeout(next); // a task for each figure: several at once would hold up the page
+      if (payload.absent) delete chart.dataset.run; else next = setTimeout(draw, 0, payload);
     };
   });
 

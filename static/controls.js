@@ -105,24 +105,28 @@
   });
 
   // A button that starts work on the server, its bar, and its cancel.
-  define("job", (root, props, trigger) => (payload) => {
-    const { state } = payload;
-    root.dataset.state = state;
-    const items = [];
-    if (state === "running") {
-      const bar = el("progress", "", "", { max: 1, "aria-label": payload.text || payload.cancel });
-      if (payload.fraction !== null) bar.value = payload.fraction;
-      const cancel = el("button", "pg-button", payload.cancel, { type: "button" });
-      cancel.onclick = () => trigger("cancel");
-      items.push(bar, cancel);
-    } else if (state !== "done") {
-      const start = el("button", "pg-button pg-primary", payload.start, { type: "button" });
-      start.disabled = state === "unready";
-      start.onclick = () => { start.disabled = true; trigger("start"); };
-      items.push(start);
-    }
-    items.push(el("span", "pg-job-text", payload.text));
-    root.setAttribute("role", state === "failed" ? "alert" : "status");
-    root.replaceChildren(...items);
+  define("job", (root, props, trigger) => {
+    let cancelled = false; // a bar that was under way when the work was stopped comes too late
+    return (payload) => {
+      const { state } = payload;
+      if (cancelled && state === "running") return;
+      root.dataset.state = state;
+      const items = [];
+      if (state === "running") {
+        const bar = el("progress", "", "", { max: 1, "aria-label": payload.text || payload.cancel });
+        if (payload.fraction !== null) bar.value = payload.fraction;
+        const cancel = el("button", "pg-button", payload.cancel, { type: "button" });
+        cancel.onclick = () => { cancelled = true; trigger("cancel"); };
+        items.push(bar, cancel);
+      } else if (state !== "done") {
+        const start = el("button", "pg-button pg-primary", payload.start, { type: "button" });
+        start.disabled = state === "unready";
+        start.onclick = () => { cancelled = false; start.disabled = true; trigger("start"); };
+        items.push(start);
+      }
+      items.push(el("span", "pg-job-text", payload.text));
+      root.setAttribute("role", state === "failed" ? "alert" : "status");
+      root.replaceChildren(...items);
+    };
   });
 })();

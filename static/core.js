@@ -30,6 +30,11 @@
 
   // Arrow keys move the focus among buttons of which one at a time can be reached by Tab.
   function roving(container, step) {
+    container.addEventListener("focusin", ({ target }) => {
+      if (!target.matches("button[data-index]")) return;
+      for (const other of container.querySelectorAll('button[data-index][tabindex="0"]')) other.tabIndex = -1;
+      target.tabIndex = 0;
+    });
     container.addEventListener("keydown", (event) => {
       const buttons = [...container.querySelectorAll("button[data-index]")];
       const at = buttons.indexOf(document.activeElement);

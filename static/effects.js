@@ -83,17 +83,19 @@
     const drawFields = () => {
       const { words, kinds } = payload;
       const kind = choices(kinds.map(({ key, name }) => [key, name]), form.kind);
-      kind.onchange = () => { form.kind = kind.value; drawFields(); paint(); fields.querySelector("select").focus(); };
-      fields.replaceChildren(labelled(words.change, kind, "kind"));
-      if (form.kind === "scale") {
-        const factor = el("input", "", "", { type: "number", step: "any", min: -payload.factor, max: payload.factor });
-        factor.value = form.factor;
-        factor.oninput = () => { form.factor = factor.value; paint(); };
-        fields.append(labelled(words.factor, factor, "factor"));
-      }
-      help.textContent = kinds.find(({ key }) => key === form.kind).about;
-      link.hidden = form.kind !== "block_edge";
-      if (!link.hidden) drawLink();
+      const factor = el("input", "", "", { type: "number", step: "any", min: -payload.factor, max: payload.factor });
+      const scale = labelled(words.factor, factor, "factor");
+      const show = () => {
+        help.textContent = kinds.find(({ key }) => key === form.kind).about;
+        scale.hidden = form.kind !== "scale";
+        link.hidden = form.kind !== "block_edge";
+        if (!link.hidden) drawLink();
+      };
+      factor.value = form.factor;
+      factor.oninput = () => { form.factor = factor.value; paint(); };
+      kind.onchange = () => { form.kind = kind.value; show(); paint(); };
+      fields.replaceChildren(labelled(words.change, kind, "kind"), scale);
+      show();
     };
     const drawLink = () => {
       const { words, tokens } = payload, options = tokens.map((text, at) => [at, `${at} ${text}`]);

@@ -1,6 +1,6 @@
 // Attention as lines between two columns of the same tokens, one hue a head. The payload is described in links.js.
 (() => {
-  const { define, el, fill, selection, onSelect, onTheme, save, csv, npz, table, tools, adding } = window.playground;
+  const { define, el, fill, selection, onSelect, onTheme, isDark, save, csv, npz, code, table, tools, adding } = window.playground;
   const { MONO, SANS, decode, eachLink, digits, hue, swatch, pin, rests, slug, onCanvas, asSvg, curve } = window.playground.links;
   const CURVES = 1500; // drawn at once; beyond that only the strongest
   const NUMBERS = 12;
@@ -15,7 +15,8 @@
     const view = el("div", "pg-lines-box"), grid = el("div", "pg-lines-grid"), middle = el("div", "pg-lines-middle");
     const left = el("div", "pg-lines-column pg-lines-left", "", { role: "group" }), right = el("div", "pg-lines-column", "", { role: "group" });
     const canvas = el("canvas", "", "", { "aria-hidden": "true" }), numbers = el("div", "pg-lines-numbers");
-    const count = el("p", "pg-muted pg-links-count", "", { role: "status" }), foot = el("div", "pg-foot"), rows = el("div", "pg-table", "", { tabindex: 0 });
+    const count = el("p", "pg-muted pg-links-count", "", { role: "status" }), foot = el("div", "pg-foot"), rows = el("div", "pg-table", "", { tabindex: 0 }), python = el("div", "pg-code");
+    python.hidden = true;
     const mass = el("label"), first = el("label");
     mass.append(massText, slider, amount);
     first.append(box, firstText);
@@ -25,9 +26,9 @@
     grid.append(left, middle, right, numbers);
     view.append(grid);
     rows.hidden = true;
-    root.append(title, about, settings, legend, readout, titles, view, count, foot, rows);
+    root.append(title, about, settings, legend, readout, titles, view, count, foot, rows, python);
 
-    let payload = null, panels = [], T = 0, stale = false, width = 0, waiting = false;
+    let payload = null, panels = [], T = 0, stale = false, width = 0, waiting = false, building = null;
     let hovered = null, side = "left", byUs = false, marked = [], pressed = [];
     const off = new Set(); // names of heads that are hidden
     const on = () => panels.filter(({ name }) => !off.has(name));
@@ -102,18 +103,19 @@
       const shares = [], shapes = [], all = on(), alone = active() !== null, spread = Math.min(2.5, 12 / all.length);
       visit((panel, row, key, weight, share) => { shares.push(share); }, ...inView());
       const edge = shares.length > CURVES ? Float64Array.from(shares).sort()[shares.length - CURVES] : 0;
-      const faint = alone && shares.length <= 60 ? 0.3 : 0.06; // few lines may all be plain to see
+      const faint = alone && shares.length <= 60 ? 0.35 : 0.06; // few lines may all be plain to see
+      const dark = isDark(); // a dark ground swallows thin lines
       visit((panel, row, key, weight, share) => {
         if (share < edge || shapes.length === CURVES) return;
         const shift = (all.indexOf(panel) - (all.length - 1) / 2) * spread + step() / 2 - view.scrollTop;
-        shapes.push({ x1: 0, y1: row * step() + shift, x2: across, y2: key * step() + shift, share, width: 1 + (alone ? 3 : 2) * share, alpha: Math.max(faint, share), color: hue(panel.index) });
+        shapes.push({ x1: 0, y1: row * step() + shift, x2: across, y2: key * step() + shift, share, width: 1 + (alone ? 3 : 2) * share, alpha: Math.max(faint, dark ? share ** 0.6 : share), color: hue(panel.index) });
       }, ...inView());
       return { shapes: shapes.sort((a, b) => a.share - b.share), of: shares.length };
     };
 
     const paint = () => {
       waiting = false;
-      if (!payload || !root.clientWidth) return;
+      if (!payload || stale || !root.clientWidth) return;
       const ratio = window.devicePixelRatio || 1, across = middle.clientWidth, high = view.clientHeight;
       canvas.width = across * ratio;
       canvas.height = high * ratio;
@@ -196,6 +198,7 @@
         const button = el("button", "pg-button pg-quiet pg-links-head", "", { type: "button", "aria-pressed": !off.has(panel.name), title: payload.words.legend_help });
         button.append(swatch(panel.index), panel.name);
         const mark = () => {
+          if (stale) return;
           [...legend.children].forEach((other, i) => other.setAttribute("aria-pressed", !off.has(panels[i].name)));
           resift();
         };
@@ -210,8 +213,9 @@
       }));
     };
     const build = () => {
+      if (building === payload) return;
+      building = payload;
       const { words } = payload;
-      stale = false;
       panels = decode(payload);
       T = payload.tokens.length;
       hovered = null;
@@ -231,7 +235,12 @@
       rows.hidden = true;
       entries();
       footer();
-      resift();
+      requestAnimationFrame(() => { // a task of its own: a long prompt has thousands of buttons to lay out
+        if (building !== payload) return;
+        stale = false;
+        building = null;
+        resift();
+      });
     };
     const render = () => {
       if (!payload || root.hidden || !root.clientWidth) return;
@@ -270,6 +279,7 @@
       return { width: 900, height: top + high + 44, ground: style.getPropertyValue("--pg-panel").trim(), clip, shapes };
     };
     const footer = () => {
+      python.hidden = true;
       const { words } = payload, name = `lines-${slug(payload)}`;
       foot.replaceChildren(el("span", "pg-source", payload.source), tools([
         words.numbers,
@@ -286,6 +296,7 @@
         words.picture,
         [words.png, () => onCanvas(compose()).toBlob((blob) => save(`${name}.png`, blob))],
         [words.svg, () => save(`${name}.svg`, new Blob([asSvg(compose())], { type: "image/svg+xml" }))],
+        [words.python, () => code(python, payload.python, words)],
       ]));
     };
 

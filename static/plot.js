@@ -129,7 +129,9 @@
       }
       root.dataset.run = payload.run;
     };
-    const redraw = () => { drawing = drawing.then(render, render); };
+    // In a task of its own: several figures on one page would hold it up together.
+    const soon = () => new Promise((done) => setTimeout(done));
+    const redraw = () => { drawing = drawing.then(soon, soon).then(render); };
 
     const picked = ({ points: [point], event }) => {
       const { block, window: seen, heads } = figure.layout.meta;
@@ -184,12 +186,17 @@
       foot.replaceChildren(el("span", "pg-source", payload.source), row);
     };
 
-    let width = 0;
+    let width = 0, marking = false;
     new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; redraw(); } }).observe(root);
     onTheme(redraw);
     onSelect(() => {
-      if (!figure || !Plotly || !root.clientWidth || !chart.dataset.wired) return;
-      drawing = drawing.then(() => Plotly.relayout(chart, { shapes: marks(figure, root, marked()) }));
+      if (marking || !figure || !Plotly || !root.clientWidth || !chart.dataset.wired) return;
+      marking = true;
+      drawing = drawing.then(soon, soon).then(() => {
+        marking = false;
+        const shapes = marks(figure, root, marked());
+        if (JSON.stringify(shapes) !== JSON.stringify(chart.layout?.shapes ?? [])) return Plotly.relayout(chart, { shapes });
+      });
     });
     return (next) => {
       payload = next;

@@ -1,6 +1,6 @@
 // The prompt as running text, coloured by what one token reads, or by who reads it. The payload is described in links.js.
 (() => {
-  const { define, el, fill, roving, selection, onSelect, onTheme, save, csv, table, tools, adding } = window.playground;
+  const { define, el, fill, roving, selection, onSelect, onTheme, save, csv, code, table, tools, adding } = window.playground;
   const { decode, eachLink, digits, hue, swatch, pin, rests, slug } = window.playground.links;
   const TOP = 8, READABLE = 4.5; // contrast of text, WCAG 2.2 AA
 
@@ -17,10 +17,11 @@
     const readout = el("p", "pg-links-readout", "", { "aria-live": "polite" });
     const text = el("div", "pg-reading-text", "", { role: "group" });
     const scale = el("p", "pg-reading-scale"), lists = el("div", "pg-reading-lists");
-    const foot = el("div", "pg-foot"), rows = el("div", "pg-table", "", { tabindex: 0 });
+    const foot = el("div", "pg-foot"), rows = el("div", "pg-table", "", { tabindex: 0 }), python = el("div", "pg-code");
+    python.hidden = true;
     rows.hidden = true;
     settings.append(directions, heads);
-    root.append(title, about, settings, readout, text, scale, lists, foot, rows);
+    root.append(title, about, settings, readout, text, scale, lists, foot, rows, python);
 
     let payload = null, panels = [], T = 0, stale = false, width = 0, left = true, only = null, hovered = null;
     const chosen = () => (panels.length > 1 && only === null ? panels : [panels[only ?? 0]]);
@@ -58,11 +59,10 @@
       const found = values(), most = found.reduce((a, b) => (b > a ? b : a), 0), { none, full, text: plain } = colours(), framed = new Set(centre());
       for (const token of text.querySelectorAll("button")) {
         const at = +token.dataset.index, share = found[at] > 0 ? Math.sqrt(found[at] / most) : 0;
-        const ground = mixed(none, full, share);
-        token.style.backgroundColor = share ? `rgb(${ground})` : "";
-        token.style.color = share ? ink(ground, plain) : "";
+        const ground = mixed(none, full, share), style = share ? `background-color: rgb(${ground}); color: ${ink(ground, plain)}` : "";
+        if (token.style.cssText !== style) token.style.cssText = style;
         token.dataset.value = Number.isNaN(found[at]) ? "" : found[at];
-        token.setAttribute("aria-pressed", framed.has(at));
+        if (token.ariaPressed !== String(framed.has(at))) token.ariaPressed = framed.has(at);
       }
       const bar = el("i", "pg-reading-ramp", "", { "aria-hidden": "true" });
       bar.style.background = `linear-gradient(to right, ${Array.from({ length: 9 }, (_, i) => `rgb(${mixed(none, full, Math.sqrt(i / 8))}) ${12.5 * i}%`).join(", ")})`;
@@ -160,6 +160,7 @@
     };
     const names = () => (left ? [payload.words.key_position, payload.words.attended] : [payload.words.query_position, payload.words.attending]).concat(`${payload.measure}: ${who()}`);
     const footer = () => {
+      python.hidden = true;
       const { words } = payload;
       foot.replaceChildren(el("span", "pg-source", payload.source), tools([
         words.numbers,
@@ -168,6 +169,7 @@
           table(rows, { names: names(), lines: found, note: fill(words.table_note, { n: found.length }) });
         }],
         [words.csv, () => save(`text-${slug(payload)}-${left ? "reads" : "read-by"}-${centre().join("-")}.csv`, csv([names(), ...lines()]))],
+        [words.python, () => code(python, payload.python, words)],
       ]));
     };
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from model.records import Tokens
 from viz.labels import axis_name, plotly_text, tick_text, visible
-from viz.theme import RAMPS, frame, scales
+from viz.theme import RAMPS, frame_layout, scales
 
 MAX_CELLS = 256  # cells a side drawn at once; beyond it neighbours are pooled until the reader zooms in
 BLANK = 255  # code of a cell in the future
@@ -100,48 +99,57 @@ def pattern_figure(
     y, y_ticks, y_text = _axis(tokens, window.q0, window.q1, block, MAX_TICKS // columns)
     x, x_ticks, x_text = _axis(tokens, window.k0, window.k1, block, MAX_TICKS // columns)
     value = words.weight if block == 1 else f"{words.weight} ({words.largest.format(n=block)})"
-    figure = _grid(panels)
-    for n, z in enumerate(drawn):
+    heats = []
+    for n, (panel, z) in enumerate(zip(panels, drawn, strict=True)):
         template = (
             f"{plotly_text(words.query)}: %{{y}}<br>{plotly_text(words.key)}: %{{x}}"
-            f"<br>{plotly_text(value)}: %{{z:.6f}}<extra>{plotly_text(panels[n].name)}</extra>"
+            f"<br>{plotly_text(value)}: %{{z:.6f}}<extra>{plotly_text(panel.name)}</extra>"
         )
         gap = 1 if max(z.shape) * columns <= 40 else 0
-        heat = go.Heatmap(z=z, x=x, y=y, name=plotly_text(panels[n].name), coloraxis="coloraxis", hoverongaps=False,
-                          xgap=gap, ygap=gap, hovertemplate=template)  # fmt: skip
-        figure.add_trace(heat, row=n // columns + 1, col=n % columns + 1)
+        tail = str(n + 1) if n else ""
+        heats.append(go.Heatmap(
+            z=z, x=x, y=y, name=plotly_text(panel.name), coloraxis="coloraxis", xaxis=f"x{tail}", yaxis=f"y{tail}",
+            hoverongaps=False, xgap=gap, ygap=gap, hovertemplate=template,
+        ))  # fmt: skip
     found = scales(look.kind, look.curve)
-    frame(figure, meta={"block": block, "window": [window.q0, window.q1, window.k0, window.k1], "scales": found})
-    figure.update_xaxes(**_axis_look(x_ticks, x_text), tickangle=-60)
-    figure.update_yaxes(**_axis_look(y_ticks, y_text), autorange="reversed")
-    for n in range(len(panels)):  # titles at the outer sides only
-        row, column = n // columns + 1, n % columns + 1
-        below, left = n + columns >= len(panels), column == 1
-        figure.update_xaxes(title=_title(words.key if below else ""), row=row, col=column)
-        figure.update_yaxes(title=_title(words.query if left else ""), showticklabels=left, row=row, col=column)
-    if len(x) == len(y):
-        for axis in figure.select_yaxes():
-            axis.update(scaleanchor=axis.anchor, constraintoward="top")
+    meta = {"block": block, "window": [window.q0, window.q1, window.k0, window.k1], "scales": found}
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": _bar_ticks(look, top), "tickformat": ".3~g"}
     bar["title"] = {"text": plotly_text(words.weight), "side": "right"}
     low = -top if look.kind == "signed" else 0
-    if len(panels) > 1:
-        figure.update_layout(margin_t=30)  # room for the panels' names
-    return figure.update_layout(
-        coloraxis={"colorscale": found["light"], "cmin": low, "cmax": top, "colorbar": bar}, showlegend=False
-    )
+    axes = _axes(panels, words, _axis_look(x_ticks, x_text), _axis_look(y_ticks, y_text), len(x) == len(y))
+    # One dictionary, checked once: Plotly's own updates cost more than all of the numbers.
+    layout = frame_layout(meta) | axes | {
+        "coloraxis": {"colorscale": found["light"], "cmin": low, "cmax": top, "colorbar": bar}, "showlegend": False,
+    }  # fmt: skip
+    return go.Figure(heats, layout)
 
 
-def _grid(panels: Sequence[Panel]) -> go.Figure:
-    """One pair of axes a panel, two panels a row, that zoom together."""
+def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, square: bool) -> dict:
+    """One pair of axes a panel, two panels a row, that zoom together; titles at the outer sides only."""
+    x, y = x | {"tickangle": -60}, y | {"autorange": "reversed"}
+    square_up = {"constraintoward": "top"} if square else {}
     if len(panels) == 1:
-        return make_subplots(1, 1)
-    figure = make_subplots(
-        -(-len(panels) // 2), 2, subplot_titles=[plotly_text(panel.name) for panel in panels],
-        horizontal_spacing=0.04, vertical_spacing=0.5 / len(panels),
-    )  # fmt: skip
-    figure.update_annotations(font_size=12, yshift=4)
-    return figure.update_xaxes(matches="x").update_yaxes(matches="y")
+        y |= {"scaleanchor": "x", **square_up} if square else {}
+        return {"xaxis": x | {"title": _title(words.key)}, "yaxis": y | {"title": _title(words.query)}}
+    rows, gap = -(-len(panels) // 2), 0.5 / len(panels)
+    height, layout, names = (1 - gap * (rows - 1)) / rows, {}, []
+    for n, panel in enumerate(panels):
+        row, left, tail = n // 2, n % 2 == 0, str(n + 1) if n else ""
+        across, top = ([0, 0.48] if left else [0.52, 1]), 1 - row * (height + gap)
+        below = n + 2 >= len(panels)
+        together = {"x": {"matches": "x"} if n else {}, "y": {"matches": "y"} if n else {}}
+        layout[f"xaxis{tail}"] = x | together["x"] | {
+            "domain": across, "anchor": f"y{tail}", "title": _title(words.key if below else "")
+        }  # fmt: skip
+        layout[f"yaxis{tail}"] = y | together["y"] | {
+            "domain": [max(0.0, top - height), top], "anchor": f"x{tail}", "showticklabels": left,
+            "title": _title(words.query if left else ""),
+        } | ({"scaleanchor": f"x{tail}", **square_up} if square else {})  # fmt: skip
+        names.append({"text": plotly_text(panel.name), "x": sum(across) / 2, "y": top, "xref": "paper", "yref": "paper",
+                      "xanchor": "center", "yanchor": "bottom", "yshift": 4, "showarrow": False,
+                      "font": {"size": 12}})  # fmt: skip
+    margin = {"l": 8, "r": 8, "t": 30, "b": 8}  # room for the panels' names
+    return layout | {"annotations": names, "margin": margin}
 
 
 def _largest(z: np.ndarray) -> float:

@@ -1,6 +1,6 @@
 """Two runs beside each other: their tokens aligned, and the difference of their maps, heads and predictions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -127,6 +127,16 @@ def gaps(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.n
     i, j = np.array(pairs).T
     apart = np.abs(a[:, i[:, None], i] - b[:, j[:, None], j])
     return np.tril(apart).sum((1, 2)) / np.float32(len(i) * (len(i) + 1) / 2)
+
+
+def all_gaps(layers: Iterable[tuple[np.ndarray, np.ndarray]], pairs: Sequence[tuple[int, int]]) -> np.ndarray:
+    """`gaps` of each layer's patterns of A and of B. float32 [L, H]"""
+    return np.stack([gaps(a, b, pairs) for a, b in layers])
+
+
+def defined(z: np.ndarray) -> bool:
+    """Whether there is any number in it."""
+    return bool(np.isfinite(z).any())
 
 
 def nearest(numbers: np.ndarray, others: np.ndarray) -> tuple[int, int]:

@@ -23,6 +23,19 @@ class EffectWords:
     unit: str
 
 
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """What a sweep found."""
+
+    start: float  # the number before any head is replaced
+    effects: np.ndarray  # [L, H]
+
+
+def likeliest(logits: np.ndarray, most: int) -> list[int]:
+    """The tokens with the largest logits, the largest first, of equals the smaller id first. logits [V]"""
+    return [int(number) for number in np.argsort(-logits, kind="stable")[:most]]
+
+
 def entropy(logits: np.ndarray) -> float:
     """How undecided a prediction is: -sum p ln p of the softmax, in nats, computed in float64. logits [V]"""
     x = logits.astype(np.float64) - logits.max()

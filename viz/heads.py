@@ -86,6 +86,15 @@ def head_table(measured: Measured, metrics: Sequence[Metric]) -> dict:
     }
 
 
+def named(labels: pd.DataFrame) -> dict[Head, list[tuple[str, float, float]]]:
+    """What heads are called, the strongest name first. `labels`: label, score and baseline by (layer, head)."""
+    names: dict[Head, list[tuple[str, float, float]]] = {}
+    for (layer, head), row in labels.sort_values("score", ascending=False, kind="stable").iterrows():
+        entry = (row["label"], float(row["score"]), float(row["baseline"]))
+        names.setdefault((int(layer), int(head)), []).append(entry)
+    return names
+
+
 # --- one metric against another --------------------------------------------------------------------
 
 

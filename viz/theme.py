@@ -51,16 +51,20 @@ def scales(kind: str, curve: str) -> dict[str, list[list]]:
     return {name: colorscale(stops, curve) for name, stops in RAMPS.items()}
 
 
-def frame(figure: go.Figure, *, meta: dict) -> go.Figure:
+def frame_layout(meta: dict) -> dict:
     """The look shared by all figures; text colours follow the page, see static/plot.js."""
-    figure.update_layout(
-        template=None,
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": "ui-sans-serif, system-ui, sans-serif", "size": 12},
-        hoverlabel={"font": {"family": "ui-monospace, Menlo, Consolas, monospace", "size": 12}, "align": "left"},
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        dragmode="zoom",
-        meta=meta,
-    )
-    return figure
+    return {
+        "template": None,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": "ui-sans-serif, system-ui, sans-serif", "size": 12},
+        "hoverlabel": {"font": {"family": "ui-monospace, Menlo, Consolas, monospace", "size": 12}, "align": "left"},
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "dragmode": "zoom",
+        "meta": meta,
+    }
+
+
+def frame(figure: go.Figure, *, meta: dict) -> go.Figure:
+    """A figure with that look."""
+    return figure.update_layout(frame_layout(meta))

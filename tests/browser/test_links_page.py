@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from model.api import load_model
+from tests.helpers import tokens_of
+from viz.links import links_payload
+from viz.words import section, words
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -286,6 +289,32 @@ def test_hostile_text_is_shown_as_text(opened, lm, view):
     assert len(lm.encode(HOSTILE)) == part.locator("button").count()
     if view == "text":
         assert part.locator("br").count() == 1
+
+
+@pytest.mark.parametrize("kind", ["lines", "reading"])
+def test_tokens_that_are_html_are_shown_literally(opened, kind):
+    pieces = ("<img src=x onerror=alert(1)>", "&lt;i&gt;", "<i>bold</i>")
+    z = np.array([[1, np.nan, np.nan], [0.5, 0.5, np.nan], [0.25, 0.25, 0.5]], np.float32)
+    payload = links_payload([(pieces[0], z)], [[0, 0]], tokens_of(range(3), pieces)) | {
+        "run": "0.0", "title": pieces[2], "measure": pieces[0], "note": pieces[0], "source": pieces[2],
+        "words": section(words("en"), "lines") | section(words("en"), "reading"),
+    }  # fmt: skip
+    page = opened()
+    page.evaluate(
+        """([kind, payload]) => { const box = document.createElement("div"), part = document.createElement("div");
+            part.dataset.part = box.id = "hostile"; box.append(part); document.querySelector("#pg-lines").append(box);
+            playground.mount(kind, box, {payload}, () => {}, () => {}); }""",
+        [kind, payload],
+    )
+    part = page.locator("#hostile")
+    tokens = part.locator(".pg-lines-left .pg-lines-token, .pg-reading-token")
+    assert tokens.evaluate_all("nodes => nodes.map(n => n.textContent)") == list(pieces)
+    tokens.nth(2).hover()
+    expect(part.locator(".pg-links-readout")).to_contain_text(pieces[2])
+    part.get_by_role("button", name="Table").click()
+    expect(part.locator("td").first).to_be_visible()
+    expect(part.locator("h2")).to_have_text(pieces[2])
+    assert part.locator("img, i:not([aria-hidden])").count() == 0
 
 
 @pytest.mark.parametrize("view", ["lines", "text"])

@@ -125,6 +125,7 @@ def test_tokens_show_their_id_and_mark_the_picture(open_page, lm):
 
 def test_click_on_a_cell_selects_its_pair(open_page):
     page = open_page()
+    page.locator("#pg-plot .pg-foot").scroll_into_view_if_needed()
     box = page.evaluate(
         """() => { const gd = document.querySelector('.pg-chart'), l = gd._fullLayout, r = gd.getBoundingClientRect();
                    return [r.left + l.xaxis._offset + l.xaxis.c2p(1), r.top + l.yaxis._offset + l.yaxis.c2p(7)]; }"""

@@ -58,7 +58,7 @@ def test_induction_heads_are_where_they_were_found(pair, repeated):
 
 @torch.inference_mode()
 def test_what_it_says_makes_sense(pair):
-    """"The capital of France is" -> " Paris", by ids, no tokenizer involved."""
+    """ "The capital of France is" -> " Paris", by ids, no tokenizer involved."""
     ours, _ = pair
     prompt = torch.tensor([[504, 3575, 282, 4649, 314]])
     assert ours(prompt)[0, -1].argmax().item() == 7042

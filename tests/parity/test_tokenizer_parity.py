@@ -78,7 +78,9 @@ def pair(request, tmp_path_factory):
     if normalizer:
         reference.normalizer = normalizer()
     trainer = trainers.BpeTrainer(
-        vocab_size=1500, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        vocab_size=1500,
+        show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
     )
     reference.train_from_iterator(training_text(), trainer)

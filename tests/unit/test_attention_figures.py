@@ -261,7 +261,9 @@ def test_panels_share_one_scale_and_zoom_together(n: int):
         assert trace.coloraxis == "coloraxis"
         assert trace.hovertemplate.endswith(f"<extra>&lt;{i}&gt;</extra>")
     if n > 1:
-        assert {axis.matches for axis in figure.select_xaxes()} == {"x"}
+        assert [axis.matches for axis in figure.select_xaxes()] == [None] + ["x"] * (n - 1)
+        assert [axis.matches for axis in figure.select_yaxes()] == [None] + ["y"] * (n - 1)
+        assert [trace.yaxis for trace in figure.data] == ["y", *(f"y{i + 1}" for i in range(1, n))]
         assert [note.text for note in figure.layout.annotations] == [f"&lt;{i}&gt;" for i in range(n)]
 
 

@@ -108,7 +108,7 @@ def test_the_smallest_vocabulary_is_the_bytes():
 
 
 def test_a_text_with_little_to_merge_gives_a_smaller_vocabulary():
-    """"ab" is the one pair: 256 bytes, "ab", the end of text."""
+    """ "ab" is the one pair: 256 bytes, "ab", the end of text."""
     small = data.read_vocabulary(data.train_vocabulary(iter(["ab"]), 1000))
     assert (small.vocab_size, small.special[END_OF_TEXT]) == (258, 257)
     assert small.encode_ids("ab") == [256]

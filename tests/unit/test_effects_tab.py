@@ -14,7 +14,7 @@ from model.errors import InputError
 from model.interventions import EDITS, Edit
 from model.tokenizer import from_tiktoken
 from tests.helpers import tiny_model
-from viz.effects import EffectWords, effect_figure, entropy, prediction_rows, strongest
+from viz.effects import EffectWords, Swept, effect_figure, entropy, prediction_rows, strongest
 from viz.tabs import effects, jobs
 from viz.tabs.context import Options, Playground
 from viz.tabs.effects import TAB, map_payload, plan_sweep, position_of, sweep_key, token_of, watched_of
@@ -328,6 +328,6 @@ def test_the_map_of_a_made_up_result(playground):
     effect = np.zeros((3, 4), np.float32)
     effect[2, 1] = -0.25
     watched = effects.Watched("zero", Target("loss"))
-    payload = map_payload(at, watched, jobs.Result(effects.Swept(1.5, effect), 2.0))
+    payload = map_payload(at, watched, jobs.Result(Swept(1.5, effect), 2.0))
     assert payload["ranked"][0] == {"head": [2, 1], "effect": -0.25} and "1.5 nats a token" in payload["note"]
     assert payload["columns"] == ["head", "layer", "change (nats a token)"] and "in 2.0 s" in payload["source"]

@@ -18,7 +18,7 @@ from model.heads import HEAD_METRICS
 from model.surveys import LABELS, SENTENCES, Survey, labels, random_survey, sentence_survey
 from model.tokenizer import from_tiktoken
 from tests.helpers import H, L, assert_close, tiny_model
-from viz.heads import packed
+from viz.heads import named, packed
 from viz.tabs import heads
 from viz.tabs.context import Options, Playground
 from viz.tabs.jobs import Result, perform
@@ -87,12 +87,12 @@ def made_up(seed=0):
     rng = np.random.default_rng(seed)
     frames = [pd.DataFrame(rng.random((len(INDEX), len(KEYS))), INDEX, KEYS) for _ in range(5)]
     random = Survey("random", 12, frames[0], frames[1] / 10, frames[2])
-    named = pd.DataFrame(
+    found = pd.DataFrame(
         {"label": ["self", "induction", "first_token"], "score": [0.4, 0.7, 0.9], "baseline": [0.1, 0.05, 0.1]},
         pd.MultiIndex.from_tuples([(2, 1), (2, 1), (0, 3)], names=["layer", "head"]),
     )
-    copied = (rng.random((L, H)) * 2 - 1).astype(np.float32)
-    return heads.Surveyed(random, Survey("sentences", 24, frames[3], frames[4] / 10, None), named, copied)
+    copied = (rng.random((L, H)) * 2 - 1).tolist()
+    return heads.Surveyed(random, Survey("sentences", 24, frames[3], frames[4] / 10, None), named(found), copied)
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_the_table_of_a_probe_has_the_means_and_spreads_of_its_survey(measured, 
     assert [column["key"] for column in table["columns"]] == [*KEYS, "copying"]
     values, spread = unpacked(table["values"]), unpacked(table["spread"])
     assert (values[:, :-1] == survey.mean.to_numpy()).all() and (spread[:, :-1] == survey.spread.to_numpy()).all()
-    assert (values[:, -1] == found.copying.ravel()).all() and np.isnan(spread[:, -1]).all()
+    assert (values[:, -1] == np.ravel(found.copying)).all() and np.isnan(spread[:, -1]).all()
     said = {"random": "12 sequences of repeated random tokens", "sentences": "24 English sentences"}
     assert table["caption"] == f"Mean ± standard deviation over {said[source]}."
     assert table["source"] == "Tiny · float32 · measured here in 2.5 s, both probes together"
@@ -147,8 +147,8 @@ def test_names_come_from_the_survey_alone(measured):
     playground, _ = measured
     for source in ("prompt", "random", "sentences"):
         table = parts_of(playground, form={"source": source})["headtable"]
-        named = {tuple(head): names for head, names in zip(table["index"], table["names"], strict=True) if names}
-        assert named == {(2, 1): [["induction", 0.7, 0.05], ["self", 0.4, 0.1]], (0, 3): [["first_token", 0.9, 0.1]]}
+        shown = {tuple(head): names for head, names in zip(table["index"], table["names"], strict=True) if names}
+        assert shown == {(2, 1): [["induction", 0.7, 0.05], ["self", 0.4, 0.1]], (0, 3): [["first_token", 0.9, 0.1]]}
         assert [entry[0] for entry in table["names_of"]] == list(LABELS)
     assert "0.25" in table["words"]["rule"] and "0.1" in table["words"]["rule"]
 
@@ -260,8 +260,8 @@ def test_colours_that_need_the_survey_wait_for_it(playground, measured):
     found = measured[1]
     payload = parts_of(playground, form={"x": "copying", "colour": "copying"})["scatter"]
     points = figure(payload)["data"][0]
-    assert (decoded(points["x"]) == found.copying.ravel()).all()
-    assert (decoded(points["marker"]["color"]) == found.copying.ravel()).all()
+    assert (decoded(points["x"]) == np.ravel(found.copying)).all()
+    assert (decoded(points["marker"]["color"]) == np.ravel(found.copying)).all()
     assert (figure(payload)["layout"]["coloraxis"]["cmin"], figure(payload)["layout"]["coloraxis"]["cmax"]) == (-1, 1)
 
 
@@ -342,9 +342,9 @@ def test_the_wide_layout_puts_the_maps_side_by_side(playground):
 def test_copying_is_said_in_words_once_it_is_known(playground, measured):
     found = measured[1]
     note = parts_of(playground, head=(2, 1))["composition"]["note"]
-    score = found.copying[2, 1]
+    score = found.copying[2][1]
     assert f"Copying score from its weights: {score:+.2f}".replace("-", "−") in note
-    found.copying[2, 1] = np.nan
+    found.copying[2][1] = np.nan
     assert "This head writes nothing." in parts_of(playground, head=(2, 1))["composition"]["note"]
 
 
@@ -409,7 +409,7 @@ def test_the_job_measures_both_probes_and_the_weights(playground, lm):
     random = random_survey(lm.model, pool=256)
     pd.testing.assert_frame_equal(found.random.mean, random.mean)
     pd.testing.assert_frame_equal(found.sentences.mean, sentence_survey(lm.model, lm.encode).mean)
-    pd.testing.assert_frame_equal(found.labels, labels(random, 0.25))
+    assert found.names == named(labels(random, 0.25))
     assert (found.copying == copying(lm.model)).all()
     done, totals = zip(*told, strict=True)
     assert list(done) == sorted(set(done)) and len(set(totals)) == 1

@@ -25,7 +25,9 @@ def small_vocab() -> dict[str, int]:
 def small_json() -> dict:
     return {
         "added_tokens": [{"id": 0, "content": "<|end|>", "special": True, "normalized": False}],
-        "normalizer": None, "pre_tokenizer": BYTE_LEVEL, "post_processor": None,
+        "normalizer": None,
+        "pre_tokenizer": BYTE_LEVEL,
+        "post_processor": None,
         "model": {"type": "BPE", "vocab": small_vocab(), "merges": list(MERGES)},
     }
 
@@ -33,8 +35,11 @@ def small_json() -> dict:
 def small_gguf() -> dict:
     vocab = small_vocab()
     return {
-        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": list(vocab), "tokenizer.ggml.merges": list(MERGES),
-        "tokenizer.ggml.token_type": [3] + [1] * (len(vocab) - 1), "tokenizer.ggml.eos_token_id": 0,
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.tokens": list(vocab),
+        "tokenizer.ggml.merges": list(MERGES),
+        "tokenizer.ggml.token_type": [3] + [1] * (len(vocab) - 1),
+        "tokenizer.ggml.eos_token_id": 0,
     }
 
 
@@ -139,10 +144,13 @@ def test_a_byte_without_token_is_refused_by_name(tmp_path):
 
 def test_a_pattern_with_holes_is_refused(tmp_path):
     content = small_json()
-    content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
-        {"type": "Split", "pattern": {"Regex": "[a-z]+"}, "behavior": "Isolated", "invert": False},
-        BYTE_LEVEL | {"use_regex": False},
-    ]}
+    content["pre_tokenizer"] = {
+        "type": "Sequence",
+        "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": "[a-z]+"}, "behavior": "Isolated", "invert": False},
+            BYTE_LEVEL | {"use_regex": False},
+        ],
+    }
     tokenizer = from_tokenizer_json(write(tmp_path / "tokenizer.json", content))
     assert tokenizer.encode("hello").ids.tolist() == [4]
     for text in ("hello you", "!"):
@@ -233,12 +241,20 @@ def test_tiktoken_file(tmp_path):
 def test_config_and_template(tmp_path):
     content = small_json()
     content["added_tokens"].append({"id": 264, "content": "<|begin|>", "special": True, "normalized": False})
-    content["post_processor"] = {"type": "Sequence", "processors": [
-        {"type": "ByteLevel"},
-        {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|begin|>", "type_id": 0}},
-                                                  {"Sequence": {"id": "A", "type_id": 0}}],
-         "special_tokens": {"<|begin|>": {"id": "<|begin|>", "ids": [264], "tokens": ["<|begin|>"]}}},
-    ]}
+    content["post_processor"] = {
+        "type": "Sequence",
+        "processors": [
+            {"type": "ByteLevel"},
+            {
+                "type": "TemplateProcessing",
+                "single": [
+                    {"SpecialToken": {"id": "<|begin|>", "type_id": 0}},
+                    {"Sequence": {"id": "A", "type_id": 0}},
+                ],
+                "special_tokens": {"<|begin|>": {"id": "<|begin|>", "ids": [264], "tokens": ["<|begin|>"]}},
+            },
+        ],
+    }
     write(tmp_path / "tokenizer.json", content)
     config = {"eos_token": {"content": "<|end|>"}, "chat_template": [{"name": "default", "template": "hi"}]}
     write(tmp_path / "tokenizer_config.json", config)
@@ -258,6 +274,7 @@ def test_config_and_template(tmp_path):
 def break_vocab(**changes):
     def change(content):
         content["model"]["vocab"].update(changes)
+
     return change
 
 
@@ -266,38 +283,42 @@ def put(*keys, value):
         for key in keys[:-1]:
             content = content[key]
         content[keys[-1]] = value
+
     return change
 
 
-@pytest.mark.parametrize(("change", "error", "names"), [
-    (break_vocab(extra=5), CheckpointError, "share an id"),
-    (break_vocab(extra=999), CheckpointError, "999"),
-    (break_vocab(extra=10**15), CheckpointError, "gaps"),
-    (break_vocab(extra=-1), CheckpointError, "-1"),
-    (break_vocab(extra="5"), CheckpointError, "whole numbers"),
-    (break_vocab(**{"▁the": 264}), CheckpointError, "▁the"),
-    (break_vocab(**{"a" * 5000: 264}), CheckpointError, "absurdly"),
-    (put("model", "vocab", value={}), CheckpointError, "none"),
-    (put("model", "vocab", value=[]), CheckpointError, "whole numbers"),
-    (put("model", "merges", value=["h e", "q q"]), CheckpointError, "q q"),
-    (put("model", "merges", value=["h"]), CheckpointError, "two tokens"),
-    (put("model", "merges", value=[1]), CheckpointError, "two tokens"),
-    (put("model", "merges", value=None), CheckpointError, "list"),
-    (put("added_tokens", value=[{"id": 3, "content": "<|end|>"}]), CheckpointError, "two ids"),
-    (put("added_tokens", value=[{"id": 264, "content": "\ud800"}]), CheckpointError, "Unicode"),
-    (put("added_tokens", value=[{"id": "x"}]), CheckpointError, "added token"),
-    (put("added_tokens", 0, "lstrip", value=True), UnsupportedModel, "lstrip"),
-    (put("model", "type", value="Unigram"), UnsupportedModel, "Unigram"),
-    (put("model", value=None), UnsupportedModel, "None"),
-    (put("model", "end_of_word_suffix", value="</w>"), UnsupportedModel, "</w>"),
-    (put("model", "byte_fallback", value=True), UnsupportedModel, "byte_fallback"),
-    (put("pre_tokenizer", value=None), UnsupportedModel, "pre-tokenizer"),
-    (put("pre_tokenizer", value={"type": "Metaspace"}), UnsupportedModel, "Metaspace"),
-    (put("pre_tokenizer", value=BYTE_LEVEL | {"add_prefix_space": True}), UnsupportedModel, "add_prefix_space"),
-    (put("pre_tokenizer", value=BYTE_LEVEL | {"use_regex": False}), UnsupportedModel, "use_regex"),
-    (put("normalizer", value={"type": "Lowercase"}), UnsupportedModel, "Lowercase"),
-    (put("post_processor", value={"type": "BertProcessing"}), UnsupportedModel, "BertProcessing"),
-])
+@pytest.mark.parametrize(
+    ("change", "error", "names"),
+    [
+        (break_vocab(extra=5), CheckpointError, "share an id"),
+        (break_vocab(extra=999), CheckpointError, "999"),
+        (break_vocab(extra=10**15), CheckpointError, "gaps"),
+        (break_vocab(extra=-1), CheckpointError, "-1"),
+        (break_vocab(extra="5"), CheckpointError, "whole numbers"),
+        (break_vocab(**{"▁the": 264}), CheckpointError, "▁the"),
+        (break_vocab(**{"a" * 5000: 264}), CheckpointError, "absurdly"),
+        (put("model", "vocab", value={}), CheckpointError, "none"),
+        (put("model", "vocab", value=[]), CheckpointError, "whole numbers"),
+        (put("model", "merges", value=["h e", "q q"]), CheckpointError, "q q"),
+        (put("model", "merges", value=["h"]), CheckpointError, "two tokens"),
+        (put("model", "merges", value=[1]), CheckpointError, "two tokens"),
+        (put("model", "merges", value=None), CheckpointError, "list"),
+        (put("added_tokens", value=[{"id": 3, "content": "<|end|>"}]), CheckpointError, "two ids"),
+        (put("added_tokens", value=[{"id": 264, "content": "\ud800"}]), CheckpointError, "Unicode"),
+        (put("added_tokens", value=[{"id": "x"}]), CheckpointError, "added token"),
+        (put("added_tokens", 0, "lstrip", value=True), UnsupportedModel, "lstrip"),
+        (put("model", "type", value="Unigram"), UnsupportedModel, "Unigram"),
+        (put("model", value=None), UnsupportedModel, "None"),
+        (put("model", "end_of_word_suffix", value="</w>"), UnsupportedModel, "</w>"),
+        (put("model", "byte_fallback", value=True), UnsupportedModel, "byte_fallback"),
+        (put("pre_tokenizer", value=None), UnsupportedModel, "pre-tokenizer"),
+        (put("pre_tokenizer", value={"type": "Metaspace"}), UnsupportedModel, "Metaspace"),
+        (put("pre_tokenizer", value=BYTE_LEVEL | {"add_prefix_space": True}), UnsupportedModel, "add_prefix_space"),
+        (put("pre_tokenizer", value=BYTE_LEVEL | {"use_regex": False}), UnsupportedModel, "use_regex"),
+        (put("normalizer", value={"type": "Lowercase"}), UnsupportedModel, "Lowercase"),
+        (put("post_processor", value={"type": "BertProcessing"}), UnsupportedModel, "BertProcessing"),
+    ],
+)
 def test_broken_and_unsupported_json(tmp_path, change, error, names):
     content = small_json()
     change(content)
@@ -314,17 +335,20 @@ def test_files_that_are_no_json_object(tmp_path, text):
         from_tokenizer_json(tmp_path / "missing.json")
 
 
-@pytest.mark.parametrize(("key", "value", "error", "names"), [
-    ("model", "llama", UnsupportedModel, "llama"),
-    ("model", None, CheckpointError, "no tokenizer"),
-    ("pre", "tekken", UnsupportedModel, "tekken"),
-    ("tokens", None, CheckpointError, "tokens"),
-    ("tokens", [b"\xff"], CheckpointError, "UTF-8"),
-    ("tokens", ["a", "a"], CheckpointError, "inconsistent"),
-    ("token_type", [1], CheckpointError, "1 types"),
-    ("merges", ["zz zz"], CheckpointError, "zz zz"),
-    ("eos_token_id", 9999, CheckpointError, "9999"),
-])
+@pytest.mark.parametrize(
+    ("key", "value", "error", "names"),
+    [
+        ("model", "llama", UnsupportedModel, "llama"),
+        ("model", None, CheckpointError, "no tokenizer"),
+        ("pre", "tekken", UnsupportedModel, "tekken"),
+        ("tokens", None, CheckpointError, "tokens"),
+        ("tokens", [b"\xff"], CheckpointError, "UTF-8"),
+        ("tokens", ["a", "a"], CheckpointError, "inconsistent"),
+        ("token_type", [1], CheckpointError, "1 types"),
+        ("merges", ["zz zz"], CheckpointError, "zz zz"),
+        ("eos_token_id", 9999, CheckpointError, "9999"),
+    ],
+)
 def test_broken_and_unsupported_gguf(key, value, error, names):
     with pytest.raises(error, match=names):
         from_gguf(small_gguf() | {f"tokenizer.ggml.{key}": value})
@@ -334,11 +358,17 @@ def test_gguf_kinds_of_token():
     """Bytes for strings; a control token only on request, a user-defined one always; an unflagged BOS is special."""
     metadata = small_gguf()
     tokens = [token.encode() for token in metadata["tokenizer.ggml.tokens"]] + [b"<tool>", b"<bos>"]
-    tokenizer = from_gguf(metadata | {
-        "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": [*metadata["tokenizer.ggml.token_type"], 4, 1],
-        "tokenizer.ggml.bos_token_id": 265, "tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.pre": b"llama-bpe",
-        "tokenizer.chat_template": "{{ messages }}",
-    })
+    tokenizer = from_gguf(
+        metadata
+        | {
+            "tokenizer.ggml.tokens": tokens,
+            "tokenizer.ggml.token_type": [*metadata["tokenizer.ggml.token_type"], 4, 1],
+            "tokenizer.ggml.bos_token_id": 265,
+            "tokenizer.ggml.add_bos_token": True,
+            "tokenizer.ggml.pre": b"llama-bpe",
+            "tokenizer.chat_template": "{{ messages }}",
+        }
+    )
     assert tokenizer.special == {"<|end|>": 0, "<bos>": 265}
     assert (tokenizer.add_bos, tokenizer.bos_id, tokenizer.chat_template) == (True, 265, "{{ messages }}")
     assert tokenizer.encode("<tool>").ids.tolist() == [264]

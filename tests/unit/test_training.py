@@ -293,8 +293,10 @@ def test_an_option_that_cannot_be_read_is_named(texts, tmp_path, capsys, argumen
 
 
 def test_every_field_of_the_recipe_is_an_option():
-    more = ("--batch 2 --length 3 --accumulate 4 --learning-rate 0.5 --schedule trapezoid --warmup 6 --floor 0.7 "
-            "--decay 0.8 --beta1 0.9 --beta2 0.25 --weight-decay 0.5 --clip 2 --seed 9 --precision auto --compile")
+    more = (
+        "--batch 2 --length 3 --accumulate 4 --learning-rate 0.5 --schedule trapezoid --warmup 6 --floor 0.7 "
+        "--decay 0.8 --beta1 0.9 --beta2 0.25 --weight-decay 0.5 --clip 2 --seed 9 --precision auto --compile"
+    )
     parse = lambda text: training._recipe(training.parser().parse_args(text.split()))  # noqa: E731
     assert parse("train --task sort --out x --steps 1 " + more) == Recipe(
         steps=1, batch=2, length=3, accumulate=4, learning_rate=0.5, schedule="trapezoid", warmup=6, floor=0.7,

@@ -108,10 +108,10 @@ def _links_of(scene: Scene, shown: Shown) -> dict:
     panels = [(panel.name, panel.z) for panel in found.panels]
     payload = links_payload(panels, [list(head) for head in found.heads], scene.trace.tokens)
     return payload | {
-        "run": found.name, "title": found.title, "measure": scene.words[f"measure.{usable.measure}"],
+        "run": f"{scene.run} {found.name}", "title": found.title, "measure": scene.words[f"measure.{usable.measure}"],
         "note": scene.words["lines.no_scores"] if signed else "", "source": source(scene),
         "python": head_lines(scene, usable),
-        "words": section(scene.words, "lines") | section(scene.words, "reading"),
+        "words": plot_words(scene.words) | section(scene.words, "lines") | section(scene.words, "reading"),
     }  # fmt: skip
 
 
@@ -147,7 +147,8 @@ def plot_payload(scene: Scene, shown: Shown, seen: Window) -> dict:
     meta, whole = figure.layout.meta, seen == Window.whole(len(tokens))
     rows = -(-len(found.panels) // 2)
     size = {"height": 330 * rows, "narrow": 250 * rows} if len(found.panels) > 1 else {}
-    figure.update_layout(meta={**meta, "whole": whole, **size}, uirevision=f"{scene.run} {meta['window']}")
+    figure.layout.meta = meta | {"whole": whole} | size
+    figure.layout.uirevision = f"{scene.run} {meta['window']}"  # the zoom outlives a change of head
     return {
         "figure": figure.to_json(),
         "title": found.title,

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import gradio as gr
-import numpy as np
 import plotly.graph_objects as go
 
 from model.errors import InputError, PlaygroundError
@@ -14,9 +13,9 @@ from viz.attention import PatternWords
 from viz.compare import HeadWords
 from viz.labels import visible
 from viz.tabs import jobs, patching
-from viz.tabs.attention import source
 from viz.tabs.beside import WITH, Other, kept, models_ready, other_run, suggestion
 from viz.tabs.parts import choice, part, plot_words
+from viz.tabs.picking import source
 from viz.tabs.python_lines import python_lines
 from viz.tabs.tab import Picture, Scene, Tab, Values
 from viz.words import section, some
@@ -173,7 +172,7 @@ def _empty(text: str, hint: str) -> dict:
     return {"empty": {"text": text, "hint": hint}}
 
 
-def _maps_of(scene: Scene, other: Other, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _maps_of(scene: Scene, other: Other, name: str) -> tuple:
     return measure(scene.trace, name, *scene.head), measure(other.trace, name, *other.head)
 
 
@@ -265,7 +264,7 @@ def _heads(scene: Scene, other: Other, name: str) -> dict:
         n = list(HEAD_METRICS).index(name)
         both = scene.trace.metrics[..., n], other.trace.metrics[..., n]
         z, label = both[0] - both[1], words["compare.minus"].format(measure=said)
-    if not np.isfinite(z).any():
+    if not compare.defined(z):
         return _empty(words["compare.no_numbers"], words["compare.no_numbers_hint"].format(metric=said))
     figure = compare.heads_figure(z, both, HeadWords(words["compare.layer"], words["compare.head"], said, label))
     return _figure(scene, other, figure, {
@@ -286,7 +285,7 @@ def _heads_lines(name: str) -> tuple[list[str], list[str]]:
     return lines, ["import numpy as np", "from viz.compare import align, gaps"]
 
 
-def _pattern_gaps(scene: Scene, other: Other) -> np.ndarray:
+def _pattern_gaps(scene: Scene, other: Other) -> object:
     """Mean |A - B| of every head's weights over the aligned cells. [L, H]"""
     words, config = scene.words, scene.model.config
     if not other.one_vocabulary:
@@ -295,13 +294,12 @@ def _pattern_gaps(scene: Scene, other: Other) -> np.ndarray:
     if config.n_layer * config.n_head * max(lengths) ** 2 > MOST_CELLS:
         raise InputError(words["compare.too_many"], "", words["compare.too_many_hint"])
 
-    def layer_of(layer: int) -> np.ndarray:
-        a, b = (attend_rows(trace, layer, range(T)).numpy()
-                for trace, T in zip((scene.trace, other.trace), lengths, strict=True))  # fmt: skip
-        return compare.gaps(a, b, other.alignment.pairs)
+    def layer_of(layer: int) -> tuple:
+        runs = zip((scene.trace, other.trace), lengths, strict=True)
+        return tuple(attend_rows(trace, layer, range(T)).numpy() for trace, T in runs)
 
-    def make() -> np.ndarray:
-        return np.stack([layer_of(layer) for layer in range(config.n_layer)])
+    def make() -> object:
+        return compare.all_gaps(map(layer_of, range(config.n_layer)), other.alignment.pairs)
 
     return kept(scene, ("gaps", scene.trace.key, other.trace.key), make)
 

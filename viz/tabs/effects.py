@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import gradio as gr
-import numpy as np
 
 from model.api import LanguageModel
 from model.effects import ABLATIONS, TARGETS, Target, metric, next_tokens, sweep
 from model.errors import InputError, PlaygroundError
 from model.interventions import EDITS, MAX_FACTOR
 from model.progress import Progress
-from viz.effects import EffectWords, effect_figure, entropy, prediction_rows, strongest
+from viz.effects import EffectWords, Swept, effect_figure, entropy, likeliest, prediction_rows, strongest
 from viz.labels import shorten, visible
-from viz.tabs import attention, jobs
+from viz.tabs import jobs
 from viz.tabs.parts import choice, part, plot_words
+from viz.tabs.picking import source
 from viz.tabs.python_lines import python_lines
 from viz.tabs.selection import MOST_EDITS
 from viz.tabs.tab import Picture, Scene, Tab, Values
@@ -170,7 +170,7 @@ def before_after_payload(scene: Scene, at: int) -> dict:
         "rows": rows,
         "entropy": undecided,
         "kl": metric(after, Target("kl", at), before),
-        "source": attention.source(scene),
+        "source": source(scene),
         "file": f"next-token-{at}",
         "columns": [words[f"effects.{name}"] for name in ("column_id", "column_token", "csv_p_before", "csv_p_after",
                                                           "csv_logit_before", "csv_logit_after")],
@@ -198,14 +198,6 @@ class Watched:
     target: Target
 
 
-@dataclass(frozen=True, eq=False)
-class Swept:
-    """What the sweep found."""
-
-    start: float  # the number before any head is replaced
-    effects: np.ndarray  # [L, H]
-
-
 def watched_of(scene: Scene, asked: object) -> Watched:
     """What the form asks for; an empty target is the likeliest next token without edits, an empty distractor the
     likeliest other one. Raises InputError, in the reader's language, where a text is not one token.
@@ -219,7 +211,7 @@ def watched_of(scene: Scene, asked: object) -> Watched:
     if not needs:
         return Watched(how, Target(kind, at))
     typed = {name: _typed(scene, asked, name) for name in needs}
-    likely = [int(number) for number in np.argsort(-scene.unedited.logits_at(at), kind="stable")[:2]]
+    likely = likeliest(scene.unedited.logits_at(at), 2)
     token = likely[0] if typed["token"] is None else typed["token"]
     if "distractor" not in needs:
         return Watched(how, Target(kind, at, token))

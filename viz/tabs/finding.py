@@ -3,19 +3,15 @@
 import functools
 from dataclasses import dataclass
 
-import numpy as np
-
 from model.errors import InputError, PlaygroundError
 from model.finding import RANKINGS, rank_heads
-from model.records import RunKey
 from viz.finding import even_share, heads_figure, positions_of, ranked
 from viz.labels import shorten, visible
 from viz.tabs.jobs import Result
-from viz.tabs.parts import choice, plot_words, run_id
-from viz.tabs.picking import cell_of
+from viz.tabs.parts import choice, plot_words
+from viz.tabs.picking import cell_of, prompt_id, source
 from viz.tabs.python_lines import python_lines
 from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.why import source
 from viz.why import named
 from viz.words import section, translate
 
@@ -61,20 +57,14 @@ def asked_of(scene: Scene, value: object) -> Asked:
     return Asked((query,), (key,), measure)
 
 
-def prompt_id(scene: Scene) -> str:
-    """A short name for the prompt's tokens, whatever its edits: rows chosen on it stay while edits come and go."""
-    key = scene.trace.key
-    return run_id(RunKey(key.model_id, key.ids), "")
-
-
 def _at(scene: Scene) -> dict:
     """The selection on which rows are chosen, as the page sends it back."""
     pair = scene.picked.pair
     return {"tokens": list(scene.picked.tokens), "pair": list(pair) if pair else None}
 
 
-def _ranking(scene: Scene, asked: Asked) -> np.ndarray:
-    """Every head's number, [L, H], computed once a question; raises InputError for one that cannot be answered."""
+def _ranking(scene: Scene, asked: Asked):
+    """Every head's number, an array [L, H], once a question; raises InputError for one that cannot be answered."""
     T = len(scene.trace.tokens)
     if len(asked.queries) * T > MOST_ROWS:
         what = scene.words["find.too_many"].format(n=MOST_ROWS // T)

@@ -1,20 +1,19 @@
 """The heads tab: every head in numbers, on this prompt or over a probe set, and which heads work together."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import gradio as gr
-import numpy as np
-import pandas as pd
 
 from model.circuits import composition, copying
 from model.heads import HEAD_METRICS
 from model.progress import Progress
 from model.surveys import LABELS, MARGIN, SENTENCES, Survey, labels, random_survey, sentence_survey
-from viz.heads import Colour, Measured, Metric, Plane, Wiring, composition_figure, head_table, scatter_figure
+from viz.heads import Colour, Measured, Metric, Plane, Wiring, composition_figure, head_table, named, scatter_figure
 from viz.tabs import jobs
-from viz.tabs.attention import source
 from viz.tabs.parts import choice, part, plot_words
+from viz.tabs.picking import source
 from viz.tabs.python_lines import python_lines
 from viz.tabs.tab import Picture, Scene, Tab, Values
 from viz.theme import HUES
@@ -34,8 +33,8 @@ class Surveyed:
 
     random: Survey
     sentences: Survey
-    labels: pd.DataFrame
-    copying: np.ndarray  # [L, H]
+    names: dict[tuple[int, int], list[tuple[str, float, float]]]  # of heads: (name, score, baseline), strongest first
+    copying: list[list[float]]  # a row a layer
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ def plan_survey(scene: Scene, values: Values) -> jobs.Job:
 
         repeated = random_survey(lm.model, pool=lm.tokenizer.vocab_size, progress=random)
         natural = sentence_survey(lm.model, lm.encode, progress=sentences)
-        return Surveyed(repeated, natural, labels(repeated, LEAST), copying(lm.model))
+        return Surveyed(repeated, natural, named(labels(repeated, LEAST)), copying(lm.model).tolist())
 
     return jobs.Job(survey_key(scene), work)
 
@@ -175,18 +174,8 @@ def measured_heads(scene: Scene, chosen: Chosen, result: jobs.Result | None) -> 
         values, spread = survey.mean, survey.spread
     if surveyed is None:
         return Measured(values, None, None)
-    values = values.assign(copying=surveyed.copying.ravel())
-    return Measured(values, spread if spread is None else spread.assign(copying=np.nan), _names(surveyed.labels))
-
-
-def _names(found: pd.DataFrame) -> dict[tuple[int, int], list[tuple[str, float, float]]]:
-    """What heads are called, the strongest name first."""
-    names: dict[tuple[int, int], list[tuple[str, float, float]]] = {}
-    for (layer, head), row in found.sort_values("score", ascending=False, kind="stable").iterrows():
-        names.setdefault((int(layer), int(head)), []).append(
-            (row["label"], float(row["score"]), float(row["baseline"]))
-        )
-    return names
+    values = values.assign(copying=[score for row in surveyed.copying for score in row])
+    return Measured(values, spread if spread is None else spread.assign(copying=math.nan), surveyed.names)
 
 
 def _missing(scene: Scene, chosen: Chosen) -> dict[str, str]:
@@ -344,8 +333,8 @@ def _composition_notes(scene: Scene, result: jobs.Result | None) -> list[str]:
     notes = [words["heads.composed_note"].format(layer=layer, head=head), words["heads.composed_caveat"]]
     if result is None:
         return [*notes, words["heads.copies_later"].format(button=words["heads.measure"])]
-    score = float(result.value.copying[layer, head])
-    if score != score:
+    score = result.value.copying[layer][head]
+    if math.isnan(score):
         return [*notes, words["heads.copying_missing"]]
     return [words["heads.copies"].format(score=f"{score:+.2f}".replace("-", "−")), *notes]
 

@@ -18,6 +18,7 @@ from viz.tabs.context import Playground
 from viz.tabs.jobs import failed, perform, stopped
 from viz.tabs.loading import broken, cancelled, choose_model, notice, opened
 from viz.tabs.parts import part, run_id, update
+from viz.tabs.picking import prompt_id
 from viz.tabs.selection import Selection
 from viz.tabs.selection import picked as selected
 from viz.tabs.tab import Picture, Scene, Shared, Tab
@@ -73,7 +74,7 @@ def _count(n: int) -> str:
 def tokens_payload(scene: Scene) -> dict:
     """The prompt as chips."""
     said = some(scene.words, "tokens", "label", "hint", "help")
-    return {"tokens": token_chips(scene.trace.tokens), "words": said, "run": scene.run}
+    return {"tokens": token_chips(scene.trace.tokens), "words": said, "run": prompt_id(scene)}
 
 
 def selection_payload(said: Mapping[str, str], picked: Selection | None) -> dict:
@@ -106,6 +107,7 @@ class Asked:
     shown: dict
     language: str
     tab: str = TABS[0].key  # the one that is open; the others are drawn when they are opened
+    done: str = ""  # changes when a job ends
 
 
 # The page's parts, in the order in which `view` fills them.
@@ -124,7 +126,7 @@ def payloads(playground: Playground, asked: Asked) -> tuple[dict[str, dict], dic
     if shown.get("language") != asked.language:
         parts |= {"header": header_payload(said, asked.language, None), "selection": selection_payload(said, None)}
     tab = opened_tab(asked)
-    if tab.key not in _drawn(asked):
+    if f"tab {tab.key}" not in _drawn(asked):
         parts |= tab.fixed(said)
     try:
         pictures, now = _pictures(playground, asked, tab)
@@ -142,7 +144,7 @@ def opened_tab(asked: Asked) -> Tab:
 
 
 def _drawn(asked: Asked) -> dict[str, str]:
-    """What is drawn in the reader's language: part or tab -> a short name of what it shows."""
+    """What is drawn in the reader's language: part, or "tab " and its key -> a short name of what it shows."""
     return asked.shown.get("drawn", {}) if asked.shown.get("language") == asked.language else {}
 
 
@@ -163,15 +165,17 @@ def _pictures(playground: Playground, asked: Asked, tab: Tab) -> tuple[dict[str,
     scene, drawn = scene_of(playground, asked), _drawn(asked)
     parts = {"header": header_payload(scene.words, asked.language, scene), "notice": {}}
     wanted = selection_payload(scene.words, scene.picked)
-    if asked.shown.get("language") != asked.language or not _same(wanted, asked.selection):
+    if not _same(wanted, asked.selection):
         parts["selection"] = wanted  # else the page knows: sending it back could undo the next click
-    pictures = {"tokens": Picture(scene.run, lambda: tokens_payload(scene))} | tab.draw(scene, asked.values)
+    pictures = {"tokens": Picture(prompt_id(scene), lambda: tokens_payload(scene))} | tab.draw(scene, asked.values)
     for name, picture in pictures.items():
-        key = hashlib.sha256(repr(picture.key).encode()).hexdigest()[:12]
+        # A job's part is drawn again when a job ended, which may have been one with other settings.
+        what = (picture.key, asked.done) if name in tab.jobs else picture.key
+        key = hashlib.sha256(repr(what).encode()).hexdigest()[:12]
         if drawn.get(name) != key:
             parts[name] = _made(picture, asked.language)
             drawn = drawn | {name: key}
-    return parts, {"run": scene.run, "language": asked.language, "drawn": drawn | {tab.key: ""}}
+    return parts, {"run": scene.run, "language": asked.language, "drawn": drawn | {f"tab {tab.key}": ""}}
 
 
 def _same(wanted: dict, sent: object) -> bool:
@@ -265,11 +269,11 @@ def build(playground: Playground) -> gr.Blocks:
                 label.select(functools.partial(str, tab.key), None, active, **_QUIET)
                 labels.append(label)
         loaded, shown, done = gr.State(opened(playground.options.model)), gr.State(showing), gr.State("")
-        asking = [loaded, prompt, selection, shown, active, *(parts[name] for name in ASKS)]
+        asking = [loaded, prompt, selection, shown, done, active, *(parts[name] for name in ASKS)]
 
-        def asked(request: gr.Request, loaded, prompt, selection, shown, tab, *values) -> Asked:
+        def asked(request: gr.Request, loaded, prompt, selection, shown, done, tab, *values) -> Asked:
             asks = dict(zip(ASKS, values, strict=True))
-            return Asked(loaded["id"], prompt, selection, asks, shown, language_of(request), tab)
+            return Asked(loaded["id"], prompt, selection, asks, shown, language_of(request), tab, done)
 
         def refresh(request: gr.Request, *values):
             return view(playground, asked(request, *values))

@@ -10,10 +10,10 @@ from model.trace import Trace
 from viz.compare import HeadWords, by_position, likely, merged, patch_figure, shares_of
 from viz.labels import visible
 from viz.tabs import jobs
-from viz.tabs.attention import source
 from viz.tabs.beside import Other, kept, models_ready, other_run, text_of
 from viz.tabs.jobs import Job
 from viz.tabs.parts import choice, plot_words
+from viz.tabs.picking import source
 from viz.tabs.python_lines import python_lines
 from viz.tabs.tab import Picture, Scene, Values
 from viz.words import some, translate

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from model.measures import MEASURES, measure
+from model.records import RunKey
 from viz.attention import Panel, combined
 from viz.tabs.jobs import Result
+from viz.tabs.parts import run_id
 from viz.tabs.tab import Scene
 
 OF = ("each", "mean", "max", "layer")  # the picked heads one by one, together, or all heads of the main one's layer
@@ -89,3 +91,9 @@ def source(scene: Scene) -> str:
         model=scene.model.label, dtype=scene.model.dtype, ms=round(scene.trace.seconds * 1000)
     )
     return f"{told} · {scene.words['pattern.edited']}" if scene.picked.edits else told
+
+
+def prompt_id(scene: Scene) -> str:
+    """A short name for the prompt's tokens, whatever its edits: what is picked on it stays while edits come and go."""
+    key = scene.trace.key
+    return run_id(RunKey(key.model_id, key.ids), "")

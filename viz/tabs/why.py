@@ -1,13 +1,13 @@
 """Why this number: one cell of the main head, computed in front of the reader."""
 
+import math
 from dataclasses import dataclass
-
-import numpy as np
 
 from model.errors import InputError
 from model.explain import Explanation, explain
 from model.interventions import EDITS, Edit
 from viz.tabs.parts import plot_words
+from viz.tabs.picking import source
 from viz.tabs.python_lines import python_lines
 from viz.tabs.tab import Picture, Scene
 from viz.why import named, number, why_payload
@@ -37,7 +37,7 @@ def payload(scene: Scene, cell: tuple[int, int]) -> dict:
     (layer, head), (query, key) = scene.head, cell
     words, tokens, config = scene.words, scene.trace.tokens, scene.model.config
     found = explain(scene.trace, layer, head, query, key)
-    if not np.isfinite([found.dot, found.denominator, found.row_output_norm]).all():
+    if not all(map(math.isfinite, (found.dot, found.denominator, found.row_output_norm))):
         raise InputError(words["why.not_finite"], f"{layer}.{head}", words["why.not_finite_hint"])
     asker, asked = named(tokens, query), named(tokens, key)
     place = {"layer": layer, "head": head, "query": asker, "key": asked}
@@ -70,7 +70,7 @@ def changes(edits: tuple[Edit, ...], head: tuple[int, int], cell: tuple[int, int
 
 def check(found: Explanation, changed: Changed) -> dict:
     """The run's own numbers beside ours: "same" to rounding, else why not: "forced", "cell", "row" or "apart"."""
-    size = float(np.abs(found.products).sum()) / found.scale
+    size = float(abs(found.products).sum()) / found.scale
     apart = {"score": found.model_score - found.score, "weight": found.model_weight - found.weight}
     same = abs(apart["score"]) <= ROUNDING * size and abs(apart["weight"]) <= ROUNDING
     if same:
@@ -88,11 +88,3 @@ def check(found: Explanation, changed: Changed) -> dict:
         "apart": [number(apart["score"]), number(apart["weight"])],
         "output": changed.output,
     }
-
-
-def source(scene: Scene) -> str:
-    """The line below a picture: whose numbers these are."""
-    told = scene.words["pattern.source"].format(
-        model=scene.model.label, dtype=scene.model.dtype, ms=round(scene.trace.seconds * 1000)
-    )
-    return f"{told} · {scene.words['pattern.edited']}" if scene.picked.edits else told
