@@ -4,9 +4,9 @@
 
 Drives the real page in Chromium. "painted" is two animation frames after the new picture is on the page. Beside it: the
 bytes sent for all heads, the longest task of the browser's main thread, and the growth of the server's resident memory
-over the whole visit of a prompt length. With --bertviz, the same shapes through BertViz's model_view: seconds of Python
-and the size of the page it makes, for random attention of the same layers, heads and tokens. Needs
-benchmarks/requirements.txt.
+from the first prompt of a length, and from all of them (traces are kept up to --memory). With --bertviz, the same
+shapes through BertViz's model_view: seconds of Python and the size of the page it makes, for random attention of the
+same layers, heads and tokens. Needs benchmarks/requirements.txt.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -85,9 +86,9 @@ def prompts(model: str, T: int, count: int) -> list[str]:
     raise SystemExit(f"no {count} texts of {T} tokens")
 
 
-def visit(page, texts: list[str], heads: list[tuple[int, int]]) -> dict:
-    """Type every prompt, click every head, and say what that took."""
-    typed, clicked, tasks = [], [], []
+def visit(page, texts: list[str], heads: list[tuple[int, int]], held: Callable[[], float]) -> dict:
+    """Type every prompt, click every head, and say what that took; `held` tells the server's memory."""
+    typed, clicked, tasks, before, first = [], [], [], held(), 0.0
     for n, text in enumerate(texts):
         act = (
             "const box = document.querySelector('#prompt textarea');"
@@ -99,6 +100,7 @@ def visit(page, texts: list[str], heads: list[tuple[int, int]]) -> dict:
             typed.append(took)
             tasks.append(task)
         page.wait_for_timeout(700)
+        first = first or held() - before
     for n, (layer, head) in enumerate(heads):
         act = f"document.querySelector('.pg-head[aria-label=\"Layer {layer}, head {head}\"]').click()"
         took, task = page.evaluate(TIMED, ["plot", act])
@@ -106,7 +108,7 @@ def visit(page, texts: list[str], heads: list[tuple[int, int]]) -> dict:
             clicked.append(took)
             tasks.append(task)
         page.wait_for_timeout(100)
-    return {"typed": typed, "clicked": clicked, "task": max(tasks)}
+    return {"typed": typed, "clicked": clicked, "task": max(tasks), "first": first, "all": held() - before}
 
 
 def payload_bytes(model: str, text: str) -> int:
@@ -143,8 +145,16 @@ def main() -> None:
 
     texts = {T: prompts(options.model, T, options.rounds + 1) for T in options.tokens}
     process, url = server(options.model)
-    print("| T | prompt to all heads, ms | click to map, ms | longest task, ms | all heads, kB | server memory + MB |")
-    print("|---|---|---|---|---|---|")
+    names = (
+        "T",
+        "prompt to all heads, ms",
+        "click to map, ms",
+        "longest task, ms",
+        "all heads, kB",
+        "one prompt + MB",
+        "all + MB",
+    )
+    print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}")
     try:
         with sync_playwright() as p:
             chromium = p.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
@@ -155,13 +165,12 @@ def main() -> None:
             L, H = (int(part) + 1 for part in shape.replace("Layer ", "").split(", head "))
             heads = [((7 * n) % L, (3 * n + 1) % H) for n in range(options.rounds + 1)]
             for T in options.tokens:
-                before = resident(process)
-                found = visit(page, texts[T], heads)
-                grown = resident(process) - before
+                found = visit(page, texts[T], heads, lambda: resident(process))
                 size = payload_bytes(options.model, texts[T][0]) / 1e3
                 typed, clicked = (statistics.median(found[name]) for name in ("typed", "clicked"))
+                memory = f"{found['first']:.0f} | {found['all']:.0f}"
                 print(f"| {T} | {typed:.0f} ({max(found['typed']):.0f}) | {clicked:.0f} ({max(found['clicked']):.0f}) "
-                      f"| {found['task']:.0f} | {size:.0f} | {grown:.0f} |", flush=True)  # fmt: skip
+                      f"| {found['task']:.0f} | {size:.0f} | {memory} |", flush=True)  # fmt: skip
             chromium.close()
     finally:
         process.terminate()

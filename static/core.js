@@ -60,7 +60,7 @@
       root.before(problem);
       const draw = parts[kind](root, props, trigger);
       const redraw = () => {
-        const { payload } = props;
+        const payload = props.payload ? JSON.parse(props.payload) : null;
         const told = payload?.problem ?? payload?.empty; // what is wrong, or what is not there yet
         problem.hidden = !told;
         problem.className = payload?.problem ? "pg-problem" : "pg-problem pg-quiet-box";

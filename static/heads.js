@@ -84,7 +84,9 @@
     const ctx = canvas.getContext("2d");
     ctx.scale(ratio, ratio);
     ctx.imageSmoothingEnabled = false;
-    const colours = lookup(payload.ramps[isDark() ? "dark" : "light"]);
+    const colours = new Uint32Array(256); // as a canvas keeps them in memory; 255, the future, stays transparent
+    const bytes = new Uint8Array(colours.buffer);
+    lookup(payload.ramps[isDark() ? "dark" : "light"]).forEach((colour, code) => bytes.set([...colour, 255], code * 4));
     const steps = Math.max(1, Math.floor(payload.side / (plan.cell * ratio)));
     const style = getComputedStyle(canvas);
     const ground = style.getPropertyValue("--pg-ground");
@@ -92,12 +94,8 @@
     for (const at of order) {
       const start = at * payload.side ** 2;
       const small = shrink(codes.subarray(start, start + payload.side ** 2), payload.side, steps);
-      const image = new ImageData(small.side, small.side);
-      small.codes.forEach((code, i) => {
-        if (code === 255) return;
-        image.data.set(colours[code], i * 4);
-        image.data[i * 4 + 3] = 255;
-      });
+      const image = new ImageData(small.side, small.side), pixels = new Uint32Array(image.data.buffer);
+      for (let i = 0; i < pixels.length; i++) pixels[i] = colours[small.codes[i]];
       picture.width = picture.height = small.side;
       picture.getContext("2d").putImageData(image, 0, 0);
       const { x, y } = plan.place(at);

@@ -9,6 +9,7 @@ from model.errors import InputError
 from viz.tabs import jobs
 from viz.tabs.context import Options, Playground
 from viz.tabs.jobs import Job, Result, button, perform
+from viz.tabs.parts import unpacked
 from viz.words import words
 
 
@@ -19,7 +20,7 @@ def playground():
 
 def told(step):
     """The payload of a job's part in a step."""
-    return step[0].props["payload"]
+    return unpacked(step[0])
 
 
 def test_a_job_leaves_its_result_and_says_so(playground):

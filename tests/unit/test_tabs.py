@@ -14,6 +14,7 @@ from viz.tabs import attention, context, page
 from viz.tabs.context import Options, Playground
 from viz.tabs.loading import Cancelled, choose_model, opened
 from viz.tabs.page import Asked, payloads, view
+from viz.tabs.parts import unpacked
 from viz.tabs.serve import launch_options
 
 
@@ -126,7 +127,7 @@ def run_loading(playground, model_id, language="en"):
 
 def said(step):
     """The notice's payload in a step of choose_model."""
-    return step[0].props["payload"]
+    return unpacked(step[0])
 
 
 def test_loading_ends_with_the_new_model(playground, lm, monkeypatch):

@@ -29,13 +29,23 @@ def part(
         js_on_load=f"playground.mount('{kind}', element, props, trigger, watch); /* {quoted} */",
         elem_id=f"pg-{name}",
         apply_default_css=False,
-        payload=payload,
+        payload=_packed(payload),
     )
 
 
 def update(payload: dict) -> gr.HTML:
     """Give a component a new payload; its value stays."""
-    return gr.HTML(payload=payload)
+    return gr.HTML(payload=_packed(payload))
+
+
+def _packed(payload: dict | None) -> str | None:
+    """A payload as JSON text: the page's framework copies and watches every entry of an object, but not of a text."""
+    return None if payload is None else json.dumps(payload, ensure_ascii=False, allow_nan=False)
+
+
+def unpacked(component: gr.HTML) -> dict:
+    """The payload of an update."""
+    return json.loads(component.props["payload"])
 
 
 def run_id(key: RunKey, language: str) -> str:
