@@ -71,6 +71,10 @@
     const colour = getComputedStyle(root).getPropertyValue("--pg-text").trim();
     const grid = getComputedStyle(root).getPropertyValue("--pg-line").trim();
     const { layout } = figure, theme = isDark() ? "dark" : "light", narrow = root.clientWidth < 480;
+    if (layout.meta.stacked) { // several panels stand below one another where there is no room beside
+      layout.meta.beside ??= Object.fromEntries(Object.keys(layout.meta.stacked).map((name) => [name, layout[name]]));
+      Object.assign(layout, structuredClone(narrow ? layout.meta.stacked : layout.meta.beside));
+    }
     layout.font.color = colour;
     for (const name of Object.keys(layout)) if (/^[xy]axis/.test(name)) Object.assign(layout[name], { color: colour, gridcolor: grid });
     if (layout.meta.scales && layout.coloraxis) layout.coloraxis.colorscale = layout.meta.scales[theme];

@@ -116,35 +116,38 @@ def pattern_figure(
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": _bar_ticks(look, top), "tickformat": ".3~g"}
     bar["title"] = {"text": plotly_text(words.weight), "side": "right"}
     low = -top if look.kind == "signed" else 0
-    axes = _axes(panels, words, _axis_look(x_ticks, x_text), _axis_look(y_ticks, y_text), len(x) == len(y))
-    # One dictionary, checked once: Plotly's own updates cost more than all of the numbers.
-    layout = frame_layout(meta) | axes | {
+    looks = _axis_look(x_ticks, x_text), _axis_look(y_ticks, y_text) | (_SQUARE if len(x) == len(y) else {})
+    common = frame_layout(meta) | {
         "coloraxis": {"colorscale": found["light"], "cmin": low, "cmax": top, "colorbar": bar}, "showlegend": False,
     }  # fmt: skip
-    return go.Figure(heats, layout)
+    if len(panels) > 1:
+        meta["stacked"] = _axes(panels, words, *looks, columns=1)  # for a narrow page
+    # One dictionary, checked once: Plotly's own updates cost more than all of the numbers.
+    return go.Figure(heats, common | _axes(panels, words, *looks, columns=columns))
 
 
-def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, square: bool) -> dict:
-    """One pair of axes a panel, two panels a row, that zoom together; titles at the outer sides only."""
+_SQUARE = {"scaleanchor": "x", "constraintoward": "top"}
+
+
+def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, columns: int) -> dict:
+    """One pair of axes a panel, so many panels a row, that zoom together; titles at the outer sides only."""
     x, y = x | {"tickangle": -60}, y | {"autorange": "reversed"}
-    square_up = {"constraintoward": "top"} if square else {}
     if len(panels) == 1:
-        y |= {"scaleanchor": "x", **square_up} if square else {}
         return {"xaxis": x | {"title": _title(words.key)}, "yaxis": y | {"title": _title(words.query)}}
-    rows, gap = -(-len(panels) // 2), 0.5 / len(panels)
+    rows = -(-len(panels) // columns)
+    gap = (0.3 if columns == 1 else 0.25) / rows  # room for the labels of the keys
     height, layout, names = (1 - gap * (rows - 1)) / rows, {}, []
     for n, panel in enumerate(panels):
-        row, left, tail = n // 2, n % 2 == 0, str(n + 1) if n else ""
-        across, top = ([0, 0.48] if left else [0.52, 1]), 1 - row * (height + gap)
-        below = n + 2 >= len(panels)
-        together = {"x": {"matches": "x"} if n else {}, "y": {"matches": "y"} if n else {}}
-        layout[f"xaxis{tail}"] = x | together["x"] | {
-            "domain": across, "anchor": f"y{tail}", "title": _title(words.key if below else "")
+        row, left, tail = n // columns, n % columns == 0, str(n + 1) if n else ""
+        across = [0, 1] if columns == 1 else [0, 0.48] if left else [0.52, 1]
+        top, below = 1 - row * (height + gap), n + columns >= len(panels)
+        layout[f"xaxis{tail}"] = x | ({"matches": "x"} if n else {}) | {
+            "domain": across, "anchor": f"y{tail}", "title": _title(words.key if below else ""),
         }  # fmt: skip
-        layout[f"yaxis{tail}"] = y | together["y"] | {
+        layout[f"yaxis{tail}"] = y | ({"matches": "y"} if n else {}) | {
             "domain": [max(0.0, top - height), top], "anchor": f"x{tail}", "showticklabels": left,
             "title": _title(words.query if left else ""),
-        } | ({"scaleanchor": f"x{tail}", **square_up} if square else {})  # fmt: skip
+        } | ({"scaleanchor": f"x{tail}"} if "scaleanchor" in y else {})  # fmt: skip
         names.append({"text": plotly_text(panel.name), "x": sum(across) / 2, "y": top, "xref": "paper", "yref": "paper",
                       "xanchor": "center", "yanchor": "bottom", "yshift": 4, "showarrow": False,
                       "font": {"size": 12}})  # fmt: skip

@@ -303,7 +303,7 @@ def test_tokens_that_are_html_are_shown_literally(opened, kind):
     page.evaluate(
         """([kind, payload]) => { const box = document.createElement("div"), part = document.createElement("div");
             part.dataset.part = box.id = "hostile"; box.append(part); document.querySelector("#pg-lines").append(box);
-            playground.mount(kind, box, {payload}, () => {}, () => {}); }""",
+            playground.mount(kind, box, {payload: JSON.stringify(payload)}, () => {}, () => {}); }""",
         [kind, payload],
     )
     part = page.locator("#hostile")

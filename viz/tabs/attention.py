@@ -145,8 +145,8 @@ def plot_payload(scene: Scene, shown: Shown, seen: Window) -> dict:
     )
     figure = pattern_figure(found.panels, tokens, said, seen, Look(measure.scale, shown.curve))
     meta, whole = figure.layout.meta, seen == Window.whole(len(tokens))
-    rows = -(-len(found.panels) // 2)
-    size = {"height": 330 * rows, "narrow": 250 * rows} if len(found.panels) > 1 else {}
+    n = len(found.panels)
+    size = {"height": 330 * -(-n // 2), "narrow": 330 * n} if n > 1 else {}
     figure.layout.meta = meta | {"whole": whole} | size
     figure.layout.uirevision = f"{scene.run} {meta['window']}"  # the zoom outlives a change of head
     return {
