@@ -48,8 +48,14 @@
     });
   }
 
+  // Scrolling moves elements below a pointer that rests; only a pointer that moves points at something.
+  let pointer = "";
+  const where = (event) => `${event.screenX} ${event.screenY}`;
+  document.addEventListener("mousemove", (event) => { pointer = where(event); }, { passive: true });
+  const rests = (event) => event.type === "mouseover" && where(event) === pointer;
+
   window.playground = {
-    el, fill, roving, isDark, selection,
+    el, fill, roving, rests, isDark, selection,
     define: (name, mount) => { parts[name] = mount; },
     // Called by each gr.HTML part once it is on the page; draw(payload) runs now and at every new payload.
     mount(kind, element, props, trigger, watch) {

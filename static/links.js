@@ -3,7 +3,7 @@
 // payload: { tokens, breaks, kept, panels: [{ name, head, counts, keys, weights, totals }], title, measure, note, source,
 //   run, words }; see links_payload in viz/links.py. Within a row, links come by falling weight.
 (() => {
-  const { el, select, selection } = window.playground;
+  const { el, select, selection, rests } = window.playground;
   const MONO = "ui-monospace, Menlo, Consolas, monospace", SANS = "ui-sans-serif, system-ui, sans-serif";
 
   function typed(base64, Type) {
@@ -53,11 +53,6 @@
     const others = selection.tokens.filter((token) => token !== at), was = others.length < selection.tokens.length;
     select({ tokens: add ? (was ? others : [...others, at]) : was && !others.length ? [] : [at] });
   };
-  // Scrolling moves elements below a pointer that rests; only a pointer that moves points at something.
-  let pointer = "";
-  const where = (event) => `${event.screenX} ${event.screenY}`;
-  document.addEventListener("mousemove", (event) => { pointer = where(event); }, { passive: true });
-  const rests = (event) => event.type === "mouseover" && where(event) === pointer;
   const slug = (payload) => payload.run.replace(/[^\w]+/g, "-").replace(/^-|-$/g, "") || "head";
 
   // --- a picture to keep: the same list of shapes on a canvas and as SVG ---

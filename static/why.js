@@ -2,7 +2,7 @@
 //
 // payload: see viz/why.py and viz/tabs/why.py. Every number shown has its full digits as a title.
 (() => {
-  const { define, el, fill, select, selection, onTheme, isDark, save, csv, npz, code, table, tools, lookup } = window.playground;
+  const { define, el, fill, select, selection, onTheme, isDark, save, csv, npz, code, table, tools, lookup, rests } = window.playground;
 
   const minus = (text) => text.replace(/-/g, "−");
   // Four significant digits; very small and very large numbers as a power of ten.
@@ -111,8 +111,8 @@
     // Strips in a frame that can be walked; `sequence` is the order in which they show the dimensions.
     const frame = (sequence) => {
       const box = el("div", "pg-why-strips", "", { tabindex: 0, role: "slider", "aria-label": w.dimensions, "aria-valuemin": 0, "aria-valuemax": E - 1 });
-      box.onmouseover = (event) => { const d = event.target.closest("[data-d]")?.dataset.d; if (d !== undefined) mark(+d); };
-      box.onmouseleave = () => mark(null);
+      box.onmouseover = (event) => { if (rests(event)) return; const d = event.target.closest("[data-d]")?.dataset.d; if (d !== undefined) mark(+d); };
+      box.onmouseleave = () => { if (document.activeElement !== box) mark(null); };
       box.onkeydown = (event) => {
         const order = sequence(), place = at === null ? -1 : order.indexOf(at);
         const to = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: E - 1 }[event.key];

@@ -22,8 +22,8 @@ SOON = 60_000  # milliseconds; on a busy machine
 
 
 @pytest.fixture(scope="module")
-def app_url(start_app):
-    return start_app("--offline", "--model", "tinygpt")
+def app_url(start_tiny):
+    return start_tiny
 
 
 @pytest.fixture(scope="module")

@@ -26,8 +26,8 @@ LAYER, HEAD = 4, 1
 
 
 @pytest.fixture(scope="module")
-def url(start_app):
-    return start_app("--offline")
+def url(start_tiny):
+    return start_tiny
 
 
 @pytest.fixture(scope="module")

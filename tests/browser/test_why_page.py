@@ -26,9 +26,9 @@ def lm():
 
 
 @pytest.fixture(scope="module")
-def app_url(start_app):
+def app_url(start_tiny):
     """The small model that comes with the app."""
-    return start_app("--offline", "--model", "tinygpt")
+    return start_tiny
 
 
 def open_view(page, name):
