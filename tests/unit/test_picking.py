@@ -170,3 +170,10 @@ def test_a_job_that_ended_has_its_part_drawn_again(playground):
     _, shown = payloads(playground, asked(tab="effects"))
     assert "sweep" not in payloads(playground, asked(tab="effects", shown=shown))[0]
     assert "sweep" in payloads(playground, asked(tab="effects", shown=shown, done="1"))[0]
+
+
+@pytest.mark.parametrize("asks", [{"measure": "scores"}, {"of": "mean"}, {"curve": "log"}])
+def test_another_setting_draws_the_map_again_and_the_same_one_does_not(playground, asks):
+    _, shown = payloads(playground, asked())
+    assert "plot" in payloads(playground, asked(values={"looking": asks}, shown=shown))[0]
+    assert "plot" not in payloads(playground, asked(values={"looking": {"measure": "weights"}}, shown=shown))[0]
