@@ -1,13 +1,17 @@
 """Tiny models whose sizes all differ, weights far from their initial values, and a comparison that asserts."""
 
+import base64
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from model.api import LanguageModel
 from model.config import ModelConfig
 from model.records import Tokens
+from model.tokenizer import Tokenizer, from_tiktoken
 from model.transformer import Transformer
 
 # All sizes differ, so that a transposed axis cannot fit.
@@ -58,6 +62,33 @@ def shake(model: nn.Module, generator: torch.Generator) -> None:
             parameter += 0.3 * noise
         else:
             parameter.copy_(0.02 * noise * (6 + 2 * torch.rand((), generator=generator)))
+
+
+def byte_tokenizer(folder: Path, upper: int = 256) -> Tokenizer:
+    """The first `upper` single bytes as tokens, read from a file in that folder."""
+    ranks = folder / f"bytes{upper}.tiktoken"
+    ranks.write_text("".join(f"{base64.b64encode(bytes([i])).decode()} {i}\n" for i in range(upper)))
+    return from_tiktoken(ranks)
+
+
+def byte_model(folder: Path, n_ctx: int = 300) -> LanguageModel:
+    """A shaken model of 3 layers x 4 heads over single bytes."""
+    model = tiny_model({"vocab_size": 256, "n_ctx": n_ctx})
+    return LanguageModel("tiny", "Tiny", model, byte_tokenizer(folder))
+
+
+def steer(site: str, layer: int, x: Tensor) -> Tensor:
+    """A tap that moves the stream entering block 1."""
+    return x + torch.linspace(-1, 2, D) if (site, layer) == ("resid_pre", 1) else x
+
+
+def force(site: str, layer: int, x: Tensor) -> Tensor:
+    """A tap by which head 2 of layer 1 reads the first token only."""
+    if (site, layer) != ("pattern", 1):
+        return x
+    x = x.clone()
+    x[:, 2] = torch.eye(x.shape[-1])[0]
+    return x
 
 
 def assert_close(actual, expected, atol: float, what: str = "values") -> None:

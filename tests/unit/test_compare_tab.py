@@ -11,8 +11,7 @@ from model.effects import Target, metric, recovered
 from model.errors import InputError
 from model.heads import HEAD_METRICS
 from model.measures import MEASURES, measure
-from model.tokenizer import from_tiktoken
-from tests.helpers import tiny_model
+from tests.helpers import byte_model, tiny_model
 from viz.attention import PatternWords
 from viz.compare import (
     divergence,
@@ -28,19 +27,10 @@ WORDS = PatternWords("query", "key", "weight", "largest of {n}")
 HOSTILE = "<b>&\u202e\x00</b>"
 
 
-def byte_tokenizer(folder, upper=256):
-    import base64
-
-    ranks = folder / f"bytes{upper}.tiktoken"
-    ranks.write_text("".join(f"{base64.b64encode(bytes([i])).decode()} {i}\n" for i in range(upper)))
-    return from_tiktoken(ranks)
-
-
 @pytest.fixture(scope="module")
 def lm(tmp_path_factory):
     """A shaken model of 3 layers x 4 heads over single bytes."""
-    tokenizer = byte_tokenizer(tmp_path_factory.mktemp("bytes"))
-    return LanguageModel("tiny", "Tiny", tiny_model({"vocab_size": 256, "n_ctx": 300}), tokenizer)
+    return byte_model(tmp_path_factory.mktemp("bytes"))
 
 
 @pytest.fixture

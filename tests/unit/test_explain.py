@@ -10,7 +10,7 @@ import torch
 from model.errors import InputError
 from model.explain import explain
 from model.trace import Trace, run
-from tests.helpers import VARIANTS, D, E, H, L, assert_close, random_ids, tiny_model, tokens_of
+from tests.helpers import VARIANTS, D, E, H, L, assert_close, force, random_ids, steer, tiny_model, tokens_of
 
 T = 19
 IDS = random_ids(1, T, seed=3, vocab_size=9)
@@ -181,15 +181,6 @@ def test_with_equal_tokens_only_the_distance_counts(name: str):
 # --- runs with edits ---
 
 
-def force(site: str, layer: int, x: torch.Tensor) -> torch.Tensor:
-    """Head 2 of layer 1 reads the first token only."""
-    if (site, layer) != ("pattern", 1):
-        return x
-    x = x.clone()
-    x[:, 2] = torch.eye(T)[0]
-    return x
-
-
 def block_edge(site: str, layer: int, x: torch.Tensor) -> torch.Tensor:
     """Query 11 of head 2 in layer 1 does not see key 4."""
     if (site, layer) != ("scores", 1):
@@ -202,11 +193,6 @@ def block_edge(site: str, layer: int, x: torch.Tensor) -> torch.Tensor:
 def turn_q(site: str, layer: int, x: torch.Tensor) -> torch.Tensor:
     """All queries of layer 1 point the other way."""
     return -x if (site, layer) == ("q", 1) else x
-
-
-def steer(site: str, layer: int, x: torch.Tensor) -> torch.Tensor:
-    """The stream entering block 1 is moved."""
-    return x + torch.linspace(-1, 2, D) if (site, layer) == ("resid_pre", 1) else x
 
 
 @pytest.mark.parametrize("name", VARIANTS)

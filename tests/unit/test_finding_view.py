@@ -6,12 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from model.api import LanguageModel
 from model.errors import InputError
 from model.finding import rank_heads
 from model.interventions import Edit
-from model.tokenizer import from_tiktoken
-from tests.helpers import tiny_model
+from tests.helpers import byte_model
 from viz.finding import even_share, heads_figure, positions_of, ranked
 from viz.tabs import finding as tab
 from viz.tabs.context import Options, Playground
@@ -26,9 +24,7 @@ NONE = {"tokens": [], "pair": None}
 @pytest.fixture(scope="module")
 def lm(tmp_path_factory):
     """A shaken model of 3 layers x 4 heads over single bytes."""
-    ranks = tmp_path_factory.mktemp("bytes") / "bytes.tiktoken"
-    ranks.write_text("".join(f"{base64.b64encode(bytes([i])).decode()} {i}\n" for i in range(256)))
-    return LanguageModel("tiny", "Tiny", tiny_model({"vocab_size": 256, "n_ctx": 1024}), from_tiktoken(ranks))
+    return byte_model(tmp_path_factory.mktemp("bytes"), 1024)
 
 
 def scene_of(lm, prompt="abcabd", *, edits=(), language="en", head=(1, 2), tokens=(), pair=None) -> Scene:

@@ -16,8 +16,7 @@ from model.api import LanguageModel
 from model.circuits import composition, copying
 from model.heads import HEAD_METRICS
 from model.surveys import LABELS, SENTENCES, Survey, labels, random_survey, sentence_survey
-from model.tokenizer import from_tiktoken
-from tests.helpers import H, L, assert_close, tiny_model
+from tests.helpers import H, L, assert_close, byte_tokenizer, tiny_model
 from viz.heads import named, packed
 from viz.tabs import heads
 from viz.tabs.context import Options, Playground
@@ -37,9 +36,7 @@ NOTHING = re.compile(r"<|&\w+;|javascript:")
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     """Single bytes."""
-    ranks = tmp_path_factory.mktemp("bytes") / "bytes.tiktoken"
-    ranks.write_text("".join(f"{base64.b64encode(bytes([i])).decode()} {i}\n" for i in range(256)))
-    return from_tiktoken(ranks)
+    return byte_tokenizer(tmp_path_factory.mktemp("bytes"))
 
 
 @pytest.fixture(scope="module")

@@ -23,26 +23,12 @@ from model.measures import (
 )
 from model.tap import SITES, compose, record
 from model.trace import Trace, run
-from tests.helpers import N_CTX, VARIANTS, D, H, L, assert_close, random_ids, tiny_model, tokens_of
+from tests.helpers import N_CTX, VARIANTS, D, H, L, assert_close, force, random_ids, steer, tiny_model, tokens_of
 
 T = 19
 IDS = random_ids(1, T, seed=5)
 ABOVE = np.triu(np.ones((T, T), bool), 1)
 NAN = np.nan
-
-
-def steer(site: str, layer: int, x: torch.Tensor) -> torch.Tensor:
-    """The stream entering block 1 is moved."""
-    return x + torch.linspace(-1, 2, D) if (site, layer) == ("resid_pre", 1) else x
-
-
-def force(site: str, layer: int, x: torch.Tensor) -> torch.Tensor:
-    """Head 2 of layer 1 reads the first token only."""
-    if (site, layer) != ("pattern", 1):
-        return x
-    x = x.clone()
-    x[:, 2] = torch.eye(T)[0]
-    return x
 
 
 def sharpen(site: str, layer: int, x: torch.Tensor) -> torch.Tensor:

@@ -1,16 +1,12 @@
 """From what is picked to what is drawn: heads one by one or together, the cell to explain, the lines of Python."""
 
-import base64
-
 import numpy as np
 import pytest
 
 from model import api
-from model.api import LanguageModel
 from model.interventions import Edit
 from model.measures import measure
-from model.tokenizer import from_tiktoken
-from tests.helpers import H, tiny_model
+from tests.helpers import H, byte_model
 from viz.tabs.context import Options, Playground
 from viz.tabs.page import Asked, edit_payload, payloads, scene_of
 from viz.tabs.picking import Shown, cell_of, prompt_id, shown_heads
@@ -22,9 +18,7 @@ PROMPT = "abcabcab"
 @pytest.fixture(scope="module")
 def lm(tmp_path_factory):
     """A shaken model of 3 layers x 4 heads over single bytes."""
-    ranks = tmp_path_factory.mktemp("bytes") / "bytes.tiktoken"
-    ranks.write_text("".join(f"{base64.b64encode(bytes([i])).decode()} {i}\n" for i in range(256)))
-    return LanguageModel("tiny", "Tiny", tiny_model({"vocab_size": 256, "n_ctx": 300}), from_tiktoken(ranks))
+    return byte_model(tmp_path_factory.mktemp("bytes"))
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import pytest
 from model import linear
 from model.api import LanguageModel
 from model.errors import CheckpointError, InputError
-from model.tokenizer import from_tiktoken
-from tests.helpers import tiny_model
+from tests.helpers import byte_model
 from viz.tabs import attention, context, page
 from viz.tabs.context import Options, Playground
 from viz.tabs.loading import Cancelled, choose_model, opened
@@ -21,11 +20,7 @@ from viz.tabs.serve import launch_options
 @pytest.fixture(scope="module")
 def lm(tmp_path_factory):
     """A shaken model of 3 layers x 4 heads over single bytes."""
-    import base64
-
-    ranks = tmp_path_factory.mktemp("bytes") / "bytes.tiktoken"
-    ranks.write_text("".join(f"{base64.b64encode(bytes([i])).decode()} {i}\n" for i in range(256)))
-    return LanguageModel("tiny", "Tiny", tiny_model({"vocab_size": 256, "n_ctx": 300}), from_tiktoken(ranks))
+    return byte_model(tmp_path_factory.mktemp("bytes"))
 
 
 @pytest.fixture

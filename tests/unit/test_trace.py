@@ -9,7 +9,22 @@ from model.heads import HEAD_METRICS, find_repeats, head_metrics, rows_from_patt
 from model.records import RunKey
 from model.tap import SITES, compose, record
 from model.trace import Trace, check_length, run
-from tests.helpers import N_CTX, VARIANTS, D, E, H, L, M, V, assert_close, random_ids, tiny_model, tokens_of
+from tests.helpers import (
+    N_CTX,
+    VARIANTS,
+    D,
+    E,
+    H,
+    L,
+    M,
+    V,
+    assert_close,
+    force,
+    random_ids,
+    steer,
+    tiny_model,
+    tokens_of,
+)
 
 T = 19
 IDS = random_ids(1, T, seed=3, vocab_size=9)  # nine ids among 19 tokens: there are repeats
@@ -22,20 +37,6 @@ def zero_head(site: str, layer: int, x: torch.Tensor) -> torch.Tensor:
         return x
     x = x.clone()
     x[:, 1] = 0
-    return x
-
-
-def steer(site: str, layer: int, x: torch.Tensor) -> torch.Tensor:
-    """The stream entering block 1 is moved."""
-    return x + torch.linspace(-1, 2, D) if (site, layer) == ("resid_pre", 1) else x
-
-
-def force(site: str, layer: int, x: torch.Tensor) -> torch.Tensor:
-    """Head 2 of layer 1 reads the first token only."""
-    if (site, layer) != ("pattern", 1):
-        return x
-    x = x.clone()
-    x[:, 2] = torch.eye(T)[0]
     return x
 
 

@@ -9,13 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from model.api import LanguageModel
 from model.errors import InputError
 from model.explain import explain
 from model.interventions import Edit
-from model.tokenizer import from_tiktoken
 from model.trace import run
-from tests.helpers import VARIANTS, E, H, L, random_ids, tiny_model, tokens_of
+from tests.helpers import VARIANTS, E, H, L, byte_model, random_ids, tiny_model, tokens_of
 from viz.tabs import why as tab
 from viz.tabs.context import Options, Playground
 from viz.tabs.selection import Selection
@@ -199,11 +197,7 @@ def test_hostile_tokens_stay_text():
 @pytest.fixture(scope="module")
 def lm(tmp_path_factory):
     """A shaken model of 3 layers x 4 heads over single bytes."""
-    import base64
-
-    ranks = tmp_path_factory.mktemp("bytes") / "bytes.tiktoken"
-    ranks.write_text("".join(f"{base64.b64encode(bytes([i])).decode()} {i}\n" for i in range(256)))
-    return LanguageModel("tiny", "Tiny", tiny_model({"vocab_size": 256, "n_ctx": 300}), from_tiktoken(ranks))
+    return byte_model(tmp_path_factory.mktemp("bytes"))
 
 
 def scene_of(lm, prompt: str = "abcabd", *, edits=(), head=(1, 2), language="en") -> Scene:

@@ -1,6 +1,6 @@
 """Run B of the compare tab: another prompt, another model or the run without edits, and how it lies beside run A."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from model.api import LanguageModel
@@ -9,7 +9,7 @@ from model.heads import HEAD_METRICS
 from model.sources import available
 from model.trace import Trace
 from viz.compare import Alignment, align, nearest
-from viz.tabs.jobs import Result
+from viz.tabs.jobs import kept
 from viz.tabs.parts import choice, number, run_id
 from viz.tabs.tab import Scene
 
@@ -86,11 +86,6 @@ def text_of(asked: object, name: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def kept(scene: Scene, key: tuple, make: Callable[[], object]) -> object:
-    """What is worked out once for two runs."""
-    return scene.playground.results.get(key, lambda: Result(make(), 0.0)).value
-
-
 def _one_vocabulary(scene: Scene, model: LanguageModel) -> bool:
     """Whether every id means the same text in both models."""
     a, b = scene.model.tokenizer, model.tokenizer
@@ -100,7 +95,7 @@ def _one_vocabulary(scene: Scene, model: LanguageModel) -> bool:
     def same() -> bool:
         return all(a.piece(i) == b.piece(i) for i in range(a.vocab_size))
 
-    return kept(scene, ("vocabulary", scene.model.id, model.id), same)
+    return kept(scene.playground, ("vocabulary", scene.model.id, model.id), same)
 
 
 def _head_of(scene: Scene, trace: Trace, asked: object, one_shape: bool) -> tuple[int, int]:
@@ -119,4 +114,4 @@ def _aligned(scene: Scene, trace: Trace, one_vocabulary: bool) -> Alignment:
     def make() -> Alignment:
         return align(a.ids.tolist(), b.ids.tolist()) if one_vocabulary else align(a.raw, b.raw)
 
-    return kept(scene, ("alignment", scene.trace.key, trace.key), make)
+    return kept(scene.playground, ("alignment", scene.trace.key, trace.key), make)

@@ -13,7 +13,8 @@ from viz.attention import PatternWords
 from viz.compare import HeadWords
 from viz.labels import visible
 from viz.tabs import jobs, patching
-from viz.tabs.beside import WITH, Other, kept, models_ready, other_run, suggestion
+from viz.tabs.beside import WITH, Other, models_ready, other_run, suggestion
+from viz.tabs.jobs import kept
 from viz.tabs.parts import choice, part, plot_words
 from viz.tabs.picking import source
 from viz.tabs.python_lines import python_lines
@@ -301,7 +302,7 @@ def _pattern_gaps(scene: Scene, other: Other) -> object:
     def make() -> object:
         return compare.all_gaps(map(layer_of, range(config.n_layer)), other.alignment.pairs)
 
-    return kept(scene, ("gaps", scene.trace.key, other.trace.key), make)
+    return kept(scene.playground, ("gaps", scene.trace.key, other.trace.key), make)
 
 
 # --- next tokens ---

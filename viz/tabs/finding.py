@@ -7,7 +7,7 @@ from model.errors import InputError, PlaygroundError
 from model.finding import RANKINGS, rank_heads
 from viz.finding import even_share, heads_figure, positions_of, ranked
 from viz.labels import shorten, visible
-from viz.tabs.jobs import Result
+from viz.tabs.jobs import kept
 from viz.tabs.parts import choice, plot_words
 from viz.tabs.picking import cell_of, prompt_id, source
 from viz.tabs.python_lines import python_lines
@@ -70,11 +70,10 @@ def _ranking(scene: Scene, asked: Asked):
         what = scene.words["find.too_many"].format(n=MOST_ROWS // T)
         raise InputError(what, str(len(asked.queries)), scene.words["find.too_many_hint"])
 
-    def make() -> Result:
-        found = rank_heads(scene.trace, asked.queries, asked.keys, asked.measure)
-        return Result(found, 0.0, found.nbytes)
+    def make():
+        return rank_heads(scene.trace, asked.queries, asked.keys, asked.measure)
 
-    return scene.playground.results.get((scene.trace.key, "find", asked), make).value
+    return kept(scene.playground, (scene.trace.key, "find", asked), make)
 
 
 def find_payload(scene: Scene, asked: Asked) -> dict:

@@ -342,12 +342,14 @@ def _composition_notes(scene: Scene, result: jobs.Result | None) -> list[str]:
 def wiring(scene: Scene) -> Wiring:
     """The composition scores of the main head; of a large model they take a second, so they are kept."""
 
-    def make() -> jobs.Result:
+    def make() -> Wiring:
         found = composition(scene.model.model, *scene.head)
-        made = Wiring(scene.head, found.reads, found.feeds, found.baseline, found.baseline_sd)
-        return jobs.Result(made, 0.0, sum(z.nbytes for z in (*found.reads.values(), *found.feeds.values())))
+        return Wiring(scene.head, found.reads, found.feeds, found.baseline, found.baseline_sd)
 
-    return scene.playground.results.get(("composition", scene.model.id, scene.head), make).value
+    def size(made: Wiring) -> int:
+        return sum(z.nbytes for z in (*made.reads.values(), *made.feeds.values()))
+
+    return jobs.kept(scene.playground, ("composition", scene.model.id, scene.head), make, size)
 
 
 TAB = Tab(

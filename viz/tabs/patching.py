@@ -10,8 +10,8 @@ from model.trace import Trace
 from viz.compare import HeadWords, by_position, likely, merged, patch_figure, shares_of
 from viz.labels import visible
 from viz.tabs import jobs
-from viz.tabs.beside import Other, kept, models_ready, other_run, text_of
-from viz.tabs.jobs import Job
+from viz.tabs.beside import Other, models_ready, other_run, text_of
+from viz.tabs.jobs import Job, kept
 from viz.tabs.parts import choice, plot_words
 from viz.tabs.picking import source
 from viz.tabs.python_lines import python_lines
@@ -72,7 +72,7 @@ def opposed(scene: Scene, other: Other) -> tuple[int, int]:
         first, second = likely(a, 1)[0], likely(b, 1)[0]
         return (first, second) if first != second else (likely(a - b, 1)[0], likely(b - a, 1)[0])
 
-    return kept(scene, ("opposed", scene.trace.key, other.trace.key), make)
+    return kept(scene.playground, ("opposed", scene.trace.key, other.trace.key), make)
 
 
 def patching_of(scene: Scene, other: Other, asked: object) -> Patching:
@@ -86,7 +86,7 @@ def patching_of(scene: Scene, other: Other, asked: object) -> Patching:
     site, into = choice(asked, "site", PATCH_SITES), choice(asked, "into", INTO)
     clean, corrupted = (a, b) if into == "b" else (b, a)
     target = Target("difference", -1, *tokens)
-    ends = kept(scene, ("ends", clean.key, corrupted.key, target),
+    ends = kept(scene.playground, ("ends", clean.key, corrupted.key, target),
                 lambda: (metric(clean, target), metric(corrupted, target)))  # fmt: skip
     if abs(ends[0] - ends[1]) < SMALLEST_GAP:
         raise InputError(words["compare.no_gap"], "", words["compare.no_gap_hint"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from model.measures import MEASURES, measure
 from model.records import RunKey
 from viz.attention import Panel, combined
-from viz.tabs.jobs import Result
+from viz.tabs.jobs import kept
 from viz.tabs.parts import run_id
 from viz.tabs.tab import Scene
 
@@ -38,7 +38,8 @@ def shown_heads(scene: Scene, shown: Shown) -> Found:
     words, kind = scene.words, MEASURES[shown.measure].of
     if kind == "layer":  # rollout and flow mix all heads of all layers up to this one
         title = words["pattern.up_to"].format(measure=words[f"measure.{shown.measure}"], layer=layer)
-        z = _kept(scene, shown.measure, layer)
+        key = (scene.trace.key, shown.measure, layer)
+        z = kept(scene.playground, key, lambda: measure(scene.trace, shown.measure, layer, 0))  # takes a while
         return Found([Panel(title, z)], [scene.head], f"{layer} {shown.measure}", title, f"{shown.measure}-{layer}")
     heads = list(scene.picked.heads)
     if shown.of == "layer":
@@ -57,17 +58,6 @@ def shown_heads(scene: Scene, shown: Shown) -> Found:
     title = words[key].format(heads=names, layer=layer)
     z = combined([panel.z for panel in panels], "max" if shown.of == "max" else "mean")
     return Found([Panel(title, z)], [scene.head], f"{shown.of} {names}", title, f"{file}-{shown.of}")
-
-
-def _kept(scene: Scene, name: str, layer: int):
-    """A measure [T, T] of whole layers, which takes a while: computed once a run."""
-    key = (scene.trace.key, name, layer)
-
-    def make() -> Result:
-        z = measure(scene.trace, name, layer, 0)
-        return Result(z, 0.0, z.nbytes)
-
-    return scene.playground.results.get(key, make).value
 
 
 def cell_of(scene: Scene) -> tuple[int, int]:
