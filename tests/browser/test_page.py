@@ -186,11 +186,18 @@ def test_bad_prompts_get_a_message_and_keep_the_pictures(open_page):
 def test_unknown_model_gets_a_message_and_a_way_back(open_page):
     page = open_page()
     box = page.locator("#model input")
-    for name in ("no-such-model", "../../etc/passwd", "hub:../../x", "/etc"):
+    unknown, no_repo = "There is no model of that name.", "A Hub model is written OWNER/NAME."
+    for name, told in (
+        ("no-such-model", f"{unknown} (no-such-model)"),
+        ("../../etc/passwd", f"{unknown} (../../etc/passwd)"),
+        ("hub:../../x", f"{no_repo} (../../x)"),
+        ("/etc", f"{unknown} (/etc)"),
+    ):
         box.fill(name)
         box.press("Enter")
         expect(page.locator("#pg-notice [data-part]")).to_have_attribute("role", "alert")
-        expect(page.locator("#pg-notice")).to_contain_text("There is no model of that name")
+        expect(page.locator("#pg-notice")).to_contain_text(told)
+        expect(box).to_have_value("SmolLM2 135M Instruct")  # the model in use, offered again
     expect(chips(page)).to_have_count(10)
     page.get_by_role("button", name="Layer 5, head 5", exact=True).click()
     shows(page, 5, 5)

@@ -244,7 +244,8 @@ def _wire_models(
         return cancelled(model_id, old, language_of(request))
 
     outputs = [told, loaded, picker, wanted]
-    picked = picker.input(choose, [picker, loaded], outputs, **_QUIET)
+    # A model chosen while another one is being loaded is the next one, not lost.
+    picked = picker.input(choose, [picker, loaded], outputs, trigger_mode="always_last", **_QUIET)
     again = told.retry(choose, [wanted, loaded], outputs, **_QUIET)
     told.cancel(stopped, [wanted, loaded], [told, picker], cancels=[picked, again], **_QUIET)
 
