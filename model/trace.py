@@ -167,6 +167,14 @@ class Trace:
         self._check_layer(layer, self.config.n_layer)
         return self.residuals[layer].numpy()
 
+    @torch.inference_mode()
+    def middle(self, layer: int) -> np.ndarray:
+        """Residual stream between attention and MLP of a block (resid_mid), its attention half recomputed. [T, D]"""
+        self._check_layer(layer, self.config.n_layer - 1)
+        each = self.prepare(layer, len(self.tokens))
+        x = each.at("resid_pre", layer, self.residuals[layer][None])
+        return self.model.blocks[layer].middle(x, layer, each)[0].numpy()
+
     # --- the whole run ---
 
     def edit(self, *edits: Edit) -> "Trace":

@@ -163,16 +163,21 @@ class Block(nn.Module):
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         """x [B, T, D] -> [B, T, D]"""
         x = run.at("resid_pre", layer, x)
+        mid = self.middle(x, layer, run)
         if self.post_norm:
-            mid = self.norm1.tapped(x + self.attn(x, layer, run), "norm1", layer, run)
-            mid = run.at("resid_mid", layer, mid)
             out = self.norm2.tapped(mid + self.mlp(mid, layer, run), "norm2", layer, run)
         else:
-            mid = x + self.attn(self.norm1.tapped(x, "norm1", layer, run), layer, run)
-            mid = run.at("resid_mid", layer, mid)
             read = x if self.parallel else mid
             out = mid + self.mlp(self.norm2.tapped(read, "norm2", layer, run), layer, run)
         return run.at("resid_post", layer, out)
+
+    def middle(self, x: Tensor, layer: int, run: Pass) -> Tensor:
+        """The attention half: resid_pre, as the tap left it, -> resid_mid. [B, T, D] -> [B, T, D]"""
+        if self.post_norm:
+            mid = self.norm1.tapped(x + self.attn(x, layer, run), "norm1", layer, run)
+        else:
+            mid = x + self.attn(self.norm1.tapped(x, "norm1", layer, run), layer, run)
+        return run.at("resid_mid", layer, mid)
 
 
 def _embedding(rows: int, width: int) -> nn.Embedding:

@@ -234,5 +234,6 @@
     root.replaceChildren(details);
   });
 
+  define("about", (root) => (payload) => { root.textContent = payload.text; });
   define("question", (root) => (payload) => root.replaceChildren(el("p", "pg-question", payload.text)));
 })();

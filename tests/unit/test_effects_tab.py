@@ -17,8 +17,10 @@ from tests.helpers import tiny_model
 from viz.effects import EffectWords, Swept, effect_figure, entropy, prediction_rows, strongest
 from viz.tabs import effects, jobs
 from viz.tabs.context import Options, Playground
-from viz.tabs.effects import TAB, map_payload, plan_sweep, position_of, sweep_key, token_of, watched_of
+from viz.tabs.effects import TAB, map_payload, plan_sweep, sweep_key, watched_of
 from viz.tabs.page import Asked, payloads, scene_of
+from viz.tabs.picking import position_of
+from viz.tabs.typed import token_of
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"

@@ -1,5 +1,5 @@
 """The tabs of the page, in their order: the only list of them."""
 
-from viz.tabs import attention, compare, effects, heads, training
+from viz.tabs import attention, compare, effects, heads, inside, predictions, training
 
-TABS = (attention.TAB, heads.TAB, effects.TAB, compare.TAB, training.TAB)
+TABS = (attention.TAB, predictions.TAB, inside.TAB, heads.TAB, effects.TAB, compare.TAB, training.TAB)

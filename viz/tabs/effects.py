@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.api import LanguageModel
 from model.effects import ABLATIONS, TARGETS, Target, metric, next_tokens, sweep
 from model.errors import InputError, PlaygroundError
 from model.interventions import EDITS, MAX_FACTOR
@@ -14,15 +13,14 @@ from viz.effects import EffectWords, Swept, effect_figure, entropy, likeliest, p
 from viz.labels import shorten, visible
 from viz.tabs import jobs
 from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import source
+from viz.tabs.picking import position_of, source
 from viz.tabs.python_lines import python_lines
 from viz.tabs.selection import MOST_EDITS
 from viz.tabs.tab import Picture, Scene, Tab, Values
+from viz.tabs.typed import quoted, typed_token
 from viz.theme import SIGNED
 from viz.words import some
 
-MOST_TYPED = 200  # characters of a target that are read; no token is that long
-MOST_PIECES = 12  # tokens named where a text is not one token
 _EDIT_WORDS = (
     "edits_title", "edits_about", "change", "heads", "pick_hint", "add_layer", "add_head", "add", "factor", "query",
     "key", "where", "where_picked", "where_all", "apply", "undo", "remove_all", "remove", "active", "none", "replaces",
@@ -126,16 +124,6 @@ def _count(scene: Scene) -> str:
     return scene.words["effects.heads_count"].format(n=config.n_layer * config.n_head)
 
 
-def position_of(scene: Scene) -> int:
-    """The position whose next token is looked at: the last picked token, else the last one of the prompt."""
-    return max(scene.picked.tokens, default=len(scene.trace.tokens) - 1)
-
-
-def _quoted(scene: Scene, token: int) -> str:
-    """A token's text as the page shows it."""
-    return shorten(visible(scene.model.tokenizer.piece(token)), 40)
-
-
 # --- edits ---
 
 
@@ -164,7 +152,7 @@ def before_after_payload(scene: Scene, at: int) -> dict:
     undecided = [entropy(trace.logits_at(at)) for trace in (before, after)]
     title = words["effects.next_title_edited" if edited else "effects.next_title"]
     return {
-        "title": title.format(token=_quoted(scene, int(after.tokens.ids[at])), position=at),
+        "title": title.format(token=quoted(scene, int(after.tokens.ids[at])), position=at),
         "note": words["effects.next_about_edited" if edited else "effects.next_about"],
         "edited": edited,
         "rows": rows,
@@ -210,7 +198,7 @@ def watched_of(scene: Scene, asked: object) -> Watched:
         return Watched(how, Target("loss"))
     if not needs:
         return Watched(how, Target(kind, at))
-    typed = {name: _typed(scene, asked, name) for name in needs}
+    typed = {name: typed_token(scene, asked, name) for name in needs}
     likely = likeliest(scene.unedited.logits_at(at), 2)
     token = likely[0] if typed["token"] is None else typed["token"]
     if "distractor" not in needs:
@@ -220,36 +208,6 @@ def watched_of(scene: Scene, asked: object) -> Watched:
     if other == token:
         raise InputError(scene.words["effects.same_token"])
     return Watched(how, Target(kind, at, token, other))
-
-
-def _typed(scene: Scene, asked: object, name: str) -> int | None:
-    """The token that was typed into a field, None for an empty one."""
-    text = asked.get(name) if isinstance(asked, Mapping) else None
-    if not isinstance(text, str) or not text:
-        return None
-    token, pieces = token_of(scene.model, text[:MOST_TYPED])
-    if token is None:
-        shown = " ".join(f"“{shorten(visible(piece), 24)}”" for piece in pieces[:MOST_PIECES])
-        more = " …" if len(pieces) > MOST_PIECES else ""
-        told = {"text": shorten(visible(text), 40), "n": len(pieces), "pieces": shown + more}
-        raise InputError(scene.words["effects.not_one"].format(**told))
-    return token
-
-
-def token_of(model: LanguageModel, text: str) -> tuple[int | None, list[str]]:
-    """The token that a text is, else None; and what it is split into.
-
-    The signs that the page shows for spaces, line breaks and tabs are read as these, unless that is no token and the
-    sign itself is. A special token is meant where its whole text is given. Raises InputError for what cannot be read.
-    """
-    if text in model.tokenizer.special:
-        return model.tokenizer.special[text], [text]
-    lead = len(text) - len(text.lstrip(" ·"))
-    meant = (" " * lead + text[lead:]).replace("↵", "\n").replace("⇥", "\t")
-    ids = model.tokenizer.encode_ids(meant)
-    literal = model.tokenizer.encode_ids(text) if len(ids) != 1 and meant != text else []
-    ids = literal if len(literal) == 1 else ids
-    return ids[0] if len(ids) == 1 else None, [model.tokenizer.piece(number) for number in ids]
 
 
 def sweep_key(scene: Scene, watched: Watched) -> tuple:
@@ -273,7 +231,7 @@ def _named(scene: Scene, target: Target) -> dict[str, object]:
     for name in ("token", "distractor"):
         token = getattr(target, name)
         if token is not None:
-            named |= {name: _quoted(scene, token), f"{name}_id": token}
+            named |= {name: quoted(scene, token), f"{name}_id": token}
     return named
 
 

@@ -75,6 +75,11 @@ def cell_of(scene: Scene) -> tuple[int, int]:
     return query, int(between.argmax()) + 1 if len(between) else 0
 
 
+def position_of(scene: Scene) -> int:
+    """The position whose next token is looked at: the last picked token, else the last one of the prompt."""
+    return max(scene.picked.tokens, default=len(scene.trace.tokens) - 1)
+
+
 def source(scene: Scene) -> str:
     """The line below a picture: whose numbers these are."""
     told = scene.words["pattern.source"].format(

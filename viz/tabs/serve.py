@@ -25,6 +25,7 @@ SCRIPTS = (
     "links.js", "lines.js", "reading.js", "training_replay.js", "effects.js", "headtable.js", "why.js", "find.js",
     "compare.js",
 )  # fmt: skip
+STYLES = ("app.css",)
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
@@ -72,7 +73,7 @@ def launch_options(static: Path, playground: Playground) -> dict:
     ]
     return {
         "head": head(static),
-        "css_paths": [static / "app.css"],
+        "css_paths": [static / name for name in STYLES],
         "theme": gr.themes.Default(
             font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
         ),

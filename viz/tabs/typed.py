@@ -1,0 +1,46 @@
+"""Tokens that a person types into a field, and tokens as a sentence names them."""
+
+from collections.abc import Mapping
+
+from model.api import LanguageModel
+from model.errors import InputError
+from viz.labels import shorten, visible
+from viz.tabs.tab import Scene
+
+MOST_TYPED = 200  # characters of a token that are read; none is that long
+MOST_PIECES = 12  # tokens named where a text is not one token
+
+
+def quoted(scene: Scene, token: int) -> str:
+    """A token's text as the page shows it."""
+    return shorten(visible(scene.model.tokenizer.piece(token)), 40)
+
+
+def typed_token(scene: Scene, asked: object, name: str) -> int | None:
+    """The token that was typed into a field, None for an empty one; raises InputError where it is not one token."""
+    text = asked.get(name) if isinstance(asked, Mapping) else None
+    if not isinstance(text, str) or not text:
+        return None
+    token, pieces = token_of(scene.model, text[:MOST_TYPED])
+    if token is None:
+        shown = " ".join(f"“{shorten(visible(piece), 24)}”" for piece in pieces[:MOST_PIECES])
+        more = " …" if len(pieces) > MOST_PIECES else ""
+        told = {"text": shorten(visible(text), 40), "n": len(pieces), "pieces": shown + more}
+        raise InputError(scene.words["effects.not_one"].format(**told))
+    return token
+
+
+def token_of(model: LanguageModel, text: str) -> tuple[int | None, list[str]]:
+    """The token that a text is, else None; and what it is split into.
+
+    The signs that the page shows for spaces, line breaks and tabs are read as these, unless that is no token and the
+    sign itself is. A special token is meant where its whole text is given. Raises InputError for what cannot be read.
+    """
+    if text in model.tokenizer.special:
+        return model.tokenizer.special[text], [text]
+    lead = len(text) - len(text.lstrip(" ·"))
+    meant = (" " * lead + text[lead:]).replace("↵", "\n").replace("⇥", "\t")
+    ids = model.tokenizer.encode_ids(meant)
+    literal = model.tokenizer.encode_ids(text) if len(ids) != 1 and meant != text else []
+    ids = literal if len(literal) == 1 else ids
+    return ids[0] if len(ids) == 1 else None, [model.tokenizer.piece(number) for number in ids]

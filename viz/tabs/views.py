@@ -1,0 +1,68 @@
+"""A tab that is a row of views which take turns: each has its question, its pictures, and how to read them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import gradio as gr
+
+from viz.tabs.jobs import Job
+from viz.tabs.parts import choice, part
+from viz.tabs.tab import Picture, Scene, Tab, Values
+from viz.words import section
+
+
+@dataclass(frozen=True)
+class View:
+    """One view of a tab. Its words are the sections `<key>` and `howto_<key>`; part names are unique on the page."""
+
+    key: str
+    build: Callable[[], dict[str, gr.HTML]]  # its parts, laid out
+    draw: Callable[[Scene, Values], dict[str, Picture]]
+    parts: tuple[str, ...]
+    fixed: Callable[[Mapping[str, str]], dict[str, dict]] = lambda words: {}  # payloads that depend on nothing else
+    asks: tuple[str, ...] = ()  # parts whose "select" asks for a new drawing
+    jobs: Mapping[str, Callable[[Scene, Values], Job]] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """All that is on the page while this view is: what it shows and how to read it come with its parts."""
+        return (f"{self.key}_howto", f"{self.key}_about", *self.parts)
+
+
+def tab_of(key: str, views: tuple[View, ...]) -> Tab:
+    """The tab: a row of buttons, one a view, and the view that is chosen; the first one at the start."""
+    chooser = f"{key}_view"
+
+    def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
+        made = {f"{key}_question": part(f"{key}_question", None, kind="question")}
+        made |= {f"{view.key}_howto": part(f"{view.key}_howto", None, kind="howto") for view in views}
+        made[chooser] = part(chooser, None, kind="controls", value={})
+        for view in views:
+            made[f"{view.key}_about"] = part(f"{view.key}_about", None, kind="about")
+            made |= view.build()
+        return made
+
+    def fixed(words: Mapping[str, str]) -> dict[str, dict]:
+        options = [[view.key, words[f"{view.key}.view"]] for view in views]
+        choosing = {
+            "controls": [
+                {"name": "view", "kind": "views", "label": words["looking.view"], "value": views[0].key,
+                 "options": options},
+            ],
+            "shows": {view.key: list(view.shown) for view in views},
+        }  # fmt: skip
+        payloads = {f"{key}_question": {"text": words[f"tab.{key}_question"]}, chooser: choosing}
+        for view in views:
+            howto = {"title": words["howto.title"], "parts": section(words, f"howto_{view.key}")}
+            payloads |= {f"{view.key}_about": {"text": words[f"{view.key}.about"]}, f"{view.key}_howto": howto}
+            payloads |= view.fixed(words)
+        return payloads
+
+    def draw(scene: Scene, values: Values) -> dict[str, Picture]:
+        chosen = choice(values.get(chooser), "view", tuple(view.key for view in views))
+        return next(view for view in views if view.key == chosen).draw(scene, values)
+
+    parts = (f"{key}_question", chooser, *(name for view in views for name in view.shown))
+    asks = (chooser, *(name for view in views for name in view.asks))
+    jobs = {name: plan for view in views for name, plan in view.jobs.items()}
+    return Tab(key, build, fixed, draw, parts=parts, asks=asks, jobs=jobs)
