@@ -1,0 +1,218 @@
+"""Fit a tuned lens: `python -m model.fit_lens tinygpt story.txt more.txt`.
+
+Two steps. First the affine map of least squares from each layer's stream to the last one's, cut to a low rank (reduced
+rank regression; compare the linear shortcuts of Din et al. 2023). Then Adam on what counts, for all layers at once,
+the KL divergence of the lens from the model's own prediction (Belrose et al. 2023, section 3).
+"""
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.api import LanguageModel, load_model
+from model.errors import InputError, PlaygroundError
+from model.sources import WEIGHTS
+from model.transformer import Transformer
+from model.tuned_lens import FILE, TunedLens, save_lens
+
+EVERY = 50  # steps between two checkpoints
+CHUNK = 1 << 16  # characters of a text that belong together: one in ten is held out
+MOST = 20_000_000  # characters read of one text
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a lens is fitted."""
+
+    rank: int = 64
+    steps: int = 300
+    rows: int = 4  # sequences a step
+    length: int = 128  # tokens each
+    first: int = 100  # batches for the least squares
+    rate: float = 1e-3  # of Adam, falling to 0 along a cosine
+    seed: int = 0
+
+
+@torch.inference_mode()
+def streams(model: Transformer, ids: Tensor) -> Tensor:
+    """Residual streams entering every block and leaving the last one. ids [B, T] -> [L + 1, B * T, D]"""
+    run = model.prepare(0, ids.shape[1])
+    found = [model.embed_tokens(ids, 0, run)]
+    for layer, block in enumerate(model.blocks):
+        found.append(block(found[-1], layer, run))
+    return torch.stack(found).flatten(1, 2)
+
+
+def batches(lm: LanguageModel, texts: Sequence[str], settings: Settings, *, held_out: bool) -> Iterator[Tensor]:
+    """Windows of the texts without end, each text as often as any other. [rows, length] ids
+
+    Raises InputError where no text is long enough.
+    """
+    rng = np.random.default_rng((settings.seed, held_out))
+    parts = [[t[i : i + CHUNK] for i in range(0, len(t), CHUNK)] for t in texts]
+    parts = [[p for n, p in enumerate(each) if (n % 10 == 9) == held_out] for each in parts]
+    wide = 8 * settings.length  # characters that are surely enough tokens
+    parts = [kept for each in parts if (kept := [p for p in each if len(p) > wide])]
+    if not parts:
+        raise InputError("The texts are too short to fit a lens.", "", f"Give at least one of {10 * CHUNK} characters.")
+    while True:
+        rows = []
+        while len(rows) < settings.rows:
+            of = parts[rng.integers(len(parts))]
+            text = of[rng.integers(len(of))]
+            start = rng.integers(len(text) - wide)
+            ids = lm.encode(text[start : start + wide]).ids[: settings.length]
+            if len(ids) == settings.length:
+                rows.append(ids)
+        yield torch.from_numpy(np.stack(rows))
+
+
+def least_squares(lm: LanguageModel, source: Iterator[Tensor], settings: Settings) -> TunedLens:
+    """The best affine maps of a rank, by the squared error of the last stream scaled to length 1.
+
+    The first token of each sequence is left out: its stream is often hundreds of times as long as the others'.
+    """
+    config, L = lm.config, lm.config.n_layer
+    D = config.d_model
+    square, cross = torch.zeros(L, D + 1, D + 1, dtype=torch.float64), torch.zeros(L, D + 1, D, dtype=torch.float64)
+    for _ in range(settings.first):
+        ids = next(source)
+        h = streams(lm.model, ids).view(L + 1, *ids.shape, D)[:, :, 1:].flatten(1, 2)
+        weight = 1 / h[-1].norm(dim=-1, keepdim=True)
+        for layer in range(L):
+            x = torch.cat((h[layer], torch.ones(len(weight), 1)), -1) * weight
+            square[layer] += x.T @ x
+            cross[layer] += x.T @ ((h[-1] - h[layer]) * weight)
+    rank = min(settings.rank, D)
+    down, up, bias = torch.zeros(L, D, rank), torch.zeros(L, rank, D), torch.zeros(L, D)
+    for layer in range(L):
+        ridge = 1e-4 * square[layer].diagonal().mean() * torch.eye(D + 1, dtype=torch.float64)
+        full = torch.linalg.solve(square[layer] + ridge, cross[layer])  # [D + 1, D]
+        root = torch.linalg.cholesky(square[layer] + ridge).T
+        _, _, right = torch.linalg.svd(root @ full, full_matrices=False)
+        kept = right[:rank]  # [R, D]: the directions in which the fitted part varies most
+        down[layer], up[layer], bias[layer] = full[:-1] @ kept.T, kept, full[-1]
+    return TunedLens(down, up, bias, {})
+
+
+@contextlib.contextmanager
+def _quick() -> Iterator[None]:
+    """Multiply with 16 bits where the processor does that faster."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _norm(model: Transformer, x: Tensor) -> Tensor:
+    return x if model.final_norm is None else model.final_norm(x)
+
+
+def step(model: Transformer, lens: TunedLens, h: Tensor, target: Tensor) -> list[float]:
+    """Add the gradient of every layer's KL(target || lens) to the lens's tensors; the KLs in nats.
+
+    h [L + 1, N, D], target [N, V] probabilities. The gradient by the logits is softmax - target, so that no second
+    tensor of that size is needed.
+    """
+    W, entropy, found = model.unembed.weight.detach(), -torch.special.xlogy(target, target).sum(-1), []
+    for layer in range(len(lens.bias)):
+        y = _norm(model, lens.translate(layer, h[layer]))
+        with torch.no_grad(), _quick():
+            logits = y @ W.T
+            log_z = logits.logsumexp(-1)
+            found.append(float((log_z - (logits * target).sum(-1) - entropy).mean()))
+            by_logits = logits.sub_(log_z[:, None]).exp_().sub_(target)
+            by_y = by_logits @ W / len(y)
+        y.backward(by_y)
+    return found
+
+
+def fit(lm: LanguageModel, texts: Sequence[str], settings: Settings, checkpoint: Path | None = None) -> TunedLens:
+    """A lens for a model; with a checkpoint file, a fit that was cut short goes on from there."""
+    model, source = lm.model, batches(lm, texts, settings, held_out=False)
+    saved = torch.load(checkpoint, weights_only=True) if checkpoint and checkpoint.is_file() else None
+    lens = least_squares(lm, source, settings) if saved is None else TunedLens(*saved["lens"], {})
+    tensors = [t.clone().requires_grad_() for t in (lens.down, lens.up, lens.bias)]
+    lens = TunedLens(*tensors, {})
+    adam = torch.optim.Adam(tensors, lr=settings.rate, betas=(0.9, 0.99))
+    start = 0
+    if saved is not None:
+        adam.load_state_dict(saved["adam"])
+        start = saved["step"]
+        for _ in range(settings.first + start):
+            next(source)  # go on where it was
+    began = time.monotonic()
+    for n in range(start, settings.steps):
+        h = streams(model, next(source))
+        with torch.inference_mode():
+            target = model.unembed(_norm(model, h[-1])).softmax(-1)
+        h, target = h.clone(), target.clone()  # out of inference mode
+        kl = step(model, lens, h, target)
+        for group in adam.param_groups:
+            group["lr"] = settings.rate * 0.5 * (1 + np.cos(np.pi * n / settings.steps))
+        adam.step()
+        adam.zero_grad()
+        print(f"step {n + 1} kl {np.mean(kl):.4f} {time.monotonic() - began:.0f} s", flush=True)
+        if checkpoint and (n + 1) % EVERY == 0:
+            torch.save({"lens": [t.detach() for t in tensors], "adam": adam.state_dict(), "step": n + 1}, checkpoint)
+    return TunedLens(*(t.detach().half().float() for t in tensors[:2]), tensors[2].detach(), {})  # as the file keeps it
+
+
+@torch.inference_mode()
+def divergence(lm: LanguageModel, lens: TunedLens, source: Iterator[Tensor], n: int) -> dict[str, list[float]]:
+    """Mean KL(final || lens) by layer in nats, of the plain and of the tuned lens, over n batches."""
+    model, L = lm.model, lm.config.n_layer
+    found = {"plain": np.zeros(L), "tuned": np.zeros(L)}
+    for _ in range(n):
+        h = streams(model, next(source))
+        final = model.logits(h[-1:])[0].log_softmax(-1)
+        for layer in range(L):
+            for name, x in (("plain", h[layer]), ("tuned", lens.translate(layer, h[layer]))):
+                log_q = model.logits(x[None])[0].log_softmax(-1)
+                found[name][layer] += float(F.kl_div(log_q, final, log_target=True, reduction="batchmean")) / n
+    return {name: [round(float(v), 4) for v in values] for name, values in found.items()}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; 1 where something is wrong with what was given."""
+    parser = argparse.ArgumentParser(prog="python -m model.fit_lens", description="Fit a tuned lens to a model.")
+    parser.add_argument("model", help="model id, a folder or a .gguf file")
+    parser.add_argument("texts", nargs="+", type=Path, help="UTF-8 text files; each counts the same")
+    parser.add_argument("--out", type=Path, help="the file to write; beside the model's weights unless given")
+    parser.add_argument("--rank", type=int, default=Settings.rank)
+    parser.add_argument("--steps", type=int, default=Settings.steps, help="of Adam")
+    parser.add_argument("--rate", type=float, default=Settings.rate, help="learning rate of Adam")
+    asked = parser.parse_args(argv)
+    settings = Settings(rank=asked.rank, steps=asked.steps, rate=asked.rate)
+    try:
+        lm = load_model(asked.model)
+        out = asked.out or WEIGHTS / asked.model / FILE
+        texts = [path.read_text(encoding="utf-8", errors="replace")[:MOST] for path in asked.texts]
+        checkpoint = out.with_suffix(".checkpoint")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        lens = fit(lm, texts, settings, checkpoint)
+        by_layer = divergence(lm, lens, batches(lm, texts, settings, held_out=True), 16)
+    except (PlaygroundError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    about = {"model": asked.model, "texts": [p.name for p in asked.texts], "settings": vars(settings), "kl": by_layer}
+    save_lens(TunedLens(lens.down, lens.up, lens.bias, about), out)
+    checkpoint.unlink(missing_ok=True)
+    print(json.dumps(by_layer))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""The tuned lens: one small affine map a layer that turns its residual stream into the last one's terms.
+
+Belrose et al. 2023 (arXiv:2303.08112): lens_l(h) = logits(h + A_l h + b_l), with A_l and b_l fitted so that the KL
+divergence from the model's own prediction is small. Here A_l = down_l up_l has low rank, which keeps the file small.
+`python -m model.fit_lens` fits one; those of the bundled models lie beside their weights.
+"""
+
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.errors import CheckpointError
+from model.sources import WEIGHTS
+
+FILE = "tuned_lens.safetensors"
+_NAMES = ("down", "up", "bias")
+
+
+@dataclass(frozen=True, eq=False)
+class TunedLens:
+    """Translators of the residual streams that enter blocks 0 .. L - 1."""
+
+    down: Tensor  # float32 [L, D, R]
+    up: Tensor  # float32 [L, R, D]
+    bias: Tensor  # float32 [L, D]
+    about: dict  # how it was fitted, and per layer the KL of the plain and of the tuned lens on held-out text, in nats
+
+    def translate(self, layer: int, x: Tensor) -> Tensor:
+        """The stream entering block `layer` in the terms of the last one; layer L is the last one. [..., D] -> [..., D]
+
+        Raises IndexError for a layer beyond L.
+        """
+        if layer == len(self.bias):
+            return x
+        return x + x @ self.down[layer] @ self.up[layer] + self.bias[layer]
+
+
+def load_lens(model_id: str, config: ModelConfig) -> TunedLens | None:
+    """The lens that comes with a model, None where there is none; raises CheckpointError where it does not fit."""
+    if not model_id or Path(model_id).name != model_id:
+        return None  # only built-in ids are names of folders here
+    path = WEIGHTS / model_id / FILE
+    return read_lens(path, config) if path.is_file() else None
+
+
+@functools.lru_cache(maxsize=4)
+def read_lens(path: Path, config: ModelConfig) -> TunedLens:
+    """A lens from a file; raises CheckpointError for one that is broken or of another shape."""
+    try:
+        with safe_open(path, "pt") as file:
+            down, up, bias = (file.get_tensor(name).float() for name in _NAMES)
+            about = json.loads((file.metadata() or {}).get("about", "{}"))
+    except (SafetensorError, OSError, ValueError) as error:
+        hint = "Fit it again with python -m model.fit_lens."
+        raise CheckpointError("The tuned lens cannot be read.", f"{path.name}: {error}", hint) from error
+    L, D = config.n_layer, config.d_model
+    R = down.shape[-1]
+    if (down.shape, up.shape, bias.shape) != ((L, D, R), (L, R, D), (L, D)):
+        got = ", ".join(f"{name} {list(t.shape)}" for name, t in zip(_NAMES, (down, up, bias), strict=True))
+        hint = "Fit it again with python -m model.fit_lens."
+        raise CheckpointError("The tuned lens is of another model.", got, hint)
+    return TunedLens(down, up, bias, about)
+
+
+def save_lens(lens: TunedLens, path: Path) -> None:
+    """Write a lens; its maps with 16 bits a number."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tensors = {"down": lens.down.half(), "up": lens.up.half(), "bias": lens.bias.float()}
+    save_file({name: t.contiguous() for name, t in tensors.items()}, path, {"about": json.dumps(lens.about)})
