@@ -8,6 +8,7 @@ the KL divergence of the lens from the model's own prediction (Belrose et al. 20
 import argparse
 import contextlib
 import json
+import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ from model.tuned_lens import FILE, TunedLens, save_lens
 EVERY = 50  # steps between two checkpoints
 CHUNK = 1 << 16  # characters of a text that belong together: one in ten is held out
 MOST = 20_000_000  # characters read of one text
+RIDGE = 1e-4  # of the mean square of the stream, added before the least squares
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,15 @@ def least_squares(lm: LanguageModel, source: Iterator[Tensor], settings: Setting
     rank = min(settings.rank, D)
     down, up, bias = torch.zeros(L, D, rank), torch.zeros(L, rank, D), torch.zeros(L, D)
     for layer in range(L):
-        ridge = 1e-4 * square[layer].diagonal().mean() * torch.eye(D + 1, dtype=torch.float64)
-        full = torch.linalg.solve(square[layer] + ridge, cross[layer])  # [D + 1, D]
-        root = torch.linalg.cholesky(square[layer] + ridge).T
-        _, _, right = torch.linalg.svd(root @ full, full_matrices=False)
+        n = square[layer, D, D]
+        mean, mean_change = square[layer, D, :D] / n, cross[layer, D] / n
+        spread = square[layer, :D, :D] - n * torch.outer(mean, mean)
+        spread += RIDGE * spread.diagonal().mean() * torch.eye(D, dtype=torch.float64)
+        full = torch.linalg.solve(spread, cross[layer, :D] - n * torch.outer(mean, mean_change))  # [D, D]
+        _, _, right = torch.linalg.svd(torch.linalg.cholesky(spread).T @ full, full_matrices=False)
         kept = right[:rank]  # [R, D]: the directions in which the fitted part varies most
-        down[layer], up[layer], bias[layer] = full[:-1] @ kept.T, kept, full[-1]
+        down[layer], up[layer] = full @ kept.T, kept
+        bias[layer] = mean_change - mean @ full @ kept.T @ kept
     return TunedLens(down, up, bias, {})
 
 
@@ -140,8 +145,11 @@ def step(model: Transformer, lens: TunedLens, h: Tensor, target: Tensor) -> list
 
 
 def fit(lm: LanguageModel, texts: Sequence[str], settings: Settings, checkpoint: Path | None = None) -> TunedLens:
-    """A lens for a model; with a checkpoint file, a fit that was cut short goes on from there."""
-    model, source = lm.model, batches(lm, texts, settings, held_out=False)
+    """A lens for a model; with a checkpoint file, a fit that was cut short goes on from there.
+
+    The model's own weights are frozen for good.
+    """
+    model, source = lm.model.requires_grad_(False), batches(lm, texts, settings, held_out=False)
     saved = torch.load(checkpoint, weights_only=True) if checkpoint and checkpoint.is_file() else None
     lens = least_squares(lm, source, settings) if saved is None else TunedLens(*saved["lens"], {})
     tensors = [t.clone().requires_grad_() for t in (lens.down, lens.up, lens.bias)]
@@ -161,7 +169,7 @@ def fit(lm: LanguageModel, texts: Sequence[str], settings: Settings, checkpoint:
         h, target = h.clone(), target.clone()  # out of inference mode
         kl = step(model, lens, h, target)
         for group in adam.param_groups:
-            group["lr"] = settings.rate * 0.5 * (1 + np.cos(np.pi * n / settings.steps))
+            group["lr"] = settings.rate * 0.5 * (1 + math.cos(math.pi * n / settings.steps))
         adam.step()
         adam.zero_grad()
         print(f"step {n + 1} kl {np.mean(kl):.4f} {time.monotonic() - began:.0f} s", flush=True)
