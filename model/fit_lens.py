@@ -6,7 +6,6 @@ the KL divergence of the lens from the model's own prediction (Belrose et al. 20
 """
 
 import argparse
-import contextlib
 import json
 import math
 import sys
@@ -110,36 +109,25 @@ def least_squares(lm: LanguageModel, source: Iterator[Tensor], settings: Setting
     return TunedLens(down, up, bias, {})
 
 
-@contextlib.contextmanager
-def _quick() -> Iterator[None]:
-    """Multiply with 16 bits where the processor does that faster."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
 def _norm(model: Transformer, x: Tensor) -> Tensor:
     return x if model.final_norm is None else model.final_norm(x)
 
 
-def step(model: Transformer, lens: TunedLens, h: Tensor, target: Tensor) -> list[float]:
-    """Add the gradient of every layer's KL(target || lens) to the lens's tensors; the KLs in nats.
+def step(model: Transformer, lens: TunedLens, h: Tensor, target: Tensor, tell: bool = True) -> list[float]:
+    """Add the gradient of every layer's KL(target || lens) to the lens's tensors; the KLs in nats where asked for.
 
-    h [L + 1, N, D], target [N, V] probabilities. The gradient by the logits is softmax - target, so that no second
-    tensor of that size is needed.
+    h [L + 1, N, D], target [N, V] probabilities. The gradient by the logits is softmax - target, so that no graph of
+    that size is kept; the two large products have 16 bits a number, which is noise far below that of the sampling.
     """
-    W, entropy, found = model.unembed.weight.detach(), -torch.special.xlogy(target, target).sum(-1), []
+    W = model.unembed.weight.detach().bfloat16()  # [V, D]
+    found = []
     for layer in range(len(lens.bias)):
         y = _norm(model, lens.translate(layer, h[layer]))
-        with torch.no_grad(), _quick():
-            logits = y @ W.T
-            log_z = logits.logsumexp(-1)
-            found.append(float((log_z - (logits * target).sum(-1) - entropy).mean()))
-            by_logits = logits.sub_(log_z[:, None]).exp_().sub_(target)
-            by_y = by_logits @ W / len(y)
+        with torch.no_grad():
+            q = (y.bfloat16() @ W.T).float().softmax(-1)
+            if tell:
+                found.append(float(torch.special.xlogy(target, target / q).sum(-1).mean()))
+            by_y = (q.sub_(target).bfloat16() @ W).float() / len(y)
         y.backward(by_y)
     return found
 
@@ -167,12 +155,14 @@ def fit(lm: LanguageModel, texts: Sequence[str], settings: Settings, checkpoint:
         with torch.inference_mode():
             target = model.unembed(_norm(model, h[-1])).softmax(-1)
         h, target = h.clone(), target.clone()  # out of inference mode
-        kl = step(model, lens, h, target)
+        tell = (n + 1) % 10 == 0
+        kl = step(model, lens, h, target, tell)
         for group in adam.param_groups:
             group["lr"] = settings.rate * 0.5 * (1 + math.cos(math.pi * n / settings.steps))
         adam.step()
         adam.zero_grad()
-        print(f"step {n + 1} kl {np.mean(kl):.4f} {time.monotonic() - began:.0f} s", flush=True)
+        if tell:
+            print(f"step {n + 1} kl {np.mean(kl):.4f} {time.monotonic() - began:.0f} s", flush=True)
         if checkpoint and (n + 1) % EVERY == 0:
             torch.save({"lens": [t.detach() for t in tensors], "adam": adam.state_dict(), "step": n + 1}, checkpoint)
     return TunedLens(*(t.detach().half().float() for t in tensors[:2]), tensors[2].detach(), {})  # as the file keeps it
