@@ -73,7 +73,9 @@ class LanguageModel:
 
     def trace_tokens(self, tokens: Tokens) -> Trace:
         """The same for tokens that are already made."""
-        return run(self.model, tokens, model_id=self.id)
+        traced = run(self.model, tokens, model_id=self.id)
+        traced.piece = self.tokenizer.piece
+        return traced
 
 
 def list_models() -> pd.DataFrame:

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +15,15 @@ from model.errors import InputError
 from model.heads import HEAD_METRICS, HeadReducer
 from model.interventions import Edit, Means, check_edits, mean_heads, sites_edited, tap_of
 from model.layers import attention_pattern, attention_scores, future, rotate
+from model.lens import read_layers
 from model.records import RunKey, Tokens
 from model.tap import SITES, Tap, compose, record
 from model.transformer import Pass, Transformer, attend_fused
 
 _ATTENTION = frozenset({"scores", "pattern"})  # sites that exist only where attention is computed step by step
+STREAM_SITES = (
+    "resid_pre", "norm1_in", "norm1_scale", "attn_out", "resid_mid", "norm2_in", "norm2_scale", "mlp_out", "resid_post"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Trace:
         self.metrics = reducer.metrics.numpy()  # [L, H, metrics] in the order of HEAD_METRICS
         self.tap = reducer.tap
         self.seconds = 0.0  # wall time of the run
+        self.piece: Callable[[int], str] | None = None  # the text of a token, where the tokenizer is known
 
     @property
     def config(self):
@@ -186,11 +191,17 @@ class Trace:
         self.require_key()
         unedited = None if self.key.edits else self
         edits = (*self.key.edits, *edits)
-        return run(self.model, self.tokens, model_id=self.key.model_id, edits=edits, unedited=unedited)
+        made = run(self.model, self.tokens, model_id=self.key.model_id, edits=edits, unedited=unedited)
+        made.piece = self.piece
+        return made
 
     def unedited(self) -> "Trace":
         """The run without edits: this one where it has none, else a new one."""
-        return self if self.tap is None else run(self.model, self.tokens, model_id=self.key.model_id)
+        if self.tap is None:
+            return self
+        made = run(self.model, self.tokens, model_id=self.key.model_id)
+        made.piece = self.piece
+        return made
 
     def require_key(self) -> None:
         """Raise ValueError for a trace run with a tap of its own, whose numbers its key does not decide."""
@@ -213,13 +224,30 @@ class Trace:
     def _logits(self, x: Tensor) -> np.ndarray:
         return self.model.logits(x[None], tap=self.tap)[0].numpy()
 
+    def logit_lens(self, top: int = 10, positions: Sequence[int] | None = None) -> pd.DataFrame:
+        """The likeliest next tokens if the model stopped before each block, and at layer n_layer its own prediction.
+
+        Columns layer, position, rank (1 is the likeliest), token id, piece, probability; all positions unless some are
+        named, those below 0 counted from the end. `piece` is empty where the run knows no tokenizer. Layer n_layer
+        has the softmax of `logits`. Raises InputError for no such position, ValueError for top < 1. nostalgebraist
+        2020, "interpreting GPT: the logit lens": the final norm is computed anew on each stream.
+        """
+        reading = read_layers(self, range(len(self.tokens)) if positions is None else positions, top=top)
+        K, P, k = reading.ids.shape
+        ids, text = reading.ids.ravel(), self.piece or (lambda number: "")
+        pieces = {number: text(number) for number in np.unique(ids).tolist()}
+        return pd.DataFrame({
+            "layer": np.repeat(np.arange(K), P * k), "position": np.tile(np.repeat(reading.positions, k), K),
+            "rank": np.tile(np.arange(1, k + 1), K * P), "token id": ids, "piece": [pieces[i] for i in ids.tolist()],
+            "probability": reading.probabilities.ravel(),
+        })  # fmt: skip
+
     def head_metrics(self) -> pd.DataFrame:
         """All of HEAD_METRICS for every head on this prompt, indexed by (layer, head); NaN where undefined."""
         L, H, n = self.metrics.shape
         index = pd.MultiIndex.from_product([range(L), range(H)], names=["layer", "head"])
         return pd.DataFrame(self.metrics.reshape(L * H, n), index=index, columns=list(HEAD_METRICS))
 
-    @torch.inference_mode()
     def norms(self) -> pd.DataFrame:
         """Mean, variance, root mean square and length of what each norm reads; a row a (site, layer, token).
 
@@ -227,25 +255,66 @@ class Trace:
         """
         frames = []
         for layer in range(self.config.n_layer):
-            at = self.sites(layer, ["norm1_in", "norm2_in"])
-            frames += [_norm_rows(site, layer, at[f"{site}_in"][0]) for site in ("norm1", "norm2")]
+            at = self.stream_sites(layer)
+            frames += [_norm_rows(site, layer, at[f"{site}_in"]) for site in ("norm1", "norm2")]
         if self.config.final_norm:
-            frames.append(_norm_rows("final", self.config.n_layer, self.residuals[-1]))
+            frames.append(_norm_rows("final", self.config.n_layer, self.final_sites()["final_in"]))
         return pd.concat(frames, ignore_index=True)
+
+    @torch.inference_mode()
+    def stream_sites(self, layer: int) -> dict[str, Tensor]:
+        """What a block's norms read and divide by, and what its sublayers add: STREAM_SITES, [T, D] or [T, 1].
+
+        Where the norms come first and no edit reaches the block, its MLP is not run: mlp_out is what it added to the
+        stream that is kept, resid_post - resid_mid, which is mlp_out to float32 rounding of the stream.
+        """
+        self._check_layer(layer, self.config.n_layer - 1)
+        block, store = self.model.blocks[layer], {}
+        if block.post_norm or self._tap_in(layer) is not None:
+            return {name: tensor[0] for name, tensor in self.sites(layer, STREAM_SITES).items()}
+        each = self.prepare(layer, len(self.tokens), record(STREAM_SITES, store))
+        x, post = self.residuals[layer][None], self.residuals[layer + 1][None]
+        mid = block.middle(x, layer, each)
+        block.norm2.tapped(x if block.parallel else mid, "norm2", layer, each)
+        at = {name: tensor for (name, _), tensor in store.items()}
+        at |= {"resid_pre": x, "mlp_out": post - mid, "resid_post": post}
+        return {name: at[name][0] for name in STREAM_SITES}
+
+    @torch.inference_mode()
+    def final_sites(self) -> dict[str, Tensor]:
+        """What the final norm reads and divides by: final_in [T, D] and final_scale [T, 1]; nothing without one."""
+        L, store = self.config.n_layer, {}
+        if self.model.final_norm is None:
+            return {}
+        each = self.prepare(L, len(self.tokens), record(("final_in", "final_scale"), store))
+        self.model.final_norm.tapped(self.residuals[-1][None], "final", L, each)
+        return {name: tensor[0] for (name, _), tensor in store.items()}
+
+
+def moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance over the last axis, in float64: two passes, so that a large mean costs no digits.
+
+    x [..., D] -> [...] each. The mean square is mean^2 + variance.
+    """
+    x = x.to(torch.float64, copy=True)
+    mean = x.mean(-1, keepdim=True)
+    x -= mean
+    return mean[..., 0], x.square_().mean(-1)
 
 
 def _norm_rows(site: str, layer: int, x: Tensor) -> pd.DataFrame:
     """x [T, D]"""
-    square = x.square().mean(-1)
+    mean, variance = moments(x)
+    square = mean.square() + variance
     return pd.DataFrame(
         {
             "site": site,
             "layer": layer,
             "token": np.arange(len(x)),
-            "mean": x.mean(-1).numpy(),
-            "variance": x.var(-1, correction=0).numpy(),
+            "mean": mean.numpy(),
+            "variance": variance.numpy(),
             "rms": square.sqrt().numpy(),
-            "norm": x.norm(dim=-1).numpy(),
+            "norm": (square * x.shape[-1]).sqrt().numpy(),
         }
     )
 

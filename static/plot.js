@@ -3,7 +3,8 @@
 // payload: { figure (JSON), title, note, source, file, run, columns, python, words }
 //   figure.layout.meta: scales { light, dark } of coloraxis, more { coloraxis2: { light, dark } }, height, narrow;
 //   of a pattern also block, window [q0, q1, k0, k1] and whole. A point's customdata { head } or { tokens } is what a
-//   click on it selects; in a heat map of layers x heads (meta.heads true) the cell itself is the head.
+//   click on it selects, and { part } is told to who mounted the figure; in a heat map of layers x heads (meta.heads
+//   true) the cell itself is the head.
 (() => {
   const { define, el, fill, select, selection, onSelect, onTheme, isDark, save, csv, npz, code, table, tools, pickHead, adding } = window.playground;
   let library = null;
@@ -33,6 +34,10 @@
   const unescape = (text) => String(text).replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
   const words = (list) => Array.from(Array.isArray(list) ? list : decoded(list).data, unescape);
 
+  // The numbers of a heat map; where its colours are of something else, like a logarithm, trace.meta.exact says so and
+  // the numbers themselves are its customdata.
+  const numbers = (trace) => (trace.meta?.exact ? trace.customdata : trace.z);
+
   // The numbers of a figure as lines for CSV and table, largest first where there is one value a line.
   function lines(figure) {
     const out = [], several = figure.data.filter((t) => t.type === "heatmap").length > 1;
@@ -40,7 +45,7 @@
       if (trace.hoverinfo === "skip") continue;
       const name = several || trace.type !== "heatmap" ? [unescape(trace.name ?? "")].filter(Boolean) : [];
       if (trace.type === "heatmap") {
-        const { data, shape: [rows, columns] } = decoded(trace.z), x = words(trace.x), y = words(trace.y);
+        const { data, shape: [rows, columns] } = decoded(numbers(trace)), x = words(trace.x), y = words(trace.y);
         for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) {
           const value = data[i * columns + j];
           if (Number.isFinite(value)) out.push([...name, y[i], x[j], value]);
@@ -60,7 +65,7 @@
       if (trace.hoverinfo === "skip") return;
       const tail = figure.data.length > 1 ? `_${n}` : "";
       const put = (name, value) => { if (value !== undefined) out[name + tail] = value.bdata || typeof value[0] === "number" || value[0]?.length && typeof value[0] !== "string" ? decoded(value) : words(value); };
-      if (trace.type === "heatmap") { put("values", trace.z); put("rows", trace.y); put("columns", trace.x); }
+      if (trace.type === "heatmap") { put("values", numbers(trace)); put("rows", trace.y); put("columns", trace.x); }
       else { put("x", trace.x); put("y", trace.y); put("text", trace.text); }
       if (trace.name) out[`name${tail}`] = [unescape(trace.name)];
     });
@@ -93,6 +98,8 @@
     const tails = Object.keys(layout).filter((name) => /^xaxis/.test(name)).map((name) => name.slice(5));
     if (layout.meta.heads) return tails.flatMap((tail) => selection.heads.map(([layer, head]) => (
       { type: "rect", xref: `x${tail}`, yref: `y${tail}`, x0: layer - 0.5, x1: layer + 0.5, y0: head - 0.5, y1: head + 0.5, line })));
+    if (layout.meta.places) return selection.tokens.map((at) => ( // the prompt runs across
+      { type: "rect", xref: "x", yref: "paper", x0: at - 0.5, x1: at + 0.5, y0: 0, y1: 1, line }));
     if (!layout.meta.window) return layout.meta.shapes ?? [];
     const { block, window: [q0, q1, k0, k1] } = layout.meta, shapes = [];
     for (const tail of tails) for (const token of tokens) {
@@ -140,6 +147,7 @@
     const picked = ({ points: [point], event }) => {
       const { block, window: seen, heads } = figure.layout.meta;
       const cell = point.pointIndex ?? point.pointNumber;
+      if (point.customdata?.part !== undefined) return on.part?.(point.customdata.part);
       if (heads && Array.isArray(cell)) return pickHead(cell[1], cell[0], adding(event));
       if (point.customdata?.head) return pickHead(...point.customdata.head, adding(event));
       if (point.customdata?.tokens) return select({ tokens: point.customdata.tokens });

@@ -10,6 +10,7 @@
   const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
   // The page's own text colour where it can be read on this ground, else black or white, of which one always can.
   const ink = (ground, text) => [text, "#000000", "#ffffff"].find((colour) => contrast(channels(colour), ground) >= READABLE);
+  window.playground.ink = ink; // (ground [r, g, b], the page's text colour)
 
   define("reading", (root) => {
     const title = el("h2"), about = el("p", "pg-about"), settings = el("div", "pg-links-set");

@@ -23,9 +23,18 @@ from viz.tabs.training import archive
 SCRIPTS = (
     "core.js", "bars.js", "exports.js", "controls.js", "heads.js", "plot.js", "training.js", "training_charts.js",
     "links.js", "lines.js", "reading.js", "training_replay.js", "effects.js", "headtable.js", "why.js", "find.js",
-    "compare.js",
+    "compare.js", "surprise.js", "guess.js", "onenorm.js", "neurons.js", "sizes.js", "lens.js", "wrote.js",
 )  # fmt: skip
-STYLES = ("app.css",)
+STYLES = (
+    "app.css",
+    "surprise.css",
+    "guess.css",
+    "onenorm.css",
+    "neurons.css",
+    "sizes.css",
+    "lens.css",
+    "wrote.css",
+)
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:

@@ -31,16 +31,21 @@ def typed_token(scene: Scene, asked: object, name: str) -> int | None:
 
 
 def token_of(model: LanguageModel, text: str) -> tuple[int | None, list[str]]:
-    """The token that a text is, else None; and what it is split into.
+    """The token that a text is, else None; and what it is split into. Raises InputError for what cannot be read."""
+    ids = ids_of(model, text)
+    return ids[0] if len(ids) == 1 else None, [model.tokenizer.piece(number) for number in ids]
+
+
+def ids_of(model: LanguageModel, text: str) -> list[int]:
+    """The tokens of a text that was typed.
 
     The signs that the page shows for spaces, line breaks and tabs are read as these, unless that is no token and the
     sign itself is. A special token is meant where its whole text is given. Raises InputError for what cannot be read.
     """
     if text in model.tokenizer.special:
-        return model.tokenizer.special[text], [text]
+        return [model.tokenizer.special[text]]
     lead = len(text) - len(text.lstrip(" ·"))
     meant = (" " * lead + text[lead:]).replace("↵", "\n").replace("⇥", "\t")
     ids = model.tokenizer.encode_ids(meant)
     literal = model.tokenizer.encode_ids(text) if len(ids) != 1 and meant != text else []
-    ids = literal if len(literal) == 1 else ids
-    return ids[0] if len(ids) == 1 else None, [model.tokenizer.piece(number) for number in ids]
+    return literal if len(literal) == 1 else ids

@@ -1,0 +1,304 @@
+"""Who wrote a logit? Direct logit attribution: the parts of the model whose outputs add up to it.
+
+A logit is a dot product u.x with the stream that leaves the last block, and the stream is a sum of what was written
+into it. Norms on the way divide by a number that depends on the stream itself; with that number frozen at its value in
+the run, a norm is linear, and the direction u can be carried back through it to every part. Elhage et al. 2021,
+"A Mathematical Framework for Transformer Circuits", section "Zero-layer transformers" and on; nostalgebraist 2020.
+Only the direct path is counted: what a part does by way of later layers belongs to those.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.errors import InputError
+from model.interventions import EDITS, shown
+from model.layers import fused_attention, rotate, split_heads
+from model.measures import attend_rows, check_layer, value_rows
+from model.tap import record
+from model.trace import Trace
+from model.transformer import Norm, Pass, Transformer, attend_fused
+
+_SITES = ("z", "mlp_post", "norm1_scale", "norm2_scale")
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """What every part wrote at one position of a run; all that `attribute` needs, for whichever token. float32."""
+
+    position: int  # not negative
+    embed: Tensor  # [D], scaled where the config says so
+    pos_embed: Tensor | None  # [D]; None for RoPE and none
+    z: Tensor  # every head's output before o, [L, H, E]
+    mlp: Tensor  # every MLP's output without its bias, [L, D]
+    scales: dict[tuple[str, int], float]  # what each norm divided by: ("norm1", layer), ("norm2", layer), ("final", L)
+    logits: Tensor  # as the model gives them, [V]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        tensors = (self.embed, self.pos_embed, self.z, self.mlp, self.logits)
+        return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """The parts of one logit, or of the difference of two. In logits, float64; None for what the model lacks."""
+
+    position: int
+    token: int
+    distractor: int | None
+    heads: np.ndarray  # [L, H]
+    mlps: np.ndarray  # without their biases, [L]
+    o_bias: np.ndarray | None  # [L]
+    mlp_bias: np.ndarray | None  # [L]
+    norm1_bias: np.ndarray | None  # [L]; None for pre-norm, where these biases act only through heads and MLPs
+    norm2_bias: np.ndarray | None  # [L]
+    final_bias: float | None
+    embed: float
+    pos_embed: float | None
+    logit: float  # as the model gives it
+    directions: np.ndarray  # what each layer's attention output is multiplied with, [L, D]
+
+    def parts(self) -> pd.DataFrame:
+        """Every part as a row, in the order in which they are written: kind, layer, head, value.
+
+        Layer is -1 for embeddings and n_layer for the final norm's bias; head is -1 for all but heads.
+        """
+        L, H = self.heads.shape
+        rows = [("embedding", -1, -1, self.embed), ("position", -1, -1, self.pos_embed)]
+        after = (("mlp", self.mlps), ("mlp_bias", self.mlp_bias), ("norm2_bias", self.norm2_bias))
+        for layer in range(L):
+            rows += [("head", layer, head, self.heads[layer, head]) for head in range(H)]
+            for kind, values in (("o_bias", self.o_bias), ("norm1_bias", self.norm1_bias), *after):
+                rows.append((kind, layer, -1, None if values is None else values[layer]))
+        rows.append(("final_bias", L, -1, self.final_bias))
+        there = [row for row in rows if row[3] is not None]
+        return pd.DataFrame(there, columns=["kind", "layer", "head", "value"])
+
+    @property
+    def total(self) -> float:
+        """What the parts add up to."""
+        return float(self.parts()["value"].sum())
+
+    @property
+    def gap(self) -> float:
+        """total - logit: the rounding of float32, nothing else."""
+        return self.total - self.logit
+
+
+@dataclass(frozen=True, eq=False)
+class Promoted:
+    """The tokens whose logits one part raises most and least. In logits, float32."""
+
+    ids: np.ndarray  # largest first, [n] int64
+    values: np.ndarray  # [n]
+    low_ids: np.ndarray  # smallest first, [n] int64
+    low_values: np.ndarray  # [n]
+    mean: float  # over the vocabulary; what raises all logits alike changes no probability
+
+
+# --- what every part wrote --------------------------------------------------------------------------
+
+
+@torch.inference_mode()
+def components(run: Trace, position: int = -1) -> Components:
+    """What every part wrote at a position; negative positions count from the end.
+
+    In layers without edits only keys and values are computed for earlier tokens. Raises InputError for a position out
+    of range, ValueError for a run with a tap that is not made of edits: it may add what is none of the parts.
+    """
+    run.require_key()
+    logits = torch.from_numpy(run.logits_at(position))
+    at, model, L = position % len(run.tokens), run.model, run.config.n_layer
+    store: dict[tuple[str, int], Tensor] = {}
+    tap = record({"embed", "pos_embed", "final_scale"}, store)
+    ids = torch.from_numpy(np.ascontiguousarray(run.tokens.ids[None, at : at + 1], dtype=np.int64))
+    model.embed_tokens(ids, at, Pass(None, attend_fused, None, tap))
+    if model.final_norm is not None:
+        model.final_norm.tapped(run.residuals[-1][at], "final", L, Pass(None, attend_fused, None, tap))
+    earlier = model.prepare(0, at).rope if at else None
+    z, mlp, scales = [], [], {}
+    for layer, block in enumerate(model.blocks):
+        found = _one_token(run, layer, at, earlier) if run.prepare(layer, 1).tap is None else _edited(run, layer, at)
+        z.append(found["z"])
+        mlp.append(F.linear(found["mlp_post"], block.mlp.down.weight))
+        scales |= {(name, layer): float(found[f"{name}_scale"]) for name in ("norm1", "norm2")}
+    if model.final_norm is not None:
+        scales["final", L] = float(store["final_scale", L])
+    pos_embed = store.get(("pos_embed", -1))
+    return Components(
+        at, store["embed", -1][0, 0].clone(), None if pos_embed is None else pos_embed[0].clone(),
+        torch.stack(z), torch.stack(mlp), scales, logits,
+    )  # fmt: skip
+
+
+def _one_token(run: Trace, layer: int, at: int, rope: tuple[Tensor, Tensor] | None) -> dict[str, Tensor]:
+    """The sites of a block without edits, for one token alone; `rope` is that of the tokens before it."""
+    model, block = run.model, run.model.blocks[layer]
+    attend = attend_fused
+    if at:
+        x = run.residuals[layer][:at]
+        x = x if block.post_norm else block.norm1(x)
+        k, v = (split_heads(linear(x[None]), run.config.d_head) for linear in (block.attn.k, block.attn.v))
+        k = k if block.attn.k_norm is None else block.attn.k_norm(k)
+        k = k if rope is None else rotate(k, *rope)
+
+        def attend(layer: int, q: Tensor, own_k: Tensor, own_v: Tensor) -> Tensor:
+            return fused_attention(q, torch.cat((k, own_k), 2), torch.cat((v, own_v), 2))
+
+    store: dict[tuple[str, int], Tensor] = {}
+    each = Pass(model.prepare(at, 1).rope, attend, None, record(_SITES, store))
+    block(run.residuals[layer][None, at : at + 1], layer, each)
+    return _last(store, layer)
+
+
+def _edited(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
+    """The same for a block with edits, which may need all tokens up to this one."""
+    store: dict[tuple[str, int], Tensor] = {}
+    each = run.prepare(layer, at + 1, record(_SITES, store))
+    run.model.blocks[layer](run.residuals[layer][None, : at + 1], layer, each)
+    return _last(store, layer)
+
+
+def _last(store: dict[tuple[str, int], Tensor], layer: int) -> dict[str, Tensor]:
+    """Each site of the last token: z [H, E], mlp_post [M], scales [1]."""
+    return {name: (store[name, layer][0, :, -1] if name == "z" else store[name, layer][0, -1]) for name in _SITES}
+
+
+# --- frozen norms -----------------------------------------------------------------------------------
+
+
+def _through(norm: Norm, scale: float, x: Tensor) -> Tensor:
+    """A norm without its bias and with its divisor frozen, which makes it linear. [..., D] -> [..., D]"""
+    x = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
+    return x * (norm.weight.detach() / scale).to(x.dtype)
+
+
+def _back(norm: Norm, scale: float, u: Tensor) -> Tensor:
+    """Its transpose: u.through(x) = back(u).x for every x. [D] float64 -> [D]"""
+    u = u * norm.weight.detach().double() / scale
+    return u - u.mean() if norm.kind == "layernorm" else u
+
+
+def _on_the_way(model: Transformer, layer: int, *, after_attention: bool) -> Iterator[tuple[str, int, Norm]]:
+    """The norms between what a sublayer writes and the logits, in the order in which the stream meets them."""
+    if model.blocks[layer].post_norm:
+        for at in range(layer, len(model.blocks)):
+            if at > layer or after_attention:
+                yield "norm1", at, model.blocks[at].norm1
+            yield "norm2", at, model.blocks[at].norm2
+    if model.final_norm is not None:
+        yield "final", len(model.blocks), model.final_norm
+
+
+# --- the parts of a logit ---------------------------------------------------------------------------
+
+
+@torch.inference_mode()
+def attribute(found: Components, model: Transformer, token: int, distractor: int | None = None) -> Attribution:
+    """The parts of a token's logit, or of that minus a distractor's, every norm's divisor frozen at its value.
+
+    Each part is its output times the direction u = W_U[token] - W_U[distractor], carried back through the norms
+    between the part and the logits: one in a pre-norm model; in a post-norm model one after every sublayer, whose
+    biases are parts of their own. The parts add up to the logit, to the rounding of float32. Dot products in float64.
+    Raises InputError for a token out of range.
+    """
+    _check_tokens(model.config.vocab_size, token, distractor)
+    c, L, blocks, post = model.config, model.config.n_layer, model.blocks, model.config.norm_placement == "post"
+    weight = model.unembed.weight.detach()
+    u = weight[token].double() - (0 if distractor is None else weight[distractor].double())
+    heads = torch.empty(L, c.n_head, dtype=torch.float64)
+    directions = torch.empty(L, c.d_model, dtype=torch.float64)
+    mlps, o_bias, mlp_bias, norm1_bias, norm2_bias = (torch.zeros(L, dtype=torch.float64) for _ in range(5))
+    final_bias = None
+    if model.final_norm is not None:
+        final_bias = _dot(model.final_norm.bias, u)
+        u = _back(model.final_norm, found.scales["final", L], u)
+    for layer in reversed(range(L)):
+        block = blocks[layer]
+        if post:
+            norm2_bias[layer] = _dot(block.norm2.bias, u) or 0
+            u = _back(block.norm2, found.scales["norm2", layer], u)
+        mlps[layer] = found.mlp[layer].double() @ u
+        mlp_bias[layer] = _dot(block.mlp.down.bias, u) or 0
+        if post:
+            norm1_bias[layer] = _dot(block.norm1.bias, u) or 0
+            u = _back(block.norm1, found.scales["norm1", layer], u)
+        directions[layer] = u
+        heads[layer] = (found.z[layer].double() * (u @ block.attn.o.weight.detach().double()).view(c.n_head, -1)).sum(1)
+        o_bias[layer] = _dot(block.attn.o.bias, u) or 0
+    norms = post and c.norm == "layernorm" and c.norm_bias
+    logit = float(found.logits[token]) - (0 if distractor is None else float(found.logits[distractor]))
+    return Attribution(
+        found.position, token, distractor, heads.numpy(), mlps.numpy(),
+        o_bias.numpy() if c.o_bias else None, mlp_bias.numpy() if c.mlp_bias else None,
+        norm1_bias.numpy() if norms else None, norm2_bias.numpy() if norms else None, final_bias,
+        _dot(found.embed, u), _dot(found.pos_embed, u), logit, directions.numpy(),
+    )  # fmt: skip
+
+
+def _dot(vector: Tensor | None, u: Tensor) -> float | None:
+    """vector.u, None for no vector. [D] each"""
+    return None if vector is None else float(vector.detach().double() @ u)
+
+
+@torch.inference_mode()
+def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -> np.ndarray:
+    """A head's part token by token: A[position, s] (v_s W_O).u for every token s read from. float64 [T]
+
+    `u` [D] is `attribute(...).directions[layer]`; the result adds up to `attribute(...).heads[layer, head]` and is 0
+    after the position. Edits of scores and patterns are respected. Raises InputError for a head whose output is
+    edited: it is then no sum over tokens.
+    """
+    check_layer(layer, run.config.n_layer)
+    run.require_key()
+    if not 0 <= head < run.config.n_head:
+        raise InputError("There is no such head.", str(head), f"Heads run from 0 to {run.config.n_head - 1}.")
+    if any(EDITS[edit.kind].site == "z" and (edit.layer, edit.head) == (layer, head) for edit in run.key.edits):
+        what = "The output of this head is edited, so it is no sum over tokens."
+        raise InputError(what, f"head {layer}.{head}", "Remove the edit, or choose another head.")
+    pattern = attend_rows(run, layer, [position])[head, 0].double()  # [T]
+    v = value_rows(run, layer, range(len(run.tokens)))[head // run.config.group_size].double()  # [T, E]
+    E = run.config.d_head
+    columns = run.model.blocks[layer].attn.o.weight.detach()[:, head * E : (head + 1) * E]  # [D, E]
+    return (pattern * (v @ (torch.from_numpy(u) @ columns.double()))).numpy()
+
+
+@torch.inference_mode()
+def promoted(
+    found: Components, model: Transformer, layer: int, head: int | None, top: int = 10, vocab: int | None = None
+) -> Promoted:
+    """The tokens that one part's output promotes and suppresses most: the output of a head, or of the layer's MLP
+    where head is None, through the frozen norms and W_U.
+
+    A token's value is that part of its logit, as in `attribute`, to float32 rounding. `vocab` leaves out the ids from
+    there on, which no token has. Raises InputError for a layer or head out of range.
+    """
+    check_layer(layer, model.config.n_layer)
+    if head is not None and not 0 <= head < model.config.n_head:
+        raise InputError("There is no such head.", str(head), f"Heads run from 0 to {model.config.n_head - 1}.")
+    if head is None:
+        x = found.mlp[layer]
+    else:
+        E = model.config.d_head
+        x = F.linear(found.z[layer, head], model.blocks[layer].attn.o.weight[:, head * E : (head + 1) * E])
+    for name, at, norm in _on_the_way(model, layer, after_attention=head is not None):
+        x = _through(norm, found.scales[name, at], x)
+    values = model.unembed(x)[:vocab]  # [V]
+    high, low = values.topk(min(top, len(values))), values.topk(min(top, len(values)), largest=False)
+    return Promoted(
+        high.indices.numpy(), high.values.numpy(), low.indices.numpy(), low.values.numpy(), float(values.mean())
+    )  # fmt: skip
+
+
+def _check_tokens(vocab: int, *tokens: int | None) -> None:
+    """Raise InputError for an id without a row in W_U."""
+    for token in tokens:
+        if token is not None and (type(token) is not int or not 0 <= token < vocab):
+            raise InputError("There is no token with this id.", shown(token), f"Ids run from 0 to {vocab - 1}.")

@@ -1,0 +1,244 @@
+"""Which tokens a logit rests on, by its gradient: gradient x activation and integrated gradients on the embeddings.
+
+For comparison with model.attribution: a gradient follows every path through the model, not the direct one alone, but
+it looks at an infinitely small change; integrated gradients add it up from a baseline to the prompt.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.errors import InputError
+from model.interventions import shown
+from model.progress import Progress, silent
+from model.tap import record
+from model.trace import Trace
+from model.transformer import Pass, attend_fused
+
+MOST = 128  # gradients taken along a path
+_ENOUGH = 0.02  # share of f(x) - f(b), or of a logit where that is more, that all steps together may miss
+_TOKENS = 1024  # tokens of a batch: a short prompt takes several places of the path at once
+_HALVED = 4  # steps halved before looking again which miss most
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """What each token up to the position contributes to the target. In logits, float64."""
+
+    gradient_x_activation: np.ndarray  # e_s . df/de_s, [position + 1]
+    integrated: np.ndarray  # [position + 1]
+    value: float  # f: the target in this run
+    baseline: float  # f where every token embedding is the baseline
+    taken: int  # places on the path where the gradient was taken
+
+    @property
+    def gap(self) -> float:
+        """sum(integrated) - (value - baseline): what is missing from completeness."""
+        return float(self.integrated.sum()) - (self.value - self.baseline)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.gradient_x_activation.nbytes + self.integrated.nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class _Path:
+    """The straight line from the baseline to the prompt's embeddings, and the number looked at along it."""
+
+    run: Trace
+    x: Tensor  # [t, D]
+    base: Tensor  # [D]
+    u: Tensor  # what the last norm's output is multiplied with, [D] float64
+    tell: Callable[[int], None]  # of how many places of the path another block is done
+
+    def batches(self, shares: Sequence[float]) -> list[Tensor]:
+        """Embeddings at some shares of the way, as many at once as should be. Each [B, t, D]"""
+        each = torch.tensor(shares, dtype=self.x.dtype)[:, None, None].split(max(1, _TOKENS // len(self.x)))
+        return [self.base + share * (self.x - self.base) for share in each]
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """One step of the path, from share a to share b of the way, with the gradient at its middle."""
+
+    a: float
+    b: float
+    f_a: float
+    f_b: float
+    f_middle: float
+    slope: Tensor  # (x_s - base) . df/dx_s at the middle, [t] float64
+
+    @property
+    def middle(self) -> float:
+        return (self.a + self.b) / 2
+
+    @property
+    def miss(self) -> float:
+        """By how much the slope of its middle misses what f does over the step."""
+        return abs(float(self.slope.sum()) * (self.b - self.a) - (self.f_b - self.f_a))
+
+
+def gradients(
+    run: Trace, position: int, token: int, distractor: int | None = None, most: int = MOST, progress: Progress = silent
+) -> Gradients:
+    """Gradient x activation and integrated gradients of a logit, or of a difference of two, on the token embeddings.
+
+    With x_s the embedding of token s and b the baseline, integrated_s = (x_s - b) . (mean over a of df/dx_s at
+    b + a (x - b)); summed over s that is f(x) - f(b). The mean is taken by the midpoint rule, first over a quarter of
+    `most` equal steps; then those steps whose middle misses most of what f does over them are halved, until together
+    they miss little or the gradient was taken at `most` places: f can jump within a thousandth of the path. `gap` is
+    what is left. Position embeddings stay, edits of the run stay in force, and the weights get no gradient.
+
+    The baseline is the mean embedding of the vocabulary, not zero. The slope of an RMSNorm at 0 is 1 / sqrt(eps), and
+    that of a stack of them multiplies: without position embeddings, slopes near zero exceed 10^7 in a model of 30
+    layers, and no affordable number of steps adds up.
+
+    `progress(done, at most, "Computing gradients")`, called after every block, may raise to cancel; no more than one
+    block's graph is held. Raises InputError for a position or token out of range or fewer than four places.
+    Source: Sundararajan et al. 2017, section 3; gradient x activation: Shrikumar et al. 2016.
+    """
+    run.require_key()
+    at = _checked(run, position, (token, distractor), most)
+    first = most // 4
+    with torch.inference_mode(False):
+        total = len(run.model.blocks) * (2 * (most + 1) + first + 1)
+        path = _Path(
+            run, _embedded(run, at), _baseline(run), _direction(run, token, distractor), _told(progress, total)
+        )
+        _, last = _slopes(path, [1.0], path.x)
+        steps, taken = _first_steps(path, first), first
+        value, baseline = steps[-1].f_b, steps[0].f_a
+        while taken + 2 <= most and sum(step.miss for step in steps) > _ENOUGH * max(1.0, abs(value - baseline)):
+            count = min(
+                _HALVED, (most - taken) // 2, max(1, _TOKENS // (2 * at + 2))
+            )  # halving one takes two gradients
+            steps.sort(key=lambda step: -step.miss)
+            steps = [*_halved(path, steps[:count]), *steps[count:]]
+            taken += 2 * count
+        integrated = sum(step.slope * (step.b - step.a) for step in steps)
+    return Gradients(last[0].numpy(), integrated.numpy(), value, baseline, taken)
+
+
+def _first_steps(path: _Path, count: int) -> list[_Step]:
+    """The path in equal steps."""
+    ends = [n / count for n in range(count + 1)]
+    f = _values(path, ends)
+    middles, slopes = _slopes(path, [(n + 0.5) / count for n in range(count)], path.x - path.base)
+    return [_Step(ends[n], ends[n + 1], f[n], f[n + 1], middles[n], slopes[n]) for n in range(count)]
+
+
+def _halved(path: _Path, steps: Sequence[_Step]) -> list[_Step]:
+    """Each step as two of half its length."""
+    halves = [half for s in steps for half in ((s.a, s.middle, s.f_a, s.f_middle), (s.middle, s.b, s.f_middle, s.f_b))]
+    middles, slopes = _slopes(path, [(a + b) / 2 for a, b, _, _ in halves], path.x - path.base)
+    return [_Step(*half, middles[n], slopes[n]) for n, half in enumerate(halves)]
+
+
+# --- f and its gradient at places of the path -------------------------------------------------------
+
+
+def _values(path: _Path, shares: Sequence[float]) -> list[float]:
+    """f at some shares of the way."""
+    found: list[float] = []
+    with torch.no_grad():
+        for x in path.batches(shares):
+            found += _target(path, _streams(path, x)[-1][:, -1]).tolist()
+    return found
+
+
+def _slopes(path: _Path, shares: Sequence[float], along: Tensor) -> tuple[list[float], Tensor]:
+    """f at some shares of the way, and along_s . df/dx_s of every token. along [t, D] -> [B], [B, t] float64
+
+    Forward without a graph, then back block by block, each computed once more: one block's graph at a time.
+    """
+    run, values, slopes = path.run, [], []
+    for x in path.batches(shares):
+        with torch.no_grad():
+            streams = _streams(path, x)
+        with torch.enable_grad():
+            last = streams.pop()[:, -1].clone().requires_grad_()
+            value = _target(path, last)
+            slope = torch.zeros_like(x)
+            (slope[:, -1],) = torch.autograd.grad(value.sum(), last)
+            for layer in reversed(range(len(run.model.blocks))):
+                before = streams.pop().requires_grad_()
+                after = run.model.blocks[layer](before, layer, run.prepare(layer, x.shape[1]))
+                (slope,) = torch.autograd.grad(after, before, slope)
+                path.tell(len(x))
+        values += value.tolist()
+        slopes.append((slope.double() * along).sum(-1))
+    return values, torch.cat(slopes)
+
+
+def _streams(path: _Path, x: Tensor) -> list[Tensor]:
+    """The stream entering each block and leaving the last one, from token embeddings [B, t, D]."""
+    run = path.run
+    replaced = Pass(None, attend_fused, None, lambda site, layer, old: x if site == "embed" else old)
+    streams = [run.model.embed_tokens(_ids(run, x.shape[1] - 1), 0, replaced)]
+    for layer, block in enumerate(run.model.blocks):
+        streams.append(block(streams[-1], layer, run.prepare(layer, x.shape[1])))
+        path.tell(len(x))
+    return streams
+
+
+def _target(path: _Path, x: Tensor) -> Tensor:
+    """The logit or difference, from the stream of the last token. [B, D] -> [B] float64"""
+    norm = path.run.model.final_norm
+    return (x if norm is None else norm(x)).double() @ path.u
+
+
+def _told(progress: Progress, total: int) -> Callable[[int], None]:
+    """A counter that tells of its sum."""
+    done = 0
+
+    def tell(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(done, total, "Computing gradients")
+
+    return tell
+
+
+# --- what the path is made of -----------------------------------------------------------------------
+
+
+def _embedded(run: Trace, at: int) -> Tensor:
+    """Token embeddings of the prompt up to a position, scaled where the config says so. [t, D]"""
+    store: dict[tuple[str, int], Tensor] = {}
+    with torch.no_grad():
+        run.model.embed_tokens(_ids(run, at), 0, Pass(None, attend_fused, None, record({"embed"}, store)))
+    return store["embed", -1][0]
+
+
+def _baseline(run: Trace) -> Tensor:
+    """The mean of all rows of the embedding, scaled in the same way. [D]"""
+    mean = run.model.embed.weight.detach().mean(0)
+    return mean * math.sqrt(run.config.d_model) if run.config.embed_scale else mean
+
+
+def _direction(run: Trace, token: int, distractor: int | None) -> Tensor:
+    """What the last norm's output is multiplied with. [D] float64"""
+    weight = run.model.unembed.weight.detach()
+    return weight[token].double() - (0 if distractor is None else weight[distractor].double())
+
+
+def _ids(run: Trace, at: int) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(run.tokens.ids[None, : at + 1], dtype=np.int64))
+
+
+def _checked(run: Trace, position: int, tokens: Sequence[int | None], most: int) -> int:
+    """The position, not negative; raises InputError for one, or a token, that does not exist, or too few places."""
+    T, vocab = len(run.tokens), run.config.vocab_size
+    if type(position) is not int or not -T <= position < T:
+        raise InputError("There is no such position.", shown(position), f"Positions run from 0 to {T - 1}.")
+    for token in tokens:
+        if token is not None and (type(token) is not int or not 0 <= token < vocab):
+            raise InputError("There is no token with this id.", shown(token), f"Ids run from 0 to {vocab - 1}.")
+    if type(most) is not int or most < 4:
+        raise InputError("The path needs more gradients.", shown(most), "Give a whole number from 4 up.")
+    return position % T

@@ -1,0 +1,275 @@
+"""The logit lens: what the model would predict if it stopped at an earlier point of the residual stream.
+
+An earlier stream goes through the final norm and the output head as if it were the last one: nostalgebraist 2020,
+"interpreting GPT: the logit lens". The tuned lens first puts it into the last one's terms: Belrose et al. 2023.
+Logits of all points are never held together; each is reduced to a few numbers as soon as it is computed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.errors import InputError
+from model.layers import fused_attention, merge_heads, rotate, split_heads
+from model.progress import Progress, silent
+from model.tap import Tap
+from model.transformer import Pass, Transformer
+
+_HELD = 6_000_000  # logits held at once; a step between two reports of progress is short, too
+
+
+class Run(Protocol):
+    """What the lens reads of a model.trace.Trace."""
+
+    model: Transformer
+    residuals: Tensor  # [L + 1, T, D]
+    tap: Tap | None
+
+    def prepare(self, layer: int, T: int) -> Pass:
+        """What block `layer` needs to run as in this trace."""
+
+    def logits_at(self, position: int) -> np.ndarray:
+        """Logits of a position. [V]"""
+
+
+class Translator(Protocol):
+    """What the lens asks of a model.tuned_lens.TunedLens."""
+
+    def translate(self, layer: int, x: Tensor) -> Tensor:
+        """The stream entering block `layer` in the last one's terms. [..., D] -> [..., D]"""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What the lens reads at K points of the stream and P positions; the last point is the model's own prediction.
+
+    `places` counts the blocks a stream has passed: 0 before the first, l + 1/2 between attention and MLP of block l.
+    """
+
+    places: np.ndarray  # float32 [K]
+    positions: np.ndarray  # int64 [P]
+    ids: np.ndarray  # int32 [K, P, k], the likeliest next tokens, of equals the smaller id first
+    probabilities: np.ndarray  # float32 [K, P, k]
+    entropy: np.ndarray  # float32 [K, P], nats
+    kl: np.ndarray  # float32 [K, P], KL(last point || this one) in nats
+    candidates: np.ndarray  # int64 [P, C], tokens that are followed from point to point
+    ranks: np.ndarray  # int32 [K, P, C], 1 for the likeliest; of equals the smaller id comes first
+    shares: np.ndarray  # float32 [K, P, C], their probabilities
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in vars(self).values())
+
+
+@torch.inference_mode()
+def lens_logits(model: Transformer, x: Tensor, tap: Tap | None = None) -> Tensor:
+    """Logits that the model would give to a stream if it were the last one. x [N, D] -> [N, V]
+
+    The final norm, where there is one, is computed anew on x: its scale is that of x. Of the stream that leaves the
+    last block these are the model's logits. nostalgebraist 2020.
+    """
+    return model.logits(x[None], tap=tap)[0]
+
+
+def read_layers(
+    run: Run,
+    positions: Sequence[int],
+    *,
+    top: int = 5,
+    candidates: Sequence[int] | None = None,
+    lens: Translator | None = None,
+    progress: Progress = silent,
+) -> Reading:
+    """What the lens reads from the streams that enter the blocks and from the one that leaves the last. K = L + 1
+
+    `candidates` are the tokens whose rank and probability are told, at each position its most likely next token where
+    none are given. `lens` translates the streams first. Row -1 is the softmax of the run's logits, its KL is 0.
+    `progress(rows done, rows in all, "Reading the stream")` may raise to cancel. Raises InputError for a position that
+    is not there, ValueError for none at all, a token outside the vocabulary, or top < 1.
+    """
+    L = len(run.residuals) - 1
+
+    def streams(rows: Tensor) -> Tensor:
+        at = [run.residuals[layer][rows] for layer in range(L + 1)]
+        return torch.stack(at if lens is None else [lens.translate(layer, x) for layer, x in enumerate(at)])
+
+    asked = _checked(run, positions, candidates, top)
+    return _read(run, streams, np.arange(L + 1, dtype=np.float32), asked, progress)
+
+
+def read_position(
+    run: Run, position: int, *, top: int = 5, candidates: Sequence[int] | None = None, lens: Translator | None = None
+) -> Reading:
+    """What the lens reads at one position, also between attention and MLP of every block. K = 2 L + 1, P = 1
+
+    With a translator K = L + 1: there is none for the streams inside a block. The rest is as in `read_layers`.
+    """
+    if lens is not None:
+        return read_layers(run, [position], top=top, candidates=candidates, lens=lens)
+    asked = _checked(run, [position], candidates, top)
+    x = checkpoints(run, int(asked.positions[0]))
+    return _read(run, lambda rows: x[:, None], np.arange(len(x), dtype=np.float32) / 2, asked, silent)
+
+
+def some_positions(reading: Reading, start: int, end: int) -> Reading:
+    """The columns start .. end - 1 of a reading."""
+    cut = {
+        name: value
+        if name == "places"
+        else value[start:end]
+        if name in ("positions", "candidates")
+        else value[:, start:end]
+        for name, value in vars(reading).items()
+    }
+    return Reading(**cut)
+
+
+@torch.inference_mode()
+def checkpoints(run: Run, position: int) -> Tensor:
+    """The stream of one position before the first block, inside and after each. [2 L + 1, D]"""
+    L = len(run.residuals) - 1
+    rows = []
+    for layer in range(L):
+        rows += [run.residuals[layer, position], middle_at(run, layer, position)]
+    return torch.stack([*rows, run.residuals[L, position]])
+
+
+@torch.inference_mode()
+def middle_at(run: Run, layer: int, position: int) -> Tensor:
+    """The stream of one position between attention and MLP of a block, edits included. [D]
+
+    Equals the row of `Trace.middle`. Without edits only this position's query is computed, and the keys and values it
+    can read.
+    """
+    block, x = run.model.blocks[layer], run.residuals[layer][None, : position + 1]
+    each = run.prepare(layer, position + 1)
+    if each.tap is not None:
+        return block.middle(each.at("resid_pre", layer, x), layer, each)[0, -1]
+    attn, last = block.attn, x[:, -1:]
+    read = x if block.post_norm else block.norm1(x)
+    q = split_heads(attn.q(read[:, -1:]), attn.d_head)
+    k, v = (split_heads(linear(read), attn.d_head) for linear in (attn.k, attn.v))
+    if attn.q_norm is not None:
+        q, k = attn.q_norm(q), attn.k_norm(k)
+    if each.rope is not None:
+        q, k = rotate(q, *(table[-1:] for table in each.rope)), rotate(k, *each.rope)
+    mid = last + attn.o(merge_heads(fused_attention(q, k, v)))
+    return (block.norm1(mid) if block.post_norm else mid)[0, 0]
+
+
+def lens_gap(run: Run, position: int) -> float:
+    """The largest difference between the lens on the last stream of a position and the run's own logits there."""
+    ours = lens_logits(run.model, run.residuals[-1, position][None], run.tap)[0].numpy()
+    return float(np.abs(ours - run.logits_at(position)).max())
+
+
+# --- reductions -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What is read, checked."""
+
+    positions: Tensor  # [P], not negative
+    candidates: Tensor | None  # [C]
+    top: int
+
+
+def _checked(run: Run, positions: Sequence[int], candidates: Sequence[int] | None, top: int) -> _Asked:
+    T, V = run.residuals.shape[1], run.model.config.vocab_size
+    if len(positions) == 0:
+        raise ValueError("positions must name at least one position, got none")
+    for position in positions:
+        if not -T <= position < T:
+            raise InputError("There is no such position.", str(position), f"Positions run from 0 to {T - 1}.")
+    if top < 1:
+        raise ValueError(f"top must be at least 1, got {top}")
+    if candidates is not None and not all(0 <= token < V for token in candidates):
+        raise ValueError(f"candidates must lie in 0 .. {V - 1}, got {list(candidates)}")
+    at = torch.tensor([position % T for position in positions])
+    wanted = None if candidates is None else torch.tensor(list(candidates), dtype=torch.long)
+    return _Asked(at, wanted, min(top, V))
+
+
+@dataclass(frozen=True, eq=False)
+class _Truth:
+    """The prediction that others are compared with: that of the last point."""
+
+    share: Tensor  # [p, V]
+    entropy: Tensor  # [p]
+    wanted: Tensor  # tokens that are followed, [p, C]
+
+
+@torch.inference_mode()
+def _read(
+    run: Run, streams: Callable[[Tensor], Tensor], places: np.ndarray, asked: _Asked, progress: Progress
+) -> Reading:
+    """Reduce the logits of `streams(positions)`, [K, p, D], some positions and points at a time."""
+    rows = max(1, _HELD // run.model.config.vocab_size)
+    K, P, done, parts = len(places), len(asked.positions), 0, []
+    for at in asked.positions.split(rows):
+        x, found = streams(at), []
+        last, truth = _truth(run, x[-1], asked.candidates)
+        for some in (*x[:-1].split(max(1, rows // len(at))), None):
+            logits = last
+            if some is not None:
+                logits = lens_logits(run.model, some.flatten(0, 1), run.tap).unflatten(0, some.shape[:2])
+            found.append(_reduced(logits, truth, asked.top))
+            done += logits.shape[0] * logits.shape[1]
+            progress(done, K * P, "Reading the stream")
+        parts.append([torch.cat(of) for of in zip(*found, strict=True)] + [truth.wanted[None]])
+    ids, probabilities, entropy, kl, ranks, shares, wanted = (
+        torch.cat(of, 1).numpy() for of in zip(*parts, strict=True)
+    )
+    return Reading(places, asked.positions.numpy(), ids, probabilities, entropy, kl, wanted[0], ranks, shares)
+
+
+def _truth(run: Run, x: Tensor, candidates: Tensor | None) -> tuple[Tensor, _Truth]:
+    """Logits of the last point's streams, [1, p, V], and what others are compared with. x [p, D]"""
+    last = lens_logits(run.model, x, run.tap)
+    share, likeliest = last.softmax(-1), top_ids(last, 1)
+    wanted = likeliest if candidates is None else candidates.expand(len(x), -1)
+    return last[None], _Truth(share, _uncertainty(last, share, likeliest)[1], wanted)
+
+
+def _uncertainty(logits: Tensor, share: Tensor, likeliest: Tensor) -> tuple[Tensor, Tensor]:
+    """The logarithm of the sum of exp(logits), and the entropy of their softmax `share`. [..., V], [..., 1] -> [...]"""
+    total = (logits.gather(-1, likeliest) - share.gather(-1, likeliest).log())[..., 0]
+    return total, total - (share * logits).sum(-1)
+
+
+def _reduced(logits: Tensor, truth: _Truth, top: int) -> tuple[Tensor, ...]:
+    """Logits [g, p, V] to ids, probabilities, entropy, KL, ranks, shares: see Reading."""
+    share = logits.softmax(-1)
+    ids = top_ids(logits, top)
+    total, entropy = _uncertainty(logits, share, ids[..., :1])
+    kl = (total - (truth.share * logits).sum(-1) - truth.entropy).clamp(min=0)  # cross-entropy minus entropy
+    wanted = truth.wanted.expand(len(logits), -1, -1)  # [g, p, C]
+    return ids.int(), share.gather(-1, ids), entropy, kl, ranks_of(logits, wanted), share.gather(-1, wanted)
+
+
+def top_ids(logits: Tensor, top: int) -> Tensor:
+    """The largest first, of equals the smaller id first. [..., V] -> [..., top]"""
+    values, ids = logits.topk(min(top + 1, logits.shape[-1]))
+    if values.shape[-1] > top:
+        tied = values[..., top - 1] == values[..., top]  # one that was left out may be a smaller id
+        ids = ids[..., :top]
+        if tied.any():
+            ids[tied] = logits[tied].sort(dim=-1, descending=True, stable=True).indices[..., :top]
+    ids = ids.sort(dim=-1).values
+    return ids.gather(-1, logits.gather(-1, ids).argsort(dim=-1, descending=True, stable=True))
+
+
+def ranks_of(logits: Tensor, ids: Tensor) -> Tensor:
+    """Places of tokens among all, 1 for the largest, of equals the smaller id first. [..., V], [..., C] -> [..., C]"""
+    rows, tokens = logits.flatten(0, -2).numpy(), ids.flatten(0, -2).tolist()
+    ranks = [
+        [np.count_nonzero(row[:token] >= row[token]) + np.count_nonzero(row[token:] > row[token]) + 1 for token in some]
+        for row, some in zip(rows, tokens, strict=True)
+    ]
+    return torch.tensor(ranks, dtype=torch.int32).view(ids.shape)

@@ -1,0 +1,196 @@
+"""MLP neurons on one prompt: what each one does, what it writes towards, and how many do anything at all.
+
+A neuron is one of the M numbers between the two projections of an MLP. Its activation is what the down projection
+reads: f(pre), or silu(gate) * up for SwiGLU; the MLP adds activation * W_out[:, neuron], and a bias, to the stream.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from model.config import ModelConfig
+from model.errors import InputError
+from model.interventions import shown
+from model.layers import MLPS
+from model.progress import Progress, silent
+from model.trace import Trace
+from model.transformer import Norm, Transformer
+
+ORDERS = ("here", "prompt", "writes")  # activation at a position, largest over the prompt, length of what is written
+ACTIVE = 0.1  # of the root mean square of the layer's activations at the token; where f has no exact zero
+_STEPS = [digit * 10.0**decade for decade in range(-2, 3) for digit in (1, 2, 5)] + [1000.0]
+# Bins of activations: a 1-2-5 series to either side, one bin around 0, and one for what lies beyond. [n + 1]
+EDGES = np.array([-np.inf, *(-step for step in reversed(_STEPS)), *_STEPS, np.inf])
+
+
+@dataclass(frozen=True, eq=False)
+class Activations:
+    """All neurons of one layer on one prompt. float32 [T, M] each"""
+
+    layer: int
+    pre: np.ndarray  # what the activation function reads; the gate for SwiGLU
+    up: np.ndarray | None  # the linear branch of SwiGLU
+    post: np.ndarray  # the activation
+
+
+@dataclass(frozen=True, eq=False)
+class Promoted:
+    """Tokens that some neurons write towards and away from, the strongest first. [n, most] each"""
+
+    up: np.ndarray  # ids
+    up_scores: np.ndarray  # float32
+    down: np.ndarray  # ids
+    down_scores: np.ndarray  # float32
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """The neurons of every layer in a few numbers."""
+
+    never: np.ndarray  # [L] share of the neurons that are active at no token
+    quiet: np.ndarray  # [L] share of the neurons that reach the root mean square of their layer at no token
+    active: np.ndarray  # [L] share of the (token, neuron) pairs that are active
+    counts: np.ndarray  # [L, bins] activations between EDGES; int64, sums to T M
+    largest: np.ndarray  # [L] the activation that is largest in size, signed; float32
+    place: np.ndarray  # [L, 2] its token and neuron
+
+
+def layer_activations(run: Trace, layer: int) -> Activations:
+    """Pre-activations and activations of one layer, recomputed from the stream with the run's edits.
+
+    `post` equals run.mlp_activations(layer). Raises InputError for a layer that does not exist.
+    """
+    names = ["mlp_pre", "mlp_post"] + (["mlp_up"] if run.config.mlp == "swiglu" else [])
+    found = {name: tensor[0].numpy() for name, tensor in run.sites(layer, names).items()}
+    return Activations(layer, found["mlp_pre"], found.get("mlp_up"), found["mlp_post"])
+
+
+def activation(config: ModelConfig, pre: np.ndarray) -> np.ndarray:
+    """The model's activation function at any pre-activations; of the gate, before the product with up, for SwiGLU.
+
+    float32, the shape of `pre`. Sources: model.layers.MLPS.
+    """
+    return MLPS[config.mlp](torch.from_numpy(np.asarray(pre, np.float32))).numpy()
+
+
+@torch.inference_mode()
+def write_lengths(model: Transformer, layer: int) -> np.ndarray:
+    """||W_out[:, neuron]||: how much one unit of each neuron adds to the stream. float32 [M]"""
+    _check_layer(model, layer)
+    return model.blocks[layer].mlp.down.weight.norm(dim=0).numpy()
+
+
+def ranked(post: np.ndarray, lengths: np.ndarray, order: str, position: int) -> np.ndarray:
+    """All neurons in one of ORDERS, the first one first; of equals the smaller number. [T, M], [M] -> [M]
+
+    "here": |post| at the position. "prompt": largest |post| over the prompt. "writes": |post| ||W_out|| at the
+    position, the length of what the neuron adds to the stream there. Raises InputError for another order or position.
+    """
+    if order not in ORDERS:
+        raise InputError("There is no such order.", shown(order), f"Choose one of: {', '.join(ORDERS)}.")
+    T = len(post)
+    if not -T <= position < T:
+        raise InputError("There is no such position.", str(position), f"Positions run from 0 to {T - 1}.")
+    size = np.abs(post).max(0) if order == "prompt" else np.abs(post[position])
+    return np.argsort(-(size * lengths if order == "writes" else size), kind="stable")
+
+
+@torch.inference_mode()
+def token_scores(model: Transformer, layer: int, neurons: Sequence[int]) -> np.ndarray:
+    """How each neuron's W_out column, taken straight to the output, moves the logit of every token. float32 [n, V]
+
+    W_U N(W_out[:, neuron]), where N is what the norms on the way do whatever the token: their gains and, for
+    LayerNorm, the subtraction of the mean. On the way are the final norm, where there is one, and in a post-norm model
+    those that follow the MLP. Left out are what depends on the token (their divisors), biases, and what later layers
+    make of it: only the direction is told, not the size. For one run, logits of what leaves the last block through
+    the final norm change by activation * score / norm's divisor for a neuron of the last pre-norm block, at fixed
+    divisor and mean. Source: Geva et al. 2021, section 4; 2022, section 3.
+    Raises InputError for a layer or neuron that does not exist.
+    """
+    _check_layer(model, layer)
+    for neuron in neurons:
+        _check_neuron(model, neuron)
+    v = model.blocks[layer].mlp.down.weight[:, list(neurons)].T  # [n, D]
+    for norm in _norms_after(model, layer):
+        v = (v - v.mean(-1, keepdim=True) if norm.kind == "layernorm" else v) * norm.weight
+    return (v @ model.unembed.weight.T).numpy()
+
+
+def promoted(
+    model: Transformer, layer: int, neurons: Sequence[int], most: int = 8, vocab: int | None = None
+) -> Promoted:
+    """The tokens with the largest and the smallest `token_scores` of each neuron.
+
+    Ids from `vocab` on are left out. Of equal scores the smaller id comes first.
+    """
+    scores = token_scores(model, layer, neurons)[:, :vocab]
+    up, down = _largest(scores, most), _largest(-scores, most)
+    return Promoted(up, np.take_along_axis(scores, up, 1), down, np.take_along_axis(scores, down, 1))
+
+
+def _largest(scores: np.ndarray, most: int) -> np.ndarray:
+    """Places of the largest numbers of each row, falling, of equals the first. [n, V] -> [n, most]"""
+    rows = []
+    for row in scores:
+        edge = np.partition(row, -min(most, len(row)))[-min(most, len(row))]
+        candidates = np.flatnonzero(row >= edge)
+        rows.append(candidates[np.argsort(-row[candidates], kind="stable")][:most])
+    return np.array(rows)
+
+
+def _norms_after(model: Transformer, layer: int) -> list[Norm]:
+    """The norms between what an MLP writes and the logits, along the stream."""
+    norms = [norm for block in model.blocks[layer:] if block.post_norm for norm in (block.norm1, block.norm2)][1:]
+    return norms if model.final_norm is None else [*norms, model.final_norm]
+
+
+def typical(post: np.ndarray) -> np.ndarray:
+    """Root mean square of a layer's activations at each token. [T, M] -> [T, 1]"""
+    return np.linalg.norm(post, axis=1, keepdims=True) / np.sqrt(np.float32(post.shape[1]))
+
+
+def is_active(post: np.ndarray, kind: str) -> np.ndarray:
+    """Whether each neuron is active at each token. [T, M] -> bool [T, M]
+
+    For ReLU: post > 0. GELU and SwiGLU are hardly ever exactly 0; there: |post| is at least ACTIVE times the root mean
+    square of the layer's activations at that token, and not 0. `kind` is ModelConfig.mlp.
+    """
+    if kind == "relu":
+        return post > 0
+    size = np.abs(post)
+    return (size >= np.float32(ACTIVE) * typical(post)) & (size > 0)
+
+
+def survey(run: Trace, progress: Progress = silent) -> Survey:
+    """Every layer's neurons on this prompt, in a few numbers a layer; active as `is_active` says.
+
+    `progress(layers done, L, "Reading neurons")` may raise to cancel.
+    """
+    L = run.config.n_layer
+    never, quiet, active, largest = np.empty(L), np.empty(L), np.empty(L), np.empty(L, np.float32)
+    counts, place = np.empty((L, len(EDGES) - 1), np.int64), np.empty((L, 2), np.int64)
+    for layer in range(L):
+        progress(layer, L, "Reading neurons")
+        post = run.mlp_activations(layer)
+        on = is_active(post, run.config.mlp)
+        size = np.abs(post)
+        never[layer], active[layer] = 1 - on.any(0).mean(), on.mean()
+        quiet[layer] = ((size < typical(post)) | (size == 0)).all(0).mean()
+        counts[layer] = np.histogram(post, EDGES)[0]
+        place[layer] = np.unravel_index(size.argmax(), post.shape)
+        largest[layer] = post[tuple(place[layer])]
+    return Survey(never, quiet, active, counts, largest, place)
+
+
+def _check_layer(model: Transformer, layer: int) -> None:
+    if not 0 <= layer < model.config.n_layer:
+        hint = f"Layers run from 0 to {model.config.n_layer - 1}."
+        raise InputError("There is no such layer.", str(layer), hint)
+
+
+def _check_neuron(model: Transformer, neuron: int) -> None:
+    if not 0 <= neuron < model.config.d_mlp:
+        hint = f"Neurons run from 0 to {model.config.d_mlp - 1}."
+        raise InputError("There is no such neuron.", str(neuron), hint)

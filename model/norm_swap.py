@@ -1,0 +1,263 @@
+"""What becomes of the prediction when norms are exchanged for others, lose a part, are frozen or taken out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.errors import InputError
+from model.interventions import shown
+from model.layers import NORMS
+from model.norm_walk import Place, norm_input, norm_of, norms_of
+from model.progress import Progress, silent
+from model.tap import Tap
+from model.trace import Trace
+from model.transformer import Pass, Transformer, attend_fused
+
+_LOGITS = 1 << 22  # logits of each run held at once where every position is scored
+
+# --- what a norm can be exchanged for ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What a changed norm can be made of."""
+
+    x: Tensor  # what it reads, [B, T, D]
+    kind: str  # "layernorm" or "rmsnorm"
+    eps: float
+    gain: Tensor  # [D]
+    bias: Tensor | float  # [D], or 0 where there is none
+    divisor: Callable[[], float]  # mean over the prompt's tokens of what the norm divides by in the run as it is
+
+
+def _as(kind: str, seen: Seen) -> Tensor:
+    """The norm of that kind without gain and bias. [B, T, D]"""
+    numerator, divisor = NORMS[kind](seen.x, seen.eps)
+    return numerator / divisor
+
+
+def _other(seen: Seen) -> Tensor:
+    kind = "rmsnorm" if seen.kind == "layernorm" else "layernorm"
+    return _as(kind, seen) * seen.gain + seen.bias
+
+
+def _no_mean(seen: Seen) -> Tensor:
+    return seen.x / NORMS["layernorm"](seen.x, seen.eps)[1] * seen.gain + seen.bias
+
+
+def _no_gain(seen: Seen) -> Tensor:
+    return _as(seen.kind, seen) + seen.bias
+
+
+def _no_bias(seen: Seen) -> Tensor:
+    return _as(seen.kind, seen) * seen.gain
+
+
+def _frozen(seen: Seen) -> Tensor:
+    return NORMS[seen.kind](seen.x, seen.eps)[0] / seen.divisor() * seen.gain + seen.bias
+
+
+def _removed(seen: Seen) -> Tensor:
+    return seen.x
+
+
+@dataclass(frozen=True)
+class Swap:
+    """One change of a norm. `function` gives what the norm writes instead; `fits` says which models have it."""
+
+    doc: str
+    function: Callable[[Seen], Tensor]
+    fits: Callable[[ModelConfig], bool] = lambda config: True
+
+
+def _centres(config: ModelConfig) -> bool:
+    return config.norm == "layernorm"
+
+
+def _has_bias(config: ModelConfig) -> bool:
+    return config.norm == "layernorm" and config.norm_bias
+
+
+SWAPS: dict[str, Swap] = {
+    "other": Swap("The other kind, LayerNorm or RMSNorm, with the gain and bias of this one.", _other),
+    "no_mean": Swap("LayerNorm that subtracts no mean, and still divides by sqrt(variance + eps).", _no_mean, _centres),
+    "no_gain": Swap("The gain is 1 everywhere.", _no_gain),
+    "no_bias": Swap("The bias is 0 everywhere.", _no_bias, _has_bias),
+    "frozen": Swap("Divides every token by one number: the mean of its divisors over this prompt, unchanged.", _frozen),
+    "removed": Swap("No norm: it writes what it reads.", _removed),
+}
+
+WHERE = ("all", "norm1", "norm2", "final", "one")
+
+
+def swaps_of(config: ModelConfig) -> tuple[str, ...]:
+    """The keys of SWAPS that change something in such a model."""
+    return tuple(key for key, swap in SWAPS.items() if swap.fits(config))
+
+
+def places_of(config: ModelConfig, where: str) -> tuple[Place, ...]:
+    """The norms that "all", or the name of a site, stands for; none for a final norm that is not there."""
+    return tuple(place for place in norms_of(config) if where in ("all", place[1]))
+
+
+# --- the changed run --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Swapped:
+    """What a run with changed norms comes to: of n leading tokens, those whose numbers all stay within float32."""
+
+    model: Transformer
+    read: Tensor  # what the output head reads, float32 [n, D]
+    before: np.ndarray  # length of each token's stream entering block l in the run as it is, float64 [L + 1, T]
+    lengths: np.ndarray  # and in the changed one; NaN for what left float32
+    overflow: int | None  # the block in which the first number left float32; n_layer: the final norm or the logits
+    kl: float | None  # mean over the n tokens of KL(p before || p after), in nats
+    losses: tuple[float, float] | None  # mean loss of the tokens that follow them, before and after, in nats a token
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are kept."""
+        return self.read.nbytes + self.before.nbytes + self.lengths.nbytes
+
+    @torch.inference_mode()
+    def logits_at(self, position: int) -> np.ndarray:
+        """Logits that predict the token after `position`, as Trace.logits_at. float32 [V]
+
+        Raises InputError for a position that has none.
+        """
+        if not 0 <= position < len(self.read):
+            raise InputError("There are no numbers at this position.", str(position), "Choose a milder change.")
+        return self.model.unembed(self.read[position][None])[0].numpy()
+
+
+@torch.inference_mode()
+def swapped(run: Trace, swap: str, places: Sequence[Place], progress: Progress = silent) -> Swapped:
+    """The run with one of SWAPS at the norms of `places`, after its own edits; all behind the first is computed anew.
+
+    `progress(steps done, steps in all, "Changing norms")` may raise to cancel. Raises InputError for a change or a norm
+    that the model does not have, ValueError for a trace run with a tap of its own.
+    """
+    run.require_key()
+    _check(run, swap, places)
+    L, T, touched = run.config.n_layer, len(run.tokens), {layer for layer, _ in places}
+    tap, blocks = swap_tap(run, swap, places), range(min(touched), L)
+    rows = max(1, _LOGITS // run.config.vocab_size)
+    total = len(blocks) + -(-T // rows)
+
+    def tell(done: int) -> None:
+        progress(done, total, "Changing norms")
+
+    x = run.residuals[blocks.start]
+    before = np.stack([_lengths(stream) for stream in run.residuals])
+    lengths = before.copy()
+    lengths[blocks.start + 1 :] = np.nan
+    overflow = None
+    for done, layer in enumerate(blocks if len(x) else (), 1):
+        each = run.prepare(layer, len(x), tap if layer in touched else None)
+        x = _finite(run.model.blocks[layer](x[None], layer, each)[0])
+        overflow = layer if overflow is None and len(x) < T else overflow
+        lengths[layer + 1, : len(x)] = _lengths(x)
+        tell(done)
+        if len(x) == 0:
+            break
+    plain, after = _read(run, run.residuals[-1], None), _finite(_read(run, x, tap if L in touched else None))
+    divergences, losses = _scores(run, plain[: len(after)], after, rows, lambda done: tell(len(blocks) + done))
+    n = len(divergences)
+    if n < T and overflow is None:
+        overflow = L
+    kl = float(divergences.mean()) if n else None
+    mean_losses = tuple(losses.mean(1).tolist()) if losses.shape[1] else None
+    return Swapped(run.model, after[:n], before, lengths, overflow, kl, mean_losses)
+
+
+def _check(run: Trace, swap: str, places: Sequence[Place]) -> None:
+    """Raise InputError unless the model has such norms with such a part."""
+    if not isinstance(swap, str) or swap not in SWAPS:
+        raise InputError("There is no such change of a norm.", shown(swap), f"Choose one of: {', '.join(SWAPS)}.")
+    if not SWAPS[swap].fits(run.config):
+        raise InputError("The norms of this model have no such part.", swap, "Choose another change.")
+    if not places:
+        raise InputError("No norm is chosen.", "", "Choose at least one.")
+    for place in places:
+        norm_of(run.model, *place)
+
+
+def swap_tap(run: Trace, swap: str, places: Sequence[Place]) -> Tap:
+    """A tap that keeps what the norms at `places` read and replaces what they write; make a new one for each run."""
+    chosen, read = frozenset(places), {}
+
+    def tap(at: str, layer: int, x: Tensor) -> Tensor:
+        site, _, what = at.rpartition("_")  # of "norm1_in": "norm1", "in"
+        if (layer, site) not in chosen:
+            return x
+        if what == "in":
+            read[layer, site] = x
+        elif what == "out":
+            norm = norm_of(run.model, layer, site)
+            bias = 0.0 if norm.bias is None else norm.bias
+            seen = Seen(
+                read.pop((layer, site)), norm.kind, norm.eps, norm.weight, bias, lambda: mean_divisor(run, layer, site)
+            )
+            return SWAPS[swap].function(seen)
+        return x
+
+    return tap
+
+
+@torch.inference_mode()
+def mean_divisor(run: Trace, layer: int, site: str) -> float:
+    """What a norm divides by in this run, sqrt(variance or mean square + eps), averaged over the prompt's tokens."""
+    norm = norm_of(run.model, layer, site)
+    return float(NORMS[norm.kind](torch.from_numpy(norm_input(run, layer, site)), norm.eps)[1].double().mean())
+
+
+def _lengths(x: Tensor) -> np.ndarray:
+    """Length of each vector, in float64. [n, D] -> [n]"""
+    return x.double().norm(dim=-1).numpy()
+
+
+def _finite(x: Tensor) -> Tensor:
+    """The leading rows that have finite numbers only. No later token changes them. [n, ...] -> [m, ...]"""
+    lost = (~x.isfinite().all(-1)).nonzero()
+    return x if len(lost) == 0 else x[: int(lost[0])]
+
+
+def _read(run: Trace, x: Tensor, tap: Tap | None) -> Tensor:
+    """What the output head reads of streams that leave the last block. [n, D] -> [n, D]"""
+    norm = run.model.final_norm
+    if norm is None:
+        return x
+    return norm.tapped(x[None], "final", run.config.n_layer, Pass(None, attend_fused, None, tap))[0]
+
+
+def divergence(p: Tensor, q: Tensor) -> Tensor:
+    """KL(p || q) of logarithms of probabilities, in nats, at least 0. float64 [..., V] -> [...]"""
+    return (p.exp() * (p - q)).sum(-1).clamp(min=0)  # below 0 by rounding only
+
+
+def divergence_at(before: np.ndarray, after: np.ndarray) -> float:
+    """KL(p before || p after) of two rows of logits, in nats. float32 [V] each"""
+    return float(divergence(*(torch.from_numpy(row).double().log_softmax(-1) for row in (before, after))))
+
+
+def _scores(run: Trace, before: Tensor, after: Tensor, rows: int, tell: Callable[[int], None]) -> tuple[Tensor, Tensor]:
+    """Divergences [n] of the leading tokens with finite logits, and both runs' losses of what follows, [2, m]."""
+    following = torch.tensor(run.key.ids[1:] or (0,))
+    divergences, losses = torch.empty(0, dtype=torch.float64), torch.empty(2, 0, dtype=torch.float64)
+    for done, start in enumerate(range(0, len(after), rows), 1):
+        changed = _finite(run.model.unembed(after[start : start + rows]))  # [n, V]
+        plain = run.model.unembed(before[start : start + len(changed)])
+        both = torch.stack((plain, changed)).double().log_softmax(-1)  # [2, n, V]
+        divergences = torch.cat((divergences, divergence(*both)))
+        wanted = following[start : min(start + len(changed), len(run.tokens) - 1)]
+        chosen = both[:, : len(wanted)].gather(-1, wanted.expand(2, -1)[..., None])[..., 0]
+        losses = torch.cat((losses, -chosen), 1)
+        tell(done)
+        if len(changed) < min(rows, len(after) - start):
+            break
+    return divergences, losses

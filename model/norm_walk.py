@@ -1,0 +1,194 @@
+"""One norm on one prompt: its formula step by step on one token, and what BatchNorm would have made of the prompt."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.errors import InputError
+from model.layers import NORMS
+from model.measures import check_layer, check_positions
+from model.tap import compose, record
+from model.trace import Trace
+from model.transformer import Norm, Transformer
+
+Place = tuple[int, str]  # of a norm: its layer, and "norm1", "norm2" or "final"; the final one is at layer n_layer
+
+# --- which norms there are --------------------------------------------------------------------------
+
+
+def norms_of(config: ModelConfig) -> tuple[Place, ...]:
+    """Every norm of the residual stream in the order of the computation; those of single queries and keys aside."""
+    inside = tuple((layer, site) for layer in range(config.n_layer) for site in ("norm1", "norm2"))
+    return (*inside, (config.n_layer, "final")) if config.final_norm else inside
+
+
+def norm_of(model: Transformer, layer: int, site: str) -> Norm:
+    """The norm at a place; raises InputError where there is none."""
+    if site not in ("norm1", "norm2", "final"):
+        raise InputError("There is no such norm.", str(site)[:40], "Norms are called norm1, norm2 and final.")
+    L = model.config.n_layer
+    if site != "final":
+        check_layer(layer, L)
+        return getattr(model.blocks[layer], site)
+    if model.final_norm is None:
+        raise InputError("This model has no final norm.", "", "Choose a norm inside a layer.")
+    if layer != L:
+        raise InputError("There is no such norm.", f"final at layer {layer}", f"The final norm is at layer {L}.")
+    return model.final_norm
+
+
+@torch.inference_mode()
+def norm_input(run: Trace, layer: int, site: str) -> np.ndarray:
+    """What a norm read in this run, the run's edits included. float32 [T, D]
+
+    Pre-norm: resid_pre, then resid_mid (resid_pre again where the residual is parallel). Post-norm: the stream plus
+    what the sublayer wrote. final: what left the last block. Raises InputError for a norm that is not there.
+    """
+    norm_of(run.model, layer, site)
+    config = run.config
+    own_tap = run.tap is not None and not run.key.edits  # unlike edits of heads, it may change what a norm reads
+    if site == "final":
+        if not own_tap:
+            return run.residuals[-1].numpy()
+        store: dict[tuple[str, int], Tensor] = {}
+        run.model.logits(run.residuals[-1][None], tap=compose(run.tap, record(["final_in"], store)))
+        return store["final_in", layer][0].numpy()
+    if own_tap or config.norm_placement == "post":
+        return run.sites(layer, [f"{site}_in"])[f"{site}_in"][0].numpy()
+    if site == "norm1" or config.parallel_residual:
+        return run.residuals[layer].numpy()
+    return run.middle(layer)
+
+
+@torch.inference_mode()
+def norm_output(norm: Norm, x: np.ndarray) -> np.ndarray:
+    """What a norm makes of the vectors it reads. float32 [T, D] -> [T, D]"""
+    return norm(torch.from_numpy(np.ascontiguousarray(x))).numpy()
+
+
+# --- one token, step by step ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """One norm on one vector, every step in float64; arrays are [D].
+
+    out = normalised * gain + bias and normalised = centred / divisor hold exactly as computed.
+    """
+
+    kind: str  # "layernorm" or "rmsnorm"
+    x: np.ndarray
+    mean: float | None  # of x; None for RMSNorm, which subtracts nothing
+    centred: np.ndarray  # x - mean; x itself for RMSNorm
+    spread: float  # mean of centred^2: the variance, or for RMSNorm the mean square
+    eps: float
+    divisor: float  # sqrt(spread + eps)
+    normalised: np.ndarray
+    gain: np.ndarray
+    scaled: np.ndarray  # normalised * gain
+    bias: np.ndarray | None
+    out: np.ndarray
+    model_out: np.ndarray  # float32, by the norm itself in one kernel
+    gap: float  # the largest |out - model_out|: what float32 rounds away
+
+
+def walk(run: Trace, layer: int, site: str, position: int) -> Walk:
+    """The norm at a place on one token of the prompt, in the run with its edits.
+
+    Raises InputError for a norm or position that is not there. Ba et al. 2016, eq. 3 and 4; Zhang & Sennrich 2019,
+    eq. 4. The result equals what the run computed, to float32 rounding.
+    """
+    check_positions([position], len(run.tokens))
+    return walk_vector(norm_of(run.model, layer, site), norm_input(run, layer, site)[position])
+
+
+@torch.inference_mode()
+def walk_vector(norm: Norm, vector: np.ndarray) -> Walk:
+    """A norm on one vector. float32 [D]"""
+    row = torch.from_numpy(np.ascontiguousarray(vector, dtype=np.float32))
+    x, gain = row.double().numpy(), norm.weight.detach().double().numpy()
+    mean = float(x.mean()) if norm.kind == "layernorm" else None
+    centred = x if mean is None else x - mean
+    spread = float(np.square(centred).mean())
+    divisor = float(np.sqrt(spread + norm.eps))
+    normalised = centred / divisor
+    scaled = normalised * gain
+    bias = None if norm.bias is None else norm.bias.detach().double().numpy()
+    out = scaled if bias is None else scaled + bias
+    model_out = norm(row).numpy()
+    gap = float(np.abs(out - model_out).max())
+    return Walk(
+        norm.kind, x, mean, centred, spread, norm.eps, divisor, normalised, gain, scaled, bias, out, model_out, gap
+    )  # fmt: skip
+
+
+# --- what BatchNorm would have done -----------------------------------------------------------------
+
+
+def batch_norm(x: Tensor, eps: float) -> Tensor:
+    """Each dimension minus its mean over the tokens, divided by sqrt(its variance over the tokens + eps).
+
+    [T, D] -> [T, D]. Ioffe & Szegedy 2015, algorithm 1, without gain and bias, the tokens of one prompt as the batch.
+    """
+    centred = x - x.mean(0)
+    return centred / (centred.square().mean(0) + eps).sqrt()
+
+
+@dataclass(frozen=True, eq=False)
+class BatchCompared:
+    """The model's norm and BatchNorm on one prompt, both without gain and bias, in float64."""
+
+    own_tokens: np.ndarray  # root mean square of each token's vector under the model's norm, [T]
+    batch_tokens: np.ndarray  # and under BatchNorm
+    own_dimensions: np.ndarray  # standard deviation of each dimension over the tokens, [D]
+    batch_dimensions: np.ndarray
+    own_later: float | None  # largest change in token 0 when the last token is left out; None for one token
+    batch_later: float | None
+    own_alone: float  # largest |value| that token 0 gets where it is the only token
+    batch_alone: float  # exactly 0: a single number has no variance
+
+
+@torch.inference_mode()
+def compare_batch(norm: Norm, x: np.ndarray) -> BatchCompared:
+    """What becomes of the prompt's vectors under the norm and under BatchNorm. x float32 [T, D]"""
+    whole = torch.from_numpy(np.ascontiguousarray(x)).double()
+
+    def own(part: Tensor) -> Tensor:
+        numerator, divisor = NORMS[norm.kind](part, norm.eps)
+        return numerator / divisor
+
+    def batch(part: Tensor) -> Tensor:
+        return batch_norm(part, norm.eps)
+
+    made = [function(whole) for function in (own, batch)]
+    tokens = [y.square().mean(-1).sqrt().numpy() for y in made]
+    dimensions = [y.std(0, correction=0).numpy() for y in made]
+    later = [None, None]
+    if len(whole) > 1:
+        later = [
+            float((y[0] - function(whole[:-1])[0]).abs().max())
+            for y, function in zip(made, (own, batch), strict=True)
+        ]  # fmt: skip
+    alone = [float(function(whole[:1]).abs().max()) for function in (own, batch)]
+    return BatchCompared(*tokens, *dimensions, *later, *alone)
+
+
+# --- gain and bias of all norms ---------------------------------------------------------------------
+
+
+def quantiles(model: Transformer) -> dict[str, np.ndarray]:
+    """5 %, median and 95 % of the gain and of the bias over the dimensions of each norm, as `norms_of` orders them.
+
+    "gain" and, where the norms have one, "bias": float64 [norms, 3]
+    """
+    found = {}
+    norms = [norm_of(model, *place) for place in norms_of(model.config)]
+    for name, part in (("gain", "weight"), ("bias", "bias")):
+        values = [getattr(norm, part) for norm in norms]
+        if all(value is not None for value in values):
+            arrays = [value.detach().double().numpy() for value in values]
+            found[name] = np.stack([np.quantile(array, (0.05, 0.5, 0.95)) for array in arrays])
+    return found

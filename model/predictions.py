@@ -1,0 +1,194 @@
+"""What a run expects at every position: the likeliest next tokens, and how expected the actual one was.
+
+Position t predicts token t + 1. The first token has nothing before it and is not scored.
+"""
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.errors import InputError
+from model.interventions import shown
+from model.records import Tokens
+from model.trace import Trace
+
+_LOGIT_BYTES = 16 << 20  # float32 logits held at once; several copies of them are made, and they should stay near
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """The next-token distribution of every position of a run, reduced.
+
+    Probabilities are those of the softmax over all V rows of the model, rows that no token has included.
+    """
+
+    normaliser: np.ndarray  # [T] log sum exp of the logits, float64
+    entropy: np.ndarray  # [T] -sum p ln p, nats, float64
+    ids: np.ndarray  # [T, top] the likeliest first, of equals the smaller id first
+    logits: np.ndarray  # [T, top] float32
+    probabilities: np.ndarray  # [T, top] float64
+    # Of the token that comes next; entry t is what position t expected of token t + 1, the last position has none.
+    next_logit: np.ndarray  # [T - 1] float32
+    next_log_probability: np.ndarray  # [T - 1] natural logarithm, float64
+    rank: np.ndarray  # [T - 1] 1 is the likeliest; of equals the smaller id comes first
+
+    @property
+    def surprisal(self) -> np.ndarray:
+        """-log2 p of each next token, in bits. float64 [T - 1]"""
+        return self.next_log_probability / -math.log(2)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.nbytes for array in vars(self).values())
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How well a run expected its own prompt; the first token is not scored."""
+
+    scored: int  # tokens 1 .. T - 1
+    bytes: int  # of these tokens
+    nats: float  # mean -ln p a token: the loss
+    perplexity: float  # exp(nats)
+    bits: float  # mean surprisal a token
+    bits_per_byte: float  # bits of all scored tokens / their bytes; NaN where they have none
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """One token's chances after every position of a run."""
+
+    logit: np.ndarray  # [T] float32
+    probability: np.ndarray  # [T] float64
+    rank: np.ndarray  # [T] 1 is the likeliest; of equals the smaller id comes first
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.nbytes for array in vars(self).values())
+
+
+@torch.inference_mode()
+def predict(run: Trace, top: int = 10) -> Predictions:
+    """Every position's prediction, from the stream that leaves the last block; [T, V] is never held at once.
+
+    surprisal = -log2 softmax(logits)[next]; entropy = -sum p ln p = normaliser - sum p logit, in nats. The logits are
+    those of the run, its edits included, and sums over V are in float64. Raises ValueError for `top` below 1.
+    Source: Shannon 1948, sections 6 and 7; Levy 2008 for surprisal.
+    """
+    if top < 1:
+        raise ValueError(f"top must be at least 1, got {top}")
+    wanted = _ids(run)[1:]  # [T - 1]
+    rows = [_reduced(logits, wanted[start : start + len(logits)], top) for start, logits in _chunks(run)]
+    found = {name: torch.cat([row[name] for row in rows]).numpy() for name in rows[0]}
+    log_p = found["next_logit"].astype(np.float64) - found["normaliser"][: len(wanted)]
+    share = np.exp(found["logits"].astype(np.float64) - found["normaliser"][:, None])
+    return Predictions(probabilities=share, next_log_probability=log_p, **found)
+
+
+def _reduced(logits: Tensor, wanted: Tensor, top: int) -> dict[str, Tensor]:
+    """What is kept of some rows. logits [c, V]; wanted, the ids that come next, [c], one less at the last position"""
+    normaliser, entropy = _spread(logits)
+    ids, scored = _top(logits, min(top, logits.shape[1])), logits[: len(wanted)]
+    return {
+        "normaliser": normaliser, "entropy": entropy, "ids": ids, "logits": logits.gather(1, ids),
+        "next_logit": scored.gather(1, wanted[:, None])[:, 0], "rank": _ranks(scored, wanted),
+    }  # fmt: skip
+
+
+def summarise(found: Predictions, tokens: Tokens) -> Summary:
+    """Perplexity, bits per byte and mean surprisal of tokens 1 .. T - 1; raises InputError for a single token.
+
+    perplexity = exp(mean -ln p) = 2^(mean surprisal). Bits per byte do not depend on how the text is cut into tokens.
+    Source: Jelinek et al. 1977 for perplexity; Graves 2013, section 3.1, for bits a character.
+    """
+    if len(found.entropy) != len(tokens):
+        raise ValueError(f"predictions of {len(found.entropy)} positions, but {len(tokens)} tokens")
+    if len(tokens) < 2:
+        raise InputError("A single token has no perplexity.", "", "Give at least two tokens.")
+    nats, size = float(-found.next_log_probability.mean()), sum(map(len, tokens.raw[1:]))
+    total = float(found.surprisal.sum())
+    scored = len(tokens) - 1
+    perplexity = math.exp(nats) if nats < math.log(sys.float_info.max) else math.inf
+    return Summary(scored, size, nats, perplexity, total / scored, total / size if size else math.nan)
+
+
+def follow(run: Trace, token: int) -> Followed:
+    """The logit, probability and rank of one token id after every position; raises InputError for no such id.
+
+    They are a column of the logits and of their softmax, the edits of the run included.
+    """
+    return follow_all(run, [token])[0]
+
+
+@torch.inference_mode()
+def follow_all(run: Trace, tokens: Sequence[int], positions: slice = slice(None)) -> list[Followed]:
+    """`follow` of several tokens, for little more than the time of one; after some of the positions only, if asked."""
+    V = run.config.vocab_size
+    for token in tokens:
+        if type(token) is not int or not 0 <= token < V:
+            raise InputError("There is no token with this id.", shown(token), f"Ids run from 0 to {V - 1}.")
+    if not tokens:
+        return []
+    parts = []
+    for _, logits in _chunks(run, positions):
+        own = logits[:, list(tokens)]  # [c, n]
+        share = (own.double() - logits.double().logsumexp(1, keepdim=True)).exp()
+        rank = torch.stack([_ranks(logits, torch.full((len(logits),), token)) for token in tokens], 1)
+        parts.append((own, share, rank))
+    logit, share, rank = (torch.cat(each).numpy() for each in zip(*parts, strict=True))
+    return [Followed(logit[:, n].copy(), share[:, n].copy(), rank[:, n].copy()) for n in range(len(tokens))]
+
+
+# --- rows of logits ---
+
+
+def _ids(run: Trace) -> Tensor:
+    """The prompt's tokens. [T]"""
+    return torch.from_numpy(np.ascontiguousarray(run.tokens.ids, dtype=np.int64))
+
+
+def _chunks(run: Trace, positions: slice = slice(None)) -> Iterator[tuple[int, Tensor]]:
+    """(how many came before, logits [c, V] float32) of consecutive positions."""
+    rows, start = max(1, _LOGIT_BYTES // (4 * run.config.vocab_size)), 0
+    for part in run.residuals[-1][positions].split(rows):
+        yield start, run.model.logits(part[None], tap=run.tap)[0]
+        start += len(part)
+
+
+def _spread(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """log sum exp and entropy (nats) of each row. [c, V] -> [c], [c] float64"""
+    x = logits.double()
+    most = x.amax(1, keepdim=True)
+    x -= most
+    weight = x.exp()
+    total = weight.sum(1)
+    entropy = total.log() - weight.mul_(x).sum(1) / total
+    return total.log() + most[:, 0], entropy
+
+
+def _top(logits: Tensor, top: int) -> Tensor:
+    """Ids of the largest logits of each row, of equals the smaller id first. [c, V] -> [c, top]"""
+    values, ids = logits.topk(min(top + 1, logits.shape[1]))  # one more: is there an equal that was left out?
+    ids = ids[:, :top].sort(1).values
+    order = logits.gather(1, ids).argsort(dim=1, descending=True, stable=True)
+    ids = ids.gather(1, order)
+    if values.shape[1] > top:
+        for row in (values[:, top] == values[:, top - 1]).nonzero()[:, 0]:
+            ids[row] = logits[row].argsort(descending=True, stable=True)[:top]
+    return ids
+
+
+def _ranks(logits: Tensor, ids: Tensor) -> Tensor:
+    """1 + how many tokens come before: those with a larger logit, and equals with a smaller id. [c, V], [c] -> [c]"""
+    own, x = logits.gather(1, ids[:, None]).numpy(), logits.numpy()  # numpy counts twice as fast
+    before, equal = np.count_nonzero(x > own, axis=1), np.count_nonzero(x == own, axis=1)
+    for row in np.flatnonzero(equal > 1):
+        before[row] += np.count_nonzero(x[row, : ids[row]] == own[row])
+    return torch.from_numpy(before) + 1

@@ -1,0 +1,103 @@
+"""The residual stream as a picture: the plane, or the space, in which the states of all tokens spread most."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.errors import InputError
+from model.trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """States of the residual stream in their principal components; layer l is what enters block l, L what leaves."""
+
+    coordinates: np.ndarray  # [L + 1, T, components] float32; T without the first token where it is left out
+    shares: np.ndarray  # [components] of the variance of all states; float64
+    directions: np.ndarray  # [components, D] of length 1, at right angles; float32
+    mean: np.ndarray  # [D] of all states; float32
+    start: int  # the position of the first token that is in it: 0 or 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are kept."""
+        return self.coordinates.nbytes + self.directions.nbytes
+
+
+@torch.inference_mode()
+def principal(run: Trace, *, scaled: bool = True, first: bool = True, components: int = 3) -> Space:
+    """Principal components of all (L + 1) T states of the run's residual stream together.
+
+    coordinates = (states - mean) @ directions.T, where the directions are the eigenvectors of the states' covariance
+    with the largest eigenvalues, and shares those eigenvalues over the sum of all. Each direction's largest entry, of
+    equals the first, is positive, so that the same run gives the same picture. Components beyond the number of states
+    have direction and coordinates 0. Source: Pearson 1901; Hotelling 1933.
+
+    `scaled`: every state is divided by its length first, so that a few very long ones, the first token's above all, do
+    not take the picture for themselves; a state that is 0 stays 0. `first`: with the first token. Computed in float64.
+    Raises InputError where no state is left or all of them are the same.
+    """
+    start = 0 if first else 1
+    states = run.residuals[:, start:]  # [L + 1, T, D]
+    if states.shape[1] == 0:
+        raise InputError("Nothing is left without the first token.", "1 token", "Type a longer prompt, or keep it.")
+    mean = torch.stack([_scaled(layer, scaled).mean(0) for layer in states]).mean(0)
+    n, D = states.shape[0] * states.shape[1], states.shape[2]
+    values, vectors = _few_states(states, mean, scaled) if n < D else _many_states(states, mean, scaled)
+    total = values.sum()
+    # States that are the same differ from their mean by rounding only.
+    if total <= n * 1e-12 * max(mean.square().sum().item(), 1e-300):
+        raise InputError("All states of the residual stream are the same.", "", "Type a longer prompt.")
+    found = min(components, len(values))
+    directions = torch.zeros(components, D, dtype=torch.float64)
+    directions[:found] = _signed(vectors[:, -found:].flip(1).T)
+    shares = torch.zeros(components, dtype=torch.float64)
+    shares[:found] = values[-found:].flip(0) / total
+    none = shares < 1e-12  # rounding of a variance that is 0
+    directions[none], shares[none] = 0, 0
+    coordinates = torch.stack([((_scaled(layer, scaled) - mean) @ directions.T).float() for layer in states])
+    return Space(
+        coordinates.numpy(), shares.numpy(), directions.float().numpy(), mean.float().numpy(), start
+    )  # fmt: skip
+
+
+def work(run: Trace) -> float:
+    """About how many multiplications `principal` takes."""
+    layers, T, D = run.residuals.shape
+    small = min(layers * T, D)
+    return layers * T * D * small + 8 * small**3
+
+
+def _scaled(states: Tensor, scaled: bool) -> Tensor:
+    """The states of a layer in float64, of length 1 where asked for. [T, D] -> [T, D]"""
+    states = states.double()
+    if not scaled:
+        return states
+    length = states.norm(dim=-1, keepdim=True)
+    return states / torch.where(length > 0, length, 1)
+
+
+def _many_states(states: Tensor, mean: Tensor, scaled: bool) -> tuple[Tensor, Tensor]:
+    """Eigenvalues of the summed squares [D], rising and not below 0, and the eigenvectors [D, D], columns."""
+    D = states.shape[-1]
+    squares = torch.zeros(D, D, dtype=torch.float64)
+    for layer in states:
+        x = _scaled(layer, scaled) - mean
+        squares.addmm_(x.T, x)
+    values, vectors = torch.linalg.eigh(squares)
+    return values.clamp(min=0), vectors
+
+
+def _few_states(states: Tensor, mean: Tensor, scaled: bool) -> tuple[Tensor, Tensor]:
+    """The same where there are fewer states than dimensions, from the states themselves. [n] and [D, n]"""
+    x = torch.cat([_scaled(layer, scaled) - mean for layer in states])  # [n, D]
+    _, size, directions = torch.linalg.svd(x, full_matrices=False)  # falling
+    return size.square().flip(0), directions.flip(0).T
+
+
+def _signed(directions: Tensor) -> Tensor:
+    """Each direction turned so that its entry of the largest size is positive. [n, D] -> [n, D]"""
+    largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
+    return directions * torch.where(largest < 0, -1.0, 1.0)

@@ -1,0 +1,267 @@
+"""How large the numbers in the residual stream are: statistics of what every norm reads, how far each sublayer moves
+the stream, and the few dimensions that are far larger than the rest.
+
+One pass over the layers keeps reductions only; every picture of them reads what was kept.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from model.progress import Progress
+from model.trace import Trace, moments
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a number x of a layer counts as outlying: |x| >= ratio times the layer's median |x|, and |x| >= size."""
+
+    ratio: float = 0.0
+    size: float = 0.0
+
+
+# "massive": Sun et al. 2024, "Massive Activations in Large Language Models", section 2: magnitude over 100 and about
+# 1,000 times the median. "int8": Dettmers et al. 2022, "LLM.int8()", section 3: a magnitude of 6 or more; their further
+# conditions, in 25% of the layers and at 6% of the positions, are left out here.
+RULES: dict[str, Rule] = {
+    "massive": Rule(1000, 100),
+    "x1000": Rule(1000),
+    "x100": Rule(100),
+    "x20": Rule(20),
+    "int8": Rule(0, 6),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Reductions of one run. N norms in the order of the computation, T tokens, L layers, D dimensions.
+
+    A ratio or a cosine with a stream of length 0 is NaN.
+    """
+
+    norms: tuple[tuple[str, int], ...]  # (site, layer) of each of the N norms; the final one has the layer L
+    mean: np.ndarray  # of what the norm reads, float64 [N, T]
+    variance: np.ndarray  # biased, float64 [N, T]
+    divisor: np.ndarray  # what the norm divides by: sqrt(variance + eps), or sqrt(mean square + eps). float64 [N, T]
+    update: np.ndarray  # |what a sublayer adds| / |the stream it is added to|; attention, MLP. float64 [L, 2, T]
+    along: np.ndarray  # cosine of the two; below 0 it undoes what is there. float64 [L, 2, T]
+    cosine: np.ndarray  # of the stream before and after a block, float64 [L, T]
+    median: np.ndarray  # of |x| over tokens and dimensions of a norm's input, float64 [N]
+    largest: np.ndarray  # of each dimension, the x with the largest |x| over tokens, signed, float32 [N, D]
+    carrier: np.ndarray  # the token that has it, the first of equals, int32 [N, D]
+    outlying: Mapping[str, np.ndarray]  # by rule: how many dimensions of a token are outlying, int32 [N, T] each
+    seconds: float  # wall time of the pass
+
+    @property
+    def rms(self) -> np.ndarray:
+        """Root mean square: rms^2 = mean^2 + variance. float64 [N, T]"""
+        return np.sqrt(self.mean**2 + self.variance)
+
+    @property
+    def norm(self) -> np.ndarray:
+        """Length: rms sqrt(D). float64 [N, T]"""
+        return self.rms * np.sqrt(self.largest.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        held = [getattr(self, field.name) for field in fields(self)]
+        held += self.outlying.values()
+        return sum(value.nbytes for value in held if isinstance(value, np.ndarray))
+
+    def rows(self, sites: Sequence[str]) -> list[int]:
+        """The norms of some sites, by their index, in the order of the computation."""
+        return [n for n, (site, _) in enumerate(self.norms) if site in sites]
+
+
+def survey(run: Trace, progress: Progress | None = None) -> Stream:
+    """Reduce the residual stream of a run, its edits included, in one pass over its layers.
+
+    In a pre-norm block the MLP is not run again: what it added is the difference of two streams, which is its output to
+    float32 rounding of the stream. "The stream it is added to" is resid_pre for attention and resid_mid for the MLP;
+    in parallel blocks it is resid_pre for both, in post-norm blocks the norm comes after the addition.
+    """
+    started, config = time.perf_counter(), run.config
+    norms: list[tuple[str, int]] = []
+    reduced, moved = [], []
+    for layer in range(config.n_layer):
+        at = run.stream_sites(layer)
+        for site in ("norm1", "norm2"):
+            norms.append((site, layer))
+            reduced.append(_reduced(at[f"{site}_in"], at[f"{site}_scale"]))
+        moved.append(_moved(at, config.parallel_residual))
+        if progress:
+            progress(layer + 1, config.n_layer, "layers")
+    if last := run.final_sites():
+        norms.append(("final", config.n_layer))
+        reduced.append(_reduced(last["final_in"], last["final_scale"]))
+    outlying = [each.pop("outlying") for each in reduced]
+    return Stream(
+        tuple(norms),
+        **{name: np.stack([each[name] for each in reduced]) for name in reduced[0]},
+        **{name: np.stack([each[name] for each in moved]) for name in moved[0]},
+        outlying={rule: np.stack([each[rule] for each in outlying]) for rule in RULES},
+        seconds=time.perf_counter() - started,
+    )
+
+
+@torch.inference_mode()
+def _reduced(x: Tensor, scale: Tensor) -> dict:
+    """The fields of Stream that one norm's input gives. x [T, D], scale [T, 1]"""
+    mean, variance = moments(x)
+    magnitude = x.abs()
+    size, token = magnitude.max(0)
+    magnitude, size = magnitude.numpy(), size.numpy()
+    median = middle_of(magnitude)
+    return {
+        "mean": mean.numpy(),
+        "variance": variance.numpy(),
+        "divisor": scale[:, 0].double().numpy(),
+        "median": np.float64(median),
+        "largest": x.gather(0, token[None])[0].numpy(),
+        "carrier": token.to(torch.int32).numpy(),
+        "outlying": {name: _count(magnitude, size, limit(rule, median)) for name, rule in RULES.items()},
+    }
+
+
+def middle_of(magnitude: np.ndarray) -> float:
+    """The median, of an even number the mean of the two in the middle: np.median, at a third of its time.
+
+    Floats from 0 up are in the order of their bits: the upper half of the bits says which few have to be sorted.
+    magnitude float32, at least 0, of any shape.
+    """
+    flat = magnitude.ravel()
+    upper = flat.view(np.uint32) >> 16
+    until = np.bincount(upper).cumsum()  # numbers whose upper bits are at most this
+    low, high = (flat.size - 1) // 2, flat.size // 2
+    first, last = np.searchsorted(until, (low, high), side="right")
+    around = np.sort(flat[(upper >= first) & (upper <= last)])
+    below = until[first - 1] if first else 0
+    return (float(around[low - below]) + float(around[high - below])) / 2
+
+
+def _count(magnitude: np.ndarray, size: np.ndarray, reach: float) -> np.ndarray:
+    """How many dimensions of each token reach a magnitude; `size` is each one's largest. [T, D], [D] -> int32 [T]"""
+    some = np.flatnonzero(size >= reach)  # mostly a few: the others need not be looked at
+    return np.count_nonzero(magnitude[:, some] >= reach, axis=1).astype(np.int32)
+
+
+def limit(rule: Rule, median: float) -> float:
+    """The magnitude from which on a number is outlying; never 0, which a layer of zeros would reach."""
+    return max(rule.ratio * median, rule.size, float(np.finfo(np.float32).tiny))
+
+
+def _moved(at: dict[str, Tensor], parallel: bool) -> dict[str, np.ndarray]:
+    """The fields of Stream that one block gives. at: Trace.stream_sites"""
+    names = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")
+    x = {name: at[name].double().numpy() for name in names}  # [T, D]
+
+    def dot(a: str, b: str) -> np.ndarray:
+        return np.einsum("td,td->t", x[a], x[b])
+
+    size = {name: np.sqrt(dot(name, name)) for name in names}
+    pairs = (("attn_out", "resid_pre"), ("mlp_out", "resid_pre" if parallel else "resid_mid"))
+    return {
+        "update": np.stack([_quotient(size[a], size[b]) for a, b in pairs]),
+        "along": np.stack([_quotient(dot(a, b), size[a] * size[b]) for a, b in pairs]),
+        "cosine": _quotient(dot("resid_pre", "resid_post"), size["resid_pre"] * size["resid_post"]),
+    }
+
+
+def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a / b, NaN where b is 0."""
+    return np.divide(a, b, out=np.full_like(b, np.nan), where=b != 0)
+
+
+def outliers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
+    """The outlying dimensions before the norms of some sites, the largest ratio first: a row a (norm, dimension).
+
+    Columns: site, layer, dimension, token (which has the largest |x|), value (signed), ratio to the layer's median |x|.
+    `rule` is a key of RULES. Raises KeyError for another one.
+    """
+    frames = [pd.DataFrame(columns=_COLUMNS)]
+    for n in stream.rows(sites):
+        found = np.flatnonzero(np.abs(stream.largest[n]) >= limit(RULES[rule], stream.median[n]))
+        numbers = (stream.carrier[n, found], stream.largest[n, found], ratios(stream, n)[found])
+        frames.append(pd.DataFrame(dict(zip(_COLUMNS, (*stream.norms[n], found, *numbers), strict=True))))
+    whole = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
+    return whole.sort_values("ratio", ascending=False, kind="stable", ignore_index=True)
+
+
+_COLUMNS = ["site", "layer", "dimension", "token", "value", "ratio"]
+
+
+def carriers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
+    """The tokens with outlying dimensions, those with most first.
+
+    Columns: token; entries, how many of its numbers are outlying over all norms of these sites; norms, in how many of
+    them it has one.
+    """
+    rows = stream.rows(sites)
+    counts = stream.outlying[rule][rows]  # [norms of the sites, T]
+    entries = counts.sum(0)
+    found = [int(t) for t in np.argsort(-entries, kind="stable") if entries[t]]
+    return pd.DataFrame({"token": found, "entries": entries[found], "norms": np.count_nonzero(counts, 0)[found]})
+
+
+def ratios(stream: Stream, n: int) -> np.ndarray:
+    """Largest |x| of each dimension of norm n, as a multiple of the layer's median |x|. float64 [D]"""
+    return np.abs(stream.largest[n]) / max(stream.median[n], float(np.finfo(np.float32).tiny))
+
+
+def top_dimensions(stream: Stream, sites: Sequence[str], most: int) -> list[int]:
+    """The dimensions with the largest ratio before any norm of these sites, the largest first, of equals the smaller.
+
+    A model that has no such norm gives the first ones.
+    """
+    rows = stream.rows(sites)
+    highest = np.max([ratios(stream, n) for n in rows], axis=0) if rows else np.zeros(stream.largest.shape[1])
+    return [int(d) for d in np.argsort(-highest, kind="stable")[:most]]
+
+
+def norm_input(run: Trace, site: str, layer: int) -> np.ndarray:
+    """What one norm of a run reads; site "norm1", "norm2" or, with the layer n_layer, "final". float32 [T, D]"""
+    at = run.final_sites() if site == "final" else run.stream_sites(layer)
+    return at[f"{site}_in"].numpy()
+
+
+# name: the rows it has. "norms": a row a norm; "sublayers": a row attention or MLP; "blocks": a row a layer.
+STATISTICS: dict[str, str] = {
+    "rms": "norms",
+    "norm": "norms",
+    "mean": "norms",
+    "variance": "norms",
+    "divisor": "norms",
+    "update": "sublayers",
+    "along": "sublayers",
+    "cosine": "blocks",
+}
+_HALVES = {"norm1": 0, "attn": 0, "norm2": 1, "mlp": 1, "final": 1, "block": 1}
+
+
+def statistic(stream: Stream, name: str) -> tuple[list[tuple[str, int]], np.ndarray]:
+    """A number of STATISTICS: its rows as (what, layer) in the order of the computation, and its values. [R, T]
+
+    What: "norm1", "norm2" or "final"; "attn" or "mlp"; "block".
+    """
+    L = len(stream.cosine)
+    rows = {
+        "norms": list(stream.norms),
+        "sublayers": [(what, layer) for layer in range(L) for what in ("attn", "mlp")],
+        "blocks": [("block", layer) for layer in range(L)],
+    }[STATISTICS[name]]
+    return rows, getattr(stream, name).reshape(len(rows), -1)
+
+
+def nearest_row(rows: list[tuple[str, int]], what: str, layer: int) -> int:
+    """The row of that name and layer; where there is none, the one of the same half of the nearest layer."""
+    if (what, layer) in rows:
+        return rows.index((what, layer))
+    near = min(abs(other - layer) for _, other in rows)
+    found = [n for n, (_, other) in enumerate(rows) if abs(other - layer) == near]
+    return found[0] if _HALVES[what] == 0 else found[-1]

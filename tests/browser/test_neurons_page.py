@@ -1,0 +1,156 @@
+"""The views of neurons and of the stream's picture as a visitor uses them."""
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from model.api import load_model
+from model.neurons import layer_activations, ranked
+from model.space import principal
+
+pytestmark = pytest.mark.browser
+
+COREFERENCE = "The cat sat on the mat because it was tired"
+HOSTILE = "<img src=x onerror=alert(1)> {{value}} <b>bold</b> \u202e <script>alert(3)</script>"
+ROUNDING = 2e-4  # the app and the test may have chosen different float32 products
+SOON = 60_000  # milliseconds; on a busy machine
+
+
+@pytest.fixture(scope="module")
+def app_url(start_tiny):
+    return start_tiny
+
+
+@pytest.fixture(scope="module")
+def run():
+    return load_model("tinygpt", offline=True).trace(COREFERENCE)
+
+
+def expect(*of):
+    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
+    from playwright.sync_api import expect
+
+    return expect(*of)
+
+
+def open_view(open_page, view, query="", name="Norms & activations", **context):
+    page = open_page(query, **context)
+    page.wait_for_timeout(300)  # the tabs find their places
+    tab = page.locator("button[role=tab]:visible").filter(has_text=name)
+    kept = page.locator(".overflow-dropdown button").filter(has_text=name)
+    tab.or_(kept).first.wait_for(state="attached")
+    if not tab.count():
+        page.locator(".overflow-menu > button").click()
+        tab = kept
+    tab.first.click()
+    page.locator(f"#pg-inside_view button[data-key={view}]").click()
+    first = {"neurons": "#pg-neurons_one [data-run]", "space": "#pg-space_map .js-plotly-plot"}[view]
+    page.locator(first).wait_for(timeout=SOON)
+    return page
+
+
+def title(page, part):
+    return page.locator(f"#pg-{part} h2").first
+
+
+def point(page, part, x, y):
+    """Where a point of a figure is on the screen; x and y are numbers of its axes, or places in their categories."""
+    return page.evaluate(
+        """([part, x, y]) => { const plot = document.querySelector(`#pg-${part} .pg-chart`);
+           plot.scrollIntoView({block: 'center'}); const l = plot._fullLayout, r = plot.getBoundingClientRect();
+           return [r.left + l.xaxis._offset + l.xaxis.l2p(x), r.top + l.yaxis._offset + l.yaxis.l2p(y)]; }""",
+        [part, x, y],
+    )  # fmt: skip
+
+
+def click(page, place):
+    page.mouse.move(place[0] - 2, place[1])
+    page.mouse.move(*place)
+    page.mouse.click(*place)
+
+
+def test_neurons_from_the_list_the_map_the_text_and_by_number(open_page, run):
+    page = open_view(open_page, "neurons")
+    layer = page.evaluate("playground.selection.heads.at(-1)[0]")
+    post = layer_activations(run, layer).post
+    first = ranked(post, post[0], "here", 9).tolist()
+    expect(title(page, "neurons_one")).to_have_text(f"Neuron {first[0]} of layer {layer}")
+    picks = page.locator(".pg-neuron-pick")
+    expect(picks).to_have_text([str(neuron) for neuron in first[:12]])
+    picks.first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(title(page, "neurons_one")).to_have_text(f"Neuron {first[1]} of layer {layer}", timeout=SOON)
+    expect(picks.nth(1)).to_be_focused()
+    expect(picks.nth(1)).to_have_attribute("aria-pressed", "true")
+
+    page.locator("#pg-neurons_top .js-plotly-plot").wait_for(timeout=SOON)
+    click(page, point(page, "neurons_top", 4, 5))
+    expect(title(page, "neurons_top")).to_have_text(
+        f"Layer {layer}: most active neurons at “·the” (position 4)", timeout=SOON
+    )
+    expect(title(page, "neurons_one")).to_have_text(f"Neuron {first[5]} of layer {layer}", timeout=SOON)
+    expect(page.locator(".pg-neuron-facts")).to_contain_text("At “·the” (position 4)", timeout=SOON)
+
+    page.locator(".pg-neuron-text button").nth(7).click()
+    expect(page.locator(".pg-neuron-facts")).to_contain_text("At “·it” (position 7)", timeout=SOON)
+    expect(page.locator("#pg-selection")).to_contain_text("·it (7)")
+    page.locator(".pg-neuron-number input").fill("33")
+    expect(title(page, "neurons_one")).to_have_text(f"Neuron 33 of layer {layer}", timeout=SOON)
+    with page.expect_download() as found:
+        page.locator("#pg-neurons_one").get_by_role("button", name="CSV").click()
+    names, *lines = csv.reader(io.StringIO(Path(found.value.path()).read_text(encoding="utf-8-sig")))
+    assert names == ["position", "token", "pre-activation", "activation"]
+    assert [float(line[3]) for line in lines] == pytest.approx(post[:, 33].tolist(), abs=ROUNDING)
+
+    page.locator("#pg-neurons_form [data-name=layer] select").select_option("2")
+    page.locator("#pg-neurons_form [data-name=order] select").select_option("prompt")
+    best = ranked(layer_activations(run, 2).post, post[0], "prompt", 7)[0]
+    expect(title(page, "neurons_one")).to_have_text(f"Neuron {best} of layer 2", timeout=SOON)
+    expect(title(page, "neurons_curve")).to_have_text(
+        re.compile(rf"GELU.*: layer 2, with neuron {best}$"), timeout=SOON
+    )
+    page.locator("#pg-neurons_bins .js-plotly-plot").wait_for(timeout=SOON)
+    page.locator("#pg-neurons_shares .js-plotly-plot").wait_for(timeout=SOON)
+
+
+def test_the_stream_moves_with_the_layer_and_follows_tokens(open_page, run):
+    page = open_view(open_page, "space")
+    found = principal(run).coordinates
+    expect(title(page, "space_map")).to_have_text("Residual stream entering layer 4, components 1 and 2")
+    data = "document.querySelector('#pg-space_map .pg-chart')._fullData"
+    assert page.evaluate(f"Array.from({data}.at(-1).x)") == pytest.approx(found[4, :, 0].tolist(), abs=ROUNDING)
+    assert page.evaluate(f"{data}.map((each) => each.name).filter((_, n) => n % 2 === 0).slice(0, 2)") == [
+        "9 ·tired", "0 The"
+    ]  # fmt: skip
+    page.locator("#pg-space_form input[type=range]").fill("8")
+    expect(title(page, "space_map")).to_have_text(
+        "Residual stream after the last layer, components 1 and 2", timeout=SOON
+    )
+    page.wait_for_function(f"(x) => Math.abs({data}.at(-1).x[2] - x) < 1e-3", arg=float(found[8, 2, 0]))
+    click(page, point(page, "space_map", float(found[8, 5, 0]), float(found[8, 5, 1])))
+    expect(page.locator("#pg-selection")).to_contain_text("·mat (5)", timeout=SOON)
+    page.wait_for_function(f"() => {data}[0].name === '5 ·mat'")
+    page.locator("#pg-space_form [data-name=first] input").uncheck()
+    expect(page.locator("#pg-space_map .pg-about")).to_contain_text("all 81 states", timeout=SOON)
+    page.locator("#prompt textarea").fill("The")
+    expect(page.locator("#pg-space_map")).to_contain_text("Nothing is left without the first token", timeout=SOON)
+    page.locator("#pg-space_form [data-name=first] input").check()
+    expect(page.locator("#pg-space_map .pg-about")).to_contain_text("all 9 states", timeout=SOON)
+
+
+def test_narrow_chinese_and_hostile_text(open_page):
+    page = open_view(open_page, "neurons", "?lang=zh", "归一化与激活", viewport={"width": 390, "height": 844})
+    page.locator("#prompt textarea").fill(HOSTILE)
+    expect(page.locator(".pg-neuron-text button").first).to_have_text("<", timeout=SOON)
+    assert page.locator("[data-part] img, [data-part] script, [data-part] b:has-text('bold')").count() == 0
+    page.locator("#pg-neurons_curve .js-plotly-plot").wait_for(timeout=SOON)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert page.locator(".pg-neuron-table").evaluate("(node) => node.scrollWidth <= node.clientWidth")
+    page.locator("#pg-inside_view button[data-key=space]").click()
+    page.locator("#pg-space_map .js-plotly-plot").wait_for(timeout=SOON)
+    expect(title(page, "space_map")).to_contain_text("残差流")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

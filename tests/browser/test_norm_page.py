@@ -1,0 +1,132 @@
+"""The views of norms as a visitor uses them: one norm walked on one token, and norms that are changed."""
+
+import numpy as np
+import pytest
+
+from model.api import load_model
+from model.effects import next_tokens
+from model.norm_swap import places_of, swapped
+from model.norm_walk import norms_of, walk
+
+pytestmark = pytest.mark.browser
+
+PROMPT = "The cat sat on the mat because it was tired"
+SOON = 60_000  # milliseconds; on a busy machine
+
+
+@pytest.fixture(scope="module")
+def app_url(start_tiny):
+    return start_tiny
+
+
+@pytest.fixture(scope="module")
+def lm():
+    return load_model("tinygpt", offline=True)
+
+
+def expect(*of):
+    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
+    from playwright.sync_api import expect
+
+    return expect(*of)
+
+
+def open_view(open_page, tab, view, ready, query="", **context):
+    page = open_page(query, **context)
+    page.locator("button[role=tab]").filter(has_text=tab).first.wait_for(state="attached")
+    kept = page.locator(".overflow-dropdown button").filter(has_text=tab)
+    found = page.locator("button[role=tab]:visible").filter(has_text=tab)
+    if not found.count():  # a narrow page keeps it in a menu
+        page.locator(".overflow-menu > button").click()
+        found = kept
+    found.first.click()
+    page.get_by_role("tab", name=view, exact=True).click()
+    page.locator(f"{ready} [data-run]").wait_for(timeout=SOON)
+    return page
+
+
+def redrawn(page, part, change):
+    """Do something, and wait until a part shows another run."""
+    box = page.locator(f"#pg-{part} [data-part]")
+    before = box.get_attribute("data-run")
+    change()
+    expect(box).not_to_have_attribute("data-run", before, timeout=SOON)
+
+
+def cells(page):
+    """The walk's table in full digits: {dimension: [numbers]}."""
+    read = "rows => rows.map((row) => [...row.children].map((cell) => cell.title || cell.textContent))"
+    lines = page.locator(".pg-norm-table tbody tr").evaluate_all(read)
+    return {int(line[0]): [float(text) for text in line[1:]] for line in lines}
+
+
+def assert_walk(page, run, place, position):
+    found, shown = walk(run, *place, position), cells(page)
+    assert len(shown) >= 8
+    for d, numbers in shown.items():
+        steps = [found.x, found.centred, found.normalised, found.gain, found.scaled, found.bias, found.out]
+        assert numbers[:7] == pytest.approx([values[d] for values in steps], abs=1e-4)
+        assert numbers[7] == pytest.approx(numbers[6], abs=1e-5)  # the model's own
+
+
+def test_one_norm_is_walked_on_any_token(open_page, lm):
+    page, run = open_view(open_page, "Norms", "One norm", "#pg-onenorm_walk"), lm.trace(PROMPT)
+    assert_walk(page, run, (0, "norm1"), 9)
+    expect(page.locator(".pg-norm-steps li")).to_have_count(5)
+    expect(page.locator("#pg-onenorm_walk .pg-why-same")).to_contain_text("float32 rounding")
+    redrawn(page, "onenorm_walk", lambda: page.locator(".pg-chip").nth(2).click())
+    assert_walk(page, run, (0, "norm1"), 2)
+    n = norms_of(lm.config).index((5, "norm2"))
+    form = page.locator("#pg-onenorm_form select")
+    redrawn(page, "onenorm_walk", lambda: form.select_option(str(n)))
+    assert_walk(page, run, (5, "norm2"), 2)
+    # One dimension is followed through all steps, by pointer and by keyboard.
+    told = page.locator(".pg-norm-told")
+    page.locator(".pg-norm-table tbody tr").first.hover()
+    expect(told).to_contain_text(" → n: ")
+    page.locator("#pg-onenorm_walk h2").hover()
+    expect(told).to_contain_text("use the arrow keys")
+    told.press("End")
+    expect(told).to_contain_text(f"dimension {lm.config.d_model - 1}: x:")
+    told.press("Home")
+    expect(told).to_have_attribute("aria-valuenow", "0")
+    expect(page.locator(".pg-norm-table .pg-here th")).to_have_text("0")
+    inked = "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some((v) => v)"
+    assert all(canvas.evaluate(inked) for canvas in page.locator(".pg-norm-strip canvas").element_handles())
+    for name in ("values", "gains", "all", "batch"):
+        page.locator(f"#pg-onenorm_{name} .main-svg").first.wait_for(timeout=SOON)
+    expect(page.locator("#pg-onenorm_why dt")).to_have_count(3)
+    with page.expect_download() as file:
+        page.locator("#pg-onenorm_walk").get_by_role("button", name="NPZ").click()
+    arrays = np.load(file.value.path())
+    assert arrays["out"] == pytest.approx(walk(run, 5, "norm2", 2).out, rel=1e-3, abs=1e-4)
+
+
+def test_norms_are_changed(open_page, lm):
+    page, run = open_view(open_page, "Norms", "Change the norm", "#pg-swap_next"), lm.trace(PROMPT)
+    control = lambda name: page.locator(f"#pg-swap_form [data-name={name}] select")  # noqa: E731
+    ids = "rows => rows.map((row) => +row.title.match(/\\((\\d+)\\)$/)[1])"
+    redrawn(page, "swap_next", lambda: control("swap").select_option("no_gain"))
+    redrawn(page, "swap_next", lambda: control("where").select_option("final"))
+    found = swapped(run, "no_gain", places_of(lm.config, "final"))
+    table = next_tokens(run, found, 9)
+    shown = page.locator("#pg-swap_next tbody th")
+    assert shown.evaluate_all(ids) == table["id"].tolist()
+    expect(page.locator("#pg-swap_facts")).to_contain_text("mean over 10 positions")
+    page.locator("#pg-swap_sizes .main-svg").first.wait_for(timeout=SOON)
+    expect(control("norm")).to_be_hidden()
+    redrawn(page, "swap_next", lambda: control("where").select_option("one"))
+    expect(control("norm")).to_be_visible()
+    redrawn(page, "swap_next", lambda: page.locator(".pg-chip").nth(4).click())
+    expect(page.locator("#pg-swap_next h2")).to_contain_text("position 4")
+
+
+def test_a_narrow_dark_chinese_page(open_page):
+    query, size = "?lang=zh&__theme=dark", {"width": 390, "height": 844}
+    page = open_view(open_page, "归一化与激活", "一个归一化", "#pg-onenorm_walk", query, viewport=size)
+    page.locator("#pg-onenorm_batch .main-svg").first.wait_for(timeout=SOON)
+    expect(page.locator("#pg-onenorm_walk h2")).to_contain_text("LayerNorm（第 0 层，注意力之前）")
+    page.get_by_role("tab", name="改动归一化").click()
+    page.locator("#pg-swap_next [data-run]").wait_for(timeout=SOON)
+    expect(page.locator("#pg-onenorm_walk [data-part]")).to_be_hidden()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

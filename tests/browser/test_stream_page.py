@@ -1,0 +1,127 @@
+"""The views of sizes and outliers as a visitor uses them: a click looks at a row and picks a token for the page."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.api import load_model
+from model.stream import outliers, statistic, survey
+
+pytestmark = pytest.mark.browser
+
+PROMPT = "The cat sat on the mat because it was tired"
+SOON = 60_000  # milliseconds; on a busy machine
+# The app and the test may have chosen different float32 products.
+ROUNDING = 1e-3  # relative
+
+
+@pytest.fixture(scope="module")
+def app_url(start_tiny):
+    return start_tiny
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return survey(load_model("tinygpt", offline=True).trace(PROMPT))
+
+
+def expect(*of):
+    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
+    from playwright.sync_api import expect
+
+    return expect(*of)
+
+
+def open_sizes(open_page, query="", name="Norms", **context):
+    page = open_page(query, **context)
+    found = page.locator("button[role=tab]:visible").filter(has_text=name)
+    kept = page.locator(".overflow-dropdown button").filter(has_text=name)
+    found.or_(kept).first.wait_for(state="attached")
+    if not found.count():
+        page.locator(".overflow-menu > button").click()
+        found = kept
+    found.first.click()
+    for part in ("map", "profile", "row"):
+        page.locator(f"#pg-sizes_{part} [data-run]").wait_for(timeout=SOON)
+    return page
+
+
+def click_cell(page, part, row, column):
+    """Click a cell of a map, by its indices."""
+    place = page.evaluate(
+        """([part, row, column]) => {
+            const plot = document.querySelector(`#pg-${part} .pg-chart`);
+            plot.scrollIntoView();
+            const l = plot._fullLayout, r = plot.getBoundingClientRect();
+            return [r.left + l.xaxis._offset + l.xaxis.l2p(column), r.top + l.yaxis._offset + l.yaxis.l2p(row)]; }""",
+        [part, row, column],
+    )
+    page.mouse.move(place[0] - 2, place[1])
+    page.mouse.move(*place)
+    expect(page.locator(f"#pg-{part} .hoverlayer .hovertext")).to_be_visible()
+    told = page.locator(f"#pg-{part} .hoverlayer").text_content()
+    page.mouse.click(*place)
+    return told
+
+
+def test_a_click_in_the_map_picks_its_token_and_its_row(open_page, stream):
+    page = open_sizes(open_page)
+    rows, values = statistic(stream, "rms")
+    told = click_cell(page, "sizes_map", 5, 3)
+    assert "layer 2, norm 2" in told and "3 ·on" in told
+    shown = float(told.split("RMS: ")[1])
+    assert shown == pytest.approx(values[5, 3], rel=ROUNDING)  # exact, though the colours are not
+    expect(page.locator("#pg-sizes_row h2")).to_have_text("Along the tokens: RMS, layer 2, norm 2", timeout=SOON)
+    expect(page.locator("#pg-sizes_row .pg-about")).to_contain_text("“·on” (position 3)", timeout=SOON)
+    expect(page.locator("#pg-selection")).to_contain_text("·on (3)")
+    expect(page.locator("#pg-sizes_map .shapelayer path")).to_have_count(2)  # its column and its row
+    assert (rows[5], rows[6]) == (("norm2", 2), ("norm1", 3))
+    page.locator("#pg-sizes_map").get_by_role("button", name="Row above").click()
+    expect(page.locator("#pg-sizes_row h2")).to_have_text("Along the tokens: RMS, layer 3, norm 1", timeout=SOON)
+    expect(page.locator("#pg-sizes_map .pg-gridrow b")).to_have_text("layer 3, norm 1")
+    page.locator("#pg-sizes_form select").select_option("update")
+    expect(page.locator("#pg-sizes_map h2")).to_contain_text("Size of each sublayer's update", timeout=SOON)
+    expect(page.locator("#pg-sizes_row h2")).to_have_text("Along the tokens: update size, layer 3, attention")
+    expect(page.locator("#pg-sizes_profile .xy2, #pg-sizes_profile .x2y2").first).to_be_attached(timeout=SOON)
+    with page.expect_download() as download:
+        page.locator("#pg-sizes_map").get_by_role("button", name="CSV", exact=True).click()
+    lines = list(csv.reader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8-sig"))))
+    found = np.array([float(line[-1]) for line in lines[1:]]).reshape(stream.update.shape[0] * 2, -1)
+    assert lines[0] == ["row", "token", "update / stream"]
+    np.testing.assert_allclose(found, stream.update.reshape(found.shape), rtol=ROUNDING)
+
+
+def test_outliers_the_tokens_that_carry_them_and_one_tokens_dimensions(open_page, stream):
+    page = open_sizes(open_page)
+    page.locator("#pg-inside_view button[data-key=outliers]").click()
+    page.locator("#pg-outliers_list [data-part][data-run]").wait_for(timeout=SOON)
+    page.locator("#pg-outliers_form [data-name=rule] select").select_option("int8")
+    expect(page.locator("#pg-outliers_list .pg-about")).to_contain_text("Dettmers", timeout=SOON)
+    table = outliers(stream, "int8", ("norm1", "final"))
+    assert len(table) > 0
+    first = page.locator("#pg-outliers_list .pg-table").last.locator("tbody tr").first
+    expect(first.locator("td").nth(1)).to_have_text(str(table["dimension"][0]))
+    chip = first.get_by_role("button")
+    chip.click()
+    expect(chip).to_have_attribute("aria-pressed", "true")
+    token = int(table["token"][0])
+    expect(page.locator("#pg-outliers_one h2")).to_contain_text(f"token {token} ", timeout=SOON)
+    expect(page.locator("#pg-selection")).to_contain_text(f"({token})")
+    page.locator("#pg-outliers_map [data-run]").wait_for(timeout=SOON)
+    rows = len(stream.rows(("norm1", "final")))
+    told = click_cell(page, "outliers_map", rows - 1, 0)
+    assert "final norm" in told and "× the median, at token" in told
+    expect(page.locator("#pg-outliers_one h2")).to_contain_text("final norm", timeout=SOON)
+    expect(page.locator("#pg-outliers_map .shapelayer path")).to_have_count(1)  # its row only: columns are no tokens
+
+
+def test_narrow_chinese_and_dark(open_page):
+    page = open_sizes(open_page, "?lang=zh&__theme=dark", "归一化", viewport={"width": 390, "height": 844})
+    expect(page.locator("#pg-sizes_map h2")).to_have_text("每个归一化所读取的均方根")
+    page.locator("#pg-inside_view button[data-key=outliers]").click()
+    page.locator("#pg-outliers_one [data-run]").wait_for(timeout=SOON)
+    expect(page.locator("#pg-outliers_list h2")).to_have_text("由谁带有")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

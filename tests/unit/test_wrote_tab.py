@@ -1,0 +1,309 @@
+"""Who wrote it, without a browser: what is shown is what the model code computes, and what a page sends is checked."""
+
+import itertools
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from model.api import LanguageModel
+from model.attribution import attribute, by_source, components, promoted
+from model.gradients import MOST, gradients
+from model.interventions import Edit
+from tests.helpers import VARIANTS, byte_model, byte_tokenizer, tiny_model
+from viz.labels import visible
+from viz.tabs import jobs, wrote
+from viz.tabs.context import Options, Playground
+from viz.tabs.page import Asked, payloads, scene_of
+from viz.tabs.wrote import PARTS, inside_of, plan_gradients, watched_of
+from viz.words import LANGUAGES, words
+from viz.wrote import map_figure, steps_of, strongest, tokens_figure
+
+PROMPT = "abcab"
+SCRIPT = (Path(__file__).parents[2] / "static" / "wrote.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def lm(tmp_path_factory):
+    return byte_model(tmp_path_factory.mktemp("bytes"))
+
+
+@pytest.fixture
+def playground(lm):
+    ours = Playground(Options(model="tiny", max_tokens=40))
+    ours.models.get("tiny", lambda: lm)
+    return ours
+
+
+def asked(prompt=PROMPT, form=None, inside=None, language="en", **selection):
+    values = {"predictions_view": {"view": "wrote"}, "wrote_form": form, "wrote_map": inside}
+    return Asked("tiny", prompt, selection or None, values, {}, language, "predictions")
+
+
+def drawn(playground, prompt=PROMPT, **changes):
+    return payloads(playground, asked(prompt, **changes))[0]
+
+
+def data(payload):
+    return json.loads(payload["figure"])["data"]
+
+
+# --- words ---
+
+
+def test_the_script_has_the_words_it_asks_for():
+    parts = SCRIPT.split("  define(")
+    given = {
+        '"wrotemap"': set(wrote._SIDE_WORDS),
+        '"wrotetokens"': {"promoted", "suppressed", "numbers", "csv", "python"},
+    }
+    for name, known in given.items():
+        (code,) = [each for each in parts if each.startswith(name)]
+        found = set(re.findall(r"\bwords\.(\w+)", code))
+        assert len(found) > 2 and found <= known, name
+    kinds = {"head", "mlp", "embedding", "position", "o_bias", "mlp_bias", "norm1_bias", "norm2_bias", "final_bias"}
+    assert {f"part_{kind}" for kind in kinds} <= set(wrote._SIDE_WORDS)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_first_drawing_fills_every_part_and_computes_no_gradients(playground, language, monkeypatch):
+    monkeypatch.setattr(wrote, "gradients", lambda *_: pytest.fail("the gradients ran by themselves"))
+    shown = drawn(playground, language=language)
+    assert set(PARTS) <= set(shown)
+    assert not any("problem" in shown[name] for name in PARTS)
+    assert shown["wrote_job"]["state"] == "idle" and str(MOST) in shown["wrote_job"]["text"]
+    assert set(shown["wrote_gradients"]) == {"empty"}
+
+
+# --- the numbers ---
+
+
+def test_everything_shown_is_of_the_likeliest_token(playground, lm):
+    shown, run = drawn(playground, heads=[[2, 1]]), lm.trace(PROMPT)
+    token = int(np.argmax(run.logits_at(-1)))
+    found = components(run)
+    parts = attribute(found, lm.model, token)
+    heads, strip = data(shown["wrote_map"])
+    assert np.array(map_values(heads)) == pytest.approx(parts.heads.T) and np.array(strip["z"]) == pytest.approx(
+        parts.mlps[None]
+    )
+    assert [place["part"] for place in strip["customdata"][0]] == [0, 1, 2]
+    assert [value for _, value in shown["wrote_check"]["facts"]] == [
+        f"{parts.total:.6f}", f"{parts.logit:.6f}", f"{parts.gap:+.1e}"
+    ]  # fmt: skip
+    assert parts.logit == run.logits_at(-1)[token] and f"id {token}" in shown["wrote_check"]["told"]
+    (bars,) = data(shown["wrote_sources"])
+    assert bars["y"] == pytest.approx(by_source(run, 2, 1, 4, parts.directions[2]))
+    assert [click["tokens"] for click in bars["customdata"]] == [[4, 0], [4, 1], [4, 2], [4, 3], [4]]
+    best = promoted(found, lm.model, 2, 1)
+    assert [row["id"] for row in shown["wrote_tokens"]["up"]] == best.ids.tolist()
+    assert [row["value"] for row in shown["wrote_tokens"]["down"]] == best.low_values.tolist()
+    assert "2.1" in shown["wrote_tokens"]["title"] and f"{best.mean:+.3f}" in shown["wrote_tokens"]["note"]
+
+
+def map_values(heat):
+    """Plotly packs an array of numbers."""
+    if not isinstance(heat["z"], dict):
+        return heat["z"]
+    import base64
+
+    kind = {"f8": np.float64, "f4": np.float32}[heat["z"]["dtype"]]
+    flat = np.frombuffer(base64.b64decode(heat["z"]["bdata"]), kind)
+    return flat.reshape([int(n) for n in heat["z"]["shape"].split(",")])
+
+
+def test_tokens_position_and_edits_are_those_asked_for(playground, lm):
+    edits = [{"kind": "scale", "layer": 1, "head": 2, "factor": 3}]
+    shown = drawn(playground, form={"token": "x", "distractor": "y"}, tokens=[3], heads=[[0, 3]], edits=edits)
+    run = lm.trace(PROMPT).edit(Edit("scale", 1, 2, 3.0))
+    parts = attribute(components(run, 3), lm.model, ord("x"), ord("y"))
+    assert np.array(map_values(data(shown["wrote_map"])[0])) == pytest.approx(parts.heads.T)
+    assert shown["wrote_check"]["facts"][1][1] == f"{parts.logit:.6f}"
+    assert "“x”" in shown["wrote_map"]["title"] and "“y”" in shown["wrote_map"]["title"]
+    assert "edited" in shown["wrote_map"]["source"]
+    (bars,) = data(shown["wrote_sources"])
+    assert bars["y"] == pytest.approx(by_source(run, 0, 3, 3, parts.directions[0])[:4])
+
+
+def test_an_edited_head_says_why_it_has_no_sources(playground):
+    shown = drawn(playground, heads=[[1, 2]], edits=[{"kind": "zero", "layer": 1, "head": 2}])
+    assert "no sum over tokens" in shown["wrote_sources"]["problem"]["text"]
+    assert not any("problem" in shown[name] for name in PARTS if name != "wrote_sources")
+
+
+def test_inside_an_mlp(playground, lm):
+    shown = drawn(playground, inside={"mlp": 1, "head": [2, 3]}, heads=[[2, 3]])
+    best = promoted(components(lm.trace(PROMPT)), lm.model, 1, None)
+    assert [row["id"] for row in shown["wrote_tokens"]["up"]] == best.ids.tolist()
+    assert shown["wrote_map"]["mlp"] == 1 and set(shown["wrote_sources"]) == {"empty"}
+    assert "MLP 1" in shown["wrote_tokens"]["title"]
+
+
+@pytest.mark.parametrize("sent", [
+    None, 3, [], {}, {"mlp": 1}, {"mlp": 1, "head": [0, 0]}, {"mlp": 3, "head": [2, 3]}, {"mlp": -1, "head": [2, 3]},
+    {"mlp": True, "head": [2, 3]}, {"mlp": "1", "head": [2, 3]},
+])  # fmt: skip
+def test_an_mlp_gives_way_to_another_head_and_to_nonsense(playground, sent):
+    assert inside_of(scene_of(playground, asked(heads=[[2, 3]])), sent) is None
+
+
+@pytest.mark.parametrize("sent", [None, 5, {"token": 7}, {"token": ["x"]}, {"token": "", "distractor": None}])
+def test_what_is_no_text_is_an_empty_field(playground, lm, sent):
+    watched = watched_of(scene_of(playground, asked()), sent)
+    assert watched == wrote.Watched(4, int(np.argmax(lm.trace(PROMPT).logits_at(-1))))
+
+
+@pytest.mark.parametrize(
+    ("form", "told"), [({"token": "xy"}, "is 2 tokens"), ({"token": "x", "distractor": "x"}, "same token")]
+)
+def test_what_cannot_be_taken_apart_is_said_once(playground, form, told):
+    shown = drawn(playground, form=form)
+    assert told in shown["wrote_check"]["problem"]["text"]
+    assert shown["wrote_job"]["state"] == "unready" and told in shown["wrote_job"]["text"]
+    assert all(set(shown[name]) == {"empty"} for name in PARTS[2:] if name != "wrote_job")
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("prompt", ["a", "abca"])
+def test_every_wiring_is_drawn(tmp_path, name, prompt):
+    model = LanguageModel("tiny", "Tiny", tiny_model(VARIANTS[name] | {"vocab_size": 256}), byte_tokenizer(tmp_path))
+    ours = Playground(Options(model="tiny", max_tokens=40))
+    ours.models.get("tiny", lambda: model)
+    shown = drawn(ours, prompt)
+    assert not any("problem" in shown[part] for part in PARTS)
+    total, logit, _ = (float(value) for _, value in shown["wrote_check"]["facts"])
+    assert total == pytest.approx(logit, abs=5e-6)
+
+
+# --- figures ---
+
+
+def parts_frame():
+    rows = [
+        ("embedding", -1, -1, 1.0), ("head", 0, 0, 2.0), ("head", 0, 1, -0.5), ("o_bias", 0, -1, 0.25),
+        ("mlp", 0, -1, -4.0), ("mlp_bias", 0, -1, 0.0), ("final_bias", 1, -1, 3.0),
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["kind", "layer", "head", "value"])
+
+
+def test_steps_by_hand():
+    steps = steps_of(parts_frame())
+    assert [(step["kind"], step["layer"], step["value"], step["total"]) for step in steps] == [
+        ("embedding", -1, 1.0, 1.0), ("attention", 0, 1.5, 2.5), ("mlp", 0, -4.0, -1.5), ("bias", 0, 0.25, -1.25),
+        ("bias", 1, 3.0, 1.75),
+    ]  # fmt: skip
+
+
+def test_strongest_by_hand():
+    found = strongest(parts_frame(), 2)
+    assert [(row["kind"], row["value"]) for row in found["up"]] == [("final_bias", 3.0), ("head", 2.0)]
+    assert [(row["kind"], row["value"]) for row in found["down"]] == [("mlp", -4.0), ("head", -0.5)]
+
+
+def test_the_bars_of_the_layers_end_where_the_next_begin(playground):
+    *bars, running = data(drawn(playground)["wrote_layers"])
+    ends = {}
+    for trace in bars:
+        for name, base, value in zip(trace["x"], trace["base"], trace["y"], strict=True):
+            ends[name] = (base, base + value)
+    names = running["x"][::3] + running["x"][-2:-1]
+    assert len(ends) == len(names) > 7
+    for before, after in itertools.pairwise(names):
+        assert ends[before][1] == pytest.approx(ends[after][0])
+    assert ends[names[0]][0] == 0
+
+
+def test_one_scale_for_heads_and_mlps():
+    said = wrote.some(words("en"), "wrote", *wrote._FIGURE_WORDS)
+    layout = map_figure(np.array([[0.5, -1]]), np.array([-3.0]), said).layout
+    assert (layout.coloraxis.cmin, layout.coloraxis.cmax) == (-3, 3) and layout.meta["heads"]
+    assert map_figure(np.zeros((1, 2)), np.zeros(1), said).layout.coloraxis.cmax == 1
+
+
+def test_hostile_tokens_are_text(playground):
+    pieces = ("<b>", "&amp;", "\u202e")
+    figure = tokens_figure(
+        {"": np.array([1.0, -1, 0])}, pieces, 2, wrote.some(words("en"), "wrote", *wrote._FIGURE_WORDS)
+    )
+    assert figure.data[0].text == (
+        "&lt;b&gt;",
+        "&amp;amp;",
+        visible("\u202e").replace("<", "&lt;").replace(">", "&gt;"),
+    )
+    assert figure.layout.xaxis.ticktext[0] == "&lt;b&gt;"
+
+
+def test_a_long_prompt_has_few_labels():
+    said = wrote.some(words("en"), "wrote", *wrote._FIGURE_WORDS)
+    figure = tokens_figure({"": np.zeros(1024)}, ["a"] * 1024, 1023, said)
+    assert len(figure.data[0].x) == 1024 and len(figure.layout.xaxis.tickvals) <= 32
+
+
+# --- gradients ---
+
+
+def test_the_comparison_is_what_the_model_code_computes(playground, lm):
+    form = {"token": "x", "distractor": "y"}
+    scene = scene_of(playground, asked(form=form, tokens=[3]))
+    list(jobs.perform(playground, plan_gradients(scene, {"wrote_form": form}), "en"))
+    shown = drawn(playground, form=form, tokens=[3])
+    found = gradients(lm.trace(PROMPT), 3, ord("x"), ord("y"))
+    first, second = data(shown["wrote_gradients"])
+    assert first["y"] == pytest.approx(found.gradient_x_activation, abs=1e-6)
+    assert second["y"] == pytest.approx(found.integrated, abs=1e-6)
+    assert f"{found.gap:+.3f}" in shown["wrote_gradients"]["note"] and shown["wrote_job"]["state"] == "done"
+    assert "empty" in drawn(playground, tokens=[3])["wrote_gradients"]  # another target
+
+
+def test_long_prompts_take_fewer_gradients():
+    assert [wrote._places(n) for n in (1, 10, 32, 64, 256, 1024)] == [128, 128, 128, 64, 16, 16]
+
+
+# --- python ---
+
+
+@pytest.mark.parametrize("inside", [None, {"mlp": 1, "head": [2, 3]}])
+def test_the_python_lines_give_the_numbers(playground, lm, inside, monkeypatch):
+    monkeypatch.setattr("model.api.load_model", lambda name: lm)
+    form = {"token": "x", "distractor": "y"}
+    edits = [{"kind": "zero", "layer": 0, "head": 1}]
+    shown = drawn(playground, form=form, inside=inside, heads=[[2, 3]], edits=edits)
+
+    def last(code: str) -> object:
+        *lines, final = code.splitlines()
+        names: dict = {}
+        exec("\n".join(lines), names)
+        return eval(final, names)
+
+    total, logit = last(shown["wrote_map"]["python"])
+    assert [f"{total:.6f}", f"{logit:.6f}"] == [value for _, value in shown["wrote_check"]["facts"][:2]]
+    assert last(shown["wrote_layers"]["python"])["value"].sum() == pytest.approx(total)
+    best = last(shown["wrote_tokens"]["python"])
+    assert best.ids.tolist() == [row["id"] for row in shown["wrote_tokens"]["up"]]
+    if inside is None:
+        assert data(shown["wrote_sources"])[0]["y"] == pytest.approx(last(shown["wrote_sources"]["python"]))
+
+
+def test_the_python_lines_of_the_gradients(playground, lm, monkeypatch):
+    monkeypatch.setattr("model.api.load_model", lambda name: lm)
+    scene = scene_of(playground, asked())
+    list(jobs.perform(playground, plan_gradients(scene, {"wrote_form": None}), "en"))
+    shown = drawn(playground)["wrote_gradients"]
+    *lines, final = shown["python"].splitlines()
+    names: dict = {}
+    exec("\n".join(lines), names)
+    assert data(shown)[1]["y"] == pytest.approx(eval(final, names).integrated, abs=1e-6)
+
+
+def test_a_target_is_dotted_anew_and_nothing_else_is(playground, monkeypatch):
+    calls = []
+    monkeypatch.setattr(wrote, "components", lambda *given: calls.append(given) or components(*given))
+    drawn(playground)
+    drawn(playground, form={"token": "x"})
+    drawn(playground, form={"token": "x"}, heads=[[1, 1]])
+    assert len(calls) == 1
+    drawn(playground, tokens=[1])
+    assert len(calls) == 2

@@ -1,0 +1,204 @@
+"""Pictures of the lens: the table of layers x positions, the same as a heat map, and curves of single tokens."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz.heads import packed
+from viz.labels import axis_name, plotly_text, shorten, tick_text, visible
+from viz.theme import HUES, RAMPS, colorscale, frame_layout, ramp_at, scales
+
+COLOURS = ("probability", "entropy", "kl", "rank")  # what a cell's colour says
+CURVES = ("probability", "rank", "entropy", "kl")  # what is followed from block to block
+MAX_TICKS = 32  # labels of positions: their layout, not the cells, is what makes a heat map slow
+_CURVE_OF = {"probability": "sqrt", "entropy": "linear", "kl": "log1p", "rank": "rank"}
+_ROW, _MAP = 17, 290  # pixels of a layer in the heat map, and the least of all of them
+# Positions up to which a cell of the heat map has room for its token, cut so long; and cells, for text is slow to draw.
+_TEXT_COLUMNS, _CELL_TEXT, _TEXT_CELLS = 14, 6, 200
+
+
+class Read(Protocol):
+    """What is drawn of a model.lens.Reading; K points, P positions, k likeliest tokens, C that are followed."""
+
+    places: np.ndarray  # [K]
+    positions: np.ndarray  # [P]
+    ids: np.ndarray  # [K, P, k]
+    probabilities: np.ndarray  # [K, P, k]
+    entropy: np.ndarray  # [K, P]
+    kl: np.ndarray  # [K, P]
+    candidates: np.ndarray  # [P, C]
+    ranks: np.ndarray  # [K, P, C]
+    shares: np.ndarray  # [K, P, C]
+
+
+Texts = Callable[[int], str]  # the text of a token
+
+
+@dataclass(frozen=True)
+class LensWords:
+    """The words on a figure of the lens, in the reader's language."""
+
+    place: str  # blocks passed, as an axis
+    position: str
+    value: str  # what is drawn, with its unit
+    likeliest: str
+
+
+def page_of(T: int, position: int, columns: int) -> tuple[int, int]:
+    """The page of at most `columns` positions that holds `position`, counted from the end, so that the last is full."""
+    end = T - (T - 1 - position) // columns * columns
+    return max(0, end - columns), end
+
+
+def table_payload(reading: Read, text: Texts) -> dict:
+    """The numbers of the table: arrays [K, P, ...] as the page reads them, and each token's text once."""
+    ids = reading.ids.ravel().tolist()
+    every = {*ids, *reading.candidates[:, 0].tolist()}
+    return {
+        "layers": reading.places.astype(int).tolist(),
+        "positions": reading.positions.tolist(),
+        "ids": ids,
+        "final": reading.candidates[:, 0].tolist(),
+        "names": {number: visible(text(number)) for number in sorted(every)},
+        "probabilities": packed(reading.probabilities),
+        "entropy": packed(reading.entropy),
+        "kl": packed(reading.kl),
+        "ranks": reading.ranks[..., 0].ravel().tolist(),
+    }
+
+
+def colour_scale(colour: str, reading: Read, vocab: int) -> dict:
+    """How a cell's number becomes a place on the ramp: the page computes the same from `top` and `curve`.
+
+    Probability is drawn from 0 to 1, entropy up to ln V, which is a uniform guess, KL up to the largest that is shown,
+    by ln(1 + KL), since the embedding's is far beyond all others, and the rank on a logarithmic scale from V, at the
+    ramp's beginning, to 1.
+    """
+    top = {"probability": 1.0, "entropy": float(np.log(vocab)), "kl": float(reading.kl.max()) or 1.0, "rank": vocab}
+    return {
+        "colour": colour, "top": float(top[colour]), "curve": _CURVE_OF[colour],
+        "ramps": {name: list(stops) for name, stops in RAMPS.items()},
+    }  # fmt: skip
+
+
+def values_of(reading: Read, name: str) -> np.ndarray:
+    """The numbers that a colour stands for; of ranks the decimal logarithm. [K, P]"""
+    if name == "rank":
+        return np.log10(reading.ranks[..., 0]).astype(np.float32)
+    return {"probability": reading.probabilities[..., 0], "entropy": reading.entropy, "kl": reading.kl}[name]
+
+
+def map_figure(
+    reading: Read, colour: str, text: Texts, pieces: Sequence[str], words: LensWords, vocab: int
+) -> go.Figure:
+    """All positions across, blocks passed up, a cell's colour one number. `pieces` are the prompt's tokens."""
+    z, (K, P) = values_of(reading, colour), reading.entropy.shape
+    firsts = reading.ids[..., 0]
+    roomy = P <= _TEXT_COLUMNS and K * P <= _TEXT_CELLS
+    x = [axis_name(int(at), pieces[at]) for at in reading.positions]
+    step = -(-P // MAX_TICKS)
+    shown = range(0, P, step)
+    rank = colour == "rank"
+    value = "%{customdata}" if rank else "%{z:.4f}"
+    heat = go.Heatmap(
+        z=z, x=x, y=reading.places.astype(int), hovertext=_texts(firsts, text, 24),
+        text=_texts(firsts, text, _CELL_TEXT) if roomy else None,
+        texttemplate="%{text}" if roomy else None, textfont={"size": 11}, coloraxis="coloraxis",
+        customdata=reading.ranks[..., 0] if rank else None,
+        xgap=1 if P <= 64 else 0, ygap=1 if P <= 64 else 0,
+        hovertemplate=f"{plotly_text(words.place)}: %{{y}}<br>{plotly_text(words.position)}: %{{x}}"
+        f"<br>{plotly_text(words.likeliest)}: %{{text}}<br>{plotly_text(words.value)}: {value}<extra></extra>",
+    )  # fmt: skip
+    found, axis = _map_scales(colour, float(reading.kl.max()) or 1.0), _coloraxis(colour, reading, words, vocab)
+    height = max(_ROW * K, _MAP) + 100
+    meta = {"scales": found, "height": height, "narrow": height, "block": 1, "whole": True,
+            # No row is ever marked: rows are counted from P on, where there is no token.
+            "window": [P, P + K, 0, P]}  # fmt: skip
+    plain = {"showgrid": False, "zeroline": False, "automargin": True}
+    return go.Figure(heat, frame_layout(meta) | {
+        "coloraxis": axis | {"colorscale": found["light"]},
+        "xaxis": plain | {
+            "title": {"text": plotly_text(words.position), "standoff": 8}, "type": "category", "tickmode": "array",
+            "tickvals": [x[n] for n in shown], "ticktext": [tick_text(pieces[reading.positions[n]]) for n in shown],
+            "tickangle": -60,
+        },
+        "yaxis": plain | {"title": {"text": plotly_text(words.place), "standoff": 8}, "tickmode": "linear", "tick0": 0,
+                          "dtick": -(-K // 16)},
+    })  # fmt: skip
+
+
+def _texts(ids: np.ndarray, text: Texts, most: int) -> list[list[str]]:
+    """Tokens as Plotly draws them, cut to `most` characters. [K, P]"""
+    said = {number: plotly_text(shorten(visible(text(number)), most)) for number in np.unique(ids).tolist()}
+    return [[said[number] for number in row] for row in ids.tolist()]
+
+
+def _map_scales(colour: str, largest: float) -> dict[str, list[list]]:
+    """Colour scales of the light and the dark page; `largest` is the KL at the ramp's end."""
+    if colour == "kl":
+        shares = np.concatenate([[0], np.geomspace(1e-4, 1, 32)])
+        places = np.log1p(shares * largest) / np.log1p(largest)
+        each = [*zip(shares.tolist(), places.tolist(), strict=True)]
+        return {name: [[at, ramp_at(stops, place)] for at, place in each] for name, stops in RAMPS.items()}
+    if colour == "rank":  # backwards: the first place is where a probability of 1 is
+        return {name: colorscale(stops[::-1], "linear") for name, stops in RAMPS.items()}
+    return scales("size", _CURVE_OF[colour])
+
+
+def _coloraxis(colour: str, reading: Read, words: LensWords, vocab: int) -> dict:
+    top = colour_scale(colour, reading, vocab)["top"]
+    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".3~g",
+           "title": {"text": plotly_text(words.value), "side": "right"}}  # fmt: skip
+    if colour == "rank":
+        top = float(np.log10(vocab))
+        ticks = list(range(int(top) + 1))
+        bar |= {"tickvals": ticks, "ticktext": [f"{10**n:,}" for n in ticks]}
+    return {"cmin": 0, "cmax": top, "colorbar": bar}
+
+
+def curve_figure(
+    reading: Read, curve: str, names: Sequence[str], typed: int, words: LensWords, place: Callable[[float], str]
+) -> go.Figure:
+    """Points of the stream at one position across, one line a token that is followed, or one of entropy or KL.
+
+    `names` are the texts of the reading's candidates, the last `typed` of which a person asked for; they are dashed.
+    `place` says in words where a point lies. Hollow points lie inside a block.
+    """
+    x = reading.places.tolist()
+    numbers = {"probability": reading.shares, "rank": reading.ranks}
+    lines = numbers[curve][:, 0].T if curve in numbers else values_of(reading, curve)[:, 0][None]  # [lines, K]
+    called = list(names) if curve in numbers else [words.value]
+    form = "%{y:,}" if curve == "rank" else "%{y:.4f}"
+    marks = {"size": 6, "symbol": ["circle-open" if at % 1 else "circle" for at in x]}
+    where = [plotly_text(place(at)) for at in x]
+    traces = [
+        go.Scatter(
+            x=x, y=y.tolist(), mode="lines+markers", name=plotly_text(name), customdata=where, marker=marks,
+            line={"color": HUES[n % len(HUES)], "width": 2, "dash": "dot" if n >= len(called) - typed else "solid"},
+            hovertemplate=f"%{{customdata}}<br>{plotly_text(name)}: {form}<extra></extra>",
+        )
+        for n, (name, y) in enumerate(zip(called, lines, strict=True))
+    ]  # fmt: skip
+    plain = {"zeroline": False, "automargin": True, "showgrid": True}
+    y = plain | {"title": {"text": plotly_text(words.value), "standoff": 8}}
+    if curve == "rank":
+        y |= {"type": "log", "autorange": "reversed", "dtick": 1 if np.max(lines) > 200 else "D2", "tickformat": ",d"}
+    else:
+        y |= {"rangemode": "tozero"}
+    layout = frame_layout({"height": 380, "narrow": 360}) | {
+        "xaxis": plain | {"title": {"text": plotly_text(words.place), "standoff": 8}, "tickmode": "linear", "tick0": 0,
+                          "dtick": -(-int(x[-1] + 1) // 16), "range": [-0.5, x[-1] + 0.5]},
+        "yaxis": y,
+        "showlegend": curve in numbers,
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "font": {"size": 12}},
+    }  # fmt: skip
+    return go.Figure(traces, layout)
+
+
+def settled(reading: Read) -> float:
+    """Blocks passed from which on the likeliest token at the first position is the final one."""
+    wrong = np.flatnonzero(reading.ids[:, 0, 0] != reading.ids[-1, 0, 0])
+    return float(reading.places[0 if not len(wrong) else wrong[-1] + 1])

@@ -1,0 +1,179 @@
+"""Pictures of who wrote a logit: every part on a map, the logit being built, sources of a head, and gradients."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from viz.effects import EffectWords, effect_figure
+from viz.labels import plotly_text, tick_text, visible
+from viz.theme import HUES, SIGNED, frame_layout
+
+MAX_TICKS = 32  # tokens named on an axis
+_LAYERS = 16  # layers named on an axis
+_STRIP = 34  # pixels of the MLPs' strip and the space below it
+_PLAIN = {"template": {}}  # Plotly adds its own, several kilobytes, to a figure made of a dictionary without one
+_DOWN, _UP = SIGNED[1], SIGNED[-2]  # orange and purple, on light and on dark
+_PATTERNS = {"mlp": "/", "bias": ".", "embedding": "x", "position": "x"}  # attention is plain
+
+
+# --- every part on a map ----------------------------------------------------------------------------
+
+
+def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) -> go.Figure:
+    """Layers across, heads down, and a strip of the MLPs above, all on one signed scale. heads [L, H], mlps [L]
+
+    words: axis_layer, axis_head, value, unit, mlp.
+    """
+    L, H = heads.shape
+    said = EffectWords(words["axis_layer"], words["axis_head"], words["value"], words["unit"])
+    figure = effect_figure(heads, said, signed=True).to_plotly_json()
+    layout, top = figure["layout"], max(float(np.abs(heads).max()), float(np.abs(mlps).max())) or 1.0
+    name, value, unit = (plotly_text(words[key]) for key in ("mlp", "value", "unit"))
+    strip = {
+        "type": "heatmap", "z": mlps[None].tolist(), "x": list(range(L)), "y": [name], "yaxis": "y2", "name": name,
+        "coloraxis": "coloraxis", "xgap": 1, "ygap": 1, "customdata": [[{"part": layer} for layer in range(L)]],
+        "hovertemplate": f"{name} %{{x}}<br>{value}: %{{z:+.5f}} {unit}<extra></extra>",
+    }  # fmt: skip
+    share, height = 1 / (H + 1.5), layout["meta"]["height"] + _STRIP
+    layout["meta"] |= {"height": height, "narrow": height}
+    layout |= _PLAIN
+    layout["coloraxis"] |= {"cmin": -top, "cmax": top}
+    layout["yaxis"] |= {"domain": [0, 1 - 1.5 * share]}
+    layout["yaxis2"] = {"domain": [1 - share, 1], "showgrid": False, "zeroline": False, "automargin": True}
+    data = [figure["data"][0] | {"name": plotly_text(words["axis_head"])}, strip]
+    return go.Figure({"data": data, "layout": layout})
+
+
+def strongest(parts: pd.DataFrame, most: int = 6) -> dict[str, list[dict]]:
+    """The parts that raise and lower the logit most: {"up": [...], "down": [...]}, the strongest first.
+
+    Each {"kind", "layer", "head", "value"}; `parts` is that of model.attribution.Attribution.parts.
+    """
+    rows = parts.to_dict("records")
+    up = sorted((row for row in rows if row["value"] > 0), key=lambda row: -row["value"])
+    down = sorted((row for row in rows if row["value"] < 0), key=lambda row: row["value"])
+    return {"up": up[:most], "down": down[:most]}
+
+
+# --- the logit being built --------------------------------------------------------------------------
+
+
+def steps_of(parts: pd.DataFrame) -> list[dict]:
+    """The parts summed by layer and kind, in the order in which they are written, with the total so far.
+
+    Each {"kind", "layer", "value", "total"}; kinds are embedding, position, attention, mlp and bias.
+    """
+    kinds = {"head": "attention", "embedding": "embedding", "position": "position", "mlp": "mlp"}
+    summed: dict[tuple[int, str], float] = {}
+    for kind, layer, value in parts[["kind", "layer", "value"]].itertuples(index=False):
+        place = (layer, kinds.get(kind, "bias"))
+        summed[place] = summed.get(place, 0.0) + value
+    order = ("embedding", "position", "attention", "mlp", "bias")
+    steps, total = [], 0.0
+    for layer, kind in sorted(summed, key=lambda place: (place[0], order.index(place[1]))):
+        total += summed[layer, kind]
+        steps.append({"kind": kind, "layer": layer, "value": summed[layer, kind], "total": total})
+    return steps
+
+
+def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) -> go.Figure:
+    """Each step as a bar from the total before it to the total after it, purple up and orange down.
+
+    words: kind_<kind>, kind_final, axis_layer, value, unit, total, axis_total.
+    """
+    names = [_step_name(step, layers, words) for step in steps]
+    value, unit, total = (plotly_text(words[key]) for key in ("value", "unit", "total"))
+    traces = []
+    for kind in dict.fromkeys(step["kind"] for step in steps):
+        here = [(name, step) for name, step in zip(names, steps, strict=True) if step["kind"] == kind]
+        traces.append({
+            "type": "bar", "name": plotly_text(words[f"kind_{kind}"]), "x": [name for name, _ in here],
+            "y": [step["value"] for _, step in here], "base": [step["total"] - step["value"] for _, step in here],
+            "hovertext": [f"{step['value']:+.5f}" for _, step in here],
+            "hovertemplate": f"%{{x}}<br>{value}: %{{hovertext}} {unit}<br>{total}: %{{y:.5f}}<extra></extra>",
+            "marker": {
+                "color": [_UP if step["value"] >= 0 else _DOWN for _, step in here],
+                "pattern": {"shape": _PATTERNS.get(kind, ""), "size": 5, "fillmode": "overlay",
+                            "fgcolor": "#ffffff", "fgopacity": 0.75},
+            },
+        })  # fmt: skip
+    between = list(zip(names[:-1], names[1:], steps[:-1], strict=True))  # from a bar's end to the next one's start
+    running = {
+        "type": "scatter", "mode": "lines", "name": total, "hoverinfo": "skip", "line": {"width": 1, "color": HUES[-1]},
+        "x": [x for before, after, _ in between for x in (before, after, None)],
+        "y": [y for _, _, step in between for y in (step["total"], step["total"], None)],
+    }  # fmt: skip
+    ticks = [(name, step) for name, step in zip(names, steps, strict=True) if _named_on_axis(step, layers)]
+    texts = [words["axis_embedding"] if step["layer"] < 0 else str(step["layer"]) for _, step in ticks]
+    layout = frame_layout({"height": 320, "narrow": 320}) | _PLAIN | {
+        "barmode": "overlay", "bargap": 0.15, "showlegend": False,
+        "xaxis": {
+            "type": "category", "categoryorder": "array", "categoryarray": names, "tickmode": "array",
+            "tickvals": [name for name, _ in ticks], "ticktext": [plotly_text(text) for text in texts], "tickangle": 0,
+            "title": {"text": plotly_text(words["axis_layer"]), "standoff": 8}, "showgrid": False, "automargin": True,
+        },
+        "yaxis": {"title": {"text": plotly_text(words["axis_total"])}, "automargin": True, "zeroline": True},
+    }  # fmt: skip
+    return go.Figure({"data": [*traces, running], "layout": layout})
+
+
+def _step_name(step: dict, layers: int, words: Mapping[str, str]) -> str:
+    """A unique name of a step on the axis."""
+    if step["layer"] == layers:
+        return plotly_text(words["kind_final"])
+    kind = words[f"kind_{step['kind']}"]
+    return plotly_text(kind if step["layer"] < 0 else f"{kind} {step['layer']}")
+
+
+def _named_on_axis(step: dict, layers: int) -> bool:
+    """The embedding, and the first step of at most 16 layers."""
+    return step["kind"] == "embedding" or (step["kind"] == "attention" and step["layer"] % -(-layers // _LAYERS) == 0)
+
+
+# --- by token ---------------------------------------------------------------------------------------
+
+
+def tokens_figure(
+    series: Mapping[str, np.ndarray], pieces: Sequence[str], position: int, words: Mapping[str, str]
+) -> go.Figure:
+    """A bar a token for each series [n], n = position + 1: one alone is coloured by sign, several by series.
+
+    A click selects the token together with the position, which stays the one that is looked at. words: axis_token,
+    value, unit.
+    """
+    shown = [visible(piece) for piece in pieces[: position + 1]]
+    clicks = [{"tokens": [position] if s == position else [position, s]} for s in range(len(shown))]
+    value, unit = plotly_text(words["value"]), plotly_text(words["unit"])
+    traces = []
+    for n, (name, values) in enumerate(series.items()):
+        colour = [_UP if x >= 0 else _DOWN for x in values] if len(series) == 1 else HUES[n]
+        traces.append({
+            "type": "bar", "name": plotly_text(name), "x": list(range(len(shown))), "y": values.tolist(),
+            "text": [plotly_text(text) for text in shown], "textposition": "none", "customdata": clicks,
+            "marker": {"color": colour, "line": {"width": 0}},
+            "hovertemplate": f"%{{x}} %{{text}}<br>{plotly_text(name) if len(series) > 1 else value}: "
+            f"%{{y:+.5f}} {unit}<extra></extra>",
+        })  # fmt: skip
+    step = -(-len(shown) // MAX_TICKS)
+    ticks = list(range(0, len(shown), step))
+    layout = frame_layout({"height": 300, "narrow": 300}) | _PLAIN | {
+        "barmode": "group", "bargap": 0.15, "showlegend": len(series) > 1,
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "xaxis": {
+            "tickmode": "array", "tickvals": ticks, "ticktext": [tick_text(pieces[at]) for at in ticks],
+            "tickangle": -60, "title": {"text": plotly_text(words["axis_token"]), "standoff": 8}, "showgrid": False,
+            "zeroline": False, "automargin": True, "range": [-0.6, len(shown) - 0.4],
+        },
+        "yaxis": {"title": {"text": plotly_text(f"{words['value']} ({words['unit']})")}, "automargin": True},
+    }  # fmt: skip
+    return go.Figure({"data": traces, "layout": layout})
+
+
+def token_rows(ids: np.ndarray, values: np.ndarray, pieces: Sequence[str]) -> list[dict]:
+    """Tokens with the number of each, as plain values. ids and values [n]"""
+    return [
+        {"id": int(number), "text": visible(piece), "value": float(value)}
+        for number, value, piece in zip(ids, values, pieces, strict=True)
+    ]
