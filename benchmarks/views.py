@@ -4,8 +4,8 @@
 
 In one process, without a browser: the prompt is run, then every view is asked for as the page asks for it, first with
 nothing kept ("first") and then with another token picked ("again", what was kept of the prompt is there). The figures
-are the median over the rounds, each with another prompt. "forwards" counts blocks of the model that were run whole while
-the views were drawn, in units of the model's layers.
+are the median over the rounds, each with another prompt. "forwards" counts blocks of the model that were run whole
+while the views were drawn, in units of the model's layers.
 """
 
 import argparse

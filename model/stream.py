@@ -13,8 +13,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from model.norm_sites import final_sites, moments, stream_sites
 from model.progress import Progress
-from model.trace import Trace, moments
+from model.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,14 @@ def survey(run: Trace, progress: Progress | None = None) -> Stream:
     norms: list[tuple[str, int]] = []
     reduced, moved = [], []
     for layer in range(config.n_layer):
-        at = run.stream_sites(layer)
+        at = stream_sites(run, layer)
         for site in ("norm1", "norm2"):
             norms.append((site, layer))
             reduced.append(_reduced(at[f"{site}_in"], at[f"{site}_scale"]))
         moved.append(_moved(at, config.parallel_residual))
         if progress:
             progress(layer + 1, config.n_layer, "layers")
-    if last := run.final_sites():
+    if last := final_sites(run):
         norms.append(("final", config.n_layer))
         reduced.append(_reduced(last["final_in"], last["final_scale"]))
     outlying = [each.pop("outlying") for each in reduced]
@@ -157,7 +158,7 @@ def limit(rule: Rule, median: float) -> float:
 
 
 def _moved(at: dict[str, Tensor], parallel: bool) -> dict[str, np.ndarray]:
-    """The fields of Stream that one block gives. at: Trace.stream_sites"""
+    """The fields of Stream that one block gives. at: norm_sites.stream_sites"""
     names = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")
     x = {name: at[name].double().numpy() for name in names}  # [T, D]
 
@@ -222,12 +223,6 @@ def top_dimensions(stream: Stream, sites: Sequence[str], most: int) -> list[int]
     rows = stream.rows(sites)
     highest = np.max([ratios(stream, n) for n in rows], axis=0) if rows else np.zeros(stream.largest.shape[1])
     return [int(d) for d in np.argsort(-highest, kind="stable")[:most]]
-
-
-def norm_input(run: Trace, site: str, layer: int) -> np.ndarray:
-    """What one norm of a run reads; site "norm1", "norm2" or, with the layer n_layer, "final". float32 [T, D]"""
-    at = run.final_sites() if site == "final" else run.stream_sites(layer)
-    return at[f"{site}_in"].numpy()
 
 
 # name: the rows it has. "norms": a row a norm; "sublayers": a row attention or MLP; "blocks": a row a layer.

@@ -16,14 +16,12 @@ from model.heads import HEAD_METRICS, HeadReducer
 from model.interventions import Edit, Means, check_edits, mean_heads, sites_edited, tap_of
 from model.layers import attention_pattern, attention_scores, future, rotate
 from model.lens import read_layers
+from model.norm_sites import norm_rows
 from model.records import RunKey, Tokens
 from model.tap import SITES, Tap, compose, record
 from model.transformer import Pass, Transformer, attend_fused
 
 _ATTENTION = frozenset({"scores", "pattern"})  # sites that exist only where attention is computed step by step
-STREAM_SITES = (
-    "resid_pre", "norm1_in", "norm1_scale", "attn_out", "resid_mid", "norm2_in", "norm2_scale", "mlp_out", "resid_post"
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -191,15 +189,15 @@ class Trace:
         self.require_key()
         unedited = None if self.key.edits else self
         edits = (*self.key.edits, *edits)
-        made = run(self.model, self.tokens, model_id=self.key.model_id, edits=edits, unedited=unedited)
-        made.piece = self.piece
-        return made
+        return self._again(edits, unedited)
 
     def unedited(self) -> "Trace":
         """The run without edits: this one where it has none, else a new one."""
-        if self.tap is None:
-            return self
-        made = run(self.model, self.tokens, model_id=self.key.model_id)
+        return self if self.tap is None else self._again()
+
+    def _again(self, edits: Sequence[Edit] = (), unedited: "Trace | None" = None) -> "Trace":
+        """The same tokens of the same model with other edits."""
+        made = run(self.model, self.tokens, model_id=self.key.model_id, edits=edits, unedited=unedited)
         made.piece = self.piece
         return made
 
@@ -253,70 +251,7 @@ class Trace:
 
         Sites are norm1, norm2 and final (layer n_layer). rms^2 = mean^2 + variance; norm = rms sqrt(d_model).
         """
-        frames = []
-        for layer in range(self.config.n_layer):
-            at = self.stream_sites(layer)
-            frames += [_norm_rows(site, layer, at[f"{site}_in"]) for site in ("norm1", "norm2")]
-        if self.config.final_norm:
-            frames.append(_norm_rows("final", self.config.n_layer, self.final_sites()["final_in"]))
-        return pd.concat(frames, ignore_index=True)
-
-    @torch.inference_mode()
-    def stream_sites(self, layer: int) -> dict[str, Tensor]:
-        """What a block's norms read and divide by, and what its sublayers add: STREAM_SITES, [T, D] or [T, 1].
-
-        Where the norms come first and no edit reaches the block, its MLP is not run: mlp_out is what it added to the
-        stream that is kept, resid_post - resid_mid, which is mlp_out to float32 rounding of the stream.
-        """
-        self._check_layer(layer, self.config.n_layer - 1)
-        block, store = self.model.blocks[layer], {}
-        if block.post_norm or self._tap_in(layer) is not None:
-            return {name: tensor[0] for name, tensor in self.sites(layer, STREAM_SITES).items()}
-        each = self.prepare(layer, len(self.tokens), record(STREAM_SITES, store))
-        x, post = self.residuals[layer][None], self.residuals[layer + 1][None]
-        mid = block.middle(x, layer, each)
-        block.norm2.tapped(x if block.parallel else mid, "norm2", layer, each)
-        at = {name: tensor for (name, _), tensor in store.items()}
-        at |= {"resid_pre": x, "mlp_out": post - mid, "resid_post": post}
-        return {name: at[name][0] for name in STREAM_SITES}
-
-    @torch.inference_mode()
-    def final_sites(self) -> dict[str, Tensor]:
-        """What the final norm reads and divides by: final_in [T, D] and final_scale [T, 1]; nothing without one."""
-        L, store = self.config.n_layer, {}
-        if self.model.final_norm is None:
-            return {}
-        each = self.prepare(L, len(self.tokens), record(("final_in", "final_scale"), store))
-        self.model.final_norm.tapped(self.residuals[-1][None], "final", L, each)
-        return {name: tensor[0] for (name, _), tensor in store.items()}
-
-
-def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance over the last axis, in float64: two passes, so that a large mean costs no digits.
-
-    x [..., D] -> [...] each. The mean square is mean^2 + variance.
-    """
-    x = x.to(torch.float64, copy=True)
-    mean = x.mean(-1, keepdim=True)
-    x -= mean
-    return mean[..., 0], x.square_().mean(-1)
-
-
-def _norm_rows(site: str, layer: int, x: Tensor) -> pd.DataFrame:
-    """x [T, D]"""
-    mean, variance = moments(x)
-    square = mean.square() + variance
-    return pd.DataFrame(
-        {
-            "site": site,
-            "layer": layer,
-            "token": np.arange(len(x)),
-            "mean": mean.numpy(),
-            "variance": variance.numpy(),
-            "rms": square.sqrt().numpy(),
-            "norm": (square * x.shape[-1]).sqrt().numpy(),
-        }
-    )
+        return norm_rows(self)
 
 
 def _slice(linear, x: Tensor, n: int, width: int) -> Tensor:

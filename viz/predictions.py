@@ -48,7 +48,7 @@ def ramp_ticks(by: str, V: int) -> list[list]:
     top = blind(V)
     if by == "rank":
         powers = [10**n for n in range(1, 1 + math.floor(math.log10(V / 2)))]
-        return [[0, "1"], *([math.log2(each) / top, f"{each:,}"] for each in powers), [1, f"{V:,}"]]
+        return [[math.log2(each) / top, f"{each // 1000}k" if each >= 1000 else f"{each}"] for each in (1, *powers, V)]
     step = 4 if top > 8 else 2
     within = np.arange(0, top - step / 2, step).tolist()
     last = f"{top:.1f}" if by == "entropy" else f"≥ {top:.1f}"
@@ -110,7 +110,7 @@ def bits_figure(told: Scored, pieces: Sequence[str], V: int, words: Mapping[str,
         "type": "scatter", "mode": "lines+markers" if T <= _MARKED else "lines", "name": plotly_text(words["entropy"]),
         "x": at, "y": told.entropy.tolist(), "text": names, "customdata": picks,
         "hovertemplate": f"{plotly_text(words['entropy'])}: %{{y:.3g}}<extra></extra>",
-        "line": {"color": HUES[4], "width": 2}, "marker": {"size": 6},
+        "line": {"color": HUES[4], "width": 2 if T <= _MARKED else 1}, "marker": {"size": 6},
     }  # fmt: skip
     found = scales("size", "linear")
     layout = _layout({"scales": found, "height": 320, "narrow": 300, "places": True}, pieces, words["axis_token"])
@@ -146,19 +146,23 @@ def follow_figure(
     data = []
     for n, line in enumerate(lines):
         comes = [*(ids[1:] == line.token).tolist(), False]
-        dots, hue, name = T <= _MARKED, HUES[n % len(HUES)], plotly_text(line.name)
+        hue, name = HUES[n % len(HUES)], plotly_text(line.name)
         hover = [
             _hover(words["hover"], {"token": name, "after": names[t], "position": t, "share": percent(share),
                                     "rank": f"{rank:,}", "logit": f"{logit:.4g}"})
             + (f"<br>{plotly_text(words['next'])}" if comes[t] else "")
             for t, (share, rank, logit) in enumerate(zip(line.probability.tolist(), line.rank, line.logit, strict=True))
         ]  # fmt: skip
+        y, there = getattr(line, measure).tolist(), [t for t in range(T) if comes[t]]
         data.append({
-            "type": "scatter", "mode": "lines+markers", "name": name, "x": list(range(T)), "text": names,
-            "y": getattr(line, measure).tolist(), "hovertext": hover, "hovertemplate": "%{hovertext}<extra></extra>",
-            "customdata": [{"tokens": [t]} for t in range(T)], "line": {"color": hue, "width": 2},
-            "marker": {"color": hue, "size": [13 if c else 6 if dots else 0 for c in comes],
-                       "opacity": 1, "symbol": ["diamond" if c else "circle" for c in comes], "line": {"width": 0}},
+            "type": "scatter", "mode": "lines+markers" if T <= _MARKED else "lines", "name": name, "x": list(range(T)),
+            "y": y, "text": names, "hovertext": hover, "hovertemplate": "%{hovertext}<extra></extra>",
+            "customdata": [{"tokens": [t]} for t in range(T)],
+            "line": {"color": hue, "width": 2 if T <= _MARKED else 1.2}, "marker": {"size": 6},
+        })  # fmt: skip
+        data.append({
+            "type": "scatter", "mode": "markers", "x": there, "y": [y[t] for t in there], "hoverinfo": "skip",
+            "showlegend": False, "marker": {"color": hue, "size": 13, "symbol": "diamond"},
         })  # fmt: skip
     last = math.log10(max(10, *(int(line.rank.max()) for line in lines)))
     scale = {

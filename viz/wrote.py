@@ -106,12 +106,12 @@ def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) 
         "y": [y for _, _, step in between for y in (step["total"], step["total"], None)],
     }  # fmt: skip
     ticks = [(name, step) for name, step in zip(names, steps, strict=True) if _named_on_axis(step, layers)]
-    texts = [words["axis_embedding"] if step["layer"] < 0 else str(step["layer"]) for _, step in ticks]
+    texts = [str(step["layer"]) for _, step in ticks]
     layout = frame_layout({"height": 320, "narrow": 320}) | _PLAIN | {
         "barmode": "overlay", "bargap": 0.15, "showlegend": False,
         "xaxis": {
             "type": "category", "categoryorder": "array", "categoryarray": names, "tickmode": "array",
-            "tickvals": [name for name, _ in ticks], "ticktext": [plotly_text(text) for text in texts], "tickangle": 0,
+            "tickvals": [name for name, _ in ticks], "ticktext": texts, "tickangle": 0,
             "title": {"text": plotly_text(words["axis_layer"]), "standoff": 8}, "showgrid": False, "automargin": True,
         },
         "yaxis": {"title": {"text": plotly_text(words["axis_total"])}, "automargin": True, "zeroline": True},
@@ -128,8 +128,8 @@ def _step_name(step: dict, layers: int, words: Mapping[str, str]) -> str:
 
 
 def _named_on_axis(step: dict, layers: int) -> bool:
-    """The embedding, and the first step of at most 16 layers."""
-    return step["kind"] == "embedding" or (step["kind"] == "attention" and step["layer"] % -(-layers // _LAYERS) == 0)
+    """The first step of at most 16 layers."""
+    return step["kind"] == "attention" and step["layer"] % -(-layers // _LAYERS) == 0
 
 
 # --- by token ---------------------------------------------------------------------------------------

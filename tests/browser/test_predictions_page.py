@@ -192,7 +192,8 @@ def test_a_token_is_followed_on_a_phone_in_chinese(open_page, lm):
     expect(heading(page, "follow_plot")).to_contain_text("“·the”, “·mat”", timeout=SOON)
     the, mat = (follow(run, int(lm.encode(text).ids[0])) for text in (" the", " mat"))
     plot.locator(".js-plotly-plot").wait_for(timeout=SOON)
-    drawn = page.evaluate("document.querySelector('#pg-follow_plot .pg-chart')._fullData.map((d) => Array.from(d.y))")
+    lines = "_fullData.filter((line) => line.showlegend).map((line) => Array.from(line.y))"
+    drawn = page.evaluate(f"document.querySelector('#pg-follow_plot .pg-chart').{lines}")
     assert np.array(drawn) == pytest.approx(np.array([the.probability, mat.probability]), abs=ROUNDING)
     click_point(page, "follow_plot", 3, float(the.probability[3]))
     expect(page.locator("#pg-selection")).to_contain_text("·on", timeout=SOON)

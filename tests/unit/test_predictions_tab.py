@@ -86,7 +86,7 @@ def test_numbers_by_hand():
     assert places(told, "rank", 16) == [None, 0, 0.5]
     assert places(told, "surprisal", 4) == [None, 0.5, 1]  # beyond a blind guess is the end of the ramp
     assert ramp_ticks("surprisal", 4096) == [[0, "0"], [1 / 3, "4"], [2 / 3, "8"], [1, "≥ 12.0"]]
-    assert ramp_ticks("rank", 10_000)[::2] == [[0, "1"], [0.5, "100"], [1, "10,000"]]
+    assert ramp_ticks("rank", 10_000)[::2] == [[0, "1"], [0.5, "100"], [1, "10k"]]
     assert [label for _, label in ramp_ticks("entropy", 53)] == ["0", "2", "4", "5.7"]
     assert [percent(p) for p in (1, 0.12345, 0.012345, 1.2345e-4, 1.2e-9)] == [
         "100.0 %", "12.3 %", "1.23 %", "0.012 %", "1.2e-07 %"
@@ -364,15 +364,17 @@ def test_a_line_is_a_token_after_every_position(playground, lm, measure, monkeyp
     figure = json.loads(payload["figure"])
     run = lm.trace(PROMPT).edit(Edit("scale", 0, 1, 5.0), Edit("zero", 2, 0))
     ids = [token(lm, "at"), token(lm, " c")]
-    assert len(figure["data"]) == 2  # the same token twice is one line
-    for line, number, made in zip(figure["data"], ids, ran(payload["python"], lm, monkeypatch), strict=True):
+    lines, diamonds = figure["data"][::2], figure["data"][1::2]
+    assert len(lines) == 2  # the same token twice is one line
+    for line, marks, number, made in zip(lines, diamonds, ids, ran(payload["python"], lm, monkeypatch), strict=True):
         assert line["y"] == pytest.approx(getattr(follow(run, number), measure).tolist(), rel=1e-5, abs=1e-6)
         assert line["y"] == pytest.approx(made.tolist(), rel=1e-5, abs=1e-6)
         comes = [*(run.tokens.ids[1:] == number).tolist(), False]
-        assert [symbol == "diamond" for symbol in line["marker"]["symbol"]] == comes
+        assert marks["x"] == [t for t, c in enumerate(comes) if c] and marks["y"] == [line["y"][t] for t in marks["x"]]
+        assert marks["hoverinfo"] == "skip"  # so that the CSV has every number once
         assert [each["tokens"] for each in line["customdata"]] == [[t] for t in range(len(comes))]
         assert all(("really" in hover) == c for hover, c in zip(line["hovertext"], comes, strict=True))
-    assert any("diamond" in line["marker"]["symbol"] for line in figure["data"])
+    assert any(marks["x"] for marks in diamonds)
     assert "“at”, “·c”" in payload["title"] and (figure["layout"]["yaxis"].get("type") == "log") == (measure == "rank")
     assert "likeliest next token at" not in payload["note"]
 
@@ -402,7 +404,7 @@ def test_what_was_typed_wrongly_is_said(playground):
     assert set(drawn(playground, "follow", {"first": "\ud800"})["follow_plot"]) == {"problem"}
 
 
-def test_results_are_kept_by_run(playground, monkeypatch):
+def test_results_are_kept_by_run(playground, lm, monkeypatch):
     for edits in ([], EDITS):
         drawn(playground, "surprise", edits=edits)
         drawn(playground, "follow", {"first": "at"}, edits=edits)
@@ -413,3 +415,5 @@ def test_results_are_kept_by_run(playground, monkeypatch):
         drawn(playground, "follow", {"first": "at", "measure": "rank"}, edits=edits)
     kept = surprise.predictions(scene(playground)), surprise.predictions(scene(playground, edits=EDITS))
     assert not np.array_equal(kept[0].entropy, kept[1].entropy)
+    ours = [following.followed(scene(playground, edits=edits), [token(lm, "at")])[0].logit for edits in ([], EDITS)]
+    assert not np.array_equal(*ours)

@@ -6,9 +6,10 @@ import torch
 
 from model import stream as module
 from model.interventions import Edit
+from model.norm_sites import STREAM_SITES, moments, stream_sites
 from model.stream import RULES, Rule, Stream, limit, middle_of, outliers, ratios, survey, top_dimensions
 from model.tap import SITES, compose, record
-from model.trace import STREAM_SITES, Trace, moments, run
+from model.trace import Trace, run
 from tests.helpers import VARIANTS, D, L, V, random_ids, steer, tiny_model, tokens_of
 
 T = 17
@@ -99,7 +100,7 @@ def test_how_far_each_sublayer_moves_the_stream(name: str, tap):
 def test_sites_of_the_stream_are_those_of_the_forward(name: str):
     trace, _, at = of(name)
     for layer in range(L):
-        sites = trace.stream_sites(layer)
+        sites = stream_sites(trace, layer)
         assert tuple(sites) == STREAM_SITES
         for site, tensor in sites.items():
             np.testing.assert_allclose(tensor.double().numpy(), at[site, layer], atol=1e-5, err_msg=f"{site} {layer}")

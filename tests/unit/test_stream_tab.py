@@ -8,7 +8,8 @@ import pytest
 
 from model import stream as module
 from model.interventions import Edit
-from model.stream import RULES, STATISTICS, Rule, carriers, nearest_row, norm_input, outliers, statistic, survey
+from model.norm_walk import norm_input
+from model.stream import RULES, STATISTICS, Rule, carriers, nearest_row, outliers, statistic, survey
 from tests.helpers import byte_model, tiny_model
 from viz.stream import (
     Curve,
@@ -362,7 +363,7 @@ def test_the_dimensions_of_one_token(playground, lm):
     run = lm.trace(PROMPT)
     look = in_outliers({"outliers_map": {"what": "norm1", "layer": 2}, "outliers_form": {"rule": "int8"}})
     payload = drawn(playground, look, tokens=[2])["outliers_one"]
-    x = np.abs(norm_input(run, "norm1", 2))
+    x = np.abs(norm_input(run, 2, "norm1"))
     one, others, reach = (array(trace["y"]) for trace in traces(payload))
     np.testing.assert_allclose(one, x[2], rtol=1e-6)
     np.testing.assert_allclose(others, np.median(np.delete(x, 2, 0), 0), rtol=1e-6)

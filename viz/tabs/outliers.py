@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.stream import RULES, Stream, carriers, limit, nearest_row, norm_input, outliers, ratios, top_dimensions
+from model.norm_walk import norm_input
+from model.stream import RULES, Stream, carriers, limit, nearest_row, outliers, ratios, top_dimensions
 from viz.labels import plotly_text, shorten, visible
 from viz.stream import (
     DimensionWords,
@@ -206,7 +207,7 @@ def one_payload(scene: Scene, shown: Shown) -> dict:
     n = shown.rows[shown.row]
     site, layer = stream.norms[n]
     with scene.playground.computing:
-        sizes = abs(norm_input(scene.trace, site, layer))
+        sizes = abs(norm_input(scene.trace, layer, site))
     reach = limit(RULES[shown.rule], stream.median[n])
     said = DimensionWords(
         words["outliers.dimension"], words["outliers.size"], words["outliers.others"],
@@ -215,8 +216,9 @@ def one_payload(scene: Scene, shown: Shown) -> dict:
     figure = dimension_figure(sizes[at], median_of_others(sizes, at), plotly_text(_token(scene, at)), reach, said)
     count = int((sizes[at] >= reach).sum())
     note = words["outliers.one_note" if shown.picked else "outliers.one_default"]
+    imports = ["import numpy as np", "from model.norm_walk import norm_input"]
     lines = [
-        f"sizes = abs(norm_input(run, {site!r}, {layer}))  # [T, D]",
+        f"sizes = abs(norm_input(run, {layer}, {site!r}))  # [T, D]",
         f"sizes[{at}], np.median(np.delete(sizes, {at}, 0), 0)",
         f"limit(RULES[{shown.rule!r}], stream.median[{n}])",
     ]
@@ -225,7 +227,7 @@ def one_payload(scene: Scene, shown: Shown) -> dict:
         "title": words["outliers.one_title"].format(token=_token(scene, at), row=row_name(words, site, layer)),
         "note": note.format(count=count, n=sizes.shape[1], median=plain(stream.median[n])),
         "columns": [words["outliers.dimension"], words["outliers.size"]],
-        "python": _lines(scene, lines, "RULES, limit, norm_input, survey", ["import numpy as np"]),
+        "python": _lines(scene, lines, "RULES, limit, survey", imports),
     } | _frame(scene, f"dimensions-{site}-{layer}-{at}", f"{scene.run} {shown.rule} {n} {at}")
 
 

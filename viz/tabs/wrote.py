@@ -31,7 +31,7 @@ _SIDE_WORDS = (
     "part_final_bias", "part_value",
 )  # fmt: skip
 _FIGURE_WORDS = (
-    "value", "unit", "mlp", "axis_layer", "axis_head", "axis_token", "axis_total", "axis_embedding", "total",
+    "value", "unit", "mlp", "axis_layer", "axis_head", "axis_token", "axis_total", "total",
     "kind_embedding", "kind_position", "kind_attention", "kind_mlp", "kind_bias", "kind_final",
 )  # fmt: skip
 PARTS = (

@@ -1,0 +1,103 @@
+"""What the norms of a run read, and what its sublayers add, layer by layer, without running more than that takes."""
+
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from model.records import Tokens
+from model.tap import Tap, record
+from model.transformer import Pass, Transformer
+
+STREAM_SITES = (
+    "resid_pre", "norm1_in", "norm1_scale", "attn_out", "resid_mid", "norm2_in", "norm2_scale", "mlp_out", "resid_post"
+)  # fmt: skip
+
+
+class Run(Protocol):
+    """What is read of a model.trace.Trace."""
+
+    model: Transformer
+    tokens: Tokens
+    residuals: Tensor  # [L + 1, T, D]
+
+    def prepare(self, layer: int, T: int, tap: Tap | None = None) -> Pass:
+        """What block `layer` needs to run as in this trace, and then `tap`."""
+
+    def sites(self, layer: int, names) -> dict[str, Tensor]:
+        """Tensors of one block at the named sites."""
+
+
+@torch.inference_mode()
+def stream_sites(run: Run, layer: int) -> dict[str, Tensor]:
+    """What a block's norms read and divide by, and what its sublayers add: STREAM_SITES, [T, D] or [T, 1].
+
+    Where the norms come first and no edit reaches the block, its MLP is not run: mlp_out is what it added to the
+    stream that is kept, resid_post - resid_mid, which is mlp_out to float32 rounding of the stream. Raises ValueError
+    for a layer that does not exist.
+    """
+    L, T, store = len(run.model.blocks), len(run.tokens), {}
+    if not 0 <= layer < L:
+        raise ValueError(f"layers run from 0 to {L - 1}, got {layer}")
+    block = run.model.blocks[layer]
+    if block.post_norm or run.prepare(layer, T).tap is not None:
+        return {name: tensor[0] for name, tensor in run.sites(layer, STREAM_SITES).items()}
+    each = run.prepare(layer, T, record(STREAM_SITES, store))
+    x, post = run.residuals[layer][None], run.residuals[layer + 1][None]
+    mid = block.middle(x, layer, each)
+    block.norm2.tapped(x if block.parallel else mid, "norm2", layer, each)
+    at = {name: tensor for (name, _), tensor in store.items()}
+    at |= {"resid_pre": x, "mlp_out": post - mid, "resid_post": post}
+    return {name: at[name][0] for name in STREAM_SITES}
+
+
+@torch.inference_mode()
+def final_sites(run: Run) -> dict[str, Tensor]:
+    """What the final norm reads and divides by: final_in [T, D] and final_scale [T, 1]; nothing without one."""
+    L, store = len(run.model.blocks), {}
+    if run.model.final_norm is None:
+        return {}
+    each = run.prepare(L, len(run.tokens), record(("final_in", "final_scale"), store))
+    run.model.final_norm.tapped(run.residuals[-1][None], "final", L, each)
+    return {name: tensor[0] for (name, _), tensor in store.items()}
+
+
+def moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance over the last axis, in float64: two passes, so that a large mean costs no digits.
+
+    x [..., D] -> [...] each. The mean square is mean^2 + variance.
+    """
+    x = x.to(torch.float64, copy=True)
+    mean = x.mean(-1, keepdim=True)
+    x -= mean
+    return mean[..., 0], x.square_().mean(-1)
+
+
+def norm_rows(run: Run) -> pd.DataFrame:
+    """The table of Trace.norms: a row a (site, layer, token)."""
+    frames = []
+    for layer in range(len(run.model.blocks)):
+        at = stream_sites(run, layer)
+        frames += [_rows(site, layer, at[f"{site}_in"]) for site in ("norm1", "norm2")]
+    if last := final_sites(run):
+        frames.append(_rows("final", len(run.model.blocks), last["final_in"]))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _rows(site: str, layer: int, x: Tensor) -> pd.DataFrame:
+    """x [T, D]"""
+    mean, variance = moments(x)
+    square = mean.square() + variance
+    return pd.DataFrame(
+        {
+            "site": site,
+            "layer": layer,
+            "token": np.arange(len(x)),
+            "mean": mean.numpy(),
+            "variance": variance.numpy(),
+            "rms": square.sqrt().numpy(),
+            "norm": (square * x.shape[-1]).sqrt().numpy(),
+        }
+    )
