@@ -107,7 +107,7 @@ def map_figure(
         z=z, x=x, y=reading.places.astype(int), hovertext=_texts(firsts, text, 24),
         text=_texts(firsts, text, _CELL_TEXT) if roomy else None,
         texttemplate="%{text}" if roomy else None, textfont={"size": 11}, coloraxis="coloraxis",
-        customdata=reading.ranks[..., 0] if rank else None,
+        customdata=reading.ranks[..., 0] if rank else None, meta={"exact": True} if rank else None,
         xgap=1 if P <= 64 else 0, ygap=1 if P <= 64 else 0,
         hovertemplate=f"{plotly_text(words.place)}: %{{y}}<br>{plotly_text(words.position)}: %{{x}}"
         f"<br>{plotly_text(words.likeliest)}: %{{text}}<br>{plotly_text(words.value)}: {value}<extra></extra>",

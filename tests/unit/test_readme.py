@@ -11,6 +11,8 @@ from model.effects import TARGETS
 from model.heads import HEAD_METRICS
 from model.interventions import EDITS
 from model.measures import MEASURES
+from model.norm_swap import SWAPS
+from model.stream import RULES
 from model.trace import Trace
 from model.trainer import Recipe
 from viz.tabs import TABS
@@ -55,7 +57,9 @@ def test_every_method_of_a_trace_is_named():
     assert missing == ["config", "nbytes", "sites"]
 
 
-@pytest.mark.parametrize("registry", [MEASURES, EDITS, TARGETS], ids=["measures", "edits", "targets"])
+@pytest.mark.parametrize(
+    "registry", [MEASURES, EDITS, TARGETS, SWAPS, RULES], ids=["measures", "edits", "targets", "swaps", "rules"]
+)
 def test_every_entry_of_a_registry_is_named(registry):
     assert not [name for name in registry if f"`{name}`" not in README]
 
