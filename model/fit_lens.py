@@ -191,6 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="the file to write; beside the model's weights unless given")
     parser.add_argument("--rank", type=int, default=Settings.rank)
     parser.add_argument("--steps", type=int, default=Settings.steps, help="of Adam")
+    parser.add_argument("--judged", type=int, default=16, help="batches of held-out text that it is judged by")
     parser.add_argument("--rate", type=float, default=Settings.rate, help="learning rate of Adam")
     asked = parser.parse_args(argv)
     settings = Settings(rank=asked.rank, steps=asked.steps, rate=asked.rate)
@@ -201,7 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         checkpoint = out.with_suffix(".checkpoint")
         out.parent.mkdir(parents=True, exist_ok=True)
         lens = fit(lm, texts, settings, checkpoint)
-        by_layer = divergence(lm, lens, batches(lm, texts, settings, held_out=True), 16)
+        by_layer = divergence(lm, lens, batches(lm, texts, settings, held_out=True), asked.judged)
     except (PlaygroundError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

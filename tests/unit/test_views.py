@@ -1,0 +1,96 @@
+"""Every view of the tabs that are rows of views: drawn for every way to wire a block, short prompts and edited runs."""
+
+import json
+
+import pytest
+
+from model.api import LanguageModel
+from model.transformer import Block, Transformer
+from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
+from viz.tabs import TABS
+from viz.tabs.context import Options, Playground
+from viz.tabs.page import Asked, payloads
+from viz.words import LANGUAGES, words
+
+OURS = {
+    tab.key: [name.removesuffix("_about") for name in tab.parts if name.endswith("_about") and name != "sweep_about"]
+    for tab in TABS
+    if f"{tab.key}_view" in tab.parts
+}
+VIEWS = [(tab, view) for tab, views in OURS.items() for view in views]
+EDIT = {"kind": "zero", "layer": 1, "head": 2}
+
+
+@pytest.fixture(scope="module")
+def playgrounds(tmp_path_factory):
+    tokenizer = byte_tokenizer(tmp_path_factory.mktemp("bytes"))
+
+    def of(variant):
+        model = tiny_model({**VARIANTS[variant], "vocab_size": 256, "n_ctx": 300})
+        ours = Playground(Options(model="tiny", max_tokens=40))
+        ours.models.get("tiny", lambda: LanguageModel("tiny", "Tiny", model, tokenizer))
+        return ours
+
+    return {variant: of(variant) for variant in VARIANTS}
+
+
+def drawn(playground, tab, view, prompt="abcabd ab", language="en", **selection):
+    """The parts of a view by name, and the notice."""
+    asked = Asked("tiny", prompt, selection or None, {f"{tab}_view": {"view": view}}, {}, language, tab)
+    parts = payloads(playground, asked)[0]
+    json.dumps(parts, allow_nan=False)  # as it is sent
+    views = dict(next(t for t in TABS if t.key == tab).fixed(words(language))[f"{tab}_view"]["shows"])
+    return {name: parts[name] for name in views[view] if name in parts}, parts["notice"]
+
+
+def test_there_are_eleven():
+    assert {tab: len(views) for tab, views in OURS.items()} == {"predictions": 5, "inside": 6}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("tab", "view"), VIEWS)
+def test_every_view_is_drawn_for_every_wiring(playgrounds, tab, view, variant):
+    parts, notice = drawn(playgrounds[variant], tab, view)
+    assert not notice
+    assert not [name for name, part in parts.items() if "problem" in part]
+    ours = next(t for t in TABS if t.key == tab).fixed(words("en"))[f"{tab}_view"]["shows"][view]
+    assert set(parts) == set(ours)  # all that is shown is filled
+
+
+@pytest.mark.parametrize(("tab", "view"), VIEWS)
+def test_every_view_draws_an_edited_run_and_one_token(playgrounds, tab, view):
+    parts, notice = drawn(playgrounds["gpt2"], tab, view, edits=[EDIT])
+    assert not notice and not [name for name, part in parts.items() if "problem" in part]
+    parts, notice = drawn(playgrounds["post"], tab, view, prompt="a", language="zh")
+    problems = [part["problem"]["text"] for part in parts.values() if "problem" in part]
+    assert not notice and all(problems)  # one token may be too little, which is then said
+
+
+@pytest.mark.parametrize(("tab", "view"), VIEWS)
+def test_what_was_read_once_is_not_run_again(playgrounds, tab, view, monkeypatch):
+    """Drawing a view again needs no forward of the model, at most one block of it."""
+    playground, ran, whole = playgrounds["llama"], [], Block.forward
+    drawn(playground, tab, view, tokens=[3])
+    monkeypatch.setattr(Block, "forward", lambda self, *given: (ran.append(given[1]), whole(self, *given))[1])
+    monkeypatch.setattr(Transformer, "trunk", lambda *given, **named: pytest.fail("the whole model was run"))
+    drawn(playground, tab, view, tokens=[3])
+    assert len(ran) <= 1
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_view_says_how_to_read_it(language):
+    said = words(language)
+    for _, view in VIEWS:
+        for key in (
+            f"{view}.view",
+            f"{view}.about",
+            *(f"howto_{view}.{k}" for k in ("body", "formula", "caveat", "try")),
+        ):
+            assert said[key], key
+
+
+def test_a_view_that_is_not_chosen_is_not_drawn(playgrounds):
+    asked = Asked("tiny", "abcabd ab", None, {"inside_view": {"view": "space"}}, {}, "en", "inside")
+    parts = payloads(playgrounds["gpt2"], asked)[0]
+    assert "space_map" in parts
+    assert "neurons_top" not in parts
