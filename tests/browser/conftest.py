@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # nothing but the app can be reached
 )  # fmt: skip
 
 
@@ -73,32 +74,46 @@ def browser():
         chromium.close()
 
 
-@pytest.fixture
-def open_page(browser, app_url):
-    """Open the page at a size; at the end no script may have failed and no other host been asked for anything."""
-    contexts, errors, elsewhere = [], [], []
+@pytest.fixture(scope="session")
+def contexts(browser):
+    """Browser contexts by their options, kept so that what a page loads is not fetched again by every test."""
+    made = {}
 
-    def open_at(query: str = "", *, url: str = app_url, ready: str = "#pg-plot [data-run]", **context):
-        contexts.append(browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | context)))
-        page = contexts[-1].new_page()
+    def context(**options):
+        options = {"viewport": {"width": 1280, "height": 900}} | options
+        key = repr(sorted(options.items()))
+        if key not in made:
+            made[key] = browser.new_context(**options)
+        return made[key]
+
+    yield context
+    for each in made.values():
+        each.close()
+
+
+@pytest.fixture
+def open_page(contexts, app_url):
+    """Open the page at a size; at the end no script may have failed and no other host been asked for anything."""
+    pages, errors, elsewhere = [], [], []
+
+    def open_at(query: str = "", *, url: str = app_url, ready: str = "#pg-plot [data-run]", **options):
+        page = contexts(**options).new_page()
+        pages.append(page)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("dialog", lambda dialog: (errors.append(f"dialog: {dialog.message}"), dialog.dismiss()))
 
-        def guard(route):
-            if route.request.url.startswith((url, "data:", "blob:")):
-                route.continue_()
-            else:
-                elsewhere.append(route.request.url)
-                route.abort()
+        def look(request):
+            if not request.url.startswith((url, "data:", "blob:")):
+                elsewhere.append(request.url)
 
-        page.route("**/*", guard)
+        page.on("request", look)
         page.goto(url + query)
         page.locator(ready).wait_for(timeout=40_000)
         return page
 
     yield open_at
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
     assert not errors
     assert not elsewhere

@@ -147,7 +147,7 @@ def test_dimensions_are_walked_with_arrows(open_page, lm):
 
 def _rounding(values):
     """What float32 may differ by, of numbers of this size."""
-    return ROUNDING * max(1, np.abs(values).max())
+    return ROUNDING * max(1.0, float(np.abs(values).max()))
 
 
 def test_an_edit_is_the_reason_for_another_weight(open_page, lm):
