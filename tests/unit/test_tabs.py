@@ -14,7 +14,7 @@ from viz.tabs.context import Options, Playground
 from viz.tabs.loading import Cancelled, choose_model, opened
 from viz.tabs.page import Asked, payloads, view
 from viz.tabs.parts import unpacked
-from viz.tabs.serve import launch_options
+from viz.tabs.serve import launch_options, rest
 
 
 @pytest.fixture(scope="module")
@@ -222,3 +222,11 @@ def test_model_is_tuned_within_rounding(lm):
         before = lm.model(ids)
         linear.tune(lm.model)
         assert (lm.model(ids) - before).abs().max() < 1e-4
+
+
+def test_an_idle_server_rests(playground):
+    blocks = page.build(playground)
+    blocks.queue()
+    often = blocks._queue.sleep_when_free
+    rest(blocks)
+    assert often < blocks._queue.sleep_when_free == blocks._queue.progress_update_sleep_when_free <= 0.01

@@ -97,11 +97,17 @@ def launch_options(static: Path, playground: Playground) -> dict:
     }
 
 
+def rest(page: gr.Blocks) -> None:
+    """Have the queue look for work every 5 ms instead of every one: an idle page else costs 5 % of a core."""
+    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = 0.005
+
+
 def launch(playground: Playground, static: Path, *, host: str, port: int | None, open_browser: bool) -> None:
     """Serve until interrupted or terminated."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was trained is removed then, too
     page = build(playground)
     page.queue(max_size=64, api_open=False)
+    rest(page)
     options = launch_options(static, playground)
     page.launch(server_name=host, server_port=port, inbrowser=open_browser, prevent_thread_lock=True, **options)
     print(f"Attention playground: {page.local_url}", flush=True)
