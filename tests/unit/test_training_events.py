@@ -241,7 +241,8 @@ def test_a_terminated_server_removes_what_was_trained(playground, monkeypatch):
         time.sleep(30)  # the signal comes before this ends
 
     quiet = types.SimpleNamespace(
-        queue=lambda **_: None, launch=lambda **_: None, local_url="", block_thread=block, _queue=types.SimpleNamespace()
+        queue=lambda **_: None, launch=lambda **_: None, local_url="", block_thread=block,
+        _queue=types.SimpleNamespace(),
     )  # fmt: skip
     monkeypatch.setattr(serve, "build", lambda playground: quiet)
     before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("not handled"))
