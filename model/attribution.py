@@ -18,8 +18,8 @@ from torch import Tensor
 
 from model.errors import InputError
 from model.interventions import EDITS, shown
-from model.layers import fused_attention, rotate, split_heads
 from model.measures import attend_rows, check_layer, value_rows
+from model.one_token import alone
 from model.tap import record
 from model.trace import Trace
 from model.transformer import Norm, Pass, Transformer, attend_fused
@@ -122,10 +122,9 @@ def components(run: Trace, position: int = -1) -> Components:
     model.embed_tokens(ids, at, Pass(None, attend_fused, None, tap))
     if model.final_norm is not None:
         model.final_norm.tapped(run.residuals[-1][at], "final", L, Pass(None, attend_fused, None, tap))
-    earlier = model.prepare(0, at).rope if at else None
     z, mlp, scales = [], [], {}
     for layer, block in enumerate(model.blocks):
-        found = _one_token(run, layer, at, earlier) if run.prepare(layer, 1).tap is None else _edited(run, layer, at)
+        found = _one_token(run, layer, at) if run.prepare(layer, 1).tap is None else _edited(run, layer, at)
         z.append(found["z"])
         mlp.append(F.linear(found["mlp_post"], block.mlp.down.weight))
         scales |= {(name, layer): float(found[f"{name}_scale"]) for name in ("norm1", "norm2")}
@@ -138,23 +137,11 @@ def components(run: Trace, position: int = -1) -> Components:
     )  # fmt: skip
 
 
-def _one_token(run: Trace, layer: int, at: int, rope: tuple[Tensor, Tensor] | None) -> dict[str, Tensor]:
-    """The sites of a block without edits, for one token alone; `rope` is that of the tokens before it."""
-    model, block = run.model, run.model.blocks[layer]
-    attend = attend_fused
-    if at:
-        x = run.residuals[layer][:at]
-        x = x if block.post_norm else block.norm1(x)
-        k, v = (split_heads(linear(x[None]), run.config.d_head) for linear in (block.attn.k, block.attn.v))
-        k = k if block.attn.k_norm is None else block.attn.k_norm(k)
-        k = k if rope is None else rotate(k, *rope)
-
-        def attend(layer: int, q: Tensor, own_k: Tensor, own_v: Tensor) -> Tensor:
-            return fused_attention(q, torch.cat((k, own_k), 2), torch.cat((v, own_v), 2))
-
+def _one_token(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
+    """The sites of a block without edits, for one token alone."""
     store: dict[tuple[str, int], Tensor] = {}
-    each = Pass(model.prepare(at, 1).rope, attend, None, record(_SITES, store))
-    block(run.residuals[layer][None, at : at + 1], layer, each)
+    each = alone(run.model, run.residuals[layer], layer, at, record(_SITES, store))
+    run.model.blocks[layer](run.residuals[layer][None, at : at + 1], layer, each)
     return _last(store, layer)
 
 
@@ -174,7 +161,7 @@ def _last(store: dict[tuple[str, int], Tensor], layer: int) -> dict[str, Tensor]
 # --- frozen norms -----------------------------------------------------------------------------------
 
 
-def _through(norm: Norm, scale: float, x: Tensor) -> Tensor:
+def through(norm: Norm, scale: float, x: Tensor) -> Tensor:
     """A norm without its bias and with its divisor frozen, which makes it linear. [..., D] -> [..., D]"""
     x = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
     return x * (norm.weight.detach() / scale).to(x.dtype)
@@ -186,7 +173,7 @@ def _back(norm: Norm, scale: float, u: Tensor) -> Tensor:
     return u - u.mean() if norm.kind == "layernorm" else u
 
 
-def _on_the_way(model: Transformer, layer: int, *, after_attention: bool) -> Iterator[tuple[str, int, Norm]]:
+def on_the_way(model: Transformer, layer: int, *, after_attention: bool) -> Iterator[tuple[str, int, Norm]]:
     """The norms between what a sublayer writes and the logits, in the order in which the stream meets them."""
     if model.blocks[layer].post_norm:
         for at in range(layer, len(model.blocks)):
@@ -288,8 +275,8 @@ def promoted(
     else:
         E = model.config.d_head
         x = F.linear(found.z[layer, head], model.blocks[layer].attn.o.weight[:, head * E : (head + 1) * E])
-    for name, at, norm in _on_the_way(model, layer, after_attention=head is not None):
-        x = _through(norm, found.scales[name, at], x)
+    for name, at, norm in on_the_way(model, layer, after_attention=head is not None):
+        x = through(norm, found.scales[name, at], x)
     values = model.unembed(x)[:vocab]  # [V]
     high, low = values.topk(min(top, len(values))), values.topk(min(top, len(values)), largest=False)
     return Promoted(

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
-from model.layers import fused_attention, merge_heads, rotate, split_heads
+from model.one_token import alone
 from model.progress import Progress, silent
+from model.ranking import ranks_of, top_ids
 from model.tap import Tap
 from model.transformer import Pass, Transformer
 
@@ -146,20 +147,12 @@ def middle_at(run: Run, layer: int, position: int) -> Tensor:
     Equals the row of `Trace.middle`. Without edits only this position's query is computed, and the keys and values it
     can read.
     """
-    block, x = run.model.blocks[layer], run.residuals[layer][None, : position + 1]
-    each = run.prepare(layer, position + 1)
+    block, each = run.model.blocks[layer], run.prepare(layer, position + 1)
     if each.tap is not None:
+        x = run.residuals[layer][None, : position + 1]
         return block.middle(each.at("resid_pre", layer, x), layer, each)[0, -1]
-    attn, last = block.attn, x[:, -1:]
-    read = x if block.post_norm else block.norm1(x)
-    q = split_heads(attn.q(read[:, -1:]), attn.d_head)
-    k, v = (split_heads(linear(read), attn.d_head) for linear in (attn.k, attn.v))
-    if attn.q_norm is not None:
-        q, k = attn.q_norm(q), attn.k_norm(k)
-    if each.rope is not None:
-        q, k = rotate(q, *(table[-1:] for table in each.rope)), rotate(k, *each.rope)
-    mid = last + attn.o(merge_heads(fused_attention(q, k, v)))
-    return (block.norm1(mid) if block.post_norm else mid)[0, 0]
+    x = run.residuals[layer][None, position : position + 1]
+    return block.middle(x, layer, alone(run.model, run.residuals[layer], layer, position))[0, 0]
 
 
 def lens_gap(run: Run, position: int) -> float:
@@ -251,25 +244,3 @@ def _reduced(logits: Tensor, truth: _Truth, top: int) -> tuple[Tensor, ...]:
     kl = (total - (truth.share * logits).sum(-1) - truth.entropy).clamp(min=0)  # cross-entropy minus entropy
     wanted = truth.wanted.expand(len(logits), -1, -1)  # [g, p, C]
     return ids.int(), share.gather(-1, ids), entropy, kl, ranks_of(logits, wanted), share.gather(-1, wanted)
-
-
-def top_ids(logits: Tensor, top: int) -> Tensor:
-    """The largest first, of equals the smaller id first. [..., V] -> [..., top]"""
-    values, ids = logits.topk(min(top + 1, logits.shape[-1]))
-    if values.shape[-1] > top:
-        tied = values[..., top - 1] == values[..., top]  # one that was left out may be a smaller id
-        ids = ids[..., :top]
-        if tied.any():
-            ids[tied] = logits[tied].sort(dim=-1, descending=True, stable=True).indices[..., :top]
-    ids = ids.sort(dim=-1).values
-    return ids.gather(-1, logits.gather(-1, ids).argsort(dim=-1, descending=True, stable=True))
-
-
-def ranks_of(logits: Tensor, ids: Tensor) -> Tensor:
-    """Places of tokens among all, 1 for the largest, of equals the smaller id first. [..., V], [..., C] -> [..., C]"""
-    rows, tokens = logits.flatten(0, -2).numpy(), ids.flatten(0, -2).tolist()
-    ranks = [
-        [np.count_nonzero(row[:token] >= row[token]) + np.count_nonzero(row[token:] > row[token]) + 1 for token in some]
-        for row, some in zip(rows, tokens, strict=True)
-    ]
-    return torch.tensor(ranks, dtype=torch.int32).view(ids.shape)

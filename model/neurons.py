@@ -10,13 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from model.attribution import on_the_way, through
 from model.config import ModelConfig
 from model.errors import InputError
 from model.interventions import shown
 from model.layers import MLPS
+from model.measures import check_layer
 from model.progress import Progress, silent
+from model.ranking import top_ids
 from model.trace import Trace
-from model.transformer import Norm, Transformer
+from model.transformer import Transformer
 
 ORDERS = ("here", "prompt", "writes")  # activation at a position, largest over the prompt, length of what is written
 ACTIVE = 0.1  # of the root mean square of the layer's activations at the token; where f has no exact zero
@@ -78,7 +81,7 @@ def activation(config: ModelConfig, pre: np.ndarray) -> np.ndarray:
 @torch.inference_mode()
 def write_lengths(model: Transformer, layer: int) -> np.ndarray:
     """||W_out[:, neuron]||: how much one unit of each neuron adds to the stream. float32 [M]"""
-    _check_layer(model, layer)
+    check_layer(layer, model.config.n_layer)
     return model.blocks[layer].mlp.down.weight.norm(dim=0).numpy()
 
 
@@ -109,12 +112,12 @@ def token_scores(model: Transformer, layer: int, neurons: Sequence[int]) -> np.n
     divisor and mean. Source: Geva et al. 2021, section 4; 2022, section 3.
     Raises InputError for a layer or neuron that does not exist.
     """
-    _check_layer(model, layer)
+    check_layer(layer, model.config.n_layer)
     for neuron in neurons:
         _check_neuron(model, neuron)
     v = model.blocks[layer].mlp.down.weight[:, list(neurons)].T  # [n, D]
-    for norm in _norms_after(model, layer):
-        v = (v - v.mean(-1, keepdim=True) if norm.kind == "layernorm" else v) * norm.weight
+    for _, _, norm in on_the_way(model, layer, after_attention=False):
+        v = through(norm, 1.0, v)
     return (v @ model.unembed.weight.T).numpy()
 
 
@@ -126,24 +129,8 @@ def promoted(
     Ids from `vocab` on are left out. Of equal scores the smaller id comes first.
     """
     scores = token_scores(model, layer, neurons)[:, :vocab]
-    up, down = _largest(scores, most), _largest(-scores, most)
+    up, down = (top_ids(torch.from_numpy(each), most).numpy() for each in (scores, -scores))
     return Promoted(up, np.take_along_axis(scores, up, 1), down, np.take_along_axis(scores, down, 1))
-
-
-def _largest(scores: np.ndarray, most: int) -> np.ndarray:
-    """Places of the largest numbers of each row, falling, of equals the first. [n, V] -> [n, most]"""
-    rows = []
-    for row in scores:
-        edge = np.partition(row, -min(most, len(row)))[-min(most, len(row))]
-        candidates = np.flatnonzero(row >= edge)
-        rows.append(candidates[np.argsort(-row[candidates], kind="stable")][:most])
-    return np.array(rows)
-
-
-def _norms_after(model: Transformer, layer: int) -> list[Norm]:
-    """The norms between what an MLP writes and the logits, along the stream."""
-    norms = [norm for block in model.blocks[layer:] if block.post_norm for norm in (block.norm1, block.norm2)][1:]
-    return norms if model.final_norm is None else [*norms, model.final_norm]
 
 
 def typical(post: np.ndarray) -> np.ndarray:
@@ -182,12 +169,6 @@ def survey(run: Trace, progress: Progress = silent) -> Survey:
         place[layer] = np.unravel_index(size.argmax(), post.shape)
         largest[layer] = post[tuple(place[layer])]
     return Survey(never, quiet, active, counts, largest, place)
-
-
-def _check_layer(model: Transformer, layer: int) -> None:
-    if not 0 <= layer < model.config.n_layer:
-        hint = f"Layers run from 0 to {model.config.n_layer - 1}."
-        raise InputError("There is no such layer.", str(layer), hint)
 
 
 def _check_neuron(model: Transformer, neuron: int) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from model.errors import InputError
 from model.interventions import shown
+from model.ranking import ranks_of, top_ids
 from model.records import Tokens
 from model.trace import Trace
 
@@ -95,10 +96,10 @@ def predict(run: Trace, top: int = 10) -> Predictions:
 def _reduced(logits: Tensor, wanted: Tensor, top: int) -> dict[str, Tensor]:
     """What is kept of some rows. logits [c, V]; wanted, the ids that come next, [c], one less at the last position"""
     normaliser, entropy = _spread(logits)
-    ids, scored = _top(logits, min(top, logits.shape[1])), logits[: len(wanted)]
+    ids, scored = top_ids(logits, top), logits[: len(wanted)]
     return {
         "normaliser": normaliser, "entropy": entropy, "ids": ids, "logits": logits.gather(1, ids),
-        "next_logit": scored.gather(1, wanted[:, None])[:, 0], "rank": _ranks(scored, wanted),
+        "next_logit": scored.gather(1, wanted[:, None])[:, 0], "rank": ranks_of(scored, wanted[:, None])[:, 0].long(),
     }  # fmt: skip
 
 
@@ -140,8 +141,7 @@ def follow_all(run: Trace, tokens: Sequence[int], positions: slice = slice(None)
     for _, logits in _chunks(run, positions):
         own = logits[:, list(tokens)]  # [c, n]
         share = (own.double() - logits.double().logsumexp(1, keepdim=True)).exp()
-        rank = torch.stack([_ranks(logits, torch.full((len(logits),), token)) for token in tokens], 1)
-        parts.append((own, share, rank))
+        parts.append((own, share, ranks_of(logits, torch.tensor(tokens).expand(len(logits), -1)).long()))
     logit, share, rank = (torch.cat(each).numpy() for each in zip(*parts, strict=True))
     return [Followed(logit[:, n].copy(), share[:, n].copy(), rank[:, n].copy()) for n in range(len(tokens))]
 
@@ -171,24 +171,3 @@ def _spread(logits: Tensor) -> tuple[Tensor, Tensor]:
     total = weight.sum(1)
     entropy = total.log() - weight.mul_(x).sum(1) / total
     return total.log() + most[:, 0], entropy
-
-
-def _top(logits: Tensor, top: int) -> Tensor:
-    """Ids of the largest logits of each row, of equals the smaller id first. [c, V] -> [c, top]"""
-    values, ids = logits.topk(min(top + 1, logits.shape[1]))  # one more: is there an equal that was left out?
-    ids = ids[:, :top].sort(1).values
-    order = logits.gather(1, ids).argsort(dim=1, descending=True, stable=True)
-    ids = ids.gather(1, order)
-    if values.shape[1] > top:
-        for row in (values[:, top] == values[:, top - 1]).nonzero()[:, 0]:
-            ids[row] = logits[row].argsort(descending=True, stable=True)[:top]
-    return ids
-
-
-def _ranks(logits: Tensor, ids: Tensor) -> Tensor:
-    """1 + how many tokens come before: those with a larger logit, and equals with a smaller id. [c, V], [c] -> [c]"""
-    own, x = logits.gather(1, ids[:, None]).numpy(), logits.numpy()  # numpy counts twice as fast
-    before, equal = np.count_nonzero(x > own, axis=1), np.count_nonzero(x == own, axis=1)
-    for row in np.flatnonzero(equal > 1):
-        before[row] += np.count_nonzero(x[row, : ids[row]] == own[row])
-    return torch.from_numpy(before) + 1

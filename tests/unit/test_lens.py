@@ -7,7 +7,8 @@ import torch
 from model.api import load_model
 from model.errors import InputError
 from model.interventions import Edit
-from model.lens import checkpoints, lens_gap, lens_logits, middle_at, ranks_of, read_layers, read_position, top_ids
+from model.lens import checkpoints, lens_gap, lens_logits, middle_at, read_layers, read_position
+from model.ranking import ranks_of, top_ids
 from model.tap import SITES, compose, record
 from model.trace import run
 from tests.helpers import VARIANTS, D, L, V, assert_close, byte_model, force, random_ids, steer, tiny_model, tokens_of

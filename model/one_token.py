@@ -1,0 +1,29 @@
+"""One token through a block by itself, beside the keys and values of those before it."""
+
+import torch
+from torch import Tensor
+
+from model.layers import fused_attention, rotate, split_heads
+from model.tap import Tap
+from model.transformer import Pass, Transformer, attend_fused
+
+
+def alone(model: Transformer, stream: Tensor, layer: int, position: int, tap: Tap | None = None) -> Pass:
+    """What block `layer` needs to run the token at `position` only: of those before it, keys and values are computed.
+
+    `stream` [T, D] enters the block; the block is then called with the row of the position, [1, 1, D], and gives what
+    it gives for the whole prompt, to float32 rounding. For blocks without edits: `tap` sees one token.
+    """
+    attn, attend = model.blocks[layer].attn, attend_fused
+    if position:
+        x = stream[:position]
+        x = x if model.blocks[layer].post_norm else model.blocks[layer].norm1(x)
+        k, v = (split_heads(linear(x[None]), attn.d_head) for linear in (attn.k, attn.v))
+        k = k if attn.k_norm is None else attn.k_norm(k)
+        rope = model.prepare(0, position).rope
+        k = k if rope is None else rotate(k, *rope)
+
+        def attend(layer: int, q: Tensor, own_k: Tensor, own_v: Tensor) -> Tensor:
+            return fused_attention(q, torch.cat((k, own_k), 2), torch.cat((v, own_v), 2))
+
+    return Pass(model.prepare(position, 1).rope, attend, None, tap)
