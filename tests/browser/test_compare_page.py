@@ -12,6 +12,7 @@ from model.api import load_model
 from model.effects import Target, metric, patch, recovered
 from model.interventions import Edit
 from model.sources import available
+from tests.visitor import expect
 from viz.compare import difference, shares_of
 
 pytestmark = pytest.mark.browser
@@ -47,13 +48,6 @@ def opened(open_page, start_tiny):
         return page
 
     return at
-
-
-def expect(*of):
-    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
-    from playwright.sync_api import expect
-
-    return expect(*of)
 
 
 def run_of(page):

@@ -11,6 +11,7 @@ import pytest
 from model.api import load_model
 from model.effects import Target, next_tokens, sweep
 from model.interventions import Edit
+from tests.visitor import expect
 
 pytestmark = pytest.mark.browser
 
@@ -29,13 +30,6 @@ def app_url(start_tiny):
 @pytest.fixture(scope="module")
 def lm():
     return load_model("tinygpt", offline=True)
-
-
-def expect(*of):
-    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
-    from playwright.sync_api import expect
-
-    return expect(*of)
 
 
 def tab(page, name):

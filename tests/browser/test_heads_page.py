@@ -17,6 +17,7 @@ from model.heads import HEAD_METRICS
 from model.loading.checkpoint import save_folder
 from model.surveys import random_survey
 from model.transformer import Transformer
+from tests.visitor import expect
 
 pytestmark = pytest.mark.browser
 
@@ -48,13 +49,6 @@ def slow_url(start_app, tmp_path_factory):
 @pytest.fixture(scope="module")
 def lm():
     return load_model("tinygpt", offline=True)
-
-
-def expect(*of):
-    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
-    from playwright.sync_api import expect
-
-    return expect(*of)
 
 
 def open_tab(page, name="Heads", count=64):

@@ -9,6 +9,7 @@ import pytest
 
 from model.api import load_model
 from model.lens import read_layers, read_position
+from tests.visitor import open_tab
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -36,13 +37,7 @@ def part(page, name):
 
 def open_lens(open_page, query="", tab="Predictions", **context):
     page = open_page(query, **context)
-    found = page.locator("button[role=tab]:visible").filter(has_text=tab)
-    kept = page.locator(".overflow-dropdown button").filter(has_text=tab)
-    found.or_(kept).first.wait_for(state="attached")
-    if not found.count():
-        page.locator(".overflow-menu > button").click()
-        found = kept
-    found.first.click()
+    open_tab(page, tab)
     page.locator("#pg-predictions_view [data-key=lens]").click()
     part(page, "table").locator("tbody button").first.wait_for(timeout=SOON)
     part(page, "curve").locator(".js-plotly-plot").wait_for(timeout=SOON)

@@ -10,6 +10,7 @@ import pytest
 from model.api import load_model
 from model.neurons import layer_activations, ranked
 from model.space import principal
+from tests.visitor import expect, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -29,23 +30,9 @@ def run():
     return load_model("tinygpt", offline=True).trace(COREFERENCE)
 
 
-def expect(*of):
-    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
-    from playwright.sync_api import expect
-
-    return expect(*of)
-
-
 def open_view(open_page, view, query="", name="Norms & activations", **context):
     page = open_page(query, **context)
-    page.wait_for_timeout(300)  # the tabs find their places
-    tab = page.locator("button[role=tab]:visible").filter(has_text=name)
-    kept = page.locator(".overflow-dropdown button").filter(has_text=name)
-    tab.or_(kept).first.wait_for(state="attached")
-    if not tab.count():
-        page.locator(".overflow-menu > button").click()
-        tab = kept
-    tab.first.click()
+    open_tab(page, name)
     page.locator(f"#pg-inside_view button[data-key={view}]").click()
     first = {"neurons": "#pg-neurons_one [data-run]", "space": "#pg-space_map .js-plotly-plot"}[view]
     page.locator(first).wait_for(timeout=SOON)

@@ -7,6 +7,7 @@ from model.api import load_model
 from model.effects import next_tokens
 from model.norm_swap import places_of, swapped
 from model.norm_walk import norms_of, walk
+from tests.visitor import expect, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -24,22 +25,9 @@ def lm():
     return load_model("tinygpt", offline=True)
 
 
-def expect(*of):
-    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
-    from playwright.sync_api import expect
-
-    return expect(*of)
-
-
 def open_view(open_page, tab, view, ready, query="", **context):
     page = open_page(query, **context)
-    page.locator("button[role=tab]").filter(has_text=tab).first.wait_for(state="attached")
-    kept = page.locator(".overflow-dropdown button").filter(has_text=tab)
-    found = page.locator("button[role=tab]:visible").filter(has_text=tab)
-    if not found.count():  # a narrow page keeps it in a menu
-        page.locator(".overflow-menu > button").click()
-        found = kept
-    found.first.click()
+    open_tab(page, tab)
     page.get_by_role("tab", name=view, exact=True).click()
     page.locator(f"{ready} [data-run]").wait_for(timeout=SOON)
     return page

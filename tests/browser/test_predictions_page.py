@@ -10,6 +10,7 @@ import pytest
 
 from model.api import load_model
 from model.predictions import follow, predict, summarise
+from tests.visitor import open_tab
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -39,14 +40,7 @@ def lm():
 
 def open_view(open_page, view, query="", name="Predictions", **context):
     page = open_page(query, **context)
-    page.wait_for_timeout(300)  # the tabs find their places
-    found = page.locator("button[role=tab]:visible").filter(has_text=name)
-    kept = page.locator(".overflow-dropdown button").filter(has_text=name)
-    found.or_(kept).first.wait_for(state="attached")
-    if not found.count():
-        page.locator(".overflow-menu > button").click()
-        found = kept
-    found.first.click()
+    open_tab(page, name)
     page.locator("#pg-surprise_plot [data-run]").wait_for(timeout=SOON)
     if view != "surprise":
         page.locator(f"[data-key={view}]").click()

@@ -9,6 +9,7 @@ import pytest
 
 from model.api import load_model
 from model.stream import outliers, statistic, survey
+from tests.visitor import expect, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -28,22 +29,9 @@ def stream():
     return survey(load_model("tinygpt", offline=True).trace(PROMPT))
 
 
-def expect(*of):
-    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
-    from playwright.sync_api import expect
-
-    return expect(*of)
-
-
 def open_sizes(open_page, query="", name="Norms", **context):
     page = open_page(query, **context)
-    found = page.locator("button[role=tab]:visible").filter(has_text=name)
-    kept = page.locator(".overflow-dropdown button").filter(has_text=name)
-    found.or_(kept).first.wait_for(state="attached")
-    if not found.count():
-        page.locator(".overflow-menu > button").click()
-        found = kept
-    found.first.click()
+    open_tab(page, name)
     for part in ("map", "profile", "row"):
         page.locator(f"#pg-sizes_{part} [data-run]").wait_for(timeout=SOON)
     return page

@@ -11,6 +11,8 @@ from model import data
 from model.config import ModelConfig
 from model.loading.checkpoint import save_folder
 from model.transformer import Transformer
+from tests import visitor
+from tests.visitor import expect
 
 pytestmark = pytest.mark.browser
 
@@ -32,20 +34,8 @@ def app_url(start_app, tmp_path_factory):
     return start_app("--offline", "--model", str(folder))
 
 
-def expect(*of):
-    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
-    from playwright.sync_api import expect
-
-    return expect(*of)
-
-
 def open_tab(page, name="Training"):
-    menu = page.locator(".overflow-menu > button")
-    if menu.is_visible():  # a narrow page keeps the tabs that do not fit in a menu
-        menu.click()
-        page.locator(".overflow-dropdown button", has_text=name).click()
-    else:
-        page.get_by_role("tab", name=name).click()
+    visitor.open_tab(page, name)
     page.locator(".pg-settings").wait_for(timeout=SOON)
     page.locator(".pg-settings summary").click()
 

@@ -7,6 +7,7 @@ import pytest
 
 from model.api import load_model
 from model.attribution import attribute, components, promoted
+from tests.visitor import expect, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -24,22 +25,9 @@ def lm():
     return load_model("tinygpt", offline=True)
 
 
-def expect(*of):
-    """Playwright's, imported late: the fixtures decide what happens where it is missing."""
-    from playwright.sync_api import expect
-
-    return expect(*of)
-
-
 def open_view(open_page, query="", name="Predictions", **context):
     page = open_page(query, **context)
-    found = page.locator("button[role=tab]:visible").filter(has_text=name)
-    kept = page.locator(".overflow-dropdown button").filter(has_text=name)
-    found.or_(kept).first.wait_for(state="attached")
-    if not found.count():
-        page.locator(".overflow-menu > button").click()
-        found = kept
-    found.first.click()
+    open_tab(page, name)
     page.locator(".pg-view[data-key=wrote]").click(timeout=SOON)
     for part in ("check", "map", "layers", "sources", "tokens"):
         page.locator(f"#pg-wrote_{part} [data-run]").first.wait_for(timeout=SOON)
