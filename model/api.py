@@ -6,7 +6,7 @@
 array([1., 1., 1., 1., 1., 1.], dtype=float32)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +15,13 @@ import pandas as pd
 
 from model import linear, sources, tokenizer
 from model.config import ModelConfig
+from model.decoders import STRATEGIES, Plan, Strategy
+from model.generate import Tick, generate
 from model.loading.checkpoint import build, load_folder, load_gguf
 from model.progress import Progress
 from model.records import Tokens
 from model.tokenizer import Tokenizer
-from model.trace import Trace, run
+from model.trace import Trace, check_length, run
 from model.transformer import Transformer
 
 
@@ -70,6 +72,22 @@ class LanguageModel:
         """
         tokens = self.encode(prompt) if isinstance(prompt, str) else self.tokenizer.tokens(prompt)
         return self.trace_tokens(tokens)
+
+    def generate(
+        self, prompt: str | Sequence[int] | np.ndarray, strategies: Sequence[str | Strategy] = ("greedy",),
+        max_new_tokens: int = 40, seed: int = 0, *, shared: bool = True, stop: Sequence[str] = (),
+    ) -> Iterator[Tick]:  # fmt: skip
+        """Continue a prompt by several strategies in one batch; an iterator of steps, a change to every text each.
+
+        A strategy is a key of model.decoders.STRATEGIES or a `Strategy`. With `shared`, all of them get the same
+        random number at a step. Raises InputError for an empty prompt, one beyond the context, or a bad setting.
+        """
+        tokens = self.encode(prompt) if isinstance(prompt, str) else self.tokenizer.tokens(prompt)
+        check_length(len(tokens), self.config.n_ctx - 1)
+        chosen = [STRATEGIES[each] if isinstance(each, str) else each for each in strategies]
+        ending = frozenset() if self.tokenizer.eos_id is None else frozenset((self.tokenizer.eos_id,))
+        plan = Plan(max_new_tokens, seed, shared, ending=ending, stop=tuple(stop))
+        return generate(self.model, tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
 
     def trace_tokens(self, tokens: Tokens) -> Trace:
         """The same for tokens that are already made."""

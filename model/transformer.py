@@ -261,10 +261,14 @@ class Transformer(nn.Module):
 
     def logits(self, x: Tensor, *, tap: Tap | None = None) -> Tensor:
         """Final norm and output head. x [B, T, D] -> logits [B, T, V]"""
-        L, run = self.config.n_layer, Pass(None, attend_fused, None, tap)
-        if self.final_norm is not None:
-            x = self.final_norm.tapped(x, "final", L, run)
-        return run.at("logits", L, self.unembed(x))
+        run = Pass(None, attend_fused, None, tap)
+        return run.at("logits", self.config.n_layer, self.unembed(self.normed(x, run)))
+
+    def normed(self, x: Tensor, run: Pass | None = None) -> Tensor:
+        """The stream after the final norm, where the model has one. [B, T, D] -> [B, T, D]"""
+        if self.final_norm is None:
+            return x
+        return self.final_norm.tapped(x, "final", self.config.n_layer, run or Pass(None, attend_fused))
 
     def check(self, ids: Tensor, start: int = 0) -> None:
         """Raise ValueError for ids this model cannot run at positions start on."""

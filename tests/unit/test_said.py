@@ -1,4 +1,4 @@
-"""What the model code says to a person has a Chinese translation, sentence by sentence."""
+"""What the model code and the tabs say to a person has a Chinese translation, sentence by sentence."""
 
 import ast
 import re
@@ -50,13 +50,16 @@ def said_by(path: Path) -> set[str]:
     return {sentence for sentence in said if sentence.strip("{}")}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "model").rglob("*.py")), ids=lambda path: path.name)
+SPEAKING = sorted(path for folder in ("model", "viz/tabs") for path in (ROOT / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SPEAKING, ids=lambda path: path.name)
 def test_every_sentence_is_translated(path):
     assert said_by(path) - set(CHINESE) == set()
 
 
 def test_no_translation_is_left_over():
-    said = set().union(*(said_by(path) for path in (ROOT / "model").rglob("*.py")))
+    said = set().union(*(said_by(path) for path in SPEAKING))
     assert set(CHINESE) - said == set()
 
 

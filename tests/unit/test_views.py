@@ -43,8 +43,8 @@ def drawn(playground, tab, view, prompt="abcabd ab", language="en", **selection)
     return {name: parts[name] for name in views[view] if name in parts}, parts["notice"]
 
 
-def test_there_are_eleven():
-    assert {tab: len(views) for tab, views in OURS.items()} == {"predictions": 5, "inside": 6}
+def test_there_are_as_many():
+    assert {tab: len(views) for tab, views in OURS.items()} == {"sampling": 7, "predictions": 5, "inside": 6}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

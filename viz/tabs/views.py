@@ -7,7 +7,7 @@ import gradio as gr
 
 from viz.tabs.jobs import Job
 from viz.tabs.parts import choice, part
-from viz.tabs.tab import Picture, Scene, Tab, Values
+from viz.tabs.tab import Picture, Scene, Shared, Tab, Values
 from viz.words import section
 
 
@@ -22,6 +22,7 @@ class View:
     fixed: Callable[[Mapping[str, str]], dict[str, dict]] = lambda words: {}  # payloads that depend on nothing else
     asks: tuple[str, ...] = ()  # parts whose "select" asks for a new drawing
     jobs: Mapping[str, Callable[[Scene, Values], Job]] = field(default_factory=dict)
+    wire: Callable[[Mapping[str, gr.HTML], Shared], None] | None = None  # events beyond the page's one pipeline
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -62,7 +63,13 @@ def tab_of(key: str, views: tuple[View, ...]) -> Tab:
         chosen = choice(values.get(chooser), "view", tuple(view.key for view in views))
         return next(view for view in views if view.key == chosen).draw(scene, values)
 
-    parts = (f"{key}_question", chooser, *(name for view in views for name in view.shown))
-    asks = (chooser, *(name for view in views for name in view.asks))
+    def wire(parts: Mapping[str, gr.HTML], shared: Shared) -> None:
+        for view in views:
+            if view.wire:
+                view.wire(parts, shared)
+
+    # A part may be shown by several views: the first one builds it.
+    parts = (f"{key}_question", chooser, *dict.fromkeys(name for view in views for name in view.shown))
+    asks = (chooser, *dict.fromkeys(name for view in views for name in view.asks))
     jobs = {name: plan for view in views for name, plan in view.jobs.items()}
-    return Tab(key, build, fixed, draw, parts=parts, asks=asks, jobs=jobs)
+    return Tab(key, build, fixed, draw, parts=parts, asks=asks, jobs=jobs, wire=wire)

@@ -1,0 +1,148 @@
+"""How a distribution becomes a token: warps that reshape logits, in any order, every stage kept; and one draw.
+
+A warp is a pure function of one position's logits. `shape` runs several and keeps what each left; `uniform` and
+`draw` turn what is left into a token by inverting the cumulative distribution, so that two strategies which are given
+the same number differ because of what they do, not because of luck.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.errors import InputError
+
+MOST_STEPS = 24  # of one pipeline
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number that a warp takes."""
+
+    name: str
+    low: float
+    high: float
+    default: float
+    step: float  # of a slider
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """One warp with its numbers; what is not given has its default."""
+
+    warp: str  # a key of model.warps.WARPS
+    values: tuple[tuple[str, float], ...] = ()
+    tokens: tuple[tuple[int, float], ...] = ()  # (token id, number), for the warp that takes tokens
+
+    def get(self, parameter: Parameter) -> float:
+        """The number given, or the parameter's default."""
+        return dict(self.values).get(parameter.name, parameter.default)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a warp may look at besides the logits: the tokens so far, and what a warp with a memory remembered."""
+
+    ids: tuple[int, ...] = ()  # the prompt and what was written after it
+    prompt: int = 0  # how many of these are the prompt
+    memory: float | None = None  # of the warp with a memory (Mirostat's mu); None before the first token
+
+
+@dataclass(frozen=True)
+class Warp:
+    """An entry of model.warps.WARPS. Its label and help are the words "warp.<key>" and "warp_help.<key>"."""
+
+    apply: Callable[[Tensor, Mapping[str, float], Context, Step], Tensor]  # logits [V] -> logits [V], a new tensor
+    kind: str  # "penalty" changes single logits, "scale" all of them, "cut" leaves some and makes the others -inf
+    source: str  # the paper, and the section or equation
+    parameters: tuple[Parameter, ...] = ()
+    takes_tokens: bool = False
+    # With a memory: (values, memory before or None, probability that the warp's kept tokens gave the token) -> memory.
+    remember: Callable[[Mapping[str, float], float | None, float], float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Shaped:
+    """One position's logits through a pipeline. Stage 0 is the model's own, stage i what step i - 1 left."""
+
+    steps: tuple[Step, ...]
+    stages: Tensor  # float32 [S + 1, V], -inf for a token that is out
+
+    @property
+    def logits(self) -> Tensor:
+        """What the last step left. [V]"""
+        return self.stages[-1]
+
+    def probabilities(self, stage: int = -1) -> np.ndarray:
+        """Softmax of a stage, 0 for tokens that are out. float64 [V]; sums to 1"""
+        return softmax(self.stages[stage].numpy())
+
+    def kept(self, stage: int = -1) -> int:
+        """How many tokens are still in."""
+        return int(torch.isfinite(self.stages[stage]).sum())
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """exp(x - max) / sum, in float64; -inf gives exactly 0. [..., V] -> [..., V]"""
+    shifted = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
+    return shifted / shifted.sum(-1, keepdims=True)
+
+
+def entropy(probabilities: np.ndarray) -> np.ndarray:
+    """-sum p ln p over the last axis, in nats; 0 ln 0 is 0. Shannon 1948, section 6."""
+    logs = np.log(probabilities, out=np.zeros_like(probabilities), where=probabilities > 0)
+    return -(probabilities * logs).sum(-1)
+
+
+def uniform(seed: int, step: int, row: int = 0) -> float:
+    """The random number of a step, in [0, 1): the same for the same seed, step and row, whatever was drawn before.
+
+    Philox 4x64 counts instead of remembering (Salmon et al. 2011), so a branch that starts at step 7 gets the number
+    that step 7 had before. Rows differ only where strategies are not to share their luck.
+    """
+    return float(np.random.Generator(np.random.Philox(key=[seed, row], counter=[0, 0, 0, step])).random())
+
+
+def order(probabilities: np.ndarray) -> np.ndarray:
+    """Tokens that can be drawn, the likeliest first, of equals the smaller id first. [V] -> ids [n]"""
+    ids = np.flatnonzero(probabilities)
+    return ids[np.argsort(-probabilities[ids], kind="stable")]
+
+
+def draw(probabilities: np.ndarray, u: float) -> int:
+    """The token into whose part of the bar u falls, the likeliest part first. probabilities [V], u in [0, 1)
+
+    Inversion of the cumulative distribution: P(draw = i) = p_i for a uniform u. Devroye 1986, section III.2.
+    """
+    ids = order(probabilities)
+    edges = np.cumsum(probabilities[ids])
+    return int(ids[min(np.searchsorted(edges, u * edges[-1], side="right"), len(ids) - 1)])
+
+
+def usable(logits: Tensor, size: int) -> Tensor:
+    """Logits [..., V] with the rows that no token of the vocabulary of `size` has at -inf: they cannot be drawn."""
+    if size >= logits.shape[-1]:
+        return logits
+    return torch.cat((logits[..., :size], logits.new_full((*logits.shape[:-1], logits.shape[-1] - size), -np.inf)), -1)
+
+
+def checked(steps: tuple[Step, ...], warps: Mapping[str, Warp], vocab_size: int) -> tuple[Step, ...]:
+    """The steps, every number within its warp's bounds and named; raises InputError for anything else."""
+    if len(steps) > MOST_STEPS:
+        raise InputError("These are too many steps.", str(len(steps)), f"At most {MOST_STEPS} steps.")
+    for step in steps:
+        warp = warps.get(step.warp)
+        if warp is None:
+            raise InputError("This step is not known.", step.warp[:40], "Choose one of the list.")
+        bounds = {parameter.name: parameter for parameter in warp.parameters}
+        for name, value in step.values:
+            found = bounds.get(name)
+            if found is None or not found.low <= value <= found.high or (found.whole and value % 1):
+                hint = f"Choose a value from {found.low:g} to {found.high:g}." if found else "Choose one of the list."
+                raise InputError("A setting is out of its range.", f"{step.warp}, {name[:20]}: {value:g}", hint)
+        if any(not 0 <= token < vocab_size or not abs(number) <= 100 for token, number in step.tokens):
+            raise InputError("A setting is out of its range.", step.warp, "Choose a value from -100 to 100.")
+    return steps

@@ -1,0 +1,99 @@
+"""Pipelines of warps between the page and the model: what the editor offers, and the steps that a page sends."""
+
+from collections.abc import Mapping
+
+from model.api import LanguageModel
+from model.errors import InputError
+from model.sampling import MOST_STEPS, Parameter, Step, checked
+from model.warps import WARPS
+from viz.tabs.typed import token_of
+from viz.words import section
+
+DEFAULT: tuple[Step, ...] = (
+    Step("temperature", (("temperature", 0.8),)),
+    Step("top_k", (("k", 40.0),)),
+    Step("top_p", (("p", 0.9),)),
+)
+MOST_TOKENS = 32  # of one logit bias
+
+
+def spec(words: Mapping[str, str]) -> dict:
+    """What the editor of static/pipeline.js offers: every warp with its label, help, source and numbers."""
+    return {
+        "warps": [
+            {
+                "key": key, "label": words[f"warp.{key}"], "help": words[f"warp_help.{key}"], "kind": warp.kind,
+                "source": warp.source, "tokens": warp.takes_tokens,
+                "parameters": [parameter_spec(words, parameter) for parameter in warp.parameters],
+            }
+            for key, warp in WARPS.items()
+        ],
+        "default": value_of(DEFAULT),
+        "words": section(words, "pipeline"),
+    }  # fmt: skip
+
+
+def parameter_spec(words: Mapping[str, str], parameter: Parameter) -> dict:
+    """A number with its label and bounds, for a slider."""
+    return {"label": words[f"parameter.{parameter.name}"]} | vars(parameter)
+
+
+def value_of(steps: tuple[Step, ...]) -> list[dict]:
+    """Steps as a page holds them: [{"warp", "values": {name: number}}]."""
+    return [{"warp": step.warp, "values": dict(step.values)} for step in steps]
+
+
+def steps_of(model: LanguageModel, sent: object) -> tuple[Step, ...]:
+    """The steps that a page sent: [{"warp", "values", "text", "off"}], those switched off left out.
+
+    `text` holds a line "token: number" for each token, where the warp takes tokens. Nothing sent means the default.
+    Raises InputError for anything that is no such list or out of bounds.
+    """
+    if sent is None:
+        return DEFAULT
+    if not isinstance(sent, list) or len(sent) > MOST_STEPS or not all(isinstance(each, Mapping) for each in sent):
+        raise InputError("These steps cannot be read.", "", f"At most {MOST_STEPS} steps.")
+    steps = tuple(_step(model, each) for each in sent if not each.get("off"))
+    return checked(steps, WARPS, model.tokenizer.vocab_size)
+
+
+def _step(model: LanguageModel, sent: Mapping) -> Step:
+    warp, values, text = sent.get("warp"), sent.get("values") or {}, sent.get("text")
+    if not isinstance(warp, str) or warp not in WARPS or not isinstance(values, Mapping):
+        raise InputError("This step is not known.", str(warp)[:40], "Choose one of the list.")
+    numbers = []
+    for name, value in values.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 1e15:
+            raise InputError("A setting is not a number.", str(name)[:20], "Choose one of the list.")
+        numbers.append((str(name), float(value)))
+    tokens = _tokens(model, text) if WARPS[warp].takes_tokens and isinstance(text, str) else ()
+    return Step(warp, tuple(numbers), tokens)
+
+
+def _tokens(model: LanguageModel, text: str) -> tuple[tuple[int, float], ...]:
+    """The tokens of lines "token: number"; raises InputError for a line that is not that."""
+    lines = [line for line in text[:4000].splitlines() if line.strip()]
+    if len(lines) > MOST_TOKENS:
+        raise InputError("These are too many tokens.", str(len(lines)), f"At most {MOST_TOKENS} tokens.")
+    found = []
+    for line in lines:
+        name, _, number = line.rpartition(":")
+        try:
+            value = float(number)
+        except ValueError:
+            value = float("nan")
+        token = token_of(model, name)[0] if name else None
+        if token is None or value != value:
+            raise InputError("This line is not one token and a number.", line[:40], "Write a token, a colon, a number.")
+        found.append((token, value))
+    return tuple(found)
+
+
+def steps_code(steps: tuple[Step, ...]) -> str:
+    """The steps as a line of Python."""
+    parts = []
+    for step in steps:
+        values = ", ".join(f'("{name}", {value:g})' for name, value in step.values)
+        tokens = f", {step.tokens!r}" if step.tokens else ""
+        parts.append(f'Step("{step.warp}", ({values}{"," if step.values else ""}){tokens})')
+    return f"({', '.join(parts)}{',' if parts else ''})"
