@@ -122,5 +122,6 @@ def load_resolved(found: sources.Resolved, progress: Progress | None = None) -> 
         config, state = load_folder(found.path, progress)
         vocabulary = tokenizer.from_folder(found.path)
     model = build(config, state)
+    model.join()
     linear.tune(model)
     return LanguageModel(found.model_id, found.label, model, vocabulary)

@@ -24,7 +24,7 @@ from model.layers import (
     sinusoidal_positions,
     split_heads,
 )
-from model.linear import Linear
+from model.linear import Linear, join
 from model.tap import Tap
 
 # How q, k and v of a layer become the heads' outputs: (layer, q [B,H,T,E], k [B,G,S,E], v [B,G,S,E]) -> z [B,H,T,E].
@@ -96,9 +96,13 @@ class Attention(nn.Module):
         self.o = Linear(config.n_head * E, D, config.o_bias)
         self.q_norm = Norm(_qk_norm(config), E) if config.qk_norm else None
         self.k_norm = Norm(_qk_norm(config), E) if config.qk_norm else None
+        self.counts = (config.n_head, config.n_kv_head, config.n_kv_head)
+        self.joint: tuple[Linear, ...] = ()  # q, k and v as one; in a tuple, so that no parameter counts twice
 
     def project(self, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
         """q [B, H, T, E], k and v [B, G, T, E], norm and rotation applied. x [B, T, D]"""
+        if self.joint and run.tap is None and self.q_norm is None and not torch.is_grad_enabled():
+            return self._project_joint(x, run)
         q, k, v = (split_heads(linear(x), self.d_head) for linear in (self.q, self.k, self.v))
         if self.q_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
@@ -106,6 +110,19 @@ class Attention(nn.Module):
         if run.rope is not None:
             q, k = run.at("q_rot", layer, rotate(q, *run.rope)), run.at("k_rot", layer, rotate(k, *run.rope))
         return q, k, v
+
+    def parts(self) -> tuple[Linear, ...]:
+        """What `joint` computes, in its order."""
+        return self.q, self.k, self.v
+
+    def _project_joint(self, x: Tensor, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
+        """The same numbers by one product and one rotation; nobody looks between."""
+        H, G, _ = self.counts
+        heads = split_heads(self.joint[0](x), self.d_head)  # [B, H + 2 G, T, E]
+        if run.rope is None:
+            return heads.split(self.counts, dim=1)
+        turned = rotate(heads[:, : H + G], *run.rope)
+        return turned[:, :H], turned[:, H:], heads[:, H + G :]
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         q, k, v = self.project(x, layer, run)
@@ -130,8 +147,16 @@ class MLP(nn.Module):
         self.gate = Linear(D, M, bias) if config.mlp == "swiglu" else None
         self.up = Linear(D, M, bias)
         self.down = Linear(M, D, bias)
+        self.joint: tuple[Linear, ...] = ()  # gate and up as one; in a tuple, so that no parameter counts twice
+
+    def parts(self) -> tuple[Linear, ...]:
+        """What `joint` computes, in its order."""
+        return (self.up,) if self.gate is None else (self.gate, self.up)
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
+        if self.joint and run.tap is None and not torch.is_grad_enabled():
+            gate, up = self.joint[0](x).chunk(2, -1)
+            return self.down(self.act(gate).mul_(up))
         if self.gate is None:
             post = self.act(run.at("mlp_pre", layer, self.up(x)))  # [B, T, M]
         else:
@@ -204,6 +229,16 @@ class Transformer(nn.Module):
         """Make a tied head the embedding itself; needed again after parameters were replaced."""
         if self.config.tie_embeddings:
             self.unembed.weight = self.embed.weight
+
+    def join(self) -> None:
+        """Let layers that read the same input be computed by one product each: fewer, larger ones are faster.
+
+        To be called once the weights are in place; forwards with a tap or gradients keep the single products.
+        """
+        for block in self.blocks:
+            block.attn.joint = (join(*block.attn.parts()),)
+            if block.mlp.gate is not None:
+                block.mlp.joint = (join(*block.mlp.parts()),)
 
     def forward(self, ids: Tensor, *, cache: KVCache | None = None, tap: Tap | None = None) -> Tensor:
         """Logits of every position. ids [B, T] -> [B, T, V]; with a cache the ids continue what it holds.

@@ -17,8 +17,10 @@ def randn(*shape: int, seed: int = 0) -> torch.Tensor:
 def fresh():
     """No choice remembered from, or for, another test."""
     linear.fastest.cache_clear()
+    linear.packing_pays.cache_clear()
     yield
     linear.fastest.cache_clear()
+    linear.packing_pays.cache_clear()
 
 
 def broken(x, weight, bias):
@@ -64,7 +66,7 @@ def test_row_classes(rows: int, index: int):
 def test_the_layer_uses_the_product_of_its_rows():
     layer = Linear(4, 3, False)
     layer.products = tuple(
-        lambda x, weight, bias, i=i: torch.full((len(x), 3), float(i)) for i in range(len(ROW_CLASSES))
+        lambda x, weight, bias, i=i: torch.full((*x.shape[:-1], 3), float(i)) for i in range(len(ROW_CLASSES))
     )
     with torch.inference_mode():
         assert [layer(randn(rows, 4))[0, 0].item() for rows in (1, 8, 32, 128, 512)] == [0, 1, 2, 3, 4]
@@ -138,3 +140,101 @@ def test_meta_and_double_weights_are_not_tuned():
     with torch.device("meta"):
         assert tune(Linear(4, 3, True)) == {}
     assert tune(Linear(4, 3, True).double()) == {}
+
+
+def seen(model):
+    """Names of the layers that a forward runs, by the products that are called."""
+    ran = []
+    for name, module in model.named_modules():
+        layers = [(name, module)] if isinstance(module, Linear) else []
+        layers += [(f"{name}.joint", joint) for joint in getattr(module, "joint", ())]
+        for path, layer in layers:
+
+            def product(x, weight, bias, path=path):
+                ran.append(path.split(".", 2)[-1])
+                return F.linear(x, weight, bias)
+
+            layer.products = (product,) * len(ROW_CLASSES)
+    return ran
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_joined_layers_give_the_same_logits_and_hold_nothing_twice(name: str):
+    model, ids = tiny_model(VARIANTS[name]), random_ids(2, 19)
+    names = [key for key, _ in model.named_parameters()]
+    with torch.no_grad():
+        before = model(ids)
+        model.join()
+        after = model(ids)
+    assert_close(after, before, 2e-5)
+    assert [key for key, _ in model.named_parameters()] == names
+    for block in model.blocks:
+        for module in (block.attn, block.mlp):
+            for joint in module.joint:
+                held = joint.weight.untyped_storage().data_ptr()
+                assert {part.weight.untyped_storage().data_ptr() for part in module.parts()} == {held}
+                assert torch.equal(joint.weight, torch.cat([part.weight for part in module.parts()]))
+
+
+def test_a_joined_model_runs_the_joint_layers_and_a_tap_sees_the_single_ones():
+    model, ids = tiny_model(VARIANTS["llama"]), random_ids(1, 5)
+    model.join()
+    ran = seen(model)
+    with torch.no_grad():
+        plain = model(ids)
+        assert set(ran) == {"attn.joint", "attn.o", "mlp.joint", "mlp.down", "unembed"}
+        ran.clear()
+        tapped = model(ids, tap=lambda site, layer, x: x)
+    assert {"attn.q", "attn.k", "attn.v", "mlp.gate", "mlp.up"} <= set(ran) and "attn.joint" not in ran
+    assert_close(plain, tapped, 2e-5)
+
+
+def test_parts_with_and_without_bias_are_joined():
+    parts = [Linear(48, 3, True), Linear(48, 5, False)]
+    for seed, part in enumerate(parts):
+        part.weight.data = randn(*part.weight.shape, seed=seed)
+    parts[0].bias.data = randn(3, seed=7)
+    x = randn(4, 48, seed=9)
+    with torch.no_grad():
+        before = torch.cat([part(x) for part in parts], -1)
+        assert_close(linear.join(*parts)(x), before, 1e-5)
+        assert_close(torch.cat([part(x) for part in parts], -1), before, 1e-5)
+        parts[0].weight.fill_(0)
+    assert parts[0].weight.abs().max() == 0
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_packed_weights_keep_the_logits_of_a_few_rows(name: str, fresh, monkeypatch):
+    monkeypatch.setattr(linear, "packing_pays", lambda *shape: True)
+    model, ids = tiny_model(VARIANTS[name]), random_ids(6, 1)
+    model.join()
+    tune(model)
+    with torch.inference_mode():
+        before = {rows: model(ids[:rows]) for rows in (1, 4, 6)}
+        held = linear.pack(model)
+        for rows, expected in before.items():
+            assert_close(model(ids[:rows]), expected, 2e-5)
+    worked = linear.worked(model)
+    assert all(layer.packed for layer in worked)
+    assert held >= sum(4 * layer.weight.numel() for layer in worked) > 0
+    assert not any(part.packed for block in model.blocks for part in block.attn.parts())
+    assert linear.pack(model) == 0, "once is enough"
+
+
+def test_nothing_is_packed_beyond_the_limit_or_where_it_does_not_pay(fresh, monkeypatch):
+    model = tiny_model()
+    tune(model)
+    assert linear.pack(model, limit=1000) == 0
+    assert not any(layer.packed for layer in linear.worked(model))
+    monkeypatch.setattr(linear, "packing_pays", lambda *shape: False)
+    before = [layer.products for layer in linear.worked(model)]
+    assert linear.pack(model) == 0
+    assert [layer.products for layer in linear.worked(model)] == before
+
+
+def test_packing_that_a_torch_has_not_does_not_pay(fresh, monkeypatch):
+    def absent(*arguments):
+        raise NotImplementedError
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", absent)
+    assert linear.packing_pays(64, 48, 1) is False

@@ -1,0 +1,143 @@
+"""A model with 8-bit weights: a quarter of the bytes to read for every token, for answers that are nearly the same.
+
+Weight-only: every row of a matrix is whole numbers from -127 to 127 times one float32 scale; activations are rounded
+to bfloat16 on their way into a product and everything between the products stays float32. What that changes is
+measured on the prompt by `effect`, and shown with it.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.api import LanguageModel
+from model.cache import KVCache
+from model.transformer import Transformer
+
+_BLOCK = 32  # the product reads this many inputs at once and past the end of others
+_FEW = 16  # rows up to which the 8-bit product is used; a longer prompt multiplies with the weights made float32
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How far the 8-bit model's predictions are from the float32 model's, over the positions of a prompt."""
+
+    kl: float  # mean KL(float32 || int8), nats
+    agree: float  # share of positions with the same likeliest token
+    largest: float  # largest difference of a log-probability among each position's ten likeliest tokens
+    nbytes: int  # of the 8-bit weights and their scales
+    full: int  # of the same weights in float32
+
+
+class Int8Linear(nn.Module):
+    """y = x W^T + b with W[i, j] = scale[i] * whole[i, j]. x [..., in] -> [..., out]"""
+
+    def __init__(self, whole: Tensor, scale: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.width = whole.shape[1]
+        padded = F.pad(whole, (0, -self.width % _BLOCK)) if self.width % _BLOCK else whole
+        self.whole = nn.Parameter(padded, requires_grad=False)  # int8 [out, in, filled up with zeros]
+        self.bias = bias
+        self.register_buffer("scale", scale)  # [out]
+        self.register_buffer("ones", torch.ones(len(scale), dtype=torch.bfloat16))  # a bfloat16 scale is 0.4 % off
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix that is meant, in float32. [out, in]"""
+        return self.whole[:, : self.width].float() * self.scale[:, None]
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1])
+        if len(rows) > _FEW or not _runs():
+            return F.linear(x, self.weight, self.bias)
+        rows = F.pad(rows.bfloat16(), (0, self.whole.shape[1] - self.width))
+        y = torch._weight_int8pack_mm(rows, self.whole, self.ones).float() * self.scale
+        y = y if self.bias is None else y + self.bias
+        return y.view(*x.shape[:-1], len(self.scale))
+
+
+def _runs() -> bool:
+    """Whether this torch has the product."""
+    return hasattr(torch, "_weight_int8pack_mm")
+
+
+def rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Whole numbers [out, in] and a scale a row [out]: w is about scale * whole, off by at most scale / 2.
+
+    Symmetric, one scale an output channel: scale = max |w| / 127. Jacob et al. 2018, section 2.1, with zero point 0.
+    """
+    scale = weight.detach().abs().amax(1).float() / 127
+    safe = torch.where(scale > 0, scale, torch.ones_like(scale))  # a row of zeros stays zeros
+    return (weight.detach() / safe[:, None]).round().clamp(-127, 127).to(torch.int8), scale
+
+
+@torch.inference_mode()
+def quantised(model: Transformer) -> Transformer:
+    """The same model with 8-bit matrices; norms, embeddings, biases and positions are the model's own tensors."""
+    with torch.device("meta"):
+        small = Transformer(model.config)
+    small.eval().requires_grad_(False)
+    small.embed, small.pos_embed, small.final_norm = model.embed, model.pos_embed, model.final_norm
+    small.unembed = _linear(model.unembed)
+    for ours, theirs in zip(small.blocks, model.blocks, strict=True):
+        ours.norm1, ours.norm2 = theirs.norm1, theirs.norm2
+        ours.attn.q_norm, ours.attn.k_norm = theirs.attn.q_norm, theirs.attn.k_norm
+        ours.attn.o, ours.mlp.down = _linear(theirs.attn.o), _linear(theirs.mlp.down)
+        (ours.attn.q, ours.attn.k, ours.attn.v), ours.attn.joint = _joined(*theirs.attn.parts())
+        if theirs.mlp.gate is None:
+            ours.mlp.up = _linear(theirs.mlp.up)
+        else:
+            (ours.mlp.gate, ours.mlp.up), ours.mlp.joint = _joined(*theirs.mlp.parts())
+    return small
+
+
+def _linear(layer: nn.Module) -> Int8Linear:
+    return Int8Linear(*rounded(layer.weight), layer.bias)
+
+
+def _joined(*layers: nn.Module) -> tuple[list[Int8Linear], tuple[Int8Linear]]:
+    """Layers of the same input, and the one that computes them all; the numbers are held once."""
+    whole, scale = rounded(torch.cat([layer.weight.detach() for layer in layers]))
+    bias = None
+    if any(layer.bias is not None for layer in layers):
+        bias = torch.cat([scale.new_zeros(len(x.weight)) if x.bias is None else x.bias.detach() for x in layers])
+    parts, start = [], 0
+    for layer in layers:
+        end = start + len(layer.weight)
+        parts.append(Int8Linear(whole[start:end], scale[start:end], layer.bias))
+        start = end
+    return parts, (Int8Linear(whole, scale, bias),)
+
+
+def int8(lm: LanguageModel) -> LanguageModel:
+    """The language model with 8-bit weights; its id and dtype say so."""
+    return dataclasses.replace(lm, id=f"{lm.id} int8", model=quantised(lm.model), dtype="int8 weights")
+
+
+def layers_of(model: Transformer) -> list[Int8Linear]:
+    """The 8-bit layers, each number once."""
+    return [module for module in model.modules() if isinstance(module, Int8Linear)]
+
+
+@torch.inference_mode()
+def effect(model: Transformer, small: Transformer, ids: Sequence[int]) -> Effect:
+    """What 8 bits change of the predictions after every token of a prompt, ids [T].
+
+    The 8-bit model reads the prompt a few tokens at a time, so that its numbers are those it writes with.
+    """
+    tokens = torch.tensor([ids])
+    full = model(tokens)[0].float().log_softmax(-1)  # [T, V]
+    cache = KVCache.empty(small.config, 1, len(ids))
+    less = torch.cat([small(part, cache=cache)[0].float().log_softmax(-1) for part in tokens.split(_FEW, 1)])
+    top = full.topk(min(10, full.shape[-1])).indices
+    layers = layers_of(small)
+    return Effect(
+        kl=float((full.exp() * (full - less)).sum(-1).mean()),
+        agree=float((full.argmax(-1) == less.argmax(-1)).float().mean()),
+        largest=float((full.gather(-1, top) - less.gather(-1, top)).abs().max()),
+        nbytes=sum(layer.whole.nbytes + layer.scale.nbytes for layer in layers),
+        full=sum(4 * len(layer.scale) * layer.width for layer in layers),
+    )
