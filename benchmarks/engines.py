@@ -16,6 +16,7 @@ def _our_model(shape: str):
     if shape == "smollm2-135m":
         return load_model(shape).model
     model = Transformer(preset("gpt2")).eval()
+    model.join()
     tune(model)
     return model
 

@@ -6,7 +6,7 @@
 array([1., 1., 1., 1., 1., 1.], dtype=float32)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,14 +14,16 @@ import numpy as np
 import pandas as pd
 
 from model import linear, sources, tokenizer
+from model.chat import chat_ids, ending
 from model.config import ModelConfig
 from model.decoders import STRATEGIES, Plan, Strategy
+from model.errors import InputError
 from model.generate import Tick, generate
 from model.loading.checkpoint import build, load_folder, load_gguf
 from model.progress import Progress
 from model.records import Tokens
 from model.tokenizer import Tokenizer
-from model.trace import Trace, check_length, run
+from model.trace import Trace, run
 from model.transformer import Transformer
 
 
@@ -74,26 +76,59 @@ class LanguageModel:
         return self.trace_tokens(tokens)
 
     def generate(
-        self, prompt: str | Sequence[int] | np.ndarray, strategies: Sequence[str | Strategy] = ("greedy",),
-        max_new_tokens: int = 40, seed: int = 0, *, shared: bool = True, stop: Sequence[str] = (),
+        self, prompt: str | Sequence[int] | np.ndarray,
+        strategies: str | Strategy | Sequence[str | Strategy] = "greedy",
+        max_new_tokens: int = 40, seed: int = 0, *, shared: bool = True, stop: str | Sequence[str] = (),
     ) -> Iterator[Tick]:  # fmt: skip
-        """Continue a prompt by several strategies in one batch; an iterator of steps, a change to every text each.
+        """Continue a prompt by one or several strategies; an iterator of steps, all strategies in one batch.
 
-        A strategy is a key of model.decoders.STRATEGIES or a `Strategy`. With `shared`, all of them get the same
-        random number at a step. Raises InputError for an empty prompt, one beyond the context, or a bad setting.
+        `prompt` is text, or token ids (those of `chat(...)`, say). A strategy is a key of
+        model.decoders.STRATEGIES or a `Strategy`: a method of model.decoders.METHODS with its numbers, and the warps of
+        model.warps.WARPS before it, in order. Each of them writes what it would have written alone. 1 to 8 strategies,
+        at most 64 rows together (a beam or a candidate is a row), 1 to 4096 new tokens.
+
+        Every `Tick` has a `Change` for each strategy, in their order, None for a text that had ended before: `drop`
+        tokens go from its end (a beam search may change its mind), `made` are new ones, each with its log-probability,
+        rank and alternatives in the model itself and its probability after the warps; `ended` is "" or why the text
+        ends: "end" (an end-of-text token, which is the last token), "stop" (a text of `stop` is complete),
+        "length" or "context" (no room is left). Closing the iterator stops the work at once.
+
+        The same seed gives the same text. With `shared`, all strategies get the same random number at a step, so that
+        they differ because of what they do; without it each has its own.
+
+        Raises InputError at this call, before the model runs, for an empty prompt, one beyond the context, unknown
+        names and settings out of range.
+
+        >>> for tick in lm.generate("Once upon a time", ("greedy", "top_p"), 20, seed=1):    # doctest: +SKIP
+        ...     print([lm.decode([made.id for made in change.made]) for change in tick.changes if change])
         """
         tokens = self.encode(prompt) if isinstance(prompt, str) else self.tokenizer.tokens(prompt)
-        check_length(len(tokens), self.config.n_ctx - 1)
-        chosen = [STRATEGIES[each] if isinstance(each, str) else each for each in strategies]
-        ending = frozenset() if self.tokenizer.eos_id is None else frozenset((self.tokenizer.eos_id,))
-        plan = Plan(max_new_tokens, seed, shared, ending=ending, stop=tuple(stop))
+        several = (strategies,) if isinstance(strategies, str | Strategy) else strategies
+        chosen = [_strategy(each) if isinstance(each, str) else each for each in several]
+        texts = tuple(text for text in ((stop,) if isinstance(stop, str) else stop) if text)
+        plan = Plan(max_new_tokens, seed, shared, ending=ending(self.tokenizer), stop=texts)
         return generate(self.model, tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
+
+    def chat(self, messages: Sequence[Mapping[str, str]]) -> Tokens:
+        """A conversation as the tokens this model was taught to answer, up to where its answer begins.
+
+        Messages are {"role": "system", "user" or "assistant", "content": text}. Special tokens that somebody wrote
+        into a message stay plain text. Raises InputError where the model has no chat template, or its template does
+        not take these messages, UnsupportedModel for a template that cannot be used.
+        """
+        return self.tokenizer.tokens(chat_ids(self.tokenizer, messages))
 
     def trace_tokens(self, tokens: Tokens) -> Trace:
         """The same for tokens that are already made."""
         traced = run(self.model, tokens, model_id=self.id)
         traced.piece = self.tokenizer.piece
         return traced
+
+
+def _strategy(name: str) -> Strategy:
+    if name not in STRATEGIES:
+        raise InputError("There is no strategy of this name.", name[:40], "Choose one of the list.")
+    return STRATEGIES[name]
 
 
 def list_models() -> pd.DataFrame:

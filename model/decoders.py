@@ -1,125 +1,42 @@
-"""Ways to choose the next token: a decoder a strategy, each with its own rows of the batch."""
+"""Ways to choose the next token, by name, and strategies with their usual numbers."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, Self
 
-import torch
 from torch import Tensor
 
-from model.ranking import top_ids
-from model.sampling import Context, Parameter, Step, draw, entropy, softmax, uniform
+from model.beams import PARAMETERS as BEAM_PARAMETERS
+from model.beams import Beams
+from model.contrastive import PARAMETERS as CONTRASTIVE_PARAMETERS
+from model.contrastive import Contrastive
+from model.decoding import (
+    Change,
+    Decision,
+    Decoder,
+    Given,
+    Left,
+    Made,
+    Method,
+    Plan,
+    Rows,
+    Strategy,
+    left_of,
+    made_of,
+    measured,
+    numbers,
+    rows_of,
+)
+from model.errors import InputError
+from model.sampling import Context, Step, checked, draw, softmax, uniform
 from model.warps import WARPS, final, values_of
 
-TOP = 8  # alternatives kept with every token
+__all__ = [
+    "METHODS", "STRATEGIES", "Change", "Decision", "Decoder", "Given", "Left", "Made", "Method", "Plan", "Rows",
+    "Sampler", "Strategy", "check_strategy", "left_of", "made_of", "measured", "option", "rows_of",
+]  # fmt: skip
 
-
-@dataclass(frozen=True)
-class Strategy:
-    """How to choose: a method with its numbers, and the warps that come before it."""
-
-    steps: tuple[Step, ...] = ()
-    method: str = "sample"  # a key of METHODS
-    options: tuple[tuple[str, float], ...] = ()  # the method's numbers; what is not given has its default
-    name: str = ""
-
-
-@dataclass(frozen=True)
-class Made:
-    """One token of a text, and what else could have stood there."""
-
-    id: int
-    log_probability: float  # of the model itself, nothing warped, nats
-    rank: int  # in the model itself, 1 is the likeliest
-    entropy: float  # of the model's distribution, nats
-    probability: float  # after the warps; NaN where the method does not draw
-    kept: int  # tokens that the warps left
-    uniform: float  # the random number; NaN where none was used
-    top: tuple[tuple[int, float, float], ...]  # the model's first choices: id, probability, the same after the warps
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a step did to a text: tokens dropped from its end, then tokens added. Only searches ever drop."""
-
-    made: tuple[Made, ...] = ()
-    drop: int = 0
-    ended: str = ""  # "end", "stop", "length", "context"; "" while it goes on
-    others: tuple[tuple[tuple[int, ...], float], ...] = ()  # at the end of a search: further texts and their scores
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What goes into the next forward: a token a row, and which of the decoder's rows each continues."""
-
-    ids: tuple[int, ...]
-    source: tuple[int, ...]
-    change: Change
-
-    def cut(self, reason: str) -> Self:
-        """The same, as the last one: no room is left."""
-        return dataclasses.replace(self, change=dataclasses.replace(self.change, ended=reason))
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is asked for besides the prompt and the strategies."""
-
-    max_new_tokens: int = 40
-    seed: int = 0
-    shared: bool = True  # whether all strategies get the same random numbers
-    first_step: int = 0  # the number of the first new token: a branch goes on counting where it left
-    prompt: int | None = None  # how many of the ids are the prompt, where some were written by a strategy already
-    ending: frozenset[int] = frozenset()  # tokens that end a text
-    stop: tuple[str, ...] = ()  # texts that end a text
-
-
-@dataclass(frozen=True, eq=False)
-class Given:
-    """What every decoder of a run is given."""
-
-    ids: tuple[int, ...]  # [T]
-    plan: Plan
-    size: int  # tokens of the vocabulary
-    text: Callable[[Sequence[int]], str] | None
-
-    def ended(self, written: Sequence[int]) -> str:
-        """Why a text ends after these new tokens, "" where it does not."""
-        if written and written[-1] in self.plan.ending:
-            return "end"
-        if self.plan.stop and self.text and any(stop in self.text(written) for stop in self.plan.stop):
-            return "stop"
-        return "length" if len(written) >= self.plan.max_new_tokens else ""
-
-
-class Decoder(Protocol):
-    """One strategy at work. `width` is the most rows it ever asks for."""
-
-    width: int
-
-    def decide(self, logits: Tensor, hidden: Tensor) -> Decision:
-        """From its rows' logits [n, V] and final normed states [n, D] (of the prompt, [T, D], at the first call)."""
-
-
-@dataclass(frozen=True)
-class Method:
-    """An entry of METHODS. Its label and help are the words "method.<key>" and "method_help.<key>"."""
-
-    start: Callable[[Strategy, Given, int], Decoder]  # the last one: the strategy's number
-    parameters: tuple[Parameter, ...]
-    source: str
-
-
-def measured(logits: Tensor, warped: Tensor, id: int, u: float = float("nan")) -> Made:
-    """A token and its surroundings. logits and warped [V]"""
-    p, after = softmax(logits.numpy()), softmax(warped.numpy())
-    value = logits[id]
-    rank = int((logits > value).sum() + (logits[:id] == value).sum()) + 1
-    top = tuple((at, float(p[at]), float(after[at])) for at in top_ids(logits, TOP).tolist())
-    kept = int(torch.isfinite(warped).sum())
-    log_probability = float(logits.log_softmax(-1)[id])
-    return Made(id, log_probability, rank, float(entropy(p)), float(after[id]), kept, u, top)
+_CHUNK = 32  # positions whose logits are held at a time
 
 
 @dataclass(eq=False)
@@ -133,15 +50,31 @@ class Sampler:
     memory: float | None = None
     written: list[int] = dataclasses.field(default_factory=list)
 
-    def decide(self, logits: Tensor, hidden: Tensor) -> Decision:
-        plan, ids = self.given.plan, self.given.ids
-        prompt = len(ids) if plan.prompt is None else plan.prompt
-        warped = final(logits[0], self.strategy.steps, Context((*ids, *self.written), prompt, self.memory))
-        u = uniform(plan.seed, plan.first_step + len(self.written), 0 if plan.shared else self.row)
-        made = measured(logits[0], warped, draw(softmax(warped.numpy()), u), u)
+    def decide(self, rows: Rows, hidden: Tensor) -> Decision:
+        given, plan = self.given, self.given.plan
+        if not self.written:
+            self.recall(hidden)
+        context = Context((*given.ids, *self.written), given.prompt, self.memory)
+        warped = final(rows.logits[0], self.strategy.steps, context) if self.strategy.steps else None
+        left = left_of(rows, 0, warped)
+        number = 0 if plan.shared else (plan.numbers[self.row] if plan.numbers else self.row)
+        u = uniform(plan.seed, plan.first_step + len(self.written), number)
+        made = made_of(rows, 0, left, draw(left.probabilities, u), u)
         self.remember(made.probability)
         self.written.append(made.id)
-        return Decision((made.id,), (0,), Change((made,), ended=self.given.ended(self.written)))
+        return Decision((made.id,), (0,), Change((made,), ended=given.ended(self.written)))
+
+    def recall(self, hidden: Tensor) -> None:
+        """Go through what was written before this run, where a warp has a memory of it. hidden [T, D]"""
+        ids, prompt = self.given.ids, self.given.prompt
+        if self.given.read is None or all(WARPS[step.warp].remember is None for step in self.strategy.steps):
+            return
+        for start in range(prompt - 1, len(ids) - 1, _CHUNK):
+            for at, logits in enumerate(self.given.read(hidden[start : min(start + _CHUNK, len(ids) - 1)]), start + 1):
+                warped = final(logits, self.strategy.steps, Context(ids[:at], prompt, self.memory))
+                probability = float(softmax(warped.numpy())[ids[at]])
+                if probability > 0:  # a token that somebody put there may be out
+                    self.remember(probability)
 
     def remember(self, probability: float) -> None:
         """Let the warp with a memory see how likely the drawn token was."""
@@ -150,13 +83,29 @@ class Sampler:
                 self.memory = remember(values_of(step), self.memory, probability)
 
 
-METHODS: dict[str, Method] = {"sample": Method(Sampler, (), "Devroye 1986, section III.2")}
+METHODS: dict[str, Method] = {
+    "sample": Method(Sampler, (), "Devroye 1986, section III.2"),
+    "beam": Method(Beams, BEAM_PARAMETERS, "Lowerre 1976; length penalty as in Wu et al. 2016, section 7"),
+    "contrastive": Method(Contrastive, CONTRASTIVE_PARAMETERS, "Su et al. 2022, eq. 5"),
+}
 
 
 def option(strategy: Strategy, name: str) -> float:
     """A number of the strategy's method, its default where none is given."""
-    default = next(p.default for p in METHODS[strategy.method].parameters if p.name == name)
-    return dict(strategy.options).get(name, default)
+    return numbers(strategy, METHODS[strategy.method].parameters)[name]
+
+
+def check_strategy(strategy: Strategy, size: int) -> None:
+    """Raise InputError unless the method, its numbers and every step are known and within their bounds."""
+    if strategy.method not in METHODS:
+        raise InputError("This method is not known.", strategy.method[:40], "Choose one of the list.")
+    bounds = {parameter.name: parameter for parameter in METHODS[strategy.method].parameters}
+    for name, value in strategy.options:
+        found = bounds.get(name)
+        if found is None or not found.low <= value <= found.high or (found.whole and value % 1):
+            hint = f"Choose a value from {found.low:g} to {found.high:g}." if found else "Choose one of the list."
+            raise InputError("A setting is out of its range.", f"{strategy.method}, {name[:20]}: {value:g}", hint)
+    checked(strategy.steps, WARPS, size)
 
 
 def _steps(*steps: tuple[str, Mapping[str, float]]) -> tuple[Step, ...]:
@@ -165,8 +114,23 @@ def _steps(*steps: tuple[str, Mapping[str, float]]) -> tuple[Step, ...]:
 
 # The strategies by name, each with its usual numbers. Its label is the word "strategy.<key>".
 STRATEGIES: dict[str, Strategy] = {
-    "greedy": Strategy(_steps(("temperature", {"temperature": 0})), name="greedy"),
-    "temperature": Strategy(_steps(("temperature", {"temperature": 0.8})), name="temperature"),
-    "top_k": Strategy(_steps(("temperature", {"temperature": 0.8}), ("top_k", {"k": 40})), name="top_k"),
-    "top_p": Strategy(_steps(("temperature", {"temperature": 0.8}), ("top_p", {"p": 0.9})), name="top_p"),
-}
+    name: Strategy(_steps(*steps), name=name)
+    for name, *steps in (
+        ("greedy", ("temperature", {"temperature": 0})),
+        ("temperature", ("temperature", {"temperature": 0.8})),
+        ("top_k", ("temperature", {"temperature": 0.8}), ("top_k", {"k": 40})),
+        ("top_p", ("temperature", {"temperature": 0.8}), ("top_p", {"p": 0.9})),
+        ("min_p", ("temperature", {"temperature": 1.5}), ("min_p", {"min_p": 0.1})),
+        ("typical", ("typical", {"mass": 0.95})),
+        ("eta", ("eta", {"eta": 0.002})),
+        ("epsilon", ("epsilon", {"epsilon": 0.0009})),
+        ("top_n_sigma", ("temperature", {"temperature": 1.5}), ("top_n_sigma", {"n": 1})),
+        ("penalties", ("repetition_penalty", {"penalty": 1.2}), ("temperature", {"temperature": 0.8}),
+         ("top_p", {"p": 0.9})),
+        ("no_repeat", ("no_repeat_ngram", {"ngram": 3}), ("temperature", {"temperature": 0})),
+        ("mirostat", ("mirostat", {"tau": 5, "rate": 0.1})),
+    )
+} | {
+    "beam": Strategy(method="beam", options=(("beams", 4), ("length_penalty", 1)), name="beam"),
+    "contrastive": Strategy(method="contrastive", options=(("candidates", 4), ("alpha", 0.6)), name="contrastive"),
+}  # fmt: skip

@@ -9,15 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from model.cache import KVCache
-from model.decoders import METHODS, Change, Decision, Given, Plan, Strategy
+from model.decoders import METHODS, Change, Decision, Decoder, Given, Plan, Strategy, check_strategy, rows_of
 from model.errors import InputError
+from model.linear import PACKED_ROWS, pack
 from model.sampling import usable
+from model.trace import check_length
 from model.transformer import Transformer
 
 MOST_STRATEGIES = 8
 MOST_ROWS = 64  # of the batch: beams and candidates count
+MOST_TOKENS = 4096  # new ones
+MOST_SEED = 2**53  # whole numbers that a page can hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +31,9 @@ class Tick:
 
     step: int
     changes: tuple[Change | None, ...]
-    seconds: float
+    seconds: float  # of this step's forward and of its choices, whoever asks for the next one left out
 
 
-@torch.inference_mode()
 def generate(
     model: Transformer, ids: Sequence[int], strategies: Sequence[Strategy], plan: Plan, size: int,
     text: Callable[[Sequence[int]], str] | None = None,
@@ -37,43 +41,101 @@ def generate(
     """Continue ids [T] by every strategy; a tick a step until all have ended. Closing the iterator stops the work.
 
     `size` is how many tokens the vocabulary has, of the model's V rows; `text` decodes, for stop texts. A row's text
-    is what the strategy alone would have written, to float32 rounding. Raises InputError for too many strategies.
+    is what the strategy alone would have written, to float32 rounding. A text ends with a token of `plan.ending`
+    ("end"), a stop text ("stop"), after `plan.max_new_tokens` ("length"), or where the context is full ("context"):
+    its last token need not fit, since nothing is read after it.
+
+    Raises InputError at once, before any forward, for an empty prompt or one beyond the context, too many strategies
+    or rows, and settings that are unknown or out of range; ValueError for ids outside the vocabulary.
+    A step raises CheckpointError where the model's logits are not finite.
     """
-    given = Given(tuple(ids), plan, size, text)
+    check_length(len(ids), model.config.n_ctx)
+    check_plan(plan)
+    for strategy in strategies:
+        check_strategy(strategy, size)
+
+    def read(hidden: Tensor) -> Tensor:
+        return usable(model.unembed(hidden).float(), size)
+
+    given = Given(tuple(ids), plan, size, text, model.config.n_ctx - len(ids), read)
     decoders = [METHODS[strategy.method].start(strategy, given, row) for row, strategy in enumerate(strategies)]
     check_size(strategies, [decoder.width for decoder in decoders])
-    room = model.config.n_ctx - len(ids)
-    most = min(plan.max_new_tokens, room)
+    if not all(0 <= token < size for token in ids):
+        raise ValueError(f"ids must lie in 0 .. {size - 1}, got {min(ids)} .. {max(ids)}")
+    return _ticks(model, given, decoders)
+
+
+@torch.inference_mode()
+def _ticks(model: Transformer, given: Given, decoders: Sequence[Decoder]) -> Iterator[Tick]:
+    """The steps of a run that was checked."""
+    T, plan = len(given.ids), given.plan
     began = time.perf_counter()
-    cache = KVCache.empty(model.config, 1, len(ids) + most)
-    stream = model.trunk(torch.tensor([ids]), cache=cache)  # [1, T, D]
-    logits = usable(model.logits(stream[:, -1:])[:, 0].float(), size)  # [1, V]
+    cache = KVCache.empty(model.config, 1, T + min(plan.max_new_tokens, given.room))
+    stream = model.trunk(torch.tensor([given.ids]), cache=cache)  # [1, T, D]
+    rows = rows_of(usable(model.logits(stream[:, -1:])[:, 0].float(), given.size))  # of one row, which all start from
     hidden = model.normed(stream)[0]  # [T, D]
-    rows = {number: [0] for number in range(len(decoders))}  # of the batch, by decoder
+    places = dict.fromkeys(range(len(decoders)), (0, 1))  # each decoder's first row and the one after its last
     step = 0
-    while rows:
-        decisions: dict[int, Decision] = {}
-        for number, mine in rows.items():
-            found = decoders[number].decide(logits[mine], hidden if step == 0 else hidden[mine])
-            decisions[number] = found if found.change.ended or step < most else found.cut(_reason(plan, room))
+    while True:
+        decisions = {
+            number: decoders[number].decide(rows.between(*mine), hidden if step == 0 else hidden[slice(*mine)])
+            for number, mine in places.items()
+        }
         changes = tuple(decisions[n].change if n in decisions else None for n in range(len(decoders)))
         yield Tick(plan.first_step + step, changes, time.perf_counter() - began)
         began = time.perf_counter()
         alive = {number: found for number, found in decisions.items() if not found.change.ended}
         if not alive:
             return
-        source = [rows[number][at] for number, found in alive.items() for at in found.source]
-        new = [token for found in alive.values() for token in found.ids]
-        if source != list(range(cache.k.shape[1])):
-            cache = cache.rows(torch.tensor(source))
-        rows, start = {}, 0
-        for number, found in alive.items():
-            rows[number] = list(range(start, start + len(found.ids)))
-            start += len(found.ids)
-        stream = model.trunk(torch.tensor(new)[:, None], cache=cache)
+        source = [places[number][0] + at for number, found in alive.items() for at in found.source]
+        places = _places(alive)
+        if len(source) >= PACKED_ROWS:
+            pack(model)
+        cache = following(cache, source, T)
+        new = torch.tensor([token for found in alive.values() for token in found.ids])
+        stream = model.trunk(new[:, None], cache=cache)  # [N, 1, D]
         hidden = model.normed(stream)[:, -1]  # [N, D]
-        logits = usable(model.logits(stream)[:, -1].float(), size)  # [N, V]
+        rows = rows_of(usable(model.logits(stream)[:, -1].float(), given.size))
         step += 1
+
+
+def _places(decisions: dict[int, Decision]) -> dict[int, tuple[int, int]]:
+    """Where each decoder's rows come to lie, one decoder after the other."""
+    places, start = {}, 0
+    for number, found in decisions.items():
+        places[number] = (start, start + len(found.ids))
+        start += len(found.ids)
+    return places
+
+
+def following(cache: KVCache, source: Sequence[int], shared: int) -> KVCache:
+    """A cache whose row b continues the old row source[b]; all rows agree on the first `shared` positions.
+
+    Rows are dropped and reordered in place, so that only what was written since the prompt moves; the old cache is
+    used up by it. More rows than there were take new room. [L, B, G, S, E] -> [L, N, G, S, E]
+    """
+    n, have = len(source), cache.k.shape[1]
+    if list(source) == list(range(have)):
+        return cache
+    index, length = torch.tensor(source), cache.length
+    if n > have:
+        grown = KVCache(*(part.new_empty(part.shape[0], n, *part.shape[2:]) for part in (cache.k, cache.v)), length)
+        for new, old in ((grown.k, cache.k), (grown.v, cache.v)):
+            new[:, :, :, :length] = old[:, index, :, :length]
+        return grown
+    moved = [row for row, old in enumerate(source) if row != old]
+    for part in (cache.k, cache.v):
+        part[:, moved, :, shared:length] = part[:, index[moved], :, shared:length]
+    return KVCache(cache.k[:, :n], cache.v[:, :n], length)
+
+
+def check_plan(plan: Plan) -> None:
+    """Raise InputError for a number of new tokens or a seed out of range."""
+    bounds = (("max_new_tokens", plan.max_new_tokens, 1, MOST_TOKENS), ("seed", plan.seed, 0, MOST_SEED))
+    for name, value, low, high in bounds:
+        if not low <= value <= high or value % 1:
+            raise InputError("A setting is out of its range.", f"{name}: {value:g}",
+                             f"Choose a value from {low:g} to {high:g}.")  # fmt: skip
 
 
 def check_size(strategies: Sequence[Strategy], widths: list[int]) -> None:
@@ -82,7 +144,3 @@ def check_size(strategies: Sequence[Strategy], widths: list[int]) -> None:
         raise InputError("These are too many strategies.", str(len(strategies)), f"From 1 to {MOST_STRATEGIES}.")
     if sum(widths) > MOST_ROWS:
         raise InputError("Together the strategies need too many rows.", str(sum(widths)), f"At most {MOST_ROWS}.")
-
-
-def _reason(plan: Plan, room: int) -> str:
-    return "length" if plan.max_new_tokens <= room else "context"

@@ -12,7 +12,9 @@ from torch import Tensor
 from model import data, trainer
 from model.config import ModelConfig, from_dict
 from model.data import Dataset
+from model.decoders import STRATEGIES, Plan
 from model.errors import CheckpointError, InputError
+from model.generate import generate
 from model.probes import probe_heads
 from model.records import Snapshot
 from model.tap import Tap
@@ -281,19 +283,16 @@ def sample(model: Transformer, job: Job, dataset: Dataset, probe: Tensor, step: 
     """
     free = job.task == TEXT
     given = probe[: max(2, len(probe) // 3)].tolist() if free else _question(job.task, dataset, probe.tolist())
-    rng = torch.Generator().manual_seed(step)
+    tokenizer = dataset.tokenizer
     count = _SAMPLE_TOKENS if free else max(1, len(probe) - len(given))
-    ids = list(given)
-    for _ in range(min(count, model.config.n_ctx - len(given) + 1)):
-        logits = model(torch.tensor([ids]))[0, -1].float()
-        if free:
-            chosen = torch.multinomial((logits / 0.8).softmax(-1), 1, generator=rng)
-        else:
-            chosen = logits.argmax()
-        ids.append(int(chosen))
-        if free and ids[-1] in dataset.tokenizer.special.values():
-            break
-    return len(given), tuple(ids)
+    ending = frozenset(tokenizer.special.values()) if free else frozenset()
+    ticks = generate(model, given, [STRATEGIES["temperature" if free else "greedy"]],
+                     Plan(count, seed=step, ending=ending), tokenizer.vocab_size)  # fmt: skip
+    try:
+        written = [made.id for tick in ticks for change in tick.changes for made in change.made]
+    except CheckpointError:  # the training went astray: such a model writes nothing
+        written = []
+    return len(given), (*given, *written)
 
 
 def _question(name: str, dataset: Dataset, ids: list[int]) -> list[int]:

@@ -21,7 +21,8 @@ ROW_CLASSES = (1, 4, 16, 48, 192, 768)  # a product of N rows uses the choice ma
 _PROBE_WEIGHTS = 8 << 20  # bytes of weights cycled through, so that a probe does not run from cache
 _PROBE_WORK = 1 << 27  # multiply-adds of one probed product, about a millisecond
 _MIN_GAIN = 0.9  # leave the preferred product only for something this much faster: a probe is noisy
-_PACKED_ROWS = 6  # for which weights are reordered; the class of 4 rows and more runs on them
+PACKED_ROWS = 4  # so many rows and up to 15 run on reordered weights, where there are such
+_PROBED_ROWS = 6  # with which that is tried
 _PREFERRED = "onednn"  # steadiest beside a busy neighbour
 
 
@@ -89,7 +90,7 @@ def pack(model: nn.Module, limit: int = 1 << 30) -> int:
     for layer in layers:
         layer.packed = True
         if packing_pays(*layer.weight.shape, torch.get_num_threads()):
-            reordered = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), _PACKED_ROWS)
+            reordered = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), _PROBED_ROWS)
             product = functools.partial(_packed, reordered)
             layer.products = (layer.products[0], product, *layer.products[2:])
     return sum(product.args[0].nbytes for layer in layers for product in layer.products if _is_packed(product))
@@ -112,13 +113,13 @@ def worked(model: nn.Module) -> list[Linear]:
 @functools.lru_cache(maxsize=4096)
 def packing_pays(d_out: int, d_in: int, threads: int) -> bool:
     """Whether a reordered weight makes a product of a few rows faster than the best of PRODUCTS."""
-    d_out = min(d_out, max(64, _PROBE_WORK // (d_in * _PACKED_ROWS)))
+    d_out = min(d_out, max(64, _PROBE_WORK // (d_in * _PROBED_ROWS)))
     copies = max(1, min(8, _PROBE_WEIGHTS // (4 * d_out * d_in)))
     with torch.inference_mode():
         plain = [torch.full((d_out, d_in), 0.01) for _ in range(copies)]
-        x, bias = torch.full((_PACKED_ROWS, d_in), 0.1), torch.zeros(d_out)
+        x, bias = torch.full((_PROBED_ROWS, d_in), 0.1), torch.zeros(d_out)
         try:
-            reordered = [torch.ops.mkldnn._reorder_linear_weight(weight, _PACKED_ROWS) for weight in plain]
+            reordered = [torch.ops.mkldnn._reorder_linear_weight(weight, _PROBED_ROWS) for weight in plain]
         except (RuntimeError, AttributeError, NotImplementedError):
             return False
         best = min(_time(product, x, plain, bias) for product in PRODUCTS.values())

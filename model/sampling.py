@@ -15,6 +15,7 @@ from torch import Tensor
 from model.errors import InputError
 
 MOST_STEPS = 24  # of one pipeline
+FIRST = 1024  # a draw looks first at tokens with a share of at least 1 / FIRST
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,18 @@ class Warp:
     source: str  # the paper, and the section or equation
     parameters: tuple[Parameter, ...] = ()
     takes_tokens: bool = False
-    # With a memory: (values, memory before or None, probability that the warp's kept tokens gave the token) -> memory.
+    # With a memory: (values, memory before or None, the drawn token's probability after all steps) -> memory.
     remember: Callable[[Mapping[str, float], float | None, float], float] | None = None
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """What a stage of a pipeline is in four numbers."""
+
+    kept: int  # tokens that are still in
+    removed: float  # probability, in the stage before, of the tokens that this one put out
+    entropy: float  # of the stage's probabilities, nats
+    effective: float  # exp(entropy): of how many equally likely tokens the entropy would be the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +94,18 @@ class Shaped:
     def kept(self, stage: int = -1) -> int:
         """How many tokens are still in."""
         return int(torch.isfinite(self.stages[stage]).sum())
+
+    def report(self) -> list[StageReport]:
+        """Every stage in numbers, the model's own first. [S + 1]"""
+        reports: list[StageReport] = []
+        before = np.zeros(self.stages.shape[-1])
+        for stage in range(len(self.stages)):
+            after = self.probabilities(stage)
+            spread = float(entropy(after))
+            removed = float(before[self.stages[stage].numpy() == -np.inf].sum())
+            reports.append(StageReport(self.kept(stage), removed, spread, float(np.exp(spread))))
+            before = after
+        return reports
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -109,17 +132,34 @@ def uniform(seed: int, step: int, row: int = 0) -> float:
 def order(probabilities: np.ndarray) -> np.ndarray:
     """Tokens that can be drawn, the likeliest first, of equals the smaller id first. [V] -> ids [n]"""
     ids = np.flatnonzero(probabilities)
-    return ids[np.argsort(-probabilities[ids], kind="stable")]
+    found = np.argsort(-probabilities[ids])  # several times faster than a stable sort, but equals come in any order
+    sorted_values = probabilities[ids[found]]
+    same = sorted_values[1:] == sorted_values[:-1]
+    if same.any():
+        run = np.concatenate(([0], np.cumsum(~same)))  # the number of each value, counted from the largest
+        tied = np.flatnonzero(np.concatenate((same, [False])) | np.concatenate(([False], same)))
+        found[tied] = np.sort(run[tied] * len(ids) + found[tied]) % len(ids)
+    return ids[found]
 
 
 def draw(probabilities: np.ndarray, u: float) -> int:
     """The token into whose part of the bar u falls, the likeliest part first. probabilities [V], u in [0, 1)
 
     Inversion of the cumulative distribution: P(draw = i) = p_i for a uniform u. Devroye 1986, section III.2.
+    The bar is first laid with the likeliest tokens only, in the order of `order`: at most FIRST can have a share of
+    1 / FIRST, and u is rarely beyond them.
     """
+    mass = probabilities.sum()
+    target = u * mass
+    for least in (mass / FIRST, mass / (32 * FIRST)):
+        ids = np.flatnonzero(probabilities >= least)
+        ids = ids[np.argsort(-probabilities[ids], kind="stable")]
+        edges = np.cumsum(probabilities[ids])
+        if len(ids) and edges[-1] > target:
+            return int(ids[np.searchsorted(edges, target, side="right")])
     ids = order(probabilities)
     edges = np.cumsum(probabilities[ids])
-    return int(ids[min(np.searchsorted(edges, u * edges[-1], side="right"), len(ids) - 1)])
+    return int(ids[min(np.searchsorted(edges, target, side="right"), len(ids) - 1)])  # rounding can leave none
 
 
 def usable(logits: Tensor, size: int) -> Tensor:

@@ -111,6 +111,11 @@ class Tokenizer:
             spans=np.stack([ends[:-1], ends[1:]], axis=1),  # [T, 2]
         )
 
+    @property
+    def raw(self) -> tuple[bytes | None, ...]:
+        """The bytes of every id, None for an id without a token. [V]"""
+        return self._vocabulary.raw
+
     def piece(self, id: int) -> str:
         """The text of one token, its bytes as `<0xE2><0x96>` where they are not UTF-8 on their own.
 

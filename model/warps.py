@@ -2,35 +2,41 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from model.cuts import (
+    LOWEST,
+    epsilon,
+    eta,
+    min_p,
+    mirostat,
+    mirostat_memory,
+    top_k,
+    top_n_sigma,
+    top_p,
+    typical,
+)
+from model.penalties import frequency_penalty, logit_bias, no_repeat_ngram, presence_penalty, repetition_penalty
 from model.sampling import Context, Parameter, Shaped, Step, Warp
 
 
 def temperature(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Divide by T: below 1 sharper, above 1 flatter; at 0 only the largest stays, of equals the smaller id."""
+    """Divide by T: below 1 sharper, above 1 flatter; at 0 only the largest stays, of equals the smaller id.
+
+    Ackley et al. 1985, eq. 5. Softmax knows differences only: where a quotient does not fit in float32, the largest
+    logit is subtracted first and what is still too low stops at the lowest number, so that nothing is put out.
+    """
     if values["temperature"] == 0:
         left = torch.full_like(logits, -torch.inf)
         left[logits.argmax()] = logits.max()
         return left
-    return logits / values["temperature"]
-
-
-def top_k(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """The k largest, and what equals the smallest of them."""
-    k = min(int(values["k"]), logits.shape[-1])
-    return logits.masked_fill(logits < logits.topk(k).values[-1], -torch.inf)
-
-
-def top_p(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """The fewest largest whose probabilities reach p."""
-    ids = logits.sort(descending=True, stable=True).indices
-    before = logits[ids].softmax(-1).cumsum(-1).roll(1)
-    before[0] = 0
-    left = logits.clone()
-    left[ids[before >= values["p"]]] = -torch.inf
-    return left
+    left = logits / values["temperature"]
+    if torch.equal(left.isfinite(), logits.isfinite()):
+        return left
+    left = ((logits.double() - logits.max()) / values["temperature"]).clamp(min=LOWEST).float()
+    return left.masked_fill(logits == -torch.inf, -torch.inf)
 
 
 WARPS: dict[str, Warp] = {
@@ -38,6 +44,24 @@ WARPS: dict[str, Warp] = {
                         (Parameter("temperature", 0, 3, 0.8, 0.01),)),
     "top_k": Warp(top_k, "cut", "Fan et al. 2018, section 5", (Parameter("k", 1, 1000, 40, 1, whole=True),)),
     "top_p": Warp(top_p, "cut", "Holtzman et al. 2020, section 3.1", (Parameter("p", 0.01, 1, 0.9, 0.01),)),
+    "min_p": Warp(min_p, "cut", "Nguyen et al. 2024, arXiv 2407.01082", (Parameter("min_p", 0, 1, 0.05, 0.01),)),
+    "typical": Warp(typical, "cut", "Meister et al. 2023, arXiv 2202.00666", (Parameter("mass", 0.01, 1, 0.9, 0.01),)),
+    "epsilon": Warp(epsilon, "cut", "Hewitt et al. 2022, arXiv 2210.15191",
+                    (Parameter("epsilon", 0.0001, 0.1, 0.001, 0.0001),)),
+    "eta": Warp(eta, "cut", "Hewitt et al. 2022, arXiv 2210.15191", (Parameter("eta", 0.0001, 0.1, 0.002, 0.0001),)),
+    "top_n_sigma": Warp(top_n_sigma, "cut", "Tang et al. 2024, arXiv 2411.07641", (Parameter("n", 0.05, 5, 1, 0.05),)),
+    "mirostat": Warp(mirostat, "cut", "Basu et al. 2021, Algorithm 1; version 2 as in llama.cpp",
+                     (Parameter("tau", 0.1, 10, 5, 0.1), Parameter("rate", 0.01, 1, 0.1, 0.01)),
+                     remember=mirostat_memory),
+    "repetition_penalty": Warp(repetition_penalty, "penalty", "Keskar et al. 2019, section 4.1",
+                               (Parameter("penalty", 1, 2, 1.2, 0.01),)),
+    "presence_penalty": Warp(presence_penalty, "penalty", "OpenAI API reference",
+                             (Parameter("presence", -2, 2, 0.5, 0.1),)),
+    "frequency_penalty": Warp(frequency_penalty, "penalty", "OpenAI API reference",
+                              (Parameter("frequency", -2, 2, 0.5, 0.1),)),
+    "no_repeat_ngram": Warp(no_repeat_ngram, "penalty", "Paulus et al. 2018, section 2.5",
+                            (Parameter("ngram", 1, 10, 3, 1, whole=True),)),
+    "logit_bias": Warp(logit_bias, "penalty", "OpenAI API reference", takes_tokens=True),
 }  # fmt: skip
 
 
@@ -49,9 +73,9 @@ def values_of(step: Step) -> dict[str, float]:
     return {parameter.name: step.get(parameter) for parameter in WARPS[step.warp].parameters}
 
 
-def shape(logits: Tensor, steps: tuple[Step, ...], context: Context = NOTHING) -> Shaped:
+def shape(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context = NOTHING) -> Shaped:
     """One position's logits [V] through the steps in their order; every stage is kept."""
-    stages = [logits.float()]
+    stages = [torch.as_tensor(logits).float()]
     for step in steps:
         stages.append(WARPS[step.warp].apply(stages[-1], values_of(step), context, step))
     return Shaped(steps, torch.stack(stages))

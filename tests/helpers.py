@@ -116,3 +116,16 @@ def tokens_of(ids, pieces: tuple[str, ...] | None = None) -> Tokens:
     raw = tuple(piece.encode() for piece in pieces)
     ends = np.cumsum([len(part) for part in raw], dtype=np.int64)
     return Tokens(ids, pieces, raw, np.stack((ends - [len(part) for part in raw], ends), 1))
+
+
+def written(ticks, row: int = 0) -> tuple[list[int], str]:
+    """The new ids of one strategy's text and why it ended, from the steps of a generation."""
+    ids, ended = [], ""
+    for tick in ticks:
+        change = tick.changes[row]
+        if change is None:
+            continue
+        assert not ended and change.drop <= len(ids)
+        ids = [*ids[: len(ids) - change.drop], *(made.id for made in change.made)]
+        ended = change.ended
+    return ids, ended

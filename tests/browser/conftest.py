@@ -4,7 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,10 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # nothing but the app can be reached
 )  # fmt: skip
+DESKTOP = {"width": 1280, "height": 900}
+READY = "#pg-plot [data-run]"  # the first map
+SOON = 30_000  # milliseconds; on a busy machine
+PASSED = pytest.StashKey[bool]()
 
 
 @pytest.fixture(scope="session")
@@ -62,43 +68,48 @@ def start_tiny(start_app):
 
 
 @pytest.fixture(scope="session")
-def browser():
-    """Debian's Chromium where it is installed, else the one Playwright finds."""
+def profile(tmp_path_factory):
+    """Debian's Chromium where it is installed, else the one Playwright finds; every page of it shares one profile.
+
+    The profile is a folder, not a private window: only there does Chromium keep what it fetched also compiled, and
+    compiling Plotly is a quarter of what a page costs.
+    """
     playwright = pytest.importorskip("playwright.sync_api")
+    playwright.expect.set_options(timeout=SOON)
     with playwright.sync_playwright() as p:
         try:
-            chromium = p.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
+            folder = tmp_path_factory.mktemp("profile")
+            chromium = p.chromium.launch_persistent_context(
+                folder, executable_path=shutil.which("chromium"), args=list(FLAGS), viewport=DESKTOP
+            )
         except playwright.Error as error:
             pytest.skip(f"no Chromium to drive; install it with `playwright install chromium`: {error}")
         yield chromium
         chromium.close()
 
 
-@pytest.fixture(scope="session")
-def contexts(browser):
-    """Browser contexts by their options, kept so that what a page loads is not fetched again by every test."""
-    made = {}
-
-    def context(**options):
-        options = {"viewport": {"width": 1280, "height": 900}} | options
-        key = repr(sorted(options.items()))
-        if key not in made:
-            made[key] = browser.new_context(**options)
-        return made[key]
-
-    yield context
-    for each in made.values():
-        each.close()
+def blank_page(profile, viewport: dict = DESKTOP, color_scheme: str = "light", locale: str = "en-US"):
+    """An empty page of a size, for a reader who likes it light or dark, in a language."""
+    page = profile.new_page()
+    page.set_viewport_size(viewport)
+    page.emulate_media(color_scheme=color_scheme)
+    if locale != "en-US":
+        agent = page.evaluate("navigator.userAgent")
+        session = profile.new_cdp_session(page)
+        session.send("Emulation.setUserAgentOverride", {"userAgent": agent, "acceptLanguage": locale})
+    return page
 
 
-@pytest.fixture
-def open_page(contexts, app_url):
-    """Open the page at a size; at the end no script may have failed and no other host been asked for anything."""
-    pages, errors, elsewhere = [], [], []
+@dataclass(frozen=True)
+class Watch:
+    """What went wrong on the pages of a test: errors of scripts, and addresses beyond the app."""
 
-    def open_at(query: str = "", *, url: str = app_url, ready: str = "#pg-plot [data-run]", **options):
-        page = contexts(**options).new_page()
-        pages.append(page)
+    errors: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+
+    def over(self, page, url: str) -> None:
+        """Look at a page from now on."""
+        errors, elsewhere = self.errors, self.elsewhere
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("dialog", lambda dialog: (errors.append(f"dialog: {dialog.message}"), dialog.dismiss()))
@@ -108,12 +119,85 @@ def open_page(contexts, app_url):
                 elsewhere.append(request.url)
 
         page.on("request", look)
-        page.goto(url + query)
-        page.locator(ready).wait_for(timeout=40_000)
-        return page
+
+    def check(self) -> None:
+        """Fail where anything went wrong since the last check."""
+        errors, elsewhere = self.errors.copy(), self.elsewhere.copy()
+        self.errors.clear()
+        self.elsewhere.clear()
+        assert not errors
+        assert not elsewhere
+
+
+def load(profile, watch: Watch, url: str, query: str, ready: str, options: dict):
+    """A new page at an address, once it shows what it is to show."""
+    page = blank_page(profile, **options)
+    watch.over(page, url)
+    page.goto(url + query)
+    page.locator(ready).wait_for(timeout=40_000)
+    return page
+
+
+@pytest.fixture
+def open_page(profile, app_url):
+    """Open the page at a size; at the end no script may have failed and no other host been asked for anything."""
+    pages, watch = [], Watch()
+
+    def open_at(query: str = "", *, url: str = app_url, ready: str = READY, **options):
+        pages.append(load(profile, watch, url, query, ready, options))
+        return pages[-1]
 
     yield open_at
     for page in pages:
         page.close()
-    assert not errors
-    assert not elsewhere
+    watch.check()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The pages that a file's tests hand on to one another, by how they were opened."""
+
+    pages: dict[str, Any] = field(default_factory=dict)
+    watch: Watch = field(default_factory=Watch)
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """What `same_page` keeps until the file's last test."""
+    kept = Kept()
+    yield kept
+    for page in kept.pages.values():
+        page.close()
+    kept.watch.check()  # what was told after the last test had ended
+
+
+@pytest.fixture
+def same_page(request, profile, app_url, kept):
+    """Like open_page, but a page that an earlier test of the file opened in the same way is handed on as it is.
+
+    For tests that first put into place all they rely on. After a test that failed its pages are closed.
+    """
+
+    def open_at(query: str = "", *, url: str = app_url, ready: str = READY, **options):
+        key = repr((url, query, sorted(options.items())))
+        if key not in kept.pages:
+            kept.pages[key] = load(profile, kept.watch, url, query, ready, options)
+        page = kept.pages[key]
+        page.bring_to_front()
+        page.mouse.move(0, 0)
+        return page
+
+    yield open_at
+    if not request.node.stash.get(PASSED, False):
+        while kept.pages:
+            kept.pages.popitem()[1].close()
+    kept.watch.check()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Tell `same_page` how the test went."""
+    report = yield
+    if report.when == "call":
+        item.stash[PASSED] = report.passed
+    return report

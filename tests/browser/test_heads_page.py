@@ -17,6 +17,7 @@ from model.heads import HEAD_METRICS
 from model.loading.checkpoint import save_folder
 from model.surveys import random_survey
 from model.transformer import Transformer
+from tests import visitor
 from tests.visitor import expect
 
 pytestmark = pytest.mark.browser
@@ -51,8 +52,31 @@ def lm():
     return load_model("tinygpt", offline=True)
 
 
+@pytest.fixture
+def page(same_page, lm):
+    """A page with the heads tab open: the first prompt and head, and the table as it is at first."""
+    page = same_page()
+    if page.locator("#prompt textarea").input_value() != PROMPT:
+        page.locator("#prompt textarea").fill(PROMPT)
+    page.get_by_role("tab", name="Heads", exact=True).click()
+    source = page.locator("#pg-heads_form [data-name=source] select")
+    source.wait_for(timeout=SOON)
+    if source.input_value() != "prompt":
+        source.select_option("prompt")
+    expect(page.locator("#pg-headtable .pg-about")).to_contain_text("one run of 10 tokens", timeout=SOON)
+    for kept in page.locator("#pg-headtable .pg-table-bar select").all():
+        kept.select_option("")
+    if sorted_by(page, "head") != "ascending":
+        header(page, "head").click()
+    open_tab(page)
+    layer, head = lm.trace(PROMPT).head_metrics()["previous_token"].idxmax()
+    page.evaluate("head => playground.select({heads: [head], tokens: [], edits: []})", [int(layer), int(head)])
+    expect(page.locator("#pg-composition h2")).to_contain_text(f"head {layer}.{head}", timeout=SOON)
+    return page
+
+
 def open_tab(page, name="Heads", count=64):
-    page.get_by_role("tab", name=name, exact=True).click()
+    visitor.open_tab(page, re.compile(rf"^\s*{name}\s*$"))  # "Find the head" is a tab, too
     expect(page.locator(ROWS)).to_have_count(count, timeout=SOON)
     page.locator("#pg-composition [data-run]").wait_for(timeout=SOON)
 
@@ -106,15 +130,14 @@ def table(content):
     return lines[0], lines[1:]
 
 
-# The table comes first: these pages are opened before anything was measured.
+# The table comes first: before anything was measured.
 
 
-def test_a_click_on_a_column_sorts_without_asking_the_server(open_page):
-    page = open_page()
-    open_tab(page)
+def test_a_click_on_a_column_sorts_without_asking_the_server(page):
     page.wait_for_timeout(500)
     asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    look = lambda request: asked.append(request.url)  # noqa: E731
+    page.on("request", look)
     assert heads_shown(page)[:3] == ["0.0", "0.1", "0.2"] and sorted_by(page, "head") == "ascending"
     header(page, "previous token").click()
     down = column(page, "previous token")
@@ -126,12 +149,11 @@ def test_a_click_on_a_column_sorts_without_asking_the_server(open_page):
     expect(header(page, "previous token")).to_be_focused()
     header(page, "head").press("Space")
     assert heads_shown(page) == [f"{layer}.{head}" for layer in range(8) for head in range(8)]
+    page.remove_listener("request", look)
     assert asked == []
 
 
-def test_heads_without_a_number_stay_last(open_page):
-    page = open_page()
-    open_tab(page)
+def test_heads_without_a_number_stay_last(page):
     missing = page.locator(f"{ROWS} td:last-child span")
     expect(missing.first).to_have_text("–")
     assert "earlier copy" in missing.first.get_attribute("title")
@@ -139,9 +161,7 @@ def test_heads_without_a_number_stay_last(open_page):
     assert len(heads_shown(page)) == 64
 
 
-def test_the_layer_filter(open_page):
-    page = open_page()
-    open_tab(page)
+def test_the_layer_filter(page):
     layers = page.locator("#pg-headtable select[name=layer]")
     layers.select_option("3")
     assert heads_shown(page) == [f"3.{head}" for head in range(8)]
@@ -154,9 +174,7 @@ def test_the_layer_filter(open_page):
     assert page.locator("#pg-headtable select[name=name]").count() == 0  # no names before the survey
 
 
-def test_a_click_on_a_row_picks_the_head_everywhere(open_page):
-    page = open_page()
-    open_tab(page)
+def test_a_click_on_a_row_picks_the_head_everywhere(page):
     page.locator(ROWS).nth(19).locator("td").first.click()
     expect(page.locator(CHIPS)).to_have_text(["head 2.3 (layer 2, head 3)"])
     expect(page.locator("#pg-composition h2")).to_contain_text("head 2.3", timeout=SOON)
@@ -171,9 +189,7 @@ def test_a_click_on_a_row_picks_the_head_everywhere(open_page):
     expect(page.locator("#pg-plot h2")).to_contain_text("2.3, 5.0", timeout=SOON)
 
 
-def test_the_keyboard_walks_the_rows(open_page):
-    page = open_page()
-    open_tab(page)
+def test_the_keyboard_walks_the_rows(page):
     page.locator(f"{ROWS} button").first.click()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
@@ -188,9 +204,7 @@ def test_the_keyboard_walks_the_rows(open_page):
     assert page.locator(f"{ROWS} button[tabindex='0']").count() == 1
 
 
-def test_the_files_hold_every_digit(open_page, lm):
-    page = open_page()
-    open_tab(page)
+def test_the_files_hold_every_digit(page, lm):
     frame = lm.trace(PROMPT).head_metrics()
     names, lines = table(download(page, "CSV"))
     assert names == ["layer", "head", *KEYS] and len(lines) == 64
@@ -206,9 +220,7 @@ def test_the_files_hold_every_digit(open_page, lm):
     expect(page.locator("#pg-headtable .pg-code")).to_contain_text("run.head_metrics()")
 
 
-def test_one_token_is_explained(open_page):
-    page = open_page()
-    open_tab(page)
+def test_one_token_is_explained(page):
     page.locator("#prompt textarea").fill("The")
     expect(page.locator("#pg-scatter .pg-problem")).to_contain_text("A single token", timeout=SOON)
     expect(page.locator("#pg-headtable .pg-about")).to_contain_text("single token")
@@ -234,9 +246,7 @@ def test_the_survey_can_be_cancelled(open_page, slow_url):
     expect(page.locator("#pg-headtable .pg-problem")).to_be_visible()
 
 
-def test_the_survey_that_is_measured(open_page, lm):
-    page = open_page()
-    open_tab(page)
+def test_the_survey_that_is_measured(page, lm):
     measure(page)
     of_probe(page)
     found = random_survey(lm.model, pool=lm.tokenizer.vocab_size)
@@ -255,9 +265,7 @@ def test_the_survey_that_is_measured(open_page, lm):
         assert {"names.npy", "induction_sd.npy", "copying.npy"} <= set(file.namelist())
 
 
-def test_names_filter_and_sort(open_page):
-    page = open_page()
-    open_tab(page)
+def test_names_filter_and_sort(page):
     measure(page)
     of_probe(page)
     page.locator("#pg-headtable select[name=name]").select_option("induction")
@@ -277,9 +285,7 @@ def test_names_filter_and_sort(open_page):
     assert page.locator(f"{ROWS} small").count() == 0
 
 
-def test_a_click_on_a_point_picks_the_head_and_brings_its_row_into_view(open_page):
-    page = open_page()
-    open_tab(page)
+def test_a_click_on_a_point_picks_the_head_and_brings_its_row_into_view(page):
     measure(page)
     of_probe(page)
     header(page, "induction").click()
@@ -313,9 +319,7 @@ def test_a_click_on_a_point_picks_the_head_and_brings_its_row_into_view(open_pag
     page.wait_for_function(inside)
 
 
-def test_a_click_on_a_map_picks_the_head_of_the_cell(open_page):
-    page = open_page()
-    open_tab(page)
+def test_a_click_on_a_map_picks_the_head_of_the_cell(page):
     chart = page.locator("#pg-composition .pg-chart")
     chart.scroll_into_view_if_needed()
     page.wait_for_timeout(300)

@@ -23,6 +23,14 @@ SHOWN = 6e-4  # three digits, rounded, and ROUNDING
 PROMPT = "The cat sat on the mat because it was tired"
 HOSTILE = "<img src=x onerror=alert(1)> <b>bold</b> {{v}} \u202e &lt;\nnew line"
 LAYER, HEAD = 4, 1
+SOON = 60_000  # milliseconds; on a busy machine
+PHONE = {"viewport": {"width": 390, "height": 844}}
+AS_AT_FIRST = """() => {
+  const [slider, box] = document.querySelectorAll("#pg-lines input");
+  slider.value = 70;
+  slider.dispatchEvent(new Event("input", {bubbles: true}));
+  if (box.checked) box.click();
+  for (const first of document.querySelectorAll("#pg-reading .pg-links-set button:first-child")) first.click(); }"""
 
 
 @pytest.fixture(scope="module")
@@ -36,31 +44,30 @@ def lm():
 
 
 @pytest.fixture
-def opened(open_page, url):
-    """The page with some heads picked and the lines or the text chosen."""
+def opened(same_page, url, lm):
+    """A page with some heads picked, the lines or the text chosen, and the settings of both as they are at first."""
 
     def at(view="lines", heads=((LAYER, HEAD),), prompt=PROMPT, query="", **context):
-        page = open_page(query, url=url, **context)
+        page = same_page(query, url=url, **context)
         if "lang=zh" in query:  # the first drawing in another language brings its own heads
             expect(page.locator("#pg-selection")).to_contain_text("头")
-        if prompt != PROMPT:
+        tokens = len(lm.encode(prompt))
+        if page.locator("#prompt textarea").input_value() != prompt:
             page.locator("#prompt textarea").fill(prompt)
-            page.wait_for_function("was => playground.tokens.length !== was", arg=10)
-        pick(page, heads)
+        page.evaluate("document.querySelector('#hostile')?.remove()")
+        page.wait_for_function("n => playground.tokens.length === n", arg=tokens)
+        page.evaluate("heads => playground.select({heads, tokens: [], edits: []})", [list(head) for head in heads])
         page.locator(f"[data-key={view}]").click()
         name = {"lines": "lines", "text": "reading"}[view]
         run = ", ".join(f"{layer}.{head}" for layer, head in heads)
-        expect(page.locator(f"#pg-{name} [data-part]")).to_have_attribute("data-run", re.compile(f"{re.escape(run)}$"))
-        tokens = page.evaluate("playground.tokens.length")
+        drawing = page.locator(f"#pg-{name} [data-part={name}]")
+        expect(drawing).to_have_attribute("data-run", re.compile(rf"^\w+ {re.escape(run)}$"), timeout=SOON)
         kind = ".pg-lines-left .pg-lines-token" if view == "lines" else ".pg-reading-token"
         expect(page.locator(kind)).to_have_count(tokens)
+        page.evaluate(AS_AT_FIRST)
         return page
 
     return at
-
-
-def pick(page, heads):
-    page.evaluate("heads => playground.select({heads})", [list(head) for head in heads])
 
 
 def left(page, at):
@@ -266,7 +273,9 @@ def test_several_heads_in_the_text_are_averaged_or_seen_one_by_one(opened, lm):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_coloured_text_can_be_read(opened, scheme):
-    page = opened("text", heads=((1, 2), (3, 0), (LAYER, HEAD)), query=f"?__theme={scheme}")
+    dark = {"query": "?lang=zh&__theme=dark", **PHONE} if scheme == "dark" else {}
+    page = opened("text", heads=((1, 2), (3, 0), (LAYER, HEAD)), **dark)
+    assert page.evaluate("playground.isDark()") == (scheme == "dark")
     lowest = page.evaluate(
         """() => { const light = c => c.map(v => v / 255)
                       .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
@@ -320,8 +329,8 @@ def test_tokens_that_are_html_are_shown_literally(opened, kind):
 @pytest.mark.parametrize("view", ["lines", "text"])
 @pytest.mark.parametrize("query", ["?lang=en", "?lang=zh&__theme=dark"])
 def test_nothing_overflows_on_a_phone(opened, view, query):
-    page = opened(view, heads=((1, 2), (3, 0), (LAYER, HEAD)), query=query, viewport={"width": 390, "height": 844})
-    page.locator(".pg-lines-token, .pg-reading-token").nth(4).click()
+    page = opened(view, heads=((1, 2), (3, 0), (LAYER, HEAD)), query=query, **PHONE)
+    page.locator(".pg-lines-token" if view == "lines" else ".pg-reading-token").nth(4).click()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     part = page.locator("#pg-lines .pg-lines-box" if view == "lines" else "#pg-reading .pg-reading-text")
     assert part.evaluate("node => node.scrollWidth - node.clientWidth") == 0

@@ -24,6 +24,19 @@ def lm():
     return load_model("smollm2-135m", offline=True)
 
 
+@pytest.fixture
+def page(same_page):
+    """A page with the first prompt and head, and no token picked."""
+    page = same_page()
+    if page.locator("#prompt textarea").input_value() != COREFERENCE:
+        type_prompt(page, COREFERENCE)
+    expect(chips(page)).to_have_count(10)
+    page.evaluate("playground.select({heads: [[16, 0]], tokens: []})")
+    shows(page, 16, 0)
+    page.wait_for_function("document.querySelector('.pg-chart')._fullData[0].z.length === 10")
+    return page
+
+
 def shows(page, layer, head):
     expect(page.locator("#pg-plot [data-part]")).to_have_attribute("data-run", re.compile(rf" {layer}\.{head}$"))
 
@@ -53,8 +66,8 @@ def assert_pattern(page, lm, prompt, layer, head):
         assert row[: i + 1] == pytest.approx(pattern[i, : i + 1].tolist(), abs=ROUNDING)
 
 
-def test_first_paint_shows_a_computed_example(open_page, lm):
-    page = open_page()
+def test_first_paint_shows_a_computed_example(same_page, lm):
+    page = same_page()  # the file's first test: a new page
     expect(chips(page)).to_have_count(10)
     expect(page.locator(".pg-head")).to_have_count(270)
     expect(page.locator("#pg-header")).to_contain_text("134.5M parameters · float32 · cpu")
@@ -63,8 +76,7 @@ def test_first_paint_shows_a_computed_example(open_page, lm):
     assert_pattern(page, lm, COREFERENCE, 16, 0)
 
 
-def test_click_on_a_head_opens_it(open_page, lm):
-    page = open_page()
+def test_click_on_a_head_opens_it(page, lm):
     page.get_by_role("button", name="Layer 11, head 1", exact=True).click()
     shows(page, 11, 1)
     expect(page.locator("#pg-plot h2")).to_have_text("Head 11.1")
@@ -74,8 +86,7 @@ def test_click_on_a_head_opens_it(open_page, lm):
     assert_pattern(page, lm, COREFERENCE, 11, 1)
 
 
-def test_quick_clicks_end_on_the_last_head(open_page):
-    page = open_page()
+def test_quick_clicks_end_on_the_last_head(page):
     for head in range(5):
         page.get_by_role("button", name=f"Layer 3, head {head}", exact=True).click()
     shows(page, 3, 4)
@@ -83,8 +94,7 @@ def test_quick_clicks_end_on_the_last_head(open_page):
     shows(page, 3, 4)
 
 
-def test_typing_updates_everything_and_keeps_the_head(open_page, lm):
-    page = open_page()
+def test_typing_updates_everything_and_keeps_the_head(page, lm):
     page.get_by_role("button", name="Layer 2, head 5", exact=True).click()
     shows(page, 2, 5)
     before = page.locator("#pg-heads [data-part]").get_attribute("data-run")
@@ -98,8 +108,7 @@ def test_typing_updates_everything_and_keeps_the_head(open_page, lm):
     assert_pattern(page, lm, GIFT, 2, 5)
 
 
-def test_example_fills_the_prompt(open_page):
-    page = open_page()
+def test_example_fills_the_prompt(page):
     page.locator("#examples input").click()
     page.get_by_role("option", name="Repeated text").click()
     expect(page.locator("#prompt textarea")).to_have_value(re.compile("Mrs Pemberton"))
@@ -108,8 +117,7 @@ def test_example_fills_the_prompt(open_page):
     expect(page.locator(".pg-readout")).to_contain_text(re.compile(r"induction0\.\d"))
 
 
-def test_tokens_show_their_id_and_mark_the_picture(open_page, lm):
-    page = open_page()
+def test_tokens_show_their_id_and_mark_the_picture(page, lm):
     tokens = lm.encode(COREFERENCE)
     chips(page).nth(7).hover()
     expect(page.locator("#pg-tokens .pg-hint")).to_have_text(
@@ -123,8 +131,7 @@ def test_tokens_show_their_id_and_mark_the_picture(open_page, lm):
     page.wait_for_function("document.querySelector('.pg-chart')._fullLayout.shapes.length === 0")
 
 
-def test_click_on_a_cell_selects_its_pair(open_page):
-    page = open_page()
+def test_click_on_a_cell_selects_its_pair(page):
     page.locator("#pg-plot .pg-foot").scroll_into_view_if_needed()
     box = page.evaluate(
         """() => { const gd = document.querySelector('.pg-chart'), l = gd._fullLayout, r = gd.getBoundingClientRect();
@@ -137,8 +144,7 @@ def test_click_on_a_cell_selects_its_pair(open_page):
     expect(page.locator(".pg-chip[aria-pressed=true]")).to_have_text(["·cat", "·it"])
 
 
-def test_keyboard_walks_and_opens_heads(open_page):
-    page = open_page()
+def test_keyboard_walks_and_opens_heads(page):
     page.get_by_role("button", name="Layer 0, head 0", exact=True).focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
         page.keyboard.press(key)
@@ -150,8 +156,7 @@ def test_keyboard_walks_and_opens_heads(open_page):
     expect(page.locator("#prompt textarea")).to_be_focused()
 
 
-def test_hostile_prompt_is_shown_as_text(open_page, lm):
-    page = open_page()
+def test_hostile_prompt_is_shown_as_text(page, lm):
     type_prompt(page, HOSTILE)
     expect(chips(page)).to_have_count(len(lm.encode(HOSTILE)))
     shown = "".join(chips(page).all_text_contents())
@@ -163,8 +168,7 @@ def test_hostile_prompt_is_shown_as_text(open_page, lm):
     expect(page.locator(".pg-table tbody tr").first).to_be_visible()
 
 
-def test_bad_prompts_get_a_message_and_keep_the_pictures(open_page):
-    page = open_page()
+def test_bad_prompts_get_a_message_and_keep_the_pictures(page):
     notice = page.locator("#pg-notice")
     type_prompt(page, "")
     expect(notice).to_contain_text("The prompt is empty.")
@@ -183,8 +187,7 @@ def test_bad_prompts_get_a_message_and_keep_the_pictures(open_page):
     expect(notice.locator("[data-part]")).to_be_hidden()
 
 
-def test_unknown_model_gets_a_message_and_a_way_back(open_page):
-    page = open_page()
+def test_unknown_model_gets_a_message_and_a_way_back(page):
     box = page.locator("#model input")
     unknown, no_repo = "There is no model of that name.", "A Hub model is written OWNER/NAME."
     for name, told in (
@@ -203,8 +206,7 @@ def test_unknown_model_gets_a_message_and_a_way_back(open_page):
     shows(page, 5, 5)
 
 
-def test_long_prompt_pools_and_resolves_on_zoom(open_page, lm):
-    page = open_page()
+def test_long_prompt_pools_and_resolves_on_zoom(page, lm):
     prompt = " ".join(f"the cat number {i} sat on the mat." for i in range(50))
     T = len(lm.encode(prompt))
     assert 512 < T < 700
@@ -224,8 +226,7 @@ def test_long_prompt_pools_and_resolves_on_zoom(open_page, lm):
     expect(page.locator("#pg-plot")).not_to_contain_text("Zoomed")
 
 
-def test_numbers_and_pictures_can_be_saved(open_page, lm):
-    page = open_page()
+def test_numbers_and_pictures_can_be_saved(page, lm):
     with page.expect_download() as got:
         page.get_by_role("button", name="CSV").click()
     text = Path(got.value.path()).read_text(encoding="utf-8-sig")
@@ -241,8 +242,8 @@ def test_numbers_and_pictures_can_be_saved(open_page, lm):
         assert Path(got.value.path()).read_bytes()[:4] == start
 
 
-def test_two_visitors_do_not_share_what_they_see(open_page):
-    one, two = open_page(), open_page()
+def test_two_visitors_do_not_share_what_they_see(page, open_page):
+    one, two = page, open_page()
     type_prompt(one, "first visitor")
     type_prompt(two, "the second one writes this")
     expect(chips(two)).to_have_count(5)
@@ -264,11 +265,15 @@ def test_chinese_page(open_page, query, locale):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_overflows_and_pictures_are_kept(open_page, width, scheme, tmp_path):
-    page = open_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    colour = page.evaluate("document.querySelector('.pg-chart')._fullLayout.coloraxis.colorscale[0][1]")
-    assert colour == ("rgb(255,255,217)" if scheme == "light" else "rgb(8,29,88)")
-    shot = page.screenshot(path=tmp_path / f"{width}-{scheme}.png", full_page=True)
-    assert len(shot) > 20_000
+def test_nothing_overflows_and_pictures_are_kept(open_page, scheme, tmp_path):
+    page = open_page(viewport={"width": 390, "height": 900}, color_scheme=scheme)
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(
+            "(w) => document.querySelector('.pg-chart')._fullLayout.width > (w > 480 ? 480 : 0)", arg=width
+        )
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, width
+        colour = page.evaluate("document.querySelector('.pg-chart')._fullLayout.coloraxis.colorscale[0][1]")
+        assert colour == ("rgb(255,255,217)" if scheme == "light" else "rgb(8,29,88)"), width
+        shot = page.screenshot(path=tmp_path / f"{width}-{scheme}.png", full_page=True)
+        assert len(shot) > 20_000, width

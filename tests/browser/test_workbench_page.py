@@ -23,8 +23,25 @@ def lm():
 
 
 @pytest.fixture
-def page(open_page, start_tiny):
-    return open_page(url=start_tiny)
+def page(same_page, start_tiny):
+    """A page with the first prompt, one head, no edits, and every setting as it is at first."""
+    page = same_page(url=start_tiny)
+    if page.locator("#prompt textarea").input_value() != PROMPT:
+        page.locator("#prompt textarea").fill(PROMPT)
+    expect(page.locator("#pg-header")).to_contain_text("10 tokens")
+    for name, value in (("measure", "weights"), ("of", "each"), ("curve", "sqrt")):
+        setting = page.locator(f"#pg-looking [data-name={name}] select")
+        if setting.input_value() != value:
+            setting.select_option(value)
+    for name in ("Order", "Layers"):
+        page.get_by_label(name).select_option("")
+    page.evaluate("playground.select({heads: [[0, 0]], tokens: [], edits: []})")
+    title(page, "Head 0.0")
+    expect(page.locator("#pg-plot [data-part]")).to_have_attribute("data-run", re.compile(r" 0\.0$"))
+    expect(page.locator("#pg-plot .pg-source")).to_contain_text("colours: square root")
+    expect(page.locator("#pg-plot .pg-source")).not_to_contain_text("edited run")
+    wait_for_maps(page, 1)
+    return page
 
 
 def head(page, layer, number):

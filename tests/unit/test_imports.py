@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MODEL = {
     "torch", "numpy", "pandas", "tiktoken", "tokenizers", "tqdm", "safetensors", "scipy", "gguf",
-    "huggingface_hub", "model",
+    "huggingface_hub", "jinja2", "model",
 }  # fmt: skip
 VIZ = {"numpy", "pandas", "plotly", "viz"}
 TABS = {"gradio", "plotly", "starlette", "viz", "model"}

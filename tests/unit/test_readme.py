@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from model.decoders import METHODS, STRATEGIES
 from model.effects import TARGETS
 from model.heads import HEAD_METRICS
 from model.interventions import EDITS
@@ -15,6 +16,7 @@ from model.norm_swap import SWAPS
 from model.stream import RULES
 from model.trace import Trace
 from model.trainer import Recipe
+from model.warps import WARPS
 from viz.tabs import TABS
 from viz.words import words
 
@@ -58,7 +60,9 @@ def test_every_method_of_a_trace_is_named():
 
 
 @pytest.mark.parametrize(
-    "registry", [MEASURES, EDITS, TARGETS, SWAPS, RULES], ids=["measures", "edits", "targets", "swaps", "rules"]
+    "registry",
+    [MEASURES, EDITS, TARGETS, SWAPS, RULES, WARPS, METHODS, STRATEGIES],
+    ids=["measures", "edits", "targets", "swaps", "rules", "warps", "methods", "strategies"],
 )
 def test_every_entry_of_a_registry_is_named(registry):
     assert not [name for name in registry if f"`{name}`" not in README]

@@ -212,16 +212,24 @@ def test_a_text_is_continued_by_chance_that_the_step_decides():
     assert same[0] == same[1] != same[2]
 
 
-def stub(logits: list[float], n_ctx: int = 256):
-    """A model that always says the same, and how many tokens it was given each time."""
-    lengths = []
+class Stub:
+    """A model that always says the same, and how many tokens it had read each time."""
 
-    def model(ids):
-        lengths.append(ids.shape[1])
-        return torch.tensor(logits).expand(*ids.shape, -1)
+    def __init__(self, logits: list[float], n_ctx: int = 256):
+        self.config = types.SimpleNamespace(n_ctx=n_ctx, n_layer=1, n_kv_head=1, d_head=1)
+        self.always, self.lengths = torch.tensor(logits), []
 
-    model.config, model.lengths = types.SimpleNamespace(n_ctx=n_ctx), lengths
-    return model
+    def trunk(self, ids, cache):
+        cache.reserve(*ids.shape)
+        cache.advance(ids.shape[1])
+        self.lengths.append(cache.length)
+        return torch.zeros(*ids.shape, 1)
+
+    def logits(self, stream):
+        return self.always.expand(*stream.shape[:2], -1)
+
+    def normed(self, stream):
+        return stream
 
 
 def test_a_text_is_continued_up_to_the_context_or_its_end():
@@ -232,7 +240,7 @@ def test_a_text_is_continued_up_to_the_context_or_its_end():
     def say(token, n_ctx, probe=probe):
         logits = torch.zeros(last + 1)
         logits[token] = 100
-        model = stub(logits.tolist(), n_ctx)
+        model = Stub(logits.tolist(), n_ctx)
         given, ids = lesson.sample(model, asked, dataset, probe, 0)
         assert ids[:given] == tuple(probe[:given].tolist()) and set(ids[given:]) == {token}
         return given, len(ids) - given, max(model.lengths)
@@ -243,12 +251,19 @@ def test_a_text_is_continued_up_to_the_context_or_its_end():
     assert say(7, 256, probe[:3]) == (2, 48, 49)
 
 
+def test_a_model_gone_astray_writes_nothing():
+    for asked in (own(length=40), job(length=40)):
+        _, dataset, _, probe = begin(asked, LIMITS)
+        given, ids = lesson.sample(Stub([math.nan] * dataset.tokenizer.vocab_size), asked, dataset, probe, 0)
+        assert ids == tuple(probe[:given].tolist())
+
+
 def test_chance_follows_the_softmax_at_temperature_0_8():
     asked = own(length=40)
     _, dataset, _, probe = begin(asked, LIMITS)
-    model = stub([0.8 * math.log(3.0), 0.0] + [-100.0] * (dataset.tokenizer.vocab_size - 2))  # 3 to 1
-    drawn = [i for step in range(60) for i in lesson.sample(model, asked, dataset, probe, step)[1][10:]]
-    assert len(drawn) == 60 * 48 and set(drawn) == {0, 1}
+    model = Stub([0.8 * math.log(3.0), 0.0] + [-100.0] * (dataset.tokenizer.vocab_size - 2))  # 3 to 1
+    drawn = [i for step in range(30) for i in lesson.sample(model, asked, dataset, probe, step)[1][10:]]
+    assert len(drawn) == 30 * 48 and set(drawn) == {0, 1}
     assert drawn.count(0) / len(drawn) == pytest.approx(0.75, abs=4 * math.sqrt(0.75 * 0.25 / len(drawn)))
 
 

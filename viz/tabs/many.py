@@ -1,20 +1,296 @@
 """Many samples: what strategies write, measured over many texts."""
 
+import functools
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import gradio as gr
 
-from viz.tabs.parts import part
+from model.decoders import Strategy
+from model.errors import InputError
+from model.progress import Progress
+from model.samples import Many, Sample, batches_of, certain, take_samples
+from model.texts import distinct
+from viz.many import MEASURES, Named, Spread, entropy_figure, measure_figure, quartile_band, spread
+from viz.tabs import jobs, strategies
+from viz.tabs.parts import choice, part, plot_words
 from viz.tabs.tab import Picture, Scene, Values
 from viz.tabs.views import View
+from viz.theme import HUES
+from viz.words import section
+
+COUNTS = ("16", "8", "32")  # texts of each strategy; the first one at the start
+OWN = ("many_form", "many_job", "many_table", "many_plot", "many_entropy", "many_texts")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a page asks for."""
+
+    strategies: tuple[Strategy, ...]
+    many: Many
+    chat: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """The texts of each strategy, and about what they take in memory."""
+
+    samples: list[list[Sample]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all texts."""
+        return sum(sample.nbytes for each in self.samples for sample in each)
 
 
 def build() -> dict[str, gr.HTML]:
-    """Its parts."""
-    return {"many_note": part("many_note", None, kind="about")}
+    """How many on top; the table, one measure and entropy side by side, and the texts below."""
+    made = {}
+    with gr.Row(elem_classes="pg-many-ask"):
+        made["many_form"] = part("many_form", None, kind="controls", value={})
+        made["many_job"] = part("many_job", None, kind="job", events=("start", "cancel"))
+    made["many_table"] = part("many_table", None, kind="manytable", value={})
+    with gr.Row(elem_classes="pg-columns"):
+        with gr.Column(min_width=320):
+            made["many_plot"] = part("many_plot", None, kind="manyplot")
+        with gr.Column(min_width=320):
+            made["many_entropy"] = part("many_entropy", None, kind="figure")
+    made["many_texts"] = part("many_texts", None, kind="manytexts")
+    return made
+
+
+def fixed(words: dict[str, str]) -> dict[str, dict]:
+    """The form."""
+    options = [[count, count] for count in sorted(COUNTS, key=int)]
+    return {"many_form": {"controls": [
+        {"name": "count", "kind": "choice", "label": words["many.count"], "value": COUNTS[0], "options": options},
+    ]}}  # fmt: skip
+
+
+def wanted_of(scene: Scene, values: Values) -> Wanted:
+    """What the strategies' cards and the form ask for; raises InputError."""
+    sent = values.get("strategies")
+    chosen, told = strategies.chosen(scene.model, sent), strategies.settings(sent)
+    count = int(choice(values.get("many_form"), "count", COUNTS))
+    chat = told.chat and strategies.has_chat(scene.model)
+    return Wanted(tuple(chosen), Many(count, told.tokens, told.seed, told.stop), chat)
+
+
+def key_of(scene: Scene, wanted: Wanted) -> tuple:
+    """What decides the texts. Names do not."""
+    plain = tuple((each.steps, each.method, each.options) for each in wanted.strategies)
+    return ("many", scene.model.id, scene.unedited.key.ids, plain, wanted.many, wanted.chat)
 
 
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """What it shows."""
-    return {"many_note": Picture(scene.run, lambda: {"text": scene.words["many.about"]})}
+    """The button, and what was found once it is there."""
+    shown = strategies.pictures(scene)
+    try:
+        wanted = wanted_of(scene, values)
+    except InputError as error:
+        return shown | _refused(scene, error)
+    found = scene.playground.results.peek(key_of(scene, wanted))
+    names = strategies.labels(scene.words, wanted.strategies)
+    measure = choice(values.get("many_table"), "measure", tuple(MEASURES))
+    state = (scene.run, wanted, names, found is not None)
+
+    def picture(key: object, make: Callable[[Wanted, Taken, list[str]], dict], name: str) -> Picture:
+        return Picture(key, lambda: make(wanted, found.value, names) if found else _empty(scene, name))
+
+    return shown | {
+        "many_job": Picture(state, lambda: _button(scene, wanted, found)),
+        "many_table": picture(state, functools.partial(table_payload, scene), "table"),
+        "many_plot": picture((state, measure), functools.partial(plot_payload, scene, measure), "plot"),
+        "many_entropy": picture(state, functools.partial(entropy_payload, scene), "entropy"),
+        "many_texts": picture(state, functools.partial(texts_payload, scene), "texts"),
+    }
 
 
-VIEW = View("many", build, draw, parts=("many_note",))
+def _refused(scene: Scene, error: InputError) -> dict[str, Picture]:
+    """What is wrong with the question, where the button stands; the pictures wait."""
+
+    def refuse() -> dict:
+        raise error
+
+    key = (scene.run, str(error))
+    waiting = {name: Picture(key, functools.partial(_empty, scene, name[5:])) for name in OWN[2:]}
+    return waiting | {"many_job": Picture(key, refuse)}
+
+
+def _empty(scene: Scene, name: str) -> dict:
+    hint = {"hint": scene.words["many.empty_hint"]} if name == "table" else {"hint": ""}
+    return {"empty": {"text": scene.words[f"many.empty_{name}"]} | hint}
+
+
+# --- the work ---------------------------------------------------------------------------------------
+
+
+def _button(scene: Scene, wanted: Wanted, found: jobs.Result | None) -> dict:
+    words = scene.words
+    fixed_ones = sum(certain(each) for each in wanted.strategies)
+    told = {
+        "n": (len(wanted.strategies) - fixed_ones) * wanted.many.count + fixed_ones,
+        "tokens": wanted.many.max_new_tokens, "seconds": max(1, round(seconds_of(scene, wanted))),
+    }  # fmt: skip
+    hint = words["many.takes"].format(**told)
+    hint += f" {words['many.once']}" if fixed_ones else ""
+    hint += f" {words['many.unedited']}" if scene.picked.edits else ""
+    return jobs.button(words["many.start"], words, found, hint)
+
+
+def seconds_of(scene: Scene, wanted: Wanted) -> float:
+    """About how long it takes: from the last time on this model, else from its size."""
+    known = scene.playground.results.peek(_speed_key(scene))
+    step = known.value if known else 0.006 + scene.model.nbytes / 6e9 + scene.model.config.vocab_size * 2e-7
+    batches = len(batches_of(wanted.strategies, wanted.many.count))
+    return batches * (scene.unedited.seconds + wanted.many.max_new_tokens * step)
+
+
+def _speed_key(scene: Scene) -> tuple:
+    return ("many speed", scene.model.id)
+
+
+def plan(scene: Scene, values: Values) -> jobs.Job:
+    """What the button starts."""
+    wanted = wanted_of(scene, values)
+
+    def work(progress: Progress) -> Taken:
+        prompt = strategies.prompt_ids(scene.model, scene.prompt, wanted.chat)
+        began = time.perf_counter()
+        taken = Taken(take_samples(scene.model, prompt, wanted.strategies, wanted.many, progress))
+        steps = len(batches_of(wanted.strategies, wanted.many.count)) * wanted.many.max_new_tokens
+        each = (time.perf_counter() - began) / steps
+        jobs.kept(scene.playground, _speed_key(scene), lambda: each)
+        return taken
+
+    return jobs.Job(key_of(scene, wanted), work)
+
+
+# --- what was found ---------------------------------------------------------------------------------
+
+
+def run_of(scene: Scene, wanted: Wanted, name: str) -> str:
+    """A short name for what a picture shows."""
+    return f"{scene.run} {hashlib.sha256(repr(wanted).encode()).hexdigest()[:12]} {name}"
+
+
+def _told(value: float) -> float | None:
+    """A number as JSON holds it."""
+    return value if math.isfinite(value) else None
+
+
+def _spread(found: Spread) -> list[float | None]:
+    return list(vars(found).values())
+
+
+def table_payload(scene: Scene, wanted: Wanted, taken: Taken, names: list[str]) -> dict:
+    """A row a strategy: how many texts, how many ended, how different they are, and each measure."""
+    words = scene.words
+    rows = []
+    for at, (strategy, samples) in enumerate(zip(wanted.strategies, taken.samples, strict=True)):
+        ids = [sample.ids.tolist() for sample in samples]
+        rows.append({
+            "name": names[at], "about": strategies.summary(words, strategy), "hue": HUES[at % len(HUES)],
+            "texts": len(samples), "once": certain(strategy),
+            "ended": sum(sample.ended in ("end", "stop") for sample in samples),
+            "different": len({tuple(each) for each in ids}), "together": _told(distinct(ids, 2)),
+            "spread": {key: _spread(spread([getattr(sample.measured, key) for sample in samples])) for key in MEASURES},
+        })  # fmt: skip
+    return {
+        "title": words["many.table_title"].format(n=sum(row["texts"] for row in rows)),
+        "note": words["many.table_note"], "rows": rows, "measures": _measures(scene), "words": section(words, "many"),
+        "file": "many-samples-table", "source": _source(scene, wanted), "run": run_of(scene, wanted, "table"),
+    }  # fmt: skip
+
+
+def _measures(scene: Scene) -> list[dict]:
+    words = scene.words
+    return [
+        {"key": key, "label": words[f"many.{key}"], "unit": words.get(f"many.unit_{key}", ""),
+         "help": words[f"many.help_{key}"], "digits": digits}
+        for key, digits in MEASURES.items()
+    ]  # fmt: skip
+
+
+def plot_payload(scene: Scene, measure: str, wanted: Wanted, taken: Taken, names: list[str]) -> dict:
+    """One measure of every text."""
+    words = scene.words
+    said = Named(words[f"many.{measure}"], words.get(f"many.unit_{measure}", ""), words["many.strategy"])
+    values = [[getattr(sample.measured, measure) for sample in each] for each in taken.samples]
+    figure = measure_figure(names, values, [[sample.text for sample in each] for each in taken.samples], said)
+    unit = f" ({said.unit})" if said.unit else ""
+    return {
+        "figure": json.dumps(figure), "title": f"{said.label}{unit}", "note": words[f"many.help_{measure}"],
+        "source": words["many.plot_source"], "file": f"many-samples-{measure}", "run": run_of(scene, wanted, measure),
+        "columns": [words["many.begins"], f"{said.label}{unit}", said.strategy],
+        "python": python(scene, wanted, names, f"[[sample.measured.{measure} for sample in each] for each in samples]"),
+        "words": plot_words(words),
+    }  # fmt: skip
+
+
+def entropy_payload(scene: Scene, wanted: Wanted, taken: Taken, names: list[str]) -> dict:
+    """How sure the model is at each step of the texts."""
+    words = scene.words
+    said = {"step": words["many.step"], "entropy": words["many.step_entropy"], "of_texts": words["many.of_texts"]}
+    bands = [quartile_band([sample.entropies for sample in each]) for each in taken.samples]
+    return {
+        "figure": json.dumps(entropy_figure(names, bands, said)), "title": words["many.entropy_title"],
+        "note": words["many.entropy_note"], "source": words["many.entropy_source"], "file": "many-samples-entropy",
+        "run": run_of(scene, wanted, "entropy"), "columns": [words["many.strategy"], said["step"], said["entropy"]],
+        "python": python(scene, wanted, names, "[[sample.entropies for sample in each] for each in samples]"),
+        "words": plot_words(words),
+    }  # fmt: skip
+
+
+def texts_payload(scene: Scene, wanted: Wanted, taken: Taken, names: list[str]) -> dict:
+    """Every text with its numbers."""
+    words = scene.words
+    samples = [
+        {"strategy": at, "sample": n + 1, "text": sample.text, "ended": sample.ended, "ids": sample.ids.tolist(),
+         "measured": {key: _told(value) for key, value in vars(sample.measured).items()}}
+        for at, each in enumerate(taken.samples) for n, sample in enumerate(each)
+    ]  # fmt: skip
+    line = "[[sample.text for sample in each] for each in samples]"
+    return {
+        "title": words["many.texts_title"], "samples": samples, "names": names, "measures": _measures(scene),
+        "hues": list(HUES), "python": python(scene, wanted, names, line), "file": "many-samples",
+        "about": {"model": scene.model.id, "prompt": scene.prompt, "tokens": wanted.many.max_new_tokens,
+                  "seed": wanted.many.seed, "stop": list(wanted.many.stop), "chat": wanted.chat,
+                  "strategies": strategies.value_of(wanted.strategies)},
+        "source": _source(scene, wanted), "run": run_of(scene, wanted, "texts"),
+        "words": section(words, "many") | {"plot": plot_words(words)},
+    }  # fmt: skip
+
+
+def _source(scene: Scene, wanted: Wanted) -> str:
+    told = {"model": scene.model.label, "tokens": wanted.many.max_new_tokens, "seed": wanted.many.seed}
+    line = scene.words["many.source"].format(**told)
+    return f"{line} · {scene.words['many.unedited']}" if scene.picked.edits else line
+
+
+def python(scene: Scene, wanted: Wanted, names: list[str], last: str) -> str:
+    """The lines that take the same samples."""
+    many, model_id = wanted.many, scene.model.id
+    if model_id.startswith("trained:"):
+        model_id = "the folder of the downloaded model"
+    prompt = strategies.prompt_code(scene.prompt, wanted.chat)
+    imports = (
+        "from model.api import load_model", "from model.decoders import Strategy", "from model.sampling import Step",
+        "from model.samples import Many, take_samples",
+    )  # fmt: skip
+    asked = f"Many({many.count}, {many.max_new_tokens}, {many.seed}, {many.stop!r})"
+    return "\n".join([
+        *sorted(imports), "", f"lm = load_model({model_id!r})", *strategies.code(wanted.strategies, names),
+        f"samples = take_samples(lm, {prompt}, strategies, {asked})", last,
+    ])  # fmt: skip
+
+
+VIEW = View(
+    "many", build, draw, parts=("strategies", *OWN), fixed=fixed, asks=("strategies", "many_form", "many_table"),
+    jobs={"many_job": plan},
+)  # fmt: skip

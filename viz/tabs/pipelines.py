@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from model.api import LanguageModel
 from model.errors import InputError
 from model.sampling import MOST_STEPS, Parameter, Step, checked
-from model.warps import WARPS
+from model.warps import WARPS, values_of
 from viz.tabs.typed import token_of
 from viz.words import section
 
@@ -15,6 +15,22 @@ DEFAULT: tuple[Step, ...] = (
     Step("top_p", (("p", 0.9),)),
 )
 MOST_TOKENS = 32  # of one logit bias
+KINDS = ("penalty", "scale", "cut")  # the groups of the editor's list
+# Pipelines to start from, by the words "pipeline.preset_<key>"; those whose warps are all there are offered.
+PRESETS: dict[str, tuple[Step, ...]] = {
+    "standard": DEFAULT,
+    "plain": (),
+    "greedy": (Step("temperature", (("temperature", 0.0),)),),
+    "sharp": (Step("temperature", (("temperature", 0.5),)),),
+    "flat": (Step("temperature", (("temperature", 1.5),)),),
+    "top_k": (Step("top_k", (("k", 50.0),)),),
+    "top_p": (Step("top_p", (("p", 0.95),)),),
+    "heat_first": (Step("temperature", (("temperature", 1.5),)), Step("top_p", (("p", 0.9),))),
+    "cut_first": (Step("top_p", (("p", 0.9),)), Step("temperature", (("temperature", 1.5),))),
+    "min_p": (Step("min_p"), Step("temperature", (("temperature", 1.5),))),
+    "typical": (Step("typical"),),
+    "eta": (Step("eta"),),
+}
 
 
 def spec(words: Mapping[str, str]) -> dict:
@@ -28,7 +44,13 @@ def spec(words: Mapping[str, str]) -> dict:
             }
             for key, warp in WARPS.items()
         ],
+        "groups": [[kind, words[f"pipeline.group_{kind}"]] for kind in KINDS],
+        "presets": [
+            {"key": key, "label": words[f"pipeline.preset_{key}"], "steps": value_of(steps)}
+            for key, steps in PRESETS.items() if all(step.warp in WARPS for step in steps)
+        ],
         "default": value_of(DEFAULT),
+        "most": MOST_STEPS,
         "words": section(words, "pipeline"),
     }  # fmt: skip
 
@@ -39,8 +61,16 @@ def parameter_spec(words: Mapping[str, str], parameter: Parameter) -> dict:
 
 
 def value_of(steps: tuple[Step, ...]) -> list[dict]:
-    """Steps as a page holds them: [{"warp", "values": {name: number}}]."""
-    return [{"warp": step.warp, "values": dict(step.values)} for step in steps]
+    """Steps as a page holds them, every number filled in: [{"warp", "values": {name: number}}]."""
+    return [{"warp": step.warp, "values": values_of(step)} for step in steps]
+
+
+def step_name(words: Mapping[str, str], step: Step) -> str:
+    """A step with its numbers, as a picture names it: "Top-k 40"."""
+    numbers = [f"{value:g}" for value in values_of(step).values()]
+    if WARPS[step.warp].takes_tokens:
+        numbers.append(words["pipeline.tokens_n"].format(n=len(step.tokens)))
+    return " ".join((words[f"warp.{step.warp}"], ", ".join(numbers))).strip()
 
 
 def steps_of(model: LanguageModel, sent: object) -> tuple[Step, ...]:
@@ -90,10 +120,18 @@ def _tokens(model: LanguageModel, text: str) -> tuple[tuple[int, float], ...]:
 
 
 def steps_code(steps: tuple[Step, ...]) -> str:
-    """The steps as a line of Python."""
+    """The steps as a line of Python, every number in full."""
     parts = []
     for step in steps:
-        values = ", ".join(f'("{name}", {value:g})' for name, value in step.values)
-        tokens = f", {step.tokens!r}" if step.tokens else ""
+        values = ", ".join(f'("{name}", {_number(value)})' for name, value in step.values)
+        tokens = f", {_pairs(step.tokens)}" if step.tokens else ""
         parts.append(f'Step("{step.warp}", ({values}{"," if step.values else ""}){tokens})')
     return f"({', '.join(parts)}{',' if parts else ''})"
+
+
+def _pairs(tokens: tuple[tuple[int, float], ...]) -> str:
+    return f"({', '.join(f'({token}, {_number(number)})' for token, number in tokens)},)"
+
+
+def _number(value: float) -> str:
+    return repr(float(value)).removesuffix(".0")

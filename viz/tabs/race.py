@@ -1,20 +1,180 @@
-"""Side by side: several strategies continue the same prompt at once."""
+"""Side by side: several strategies continue the same prompt at once, streamed as they write."""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
 
 import gradio as gr
 
-from viz.tabs.parts import part
-from viz.tabs.tab import Picture, Scene, Values
+from model.api import LanguageModel
+from model.errors import PlaygroundError
+from model.warps import WARPS
+from viz.race import blank_figure, scales
+from viz.tabs import strategies
+from viz.tabs.context import Playground
+from viz.tabs.loading import broken, notice
+from viz.tabs.parts import part, plot_words, update
+from viz.tabs.picking import prompt_id
+from viz.tabs.race_python import lines
+from viz.tabs.race_run import Race, Races, Row, packed, rounds, texts_of, wanted_of
+from viz.tabs.tab import Picture, Scene, Shared, Values
 from viz.tabs.views import View
+from viz.words import section, words
+
+log = logging.getLogger("playground")
+EVENTS = ("start", "stop", "again")
+_EVERY = 0.25  # seconds between two pieces; the page takes some milliseconds for each, however small it is
 
 
 def build() -> dict[str, gr.HTML]:
-    """Its parts."""
-    return {"race_note": part("race_note", None, kind="about")}
+    """The strategies, what they write, and the channel to the server."""
+    made = strategies.build()
+    made["race"] = part("race", None, kind="race")
+    made["race_feed"] = part("race_feed", None, kind="racefeed", value={}, events=EVENTS)
+    return made
 
 
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """What it shows."""
-    return {"race_note": Picture(scene.run, lambda: {"text": scene.words["race.about"]})}
+    """The strategies of this model, and what the page needs to draw what they write."""
+    key = (prompt_id(scene), bool(scene.picked.edits))
+    return strategies.pictures(scene) | {"race": Picture(key, lambda: payload(scene))}
 
 
-VIEW = View("race", build, draw, parts=("race_note",))
+def payload(scene: Scene) -> dict:
+    """Words, colours, and which prompt is the present one."""
+    said = section(scene.words, "race")
+    return {
+        "key": prompt_id(scene), "model": scene.model.id, "edited": bool(scene.picked.edits),
+        "scales": scales(scene.model.tokenizer.vocab_size), "figure": blank_figure(said),
+        "words": said | {"plot": plot_words(scene.words)},
+    }  # fmt: skip
+
+
+# --- what the page is told -------------------------------------------------------------------------
+
+
+def piece(race: Race, have: int, language: str) -> dict:
+    """What a page lacks that has so many steps of a run; -1 for one that knows nothing of it yet."""
+    start = max(have, 0)
+    ticks = race.ticks[start:]
+    texts = race.texts[start : start + len(ticks)]
+    found = {
+        "run": race.id, "tag": race.wanted.tag, "state": race.state, "from": start, "ticks": ticks,
+        "texts": {number: text for each in texts for number, text in each.items()},
+        "seconds": round(race.seconds, 4), "tokens": race.tokens,
+    }  # fmt: skip
+    if race.state != "running":
+        found["measured"] = race.measured
+    return found if have >= 0 else found | {"opening": opening(race, words(language))}
+
+
+def opening(race: Race, said: Mapping[str, str]) -> dict:
+    """What a run is of."""
+    wanted = race.wanted
+    model, chosen = wanted.model, [row.strategy for row in wanted.rows]
+    names = strategies.labels(said, chosen)
+    source = said["race.source"].format(model=model.label, dtype=model.dtype, n=len(wanted.prompt))
+    return {
+        "kind": wanted.kind, "key": wanted.key, "model": model.id, "prompt": list(wanted.prompt),
+        "texts": texts_of(model, set(wanted.prompt)), "limit": wanted.tokens,
+        "settings": vars(wanted.settings) | {"stop": list(wanted.settings.stop)},
+        "rows": [_row(row, name, said) for row, name in zip(wanted.rows, names, strict=True)],
+        "source": source, "python": lines(wanted, names),
+    }  # fmt: skip
+
+
+def _row(row: Row, name: str, said: Mapping[str, str]) -> dict:
+    """A text's strategy; `ordered` where the warps leave the order of tokens as the model has it."""
+    ordered = all(WARPS[step.warp].kind != "penalty" for step in row.strategy.steps)
+    return {
+        "name": name, "about": strategies.summary(said, row.strategy), "strategy": packed(row.strategy),
+        "number": row.number, "ordered": ordered, "draws": row.strategy.method == "sample",
+    }  # fmt: skip
+
+
+# --- events ----------------------------------------------------------------------------------------
+
+
+def watch(
+    playground: Playground, races: Races, owner: str, model: LanguageModel, asked: tuple, language: str
+) -> Iterator[gr.HTML]:
+    """Write what is asked, (prompt, cards, what the page sent), and yield pieces as it goes on.
+
+    Closing the iterator, as Gradio does when the page goes, ends the work.
+    """
+    sent = asked[-1]
+    tag = sent.get("tag") if isinstance(sent, Mapping) else None
+    try:
+        race = Race(owner, wanted_of(playground, model, *asked))
+        races.begin(race)
+        yield from _pieces(playground, race, language)
+    except PlaygroundError as error:
+        told = notice(error, language)
+        yield update({"tag": tag, "error": {"text": told["text"], "hint": told["hint"]}})
+    except Exception:
+        log.exception("a text could not be written")
+        told = broken(language)
+        yield update({"tag": tag, "error": {"text": told["text"], "hint": told["hint"]}})
+
+
+def _pieces(playground: Playground, race: Race, language: str) -> Iterator[gr.HTML]:
+    began, sent, have = time.perf_counter(), float("-inf"), -1
+    steps = rounds(playground, race.wanted, race.stop)
+    try:
+        for changes in steps:
+            now = time.perf_counter()
+            race.add(changes, now - began)
+            if now - sent >= _EVERY:
+                found = piece(race, have, language)
+                sent, have = now, found["from"] + len(found["ticks"])
+                yield update(found)
+        race.state = "stopped" if race.stop.is_set() else "done"
+        yield update(piece(race, have, language))
+    finally:
+        race.stop.set()
+        steps.close()
+        race.state = "stopped" if race.state == "running" else race.state
+
+
+def again(races: Races, owner: str, sent: object, language: str) -> gr.HTML:
+    """What a page lacks of its own run."""
+    race = races.of(owner)
+    if race is None or not isinstance(sent, Mapping) or sent.get("run") != race.id:
+        return gr.skip()
+    have = sent.get("have")
+    return update(piece(race, have if isinstance(have, int) and have >= 0 else -1, language))
+
+
+def wire(parts: Mapping[str, gr.HTML], shared: Shared) -> None:
+    """The events of the channel."""
+    playground, feed, races = shared.playground, parts["race_feed"], Races()
+    quiet = {"show_progress": "hidden", "api_visibility": "private"}
+
+    def start(request: gr.Request, sent, cards, prompt, loaded):
+        language = shared.language_of(request)
+        try:
+            model = playground.opened(loaded["id"])
+        except PlaygroundError as error:
+            told = notice(error, language)
+            yield update({"error": {"text": told["text"], "hint": told["hint"]}})
+            return
+        yield from watch(playground, races, request.session_hash, model, (prompt, cards, sent), language)
+
+    def stop(request: gr.Request):
+        race = races.of(request.session_hash)
+        if race is not None:
+            race.stop.set()
+
+    def lacking(request: gr.Request, sent):
+        return again(races, request.session_hash, sent, shared.language_of(request))
+
+    # A page may start anew while its last run is being stopped.
+    feed.start(start, [feed, parts["strategies"], shared.prompt, shared.loaded], [feed],
+               concurrency_limit=8, trigger_mode="multiple", **quiet)  # fmt: skip
+    feed.stop(stop, None, None, concurrency_limit=None, **quiet)
+    feed.again(lacking, [feed], [feed], concurrency_limit=4, trigger_mode="multiple", **quiet)
+
+
+VIEW = View(
+    "race", build, draw, parts=("strategies", "race"), fixed=strategies.fixed, wire=wire,
+)  # fmt: skip

@@ -24,6 +24,11 @@ SCRIPTS = (
     "core.js", "bars.js", "exports.js", "controls.js", "heads.js", "plot.js", "training.js", "training_charts.js",
     "links.js", "lines.js", "reading.js", "training_replay.js", "effects.js", "headtable.js", "why.js", "find.js",
     "compare.js", "surprise.js", "guess.js", "onenorm.js", "neurons.js", "sizes.js", "lens.js", "wrote.js",
+    "pipeline.js", "shape.js",
+    "draws.js", "cachelab.js",
+    "strategies.js", "many.js",
+    "race_token.js", "race_tree.js", "race.js",
+    "drafting.js",
 )  # fmt: skip
 STYLES = (
     "app.css",
@@ -34,6 +39,13 @@ STYLES = (
     "sizes.css",
     "lens.css",
     "wrote.css",
+    "shape.css",
+    "draws.css",
+    "cachelab.css",
+    "strategies.css",
+    "many.css",
+    "race.css",
+    "drafting.css",
 )
 
 

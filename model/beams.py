@@ -1,0 +1,112 @@
+"""Beam search: several texts grow side by side, and the likeliest ones stay."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from model.decoding import Change, Decision, Given, Made, Rows, Strategy, left_of, made_of, numbers
+from model.ranking import top_ids
+from model.sampling import Context, Parameter
+from model.warps import final
+
+PARAMETERS = (
+    Parameter("beams", 1, 16, 4, 1, whole=True),
+    Parameter("length_penalty", -2, 2, 1, 0.1),
+    Parameter("texts", 1, 16, 3, 1, whole=True),
+)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A text and the sum of its log-probabilities, after the warps, in nats."""
+
+    ids: tuple[int, ...] = ()
+    made: tuple[Made, ...] = ()
+    total: float = 0.0
+    score: float = 0.0  # total / length^penalty
+    ended: str = ""
+
+
+@dataclass(eq=False)
+class Beams:
+    """Sum of log-probabilities over length^penalty, as transformers scores and ends a search (early_stopping=False).
+
+    At each step the likeliest continuations of all running texts are looked at, (1 + the tokens that end a text) times
+    as many as there are beams, at least twice as many. Those among the first `beams` that end a text are finished; the
+    likeliest others run on. The search ends when as many texts are finished as there are beams and the best running
+    one, divided by its length now, beats none of them; or when nothing runs. Of equals the earlier beam, then the
+    smaller id, comes first. The text shown is the best so far, finished or running, by score.
+    """
+
+    strategy: Strategy
+    given: Given
+    row: int
+    running: list[Hypothesis] = field(default_factory=lambda: [Hypothesis()])
+    finished: list[Hypothesis] = field(default_factory=list)  # the best first, at most as many as beams
+    shown: Hypothesis = Hypothesis()
+
+    def __post_init__(self) -> None:
+        values = numbers(self.strategy, PARAMETERS)
+        self.width, self.texts = int(values["beams"]), int(values["texts"])
+        self.penalty = values["length_penalty"]
+
+    def decide(self, rows: Rows, hidden: Tensor) -> Decision:
+        warped = self.warped(rows)
+        norms = rows.total if warped is None else warped.double().logsumexp(-1).tolist()
+        so_far = [beam.total - norm for beam, norm in zip(self.running, norms, strict=True)]
+        totals = (rows.logits if warped is None else warped) + torch.tensor(so_far, dtype=torch.float64)[:, None]
+        lefts = [left_of(rows, row, None if warped is None else warped[row]) for row in range(len(self.running))]
+        running: list[Hypothesis] = []
+        source: list[int] = []
+        finished = [*self.finished]
+        for place, (row, id, total) in enumerate(self.candidates(totals)):
+            ids = (*self.running[row].ids, id)
+            ended = self.given.ended(ids)
+            if (ended and place >= self.width) or (not ended and len(running) == self.width):
+                continue
+            made = (*self.running[row].made, made_of(rows, row, lefts[row], id))
+            found = Hypothesis(ids, made, total, total / len(ids) ** self.penalty, ended)
+            if ended:
+                finished.append(found)
+            else:
+                running.append(found)
+                source.append(row)
+        self.running = running
+        self.finished = sorted(finished, key=lambda each: -each.score)[: self.width]
+        if not running or (len(self.finished) == self.width and running[0].score <= self.finished[-1].score):
+            return Decision((), (), self.finish())
+        best = max((*self.finished[:1], running[0]), key=lambda each: each.score)
+        return Decision(tuple(each.ids[-1] for each in running), tuple(source), self.show(best))
+
+    def warped(self, rows: Rows) -> Tensor | None:
+        """The running texts' logits after the warps, None where there are no warps. [n, V]"""
+        if not self.strategy.steps:
+            return None
+        given, steps = self.given, self.strategy.steps
+        contexts = [Context((*given.ids, *beam.ids), given.prompt) for beam in self.running]
+        return torch.stack([final(row, steps, context) for row, context in zip(rows.logits, contexts, strict=True)])
+
+    def candidates(self, totals: Tensor) -> Sequence[tuple[int, int, float]]:
+        """The likeliest continuations: which text, which token, the new sum. totals [n, V]"""
+        many = max(2, 1 + len(self.given.plan.ending)) * self.width
+        flat = totals.flatten()
+        places = top_ids(flat, many)
+        V = totals.shape[-1]
+        found = zip(places.tolist(), flat[places].tolist(), strict=True)
+        return [(*divmod(place, V), total) for place, total in found if total != -torch.inf]
+
+    def show(self, best: Hypothesis) -> Change:
+        """Turn the text shown so far into another one."""
+        old, new = self.shown.ids, best.ids
+        same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+        self.shown = best
+        return Change(best.made[same:], len(old) - same)
+
+    def finish(self) -> Change:
+        """The best finished text, and the next ones."""
+        best = self.finished[0]
+        change = self.show(best)
+        others = tuple((each.ids, each.score) for each in self.finished[: self.texts])
+        return Change(change.made, change.drop, best.ended, others)

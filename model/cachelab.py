@@ -1,0 +1,221 @@
+"""What a cache of keys and values costs in memory and saves in time, the time measured on this machine."""
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model.cache import KVCache
+from model.config import ModelConfig
+from model.progress import Progress, silent
+from model.transformer import Transformer
+
+LENGTHS = (16, 32, 64, 128, 256, 512)  # tokens of context
+ITEM = 4  # bytes of a float32
+ROUNDS = 9  # at most, of each measurement
+FEWEST = 3  # unless the time is up before
+BUDGET = 14.0  # seconds for all of it
+_PROMPT = 0.15  # the share of it that the prompt may take; the contexts share the rest as the roots of their lengths
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of repeats of the same work."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle one."""
+        return statistics.median(self.seconds)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """The first and the third quartile: half of the repeats lie between them."""
+        if len(self.seconds) == 1:
+            return self.seconds * 2
+        first, _, third = statistics.quantiles(self.seconds, n=4, method="inclusive")
+        return first, third
+
+
+@dataclass(frozen=True)
+class Row:
+    """One more token at a context of `length` tokens, that token included."""
+
+    length: int
+    cached: Times  # one token is run, the others are in the cache
+    whole: Times | None = None  # all tokens are run; None where the time did not do
+    gap: float | None = None  # largest |difference| between the two ways' logits of the next token
+    agree: bool | None = None  # whether both hold the same token for the likeliest
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as long it takes without the cache."""
+        return self.whole.median / self.cached.median if self.whole else None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured, and on what."""
+
+    rows: tuple[Row, ...]
+    prompt: int  # tokens of the prompt
+    prefill: Times  # all tokens of the prompt at once, into an empty cache
+    step: Times  # one more token after it
+    threads: int
+    waiting: str  # OMP_WAIT_POLICY, "" where it is not set: what threads do between two products
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """A model with the text it is measured on, and when it has to be done."""
+
+    model: Transformer
+    ids: Tensor  # [1, S]
+    cache: KVCache
+    until: float  # of time.perf_counter()
+    report: Callable[[], None]  # called between two rounds; may raise to cancel
+
+    def step(self, length: int) -> Tensor:
+        """The last token of a context, the others being in the cache; the cache is left as it was. -> [V]"""
+        found = last_logits(self.model, self.ids[:, length - 1 : length], self.cache)
+        self.cache.truncate(length - 1)
+        return found
+
+
+def cache_bytes(config: ModelConfig, batch: int, length: int, heads: int | None = None) -> int:
+    """Bytes of keys and values: 2 L B G S E x 4. `heads` in place of G where something else is to be compared."""
+    heads = config.n_kv_head if heads is None else heads
+    return 2 * config.n_layer * batch * heads * length * config.d_head * ITEM
+
+
+def tensor_bytes(config: ModelConfig, batch: int, length: int) -> tuple[tuple[int, ...], int] | None:
+    """Shape of the keys, [L, B, G, S, E], and bytes of keys and values together, of the cache that generation makes.
+
+    It is made for this and dropped; nothing is written, so no memory is used. None where there is no room for it.
+    """
+    try:
+        cache = KVCache.empty(config, batch, length)
+    except RuntimeError:
+        return None
+    return tuple(cache.k.shape), cache.k.nbytes + cache.v.nbytes
+
+
+def lengths_of(limit: int) -> tuple[int, ...]:
+    """Contexts to measure, none longer than the limit."""
+    return tuple(length for length in LENGTHS if length <= limit) or (limit,)
+
+
+@torch.inference_mode()
+def measure(
+    model: Transformer, ids: Sequence[int], limit: int, progress: Progress = silent, budget: float = BUDGET
+) -> Measured:
+    """Time of one more token with and without the cache, at growing contexts, and that both give the same logits.
+
+    The text is `ids`, the prompt, again and again. The two ways take turns, after one step that is not counted. Where
+    `budget` seconds would not do, there are fewer rounds, and the longest contexts are run with the cache only.
+    """
+    lengths = lengths_of(limit)
+    most = max(lengths[-1], min(len(ids), limit))
+    text = torch.tensor([[ids[i % len(ids)] for i in range(most)]])
+    total, done = 1 + len(lengths), 0
+
+    def report() -> None:
+        progress(done, total, "")
+
+    report()
+    start = time.perf_counter()
+    cache = KVCache.empty(model.config, 1, most)
+    bench = Bench(model, text, cache, start + budget, report)
+    prefill, step = _prompt(bench, min(len(ids), limit), start + _PROMPT * budget)
+    rows: list[Row] = []
+    for at, length in enumerate(lengths):
+        done += 1
+        report()
+        part = math.sqrt(length) / sum(math.sqrt(each) for each in lengths[at:])
+        began = time.perf_counter()
+        rows.append(_row(bench, length, rows, began + part * max(bench.until - began, 0)))
+    waiting = os.environ.get("OMP_WAIT_POLICY", "")
+    return Measured(tuple(rows), min(len(ids), limit), prefill, step, torch.get_num_threads(), waiting)
+
+
+def last_logits(model: Transformer, ids: Tensor, cache: KVCache | None = None) -> Tensor:
+    """Logits of what follows the last token; the output head runs for that one only. ids [1, T] -> [V]"""
+    return model.logits(model.trunk(ids, cache=cache)[:, -1:])[0, -1]
+
+
+def _timed(work: Callable[[], Tensor]) -> tuple[float, Tensor]:
+    start = time.perf_counter()
+    found = work()
+    return time.perf_counter() - start, found
+
+
+def _turns(bench: Bench, works: Sequence[Callable[[], Tensor]], until: float) -> list[list[float]]:
+    """Seconds of each work, by turns and round by round, until its time is up; the first of `works` only warms up.
+
+    There are at least FEWEST rounds, unless the time for everything is up.
+    """
+    found: list[list[float]] = [[] for _ in works]
+    for done in range(1, ROUNDS + 1):
+        for work, seconds in zip(works, found, strict=True):
+            seconds.append(_timed(work)[0])
+        bench.report()
+        now = time.perf_counter()
+        if now > bench.until or (done >= FEWEST and now + sum(seconds[-1] for seconds in found) > until):
+            break
+    return found[1:]
+
+
+def _prompt(bench: Bench, T: int, until: float) -> tuple[Times, Times]:
+    """The prompt of T tokens into an empty cache, and its last token once more, with the others in the cache."""
+
+    def prefill() -> Tensor:
+        bench.cache.truncate(0)
+        found = last_logits(bench.model, bench.ids[:, :T], bench.cache)
+        bench.cache.truncate(T - 1)
+        return found
+
+    first = _timed(prefill)[0]  # warms up; a long prompt is not run again and again
+    if time.perf_counter() + first > until:
+        steps = _turns(bench, [lambda: bench.step(T)] * 2, until)
+        times = Times((first,)), Times(tuple(steps[0]))
+    else:
+        both = _turns(bench, [lambda: bench.step(T), prefill, lambda: bench.step(T)], until)
+        times = tuple(Times(tuple(seconds)) for seconds in both)
+    bench.cache.truncate(0)
+    return times
+
+
+def _row(bench: Bench, length: int, before: Sequence[Row], until: float) -> Row:
+    """One context: the cache is filled up to the token before the last, then both ways take turns."""
+    held = bench.cache.length
+    if held < length - 1:
+        bench.model.trunk(bench.ids[:, held : length - 1], cache=bench.cache)
+
+    def step() -> Tensor:
+        return bench.step(length)
+
+    def whole() -> Tensor:
+        return last_logits(bench.model, bench.ids[:, :length])
+
+    if not _whole_fits(bench, length, before):
+        return Row(length, Times(tuple(_turns(bench, [step, step], until)[0])))
+    with_cache, without = step(), whole()
+    both = [Times(tuple(seconds)) for seconds in _turns(bench, [step, step, whole], until)]
+    gap = float((with_cache - without).abs().max())
+    return Row(length, *both, gap, bool(with_cache.argmax() == without.argmax()))
+
+
+def _whole_fits(bench: Bench, length: int, before: Sequence[Row]) -> bool:
+    """Whether the time is likely to do for running all tokens at this context, judged by the context before it."""
+    if not before:
+        return True
+    if before[-1].whole is None:
+        return False
+    longer = length / before[-1].length
+    return time.perf_counter() + (1 + FEWEST) * longer * before[-1].whole.median < bench.until

@@ -1,0 +1,110 @@
+"""Writes a conversation by a chat template. Run as a process of its own: a template is a program that anybody may have
+written, and a process can be given so much time and memory and no more.
+
+JSON on standard input: {"template", "values"}. On standard output {"text"}, or {"error", "got"} where the error is
+"syntax" (it is no template), "refused" (it does not take these values) or "limit" (too much time, memory or text).
+"""
+
+import contextlib
+import json
+import sys
+from datetime import datetime
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+
+SECONDS = 1  # of the processor
+MEMORY = 512 << 20  # bytes
+MOST_TEXT = 2_000_000  # characters
+
+
+class _Generation(Extension):
+    """{% generation %} marks for training what an assistant said; what is inside is written as it stands."""
+
+    tags = frozenset({"generation"})
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+class _Namespace(jinja2.utils.Namespace):
+    """Names that begin with an underscore could reach Python's own attributes."""
+
+    def __init__(self, *values: object, **named: object) -> None:
+        for name in dict(*values, **named):
+            _check_name(name)
+        super().__init__(*values, **named)
+
+    def __setitem__(self, name: str, value: object) -> None:
+        _check_name(name)
+        super().__setitem__(name, value)
+
+
+def _check_name(name: str) -> None:
+    if str(name).startswith("_"):
+        raise SecurityError(f"a namespace cannot hold {name}")
+
+
+def _dict(*values: object, **named: object) -> dict:
+    return dict(*values, **named)
+
+
+def _now(form: str) -> str:
+    return datetime.now().strftime(form)
+
+
+def _refuse(message: str) -> None:
+    raise jinja2.TemplateError(message)
+
+
+def _tojson(value: object, ensure_ascii: bool = False, indent: int | None = None, separators: list[str] | None = None,
+            sort_keys: bool = False) -> str:  # fmt: skip
+    """Unlike jinja's own, nothing is escaped for HTML."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def environment() -> jinja2.Environment:
+    """The sandbox with what transformers offers to chat templates."""
+    found = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
+    found.filters["tojson"] = _tojson
+    found.globals |= {"raise_exception": _refuse, "strftime_now": _now, "namespace": _Namespace, "dict": _dict}
+    return found
+
+
+def write(template: str, values: dict) -> dict[str, str]:
+    """{"text"}, or {"error", "got"}."""
+    try:
+        compiled = environment().from_string(template)
+    except jinja2.TemplateError as error:
+        return {"error": "syntax", "got": str(error)}
+    parts, size = [], 0
+    try:
+        for part in compiled.generate(values):
+            size += len(part)
+            if size > MOST_TEXT:
+                return {"error": "limit", "got": ""}
+            parts.append(part)
+    except (MemoryError, RecursionError):
+        return {"error": "limit", "got": ""}
+    except Exception as error:  # whatever a template does wrong with its values
+        return {"error": "refused", "got": str(error)}
+    return {"text": "".join(parts)}
+
+
+def limit() -> None:
+    """Give this process SECONDS and MEMORY; where that cannot be done, its parent's patience is all there is."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+if __name__ == "__main__":
+    asked = json.load(sys.stdin)
+    limit()
+    json.dump(write(asked["template"], asked["values"]), sys.stdout)

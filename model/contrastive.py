@@ -1,0 +1,81 @@
+"""Contrastive search: likely tokens whose states do not repeat what the text already holds."""
+
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.decoding import Change, Decision, Given, Left, Made, Rows, Strategy, left_of, made_of, numbers
+from model.ranking import top_ids
+from model.sampling import Context, Parameter
+from model.warps import final
+
+PARAMETERS = (Parameter("candidates", 1, 16, 4, 1, whole=True), Parameter("alpha", 0, 1, 0.6, 0.05))
+
+
+@dataclass(eq=False)
+class Contrastive:
+    """Of the k likeliest tokens v, the one with the largest (1 - alpha) p(v) - alpha max_j cos(h_v, h_j).
+
+    h are the final normed states, j runs over all earlier tokens, the prompt's included. Su et al. 2022, eq. 5. Each
+    candidate's state takes a forward of its own, a row each; so a token is known one step later than in other methods,
+    and it must fit into the context. With alpha 0 it is greedy. Of equals the likelier token is taken.
+    """
+
+    strategy: Strategy
+    given: Given
+    row: int
+    candidates: tuple[Made, ...] = ()
+    p: tuple[float, ...] = ()  # of the candidates, after the warps
+    states: Tensor | None = None  # of the text so far, of length 1. [t, D]; grows in steps, `length` are filled
+    length: int = 0
+    written: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        values = numbers(self.strategy, PARAMETERS)
+        self.width, self.alpha = int(values["candidates"]), values["alpha"]
+
+    def decide(self, rows: Rows, hidden: Tensor) -> Decision:
+        directions = F.normalize(hidden.float(), dim=-1)
+        if self.states is None:
+            self.keep(directions)
+            return self.propose(rows, 0, Change())
+        similar = (directions @ self.states[: self.length].T).amax(-1).double()  # [k]
+        scores = (1 - self.alpha) * torch.tensor(self.p, dtype=torch.float64) - self.alpha * similar
+        best = int(scores.argmax())
+        self.keep(directions[best : best + 1])
+        self.written.append(self.candidates[best].id)
+        ended = self.given.ended(self.written)
+        return self.propose(rows, best, Change((self.candidates[best],), ended=ended))
+
+    def keep(self, directions: Tensor) -> None:
+        """Remember states of the text. [t, D]"""
+        end = self.length + len(directions)
+        if self.states is None or end > len(self.states):
+            grown = directions.new_empty(2 * end, directions.shape[-1])
+            if self.states is not None:
+                grown[: self.length] = self.states[: self.length]
+            self.states = grown
+        self.states[self.length : end] = directions
+        self.length = end
+
+    def propose(self, rows: Rows, row: int, change: Change) -> Decision:
+        """The next candidates, which all continue one row; none where the text has ended."""
+        if not change.ended and len(self.written) >= self.given.room:
+            change = Change(change.made, ended="context")
+        if change.ended:
+            return Decision((), (), change)
+        left = self.left(rows, row)
+        likeliest = top_ids(torch.from_numpy(left.probabilities), self.width).tolist()
+        ids = [id for id in likeliest if left.probabilities[id] > 0]
+        self.candidates = tuple(made_of(rows, row, left, id) for id in ids)
+        self.p = tuple(left.probabilities[ids].tolist())
+        return Decision(tuple(ids), (row,) * len(ids), change)
+
+    def left(self, rows: Rows, row: int) -> Left:
+        """The distribution after the warps."""
+        if not self.strategy.steps:
+            return left_of(rows, row, None)
+        context = Context((*self.given.ids, *self.written), self.given.prompt)
+        return left_of(rows, row, final(rows.logits[row], self.strategy.steps, context))

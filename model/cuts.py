@@ -1,0 +1,153 @@
+"""Cuts: warps that leave some tokens as they are and put the others out, at -inf.
+
+Rules that hold for every cut. What is out stays out, what stays keeps its logit, and at least one token stays: the
+likeliest, except in `typical`. Equal logits share one fate, except where `top_p` has to choose between them. Logits
+are float32, so that a probability is only known to float32: an edge in logits is rounded to float32 before it is
+compared, and a sum of probabilities has reached p at p (1 - 2^-23). Everything else is computed in float64, relative
+to the largest logit.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.sampling import Context, Step
+
+LOWEST = torch.finfo(torch.float32).min
+REACHED = 1 - torch.finfo(torch.float32).eps
+
+
+def cut_below(logits: Tensor, gap: float) -> Tensor:
+    """Put out what is more than `gap` below the largest, and never the largest. logits float32 [V] -> [V]"""
+    largest = float(logits.max())
+    edge = np.float32(max(largest - max(gap, 0.0), LOWEST))
+    return logits.masked_fill(logits < float(edge), -torch.inf)
+
+
+def below_largest(logits: Tensor) -> tuple[np.ndarray, float]:
+    """Logits of the n tokens that are in minus the largest, float64 [n], and ln sum exp of these: -ln p_max."""
+    inside = logits.numpy()
+    shifted = inside[inside > -np.inf].astype(np.float64)
+    shifted -= shifted.max()
+    return shifted, float(np.log(np.exp(shifted).sum()))
+
+
+def entropy_of(shifted: np.ndarray, least: float) -> float:
+    """-sum p ln p, in nats, of `below_largest`'s two results."""
+    return least - float((np.exp(shifted - least) * shifted).sum())
+
+
+def top_k(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
+    """Keep the k largest, and what equals the smallest of them. Fan et al. 2018, section 5.
+
+    More than k are left only by such a tie, fewer only where fewer were in.
+    """
+    k = min(int(values["k"]), logits.shape[-1])
+    return logits.masked_fill(logits < logits.topk(k).values[-1], -torch.inf)
+
+
+def top_p(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
+    """Keep the fewest likeliest tokens with sum p_i >= p. Holtzman et al. 2020, section 3.1, eq. 2.
+
+    Of equal logits at the edge the smaller ids stay. p = 1 changes nothing.
+    """
+    if values["p"] >= 1:
+        return logits.clone()
+    inside = logits.numpy()
+    largest_first = np.sort(inside)[::-1]
+    reached = np.exp(largest_first.astype(np.float64) - largest_first[0]).cumsum()  # -inf adds exactly 0
+    count = int(np.searchsorted(reached, values["p"] * REACHED * reached[-1])) + 1
+    edge = largest_first[count - 1]
+    left = np.where(inside >= edge, inside, -np.inf)
+    surplus = np.count_nonzero(inside >= edge) - count
+    if surplus:
+        left[np.flatnonzero(inside == edge)[-surplus:]] = -np.inf
+    return torch.from_numpy(left)
+
+
+def min_p(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
+    """Keep p_i >= min_p max_j p_j: logits not more than -ln(min_p) below the largest. Nguyen et al. 2024.
+
+    A token exactly at the edge stays. 0 changes nothing.
+    """
+    return cut_below(logits, -_ln(values["min_p"]))
+
+
+def typical(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
+    """Keep the fewest tokens with sum p_i >= mass, those first whose -ln p_i is closest to the entropy H.
+
+    Locally typical sampling: Meister et al. 2023, the optimisation problem of the set C(y_<t). What is as far from H
+    as the last token that stays, stays as well. Where H is far from every likely token's -ln p, the likeliest token
+    can be the one to go: it is the only cut that does not always keep it. mass = 1 changes nothing.
+    """
+    if values["mass"] >= 1:
+        return logits.clone()
+    shifted, least = below_largest(logits)
+    surprisal = least - shifted  # -ln p
+    distance = np.abs(surprisal - entropy_of(shifted, least))
+    nearest_first = np.argsort(distance)
+    reached = np.exp(-surprisal[nearest_first]).cumsum()
+    last = nearest_first[np.searchsorted(reached, values["mass"] * REACHED * reached[-1])]
+    keep = np.zeros(logits.shape[-1], bool)
+    keep[logits.numpy() > -np.inf] = distance <= distance[last]
+    return logits.masked_fill(torch.from_numpy(~keep), -torch.inf)
+
+
+def epsilon(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
+    """Keep p_i >= epsilon. Hewitt et al. 2022, epsilon sampling.
+
+    A token exactly at the edge stays. Where all are below, the likeliest stays, with those that equal it.
+    """
+    return cut_below(logits, -_ln(values["epsilon"]) - below_largest(logits)[1])
+
+
+def eta(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
+    """Keep p_i >= min(epsilon, sqrt(epsilon) exp(-H)), with epsilon = the value "eta". Hewitt et al. 2022.
+
+    H is the entropy in nats: the flatter the distribution, the lower the edge. A token exactly at the edge stays;
+    where all are below, the likeliest stays, with those that equal it.
+    """
+    shifted, least = below_largest(logits)
+    surprisal = -_ln(values["eta"])  # of a token at the edge, where the entropy does not lower it
+    return cut_below(logits, max(surprisal, surprisal / 2 + entropy_of(shifted, least)) - least)
+
+
+def top_n_sigma(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
+    """Keep logits >= max - n sigma, sigma their standard deviation. Tang et al. 2024.
+
+    Over the tokens that are in, divided by their number, as in llama.cpp. A token exactly at the edge stays. A
+    temperature before it changes max and sigma alike, so that the same tokens stay.
+    """
+    inside = logits.numpy()
+    sigma = float(inside[inside > -np.inf].std(dtype=np.float64))
+    return cut_below(logits, values["n"] * sigma)
+
+
+def mirostat(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
+    """Keep surprisals -log2 p_i <= mu, in bits; mu is the memory, 2 tau at the first token.
+
+    Mirostat, version 2: the feedback of Basu et al. 2021, Algorithm 1, with a cut by surprisal instead of k, as in
+    llama.cpp. A token exactly at the edge stays. Where all are above, the likeliest stays, with those that equal it.
+    """
+    mu = 2 * values["tau"] if context.memory is None else context.memory
+    return cut_below(logits, mu * math.log(2) - below_largest(logits)[1])
+
+
+def mirostat_memory(values: Mapping[str, float], memory: float | None, probability: float) -> float:
+    """The next mu: mu - rate (observed - tau), observed = -log2 of the drawn token's probability.
+
+    Basu et al. 2021, Algorithm 1, takes the probability that the model gave the token; llama.cpp the one that it had
+    after the cut, which is what is taken here, where the cut is the last step: `probability` is what the token had in
+    the distribution that was drawn from. Raises ValueError for a token that could not be drawn.
+    """
+    if not 0 < probability < 1 + 1e-9:
+        raise ValueError(f"a drawn token has a probability above 0 and at most 1, got {probability}")
+    mu = 2 * values["tau"] if memory is None else memory
+    return mu - values["rate"] * (-math.log2(probability) - values["tau"])
+
+
+def _ln(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf

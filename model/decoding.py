@@ -1,0 +1,215 @@
+"""What decoders are asked, what they are given and what they answer."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+from torch import Tensor
+
+from model.errors import CheckpointError
+from model.ranking import top_ids
+from model.sampling import Parameter, Step, softmax
+
+TOP = 8  # alternatives kept with every token
+_NOTHING = -1e4  # its exp is 0 in float64, and 0 times it is 0, which does not hold of -inf
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How to choose: a method with its numbers, and the warps that come before it."""
+
+    steps: tuple[Step, ...] = ()
+    method: str = "sample"  # a key of METHODS
+    options: tuple[tuple[str, float], ...] = ()  # the method's numbers; what is not given has its default
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Made:
+    """One token of a text, and what else could have stood there."""
+
+    id: int
+    log_probability: float  # of the model itself, nothing warped, nats
+    rank: int  # in the model itself, 1 is the likeliest
+    entropy: float  # of the model's distribution, nats
+    probability: float  # after the warps; NaN where the method does not draw
+    kept: int  # tokens that the warps left
+    uniform: float  # the random number; NaN where none was used
+    top: tuple[tuple[int, float, float], ...]  # the model's first choices: id, probability, the same after the warps
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a step did to a text: tokens dropped from its end, then tokens added. Only searches ever drop."""
+
+    made: tuple[Made, ...] = ()
+    drop: int = 0
+    ended: str = ""  # "end", "stop", "length", "context"; "" while it goes on
+    others: tuple[tuple[tuple[int, ...], float], ...] = ()  # after a search: the best texts with scores, this one first
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What goes into the next forward: a token a row, and which of the decoder's rows each continues."""
+
+    ids: tuple[int, ...]
+    source: tuple[int, ...]
+    change: Change
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked for besides the prompt and the strategies."""
+
+    max_new_tokens: int = 40
+    seed: int = 0
+    shared: bool = True  # whether all strategies get the same random numbers
+    first_step: int = 0  # the number of the first new token: a branch goes on counting where it left
+    prompt: int | None = None  # how many of the ids are the prompt, where some were written by a strategy already
+    ending: frozenset[int] = frozenset()  # tokens that end a text
+    stop: tuple[str, ...] = ()  # texts that end a text
+    numbers: tuple[int, ...] = ()  # whose random numbers each strategy gets where not shared; () for 0, 1, 2 ...
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What every decoder of a run is given."""
+
+    ids: tuple[int, ...]  # [T]
+    plan: Plan
+    size: int  # tokens of the vocabulary
+    text: Callable[[Sequence[int]], str] | None
+    room: int = 1 << 30  # tokens that still fit into the context; the last new one need not, nothing follows it
+    read: Callable[[Tensor], Tensor] | None = None  # final normed states [n, D] -> logits [n, V]
+
+    @property
+    def prompt(self) -> int:
+        """How many of the ids are the prompt."""
+        return len(self.ids) if self.plan.prompt is None else self.plan.prompt
+
+    def ended(self, written: Sequence[int]) -> str:
+        """Why a text ends after these new tokens, "" where it does not. Call it after every token."""
+        if written and written[-1] in self.plan.ending:
+            return "end"
+        if written and self.plan.stop and self.text and self._stopped(written):
+            return "stop"
+        if len(written) >= self.plan.max_new_tokens:
+            return "length"
+        return "context" if len(written) > self.room else ""
+
+    def _stopped(self, written: Sequence[int]) -> bool:
+        """Whether a stop text is complete now; only the last tokens can hold its end, each being a byte or more.
+
+        What a strategy wrote before this run counts, the prompt does not.
+        """
+        longest = max(len(stop.encode("utf-8", "replace")) for stop in self.plan.stop)
+        tail = [*written[-longest:]]
+        if len(tail) < longest:
+            before = self.ids[self.prompt :]
+            tail = [*before[max(0, len(before) - longest + len(tail)) :], *tail]
+        return any(stop in self.text(tail) for stop in self.plan.stop)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows after a forward, and what holds of each before anything is chosen."""
+
+    logits: Tensor  # float32 [N, V], -inf for what is no token
+    probabilities: tuple[Tensor, ...]  # float64 [V] each
+    total: tuple[float, ...]  # ln sum exp of the logits
+    entropy: tuple[float, ...]  # nats
+    top: Tensor  # the likeliest tokens. int64 [N, TOP]
+
+    def between(self, start: int, stop: int) -> Self:
+        """Some neighbouring rows, as views."""
+        return type(self)(*(getattr(self, field.name)[start:stop] for field in dataclasses.fields(self)))
+
+
+def rows_of(logits: Tensor) -> Rows:
+    """Softmax, its normaliser and its entropy in float64, and the first TOP tokens. logits [N, V]
+
+    Raises CheckpointError where a logit is NaN or infinite, -inf left aside.
+    """
+    found = [_distribution(row) for row in logits]  # one row at a time stays in the processor's cache
+    probabilities, total, entropy = (tuple(each) for each in zip(*found, strict=True))
+    return Rows(logits, probabilities, total, entropy, top_ids(logits, TOP))
+
+
+def _distribution(logits: Tensor) -> tuple[Tensor, float, float]:
+    """p = exp(x - max) / mass, ln sum exp x, and the entropy ln mass - sum p (x - max), in float64. [V]"""
+    wide = logits.double()
+    largest = float(wide.max())
+    wide.sub_(largest).clamp_(min=_NOTHING)
+    p = wide.exp()
+    mass = float(p.sum())
+    if not math.isfinite(largest + mass):
+        hint = "Its weights may be broken, or its training went astray."
+        raise CheckpointError("The model computes numbers that are not finite.", "", hint)
+    p /= mass
+    return p, largest + math.log(mass), math.log(mass) - float(p @ wide)
+
+
+@dataclass(frozen=True, eq=False)
+class Left:
+    """What the warps left of a row."""
+
+    probabilities: np.ndarray  # float64 [V], 0 for a token that is out
+    kept: int
+
+
+def left_of(rows: Rows, row: int, warped: Tensor | None) -> Left:
+    """The distribution after the warps; None where there were none. warped [V]"""
+    logits = (rows.logits[row] if warped is None else warped).numpy()
+    inside = logits > -np.inf
+    kept = int(np.count_nonzero(inside))
+    if warped is None:
+        return Left(rows.probabilities[row].numpy(), kept)
+    if kept > len(logits) // 8:
+        return Left(warped.double().softmax(-1).numpy(), kept)
+    probabilities = np.zeros(len(logits))
+    probabilities[inside] = softmax(logits[inside])
+    return Left(probabilities, kept)
+
+
+def made_of(rows: Rows, row: int, left: Left, id: int, u: float | None = None) -> Made:
+    """A token and its surroundings; u is the random number it was drawn with, None where it was not drawn."""
+    logits, p = rows.logits[row].numpy(), rows.probabilities[row]
+    value = logits[id]
+    rank = np.count_nonzero(logits[:id] >= value) + np.count_nonzero(logits[id:] > value) + 1
+    ids = rows.top[row]
+    top = tuple(zip(ids.tolist(), p[ids].tolist(), left.probabilities[ids.numpy()].tolist(), strict=True))
+    log_probability, entropy = float(value) - rows.total[row], rows.entropy[row]
+    drawn = (float("nan"), float("nan")) if u is None else (float(left.probabilities[id]), u)
+    return Made(id, log_probability, rank, entropy, drawn[0], left.kept, drawn[1], top)
+
+
+def measured(logits: Tensor, warped: Tensor, id: int, u: float = float("nan")) -> Made:
+    """The same of one position's logits, with its probability also where it was not drawn. logits and warped [V]"""
+    rows = rows_of(logits[None])
+    return dataclasses.replace(made_of(rows, 0, left_of(rows, 0, warped), id, 0.0), uniform=u)
+
+
+class Decoder(Protocol):
+    """One strategy at work. `width` is the most rows it ever asks for."""
+
+    width: int
+
+    def decide(self, rows: Rows, hidden: Tensor) -> Decision:
+        """From its rows and their final normed states [n, D] (of the whole prompt, [T, D], at the first call)."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """An entry of METHODS. Its label and help are the words "method.<key>" and "method_help.<key>"."""
+
+    start: Callable[[Strategy, Given, int], Decoder]  # the last one: the strategy's number
+    parameters: tuple[Parameter, ...]
+    source: str
+
+
+def numbers(strategy: Strategy, parameters: Sequence[Parameter]) -> Mapping[str, float]:
+    """All numbers of a strategy's method, defaults filled in."""
+    return {parameter.name: parameter.default for parameter in parameters} | dict(strategy.options)

@@ -1,0 +1,181 @@
+"""What speculative decoding was expected to give and what it gave: acceptance, tokens a call, and time.
+
+Leviathan et al. 2023 predict both from two numbers: how often a proposal is accepted (a), and how long the draft takes
+for a token as a share of a forward of the model (c). Their theorem 3.8 lets a forward over several tokens cost as much
+as one over a single token, which memory-bound accelerators nearly do; `v` says what it costs here.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from statistics import median
+
+import torch
+
+from model.progress import Progress, silent
+from model.speculative import PLAIN, Draft, Reader, Request, Round, reader, speculate
+from model.transformer import Transformer
+
+GAMMAS = tuple(range(1, 9))  # of which the cost of a forward is measured
+_TRIES = 3
+_TELL = 0.1  # seconds between two reports, in which others get at the model
+_STALL = 3  # times the median: what took longer was held up by something else on the machine
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """A text written with a draft, and as many tokens written without, in turns, on one machine."""
+
+    rounds: tuple[Round, ...]
+    plain: tuple[Round, ...]  # a token each
+    forwards: tuple[tuple[int, float], ...]  # (tokens at once, seconds) of one forward of the model with its warps
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """What was written with the draft."""
+        return tuple(token for each in self.rounds for token in each.tokens)
+
+    @property
+    def plain_tokens(self) -> tuple[int, ...]:
+        """What was written without."""
+        return tuple(token for each in self.plain for token in each.tokens)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The numbers of a comparison; seconds are means, see `unstalled`. NaN where nothing was proposed."""
+
+    calls: int
+    written: int
+    proposed: int
+    tested: int  # proposals that were looked at: those behind a rejected one are not
+    accepted: int
+    acceptance: float  # accepted / tested
+    expected: float  # the mean of sum min(p, q) where a proposal was looked at. Leviathan et al., theorem 3.5
+    spread: float  # standard deviation of the acceptance around it
+    per_call: float  # tokens a forward of the model
+    predicted_per_call: float  # by eq. 1
+    plain: float  # seconds a token without a draft
+    speculative: float  # seconds a token with it
+    draft: float  # seconds a proposed token
+    check: float  # seconds a call of the model
+    c: float  # draft / plain
+    v: float  # check / plain
+    speed: float  # plain / speculative
+    theorem: float  # the same by theorem 3.8
+    predicted: float  # the same with what checking costs here
+    covered: float  # share of the calls that had room for a proposal and got one
+    needed: float  # acceptance at which it would be as fast as plain decoding; above 1: never
+
+
+@torch.inference_mode()
+def compare(
+    model: Transformer, ids: Sequence[int], draft: Draft, request: Request, progress: Progress = silent
+) -> Compared:
+    """Continue ids [T] with the draft and without, taking turns, so that a busy moment slows both.
+
+    The same errors as `speculate`.
+    """
+    first = reader(model, ids, request)
+    everyone = torch.tensor([0])
+    fast = speculate(model, ids, draft, request, first.cache.rows(everyone))
+    slow = speculate(model, ids, PLAIN, request, first.cache.rows(everyone))
+    rounds, plain, total = [], [], request.max_new_tokens + 4
+    told = time.perf_counter()
+    for found in fast:
+        rounds.append(found)
+        for each in islice(slow, len(found.tokens)):
+            plain.append(each)
+            if time.perf_counter() - told > _TELL:  # seldom: what comes after a pause is slower
+                progress(min(len(plain), total), total, "")
+                told = time.perf_counter()
+    return Compared(tuple(rounds), tuple(plain), tuple(_forwards(first, ids, progress)))
+
+
+def _forwards(first: Reader, ids: Sequence[int], progress: Progress) -> Iterator[tuple[int, float]]:
+    """The least seconds of a few forwards over 1 .. 9 tokens behind the prompt, as far as there is room."""
+    room = first.cache.capacity - first.cache.length
+    widths = [width for width in (1, *(gamma + 1 for gamma in GAMMAS)) if width <= room]
+    best = dict.fromkeys(widths, float("inf"))
+    for _ in range(_TRIES):
+        for width in widths:
+            progress(1, 1, "")
+            began = time.perf_counter()
+            first.along(ids, [ids[-1]] * (width - 1), None)
+            best[width] = min(best[width], time.perf_counter() - began)
+            first.forget(len(ids) - 1)
+    return iter(best.items())
+
+
+def tokens_per_call(acceptance: float, gamma: float) -> float:
+    """(1 - a^(g + 1)) / (1 - a), and g + 1 for a = 1: the mean of tokens a call. Leviathan et al. 2023, eq. 1."""
+    return gamma + 1 if acceptance >= 1 else (1 - acceptance ** (gamma + 1)) / (1 - acceptance)
+
+
+def speed_up(acceptance: float, gamma: float, c: float, v: float = 1.0) -> float:
+    """Tokens a call over its cost g c + v in plain steps. With v = 1, Leviathan et al. 2023, theorem 3.8."""
+    return tokens_per_call(acceptance, gamma) / (gamma * c + v)
+
+
+def needed_acceptance(gamma: float, c: float, v: float) -> float:
+    """The acceptance at which `speed_up` is 1; 0 where it always is more, infinite where it never is."""
+    cost = gamma * c + v
+    if cost <= 1 or cost > gamma + 1:
+        return 0.0 if cost <= 1 else float("inf")
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if tokens_per_call(middle, gamma) < cost else (low, middle)
+    return high
+
+
+def unstalled(seconds: Sequence[float]) -> list[float]:
+    """The same, none above three times their median: one stall would else outweigh tens of steps."""
+    most = _STALL * median(seconds) if seconds else 0.0
+    return [min(each, most) for each in seconds]
+
+
+def summary(found: Compared) -> Summary:
+    """Measured beside predicted. Where a round proposed fewer than gamma tokens, predictions count what it did."""
+    rounds, plain, nothing = found.rounds, found.plain, float("nan")
+    tested = [each for one in rounds for each in one.proposals if each.fate != "unread"]
+    accepted = sum(each.fate == "accepted" for each in tested)
+    n, calls, written = len(tested), len(rounds), len(found.tokens)
+    proposed = sum(len(one.proposals) for one in rounds)
+    expected = sum(each.expected for each in tested) / n if n else nothing
+    variance = sum(each.expected * (1 - each.expected) for each in tested)
+    a_step = sum(unstalled([one.target_seconds + one.draft_seconds for one in plain])) / len(plain)
+    drafting = [one for one in rounds if one.proposals]
+    each_draft = unstalled([one.draft_seconds / len(one.proposals) for one in drafting])
+    weighted = zip(each_draft, drafting, strict=True)
+    draft = sum(seconds * len(one.proposals) for seconds, one in weighted) / proposed if proposed else nothing
+    check = sum(unstalled([one.target_seconds for one in rounds])) / calls
+    whole = ((draft * proposed if proposed else 0.0) + check * calls) / written
+    c, v, gamma = (draft / a_step if proposed else 0.0), check / a_step, proposed / calls
+    a = min(expected, 1.0) if n else 0.0
+    per_call = sum(tokens_per_call(a, len(one.proposals)) for one in rounds) / calls
+    covered = sum(bool(one.proposals) for one in rounds[:-1]) / max(calls - 1, 1) if calls > 1 else float(proposed > 0)
+    return Summary(
+        calls, written, proposed, n, accepted, accepted / n if n else nothing, expected,
+        max(variance, 0.0) ** 0.5 / n if n else nothing, written / calls, per_call,
+        a_step, whole, draft, check, c, v, a_step / whole, per_call / (gamma * c + 1), per_call / (gamma * c + v),
+        covered, needed_acceptance(gamma, c, v),
+    )  # fmt: skip
+
+
+def swept(found: Compared) -> list[tuple[int, float, float]]:
+    """(gamma, speed-up by theorem 3.8, speed-up with what a forward over gamma + 1 tokens costs here), from one run.
+
+    Calls without a proposal, which a draft that looks things up has, cost and give what plain decoding does.
+    """
+    told, seconds = summary(found), dict(found.forwards)
+    if not told.tested:
+        return []
+    a, s, c = min(told.expected, 1.0), told.covered, told.c
+    rows = []
+    for gamma in GAMMAS:
+        gain = s * tokens_per_call(a, gamma) + 1 - s
+        v = seconds[gamma + 1] / seconds[1] if gamma + 1 in seconds else float("nan")
+        rows.append((gamma, gain / (s * (gamma * c + 1) + 1 - s), gain / (s * (gamma * c + v) + 1 - s)))
+    return rows

@@ -1,0 +1,90 @@
+"""Many texts of the same prompt: what strategies write when they are asked again and again."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.api import LanguageModel
+from model.decoders import Strategy
+from model.generate import MOST_STRATEGIES, Tick
+from model.progress import Progress, silent
+from model.texts import Measured, Written, measure_text, written
+from model.warps import values_of
+
+_ALONE = {"temperature": (("temperature", 0),), "top_k": (("k", 1),)}  # numbers that leave one token
+MOST_SEEDS = 1000  # batches of one seed: those of another seed get other random numbers
+
+
+@dataclass(frozen=True)
+class Many:
+    """How many texts of each strategy, and what they share."""
+
+    count: int = 16
+    max_new_tokens: int = 40
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One text and its numbers, without the alternatives."""
+
+    ids: np.ndarray  # [n] int32
+    text: str  # without the token that ended it
+    entropies: np.ndarray  # [n] float32, of the model before each token, nats
+    ended: str  # "end", "stop", "length", "context"
+    measured: Measured
+
+    @property
+    def nbytes(self) -> int:
+        """About what it takes in memory."""
+        return self.ids.nbytes + self.entropies.nbytes + 2 * len(self.text) + 1024
+
+
+def certain(strategy: Strategy) -> bool:
+    """Whether no random number decides anything: a search, or one token alone is left at each step."""
+    if strategy.method != "sample":
+        return True
+    return any(values_of(step)[name] == value for step in strategy.steps for name, value in _ALONE.get(step.warp, ()))
+
+
+def take_samples(
+    lm: LanguageModel, prompt: str | Sequence[int], strategies: Sequence[Strategy], many: Many,
+    progress: Progress = silent,
+) -> list[list[Sample]]:  # fmt: skip
+    """`many.count` texts of each strategy, one of those that would write the same again.
+
+    Sample i of all strategies gets the same random numbers, another one than sample j. Raises InputError as
+    LanguageModel.generate does. `progress` counts steps of batches, those that end early as if they had not.
+    """
+    batches = batches_of(strategies, many.count)
+    steps = many.max_new_tokens
+    found: list[list[Sample]] = [[] for _ in strategies]
+    for number, (at, start, end) in enumerate(batches):
+        seed = many.seed * MOST_SEEDS + start // MOST_STRATEGIES
+        ticks = lm.generate(prompt, [strategies[at]] * (end - start), steps, seed, shared=False, stop=many.stop)
+
+        def counted(ticks: Iterator[Tick] = ticks, before: int = number * steps) -> Iterator[Tick]:
+            for done, tick in enumerate(ticks, 1):
+                yield tick
+                progress(before + min(done, steps), len(batches) * steps, "")
+
+        found[at] += [_sample(lm, each) for each in written(counted(), end - start)]
+    return found
+
+
+def batches_of(strategies: Sequence[Strategy], count: int) -> list[tuple[int, int, int]]:
+    """What is run together: (number of the strategy, first sample, the one after the last)."""
+    return [
+        (at, start, min(start + MOST_STRATEGIES, total))
+        for at, strategy in enumerate(strategies)
+        for total in (1 if certain(strategy) else count,)
+        for start in range(0, total, MOST_STRATEGIES)
+    ]
+
+
+def _sample(lm: LanguageModel, text: Written) -> Sample:
+    shown = text.ids[:-1] if text.ended == "end" else text.ids
+    entropies = np.array([each.entropy for each in text.made], np.float32)
+    return Sample(np.array(text.ids, np.int32), lm.decode(shown), entropies, text.ended, measure_text(text.made))

@@ -1,0 +1,386 @@
+"""Speculative decoding: a draft proposes several tokens, the model checks all of them in one forward.
+
+Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2. What is written has exactly the distribution that the
+model has alone, whatever the draft proposes: a poor draft costs time and nothing else.
+
+    text so far      proposed by the draft       one forward of the model      written
+    The cat    ->    sat  on  a  big       ->    yes  yes  no  (unread)   ->   sat on the
+                                                          └ drawn anew from what the draft left out
+"""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.cache import KVCache
+from model.errors import InputError
+from model.sampling import Context, Step, draw, softmax, uniform, usable
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from model.warps import WARPS, final, values_of
+
+MOST_DRAFTED = 16
+# Which random numbers of a step are used for what. Row 0 is the one that every strategy draws its token with, so a
+# draft that equals the model writes, token by token, what plain sampling writes.
+_DRAW, _ACCEPT, _AGAIN = 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """Who proposes: the model's own first `n` layers, what followed the last `n` tokens before, or another model."""
+
+    kind: str = "layers"  # of DRAFTS
+    n: int = 1
+    model: Transformer | None = None  # of the kind "model"; its tokens must be those of the model that checks
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for besides the prompt and the draft."""
+
+    size: int  # tokens of the vocabulary
+    steps: tuple[Step, ...] = ()  # warps, the same for the draft and the model
+    gamma: int = 4  # tokens proposed at a time, 1 .. MOST_DRAFTED
+    max_new_tokens: int = 40
+    seed: int = 0
+    ending: frozenset[int] = frozenset()  # tokens that end a text
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A proposed token and what became of it."""
+
+    id: int
+    p: float  # the model's probability, after the warps
+    q: float  # the draft's, after the warps
+    expected: float  # sum of min(p, q) over the vocabulary: how likely a proposal is accepted here
+    uniform: float  # accepted where it is below p / q; NaN where it was not looked at
+    fate: str  # "accepted", "rejected", "unread": behind a rejected one
+
+    @property
+    def ratio(self) -> float:
+        """The chance of this token to be accepted: min(1, p / q)."""
+        return min(1.0, self.p / self.q)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One forward of the model: proposals, and the token that it adds by itself."""
+
+    proposals: tuple[Proposal, ...]
+    token: int | None  # None where an accepted proposal ended the text
+    kind: str  # of the token: "corrected" after a rejection, "bonus" after none, "" where there is none
+    chance: float  # of the token, in the distribution it was drawn from; NaN where there is none
+    uniform: float  # the random number it was drawn with; NaN where there is none
+    draft_seconds: float
+    target_seconds: float
+    ended: str = ""  # "end", "length", "context"; "" while it goes on
+
+    @property
+    def accepted(self) -> int:
+        """How many proposals were."""
+        return sum(each.fate == "accepted" for each in self.proposals)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """What this round wrote."""
+        kept = tuple(each.id for each in self.proposals if each.fate == "accepted")
+        return kept if self.token is None else (*kept, self.token)
+
+
+# --- the rule ---
+
+
+def residual(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """norm(max(0, p - q)): what a rejected proposal is replaced from. [V], [V] -> [V]. Leviathan et al., 2.3.
+
+    P(x accepted) + P(rejected) residual(x) = min(p, q) + (1 - sum min(p, q)) residual(x) = p(x).
+    """
+    left = np.maximum(p - q, 0)
+    total = left.sum()
+    return left / total if total > 0 else p  # p = q: nothing is ever rejected
+
+
+def verify(
+    p: np.ndarray, q: np.ndarray, proposed: Sequence[int], accepting: Sequence[float], drawing: Sequence[float]
+) -> tuple[int, int]:
+    """How many proposals are accepted, and the token that follows them. Leviathan et al. 2023, algorithm 1.
+
+    p [g + 1, V] and q [g, V] are the model's and the draft's probabilities at each place, proposed [g] tokens with
+    q > 0. accepting [g] and drawing [g + 1] are uniform numbers: a proposal stays where its number is below p / q;
+    the number of the place where the first does not draws the token there.
+    Raises ValueError for arrays that do not fit.
+    """
+    g = len(proposed)
+    if len(p) != g + 1 or len(q) != g or len(accepting) != g or len(drawing) != g + 1:
+        raise ValueError(f"{g} proposals need p {g + 1}, q {g}: got {p.shape}, {q.shape}")
+    for place, (token, u) in enumerate(zip(proposed, accepting, strict=True)):
+        if not u * q[place, token] < p[place, token]:
+            return place, draw(residual(p[place], q[place]), drawing[place])
+    return g, draw(p[g], drawing[g])
+
+
+def shares_tokenizer(a: Tokenizer, b: Tokenizer) -> bool:
+    """Whether every id is the same bytes in both, so that one model can check what the other proposes."""
+    return a is b or (a.vocab_size == b.vocab_size and a.raw == b.raw)
+
+
+# --- probabilities along a text ---
+
+
+def remembered(steps: tuple[Step, ...], memory: float | None, probability: float) -> float | None:
+    """What a warp with a memory knows after a token of that probability."""
+    for step in steps:
+        if (remember := WARPS[step.warp].remember) is not None:
+            memory = remember(values_of(step), memory, probability)
+    return memory
+
+
+@dataclass(eq=False)
+class Reader:
+    """A model with the cache of what it has read, and the warps behind it."""
+
+    model: Transformer
+    cache: KVCache
+    request: Request
+    prompt: int  # how many tokens the prompt has: penalties may tell them from what was written
+
+    def logits(self, text: Sequence[int], rows: int) -> Tensor:
+        """Logits of the last `rows` places of a text, of which only what is not in the cache is run. [rows, V]"""
+        stream = self.model.trunk(torch.tensor([text[self.cache.length :]]), cache=self.cache)
+        return usable(self.model.logits(stream[:, -rows:])[0].float(), self.request.size)
+
+    def probabilities(self, logits: Tensor, text: Sequence[int], memory: float | None) -> np.ndarray:
+        """After the warps, for the token behind a text. [V] -> float64 [size]"""
+        warped = final(logits, self.request.steps, Context(tuple(text), self.prompt, memory))
+        return softmax(warped.numpy())[: self.request.size]
+
+    def along(
+        self, text: Sequence[int], proposed: Sequence[int], memory: float | None
+    ) -> tuple[np.ndarray, list[float | None]]:
+        """Probabilities [g + 1, size] at every proposed place and behind, and the memory at each, by one forward."""
+        both, rows, memories = [*text, *proposed], [], [memory]
+        logits = self.logits(both, len(proposed) + 1)
+        for place in range(len(proposed) + 1):
+            rows.append(self.probabilities(logits[place], both[: len(text) + place], memories[-1]))
+            if place < len(proposed):
+                chance = float(rows[-1][proposed[place]])  # of 0: it will be rejected, nothing behind it counts
+                memories.append(remembered(self.request.steps, memories[-1], chance) if chance else memories[-1])
+        return np.stack(rows), memories
+
+    def forget(self, length: int) -> None:
+        """Keep at most so many positions."""
+        self.cache.truncate(min(length, self.cache.length))
+
+
+@torch.inference_mode()
+def reader(model: Transformer, ids: Sequence[int], request: Request, cache: KVCache | None = None) -> Reader:
+    """A reader of all but the last of ids [T], with room for what is asked for.
+
+    `cache` is one that has read them already, which is then used up.
+    """
+    if cache is None:
+        room = min(model.config.n_ctx, len(ids) + request.max_new_tokens + MOST_DRAFTED)
+        cache = KVCache.empty(model.config, 1, room)
+        if len(ids) > 1:
+            model.trunk(torch.tensor([ids[:-1]]), cache=cache)
+    return Reader(model, cache, request, len(ids))
+
+
+# --- drafts ---
+
+
+class Proposer(Protocol):
+    """A draft at work."""
+
+    def propose(self, text: Sequence[int], most: int, memory: float | None) -> tuple[list[int], np.ndarray]:
+        """At most `most` tokens behind a text, and the probabilities q [g, size] that each was drawn with."""
+
+    def forget(self, length: int) -> None:
+        """Only so many tokens of what was proposed on were true."""
+
+
+@dataclass(eq=False)
+class Drawn:
+    """Draws its proposals from a smaller model."""
+
+    reader: Reader
+
+    def propose(self, text: Sequence[int], most: int, memory: float | None) -> tuple[list[int], np.ndarray]:
+        request, found, q = self.reader.request, [], []
+        most = min(most, self.reader.cache.capacity - len(text) + 1)  # a small model may have a short context
+        while len(found) < most:
+            both = [*text, *found]
+            q.append(self.reader.probabilities(self.reader.logits(both, 1)[0], both, memory))
+            found.append(draw(q[-1], uniform(request.seed, len(both) - self.reader.prompt, _DRAW)))
+            memory = remembered(request.steps, memory, float(q[-1][found[-1]]))
+            if found[-1] in request.ending:
+                break
+        return found, np.array(q).reshape(len(found), request.size)
+
+    def forget(self, length: int) -> None:
+        self.reader.forget(length)
+
+
+@dataclass(eq=False)
+class Lookup:
+    """Proposes what followed the same few tokens before: a draft that costs nothing."""
+
+    n: int
+    request: Request
+
+    def propose(self, text: Sequence[int], most: int, memory: float | None) -> tuple[list[int], np.ndarray]:
+        found = lookup(text, self.n, most)
+        ends = [place for place, token in enumerate(found) if token in self.request.ending]
+        found = found[: ends[0] + 1] if ends else found
+        q = np.zeros((len(found), self.request.size))
+        q[np.arange(len(found)), found] = 1  # it was certain of each
+        return found, q
+
+    def forget(self, length: int) -> None:
+        """There is nothing to forget."""
+
+
+def lookup(text: Sequence[int], n: int, most: int) -> list[int]:
+    """What followed the last time that the longest possible suffix of at most n tokens occurred. [] where none did.
+
+    Saxena 2023 (prompt lookup decoding), which takes the first time.
+    """
+    text = list(text)
+    for length in range(min(n, len(text) - 1), 0, -1):
+        suffix = text[-length:]
+        for start in range(len(text) - length - 1, -1, -1):
+            if text[start : start + length] == suffix:
+                return text[start + length : start + length + most]
+    return []
+
+
+@torch.inference_mode()
+def first_layers(model: Transformer, n: int) -> Transformer:
+    """A model of the first n blocks, and the same embeddings, final norm and output head; no weight is copied."""
+    with torch.device("meta"):
+        short = Transformer(dataclasses.replace(model.config, n_layer=n))
+    for name, module in model.named_children():
+        setattr(short, name, module)
+    short.blocks = model.blocks[:n]
+    return short.eval()
+
+
+def _own_layers(model: Transformer, ids: Sequence[int], draft: Draft, request: Request) -> Proposer:
+    if not 1 <= draft.n <= model.config.n_layer:
+        hint = f"Choose a value from 1 to {model.config.n_layer}."
+        raise InputError("The model has not so many layers.", str(draft.n), hint)
+    return Drawn(reader(first_layers(model, draft.n), ids, request))
+
+
+def _other_model(model: Transformer, ids: Sequence[int], draft: Draft, request: Request) -> Proposer:
+    if draft.model is None:
+        raise InputError("There is no other model to draft with.", "", "Choose another draft.")
+    if len(ids) > draft.model.config.n_ctx:
+        hint = f"Shorten it to {draft.model.config.n_ctx} tokens or fewer."
+        raise InputError("The prompt is too long for the model that drafts.", f"{len(ids)} tokens", hint)
+    return Drawn(reader(draft.model, ids, request))
+
+
+def _ngrams(model: Transformer, ids: Sequence[int], draft: Draft, request: Request) -> Proposer:
+    return Lookup(draft.n, request)
+
+
+# The drafts by name; "none" proposes nothing, which is plain decoding. Labels are the words "drafting.is_<key>".
+DRAFTS: dict[str, Callable[[Transformer, Sequence[int], Draft, Request], Proposer]] = {
+    "layers": _own_layers,
+    "ngram": _ngrams,
+    "model": _other_model,
+}
+PLAIN = Draft("ngram", 0)  # suffixes of no tokens are never found: plain decoding
+
+
+# --- the loop ---
+
+
+@torch.inference_mode()
+def speculate(
+    model: Transformer, ids: Sequence[int], draft: Draft, request: Request, cache: KVCache | None = None
+) -> Iterator[Round]:
+    """Continue ids [T] by what the draft proposes and the model accepts; a round a forward of the model.
+
+    `cache` may hold all but the last of the ids already; it is used up. The same seed gives the same text. With one
+    possible token a place (temperature 0) the text is that of plain decoding, unless the two largest logits are within
+    float32 rounding: several tokens at once are added up in another order than one.
+    Raises InputError for a draft that this model or prompt cannot have.
+    """
+    if not 1 <= request.gamma <= MOST_DRAFTED:
+        hint = f"Choose a value from 1 to {MOST_DRAFTED}."
+        raise InputError("So many tokens cannot be proposed at a time.", str(request.gamma), hint)
+    target, proposer = reader(model, ids, request, cache), DRAFTS[draft.kind](model, ids, draft, request)
+    room = model.config.n_ctx - len(ids) + 1  # the last token is written, never read
+    full = "length" if request.max_new_tokens <= room else "context"
+    state = _Text(list(ids), min(request.max_new_tokens, room), full)
+    while state.left > 0:
+        yield _round(target, proposer, state)
+        if state.ended:
+            return
+
+
+@dataclass(eq=False)
+class _Text:
+    """What is written so far."""
+
+    ids: list[int]
+    most: int  # new tokens
+    full: str  # why it ends where these are written
+    memory: float | None = None
+    ended: str = ""
+    prompt: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.prompt = len(self.ids)
+
+    @property
+    def left(self) -> int:
+        return self.most - (len(self.ids) - self.prompt)
+
+
+def _round(target: Reader, proposer: Proposer, state: _Text) -> Round:
+    request, length = target.request, len(state.ids)
+    began = time.perf_counter()
+    proposed, q = proposer.propose(state.ids, min(request.gamma, state.left - 1), state.memory)
+    drafted = time.perf_counter()
+    p, memories = target.along(state.ids, proposed, state.memory)
+    numbers = range(length - state.prompt, length - state.prompt + len(proposed) + 1)  # of the new tokens
+    accepting = [uniform(request.seed, number, _ACCEPT) for number in numbers[:-1]]
+    drawing = [uniform(request.seed, number, _AGAIN) for number in numbers[:-1]]
+    drawing.append(uniform(request.seed, numbers[-1], _DRAW))
+    accepted, token = verify(p, q, proposed, accepting, drawing)
+    done = time.perf_counter()
+    target.forget(length + accepted)
+    proposer.forget(length + accepted)
+    proposals = tuple(_proposal(p, q, place, proposed[place], accepting[place], accepted)
+                      for place in range(len(proposed)))  # fmt: skip
+    state.ids += proposed[:accepted]
+    if accepted and proposed[accepted - 1] in request.ending:
+        state.ended = "end"
+        nothing = float("nan")
+        return Round(proposals, None, "", nothing, nothing, drafted - began, done - drafted, "end")
+    state.ids.append(token)
+    corrected = accepted < len(proposed)
+    chance = float((residual(p[accepted], q[accepted]) if corrected else p[accepted])[token])
+    state.memory = remembered(request.steps, memories[accepted], float(p[accepted, token]))
+    state.ended = "end" if token in request.ending else "" if state.left else state.full
+    return Round(proposals, token, "corrected" if corrected else "bonus", chance, drawing[accepted],
+                 drafted - began, done - drafted, state.ended)  # fmt: skip
+
+
+def _proposal(p: np.ndarray, q: np.ndarray, place: int, token: int, u: float, accepted: int) -> Proposal:
+    fate = "accepted" if place < accepted else "rejected" if place == accepted else "unread"
+    return Proposal(
+        token, float(p[place, token]), float(q[place, token]), float(np.minimum(p[place], q[place]).sum()),
+        u if fate != "unread" else math.nan, fate,
+    )  # fmt: skip

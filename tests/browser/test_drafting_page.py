@@ -1,0 +1,83 @@
+"""Speculative decoding as a visitor uses it: run, look at single proposals, on a narrow page too."""
+
+import csv
+import io
+
+import pytest
+
+from model.api import load_model
+from model.sampling import Step
+from model.speculative import Draft, Request, speculate
+from tests.visitor import expect, open_tab
+
+pytestmark = pytest.mark.browser
+
+PROMPT = "The cat sat on the mat because it was tired"
+SOON = 60_000  # milliseconds; on a busy machine
+
+
+@pytest.fixture(scope="module")
+def app_url(start_tiny):
+    return start_tiny
+
+
+def test_a_text_is_drafted(open_page):
+    page = open_page()
+    open_tab(page, "Sampling")
+    page.get_by_role("tab", name="Speculative decoding", exact=True).click()
+    job, text = page.locator("#pg-drafting_job"), page.locator("#pg-drafting_text")
+    expect(text.locator(".pg-problem")).to_contain_text("Nothing has been written", timeout=SOON)
+    tokens = page.locator("#pg-drafting_form [data-name=tokens] input")
+    tokens.fill("16")
+    expect(tokens).to_have_value("16")
+    job.get_by_role("button", name="Run").click()
+    text.locator("[data-run]").wait_for(timeout=SOON)
+    expect(text.locator("h2")).to_contain_text("16 tokens in")
+
+    lm = load_model("tinygpt", offline=True)
+    steps = (Step("temperature", (("temperature", 0.8),)), Step("top_k", (("k", 40),)), Step("top_p", (("p", 0.9),)))
+    ending = frozenset() if lm.tokenizer.eos_id is None else frozenset({lm.tokenizer.eos_id})
+    request = Request(lm.tokenizer.vocab_size, steps, 4, 16, 0, ending)
+    ids = lm.encode(PROMPT).ids.tolist()
+    rounds = list(speculate(lm.model, ids, Draft("layers", 7), request))
+    with page.expect_download() as file:
+        text.get_by_role("button", name="CSV").click()
+    rows = list(csv.DictReader(io.StringIO(file.value.path().read_text(encoding="utf-8-sig"))))
+    kept = [int(row["token id"]) for row in rows if row["fate"] in ("accepted", "corrected", "bonus", "alone")]
+    assert kept == [token for each in rounds for token in each.tokens]
+    drafted = [one for each in rounds for one in each.proposals]
+    shown = [row for row in rows if row["p"]]
+    assert [float(row["p"]) for row in shown] == pytest.approx([one.p for one in drafted], rel=1e-3, abs=1e-6)
+    assert [row["fate"] for row in shown] == [one.fate for one in drafted]
+
+    # One proposal is explained where the pointer is, and the arrow keys walk on.
+    chips, told = text.locator("button.pg-draft-token"), text.locator(".pg-draft-told")
+    expect(chips).to_have_count(len(rows))
+    at = next(n for n, row in enumerate(rows) if row["fate"] == "rejected")
+    chips.nth(at).hover()
+    expect(told).to_contain_text("rejected")
+    expect(told).to_contain_text("≥")
+    expect(told.locator(".pg-draft-tick")).to_be_visible()
+    chips.first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(chips.nth(1)).to_be_focused()
+    expect(told).to_contain_text(f"({rows[1]['token id']})")
+    page.locator("#pg-drafting_numbers [data-run]").wait_for(timeout=SOON)
+    accepted = sum(one.fate == "accepted" for one in drafted)
+    tested = sum(one.fate != "unread" for one in drafted)
+    expect(page.locator("#pg-drafting_numbers tbody tr").first).to_contain_text(f"({accepted} / {tested})")
+    for name in ("times", "calls", "sweep"):
+        page.locator(f"#pg-drafting_{name} .main-svg").first.wait_for(timeout=SOON)
+
+    # Another draft has not run yet; another model that could draft is not loaded.
+    choose = page.locator("#pg-drafting_form [data-name=draft] select")
+    choose.select_option("model")
+    expect(job.get_by_role("button", name="Run")).to_be_disabled(timeout=SOON)
+    expect(job).to_contain_text("same bytes")
+    choose.select_option("ngram")
+    expect(text.locator(".pg-problem")).to_be_visible(timeout=SOON)
+    page.set_viewport_size({"width": 390, "height": 844})
+    job.get_by_role("button", name="Run").click()
+    expect(text.locator("h2")).to_contain_text("what followed", timeout=SOON)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.set_viewport_size({"width": 1280, "height": 900})

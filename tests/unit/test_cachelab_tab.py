@@ -1,0 +1,265 @@
+"""The view of the KV cache without a browser: its bytes, and a measurement that is a job of the plain model."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from model.api import LanguageModel
+from model.cache import KVCache
+from model.cachelab import Measured, Row, Times, cache_bytes
+from model.transformer import Transformer
+from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
+from viz.cachelab import Growth, Timed, bytes_figure, times_figure, told_bytes, told_ms
+from viz.tabs import cachelab, jobs
+from viz.tabs.context import Options, Playground
+from viz.tabs.page import Asked, payloads, scene_of
+from viz.words import LANGUAGES, section, words
+
+PROMPT = "abcabd ab"
+TIMED = ("cachelab_times", "cachelab_table", "cachelab_prefill")
+EDIT = {"kind": "zero", "layer": 1, "head": 2}
+
+
+def playground_of(tokenizer, variant="gpt2", max_tokens=40):
+    model = tiny_model({**VARIANTS[variant], "vocab_size": 256, "n_ctx": 300})
+    ours = Playground(Options(model="tiny", max_tokens=max_tokens))
+    ours.models.get("tiny", lambda: LanguageModel("tiny", "Tiny", model, tokenizer))
+    return ours
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    return byte_tokenizer(tmp_path_factory.mktemp("bytes"))
+
+
+@pytest.fixture
+def playground(tokenizer):
+    return playground_of(tokenizer)
+
+
+def question(values=None, prompt=PROMPT, language="en", **selection):
+    sent = {"sampling_view": {"view": "cachelab"}} | (values or {})
+    return Asked("tiny", prompt, selection or None, sent, {}, language, "sampling")
+
+
+def drawn(playground, values=None, **changes):
+    parts = payloads(playground, question(values, **changes))[0]
+    json.dumps(parts, allow_nan=False)
+    return parts
+
+
+def measured(playground, values=None, **changes):
+    """The payloads once the measurement is done."""
+    job = cachelab.plan(scene_of(playground, question(values, **changes)), values or {})
+    list(jobs.perform(playground, job, "en"))
+    return drawn(playground, values, **changes)
+
+
+# --- bytes ---
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("batch", cachelab.BATCHES)
+def test_the_formula_is_what_the_tensors_say(tokenizer, variant, batch):
+    playground = playground_of(tokenizer, variant)
+    payload = drawn(playground, {"cachelab_form": {"batch": str(batch)}})["cachelab_formula"]
+    config = playground.opened("tiny").config
+    made = KVCache.empty(config, batch, len(PROMPT))
+    assert (
+        np.prod([int(each["value"].replace(",", "")) for each in payload["factors"]]) == made.k.nbytes + made.v.nbytes
+    )
+    assert payload["result"] == f"{made.k.nbytes + made.v.nbytes:,} bytes"
+    assert payload["same"] and " × ".join(f"{n:,}" for n in made.k.shape) in payload["real"]
+    assert payload["result"].split()[0] in payload["real"]
+    assert [each["letter"] for each in payload["factors"]] == ["", "L", "B", "G", "S", "E", ""]
+
+
+@pytest.mark.parametrize("variant", ["gpt2", "llama", "mqa"])
+def test_the_figure_shows_shared_heads_and_weights(tokenizer, variant):
+    playground = playground_of(tokenizer, variant)
+    model = playground.opened("tiny")
+    config, data = model.config, json.loads(drawn(playground)["cachelab_bytes"]["figure"])["data"]
+    H, G = config.n_head, config.n_kv_head
+    assert len(data) == (3 if G == H else 4)  # with the dot of this prompt
+    unit = 1000.0
+    full = cache_bytes(config, 1, 300)
+    assert data[0]["x"][-1] == 300 and data[0]["y"][-1] == pytest.approx(full / unit)
+    assert data[-2]["y"][0] == data[-2]["y"][-1] == pytest.approx(model.nbytes / unit)
+    assert data[-1]["x"] == [9] and data[-1]["y"] == pytest.approx([full / unit * 9 / 300])
+    facts = str(drawn(playground)["cachelab_formula"]["items"])
+    if G < H:
+        assert data[1]["y"][-1] == pytest.approx(full / unit * H / G)
+        assert f"{H // G} times" in facts
+    else:
+        assert "of its own" in facts
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.00 kB"), (46_080, "46.1 kB"), (999_499, "999 kB"), (999_500, "1.00 MB"),
+     (94_371_840, "94.4 MB"), (3_019_898_880, "3.02 GB")],
+)  # fmt: skip
+def test_sizes_as_they_are_read(nbytes, text):
+    assert told_bytes(nbytes) == text
+
+
+@pytest.mark.parametrize(("ms", "text"), [(0.5, "0.50"), (7.1, "7.10"), (42.26, "42.3"), (1234.5, "1,234")])
+def test_times_as_they_are_read(ms, text):
+    assert told_ms(ms / 1000) == text
+
+
+def test_a_full_cache_may_be_larger_than_the_weights(playground):
+    facts = str(drawn(playground, {"cachelab_form": {"batch": "32"}})["cachelab_formula"]["items"])
+    assert "times the weights" in facts
+    assert "% of the weights" in str(drawn(playground)["cachelab_formula"]["items"]) or "times the weights" in facts
+
+
+@pytest.mark.parametrize("sent", [None, [], {"batch": 8}, {"batch": "1e9"}, {"batch": None}])
+def test_a_batch_that_is_not_offered_is_one(playground, sent):
+    factors = drawn(playground, {"cachelab_form": sent})["cachelab_formula"]["factors"]
+    assert factors[2]["value"] == "1"
+
+
+def test_no_room_is_said(playground, monkeypatch):
+    monkeypatch.setattr(cachelab, "tensor_bytes", lambda *_: None)
+    payload = drawn(playground)["cachelab_formula"]
+    assert not payload["same"] and "no room" in payload["real"]
+
+
+# --- times ---
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_nothing_is_measured_before_the_button(playground, language, monkeypatch):
+    monkeypatch.setattr(cachelab, "measure", lambda *_: pytest.fail("measured by itself"))
+    parts = drawn(playground, language=language)
+    assert parts["cachelab_job"]["state"] == "idle" and "14" in parts["cachelab_job"]["text"]
+    assert all(set(parts[name]) == {"empty"} for name in TIMED)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_measurement_is_shown(tokenizer, variant):
+    parts = measured(playground_of(tokenizer, variant))
+    assert parts["cachelab_job"]["state"] == "done"
+    table = parts["cachelab_table"]
+    assert [row[0] for row in table["rows"]] == ["16", "32"] and table["same"]
+    assert all(row[5] == "yes" for row in table["rows"])
+    without, with_ = json.loads(parts["cachelab_times"]["figure"])["data"]
+    assert without["x"] == with_["x"] == [16, 32] and min(without["y"] + with_["y"]) > 0
+    assert "measured here" in parts["cachelab_times"]["source"]
+    assert "OMP_WAIT_POLICY: PASSIVE" in parts["cachelab_times"]["source"]
+    assert "Contexts end at 40 tokens" in parts["cachelab_times"]["note"]
+    assert "9 tokens of prompt" in parts["cachelab_prefill"]["items"][0][1]
+    assert not [text for item in parts["cachelab_prefill"]["items"] for text in item if "{" in text]
+
+
+def test_one_token_and_another_language(playground):
+    parts = measured(playground, prompt="a", language="zh")
+    assert len(parts["cachelab_prefill"]["items"]) == 2
+    assert "{" not in parts["cachelab_times"]["note"] + parts["cachelab_times"]["source"]
+
+
+def test_a_measurement_is_of_its_prompt(playground):
+    measured(playground)
+    assert all("empty" in drawn(playground, prompt="other")[name] for name in TIMED)
+    assert all("empty" not in drawn(playground, {"cachelab_form": {"batch": "8"}})[name] for name in TIMED)
+
+
+def test_edits_are_left_out_and_it_is_said(playground):
+    idle = drawn(playground, edits=[EDIT])
+    assert "edits are left out" in idle["cachelab_job"]["text"]
+    assert "edits" not in drawn(playground)["cachelab_job"]["text"]
+    parts = measured(playground, edits=[EDIT])
+    assert "without your edits" in parts["cachelab_times"]["source"]
+    assert all("empty" not in drawn(playground)[name] for name in TIMED)  # the same measurement
+    assert "edits" not in drawn(playground)["cachelab_times"]["source"]
+
+
+def test_a_measurement_can_be_cancelled(playground, monkeypatch):
+    scene = scene_of(playground, question())
+    steps = jobs.perform(playground, cachelab.plan(scene, {}), "en")
+    next(steps)
+    steps.close()
+    with playground.computing:  # free again
+        pass
+
+
+def test_what_was_too_slow_is_said(playground):
+    scene = scene_of(playground, question())
+    fast, slow = Times((0.01, 0.02, 0.03)), Times((0.5,))
+    rows = (Row(16, fast, slow, 2e-5, True), Row(32, fast))
+    found = Measured(rows, 9, slow, fast, 2, "")
+    payload = cachelab.times_payload(scene, found)
+    assert "Without the cache, 32 tokens" in payload["note"] and "not set" in payload["source"]
+    table = cachelab.table_payload(scene, found)
+    assert table["rows"] == [
+        ["16", "20.0", "500", "25.0 ×", "2.0e−5", "yes"], ["32", "20.0", "–", "–", "–", "–"],
+    ]  # fmt: skip
+    without, with_ = json.loads(payload["figure"])["data"]
+    assert without["x"] == [16] and with_["x"] == [16, 32]
+    assert with_["error_y"]["array"] == pytest.approx([5, 5])
+
+
+def test_ways_that_differ_are_not_called_the_same(playground):
+    scene, fast = scene_of(playground, question()), Times((0.01,))
+    found = Measured((Row(16, fast, fast, 0.5, False),), 9, fast, fast, 2, "PASSIVE")
+    table = cachelab.table_payload(scene, found)
+    assert not table["same"] and table["rows"][0][-1] == "no" and "5.0e−1" in table["check"]
+
+
+def test_figures_escape_what_plotly_would_read():
+    said = section(words("en"), "cachebytes")
+    figure = bytes_figure([Growth("<b>x</b>", 1000)], 10, 3, said)
+    assert "<b>" not in figure
+    said = section(words("en"), "cachetimes")
+    assert "<b>" not in times_figure([Timed("<b>", "#000", [16], [(1.0, 1.0, 1.0)])], said)
+
+
+# --- no model is run for bytes, and one at a time for times ---
+
+
+def test_no_model_runs_for_bytes(playground, monkeypatch):
+    drawn(playground)
+    monkeypatch.setattr(Transformer, "trunk", lambda *given, **named: pytest.fail("the model was run"))
+    for batch in cachelab.BATCHES:
+        drawn(playground, {"cachelab_form": {"batch": str(batch)}})
+
+
+def test_the_model_is_held_while_it_runs_and_only_then(playground, monkeypatch):
+    scene, held, trunk = scene_of(playground, question()), [], Transformer.trunk
+
+    def spy(*given, **named):
+        held.append(playground.computing.locked())
+        return trunk(*given, **named)
+
+    monkeypatch.setattr(Transformer, "trunk", spy)
+    list(jobs.perform(playground, cachelab.plan(scene, {}), "en"))
+    assert len(held) > 20 and all(held)
+    assert not playground.computing.locked()
+
+
+# --- Python ---
+
+
+def run_lines(text, model):
+    """The values of the last lines, which are expressions."""
+    lines, space = text.replace("load_model('tiny')", "lm").splitlines(), {"lm": model}
+    made = next(n for n, line in enumerate(lines) if line.startswith("run = "))
+    exec("\n".join(lines[: made + 1]), space)
+    return [eval(re.sub(r"\s+#.*$", "", line), space) for line in lines[made + 1 :]]
+
+
+def test_the_python_lines_give_the_same_bytes(tokenizer):
+    playground = playground_of(tokenizer, "llama")
+    payload, model = drawn(playground, {"cachelab_form": {"batch": "8"}})["cachelab_bytes"], playground.opened("tiny")
+    grown, every, weights = run_lines(payload["python"], model)
+    data = json.loads(payload["figure"])["data"]
+    assert data[0]["text"][-1] == told_bytes(grown[300]) and data[1]["text"][-1] == told_bytes(every)
+    assert weights == model.nbytes and grown[9] == cache_bytes(model.config, 8, 9)
+
+
+def test_the_python_lines_measure(playground):
+    (found,) = run_lines(measured(playground)["cachelab_times"]["python"], playground.opened("tiny"))
+    assert isinstance(found, Measured) and [row.length for row in found.rows] == [16, 32]

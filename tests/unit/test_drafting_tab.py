@@ -1,0 +1,252 @@
+"""The view of speculative decoding without a browser: what is shown are the numbers of model.draft_costs."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.api import LanguageModel
+from model.draft_costs import summary, swept
+from model.sampling import Step
+from model.speculative import DRAFTS, Draft, Request, speculate
+from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
+from viz.drafting import expected_calls, records
+from viz.tabs import drafting, jobs
+from viz.tabs.context import Options, Playground
+from viz.tabs.page import Asked, payloads, scene_of
+from viz.words import LANGUAGES, words
+
+PROMPT = "abcabdabcabd ab"
+SCRIPT = (Path(__file__).parents[2] / "static" / "drafting.js").read_text(encoding="utf-8")
+GREEDY = [{"warp": "temperature", "values": {"temperature": 0}}]
+SMALL = {"draft": "layers", "layers": 2, "gamma": 3, "tokens": 16, "seed": 2}
+
+
+@pytest.fixture(scope="module")
+def lm(tmp_path_factory):
+    model = tiny_model({**VARIANTS["gpt2"], "vocab_size": 256, "n_ctx": 300})
+    return LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path_factory.mktemp("bytes")))
+
+
+@pytest.fixture
+def playground(lm):
+    ours = Playground(Options(model="tiny", max_tokens=40))
+    ours.models.get("tiny", lambda: lm)
+    return ours
+
+
+def asked(form=None, steps=None, prompt=PROMPT, language="en", **selection):
+    values = {"sampling_view": {"view": "drafting"}, "drafting_form": form, "pipeline": steps and {"steps": steps}}
+    return Asked("tiny", prompt, selection or None, values, {}, language, "sampling")
+
+
+def drawn(playground, *given, **changes):
+    return payloads(playground, asked(*given, **changes))[0]
+
+
+def planned(playground, *given, **changes):
+    wanted = asked(*given, **changes)
+    return drafting.plan(scene_of(playground, wanted), wanted.values)
+
+
+def done(playground, *given, **changes):
+    """The result, and the payloads that show it."""
+    job = planned(playground, *given, **changes)
+    list(jobs.perform(playground, job, "en"))
+    return playground.results.peek(job.key).value, drawn(playground, *given, **changes)
+
+
+def figure(payload):
+    return json.loads(payload["figure"])["data"]
+
+
+# --- words ---
+
+
+def test_every_draft_has_its_words():
+    for language in LANGUAGES:
+        said = words(language)
+        for kind in DRAFTS:
+            assert all(said[f"drafting.{name}_{kind}"] for name in ("is", "help", "named", "nothing"))
+
+
+def test_the_script_has_the_words_it_asks_for():
+    used = set(re.findall(r"\bwords\.(\w+)", SCRIPT)) | set(re.findall(r"\bcsv_\w+", SCRIPT))
+    used |= {
+        "accepted",
+        "rejected",
+        "corrected",
+        "bonus",
+        "unread",
+        "told_corrected",
+        "told_bonus",
+        "below",
+        "not_below",
+    }
+    used -= {"numbers", "csv", "python"}
+    assert used == set(drafting._TEXT_WORDS)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_nothing_runs_by_itself(playground, language, monkeypatch):
+    monkeypatch.setattr(drafting, "compare", lambda *_: pytest.fail("it ran by itself"))
+    parts = drawn(playground, language=language)
+    assert parts["drafting_job"]["state"] == "idle"
+    assert all("empty" in parts[f"drafting_{name}"] for name in ("text", "numbers", "times", "calls", "sweep"))
+    controls = {each["name"]: each for each in parts["drafting_form"]["controls"]}
+    assert [option[0] for option in controls["draft"]["options"]] == list(DRAFTS)
+    assert (controls["layers"]["max"], controls["layers"]["value"]) == (3, 2)
+
+
+# --- what is asked for ---
+
+
+def test_what_a_page_sends_is_kept_within_bounds(playground, lm):
+    wild = {"draft": "nobody", "layers": 99, "gamma": -3, "tokens": 1e9, "seed": "x", "suffix": None}
+    key = planned(playground, wild).key
+    steps = (Step("temperature", (("temperature", 0.8),)), Step("top_k", (("k", 40.0),)), Step("top_p", (("p", 0.9),)))
+    request = Request(256, steps, 1, drafting.MOST_TOKENS, 0)
+    assert key == ("drafting", "tiny", tuple(PROMPT.encode()), ("layers", 3, "", request))
+    parts = drawn(playground, steps=[{"warp": "nothing"}])
+    assert "not known" in parts["drafting_text"]["problem"]["text"] and parts["drafting_job"]["state"] == "unready"
+    assert all("empty" in parts[f"drafting_{name}"] for name in ("numbers", "times", "calls", "sweep"))
+
+
+def test_another_model_drafts_only_where_the_tokens_are_the_same(playground, lm, tmp_path, monkeypatch):
+    parts = drawn(playground, {"draft": "model"})
+    assert parts["drafting_job"]["state"] == "unready" and "same bytes" in parts["drafting_job"]["text"]
+    other = LanguageModel("tinygpt", "Small", tiny_model({"vocab_size": 256, "n_layer": 1}), byte_tokenizer(tmp_path))
+    playground.models.get("tinygpt", lambda: other)
+    found, parts = done(playground, {**SMALL, "draft": "model"})
+    assert "drafted by Small" in parts["drafting_text"]["title"]
+    request = planned(playground, {**SMALL, "draft": "model"}).key[3][3]
+    alone = list(speculate(lm.model, list(PROMPT.encode()), Draft("model", model=other.model), request))
+    assert found.tokens == tuple(token for each in alone for token in each.tokens)
+
+
+# --- what is shown ---
+
+
+def test_the_text_is_shown_round_by_round(playground, lm):
+    found, parts = done(playground, SMALL)
+    payload = parts["drafting_text"]
+    shown = payload["rounds"]
+    assert shown == records(found.rounds, lm.tokenizer.piece) and len(shown) == len(found.rounds)
+    for each, told in zip(found.rounds, shown, strict=True):
+        for one, (_, number, p, q, expected, u, fate) in zip(each.proposals, told["proposals"], strict=True):
+            assert (number, fate) == (one.id, one.fate)
+            assert (p, q, expected) == pytest.approx((one.p, one.q, one.expected), rel=1e-5)
+            assert u == pytest.approx(one.uniform, rel=1e-5) if fate != "unread" else u is None
+        assert told["token"][1] == each.token and told["token"][4] == each.kind
+    assert f"16 tokens in {len(shown)} forwards" in payload["title"] and "first 2 of 3 layers" in payload["title"]
+    assert payload["before"] == list(PROMPT.replace(" ", "·")[-10:]) and payload["cut"]
+    assert parts["drafting_job"]["state"] == "done"
+    assert "empty" in drawn(playground, {**SMALL, "gamma": 4})["drafting_text"]  # only for its own settings
+    assert "empty" in drawn(playground, SMALL, GREEDY)["drafting_text"]
+
+
+def test_the_numbers_are_those_of_the_summary(playground):
+    found, parts = done(playground, SMALL)
+    told, payload = summary(found), parts["drafting_numbers"]
+    cells = {row[0]: row[2:] for row in payload["rows"]}
+    assert cells["Proposals accepted"][0] == f"{100 * told.acceptance:.1f} % ({told.accepted} / {told.tested})"
+    assert cells["Tokens a forward"] == [f"{told.per_call:.3g}", f"{told.predicted_per_call:.3g}"]
+    assert cells["Speed-up, theorem 3.8"] == [f"{told.speed:.3g} ×", f"{told.theorem:.3g} ×"]
+    assert cells["Speed-up, checks as slow as here"][1] == f"{told.predicted:.3g} ×"
+    plain, draft, check, totals = figure(parts["drafting_times"])
+    assert plain["x"] == [None, pytest.approx(1000 * told.plain)]
+    assert draft["x"][0] + check["x"][0] == pytest.approx(1000 * told.speculative) == totals["x"][0]
+    measured, predicted = figure(parts["drafting_calls"])
+    assert sum(measured["y"]) == len(found.rounds) == pytest.approx(sum(predicted["y"]))
+    assert np.dot(measured["x"], measured["y"]) == 16
+    assert np.dot(predicted["x"], predicted["y"]) == pytest.approx(told.predicted_per_call * told.calls)
+    theorem, costs, star = figure(parts["drafting_sweep"])
+    rows = swept(found)
+    assert theorem["y"] == [row[1] for row in rows] and costs["y"] == [row[2] for row in rows]
+    assert (star["x"], star["y"]) == ([3], [told.speed])
+
+
+def test_slower_or_faster_is_said_and_why(playground):
+    scene = scene_of(playground, asked(SMALL))
+    found, _ = done(playground, SMALL)
+    wanted = drafting.wanted_of(scene, {"drafting_form": SMALL}, {})
+    told = summary(found)
+    given = {**vars(told), "per_call": 2.0, "proposed": 3 * told.calls, "c": 0.5, "v": 1.5}
+    slow = drafting.verdict(scene, wanted, type(told)(**{**given, "speed": 0.6, "needed": 0.8}))
+    assert slow[0].startswith("Slower") and "0.6 times" in slow[0] and "as long as 3 plain steps" in slow[1]
+    assert "80.0 %" in slow[2] and "not trained" in slow[3]
+    never = drafting.verdict(scene, wanted, type(told)(**{**given, "speed": 0.6, "needed": float("inf")}))
+    assert "always right" in never[2]
+    assert drafting.verdict(scene, wanted, type(told)(**{**given, "speed": 2.5}))[0].startswith("2.5 times as fast")
+    assert drafting.verdict(scene, wanted, type(told)(**{**given, "speed": 1.02}))[0].startswith("About")
+
+
+def test_a_draft_that_proposes_nothing(playground):
+    form = {**SMALL, "draft": "ngram", "tokens": 8}
+    found, parts = done(playground, form, [{"warp": "temperature", "values": {"temperature": 3}}], prompt="a")
+    if summary(found).tested:
+        pytest.skip("a token came twice")
+    assert "Nothing was proposed" in parts["drafting_numbers"]["verdict"][0]
+    assert "empty" in parts["drafting_sweep"] and not [p for p in parts.values() if "problem" in p]
+
+
+def test_how_the_text_lies_beside_the_plain_one(playground):
+    _, parts = done(playground, SMALL, GREEDY)
+    assert "the same 16 tokens" in parts["drafting_text"]["same"] and parts["drafting_text"]["plain"] is None
+    found, parts = done(playground, {**SMALL, "layers": 1})
+    at = next(n for n, (a, b) in enumerate(zip(found.tokens, found.plain_tokens, strict=True), 1) if a != b)
+    assert (
+        f"from token {at} on" in parts["drafting_text"]["same"]
+        and "same distribution" in parts["drafting_text"]["same"]
+    )
+    turned = type(found)(found.rounds, found.plain[::-1], ())
+    scene = scene_of(playground, asked())
+    assert "another text" in drafting.same(scene, turned)
+    greedy, _ = done(playground, SMALL, GREEDY)
+    assert "rounding decides" in drafting.same(scene, type(greedy)(greedy.rounds, greedy.plain[::-1], ()))
+
+
+def test_edits_are_left_out_and_it_says_so(playground, lm):
+    edits = [{"kind": "zero", "layer": 1, "head": 2}]
+    plain, _ = done(playground, SMALL)
+    parts = drawn(playground, SMALL, edits=edits)
+    assert "without your edits" in parts["drafting_text"]["source"]
+    assert parts["drafting_text"]["rounds"] == records(plain.rounds, lm.tokenizer.piece)
+    assert "without your edits" in drawn(playground, {**SMALL, "seed": 9}, edits=edits)["drafting_job"]["text"]
+
+
+def test_the_python_lines_make_the_numbers(playground, lm, monkeypatch):
+    monkeypatch.setattr("model.api.load_model", lambda name: lm)
+    steps = [*GREEDY, {"warp": "top_k", "values": {"k": 7}}]
+    for form in (SMALL, {**SMALL, "draft": "ngram", "suffix": 2}):
+        found, parts = done(playground, form, steps)
+        values = {}
+        for name in ("text", "numbers", "sweep"):
+            *lines, last = parts[f"drafting_{name}"]["python"].splitlines()
+            space: dict = {}
+            exec("\n".join(lines), space)
+            values[name] = eval(last, space)
+        assert values["text"] == [each.tokens for each in found.rounds]
+        told = summary(found)
+        for field in ("calls", "tested", "accepted", "expected", "predicted_per_call"):
+            assert getattr(values["numbers"], field) == pytest.approx(getattr(told, field)), field
+        assert [row[0] for row in values["sweep"]] == list(range(1, 9))
+
+
+def test_expected_calls_by_hand():
+    assert expected_calls(0.5, [2, 2]) == [1.0, 0.5, 0.5]
+    assert expected_calls(0.5, [2, 0]) == [1.5, 0.25, 0.25]
+    assert expected_calls(1.0, [3]) == [0, 0, 0, 1] and expected_calls(0.3, []) == [0.0]
+    found = expected_calls(0.7, [4, 4, 1, 0])
+    assert sum(found) == pytest.approx(4)
+
+
+def test_it_can_be_stopped(playground, monkeypatch):
+    def stop(*_):
+        raise jobs.Cancelled
+
+    monkeypatch.setattr("model.draft_costs._TELL", 0)
+    with pytest.raises(jobs.Cancelled):
+        planned(playground, SMALL).work(stop)

@@ -1,0 +1,162 @@
+"""The strategies that a page sends: read, refused, named and written as Python."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from model.decoders import METHODS, STRATEGIES, Strategy
+from model.errors import InputError
+from model.sampling import Step
+from tests.helpers import byte_model
+from viz.tabs import strategies
+from viz.tabs.strategies import DEFAULT, Settings, chosen, code, labels, payload, settings, summary, value_of
+from viz.words import LANGUAGES, words
+
+SCRIPT = (Path(__file__).parents[2] / "static" / "strategies.js").read_text(encoding="utf-8")
+HUGE = 10**400
+
+
+@pytest.fixture(scope="module")
+def lm(tmp_path_factory):
+    return byte_model(tmp_path_factory.mktemp("bytes"))
+
+
+def card(**changes):
+    return {"name": "mine", "method": "sample", "options": {}, "steps": []} | changes
+
+
+def sent(*cards):
+    return {"strategies": list(cards)}
+
+
+# --- what is read ---
+
+
+@pytest.mark.parametrize("value", [None, {}, "x", [], 3, {"settings": {"seed": 1}}])
+def test_nothing_sent_is_the_default(lm, value):
+    assert chosen(lm, value) == [STRATEGIES[key] for key in DEFAULT]
+
+
+def test_every_preset_comes_back_as_it_was_sent(lm):
+    shown = payload(words("en"), chat=False)["presets"]
+    for at in range(0, len(shown), 8):
+        keys = list(shown)[at : at + 8]
+        back = chosen(lm, json.loads(json.dumps(sent(*(shown[key] for key in keys)))))
+        for key, read in zip(keys, back, strict=True):
+            assert value_of((read,)) == value_of((STRATEGIES[key],)), key
+
+
+def test_a_card_is_a_strategy(lm):
+    steps = [{"warp": "temperature", "values": {"temperature": 1.25}}, {"warp": "top_k", "values": {}, "off": True}]
+    (read,) = chosen(lm, sent(card(name="  warm ", steps=steps)))
+    assert read == Strategy((Step("temperature", (("temperature", 1.25),)),), "sample", (), "warm")
+    (read,) = chosen(lm, sent({"method": "beam", "options": {"beams": 3}}))
+    assert read == Strategy((), "beam", (("beams", 3.0),), "")
+    assert chosen(lm, sent(card(name="x" * 500)))[0].name == "x" * 40
+
+
+BAD_CARDS = [
+    [], [card()] * 9, "abc", {"0": card()}, [card(), None], [card(), "x"], [[card()]],
+    [card(method="none")], [card(method=None)], [card(method=["sample"])], [card(method={"a": 1})],
+    [card(name=3)], [card(name=["x"])], [card(options=[1])], [card(options="beams")],
+    [card(options={"beams": 3})],  # no number of this method
+    *([card(method="beam", options={"beams": value})]
+      for value in (0, -1, 1e9, 2.5, True, "3", None, float("nan"), [3], float("inf"), -float("inf"), HUGE, -HUGE)),
+    *([card(steps=value)] for value in ("x", {"warp": "top_k"}, [3], [None], [{"warp": []}], [{"warp": "top_k"}] * 25)),
+    *([card(steps=[{"warp": "top_k", "values": {"k": value}}])] for value in (0, 1.5, HUGE, float("nan"), "4", True)),
+    [card(steps=[{"warp": "top_k", "values": {"p": 0.5}}])],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cards", BAD_CARDS, ids=range(len(BAD_CARDS)))
+def test_what_is_no_strategy_is_refused_in_a_sentence(lm, cards):
+    with pytest.raises(InputError) as error:
+        chosen(lm, {"strategies": cards})
+    assert error.value.what.endswith(".") and len(error.value.got) < 80
+
+
+def test_settings():
+    assert settings(None) == settings({}) == settings("x") == Settings(60, 0, True, (), False)
+    asked = {"tokens": 12, "seed": 7, "shared": False, "stop": ["a", "", "\\n\\n"], "chat": True}
+    assert settings({"settings": asked}) == Settings(12, 7, False, ("a", "\n\n"), True)
+    assert settings({"settings": {"stop": "x\ny"}}).stop == ("x", "y")
+    assert settings({"settings": {"tokens": 8.0}}).tokens == 8
+    assert settings({"settings": {}}, Settings(tokens=40)).tokens == 40
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [], "x", 3, {"other": 1}, {1: 2},
+        *({"tokens": value} for value in (0, 513, 2.5, "3", None, True, float("nan"))),
+        {"tokens": HUGE}, *({"seed": value} for value in (-1, 1.5, HUGE, 10**6, float("inf"), "0", False)),
+        {"shared": 1}, {"shared": "yes"}, {"chat": None}, {"stop": 3}, {"stop": [3]}, {"stop": {"a": 1}},
+        {"stop": None},
+        {"stop": ["a"] * 5}, {"stop": ["x" * 41]}, {"stop": "\n".join("abcde")},
+    ],
+)  # fmt: skip
+def test_what_is_no_setting_is_refused_in_a_sentence(asked):
+    with pytest.raises(InputError) as error:
+        settings({"settings": asked})
+    assert error.value.what.endswith(".") and len(error.value.got) < 80
+
+
+# --- what is shown ---
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_preset_method_and_number_has_its_words(language):
+    said = words(language)
+    shown = payload(said, chat=True)
+    assert set(shown["names"]) == set(STRATEGIES) == set(shown["presets"])
+    for method in shown["methods"]:
+        assert method["label"] and method["help"] and method["source"]
+        for parameter in method["parameters"]:
+            assert parameter["label"] == said[f"option.{parameter['name']}"]
+    assert {method["key"] for method in shown["methods"]} == set(METHODS)
+    assert shown["chat"] is True and shown["settings"] == {**vars(Settings()), "stop": []}
+    json.dumps(shown, allow_nan=False)
+
+
+def test_labels_are_all_different():
+    said = words("en")
+    made = [STRATEGIES["greedy"], STRATEGIES["greedy"], Strategy(name="Greedy 2"), Strategy(), Strategy(method="beam")]
+    assert labels(said, made) == ["Greedy", "Greedy 2", "Greedy 2 2", "Draw", "Beam search"]
+    assert labels(words("zh"), made[:1]) == [words("zh")["strategy.greedy"]]
+
+
+def test_a_summary_is_one_line():
+    said = words("en")
+    steps = (Step("temperature", (("temperature", 0.8),)), Step("top_k"), Step("top_p", (("p", 0.9),)))
+    assert summary(said, Strategy(steps)) == "T 0.8 · top-k 40 · top-p 0.9"
+    assert summary(said, Strategy()) == said["strategies.plain"]
+    assert summary(said, STRATEGIES["contrastive"]) == "Contrastive search · Candidates k 4 · Alpha α 0.6"
+
+
+def test_the_python_lines_make_the_same_strategies():
+    made = [STRATEGIES[key] for key in ("greedy", "top_p", "penalties", "beam")]
+    made.append(Strategy((Step("temperature", (("temperature", 0.123456789),)),), name='it\'s "mine"'))
+    space = {"Strategy": Strategy, "Step": Step}
+    exec("\n".join(code(made, [each.name for each in made])), space)
+    assert space["strategies"] == made
+
+
+def test_the_script_uses_words_that_are_there():
+    there = {key.removeprefix("strategies.") for key in words("en") if key.startswith("strategies.")}
+    assert set(re.findall(r"\bwords\.(\w+)", SCRIPT)) <= there
+
+
+def test_the_chat_box_is_there_where_the_model_has_a_template(lm):
+    assert not strategies.has_chat(lm)
+    template = "{% for message in messages %}<{{ message.role }}>{{ message.content }}</>{% endfor %}"
+    taught = dataclasses.replace(lm, tokenizer=dataclasses.replace(lm.tokenizer, chat_template=template))
+    assert strategies.has_chat(taught)
+    ids = strategies.prompt_ids(taught, "it's", chat=True)
+    assert taught.decode(ids) == "<user>it's</>"
+    assert list(eval(strategies.prompt_code("it's", chat=True), {"lm": taught})) == ids
+    assert strategies.prompt_ids(taught, "it's", chat=False) == lm.encode("it's").ids.tolist()
+    assert strategies.prompt_ids(lm, "it's", chat=True) == lm.encode("it's").ids.tolist()
+    assert eval(strategies.prompt_code("it's", chat=False)) == "it's"

@@ -1,0 +1,48 @@
+"""The Python lines that write the same texts."""
+
+from collections.abc import Sequence
+
+from viz.tabs import strategies
+from viz.tabs.race_run import Row, Wanted, before, plan_of
+
+_IMPORTS = ("from model.api import load_model", "from model.sampling import Step", "from model.texts import written")
+
+
+def lines(wanted: Wanted, names: Sequence[str]) -> str:
+    """Lines that leave the token ids that each strategy writes in `texts`."""
+    model_id = wanted.model.id
+    if model_id.startswith("trained:"):
+        model_id = "the folder of the downloaded model"
+    load = f"lm = load_model({model_id!r})"
+    made = strategies.code([row.strategy for row in wanted.rows], names)
+    if wanted.kind == "start":
+        imports = [*_IMPORTS, "from model.decoders import Strategy"]
+        return "\n".join([*sorted(imports), "", load, *made, *_together(wanted)])
+    imports = [*_IMPORTS, "from model.decoders import Plan, Strategy", "from model.generate import generate"]
+    alone = [line for at, row in enumerate(wanted.rows) for line in _alone(wanted, row, at)]
+    return "\n".join([*sorted(imports), "", load, *made, "texts = []", f"prompt = {list(wanted.prompt)}", *alone])
+
+
+def _together(wanted: Wanted) -> list[str]:
+    """All from the prompt, in one batch."""
+    told = wanted.settings
+    given = f"{told.tokens}, {told.seed}, shared={told.shared}, stop={told.stop!r}"
+    prompt = f"lm.chat([{{'role': 'user', 'content': {wanted.text!r}}}]).ids" if told.chat else repr(wanted.text)
+    return [
+        f"ticks = lm.generate({prompt}, strategies, {given})",
+        "texts = [list(text.ids) for text in written(ticks, len(strategies))]",
+    ]
+
+
+def _alone(wanted: Wanted, row: Row, at: int) -> list[str]:
+    """One text from where it was left."""
+    plan = plan_of(wanted, row)
+    ending = f"frozenset({sorted(plan.ending)})" if plan.ending else "frozenset()"
+    return [
+        f"before = {list(before(wanted, row)[len(wanted.prompt) :])}  # what was written, and what was chosen",
+        f"plan = Plan({plan.max_new_tokens}, {plan.seed}, {plan.shared}, first_step={plan.first_step}, "
+        f"prompt=len(prompt), ending={ending}, stop={plan.stop!r}, numbers={plan.numbers})",
+        f"ticks = generate(lm.model, prompt + before, strategies[{at}:{at + 1}], plan, lm.tokenizer.vocab_size, "
+        "lm.decode)",
+        "texts += [before + list(text.ids) for text in written(ticks, 1)]",
+    ]

@@ -1,0 +1,337 @@
+"""What a page asks to be written, checked; and a run that writes it and keeps what a page is sent piece by piece."""
+
+import dataclasses
+import math
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+from model.api import LanguageModel
+from model.chat import ending
+from model.decoders import Change, Made, Plan, Strategy, measured
+from model.errors import InputError
+from model.generate import MOST_STRATEGIES, Tick, generate
+from model.records import RunKey
+from model.sampling import Context, checked, usable
+from model.texts import measure_text
+from model.trace import check_length
+from model.warps import WARPS, final
+from viz.race import ids_of, record, short, shown
+from viz.tabs import strategies
+from viz.tabs.context import Playground
+from viz.tabs.parts import number, run_id
+from viz.tabs.strategies import MOST_TOKENS, Settings
+from viz.tabs.typed import MOST_TYPED, token_of
+
+LEAST = 8  # tokens that a branch writes, however late it starts
+_WAIT = 0.002  # seconds in which others get at the model between two steps
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One text: how it is written, and what was written of it before."""
+
+    strategy: Strategy
+    number: int  # of its random numbers, where every strategy has its own
+    written: tuple[Made, ...] = ()
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The tokens written before."""
+        return tuple(made.id for made in self.written)
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """What is to be written, and the page's own name for it."""
+
+    model: LanguageModel
+    kind: str  # "start", "branch" or "go"
+    tag: str
+    prompt: tuple[int, ...]
+    text: str  # of the prompt; "" where the page sent its tokens
+    key: str  # of the prompt, the one that the chips at the top have; "" where the page sent its tokens
+    rows: tuple[Row, ...]
+    settings: Settings
+    tokens: int  # new ones, at most
+    token: int | None = None  # of a branch: what stands where the text was left
+
+
+# --- what a page sends ------------------------------------------------------------------------------
+
+
+def wanted_of(playground: Playground, model: LanguageModel, prompt: str, cards: object, sent: object) -> Wanted:
+    """The texts that a page asks for; raises InputError for anything that cannot be written.
+
+    {"kind": "start"} writes what the strategies' cards say after the prompt. {"kind": "branch"} or "go" sends the
+    tokens it goes on from: {"model", "prompt": [ids], "rows": [{"strategy", "number", "written": [records]}],
+    "settings", and of a branch "token": id or "typed": text, and "limit": tokens of the whole text}. To go on writes as
+    many tokens more as the cards say now.
+    """
+    sent = sent if isinstance(sent, Mapping) else {}
+    tag = sent["tag"][:40] if isinstance(sent.get("tag"), str) else ""
+    if sent.get("kind") not in ("branch", "go"):
+        return _start(playground, model, prompt, cards, tag)
+    if sent.get("model") != model.id:
+        raise InputError("This text is of another model.", "", "Start anew, or choose that model again.")
+    settings = strategies.settings(sent)
+    ids, rows = _ids(model, sent.get("prompt")), _rows(model, sent.get("rows"))
+    tokens, token = strategies.settings(cards).tokens, None
+    if sent["kind"] == "branch":
+        token, rows = _token(model, sent), rows[:1]
+        limit = int(number(sent, "limit", 1, MOST_TOKENS, settings.tokens))
+        tokens = max(limit - len(rows[0].written) - 1, LEAST)
+    wanted = Wanted(model, sent["kind"], tag, ids, "", "", rows, settings, tokens, token)
+    for row in rows:
+        check_length(len(before(wanted, row)), model.config.n_ctx)
+    return wanted
+
+
+def _start(playground: Playground, model: LanguageModel, prompt: str, cards: object, tag: str) -> Wanted:
+    chosen, settings = strategies.chosen(model, cards), strategies.settings(cards)
+    ids = tuple(playground.tokens(model, prompt).ids.tolist())
+    key = run_id(RunKey(model.id, ids), "")
+    if settings.chat:
+        ids = tuple(model.chat([{"role": "user", "content": prompt}]).ids.tolist())
+    check_length(len(ids), model.config.n_ctx)
+    rows = tuple(Row(strategy, at) for at, strategy in enumerate(chosen))
+    return Wanted(model, "start", tag, ids, prompt, key, rows, settings, settings.tokens)
+
+
+def _whole(value: object, end: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < end
+
+
+def _ids(model: LanguageModel, sent: object) -> tuple[int, ...]:
+    """Token ids that a page sent."""
+    fits = isinstance(sent, list) and 0 < len(sent) < model.config.n_ctx
+    if not fits or not all(_whole(each, model.tokenizer.vocab_size) for each in sent):
+        raise InputError("This text cannot be read.", "", "Start anew.")
+    return tuple(sent)
+
+
+def _rows(model: LanguageModel, sent: object) -> tuple[Row, ...]:
+    if not isinstance(sent, list) or not 0 < len(sent) <= MOST_STRATEGIES:
+        raise InputError("These texts cannot be read.", "", f"From 1 to {MOST_STRATEGIES}.")
+    return tuple(_row(model, each) for each in sent)
+
+
+def _row(model: LanguageModel, sent: object) -> Row:
+    written = sent.get("written") if isinstance(sent, Mapping) else None
+    if not isinstance(written, list) or len(written) >= model.config.n_ctx or not _whole(sent.get("number"), 1 << 20):
+        raise InputError("This text cannot be read.", "", "Start anew.")
+    strategy = strategy_of(model, sent.get("strategy"))
+    return Row(strategy, sent["number"], tuple(_made(model, each) for each in written))
+
+
+def _made(model: LanguageModel, sent: object) -> Made:
+    """A token that was written before, from [id, ln p, rank, entropy, p after the warps, tokens left, number]."""
+    size = model.tokenizer.vocab_size
+    if not isinstance(sent, list) or len(sent) != 7 or not all(_whole(each, size + 1) for each in (sent[2], sent[5])):
+        raise InputError("This text cannot be read.", "", "Start anew.")
+    values = [math.nan if value is None else value for value in (sent[1], sent[3], sent[4], sent[6])]
+    if not _whole(sent[0], size) or not all(isinstance(v, int | float) and not abs(v) > 1e6 for v in values):
+        raise InputError("This text cannot be read.", "", "Start anew.")
+    return Made(sent[0], values[0], sent[2], values[1], values[2], sent[5], values[3], ())
+
+
+def _token(model: LanguageModel, sent: Mapping) -> int:
+    """The token that a branch starts with: one of those offered, or one that was typed."""
+    typed = sent.get("typed")
+    if not isinstance(typed, str) or not typed:
+        return _ids(model, [sent.get("token")])[0]
+    token, pieces = token_of(model, typed[:MOST_TYPED])
+    if token is None:
+        raise InputError("This is not one token.", " ".join(f"“{piece}”" for piece in pieces[:8]), "Type one token.")
+    return token
+
+
+def packed(strategy: Strategy) -> dict:
+    """A strategy as a page keeps it and sends it back."""
+    steps = [
+        {"warp": s.warp, "values": dict(s.values), "tokens": [list(each) for each in s.tokens]} for s in strategy.steps
+    ]
+    return {"name": strategy.name, "method": strategy.method, "options": dict(strategy.options), "steps": steps}
+
+
+def strategy_of(model: LanguageModel, sent: object) -> Strategy:
+    """The strategy that `packed` gave to a page, checked."""
+    steps = sent.get("steps") if isinstance(sent, Mapping) else None
+    if not isinstance(steps, list) or not all(isinstance(each, Mapping) for each in steps):
+        raise InputError("These strategies cannot be read.", "", "Choose one of the list.")
+    plain = [{"warp": each.get("warp"), "values": each.get("values")} for each in steps]
+    (strategy,) = strategies.chosen(model, {"strategies": [{**sent, "steps": plain}]})
+    whole = tuple(
+        dataclasses.replace(step, tokens=_biases(each.get("tokens")))
+        for step, each in zip(strategy.steps, steps, strict=True)
+    )
+    return dataclasses.replace(strategy, steps=checked(whole, WARPS, model.tokenizer.vocab_size))
+
+
+def _biases(sent: object) -> tuple[tuple[int, float], ...]:
+    pairs = sent if isinstance(sent, list) else []
+    if len(pairs) > 64 or not all(isinstance(p, list) and len(p) == 2 and _whole(p[0], 1 << 31) for p in pairs):
+        raise InputError("This step is not known.", "", "Choose one of the list.")
+    if not all(isinstance(p[1], int | float) and not isinstance(p[1], bool) for p in pairs):
+        raise InputError("A setting is not a number.", "", "Choose one of the list.")
+    return tuple((p[0], float(p[1])) for p in pairs)
+
+
+# --- writing ----------------------------------------------------------------------------------------
+
+
+def before(wanted: Wanted, row: Row) -> tuple[int, ...]:
+    """All that stands before what a row's strategy writes."""
+    return (*wanted.prompt, *row.ids, *(() if wanted.token is None else (wanted.token,)))
+
+
+def plan_of(wanted: Wanted, row: Row) -> Plan:
+    """What is asked for besides the strategies: a branch has the random numbers that its parent had."""
+    return Plan(
+        wanted.tokens, wanted.settings.seed, wanted.settings.shared,
+        first_step=len(before(wanted, row)) - len(wanted.prompt), prompt=len(wanted.prompt),
+        numbers=() if wanted.kind == "start" else (row.number,),
+        ending=ending(wanted.model.tokenizer), stop=wanted.settings.stop,
+    )  # fmt: skip
+
+
+def _ticks(wanted: Wanted) -> dict[tuple[int, ...], Iterator[Tick]]:
+    """The iterators that write, by the rows each is for: all together, or each row from where it is."""
+    model = wanted.model
+    groups = [tuple(range(len(wanted.rows)))] if wanted.kind == "start" else [(at,) for at in range(len(wanted.rows))]
+    return {
+        group: generate(
+            model.model, before(wanted, wanted.rows[group[0]]), [wanted.rows[at].strategy for at in group],
+            plan_of(wanted, wanted.rows[group[0]]), model.tokenizer.vocab_size, model.decode,
+        )
+        for group in groups
+    }  # fmt: skip
+
+
+def chosen_by_hand(wanted: Wanted) -> Made:
+    """The first token of a branch with its numbers; no random number chose it. One forward of all before it."""
+    model, row = wanted.model, wanted.rows[0]
+    ids = (*wanted.prompt, *row.ids)
+    with torch.inference_mode():
+        stream = model.model.trunk(torch.tensor([ids]))
+        logits = usable(model.model.logits(stream[:, -1:])[0, 0].float(), model.tokenizer.vocab_size)
+        warped = final(logits, row.strategy.steps, Context(ids, len(wanted.prompt)))
+        return measured(logits, warped, wanted.token)
+
+
+def rounds(playground: Playground, wanted: Wanted, stop: threading.Event) -> Iterator[list[Change | None]]:
+    """A step of every row a time: what it changed, None for a row that had ended.
+
+    The model is held for one forward at a time, so that a click elsewhere is answered. Closing the iterator, or
+    setting `stop`, ends the work.
+    """
+    if wanted.token is not None:
+        with playground.computing:
+            made = chosen_by_hand(wanted)
+        ended = "end" if wanted.token in plan_of(wanted, wanted.rows[0]).ending else ""
+        yield [Change((made,), ended=ended)]
+        if ended:
+            return
+    live = _ticks(wanted)
+    try:
+        while live and not stop.is_set():
+            changes: list[Change | None] = [None] * len(wanted.rows)
+            for group, ticks in list(live.items()):
+                with playground.computing:
+                    tick = next(ticks, None)
+                time.sleep(_WAIT)
+                for at, change in zip(group, tick.changes if tick else (), strict=bool(tick)):
+                    changes[at] = change
+                if tick is None or all(change is None or change.ended for change in tick.changes):
+                    live.pop(group).close()
+            if any(changes):
+                yield changes
+    finally:
+        for ticks in live.values():
+            ticks.close()
+
+
+@dataclass(eq=False)
+class Race:
+    """A run: what it wrote so far, as the page is sent it."""
+
+    owner: str
+    wanted: Wanted
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    state: str = "running"  # then "done" or "stopped"
+    seconds: float = 0.0
+    tokens: int = 0  # written, those that a search dropped again too
+    ticks: list[list] = field(default_factory=list)  # a step: for each row None or [records, dropped, ended, others]
+    texts: list[dict] = field(default_factory=list)  # with each step the texts of tokens that it is the first to name
+    made: list[list[Made]] = field(init=False)
+    stop: threading.Event = field(default_factory=threading.Event)
+    _named: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.made = [list(row.written) for row in self.wanted.rows]
+
+    def add(self, changes: list[Change | None], seconds: float) -> None:
+        """Keep a step, and how long the run took until after it."""
+        for made, change in zip(self.made, changes, strict=True):
+            if change is not None:
+                del made[len(made) - change.drop :]
+                made.extend(change.made)
+                self.tokens += len(change.made)
+        packed = [None if change is None else _packed_change(change) for change in changes]
+        found = {number for each in packed if each for number in _ids_named(each)} - self._named
+        self._named |= found
+        self.texts.append(texts_of(self.wanted.model, found))
+        self.seconds = seconds
+        self.ticks.append(packed)
+
+    @property
+    def measured(self) -> list[dict]:
+        """The numbers of every row's whole text."""
+        return [{name: short(value) for name, value in vars(measure_text(made)).items()} for made in self.made]
+
+
+def _packed_change(change: Change) -> list:
+    found = [[record(made) for made in change.made], change.drop, change.ended]
+    return [*found, [[list(ids), short(score)] for ids, score in change.others]] if change.others else found
+
+
+def _ids_named(packed: list) -> list[int]:
+    return [*ids_of(packed[0]), *(number for ids, _ in (packed[3] if len(packed) > 3 else ()) for number in ids)]
+
+
+def texts_of(model: LanguageModel, ids) -> dict:
+    """How the page draws tokens, by id."""
+    return {str(number): shown(model.tokenizer.piece(number)) for number in sorted(ids)}
+
+
+@dataclass(eq=False)
+class Races:
+    """The last runs by their ids, one a visitor; a page that missed a piece is sent it again from here."""
+
+    most: int = 16
+    _kept: dict[str, Race] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, race: Race) -> None:
+        """Keep a run in place of the visitor's last one, which is stopped if it goes on."""
+        with self._lock:
+            for other in [each for each in self._kept.values() if each.owner == race.owner]:
+                self._kept.pop(other.id).stop.set()
+            over = [each.id for each in self._kept.values() if each.state != "running"]
+            for gone in over[: max(0, len(self._kept) + 1 - self.most)]:
+                del self._kept[gone]
+            self._kept[race.id] = race
+
+    def of(self, owner: str) -> Race | None:
+        """The visitor's run, whether it goes on or not."""
+        with self._lock:
+            return next((race for race in self._kept.values() if race.owner == owner), None)
+
+    def drop(self, race: Race) -> None:
+        """Forget a run whose page went."""
+        with self._lock:
+            self._kept.pop(race.id, None)

@@ -1,0 +1,252 @@
+"""The strategies a visitor compares: a card each, and what all of them share; several views of a tab show this part."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import gradio as gr
+
+from model.api import LanguageModel
+from model.decoders import METHODS, STRATEGIES, Method, Strategy
+from model.errors import InputError
+from model.generate import MOST_STRATEGIES
+from model.sampling import Parameter, Step
+from model.warps import values_of
+from viz.labels import shorten, visible
+from viz.tabs import pipelines
+from viz.tabs.parts import part
+from viz.tabs.tab import Picture, Scene
+from viz.theme import HUES
+from viz.words import section
+
+DEFAULT = ("greedy", "temperature", "top_k", "top_p")  # of STRATEGIES: the cards at the start
+MOST_NAME = 40  # characters of a name
+MOST_TOKENS = 512  # that a strategy writes
+MOST_SEED = 999_999
+MOST_STOPS = 4
+MOST_STOP = 40  # characters of a stop text
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all strategies share."""
+
+    tokens: int = 60  # new ones, at most
+    seed: int = 0
+    shared: bool = True  # the same random number for all at a step
+    stop: tuple[str, ...] = ()  # texts that end a text
+    chat: bool = False  # the prompt is put into the model's chat template
+
+
+def build() -> dict[str, gr.HTML]:
+    """The part "strategies"; the first view that shows it builds it."""
+    return {"strategies": part("strategies", None, kind="strategies", value={})}
+
+
+def fixed(words: Mapping[str, str]) -> dict[str, dict]:
+    """Its payload before a model is known."""
+    return {"strategies": payload(words, chat=False)}
+
+
+def pictures(scene: Scene) -> dict[str, Picture]:
+    """Its payload for a model; the views that show the part draw it."""
+    chat = has_chat(scene.model)
+    return {"strategies": Picture(("strategies", scene.model.id, chat), lambda: payload(scene.words, chat))}
+
+
+def has_chat(model: LanguageModel) -> bool:
+    """Whether the model has a chat template."""
+    return bool(model.tokenizer.chat_template)
+
+
+def payload(words: Mapping[str, str], chat: bool) -> dict:
+    """What static/strategies.js shows: presets, methods, the editor of pipelines, and words."""
+    return {
+        "presets": {key: value_of((strategy,))[0] for key, strategy in STRATEGIES.items()},
+        "default": list(DEFAULT),
+        "methods": [_method(words, key, method) for key, method in METHODS.items()],
+        "pipeline": pipelines.spec(words),
+        "settings": vars(Settings()) | {"stop": []},
+        "bounds": {"tokens": MOST_TOKENS, "seed": MOST_SEED, "stops": MOST_STOPS, "name": MOST_NAME, "stop": MOST_STOP,
+                   "strategies": MOST_STRATEGIES},
+        "chat": chat,
+        "hues": list(HUES),
+        "names": section(words, "strategy"),
+        "words": section(words, "strategies"),
+    }  # fmt: skip
+
+
+def _method(words: Mapping[str, str], key: str, method: Method) -> dict:
+    return {
+        "key": key, "label": words[f"method.{key}"], "help": words[f"method_help.{key}"], "source": method.source,
+        "parameters": [_parameter(words, parameter) for parameter in method.parameters],
+    }  # fmt: skip
+
+
+def _parameter(words: Mapping[str, str], parameter: Parameter) -> dict:
+    return {"label": words[f"option.{parameter.name}"]} | vars(parameter)
+
+
+def value_of(strategies: Sequence[Strategy]) -> list[dict]:
+    """Strategies as a page holds them: [{"name", "method", "options": {name: number}, "steps": [...]}]."""
+    return [
+        {"name": each.name, "method": each.method, "options": dict(each.options),
+         "steps": pipelines.value_of(each.steps)}
+        for each in strategies
+    ]  # fmt: skip
+
+
+# --- what a page sends ------------------------------------------------------------------------------
+
+
+def chosen(model: LanguageModel, sent: object) -> list[Strategy]:
+    """The strategies of the part's value {"strategies": [{"name", "method", "options", "steps"}]}; DEFAULT for none.
+
+    A name that is a key of STRATEGIES is shown as its word. Raises InputError for anything that is no such list, for
+    too many of them, and for numbers out of bounds.
+    """
+    asked = sent.get("strategies") if isinstance(sent, Mapping) else None
+    if asked is None:
+        return [STRATEGIES[key] for key in DEFAULT]
+    if not isinstance(asked, list) or not all(isinstance(each, Mapping) for each in asked):
+        raise InputError("These strategies cannot be read.", "", "Choose one of the list.")
+    if not asked:
+        raise InputError("There is no strategy.", "", "Add a strategy.")
+    if len(asked) > MOST_STRATEGIES:
+        raise InputError("These are too many strategies.", str(len(asked)), f"From 1 to {MOST_STRATEGIES}.")
+    return [_strategy(model, each) for each in asked]
+
+
+def _strategy(model: LanguageModel, sent: Mapping) -> Strategy:
+    name, method, options = sent.get("name") or "", sent.get("method", "sample"), sent.get("options") or {}
+    if not isinstance(method, str) or method not in METHODS:
+        raise InputError("This method is not known.", str(method)[:40], "Choose one of the list.")
+    if not isinstance(name, str) or not isinstance(options, Mapping):
+        raise InputError("These strategies cannot be read.", "", "Choose one of the list.")
+    steps = sent.get("steps")
+    read = pipelines.steps_of(model, [] if steps is None else steps)
+    return Strategy(read, method, _options(METHODS[method], options), name.strip()[:MOST_NAME])
+
+
+def _options(method: Method, sent: Mapping) -> tuple[tuple[str, float], ...]:
+    """The method's numbers, within their bounds; raises InputError for others."""
+    bounds = {parameter.name: parameter for parameter in method.parameters}
+    found = []
+    for name, value in sent.items():
+        parameter = bounds.get(name)
+        if parameter is None:
+            raise InputError("A setting is not known.", str(name)[:20], "Choose one of the list.")
+        number = _number(name, value, parameter.low, parameter.high)
+        if parameter.whole and number % 1:
+            raise InputError("A setting is not a whole number.", f"{name}: {number:g}", "Choose a whole number.")
+        found.append((parameter.name, float(number)))
+    return tuple(found)
+
+
+def _number(name: str, value: object, low: float, high: float) -> int | float:
+    """A number within bounds; raises InputError for anything else."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
+        raise InputError("A setting is not a number.", name, f"Choose a value from {low:g} to {high:g}.")
+    if not low <= value <= high:
+        got = f"{name}: {value:g}" if abs(value) < 1e15 else name
+        raise InputError("A setting is out of its range.", got, f"Choose a value from {low:g} to {high:g}.")
+    return value
+
+
+def settings(sent: object, default: Settings = Settings()) -> Settings:
+    """The settings of the part's value {"settings": {"tokens", "seed", "shared", "stop", "chat"}}.
+
+    What is not sent is the default's. Raises InputError for what is no such setting or out of bounds.
+    """
+    asked = sent.get("settings") if isinstance(sent, Mapping) else None
+    if asked is None:
+        return default
+    if not isinstance(asked, Mapping) or not set(asked) <= set(vars(default)):
+        raise InputError("These settings cannot be read.", "", "Choose one of the list.")
+    given = vars(default) | dict(asked)
+    tokens, seed = (
+        _whole(name, given[name], low, high) for name, low, high in (("tokens", 1, MOST_TOKENS), ("seed", 0, MOST_SEED))
+    )
+    if not all(isinstance(given[name], bool) for name in ("shared", "chat")):
+        raise InputError("These settings cannot be read.", "", "Choose one of the list.")
+    return Settings(tokens, seed, given["shared"], _stops(given["stop"]), given["chat"])
+
+
+def _whole(name: str, value: object, low: int, high: int) -> int:
+    number = _number(name, value, low, high)
+    if number % 1:
+        raise InputError("A setting is not a whole number.", f"{name}: {number:g}", "Choose a whole number.")
+    return int(number)
+
+
+def _stops(sent: object) -> tuple[str, ...]:
+    """The stop texts of a list, or of a text with a line each; \\n and \\t in them are a line break and a tab."""
+    lines = sent.splitlines() if isinstance(sent, str) else sent
+    if not isinstance(lines, list | tuple) or not all(isinstance(line, str) for line in lines):
+        raise InputError("These stop texts cannot be read.", "", "Write one text a line.")
+    found = tuple(line for line in lines if line)
+    if len(found) > MOST_STOPS:
+        raise InputError("These are too many stop texts.", str(len(found)), f"At most {MOST_STOPS}, one a line.")
+    if too_long := next((line for line in found if len(line) > MOST_STOP), None):
+        raise InputError("A stop text is too long.", shorten(visible(too_long), 40), f"At most {MOST_STOP} characters.")
+    return tuple(line.replace("\\n", "\n").replace("\\t", "\t") for line in found)
+
+
+# --- how a page and Python call them ----------------------------------------------------------------
+
+
+def labels(words: Mapping[str, str], strategies: Sequence[Strategy]) -> list[str]:
+    """A name for each strategy, no two the same: the one it was given, the word of its preset, or its method."""
+    found: list[str] = []
+    for each in strategies:
+        name = words.get(f"strategy.{each.name}", each.name) or words[f"method.{each.method}"]
+        number, label = 1, name
+        while label in found:
+            number += 1
+            label = f"{name} {number}"
+        found.append(label)
+    return found
+
+
+def summary(words: Mapping[str, str], strategy: Strategy) -> str:
+    """A strategy's numbers in one line: "T 0.8 · top-k 40 · top-p 0.9"."""
+    parts = [_short(words, step) for step in strategy.steps]
+    if strategy.method != "sample":
+        options = dict(strategy.options)
+        numbers = [
+            f"{words[f'option.{p.name}']} {options.get(p.name, p.default):g}"
+            for p in METHODS[strategy.method].parameters
+        ]
+        parts = [words[f"method.{strategy.method}"], *numbers, *parts]
+    return " · ".join(parts) or words["strategies.plain"]
+
+
+def _short(words: Mapping[str, str], step: Step) -> str:
+    name = words.get(f"strategies.short_{step.warp}", words[f"warp.{step.warp}"])
+    return " ".join([name, *(f"{value:g}" for value in values_of(step).values())])
+
+
+def prompt_ids(model: LanguageModel, prompt: str, chat: bool) -> list[int]:
+    """The tokens that are continued: of the prompt, as a user's message in the model's chat template where asked for.
+
+    A model without a template is given the plain prompt. Raises InputError where the template does not take it.
+    """
+    asked = model.chat([_message(prompt)]) if chat and has_chat(model) else model.encode(prompt)
+    return asked.ids.tolist()
+
+
+def prompt_code(prompt: str, chat: bool) -> str:
+    """The same in Python: what `lm.generate` is given."""
+    return f"lm.chat([{_message(prompt)!r}]).ids" if chat else repr(prompt)
+
+
+def _message(prompt: str) -> dict[str, str]:
+    return {"role": "user", "content": prompt}
+
+
+def code(strategies: Sequence[Strategy], names: Sequence[str]) -> list[str]:
+    """Lines of Python that make the list `strategies`."""
+    lines = ["strategies = ["]
+    for each, name in zip(strategies, names, strict=True):
+        given = f"{pipelines.steps_code(each.steps)}, {each.method!r}, {each.options!r}, {name!r}"
+        lines.append(f"    Strategy({given}),")
+    return [*lines, "]"]
