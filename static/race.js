@@ -134,7 +134,7 @@
 
   define("racefeed", (root, props, trigger) => {
     send = (event, value) => {
-      props.value = value ?? {};
+      if (value) props.value = value; // a stop leaves the question that is on its way as it is
       trigger(event, { index: 0, value: event });
     };
     return take;

@@ -129,13 +129,11 @@ class Watch:
         assert not elsewhere
 
 
-def load(profile, watch: Watch, url: str, query: str, ready: str, options: dict):
-    """A new page at an address, once it shows what it is to show."""
-    page = blank_page(profile, **options)
+def load(page, watch: Watch, url: str, query: str, ready: str) -> None:
+    """Open an address and wait until the page shows what it is to show."""
     watch.over(page, url)
     page.goto(url + query)
     page.locator(ready).wait_for(timeout=40_000)
-    return page
 
 
 @pytest.fixture
@@ -144,7 +142,8 @@ def open_page(profile, app_url):
     pages, watch = [], Watch()
 
     def open_at(query: str = "", *, url: str = app_url, ready: str = READY, **options):
-        pages.append(load(profile, watch, url, query, ready, options))
+        pages.append(blank_page(profile, **options))
+        load(pages[-1], watch, url, query, ready)
         return pages[-1]
 
     yield open_at
@@ -181,7 +180,8 @@ def same_page(request, profile, app_url, kept):
     def open_at(query: str = "", *, url: str = app_url, ready: str = READY, **options):
         key = repr((url, query, sorted(options.items())))
         if key not in kept.pages:
-            kept.pages[key] = load(profile, kept.watch, url, query, ready, options)
+            kept.pages[key] = blank_page(profile, **options)
+            load(kept.pages[key], kept.watch, url, query, ready)
         page = kept.pages[key]
         page.bring_to_front()
         page.mouse.move(0, 0)

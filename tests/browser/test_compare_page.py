@@ -10,9 +10,10 @@ import pytest
 
 from model.api import load_model
 from model.effects import Target, metric, patch, recovered
+from model.heads import HEAD_METRICS
 from model.interventions import Edit
 from model.sources import available
-from tests.visitor import expect
+from tests.visitor import expect, open_tab
 from viz.compare import difference, shares_of
 
 pytestmark = pytest.mark.browser
@@ -24,6 +25,7 @@ HOSTILE = "<img src=x onerror=alert(1)> ${alert(2)} {{value}} <b>bold</b> \u202e
 # The app and the test may have chosen different float32 products: what 8 layers make of them differs by rounding.
 ROUNDING = 2e-5
 SOON = 60_000  # milliseconds; on a busy machine
+METRICS = list(HEAD_METRICS)
 
 
 @pytest.fixture(scope="module")
@@ -31,23 +33,36 @@ def lm():
     return load_model("tinygpt", offline=True)
 
 
+def open_compare(page, name="Compare"):
+    open_tab(page, name)
+    page.locator("#pg-compare_form textarea").wait_for(state="attached", timeout=SOON)
+
+
 @pytest.fixture
-def opened(open_page, start_tiny):
-    """Open the compare tab."""
-
-    def at(query="", name="Compare", **context):
-        page = open_page(query, url=start_tiny, **context)
-        page.wait_for_timeout(300)  # the tabs find their places
-        found = page.locator("button[role=tab]:visible").filter(has_text=name)
-        if not found.count():
-            page.locator(".overflow-menu > button").click()
-            found = page.locator(".overflow-dropdown button").filter(has_text=name)
-        found.first.click()
-        page.locator("#pg-compare_diff [data-run]").wait_for(timeout=SOON)
-        page.locator("#pg-compare_heads [data-run]").wait_for(timeout=SOON)
-        return page
-
-    return at
+def page(same_page, start_tiny, lm):
+    """A page with the compare tab open: the first prompt and head, beside the suggested prompt, with nothing picked."""
+    page = same_page(url=start_tiny)
+    if page.locator("#prompt textarea").input_value() != COREFERENCE:
+        page.locator("#prompt textarea").fill(COREFERENCE)
+    open_compare(page)
+    layer, head = (int(n) for n in lm.trace(COREFERENCE).head_metrics()["previous_token"].idxmax())
+    page.evaluate("head => playground.select({heads: [head], tokens: [], edits: []})", [layer, head])
+    beside = page.locator("#pg-compare_form [data-key=prompt]")
+    if beside.get_attribute("aria-selected") == "false":
+        beside.click()
+    box, metric = page.locator("#pg-compare_form textarea"), page.locator("#pg-compare_metric select")
+    if box.input_value():
+        box.fill("")
+        box.blur()
+    if metric.input_value() != METRICS[0]:
+        metric.select_option(METRICS[0])
+    expect(page.locator(".pg-align-step.pg-align-replaced")).to_have_text(re.compile("·cat.*≠.*·dog"), timeout=SOON)
+    expect(page.locator("#pg-compare_next h2")).to_contain_text("(A, 9)", timeout=SOON)
+    expect(page.locator("#pg-compare_b h2")).to_have_text(f"B: head {layer}.{head}", timeout=SOON)
+    run = page.locator("#pg-alignment [data-run]").get_attribute("data-run")
+    for part in ("compare_a", "compare_b", "compare_diff", "compare_heads"):
+        expect(page.locator(f"#pg-{part} [data-part] [data-run]")).to_have_attribute("data-run", run, timeout=SOON)
+    return page
 
 
 def run_of(page):
@@ -93,8 +108,7 @@ def assert_maps(page, a, b, pairs):
     np.testing.assert_allclose(cells(page, "compare_diff"), difference(one, two, pairs), atol=2 * ROUNDING)
 
 
-def test_the_first_view_compares_with_a_swapped_word(opened, lm):
-    page = opened()
+def test_the_first_view_compares_with_a_swapped_word(page, lm):
     a, b = lm.trace(COREFERENCE), lm.trace(DOG)
     assert_maps(page, a, b, [(t, t) for t in range(10)])
     expect(page.locator(".pg-align-step")).to_have_count(10)
@@ -109,8 +123,7 @@ def test_the_first_view_compares_with_a_swapped_word(opened, lm):
     assert low == -high == pytest.approx(-np.nanmax(np.abs(cells(page, "compare_diff"))))
 
 
-def test_another_prompt_that_is_typed(opened, lm):
-    page = opened()
+def test_another_prompt_that_is_typed(page, lm):
     box = page.locator("#pg-compare_form textarea")
     expect(box).to_have_value("")
     assert box.get_attribute("placeholder") == DOG
@@ -128,8 +141,7 @@ def test_another_prompt_that_is_typed(opened, lm):
     expect(page.locator("#pg-patch_job")).to_contain_text("A has 10, B has 11")
 
 
-def test_tokens_of_a_are_selected_in_the_alignment_and_framed_in_both_maps(opened, lm):
-    page = opened()
+def test_tokens_of_a_are_selected_in_the_alignment_and_framed_in_both_maps(page, lm):
     type_b(page, LONGER)
     page.get_by_role("button", name="A: ·sat, B: ·sat: equal").click()
     assert page.evaluate("playground.selection.tokens") == [2]
@@ -142,8 +154,7 @@ def test_tokens_of_a_are_selected_in_the_alignment_and_framed_in_both_maps(opene
     assert page.evaluate("playground.selection.tokens") == [3]
 
 
-def test_next_tokens_of_both_runs(opened, lm):
-    page = opened()
+def test_next_tokens_of_both_runs(page, lm):
     with page.expect_download() as found:
         page.locator("#pg-compare_next").get_by_role("button", name="CSV").click()
     names, *lines = csv.reader(io.StringIO(Path(found.value.path()).read_text(encoding="utf-8-sig")))
@@ -156,8 +167,7 @@ def test_next_tokens_of_both_runs(opened, lm):
     expect(page.locator(".pg-next-table tbody tr")).to_have_count(len(ids))
 
 
-def test_a_head_clicked_in_the_map_of_heads_is_compared(opened, lm):
-    page = opened()
+def test_a_head_clicked_in_the_map_of_heads_is_compared(page, lm):
     page.locator("#pg-compare_metric select").select_option("entropy")
     expect(page.locator("#pg-compare_heads h2")).to_have_text("Every head: entropy, A − B")
     a, b = (lm.trace(text).head_metrics()["entropy"].unstack() for text in (COREFERENCE, DOG))
@@ -173,8 +183,7 @@ def test_a_head_clicked_in_the_map_of_heads_is_compared(opened, lm):
     expect(page.locator("#pg-compare_b h2")).to_have_text("B: head 6.3")
 
 
-def test_the_edited_run_beside_its_original(opened, lm):
-    page = opened()
+def test_the_edited_run_beside_its_original(page, lm):
     page.get_by_role("tab", name="The run without edits").click()
     expect(page.locator("#pg-alignment .pg-problem")).to_contain_text("No edits are active.")
     expect(page.locator("#pg-compare_a .pg-chart")).to_be_hidden()
@@ -188,8 +197,7 @@ def test_the_edited_run_beside_its_original(opened, lm):
     expect(page.locator("#pg-alignment .pg-problem")).to_be_hidden()
 
 
-def test_patching_every_layer_and_position(opened, lm):
-    page = opened()
+def test_patching_every_layer_and_position(page, lm):
     page.locator("#pg-patch_form [data-name=site] select").select_option("attn_out")
     page.locator("#pg-patch_form [data-name=token] input").fill("and")
     page.locator("#pg-patch_form [data-name=distractor] input").fill(".")
@@ -213,8 +221,7 @@ def test_patching_every_layer_and_position(opened, lm):
     expect(page.locator("#pg-patch_map .pg-chart")).to_be_hidden()  # that map is of another question
 
 
-def test_another_model(opened):
-    page = opened()
+def test_another_model(page):
     page.get_by_role("tab", name="Another model").click()
     if "smollm2-135m" not in available():
         expect(page.locator("#pg-alignment .pg-problem")).to_contain_text("No other model is on this computer.")
@@ -228,8 +235,7 @@ def test_another_model(opened):
     expect(page.locator("#pg-patch_job")).to_contain_text("same model")
 
 
-def test_a_prompt_that_cannot_be_run_is_said_here_and_the_page_goes_on(opened):
-    page = opened()
+def test_a_prompt_that_cannot_be_run_is_said_here_and_the_page_goes_on(page):
     page.locator("#pg-compare_form textarea").fill("word " * 600)
     expect(page.locator("#pg-alignment .pg-problem")).to_contain_text("The prompt is too long.", timeout=SOON)
     expect(page.locator("#pg-notice [data-part]")).to_be_hidden()
@@ -241,6 +247,9 @@ def test_a_prompt_that_cannot_be_run_is_said_here_and_the_page_goes_on(opened):
 
 
 @pytest.mark.parametrize(("query", "name"), [("?lang=en", "Compare"), ("?lang=zh", "对比")])
-def test_nothing_overflows_a_phone(opened, query, name):
-    page = opened(query, name, viewport={"width": 390, "height": 844})
+def test_nothing_overflows_a_phone(open_page, start_tiny, query, name):
+    page = open_page(query, url=start_tiny, viewport={"width": 390, "height": 844})
+    open_compare(page, name)
+    for part in ("compare_diff", "compare_heads"):
+        page.locator(f"#pg-{part} [data-run]").wait_for(timeout=SOON)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

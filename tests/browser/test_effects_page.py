@@ -11,7 +11,7 @@ import pytest
 from model.api import load_model
 from model.effects import Target, next_tokens, sweep
 from model.interventions import Edit
-from tests.visitor import expect
+from tests.visitor import expect, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -32,23 +32,33 @@ def lm():
     return load_model("tinygpt", offline=True)
 
 
-def tab(page, name):
-    """Open a tab, which a narrow page keeps in a menu."""
-    found = page.locator("button[role=tab]:visible").filter(has_text=name)
-    kept = page.locator(".overflow-dropdown button").filter(has_text=name)
-    found.or_(kept).first.wait_for(state="attached")
-    if not found.count():
-        page.locator(".overflow-menu > button").click()
-        found = kept
-    found.first.click()
-
-
-def open_effects(open_page, query="", name="Effects", **context):
-    page = open_page(query, **context)
-    page.wait_for_timeout(300)  # the tabs find their places
-    tab(page, name)
+def open_effects(page, name="Effects"):
+    open_tab(page, name)
     page.locator("#pg-before_after [data-run]").wait_for(timeout=SOON)
-    page.locator("#pg-sweep button").wait_for(timeout=SOON)
+    page.locator("#pg-sweep [data-part] *").first.wait_for(state="attached", timeout=SOON)
+
+
+@pytest.fixture
+def page(same_page, lm):
+    """A page with the effects tab open: the first prompt and head, no edits, and both forms as they are at first."""
+    page = same_page()
+    if page.locator("#prompt textarea").input_value() != COREFERENCE:
+        page.locator("#prompt textarea").fill(COREFERENCE)
+    page.evaluate("playground.select({tokens: [], edits: []})")
+    open_effects(page)
+    expect(page.locator("#pg-before_after h2")).to_contain_text("(position 9)", timeout=SOON)
+    expect(page.locator("#pg-before_after")).to_contain_text("Apply an edit to see what changes", timeout=SOON)
+    first = [int(n) for n in lm.trace(COREFERENCE).head_metrics()["previous_token"].idxmax()]
+    page.evaluate("head => playground.select({heads: [head]})", first)
+    if field(page, "where").is_visible():
+        field(page, "where").select_option("picked")
+    field(page, "kind").select_option("zero")
+    for name, value in (("token", ""), ("distractor", ""), ("how", "zero"), ("kind", "logit")):
+        setting = page.locator(f"#pg-sweep_form [data-name={name}]").locator("select, input")
+        if setting.input_value() != value:
+            choose = setting.fill if name in ("token", "distractor") else setting.select_option
+            choose(value)
+    expect(page.locator("#pg-sweep").get_by_role("button", name="Switch every head")).to_be_enabled(timeout=SOON)
     return page
 
 
@@ -100,8 +110,7 @@ def assert_rows(page, before, after, position=-1):
         assert values[2:] == pytest.approx(logits[:, number], abs=10 * ROUNDING)
 
 
-def test_a_head_that_is_off_is_off_on_every_tab_until_it_is_removed(open_page, lm):
-    page = open_effects(open_page)
+def test_a_head_that_is_off_is_off_on_every_tab_until_it_is_removed(page, lm):
     layer, number = head(page)
     plain, run = lm.trace(COREFERENCE), shown(page)
     assert_rows(page, plain, plain)
@@ -114,17 +123,16 @@ def test_a_head_that_is_off_is_off_on_every_tab_until_it_is_removed(open_page, l
     edited = plain.edit(Edit("zero", layer, number))
     assert_rows(page, plain, edited)
     expect(page.locator(".pg-effect-facts")).to_contain_text("KL(before ‖ after)")
-    tab(page, "Attention")
+    open_tab(page, "Attention")
     expect(page.locator("#pg-plot .pg-source")).to_contain_text("edited run", timeout=SOON)
-    tab(page, "Effects")
+    open_tab(page, "Effects")
     chips(page).get_by_role("button").click()
     expect(page.locator("#pg-before_after [data-part]")).to_have_attribute("data-run", run, timeout=SOON)
     expect(chips(page)).to_have_count(0)
     assert_rows(page, plain, plain)
 
 
-def test_a_blocked_link_moves_the_prediction(open_page, lm):
-    page = open_effects(open_page)
+def test_a_blocked_link_moves_the_prediction(page, lm):
     field(page, "kind").select_option("block_edge")
     told = page.locator(".pg-effect-told")
     field(page, "query").select_option("2")
@@ -146,8 +154,7 @@ def test_a_blocked_link_moves_the_prediction(open_page, lm):
     assert_rows(page, plain, plain.edit(Edit("block_edge", query=9, key=1)))
 
 
-def test_the_last_link_of_a_row_cannot_be_blocked(open_page):
-    page = open_effects(open_page)
+def test_the_last_link_of_a_row_cannot_be_blocked(page):
     page.locator(".pg-chip").nth(1).click()
     field(page, "kind").select_option("block_edge")
     expect(field(page, "query")).to_have_value("1")
@@ -163,8 +170,7 @@ def test_the_last_link_of_a_row_cannot_be_blocked(open_page):
     expect(page.get_by_role("button", name="Apply")).to_be_disabled()
 
 
-def test_several_heads_one_edit_each_and_undo(open_page, lm):
-    page = open_effects(open_page)
+def test_several_heads_one_edit_each_and_undo(page, lm):
     plain, first = lm.trace(COREFERENCE), head(page)
     field(page, "layer").select_option("7")
     field(page, "head").select_option("2")
@@ -198,8 +204,7 @@ def test_several_heads_one_edit_each_and_undo(open_page, lm):
     expect(chips(page)).to_have_count(2)
 
 
-def test_another_token_another_position(open_page, lm):
-    page = open_effects(open_page)
+def test_another_token_another_position(page, lm):
     run = shown(page)
     page.locator(".pg-chip").nth(3).click()
     changed(page, run)
@@ -216,8 +221,7 @@ def drawn_map(page):
     ))  # fmt: skip
 
 
-def test_the_sweep_shows_every_heads_effect_and_picks_heads(open_page, lm):
-    page = open_effects(open_page)
+def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     expect(page.locator("#pg-sweep_map")).to_contain_text("Nothing has been measured")
     form = page.locator("#pg-sweep_form")
     form.locator("[data-name=how] select").select_option("mean")
@@ -258,8 +262,7 @@ def test_the_sweep_shows_every_heads_effect_and_picks_heads(open_page, lm):
     expect(page.locator("#pg-sweep_map .js-plotly-plot")).to_be_visible()
 
 
-def test_while_a_sweep_runs_clicks_are_answered_and_it_can_be_cancelled(open_page):
-    page = open_effects(open_page)
+def test_while_a_sweep_runs_clicks_are_answered_and_it_can_be_cancelled(page):
     page.locator("#prompt textarea").fill((f"{COREFERENCE}. " * 40).strip())
     expect(page.locator("#pg-before_after h2")).to_contain_text(re.compile(r"position 4\d\d"), timeout=SOON)
     page.locator("#pg-sweep_form [data-name=kind] select").select_option("loss")
@@ -267,10 +270,10 @@ def test_while_a_sweep_runs_clicks_are_answered_and_it_can_be_cancelled(open_pag
     page.locator("#pg-sweep button").click()
     bar = page.locator("#pg-sweep progress")
     bar.wait_for(timeout=SOON)
-    tab(page, "Attention")
+    open_tab(page, "Attention")
     page.get_by_role("button", name="Layer 6, head 3", exact=True).click()
     expect(page.locator("#pg-plot h2")).to_have_text("Head 6.3", timeout=SOON)
-    tab(page, "Effects")
+    open_tab(page, "Effects")
     expect(bar).to_be_visible()  # the sweep is not done: the head was drawn in between
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#pg-sweep")).to_contain_text("Stopped.", timeout=SOON)
@@ -279,8 +282,7 @@ def test_while_a_sweep_runs_clicks_are_answered_and_it_can_be_cancelled(open_pag
     expect(page.locator("#pg-sweep").get_by_role("button", name="Try again")).to_be_enabled()
 
 
-def test_an_edit_while_a_sweep_runs_leaves_no_bar_behind(open_page):
-    page = open_effects(open_page)
+def test_an_edit_while_a_sweep_runs_leaves_no_bar_behind(page):
     page.locator("#prompt textarea").fill((f"{COREFERENCE}. " * 20).strip())
     expect(page.locator("#pg-before_after h2")).to_contain_text("position 219", timeout=SOON)
     page.locator("#pg-sweep button").click()
@@ -296,8 +298,7 @@ def test_an_edit_while_a_sweep_runs_leaves_no_bar_behind(open_page):
     expect(page.locator("#pg-sweep_map .js-plotly-plot")).to_be_visible(timeout=SOON)
 
 
-def test_hostile_text_stays_text(open_page):
-    page = open_effects(open_page)
+def test_hostile_text_stays_text(page):
     run = shown(page)
     page.locator("#prompt textarea").fill(HOSTILE)
     changed(page, run)
@@ -306,8 +307,7 @@ def test_hostile_text_stays_text(open_page):
     assert page.locator("[data-part] img, [data-part] script, [data-part] b:has-text('bold')").count() == 0
 
 
-def test_one_token_has_no_link_to_block(open_page):
-    page = open_effects(open_page)
+def test_one_token_has_no_link_to_block(page):
     run = shown(page)
     page.locator("#prompt textarea").fill("The")
     changed(page, run)
@@ -318,7 +318,8 @@ def test_one_token_has_no_link_to_block(open_page):
 
 
 def test_narrow_and_chinese(open_page):
-    page = open_effects(open_page, "?lang=zh", "作用", viewport={"width": 390, "height": 844})
+    page = open_page("?lang=zh", viewport={"width": 390, "height": 844})
+    open_effects(page, "作用")
     expect(page.locator("#pg-edits h2")).to_have_text("改动什么")
     run = shown(page)
     page.get_by_role("button", name="应用").click()

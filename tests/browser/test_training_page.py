@@ -1,7 +1,9 @@
 """The training tab as a visitor uses it: a run from start to end, its replay, its model, and what must not happen."""
 
+import contextlib
 import io
 import re
+import time
 import zipfile
 from pathlib import Path
 
@@ -82,6 +84,16 @@ def wait_for_reports(page, more_than=0):
     )  # fmt: skip
 
 
+def reports_at_rest(page):
+    """How many reports there are once no new one came for two seconds; a run that goes on sends many in that time."""
+    counts, end = [reports(page)], time.monotonic() + SOON / 1000
+    while len(counts) < 5 or len(set(counts[-5:])) > 1:
+        assert time.monotonic() < end, f"reports keep coming: {counts[-5:]}"
+        page.wait_for_timeout(500)
+        counts.append(reports(page))
+    return counts[-1]
+
+
 def curves(page, chart=0):
     """[name, dash, number of points] of each curve of a chart."""
     page.wait_for_function(f"() => document.querySelectorAll('.pg-curve-plot')[{chart}]?.data?.length", timeout=SOON)
@@ -109,11 +121,18 @@ def shows_step(page, step):
     return cells(page, BIG)
 
 
-def test_a_run_its_replay_and_its_model(open_page):
-    page = open_page()
-    open_tab(page)
-    expect(page.locator(".pg-empty")).to_contain_text("Nothing has been trained")
-    run_to_its_end(page, steps=30)
+def first_run(page):
+    """A page's first run, unless it had it before."""
+    visitor.open_tab(page, "Training")
+    if not page.evaluate(RUNS):
+        open_tab(page)
+        expect(page.locator(".pg-empty")).to_contain_text("Nothing has been trained")
+        run_to_its_end(page, steps=30, positions="learned")
+
+
+def test_a_run_its_replay_and_its_model(same_page):
+    page = same_page()
+    first_run(page)
     expect(page.locator("p.pg-train-line")).to_contain_text("step 30 of 30")
     expect(page.locator(".pg-train-status progress")).to_have_attribute("max", "30")
     names, dashes, points = zip(*curves(page), strict=True)
@@ -155,6 +174,30 @@ def test_a_run_its_replay_and_its_model(open_page):
         assert [v for v in mine if v is not None] == pytest.approx([v for v in theirs if v is not None], abs=ROUNDING)
 
 
+def test_two_runs_are_laid_over_one_another(same_page):
+    page = same_page()
+    first_run(page)
+    if page.locator(".pg-settings [name=steps]").is_hidden():
+        page.locator(".pg-settings summary").click()
+    start(page, steps=6, positions="rope")
+    label = "Repeated random sequence · 2×2 · {} · pre-norm · LayerNorm · {}"
+    new, old = label.format("RoPE", 6), label.format("learned", 30)
+    expect(page.get_by_label("Run shown").locator("option:checked")).to_have_text(new)
+    page.get_by_label("Laid over it, dashed").select_option(label=old)  # before the new one has told anything
+    expect(state(page)).to_have_text("Done", timeout=SOON)
+    page.wait_for_function("() => document.querySelector('.pg-curve-plot').data[2].x.length === 7", timeout=SOON)
+    assert curves(page) == [
+        [f"each step · {new}", "solid", 6], [f"training · {new}", "solid", 6], [f"held out · {new}", "dot", 7],
+        [f"each step · {old}", "dash", 30], [f"training · {old}", "dash", 30], [f"held out · {old}", "dot", 31],
+    ]  # fmt: skip
+    legend = page.locator(".pg-curve-plot").first.locator(".legendtext")
+    expect(legend).to_have_count(4)
+    assert {dash for name, dash, _ in curves(page, 1) if name.startswith("head") and old in name} == {"dash"}
+    page.get_by_label("Run shown").select_option(label=old)
+    page.wait_for_function("() => document.querySelector('.pg-curve-plot').data.length === 3", timeout=SOON)
+    assert curves(page)[1] == ["training", "solid", 30]
+
+
 def test_pause_resume_stop_and_the_files(open_page, tmp_path):
     page = open_page()
     open_tab(page)
@@ -170,10 +213,8 @@ def test_pause_resume_stop_and_the_files(open_page, tmp_path):
     expect(pause).to_be_focused()  # news of the run leave the buttons alone
     page.keyboard.press("Enter")
     expect(state(page)).to_have_text("Paused", timeout=SOON)
-    page.wait_for_timeout(2500)  # what was under way arrives
-    heard = reports(page)
-    page.wait_for_timeout(3000)
-    assert reports(page) == heard > 0
+    heard = reports_at_rest(page)
+    assert heard > 0
     page.get_by_role("button", name="Resume").click()
     expect(state(page)).to_have_text("Training", timeout=SOON)
     wait_for_reports(page, heard)
@@ -186,29 +227,6 @@ def test_pause_resume_stop_and_the_files(open_page, tmp_path):
     assert got.value.suggested_filename == "trained-gpt.zip"
     with zipfile.ZipFile(io.BytesIO(Path(got.value.path()).read_bytes())) as file:
         assert sorted(file.namelist()) == ["config.json", "model.safetensors", "tokenizer.json"]
-
-
-def test_two_runs_are_laid_over_one_another(open_page):
-    page = open_page()
-    open_tab(page)
-    run_to_its_end(page, steps=8, positions="learned")
-    start(page, steps=6, positions="rope")
-    label = "Repeated random sequence · 2×2 · {} · pre-norm · LayerNorm · {}"
-    new, old = label.format("RoPE", 6), label.format("learned", 8)
-    expect(page.get_by_label("Run shown").locator("option:checked")).to_have_text(new)
-    page.get_by_label("Laid over it, dashed").select_option(label=old)  # before the new one has told anything
-    expect(state(page)).to_have_text("Done", timeout=SOON)
-    page.wait_for_function("() => document.querySelector('.pg-curve-plot').data[2].x.length === 7", timeout=SOON)
-    assert curves(page) == [
-        [f"each step · {new}", "solid", 6], [f"training · {new}", "solid", 6], [f"held out · {new}", "dot", 7],
-        [f"each step · {old}", "dash", 8], [f"training · {old}", "dash", 8], [f"held out · {old}", "dot", 9],
-    ]  # fmt: skip
-    legend = page.locator(".pg-curve-plot").first.locator(".legendtext")
-    expect(legend).to_have_count(4)
-    assert {dash for name, dash, _ in curves(page, 1) if name.startswith("head") and old in name} == {"dash"}
-    page.get_by_label("Run shown").select_option(label=old)
-    page.wait_for_function("() => document.querySelector('.pg-curve-plot').data.length === 3", timeout=SOON)
-    assert curves(page)[1] == ["training", "solid", 8]
 
 
 def test_a_hostile_text_is_shown_as_text(open_page):
@@ -271,10 +289,11 @@ def test_closing_the_page_stops_its_run(open_page):
     expect(second.get_by_role("alert")).to_contain_text("Another training run is using this server", timeout=SOON)
     assert second.evaluate(RUNS) == 0
     first.close()
+    not_yet = pytest.importorskip("playwright.sync_api").TimeoutError
     for _ in range(30):
         second.locator(".pg-primary").click()
-        second.wait_for_timeout(2000)
-        if second.evaluate(RUNS):
+        with contextlib.suppress(not_yet):
+            second.wait_for_function(f"() => ({RUNS})() > 0", timeout=2000)
             break
     expect(state(second)).to_have_text("Done", timeout=SOON)
     expect(second.get_by_role("alert")).to_have_count(0)

@@ -120,6 +120,13 @@ def test_a_number_in_the_tail_is_looked_up(playground):
     assert payload["numbers"] == [uniform(3, step) for step in range(64, 64 + AHEAD)]
 
 
+def test_the_first_token_of_the_tail_is_looked_up_too(playground):
+    first = drawn(playground, {"pipeline": NONE})["draws_bar"]
+    u = first["edges"][-1] / first["total"] + 1e-9
+    payload = drawn(playground, {"pipeline": NONE, "draws_bar": {"u": u}})["draws_bar"]
+    assert [found["rank"] for found in payload["found"] if found["u"] == u] == [len(payload["ids"]) + 1]
+
+
 def test_no_row_without_a_token_is_on_the_bar(playground):
     payload = drawn(playground, {"pipeline": NONE})["draws_bar"]
     assert payload["count"] <= 256

@@ -424,3 +424,15 @@ def test_every_word_the_script_asks_for_is_there(language):
     for by in numbers.COLOURS:
         assert {f"by_{by}", f"unit_{by}"} <= said
     assert {f"ended_{why}" for why in ("end", "stop", "length", "context")} <= said
+
+
+def test_a_search_that_changes_its_mind_is_followed(playground, lm):
+    """What it drops goes from the text and from its numbers, too."""
+    found = pieces(playground, cards={"strategies": [packed(STRATEGIES["beam"])], "settings": SETTINGS})
+    (text,) = written(lm.generate(PROMPT, "beam", TOKENS, 3), 1)
+    changes = [tick[0] for piece in found for tick in piece["ticks"]]
+    assert any(change[1] for change in changes)  # else this shows nothing
+    (row,) = rows_of(found, 1)
+    assert tuple(record[0] for record in row) == text.ids
+    assert found[-1]["measured"][0]["length"] == len(text.ids)
+    assert len(changes[-1][3]) > 1 and changes[-1][3][0][0] == list(text.ids)
