@@ -2,7 +2,7 @@
 //
 // payload: { presets { key: strategy }, default [keys], methods [{ key, label, help, source, parameters }], pipeline,
 //   settings, bounds, chat, hues, names, words }; strategy: { name, method, options { name: number }, steps }
-// value: { strategies: [strategy], settings: { tokens, seed, shared, stop, chat } }
+// value: { strategies: [strategy], settings: { tokens, seed, shared, stop, chat, eight } }
 (() => {
   const { define, el, fill } = window.playground;
   const PAUSE = 300; // milliseconds between two questions while a slider moves or someone types
@@ -219,7 +219,8 @@
       shared.replaceChildren(
         inline(words.tokens, whole(settings.tokens, 1, bounds.tokens, set("tokens", PAUSE))), seeding,
         box(words.shared, settings.shared, set("shared", 0), words.shared_help),
-        ...(payload.chat ? [box(words.chat, settings.chat, set("chat", 0), words.chat_help)] : []), fold);
+        ...(payload.chat ? [box(words.chat, settings.chat, set("chat", 0), words.chat_help)] : []),
+        box(words.eight, settings.eight, set("eight", 0), words.eight_help), fold);
     };
 
     editor.id = "pg-strat-editor";

@@ -127,8 +127,8 @@ def test_the_last_piece_has_the_numbers_of_each_text(playground, lm):
 def test_what_a_run_is_of(playground, lm):
     opening = pieces(playground)[0]["opening"]
     assert opening["prompt"] == lm.encode(PROMPT).ids.tolist()
-    assert [row["name"] for row in opening["rows"]] == ["Greedy", "Draw"]
-    assert opening["settings"] == SETTINGS and opening["limit"] == TOKENS
+    assert [row["name"] for row in opening["rows"]] == ["Greedy", words("en")["method.sample"]]
+    assert opening["settings"] | SETTINGS == opening["settings"] and opening["limit"] == TOKENS
     chinese = pieces(playground, language="zh")[0]["opening"]
     assert chinese["rows"][0]["name"] == words("zh")["strategy.greedy"]
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from model.api import LanguageModel, list_models, load_resolved
 from model.errors import InputError, PlaygroundError
+from model.int8 import int8
 from model.interventions import Edit
 from model.lesson import Limits
 from model.live import Workshop, label
@@ -69,6 +70,10 @@ class Playground:
         if model_id in self.failures:
             raise self.failures[model_id]
         return self.load(model_id)
+
+    def eight_bit(self, model: LanguageModel) -> LanguageModel:
+        """The same model with 8-bit weights, made once."""
+        return self.models.get((model.id, "int8"), lambda: int8(model))
 
     def _resolve(self, model_id: str, progress: Progress | None) -> Resolved:
         local = self.options.local

@@ -34,6 +34,7 @@ class Wanted:
     strategies: tuple[Strategy, ...]
     many: Many
     chat: bool
+    eight: bool = False  # 8-bit weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +79,13 @@ def wanted_of(scene: Scene, values: Values) -> Wanted:
     chosen, told = strategies.chosen(scene.model, sent), strategies.settings(sent)
     count = int(choice(values.get("many_form"), "count", COUNTS))
     chat = told.chat and strategies.has_chat(scene.model)
-    return Wanted(tuple(chosen), Many(count, told.tokens, told.seed, told.stop), chat)
+    return Wanted(tuple(chosen), Many(count, told.tokens, told.seed, told.stop), chat, told.eight)
 
 
 def key_of(scene: Scene, wanted: Wanted) -> tuple:
     """What decides the texts. Names do not."""
     plain = tuple((each.steps, each.method, each.options) for each in wanted.strategies)
-    return ("many", scene.model.id, scene.unedited.key.ids, plain, wanted.many, wanted.chat)
+    return ("many", scene.model.id, scene.unedited.key.ids, plain, wanted.many, wanted.chat, wanted.eight)
 
 
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
@@ -145,14 +146,14 @@ def _button(scene: Scene, wanted: Wanted, found: jobs.Result | None) -> dict:
 
 def seconds_of(scene: Scene, wanted: Wanted) -> float:
     """About how long it takes: from the last time on this model, else from its size."""
-    known = scene.playground.results.peek(_speed_key(scene))
+    known = scene.playground.results.peek(_speed_key(scene, wanted))
     step = known.value if known else 0.006 + scene.model.nbytes / 6e9 + scene.model.config.vocab_size * 2e-7
     batches = len(batches_of(wanted.strategies, wanted.many.count))
     return batches * (scene.unedited.seconds + wanted.many.max_new_tokens * step)
 
 
-def _speed_key(scene: Scene) -> tuple:
-    return ("many speed", scene.model.id)
+def _speed_key(scene: Scene, wanted: Wanted) -> tuple:
+    return ("many speed", scene.model.id, wanted.eight)
 
 
 def plan(scene: Scene, values: Values) -> jobs.Job:
@@ -161,11 +162,12 @@ def plan(scene: Scene, values: Values) -> jobs.Job:
 
     def work(progress: Progress) -> Taken:
         prompt = strategies.prompt_ids(scene.model, scene.prompt, wanted.chat)
+        model = scene.playground.eight_bit(scene.model) if wanted.eight else scene.model
         began = time.perf_counter()
-        taken = Taken(take_samples(scene.model, prompt, wanted.strategies, wanted.many, progress))
+        taken = Taken(take_samples(model, prompt, wanted.strategies, wanted.many, progress))
         steps = len(batches_of(wanted.strategies, wanted.many.count)) * wanted.many.max_new_tokens
         each = (time.perf_counter() - began) / steps
-        jobs.kept(scene.playground, _speed_key(scene), lambda: each)
+        jobs.kept(scene.playground, _speed_key(scene, wanted), lambda: each)
         return taken
 
     return jobs.Job(key_of(scene, wanted), work)
@@ -260,7 +262,7 @@ def texts_payload(scene: Scene, wanted: Wanted, taken: Taken, names: list[str]) 
         "title": words["many.texts_title"], "samples": samples, "names": names, "measures": _measures(scene),
         "hues": list(HUES), "python": python(scene, wanted, names, line), "file": "many-samples",
         "about": {"model": scene.model.id, "prompt": scene.prompt, "tokens": wanted.many.max_new_tokens,
-                  "seed": wanted.many.seed, "stop": list(wanted.many.stop), "chat": wanted.chat,
+                  "seed": wanted.many.seed, "stop": list(wanted.many.stop), "chat": wanted.chat, "eight": wanted.eight,
                   "strategies": strategies.value_of(wanted.strategies)},
         "source": _source(scene, wanted), "run": run_of(scene, wanted, "texts"),
         "words": section(words, "many") | {"plot": plot_words(words)},
@@ -268,7 +270,8 @@ def texts_payload(scene: Scene, wanted: Wanted, taken: Taken, names: list[str]) 
 
 
 def _source(scene: Scene, wanted: Wanted) -> str:
-    told = {"model": scene.model.label, "tokens": wanted.many.max_new_tokens, "seed": wanted.many.seed}
+    label = f"{scene.model.label} · {scene.words['strategies.eight']}" if wanted.eight else scene.model.label
+    told = {"model": label, "tokens": wanted.many.max_new_tokens, "seed": wanted.many.seed}
     line = scene.words["many.source"].format(**told)
     return f"{line} · {scene.words['many.unedited']}" if scene.picked.edits else line
 
@@ -283,9 +286,12 @@ def python(scene: Scene, wanted: Wanted, names: list[str], last: str) -> str:
         "from model.api import load_model", "from model.decoders import Strategy", "from model.sampling import Step",
         "from model.samples import Many, take_samples",
     )  # fmt: skip
+    loaded = f"load_model({model_id!r})"
+    if wanted.eight:
+        imports, loaded = (*imports, "from model.int8 import int8"), f"int8({loaded})"
     asked = f"Many({many.count}, {many.max_new_tokens}, {many.seed}, {many.stop!r})"
     return "\n".join([
-        *sorted(imports), "", f"lm = load_model({model_id!r})", *strategies.code(wanted.strategies, names),
+        *sorted(imports), "", f"lm = {loaded}", *strategies.code(wanted.strategies, names),
         f"samples = take_samples(lm, {prompt}, strategies, {asked})", last,
     ])  # fmt: skip
 

@@ -35,6 +35,7 @@ class Settings:
     shared: bool = True  # the same random number for all at a step
     stop: tuple[str, ...] = ()  # texts that end a text
     chat: bool = False  # the prompt is put into the model's chat template
+    eight: bool = False  # 8-bit weights write
 
 
 def build() -> dict[str, gr.HTML]:
@@ -153,7 +154,7 @@ def _number(name: str, value: object, low: float, high: float) -> int | float:
 
 
 def settings(sent: object, default: Settings = Settings()) -> Settings:
-    """The settings of the part's value {"settings": {"tokens", "seed", "shared", "stop", "chat"}}.
+    """The settings of the part's value {"settings": {"tokens", "seed", "shared", "stop", "chat", "eight"}}.
 
     What is not sent is the default's. Raises InputError for what is no such setting or out of bounds.
     """
@@ -166,9 +167,9 @@ def settings(sent: object, default: Settings = Settings()) -> Settings:
     tokens, seed = (
         _whole(name, given[name], low, high) for name, low, high in (("tokens", 1, MOST_TOKENS), ("seed", 0, MOST_SEED))
     )
-    if not all(isinstance(given[name], bool) for name in ("shared", "chat")):
+    if not all(isinstance(given[name], bool) for name in ("shared", "chat", "eight")):
         raise InputError("These settings cannot be read.", "", "Choose one of the list.")
-    return Settings(tokens, seed, given["shared"], _stops(given["stop"]), given["chat"])
+    return Settings(tokens, seed, given["shared"], _stops(given["stop"]), given["chat"], given["eight"])
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:
