@@ -25,6 +25,7 @@ _FEW = 16  # rows up to which the 8-bit product is used; a longer prompt multipl
 class Effect:
     """How far the 8-bit model's predictions are from the float32 model's, over the positions of a prompt."""
 
+    positions: int  # that were compared
     kl: float  # mean KL(float32 || int8), nats
     agree: float  # share of positions with the same likeliest token
     largest: float  # largest difference of a log-probability among each position's ten likeliest tokens
@@ -129,15 +130,19 @@ def effect(model: Transformer, small: Transformer, ids: Sequence[int]) -> Effect
     The 8-bit model reads the prompt a few tokens at a time, so that its numbers are those it writes with.
     """
     tokens = torch.tensor([ids])
-    full = model(tokens)[0].float().log_softmax(-1)  # [T, V]
-    cache = KVCache.empty(small.config, 1, len(ids))
-    less = torch.cat([small(part, cache=cache)[0].float().log_softmax(-1) for part in tokens.split(_FEW, 1)])
-    top = full.topk(min(10, full.shape[-1])).indices
+    stream, cache = model.trunk(tokens), KVCache.empty(small.config, 1, len(ids))
+    kl, agree, largest = 0.0, 0, 0.0
+    for start in range(0, len(ids), _FEW):  # [T, V] is never held at once
+        part = slice(start, start + _FEW)
+        full = model.logits(stream[:, part])[0].float().log_softmax(-1)  # [few, V]
+        less = small(tokens[:, part], cache=cache)[0].float().log_softmax(-1)
+        top = full.topk(min(10, full.shape[-1])).indices
+        kl += float((full.exp() * (full - less)).sum())
+        agree += int((full.argmax(-1) == less.argmax(-1)).sum())
+        largest = max(largest, float((full.gather(-1, top) - less.gather(-1, top)).abs().max()))
     layers = layers_of(small)
     return Effect(
-        kl=float((full.exp() * (full - less)).sum(-1).mean()),
-        agree=float((full.argmax(-1) == less.argmax(-1)).float().mean()),
-        largest=float((full.gather(-1, top) - less.gather(-1, top)).abs().max()),
+        positions=len(ids), kl=kl / len(ids), agree=agree / len(ids), largest=largest,
         nbytes=sum(layer.whole.nbytes + layer.scale.nbytes for layer in layers),
         full=sum(4 * len(layer.scale) * layer.width for layer in layers),
-    )
+    )  # fmt: skip

@@ -1,10 +1,15 @@
 """What a run says about the token after one of its positions, as a pipeline of warps takes it."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from model.sampling import Context, usable
+from model.decoders import Made, measured
+from model.sampling import Context, Step, usable
 from model.trace import Trace
+from model.transformer import Transformer
+from model.warps import final
 
 
 def logits_after(run: Trace, position: int, vocab_size: int) -> Tensor:
@@ -19,3 +24,16 @@ def context_at(run: Trace, position: int) -> Context:
     """What warps may know there: the prompt up to the position, which may count from the end."""
     upto = position % len(run.tokens) + 1
     return Context(tuple(run.tokens.ids[:upto].tolist()), upto)
+
+
+@torch.inference_mode()
+def placed(
+    model: Transformer, ids: Sequence[int], prompt: int, steps: tuple[Step, ...], token: int, size: int
+) -> Made:  # fmt: skip
+    """A token that a person put after ids [T], of which `prompt` are the prompt, with its numbers; one forward.
+
+    `size` is how many tokens the vocabulary has. No random number chose it, so its `uniform` is NaN.
+    """
+    stream = model.trunk(torch.tensor([list(ids)]))
+    logits = usable(model.logits(stream[:, -1:])[0, 0].float(), size)
+    return measured(logits, final(logits, steps, Context(tuple(ids), prompt)), token)

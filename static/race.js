@@ -102,6 +102,7 @@
       });
     }
     Object.assign(run, { state: found.state, seconds: found.seconds, tokens: found.tokens });
+    run.eight = found.eight ?? "";
     found.measured?.forEach((numbers, at) => { if (run.rows[at]) run.rows[at].measured = numbers; });
     tell(run.state === "running" ? "data" : "over");
   }
@@ -264,7 +265,9 @@
     let views = new Map(), looks = "", parts = null, due = null;
     const stage = { paint: () => {} };
 
+    const note = () => { notes.textContent = [payload.edited ? payload.words.edited : "", state.current?.eight ?? ""].filter(Boolean).join(" "); };
     const paintButtons = () => {
+      note();
       const { words } = payload, running = going(), more = continuable().length > 0, now = `${running} ${more} ${words.start} ${state.rows.size > 0}`;
       if (now === looks) return;
       looks = now;
@@ -397,7 +400,6 @@
       const first = !payload;
       payload = next;
       looks = "";
-      notes.textContent = next.edited ? next.words.edited : "";
       if (first || parts.language !== next.words.start) {
         parts = window.playground.raceParts(side, below, next, api);
         parts.language = next.words.start;

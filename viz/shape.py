@@ -159,8 +159,8 @@ def bars_figure(found: Stages, shown: Shown, words: Mapping[str, str], drops: Se
                   "dtick": 1}  # fmt: skip
     layout = frame_layout({"height": 90 + 17 * len(ids), "narrow": 110 + 17 * len(ids)}) | {
         "xaxis": _axis(words["axis"]) | across,
-        "yaxis": {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "tickvals": names, "ticktext": ticks,
-                  "automargin": True, "showgrid": False, "tickfont": {"size": 11},
+        "yaxis": {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "tickvals": names,
+                  "ticktext": ticks, "automargin": True, "showgrid": False, "tickfont": {"size": 11},
                   "range": [-0.7, len(ids) - 0.3]},
         "barmode": "overlay", "hovermode": "closest", "showlegend": True, "legend": _legend(),
     }  # fmt: skip

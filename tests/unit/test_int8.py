@@ -77,7 +77,8 @@ def test_the_effect_is_that_of_the_two_distributions():
     with torch.inference_mode():
         p, q = model(ids[None])[0].softmax(-1), small(ids[None])[0].softmax(-1)
     assert found.kl == pytest.approx(float((p * (p / q).log()).sum(-1).mean()), rel=1e-3)
-    assert found.agree == float((p.argmax(-1) == q.argmax(-1)).float().mean())
+    assert found.agree == pytest.approx(float((p.argmax(-1) == q.argmax(-1)).float().mean()))
+    assert found.positions == T
     assert 0 < found.kl < 0.1 and 0 < found.largest < 1
     matrices = [w for name, w in model.named_parameters() if w.ndim == 2 and "embed" not in name]
     tied = model.config.vocab_size * model.config.d_model

@@ -16,7 +16,7 @@ from viz.tabs.loading import broken, notice
 from viz.tabs.parts import part, plot_words, update
 from viz.tabs.picking import prompt_id
 from viz.tabs.race_python import lines
-from viz.tabs.race_run import Race, Races, Row, packed, rounds, texts_of, wanted_of
+from viz.tabs.race_run import Race, Races, Row, effect_of, packed, rounds, texts_of, wanted_of
 from viz.tabs.tab import Picture, Scene, Shared, Values
 from viz.tabs.views import View
 from viz.words import section, words
@@ -68,12 +68,22 @@ def piece(race: Race, have: int, language: str) -> dict:
     return found if have >= 0 else found | {"opening": opening(race, words(language))}
 
 
+def eight(playground: Playground, race: Race, said: Mapping[str, str]) -> dict:
+    """What 8-bit weights changed, in words; nothing where float32 wrote."""
+    found = effect_of(playground, race.wanted)
+    if found is None:
+        return {}
+    told = {"less": found.nbytes / 1e6, "full": found.full / 1e6, "n": found.positions, "kl": found.kl,
+            "agree": found.agree, "largest": found.largest}  # fmt: skip
+    return {"eight": said["race.eight"].format(**told)}
+
+
 def opening(race: Race, said: Mapping[str, str]) -> dict:
     """What a run is of."""
     wanted = race.wanted
     model, chosen = wanted.model, [row.strategy for row in wanted.rows]
     names = strategies.labels(said, chosen)
-    source = said["race.source"].format(model=model.label, dtype=model.dtype, n=len(wanted.prompt))
+    source = said["race.source"].format(model=model.label, dtype=wanted.writer.dtype, n=len(wanted.prompt))
     return {
         "kind": wanted.kind, "key": wanted.key, "model": model.id, "prompt": list(wanted.prompt),
         "texts": texts_of(model, set(wanted.prompt)), "limit": wanted.tokens,
@@ -129,7 +139,7 @@ def _pieces(playground: Playground, race: Race, language: str) -> Iterator[gr.HT
                 sent, have = now, found["from"] + len(found["ticks"])
                 yield update(found)
         race.state = "stopped" if race.stop.is_set() else "done"
-        yield update(piece(race, have, language))
+        yield update(piece(race, have, language) | eight(playground, race, words(language)))
     finally:
         race.stop.set()
         steps.close()

@@ -13,12 +13,14 @@ def lines(wanted: Wanted, names: Sequence[str]) -> str:
     model_id = wanted.model.id
     if model_id.startswith("trained:"):
         model_id = "the folder of the downloaded model"
-    load = f"lm = load_model({model_id!r})"
+    load, more = f"lm = load_model({model_id!r})", []
+    if wanted.settings.eight:
+        load, more = f"lm = int8(load_model({model_id!r}))", ["from model.int8 import int8"]
     made = strategies.code([row.strategy for row in wanted.rows], names)
     if wanted.kind == "start":
-        imports = [*_IMPORTS, "from model.decoders import Strategy"]
+        imports = [*_IMPORTS, *more, "from model.decoders import Strategy"]
         return "\n".join([*sorted(imports), "", load, *made, *_together(wanted)])
-    imports = [*_IMPORTS, "from model.decoders import Plan, Strategy", "from model.generate import generate"]
+    imports = [*_IMPORTS, *more, "from model.decoders import Plan, Strategy", "from model.generate import generate"]
     alone = [line for at, row in enumerate(wanted.rows) for line in _alone(wanted, row, at)]
     return "\n".join([*sorted(imports), "", load, *made, "texts = []", f"prompt = {list(wanted.prompt)}", *alone])
 

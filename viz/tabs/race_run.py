@@ -8,25 +8,27 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-import torch
-
 from model.api import LanguageModel
 from model.chat import ending
-from model.decoders import Change, Made, Plan, Strategy, measured
+from model.decoders import Change, Made, Plan, Strategy
 from model.errors import InputError
 from model.generate import MOST_STRATEGIES, Tick, generate
+from model.int8 import Effect, effect
+from model.next_token import placed
 from model.records import RunKey
-from model.sampling import Context, checked, usable
+from model.sampling import checked
 from model.texts import measure_text
 from model.trace import check_length
-from model.warps import WARPS, final
+from model.warps import WARPS
 from viz.race import ids_of, record, short, shown
 from viz.tabs import strategies
 from viz.tabs.context import Playground
+from viz.tabs.jobs import kept
 from viz.tabs.parts import number, run_id
 from viz.tabs.strategies import MOST_TOKENS, Settings
 from viz.tabs.typed import MOST_TYPED, token_of
 
+MOST_COMPARED = 64  # tokens of a prompt on which 8-bit weights are compared
 LEAST = 8  # tokens that a branch writes, however late it starts
 _WAIT = 0.002  # seconds in which others get at the model between two steps
 
@@ -50,6 +52,7 @@ class Wanted:
     """What is to be written, and the page's own name for it."""
 
     model: LanguageModel
+    writer: LanguageModel  # the same with 8-bit weights, where these were asked for
     kind: str  # "start", "branch" or "go"
     tag: str
     prompt: tuple[int, ...]
@@ -85,7 +88,8 @@ def wanted_of(playground: Playground, model: LanguageModel, prompt: str, cards: 
         token, rows = _token(model, sent), rows[:1]
         limit = int(number(sent, "limit", 1, MOST_TOKENS, settings.tokens))
         tokens = max(limit - len(rows[0].written) - 1, LEAST)
-    wanted = Wanted(model, sent["kind"], tag, ids, "", "", rows, settings, tokens, token)
+    writer = _writer(playground, model, settings)
+    wanted = Wanted(model, writer, sent["kind"], tag, ids, "", "", rows, settings, tokens, token)
     for row in rows:
         check_length(len(before(wanted, row)), model.config.n_ctx)
     return wanted
@@ -99,7 +103,15 @@ def _start(playground: Playground, model: LanguageModel, prompt: str, cards: obj
         ids = tuple(model.chat([{"role": "user", "content": prompt}]).ids.tolist())
     check_length(len(ids), model.config.n_ctx)
     rows = tuple(Row(strategy, at) for at, strategy in enumerate(chosen))
-    return Wanted(model, "start", tag, ids, prompt, key, rows, settings, settings.tokens)
+    writer = _writer(playground, model, settings)
+    return Wanted(model, writer, "start", tag, ids, prompt, key, rows, settings, settings.tokens)
+
+
+def _writer(playground: Playground, model: LanguageModel, settings: Settings) -> LanguageModel:
+    if not settings.eight:
+        return model
+    with playground.computing:
+        return playground.eight_bit(model)
 
 
 def _whole(value: object, end: int) -> bool:
@@ -205,7 +217,7 @@ def _ticks(wanted: Wanted) -> dict[tuple[int, ...], Iterator[Tick]]:
     groups = [tuple(range(len(wanted.rows)))] if wanted.kind == "start" else [(at,) for at in range(len(wanted.rows))]
     return {
         group: generate(
-            model.model, before(wanted, wanted.rows[group[0]]), [wanted.rows[at].strategy for at in group],
+            wanted.writer.model, before(wanted, wanted.rows[group[0]]), [wanted.rows[at].strategy for at in group],
             plan_of(wanted, wanted.rows[group[0]]), model.tokenizer.vocab_size, model.decode,
         )
         for group in groups
@@ -214,13 +226,9 @@ def _ticks(wanted: Wanted) -> dict[tuple[int, ...], Iterator[Tick]]:
 
 def chosen_by_hand(wanted: Wanted) -> Made:
     """The first token of a branch with its numbers; no random number chose it. One forward of all before it."""
-    model, row = wanted.model, wanted.rows[0]
+    row, size = wanted.rows[0], wanted.model.tokenizer.vocab_size
     ids = (*wanted.prompt, *row.ids)
-    with torch.inference_mode():
-        stream = model.model.trunk(torch.tensor([ids]))
-        logits = usable(model.model.logits(stream[:, -1:])[0, 0].float(), model.tokenizer.vocab_size)
-        warped = final(logits, row.strategy.steps, Context(ids, len(wanted.prompt)))
-        return measured(logits, warped, wanted.token)
+    return placed(wanted.writer.model, ids, len(wanted.prompt), row.strategy.steps, wanted.token, size)
 
 
 def rounds(playground: Playground, wanted: Wanted, stop: threading.Event) -> Iterator[list[Change | None]]:
@@ -253,6 +261,19 @@ def rounds(playground: Playground, wanted: Wanted, stop: threading.Event) -> Ite
     finally:
         for ticks in live.values():
             ticks.close()
+
+
+def effect_of(playground: Playground, wanted: Wanted) -> Effect | None:
+    """What 8-bit weights change on the prompt's first tokens, where they write; worked out once."""
+    if not wanted.settings.eight:
+        return None
+    ids = wanted.prompt[:MOST_COMPARED]
+
+    def make() -> Effect:
+        with playground.computing:
+            return effect(wanted.model.model, wanted.writer.model, ids)
+
+    return kept(playground, ("int8", wanted.model.id, ids), make)
 
 
 @dataclass(eq=False)
