@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from model.api import load_model
 from model.errors import DownloadError
 from model.sources import smollm2_path
 
@@ -65,6 +66,12 @@ def app_url(start_app):
 def start_tiny(start_app):
     """The address of an app with the bundled model."""
     return start_app("--offline", "--max-tokens", "512")
+
+
+@pytest.fixture(scope="session")
+def lm():
+    """The model of `start_tiny`, in the test's own process."""
+    return load_model("tinygpt", offline=True)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.api import load_model
 from model.effects import Target, metric, patch, recovered
 from model.heads import HEAD_METRICS
 from model.interventions import Edit
@@ -26,11 +25,6 @@ HOSTILE = "<img src=x onerror=alert(1)> ${alert(2)} {{value}} <b>bold</b> \u202e
 ROUNDING = 2e-5
 SOON = 60_000  # milliseconds; on a busy machine
 METRICS = list(HEAD_METRICS)
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return load_model("tinygpt", offline=True)
 
 
 def open_compare(page, name="Compare"):

@@ -5,7 +5,6 @@ import re
 import pytest
 import torch
 
-from model.api import load_model
 from model.cachelab import cache_bytes
 from model.draws import bar_of, fit, uniforms
 from model.sampling import draw, softmax, uniform, usable
@@ -22,11 +21,6 @@ SOON = 60_000  # milliseconds; on a busy machine
 @pytest.fixture(scope="module")
 def app_url(start_tiny):
     return start_tiny
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return load_model("tinygpt", offline=True)
 
 
 def shares(lm, steps):

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.api import load_model
 from model.effects import Target, next_tokens, sweep
 from model.interventions import Edit
 from tests.visitor import expect, open_tab
@@ -25,11 +24,6 @@ SOON = 60_000  # milliseconds; on a busy machine
 @pytest.fixture(scope="module")
 def app_url(start_tiny):
     return start_tiny
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return load_model("tinygpt", offline=True)
 
 
 def open_effects(page, name="Effects"):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from model import data
-from model.api import load_model
 from model.circuits import copying
 from model.config import ModelConfig
 from model.heads import HEAD_METRICS
@@ -45,11 +44,6 @@ def slow_url(start_app, tmp_path_factory):
     config = ModelConfig(vocab_size=size, n_ctx=128, n_layer=24, d_model=128, n_head=16)
     save_folder(folder, Transformer(config))
     return start_app("--offline", "--model", str(folder))
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return load_model("tinygpt", offline=True)
 
 
 @pytest.fixture

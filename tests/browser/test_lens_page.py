@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.api import load_model
 from model.lens import read_layers, read_position
 from tests.visitor import open_tab
 
@@ -18,11 +17,6 @@ ROUNDING = 2e-5  # the app and the test may have chosen different float32 produc
 CAT = "The cat sat on the mat because it was tired"
 HOSTILE = "a_b <img src=x onerror=alert(1)> ${alert(2)} {token} {{x}} \u202e </script> &lt; 👩‍🚀 \n\n end"
 SOON = 60_000  # milliseconds; on a busy machine
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return load_model("tinygpt", offline=True)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.api import load_model
 from tests.helpers import tokens_of
 from viz.links import links_payload
 from viz.words import section, words
@@ -36,11 +35,6 @@ AS_AT_FIRST = """() => {
 @pytest.fixture(scope="module")
 def url(start_tiny):
     return start_tiny
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return load_model("tinygpt", offline=True)
 
 
 @pytest.fixture

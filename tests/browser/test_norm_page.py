@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from model.api import load_model
 from model.effects import next_tokens
 from model.norm_swap import places_of, swapped
 from model.norm_walk import norms_of, walk
@@ -18,11 +17,6 @@ SOON = 60_000  # milliseconds; on a busy machine
 @pytest.fixture(scope="module")
 def app_url(start_tiny):
     return start_tiny
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return load_model("tinygpt", offline=True)
 
 
 def open_view(open_page, tab, view, ready, query="", **context):

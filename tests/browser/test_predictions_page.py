@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.api import load_model
 from model.predictions import follow, predict, summarise
 from tests.visitor import open_tab
 
@@ -31,11 +30,6 @@ CONTRAST = """() => { const light = (c) => c.match(/[\\d.]+/g).slice(0, 3).map((
 def app_url(start_tiny):
     """The small model that comes with the app."""
     return start_tiny
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return load_model("tinygpt", offline=True)
 
 
 def open_view(open_page, view, query="", name="Predictions", **context):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from model.api import load_model
 from model.texts import written
 from tests.visitor import SOON, expect, open_tab
 
@@ -29,11 +28,6 @@ START_AND_STOP = """() => new Promise((done) => {
 @pytest.fixture(scope="module")
 def app_url(start_tiny):
     return start_tiny
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return load_model("tinygpt", offline=True)
 
 
 def open_race(open_page, query="", **context):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from model.api import load_model
 from model.sampling import Context, Step
 from model.warps import shape
 from tests.visitor import SOON, expect, open_tab
@@ -22,11 +21,6 @@ HOSTILE = "<img src=x onerror=alert(1)> <b>bold</b> \u202e {value} <script>alert
 @pytest.fixture(scope="module")
 def app_url(start_tiny):
     return start_tiny
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return load_model("tinygpt", offline=True)
 
 
 def open_view(open_page, query="", name="Sampling", **context):

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.api import load_model
 from model.explain import explain
 from model.finding import rank_heads
 
@@ -18,11 +17,6 @@ pytestmark = pytest.mark.browser
 ROUNDING = 2e-5  # the app and the test may have chosen different float32 products
 CAT = "The cat sat on the mat because it was tired"
 HOSTILE = "a_b <img src=x onerror=alert(1)> ${alert(2)} {query} {{x}} \u202e </script> &lt; 👩‍🚀 \n\n end"
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return load_model("tinygpt", offline=True)
 
 
 @pytest.fixture(scope="module")

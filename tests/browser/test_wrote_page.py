@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 
-from model.api import load_model
 from model.attribution import attribute, components, promoted
 from tests.visitor import expect, open_tab
 
@@ -18,11 +17,6 @@ SOON = 60_000  # milliseconds; on a busy machine
 @pytest.fixture(scope="module")
 def app_url(start_tiny):
     return start_tiny
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return load_model("tinygpt", offline=True)
 
 
 def open_view(open_page, query="", name="Predictions", **context):

@@ -11,7 +11,7 @@ from model.effects import Target, metric, recovered
 from model.errors import InputError
 from model.heads import HEAD_METRICS
 from model.measures import MEASURES, measure
-from tests.helpers import byte_model, tiny_model
+from tests.helpers import tiny_model
 from viz.attention import PatternWords
 from viz.compare import (
     divergence,
@@ -25,19 +25,6 @@ from viz.words import words
 
 WORDS = PatternWords("query", "key", "weight", "largest of {n}")
 HOSTILE = "<b>&\u202e\x00</b>"
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    """A shaken model of 3 layers x 4 heads over single bytes."""
-    return byte_model(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from model.speculative import DRAFTS, Draft, Request, speculate
 from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
 from viz.drafting import expected_calls, records
 from viz.tabs import drafting, jobs
-from viz.tabs.context import Options, Playground
 from viz.tabs.page import Asked, payloads, scene_of
 from viz.words import LANGUAGES, words
 
@@ -28,13 +27,6 @@ SMALL = {"draft": "layers", "layers": 2, "gamma": 3, "tokens": 16, "seed": 2}
 def lm(tmp_path_factory):
     model = tiny_model({**VARIANTS["gpt2"], "vocab_size": 256, "n_ctx": 300})
     return LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path_factory.mktemp("bytes")))
-
-
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
 
 
 def asked(form=None, steps=None, prompt=PROMPT, language="en", **selection):

@@ -17,7 +17,6 @@ from tests.helpers import byte_tokenizer, tiny_model
 from viz import draws as pictures
 from viz.draws import Line, groups, many_figure, rug, single
 from viz.tabs import draws
-from viz.tabs.context import Options, Playground
 from viz.tabs.draws import AHEAD, MOST_SEED, MOST_STEP, asked, looked_at
 from viz.tabs.page import Asked, payloads, scene_of
 from viz.tabs.pipelines import DEFAULT
@@ -32,13 +31,6 @@ NONE = {"steps": []}  # the model's own distribution
 def lm(tmp_path_factory):
     model = tiny_model({"vocab_size": 300, "n_ctx": 300})  # 44 rows that no token has
     return LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path_factory.mktemp("bytes")))
-
-
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
 
 
 def question(values=None, prompt=PROMPT, language="en", shown=None, **selection):

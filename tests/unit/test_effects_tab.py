@@ -16,7 +16,6 @@ from model.tokenizer import from_tiktoken
 from tests.helpers import tiny_model
 from viz.effects import EffectWords, Swept, effect_figure, entropy, prediction_rows, strongest
 from viz.tabs import effects, jobs
-from viz.tabs.context import Options, Playground
 from viz.tabs.effects import TAB, map_payload, plan_sweep, sweep_key, watched_of
 from viz.tabs.page import Asked, payloads, scene_of
 from viz.tabs.picking import position_of
@@ -36,13 +35,6 @@ def lm(tmp_path_factory):
     ranks.write_text("".join(f"{base64.b64encode(piece).decode()} {i}\n" for i, piece in enumerate(pieces)))
     tokenizer = from_tiktoken(ranks, special={"<|end|>": 260})
     return LanguageModel("tiny", "Tiny", tiny_model({"vocab_size": 261, "n_ctx": 300}), tokenizer)
-
-
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
 
 
 def asked(prompt=PROMPT, form=None, language="en", shown=None, **selection):

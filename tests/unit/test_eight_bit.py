@@ -8,7 +8,6 @@ from model.int8 import effect, int8
 from model.texts import written
 from tests.helpers import byte_tokenizer, tiny_model
 from viz.tabs import race
-from viz.tabs.context import Options, Playground
 from viz.tabs.parts import unpacked
 from viz.tabs.race_run import Races
 from viz.words import LANGUAGES
@@ -20,13 +19,6 @@ PROMPT, TOKENS = "abcab", 10
 def lm(tmp_path_factory):
     tokenizer = byte_tokenizer(tmp_path_factory.mktemp("bytes"))
     return LanguageModel("tiny", "Tiny", tiny_model({"vocab_size": 256, "n_ctx": 60}), tokenizer)
-
-
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
 
 
 def pieces(playground, eight, language="en"):

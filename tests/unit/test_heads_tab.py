@@ -45,13 +45,6 @@ def lm(tokenizer):
     return LanguageModel("tiny", "Tiny", tiny_model({"vocab_size": 256, "n_ctx": 300}), tokenizer)
 
 
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
-
-
 def asked(prompt=PROMPT, head=(1, 2), form=None, **changes):
     first = {"model_id": "tiny", "selection": {"heads": [list(head)]}, "shown": {}, "language": "en", "tab": "heads",
              "values": {"heads_form": form}}  # fmt: skip

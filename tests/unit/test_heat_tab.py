@@ -10,25 +10,11 @@ from model import heat as module
 from model.heat import HIGHEST, LOWEST, MANY, at_temperature, heat, temperatures
 from model.sampling import Context, Step, entropy
 from model.warps import WARPS, shape
-from tests.helpers import byte_model
-from viz.tabs.context import Options, Playground
 from viz.tabs.page import Asked, payloads
 from viz.words import LANGUAGES
 
 PROMPT = "abcab"
 CUTS = (Step("top_k", (("k", 20.0),)), Step("top_p", (("p", 0.8),)))
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    return byte_model(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
 
 
 def drawn(playground, steps=None, axis="log", language="en", prompt=PROMPT, **selection):

@@ -13,7 +13,7 @@ from model.errors import InputError
 from model.interventions import Edit
 from model.lens import read_layers, read_position
 from model.progress import silent
-from tests.helpers import D, L, byte_model
+from tests.helpers import D, L
 from viz.labels import visible
 from viz.lens import COLOURS, CURVES, colour_scale, page_of, settled, table_payload
 from viz.tabs import jobs, lens
@@ -35,11 +35,6 @@ class Stub:
 
     def translate(self, layer, x):
         return x if layer == L else x + torch.linspace(-1, layer, D)
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    return byte_model(tmp_path_factory.mktemp("bytes"))
 
 
 @pytest.fixture

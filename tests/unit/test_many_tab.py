@@ -11,10 +11,8 @@ import pytest
 from model.decoders import STRATEGIES
 from model.samples import Many, take_samples
 from model.texts import distinct
-from tests.helpers import byte_model
 from viz.many import MEASURES, beginning, entropy_figure, measure_figure, quartile_band, spread
 from viz.tabs import jobs, many
-from viz.tabs.context import Options, Playground
 from viz.tabs.many import COUNTS, OWN, key_of, plan, seconds_of, wanted_of
 from viz.tabs.page import Asked, payloads, scene_of
 from viz.tabs.sampling import TAB
@@ -26,18 +24,6 @@ SCRIPT = (Path(__file__).parents[2] / "static" / "many.js").read_text(encoding="
 CARDS = value_of([STRATEGIES["greedy"], STRATEGIES["temperature"], STRATEGIES["top_p"]])
 FORM = {"count": "8"}
 ASKED = {"strategies": {"strategies": CARDS, "settings": {"tokens": 6, "seed": 2}}, "many_form": FORM}
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    return byte_model(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
 
 
 def asked(values, language="en", prompt=PROMPT, **selection):
@@ -224,7 +210,7 @@ def test_a_name_that_changes_needs_no_new_samples(playground):
 def test_the_time_is_told_from_the_last_time(playground):
     at, wanted = scene(playground), wanted_of(scene(playground), ASKED)
     assert seconds_of(at, wanted) > 0
-    jobs.kept(playground, ("many speed", "tiny"), lambda: 0.5)
+    jobs.kept(playground, ("many speed", "tiny", False), lambda: 0.5)
     assert seconds_of(at, wanted) == pytest.approx(3 * (at.unedited.seconds + 6 * 0.5))  # a batch a strategy
 
 

@@ -32,13 +32,6 @@ def lm(request, tmp_path_factory):
     return LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path_factory.mktemp("bytes")))
 
 
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
-
-
 def asked(view="onenorm", form=None, prompt=PROMPT, language="en", shown=None, **selection):
     values = {"inside_view": {"view": view}, f"{view}_form": form}
     return Asked("tiny", prompt, selection or None, values, shown or {}, language, "inside")

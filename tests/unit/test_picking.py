@@ -6,26 +6,13 @@ import pytest
 from model import api
 from model.interventions import Edit
 from model.measures import measure
-from tests.helpers import H, byte_model
+from tests.helpers import H
 from viz.tabs.context import Options, Playground
 from viz.tabs.page import Asked, edit_payload, payloads, scene_of
 from viz.tabs.picking import Shown, cell_of, prompt_id, shown_heads
 from viz.tabs.python_lines import head_lines
 
 PROMPT = "abcabcab"
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    """A shaken model of 3 layers x 4 heads over single bytes."""
-    return byte_model(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
 
 
 @pytest.fixture

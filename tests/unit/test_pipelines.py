@@ -8,16 +8,10 @@ import pytest
 from model.errors import InputError
 from model.sampling import MOST_STEPS, Step, checked
 from model.warps import WARPS, values_of
-from tests.helpers import byte_model
 from viz.tabs.pipelines import DEFAULT, KINDS, PRESETS, spec, step_name, steps_code, steps_of, value_of
 from viz.words import LANGUAGES, words
 
 SCRIPT = (Path(__file__).parents[2] / "static" / "pipeline.js").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    return byte_model(tmp_path_factory.mktemp("bytes"))
 
 
 # --- what the editor offers ---

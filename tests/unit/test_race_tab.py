@@ -17,7 +17,6 @@ from model.transformer import Transformer
 from tests.helpers import byte_tokenizer, tiny_model
 from viz import race as numbers
 from viz.tabs import race, race_run
-from viz.tabs.context import Options, Playground
 from viz.tabs.loading import opened
 from viz.tabs.parts import unpacked
 from viz.tabs.race_python import lines
@@ -37,13 +36,6 @@ SHY = Strategy((Step("temperature", (("temperature", 1.5),)),), "sample", (), "S
 def lm(tmp_path_factory):
     tokenizer = byte_tokenizer(tmp_path_factory.mktemp("bytes"))
     return LanguageModel("tiny", "Tiny", tiny_model({"vocab_size": 256, "n_ctx": 60}), tokenizer)
-
-
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
 
 
 @pytest.fixture(autouse=True)

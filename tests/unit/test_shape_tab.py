@@ -19,7 +19,7 @@ from model.sampling import Context, Step, entropy, softmax
 from model.trace import Trace
 from model.transformer import Block, Transformer
 from model.warps import WARPS, shape
-from tests.helpers import byte_model, byte_tokenizer, tiny_model
+from tests.helpers import byte_tokenizer, tiny_model
 from viz.labels import visible
 from viz.shape import PAGE, place, shown_tokens, stages_of, step_rows
 from viz.tabs.context import Options, Playground
@@ -34,18 +34,6 @@ SCRIPT = (Path(__file__).parents[2] / "static" / "shape.js").read_text(encoding=
 STEPS = [{"warp": "temperature", "values": {"temperature": 0.5}}, {"warp": "top_k", "values": {"k": 20}},
          {"warp": "top_p", "values": {"p": 0.8}}]  # fmt: skip
 OURS = (Step("temperature", (("temperature", 0.5),)), Step("top_k", (("k", 20.0),)), Step("top_p", (("p", 0.8),)))
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    return byte_model(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
 
 
 def asked(prompt=PROMPT, language="en", values=None, view="shape", **selection):

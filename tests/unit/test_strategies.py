@@ -10,18 +10,12 @@ import pytest
 from model.decoders import METHODS, STRATEGIES, Strategy
 from model.errors import InputError
 from model.sampling import Step
-from tests.helpers import byte_model
 from viz.tabs import strategies
 from viz.tabs.strategies import DEFAULT, Settings, chosen, code, labels, payload, settings, summary, value_of
 from viz.words import LANGUAGES, words
 
 SCRIPT = (Path(__file__).parents[2] / "static" / "strategies.js").read_text(encoding="utf-8")
 HUGE = 10**400
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    return byte_model(tmp_path_factory.mktemp("bytes"))
 
 
 def card(**changes):

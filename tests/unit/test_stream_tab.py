@@ -35,25 +35,11 @@ from viz.stream import (
 from viz.stream import DimensionWords as Dimensions
 from viz.tabs import outliers as outliers_tab
 from viz.tabs import sizes
-from viz.tabs.context import Options, Playground
 from viz.tabs.page import Asked, payloads
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
 TEXT = Line("across", ["a", "b"], [0, 1], ["a", "b"])
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    """A shaken model of 3 layers x 4 heads over single bytes."""
-    return byte_model(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
 
 
 def asked(values=None, prompt=PROMPT, language="en", shown=None, **selection):

@@ -8,26 +8,12 @@ import pytest
 from model import linear
 from model.api import LanguageModel
 from model.errors import CheckpointError, InputError
-from tests.helpers import byte_model
 from viz.tabs import attention, context, page
-from viz.tabs.context import Options, Playground
+from viz.tabs.context import Playground
 from viz.tabs.loading import Cancelled, choose_model, opened
 from viz.tabs.page import Asked, payloads, view
 from viz.tabs.parts import unpacked
 from viz.tabs.serve import launch_options, rest
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    """A shaken model of 3 layers x 4 heads over single bytes."""
-    return byte_model(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
 
 
 def asked(prompt, **changes):

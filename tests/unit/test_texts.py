@@ -12,7 +12,6 @@ from model.generate import Tick
 from model.samples import Many, batches_of, certain, take_samples
 from model.sampling import Step
 from model.texts import distinct, measure_text, written
-from tests.helpers import byte_model
 
 NAN = math.nan
 
@@ -23,11 +22,6 @@ def made(id, log_probability=-1.0, entropy=1.0, probability=0.5):
 
 def texts_of(ids):
     return measure_text([made(each) for each in ids])
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    return byte_model(tmp_path_factory.mktemp("bytes"))
 
 
 # --- the numbers ---

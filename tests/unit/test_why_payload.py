@@ -13,7 +13,7 @@ from model.errors import InputError
 from model.explain import explain
 from model.interventions import Edit
 from model.trace import run
-from tests.helpers import VARIANTS, E, H, L, byte_model, random_ids, tiny_model, tokens_of
+from tests.helpers import VARIANTS, E, H, L, random_ids, tiny_model, tokens_of
 from viz.tabs import why as tab
 from viz.tabs.context import Options, Playground
 from viz.tabs.selection import Selection
@@ -192,12 +192,6 @@ def test_hostile_tokens_stay_text():
 
 
 # --- in a tab ---
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    """A shaken model of 3 layers x 4 heads over single bytes."""
-    return byte_model(tmp_path_factory.mktemp("bytes"))
 
 
 def scene_of(lm, prompt: str = "abcabd", *, edits=(), head=(1, 2), language="en") -> Scene:

@@ -13,7 +13,7 @@ from model.api import LanguageModel
 from model.attribution import attribute, by_source, components, promoted
 from model.gradients import MOST, gradients
 from model.interventions import Edit
-from tests.helpers import VARIANTS, byte_model, byte_tokenizer, tiny_model
+from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
 from viz.labels import visible
 from viz.tabs import jobs, wrote
 from viz.tabs.context import Options, Playground
@@ -24,18 +24,6 @@ from viz.wrote import map_figure, steps_of, strongest, tokens_figure
 
 PROMPT = "abcab"
 SCRIPT = (Path(__file__).parents[2] / "static" / "wrote.js").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    return byte_model(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture
-def playground(lm):
-    ours = Playground(Options(model="tiny", max_tokens=40))
-    ours.models.get("tiny", lambda: lm)
-    return ours
 
 
 def asked(prompt=PROMPT, form=None, inside=None, language="en", **selection):
