@@ -29,7 +29,8 @@ LABELS = {
     "llama-f32": "llama.cpp F32",
     "llama-q8": "llama.cpp Q8_0",
 }
-POLICIES = {"passive": "PASSIVE", "spin": "ACTIVE"}
+# Read by every engine's threads before they start. ACTIVE would have an idle engine spin for minutes beside the others.
+POLICIES = {"passive": {"OMP_WAIT_POLICY": "PASSIVE"}, "spin": {"GOMP_SPINCOUNT": "10000"}}
 
 
 def prompt(shape: str) -> list[int]:
@@ -258,11 +259,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--policy", choices=POLICIES, default="passive")
     options = parser.parse_args()
-    os.environ["OMP_WAIT_POLICY"] = POLICIES[options.policy]  # read once, before torch is imported, by every engine
+    os.environ.update(POLICIES[options.policy])
     print("| threads | shape | batch | engine | tokens/s | x transformers | ms a step | of the limit | same tokens |")
     print("|---|---|---|---|---|---|---|---|---|")
     for shape in options.shapes:
-        measure(shape, options.batches, options.rounds, POLICIES[options.policy])
+        measure(shape, options.batches, options.rounds, options.policy)
 
 
 if __name__ == "__main__":

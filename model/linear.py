@@ -75,7 +75,7 @@ def linears(model: nn.Module) -> list[Linear]:
     """Every linear layer of a model, joint ones included."""
     modules = list(model.modules())
     joints = [joint for module in modules for joint in getattr(module, "joint", ())]
-    return [module for module in modules if isinstance(module, Linear)] + joints
+    return [module for module in (*modules, *joints) if isinstance(module, Linear)]
 
 
 def pack(model: nn.Module, limit: int = 1 << 30) -> int:

@@ -19,3 +19,10 @@ def expect(*of):
     from playwright.sync_api import expect
 
     return expect(*of)
+
+
+def too_late() -> type[Exception]:
+    """What Playwright raises where something has not happened in time."""
+    from playwright.sync_api import TimeoutError
+
+    return TimeoutError

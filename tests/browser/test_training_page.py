@@ -14,7 +14,7 @@ from model.config import ModelConfig
 from model.loading.checkpoint import save_folder
 from model.transformer import Transformer
 from tests import visitor
-from tests.visitor import expect
+from tests.visitor import expect, too_late
 
 pytestmark = pytest.mark.browser
 
@@ -289,10 +289,9 @@ def test_closing_the_page_stops_its_run(open_page):
     expect(second.get_by_role("alert")).to_contain_text("Another training run is using this server", timeout=SOON)
     assert second.evaluate(RUNS) == 0
     first.close()
-    not_yet = pytest.importorskip("playwright.sync_api").TimeoutError
     for _ in range(30):
         second.locator(".pg-primary").click()
-        with contextlib.suppress(not_yet):
+        with contextlib.suppress(too_late()):
             second.wait_for_function(f"() => ({RUNS})() > 0", timeout=2000)
             break
     expect(state(second)).to_have_text("Done", timeout=SOON)

@@ -168,9 +168,9 @@ def test_slower_or_faster_is_said_and_why(playground):
 
 def test_a_draft_that_proposes_nothing(playground):
     form = {**SMALL, "draft": "ngram", "tokens": 8}
-    found, parts = done(playground, form, [{"warp": "temperature", "values": {"temperature": 3}}], prompt="a")
-    if summary(found).tested:
-        pytest.skip("a token came twice")
+    hot = [{"warp": "temperature", "values": {"temperature": 3}}]
+    runs = (done(playground, {**form, "seed": seed}, hot, prompt="a") for seed in range(20))
+    _found, parts = next(run for run in runs if not summary(run[0]).tested)  # no token came twice
     assert "Nothing was proposed" in parts["drafting_numbers"]["verdict"][0]
     assert "empty" in parts["drafting_sweep"] and not [p for p in parts.values() if "problem" in p]
 

@@ -7,8 +7,10 @@ import torch
 
 from model import int8
 from model.cache import KVCache
+from model.decoders import STRATEGIES, Plan
+from model.generate import generate
 from model.int8 import Int8Linear, effect, quantised, rounded
-from tests.helpers import VARIANTS, assert_close, random_ids, tiny_model
+from tests.helpers import VARIANTS, V, assert_close, random_ids, tiny_model
 
 T = 9
 
@@ -68,6 +70,17 @@ def test_it_decodes_with_a_cache(name):
     with torch.inference_mode():
         one_by_one = torch.cat([small(token, cache=cache) for token in ids.split(1, 1)], 1)
         assert_close(one_by_one, small(ids), 0.05)  # other products, both rounded to bfloat16
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_a_batch_writes_what_one_row_writes(name):
+    small, plan = quantised(tiny_model(VARIANTS[name])), Plan(max_new_tokens=8)
+    alone, batch = (
+        [change.made[0].id for tick in generate(small, [1, 2, 3], [STRATEGIES["greedy"]] * n, plan, V)
+         for change in tick.changes]
+        for n in (1, 6)
+    )  # fmt: skip
+    assert batch == [token for token in alone for _ in range(6)]
 
 
 def test_the_effect_is_that_of_the_two_distributions():
