@@ -24,6 +24,7 @@ _MIN_GAIN = 0.9  # leave the preferred product only for something this much fast
 PACKED_ROWS = 4  # so many rows and up to 15 run on reordered weights, where there are such
 _PROBED_ROWS = 6  # with which that is tried
 _PREFERRED = "onednn"  # steadiest beside a busy neighbour
+_PREFERRED_ALONE = "F.linear"  # for single rows, where memory decides and oneDNN starts more slowly
 
 
 def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -155,8 +156,8 @@ def fastest(d_out: int, d_in: int, rows: int, threads: int) -> str:
         weights = [torch.full((d_out, d_in), 0.01) for _ in range(copies)]
         x, bias = torch.full((rows, d_in), 0.1), torch.zeros(d_out)
         best = {name: _time(product, x, weights, bias) for name, product in PRODUCTS.items()}
-    winner = min(best, key=best.get)
-    return winner if best[winner] < _MIN_GAIN * best[_PREFERRED] else _PREFERRED
+    winner, preferred = min(best, key=best.get), _PREFERRED if row_class(rows) else _PREFERRED_ALONE
+    return winner if best[winner] < _MIN_GAIN * best[preferred] else preferred
 
 
 def _time(product: Product, x: Tensor, weights: list[Tensor], bias: Tensor) -> float:
