@@ -10,7 +10,6 @@ held while its result is alive (kept). Needs benchmarks/requirements.txt; engine
 import argparse
 import ctypes
 import gc
-import multiprocessing
 import os
 import statistics
 import sys
@@ -18,6 +17,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.processes import ask, start
 
 LABELS = {
     "plain": "this project, forward only (last logits)",
@@ -75,28 +76,9 @@ def worker(engine: str, shape: str, pipe) -> None:
                 pipe.send((peak, kept))
 
 
-def start(engine: str, shape: str):
-    """A process that holds the engine; None where it cannot be loaded."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=worker, args=(engine, shape, there), daemon=True)
-    process.start()
-    answer = here.recv()
-    if answer == "ready":
-        return here
-    print(f"left out: {LABELS[engine]}: {answer}", file=sys.stderr)
-    return None
-
-
-def ask(pipe, what: str, T: int):
-    """One answer of a worker."""
-    pipe.send((what, T))
-    return pipe.recv()
-
-
 def measure(shape: str, lengths: list[int], rounds: int) -> list[str]:
     """The rows of one shape's table."""
-    pipes = {engine: pipe for engine in LABELS if (pipe := start(engine, shape))}
+    pipes = {engine: pipe for engine in LABELS if (pipe := start(worker, engine, shape, LABELS[engine]))}
     lines = [
         f"\n### {shape}\n",
         "| T | engine | ms (median) | x eager | peak MB | x eager | kept MB | x eager |",
@@ -104,13 +86,13 @@ def measure(shape: str, lengths: list[int], rounds: int) -> list[str]:
     ]
     for T in lengths:
         for pipe in pipes.values():  # twice, so that memory that is reused has been touched
-            ask(pipe, "time", T)
-            ask(pipe, "time", T)
+            ask(pipe, ("time", T))
+            ask(pipe, ("time", T))
         seconds = {engine: [] for engine in pipes}
         for _ in range(rounds):
             for engine, pipe in pipes.items():
-                seconds[engine].append(ask(pipe, "time", T))
-        memory = {engine: ask(pipe, "memory", T) for engine, pipe in pipes.items()}
+                seconds[engine].append(ask(pipe, ("time", T)))
+        memory = {engine: ask(pipe, ("memory", T)) for engine, pipe in pipes.items()}
         base, (base_peak, base_kept) = statistics.median(seconds["eager"]), memory["eager"]
         for engine in pipes:
             middle, (peak, kept) = statistics.median(seconds[engine]), memory[engine]

@@ -10,7 +10,6 @@ the float32 weights once a token would take at this machine's measured bandwidth
 """
 
 import argparse
-import multiprocessing
 import os
 import random
 import statistics
@@ -19,6 +18,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.processes import ask, start
 
 PROMPT, NEW = 32, 128
 VOCABULARY = {"gpt2": 50257, "smollm2-135m": 49152}
@@ -196,24 +197,6 @@ def bandwidth() -> float:
     return values.nbytes / best
 
 
-def start(engine: str, shape: str):
-    """A process that holds the engine; None where it cannot be loaded."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    context.Process(target=worker, args=(engine, shape, there), daemon=True).start()
-    answer = here.recv()
-    if answer == "ready":
-        return here
-    print(f"left out for {shape}: {LABELS[engine]}: {answer[:120]}", file=sys.stderr)
-    return None
-
-
-def ask(pipe, batch: int) -> tuple[float, list[int]]:
-    """One answer of a worker."""
-    pipe.send(batch)
-    return pipe.recv()
-
-
 def shared(a: list[int], b: list[int]) -> int:
     """How many tokens two texts have in common at their beginning."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y), len(a))
@@ -227,7 +210,7 @@ def measure(shape: str, batches: list[int], rounds: int, policy: str) -> list[st
     heads = s["width"] // s["heads"] * s["kv"] * 2 + 2 * s["width"]
     mlp = 2 * s["width"] * s["mlp"] if shape == "gpt2" else 3 * s["width"] * s["mlp"]
     weights = 4 * (s["layers"] * (s["width"] * heads + mlp) + s["vocab"] * s["width"])  # bytes read for a token
-    pipes = {engine: pipe for engine in LABELS if (pipe := start(engine, shape))}
+    pipes = {engine: pipe for engine in LABELS if (pipe := start(worker, engine, shape, LABELS[engine]))}
     lines, limit = [], bandwidth() / weights
     for batch in batches:
         found = {engine: [ask(pipe, batch)] for engine, pipe in pipes.items()}  # the first one warms up

@@ -28,8 +28,8 @@ from model.decoding import (
     rows_of,
 )
 from model.errors import InputError
-from model.sampling import Context, Step, checked, draw, softmax, uniform
-from model.warps import WARPS, final, values_of
+from model.sampling import Context, Step, check_numbers, checked, draw, softmax, uniform
+from model.warps import WARPS, final, remembered
 
 __all__ = [
     "METHODS", "STRATEGIES", "Change", "Decision", "Decoder", "Given", "Left", "Made", "Method", "Plan", "Rows",
@@ -78,9 +78,7 @@ class Sampler:
 
     def remember(self, probability: float) -> None:
         """Let the warp with a memory see how likely the drawn token was."""
-        for step in self.strategy.steps:
-            if (remember := WARPS[step.warp].remember) is not None:
-                self.memory = remember(values_of(step), self.memory, probability)
+        self.memory = remembered(self.strategy.steps, self.memory, probability)
 
 
 METHODS: dict[str, Method] = {
@@ -99,12 +97,7 @@ def check_strategy(strategy: Strategy, size: int) -> None:
     """Raise InputError unless the method, its numbers and every step are known and within their bounds."""
     if strategy.method not in METHODS:
         raise InputError("This method is not known.", strategy.method[:40], "Choose one of the list.")
-    bounds = {parameter.name: parameter for parameter in METHODS[strategy.method].parameters}
-    for name, value in strategy.options:
-        found = bounds.get(name)
-        if found is None or not found.low <= value <= found.high or (found.whole and value % 1):
-            hint = f"Choose a value from {found.low:g} to {found.high:g}." if found else "Choose one of the list."
-            raise InputError("A setting is out of its range.", f"{strategy.method}, {name[:20]}: {value:g}", hint)
+    check_numbers(strategy.method, strategy.options, METHODS[strategy.method].parameters)
     checked(strategy.steps, WARPS, size)
 
 

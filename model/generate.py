@@ -70,6 +70,8 @@ def _ticks(model: Transformer, given: Given, decoders: Sequence[Decoder]) -> Ite
     """The steps of a run that was checked."""
     T, plan = len(given.ids), given.plan
     began = time.perf_counter()
+    if sum(decoder.width for decoder in decoders) >= PACKED_ROWS:
+        pack(model)
     cache = KVCache.empty(model.config, 1, T + min(plan.max_new_tokens, given.room))
     stream = model.trunk(torch.tensor([given.ids]), cache=cache)  # [1, T, D]
     rows = rows_of(usable(model.logits(stream[:, -1:])[:, 0].float(), given.size))  # of one row, which all start from
@@ -89,8 +91,6 @@ def _ticks(model: Transformer, given: Given, decoders: Sequence[Decoder]) -> Ite
             return
         source = [places[number][0] + at for number, found in alive.items() for at in found.source]
         places = _places(alive)
-        if len(source) >= PACKED_ROWS:
-            pack(model)
         cache = following(cache, source, T)
         new = torch.tensor([token for found in alive.values() for token in found.ids])
         stream = model.trunk(new[:, None], cache=cache)  # [N, 1, D]

@@ -169,6 +169,16 @@ def usable(logits: Tensor, size: int) -> Tensor:
     return torch.cat((logits[..., :size], logits.new_full((*logits.shape[:-1], logits.shape[-1] - size), -np.inf)), -1)
 
 
+def check_numbers(owner: str, numbers: tuple[tuple[str, float], ...], parameters: tuple[Parameter, ...]) -> None:
+    """Raise InputError unless every number, of a warp or a method by that name, is a parameter within its bounds."""
+    bounds = {parameter.name: parameter for parameter in parameters}
+    for name, value in numbers:
+        found = bounds.get(name)
+        if found is None or not found.low <= value <= found.high or (found.whole and value % 1):
+            hint = f"Choose a value from {found.low:g} to {found.high:g}." if found else "Choose one of the list."
+            raise InputError("A setting is out of its range.", f"{owner}, {name[:20]}: {value:g}", hint)
+
+
 def checked(steps: tuple[Step, ...], warps: Mapping[str, Warp], vocab_size: int) -> tuple[Step, ...]:
     """The steps, every number within its warp's bounds and named; raises InputError for anything else."""
     if len(steps) > MOST_STEPS:
@@ -177,12 +187,7 @@ def checked(steps: tuple[Step, ...], warps: Mapping[str, Warp], vocab_size: int)
         warp = warps.get(step.warp)
         if warp is None:
             raise InputError("This step is not known.", step.warp[:40], "Choose one of the list.")
-        bounds = {parameter.name: parameter for parameter in warp.parameters}
-        for name, value in step.values:
-            found = bounds.get(name)
-            if found is None or not found.low <= value <= found.high or (found.whole and value % 1):
-                hint = f"Choose a value from {found.low:g} to {found.high:g}." if found else "Choose one of the list."
-                raise InputError("A setting is out of its range.", f"{step.warp}, {name[:20]}: {value:g}", hint)
+        check_numbers(step.warp, step.values, warp.parameters)
         if any(not 0 <= token < vocab_size or not abs(number) <= 100 for token, number in step.tokens):
             raise InputError("A setting is out of its range.", step.warp, "Choose a value from -100 to 100.")
     return steps

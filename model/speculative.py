@@ -24,7 +24,7 @@ from model.errors import InputError
 from model.sampling import Context, Step, draw, softmax, uniform, usable
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from model.warps import WARPS, final, values_of
+from model.warps import final, remembered
 
 MOST_DRAFTED = 16
 # Which random numbers of a step are used for what. Row 0 is the one that every strategy draws its token with, so a
@@ -133,14 +133,6 @@ def shares_tokenizer(a: Tokenizer, b: Tokenizer) -> bool:
 
 
 # --- probabilities along a text ---
-
-
-def remembered(steps: tuple[Step, ...], memory: float | None, probability: float) -> float | None:
-    """What a warp with a memory knows after a token of that probability."""
-    for step in steps:
-        if (remember := WARPS[step.warp].remember) is not None:
-            memory = remember(values_of(step), memory, probability)
-    return memory
 
 
 @dataclass(eq=False)

@@ -81,6 +81,14 @@ def shape(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context
     return Shaped(steps, torch.stack(stages))
 
 
+def remembered(steps: tuple[Step, ...], memory: float | None, probability: float) -> float | None:
+    """What a warp with a memory knows after a token to which all steps together gave that probability."""
+    for step in steps:
+        if (remember := WARPS[step.warp].remember) is not None:
+            memory = remember(values_of(step), memory, probability)
+    return memory
+
+
 def final(logits: Tensor, steps: tuple[Step, ...], context: Context = NOTHING) -> Tensor:
     """The same without the stages between: what the last step leaves. [V] -> [V]"""
     logits = logits.float()

@@ -8,12 +8,11 @@ import pytest
 from model.api import load_model
 from model.sampling import Step
 from model.speculative import Draft, Request, speculate
-from tests.visitor import expect, open_tab
+from tests.visitor import SOON, expect, open_tab
 
 pytestmark = pytest.mark.browser
 
 PROMPT = "The cat sat on the mat because it was tired"
-SOON = 60_000  # milliseconds; on a busy machine
 
 
 @pytest.fixture(scope="module")

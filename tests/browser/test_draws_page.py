@@ -9,13 +9,12 @@ from model.cachelab import cache_bytes
 from model.draws import bar_of, fit, uniforms
 from model.sampling import draw, softmax, uniform, usable
 from model.warps import final
-from tests.visitor import expect, open_tab
+from tests.visitor import SOON, expect, open_tab
 from viz.tabs.pipelines import DEFAULT
 
 pytestmark = pytest.mark.browser
 
 PROMPT = "The cat sat on the mat because it was tired"
-SOON = 60_000  # milliseconds; on a busy machine
 
 
 @pytest.fixture(scope="module")

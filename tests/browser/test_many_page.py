@@ -7,13 +7,12 @@ import pytest
 from model.api import load_model
 from model.decoders import STRATEGIES
 from model.samples import Many, take_samples
-from tests.visitor import expect, open_tab
+from tests.visitor import SOON, expect, open_tab
 from viz.many import spread
 
 pytestmark = pytest.mark.browser
 
 PROMPT = "The cat sat on the mat because it was tired"
-SOON = 60_000  # milliseconds; on a busy machine
 
 
 @pytest.fixture(scope="module")

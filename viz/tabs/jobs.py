@@ -22,7 +22,7 @@ from viz.words import translate, words
 
 log = logging.getLogger("playground")
 _SHOW_EVERY = 0.2  # seconds between two pictures of the bar
-_WAIT = 0.002  # seconds in which others get at the model between two steps of a job
+WAIT = 0.002  # seconds in which others get at the model between two steps of a job
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ def perform(playground: Playground, job: Job, language: str) -> Iterator[tuple]:
     def progress(done: int, total: int | None, what: str) -> None:
         reports.put((done, total))
         playground.computing.release()
-        time.sleep(_WAIT)
+        time.sleep(WAIT)
         playground.computing.acquire()
         if stop.is_set():
             raise Cancelled

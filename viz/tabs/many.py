@@ -18,6 +18,7 @@ from model.texts import distinct
 from viz.many import MEASURES, Named, Spread, entropy_figure, measure_figure, quartile_band, spread
 from viz.tabs import jobs, strategies
 from viz.tabs.parts import choice, part, plot_words
+from viz.tabs.python_lines import loading
 from viz.tabs.tab import Picture, Scene, Values
 from viz.tabs.views import View
 from viz.theme import HUES
@@ -278,15 +279,12 @@ def _source(scene: Scene, wanted: Wanted) -> str:
 
 def python(scene: Scene, wanted: Wanted, names: list[str], last: str) -> str:
     """The lines that take the same samples."""
-    many, model_id = wanted.many, scene.model.id
-    if model_id.startswith("trained:"):
-        model_id = "the folder of the downloaded model"
+    many, loaded = wanted.many, loading(scene.model.id)
     prompt = strategies.prompt_code(scene.prompt, wanted.chat)
     imports = (
         "from model.api import load_model", "from model.decoders import Strategy", "from model.sampling import Step",
         "from model.samples import Many, take_samples",
     )  # fmt: skip
-    loaded = f"load_model({model_id!r})"
     if wanted.eight:
         imports, loaded = (*imports, "from model.int8 import int8"), f"int8({loaded})"
     asked = f"Many({many.count}, {many.max_new_tokens}, {many.seed}, {many.stop!r})"

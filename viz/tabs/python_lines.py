@@ -16,10 +16,13 @@ def python_lines(scene: Scene, lines: Sequence[str], imports: Sequence[str] = ()
     made = f"run = lm.trace({scene.prompt!r})"
     if edits:
         made += f".edit({', '.join(_edit(edit) for edit in edits)})"
-    model_id = scene.model.id
-    if model_id.startswith("trained:"):
-        model_id = "the folder of the downloaded model"
-    return "\n".join([*sorted(set(imports)), "", f"lm = load_model({model_id!r})", made, *lines])
+    return "\n".join([*sorted(set(imports)), "", f"lm = {loading(scene.model.id)}", made, *lines])
+
+
+def loading(model_id: str) -> str:
+    """The call that loads a model; what was trained on the page is found where the visitor put its files."""
+    name = "the folder of the downloaded model" if model_id.startswith("trained:") else model_id
+    return f"load_model({name!r})"
 
 
 def _edit(edit: Edit) -> str:

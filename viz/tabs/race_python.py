@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from viz.tabs import strategies
+from viz.tabs.python_lines import loading
 from viz.tabs.race_run import Row, Wanted, before, plan_of
 
 _IMPORTS = ("from model.api import load_model", "from model.sampling import Step", "from model.texts import written")
@@ -10,12 +11,9 @@ _IMPORTS = ("from model.api import load_model", "from model.sampling import Step
 
 def lines(wanted: Wanted, names: Sequence[str]) -> str:
     """Lines that leave the token ids that each strategy writes in `texts`."""
-    model_id = wanted.model.id
-    if model_id.startswith("trained:"):
-        model_id = "the folder of the downloaded model"
-    load, more = f"lm = load_model({model_id!r})", []
+    load, more = f"lm = {loading(wanted.model.id)}", []
     if wanted.settings.eight:
-        load, more = f"lm = int8(load_model({model_id!r}))", ["from model.int8 import int8"]
+        load, more = f"lm = int8({loading(wanted.model.id)})", ["from model.int8 import int8"]
     made = strategies.code([row.strategy for row in wanted.rows], names)
     if wanted.kind == "start":
         imports = [*_IMPORTS, *more, "from model.decoders import Strategy"]
@@ -29,7 +27,7 @@ def _together(wanted: Wanted) -> list[str]:
     """All from the prompt, in one batch."""
     told = wanted.settings
     given = f"{told.tokens}, {told.seed}, shared={told.shared}, stop={told.stop!r}"
-    prompt = f"lm.chat([{{'role': 'user', 'content': {wanted.text!r}}}]).ids" if told.chat else repr(wanted.text)
+    prompt = strategies.prompt_code(wanted.text, told.chat)
     return [
         f"ticks = lm.generate({prompt}, strategies, {given})",
         "texts = [list(text.ids) for text in written(ticks, len(strategies))]",

@@ -21,16 +21,14 @@ from model.texts import measure_text
 from model.trace import check_length
 from model.warps import WARPS
 from viz.race import ids_of, record, short, shown
-from viz.tabs import strategies
+from viz.tabs import jobs, strategies
 from viz.tabs.context import Playground
-from viz.tabs.jobs import kept
 from viz.tabs.parts import number, run_id
 from viz.tabs.strategies import MOST_TOKENS, Settings
 from viz.tabs.typed import MOST_TYPED, token_of
 
 MOST_COMPARED = 64  # tokens of a prompt on which 8-bit weights are compared
 LEAST = 8  # tokens that a branch writes, however late it starts
-_WAIT = 0.002  # seconds in which others get at the model between two steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +249,7 @@ def rounds(playground: Playground, wanted: Wanted, stop: threading.Event) -> Ite
             for group, ticks in list(live.items()):
                 with playground.computing:
                     tick = next(ticks, None)
-                time.sleep(_WAIT)
+                time.sleep(jobs.WAIT)
                 for at, change in zip(group, tick.changes if tick else (), strict=bool(tick)):
                     changes[at] = change
                 if tick is None or all(change is None or change.ended for change in tick.changes):
@@ -273,7 +271,7 @@ def effect_of(playground: Playground, wanted: Wanted) -> Effect | None:
         with playground.computing:
             return effect(wanted.model.model, wanted.writer.model, ids)
 
-    return kept(playground, ("int8", wanted.model.id, ids), make)
+    return jobs.kept(playground, ("int8", wanted.model.id, ids), make)
 
 
 @dataclass(eq=False)
