@@ -106,22 +106,23 @@
 
   // A button that starts work on the server, its bar, and its cancel.
   define("job", (root, props, trigger) => {
-    let cancelled = false; // a bar that was under way when the work was stopped comes too late
+    let cancelled = false; // a bar of what is being stopped does not bring its button back
     return (payload) => {
       const { state } = payload;
       if (cancelled && state === "running") return;
+      cancelled = false;
       root.dataset.state = state;
       const items = [];
       if (state === "running") {
         const bar = el("progress", "", "", { max: 1, "aria-label": payload.text || payload.cancel });
         if (payload.fraction !== null) bar.value = payload.fraction;
         const cancel = el("button", "pg-button", payload.cancel, { type: "button" });
-        cancel.onclick = () => { cancelled = true; trigger("cancel"); };
+        cancel.onclick = () => { cancelled = cancel.disabled = true; trigger("cancel"); };
         items.push(bar, cancel);
       } else if (state !== "done") {
         const start = el("button", "pg-button pg-primary", payload.start, { type: "button" });
         start.disabled = state === "unready";
-        start.onclick = () => { cancelled = false; start.disabled = true; trigger("start"); };
+        start.onclick = () => { start.disabled = true; trigger("start"); };
         items.push(start);
       }
       items.push(el("span", "pg-job-text", payload.text));

@@ -7,12 +7,20 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported: spinning threads starve others
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 torch.set_num_threads(min(2, torch.get_num_threads()))
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """Where several processes share the tests, a file's tests stay together, and all that drive the browser."""
+    for item in items:
+        place = Path(item.path)
+        item.add_marker(pytest.mark.xdist_group("browser" if place.parent.name == "browser" else place.name))
 
 
 @pytest.fixture(autouse=True)

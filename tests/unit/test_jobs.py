@@ -70,6 +70,27 @@ def test_closing_stops_the_work_at_its_next_step(playground):
     assert playground.computing.acquire(timeout=5)  # and the model is free again
 
 
+def test_a_note_to_stop_is_answered_at_once_and_ends_the_work_at_its_next_step(playground):
+    note, go, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work(progress):
+        try:
+            go.wait(5)  # a step that takes long
+            progress(1, 2, "x")
+        finally:
+            ended.set()
+        return 42
+
+    steps = perform(playground, Job(("k",), work), "en", note)
+    next(steps)
+    note.set()
+    last = told(list(steps)[-1])
+    assert last["state"] == "idle" and last["text"] == words("en")["job.cancelled"] and not ended.is_set()
+    go.set()
+    assert ended.wait(5)
+    assert playground.results.peek(("k",)) is None
+
+
 def test_others_get_at_the_model_between_two_steps(playground):
     done = threading.Event()
 

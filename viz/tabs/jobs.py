@@ -74,14 +74,14 @@ def unready(said: Mapping[str, str], name: str, why: str) -> dict:
     return {"state": "unready", "start": name, "text": why, "cancel": said["job.cancel"]}
 
 
-def perform(playground: Playground, job: Job, language: str) -> Iterator[tuple]:
-    """Do a job in a thread and yield (its part, done) as it goes; closing the iterator stops the work.
+def perform(playground: Playground, job: Job, language: str, stop: threading.Event | None = None) -> Iterator[tuple]:
+    """Do a job in a thread and yield (its part, done) as it goes; setting `stop` or closing the iterator ends the work.
 
     The model is handed to others between two steps, so that a click is answered while a job runs.
     """
     said = words(language)
     reports: queue.SimpleQueue = queue.SimpleQueue()
-    stop = threading.Event()
+    stop = stop or threading.Event()
 
     def progress(done: int, total: int | None, what: str) -> None:
         reports.put((done, total))
@@ -105,15 +105,18 @@ def perform(playground: Playground, job: Job, language: str) -> Iterator[tuple]:
     threading.Thread(target=work, daemon=True).start()
     started, report = time.monotonic(), (0, None)
     try:
-        while isinstance(report, tuple):
+        while isinstance(report, tuple) and not stop.is_set():
             yield update(_bar(said, report, time.monotonic() - started)), gr.skip()
             report = _newest(reports, report)
     finally:
         stop.set()
+    if isinstance(report, tuple | Cancelled):
+        yield stopped(language), gr.skip()
+        return
     if report is None:
         yield gr.skip(), uuid.uuid4().hex
         return
-    if not isinstance(report, PlaygroundError | Cancelled):
+    if not isinstance(report, PlaygroundError):
         log.error("a job failed", exc_info=report)
     yield update(failed(report, language)), gr.skip()
 

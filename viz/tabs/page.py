@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import logging
+import threading
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from model.interventions import EDITS, Edit
 from viz.attention import token_chips
 from viz.tabs import TABS, attention
 from viz.tabs.context import Playground
-from viz.tabs.jobs import failed, perform, stopped
+from viz.tabs.jobs import failed, perform
 from viz.tabs.loading import broken, cancelled, choose_model, notice, opened
 from viz.tabs.parts import part, run_id, update
 from viz.tabs.picking import prompt_id
@@ -303,21 +304,34 @@ def build(playground: Playground) -> gr.Blocks:
 
 
 def _wire_jobs(playground: Playground, parts: Mapping[str, gr.HTML], asking: list, asked: Callable, done: gr.State):
-    """Every job's button, cancel and bar; a finished job has the page drawn again."""
+    """Every job's button, cancel and bar; a finished job has the page drawn again.
+
+    A cancel is a note to the work, which then says itself that it has stopped. Gradio's own way of cancelling forgets
+    a click that comes while it is at it.
+    """
+    under_way: dict[tuple[str, str], threading.Event] = {}  # by visitor and part
     for tab in TABS:
         for name, plan in tab.jobs.items():
 
-            def start(request: gr.Request, *values, plan=plan):
+            def start(request: gr.Request, *values, name=name, plan=plan):
                 question = asked(request, *values)
                 try:
                     job = plan(scene_of(playground, question), question.values)
                 except PlaygroundError as error:
                     yield update(failed(error, question.language)), gr.skip()
                     return
-                yield from perform(playground, job, question.language)
+                stop = threading.Event()
+                under_way[request.session_hash, name] = stop
+                try:
+                    yield from perform(playground, job, question.language, stop)
+                finally:
+                    if under_way.get((request.session_hash, name)) is stop:
+                        del under_way[request.session_hash, name]
 
-            def cancel(request: gr.Request):
-                return stopped(language_of(request))
+            def cancel(request: gr.Request, name=name):
+                if stop := under_way.get((request.session_hash, name)):
+                    stop.set()
 
-            started = parts[name].start(start, asking, [parts[name], done], concurrency_limit=2, **_QUIET)
-            parts[name].cancel(cancel, None, parts[name], cancels=[started], **_QUIET)
+            event = {"concurrency_limit": 2, "trigger_mode": "multiple", **_QUIET}
+            parts[name].start(start, asking, [parts[name], done], **event)
+            parts[name].cancel(cancel, None, None, **_QUIET | {"concurrency_limit": None})
