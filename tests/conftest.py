@@ -16,6 +16,7 @@ import torch
 torch.set_num_threads(min(2, torch.get_num_threads()))
 
 
+@pytest.hookimpl(tryfirst=True)  # the groups are read by the hook that comes next
 def pytest_collection_modifyitems(items) -> None:
     """Where several processes share the tests, a file's tests stay together, and all that drive the browser."""
     for item in items:
