@@ -7,7 +7,6 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported: spinning threads starve others
 
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +15,17 @@ import torch
 torch.set_num_threads(min(2, torch.get_num_threads()))
 
 
-@pytest.hookimpl(tryfirst=True)  # the groups are read by the hook that comes next
-def pytest_collection_modifyitems(items) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
     """Where several processes share the tests, a file's tests stay together, and all that drive the browser."""
-    for item in items:
-        place = Path(item.path)
-        item.add_marker(pytest.mark.xdist_group("browser" if place.parent.name == "browser" else place.name))
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByPlace(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::")[0]
+            return "browser" if "/browser/" in file else file
+
+    return ByPlace(config, log)
 
 
 @pytest.fixture(autouse=True)
