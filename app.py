@@ -20,6 +20,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--training-minutes", type=float, default=20.0, metavar="N", help="longest training run; 0 switches it off"
     )
+    parser.add_argument("--mcp", action="store_true", help="also offer every view as a tool of language models (MCP)")
     parser.add_argument("--offline", action="store_true", help="never fetch anything")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(

@@ -7,8 +7,10 @@
     const status = el("p", "pg-status", "", { "aria-live": "polite" });
     for (const part of payload.status) status.append(el("span", "", part));
     const language = el("a", "pg-language", payload.language.text, { href: `?lang=${payload.language.code}` });
+    const items = el("div", "pg-header-items");
+    items.append(...playground.headerItems.map(([, make]) => make(payload.words)), language);
     playground.slow = payload.slow;
-    root.replaceChildren(title, el("p", "pg-tagline", payload.tagline), status, language);
+    root.replaceChildren(title, el("p", "pg-tagline", payload.tagline), status, items);
   });
 
   define("notice", (root, props, trigger) => (payload) => {

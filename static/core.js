@@ -5,6 +5,9 @@
   // heads: the last one is the main one; pair: one cell [query, key]; edits: changes to the run, as the server reads them.
   const selection = { heads: [], tokens: [], pair: null, edits: [] };
   const hidden = new Set(); // parts of views that are not chosen
+  const mounted = new Map(); // name of a part -> { kind, root, props, redraw }
+  const drawnListeners = new Set();
+  const headerItems = [];
   const selectionListeners = new Set();
   const themeListeners = new Set();
   const isDark = () => document.body.classList.contains("dark");
@@ -73,10 +76,18 @@
         problem.replaceChildren(...(told ? [el("strong", "", told.text), el("span", "", told.hint)] : []));
         root.classList.toggle("pg-failed", Boolean(told));
         if (payload && !told) draw(payload);
+        drawnListeners.forEach((listener) => listener(root, payload));
       };
+      mounted.set(root.dataset.part, { kind, root, props, redraw });
       watch("payload", redraw);
       redraw();
     },
+    mounted,
+    // Told after each drawing of a part: listener(root, payload).
+    onDrawn: (listener) => drawnListeners.add(listener),
+    // A control of the page's head: make(words) -> element, in the order of the numbers.
+    headerItem: (order, make) => { headerItems.push([order, make]); headerItems.sort(([a], [b]) => a - b); },
+    headerItems,
     onTheme: (listener) => themeListeners.add(listener),
     onSelect: (listener) => selectionListeners.add(listener),
     // Show one of several parts that take turns.

@@ -28,6 +28,7 @@ class Options:
     training_minutes: float = 20.0  # of one run; 0 switches training off
     offline: bool = False
     local: Resolved | None = None  # a folder or .gguf file named on the command line
+    mcp: bool = False  # offers its functions as tools of language models, too
 
 
 @dataclass(frozen=True, eq=False)

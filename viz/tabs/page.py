@@ -14,7 +14,7 @@ import gradio as gr
 from model.errors import PlaygroundError
 from model.interventions import EDITS, Edit
 from viz.attention import token_chips
-from viz.tabs import TABS, attention
+from viz.tabs import TABS, attention, endpoints, guide
 from viz.tabs.context import Playground
 from viz.tabs.jobs import failed, perform
 from viz.tabs.loading import broken, cancelled, choose_model, notice, opened
@@ -64,7 +64,8 @@ def header_payload(said: Mapping[str, str], language: str, scene: Scene | None) 
     other = {"text": said["page.language"], "code": "zh" if language == "en" else "en"}
     slow = scene is not None and scene.trace.seconds > SLOW
     return {
-        "title": said["page.title"], "tagline": said["page.tagline"], "status": status, "language": other, "slow": slow
+        "title": said["page.title"], "tagline": said["page.tagline"], "status": status, "language": other, "slow": slow,
+        "words": section(said, "header"),
     }  # fmt: skip
 
 
@@ -112,7 +113,7 @@ class Asked:
 
 
 # The page's parts, in the order in which `view` fills them.
-PARTS = ("header", "notice", "tokens", "selection", *(name for tab in TABS for name in tab.parts))
+PARTS = ("header", "notice", "guide", "tokens", "selection", *(name for tab in TABS for name in tab.parts))
 ASKS = tuple(name for tab in TABS for name in tab.asks)
 
 
@@ -126,6 +127,7 @@ def payloads(playground: Playground, asked: Asked) -> tuple[dict[str, dict], dic
     parts: dict[str, dict] = {}
     if shown.get("language") != asked.language:
         parts |= {"header": header_payload(said, asked.language, None), "selection": selection_payload(said, None)}
+        parts["guide"] = guide.payload(said)
     tab = opened_tab(asked)
     if f"tab {tab.key}" not in _drawn(asked):
         parts |= tab.fixed(said)
@@ -257,11 +259,12 @@ def build(playground: Playground) -> gr.Blocks:
     first, showing = payloads(playground, Asked(playground.options.model, FIRST, None, {}, {}, "en"))
     with gr.Blocks(title=said["page.title"], analytics_enabled=False) as page:
         header = part("header", first["header"])
+        told_of = part("guide", first["guide"])
         picker, prompt, examples = _asking(playground, said)
         told = part("notice", first["notice"], events=("cancel", "retry"))
         tokens = part("tokens", first.get("tokens"))
         selection = part("selection", first["selection"], value={"heads": first["selection"].get("heads", [])})
-        parts = {"header": header, "notice": told, "tokens": tokens, "selection": selection}
+        parts = {"header": header, "notice": told, "guide": told_of, "tokens": tokens, "selection": selection}
         labels = []
         active = gr.State(TABS[0].key)
         with gr.Tabs() as tabs:
@@ -300,6 +303,7 @@ def build(playground: Playground) -> gr.Blocks:
             playground.workshop.leave(request.session_hash)
 
         page.unload(left)
+        endpoints.offer(playground)
     return page
 
 

@@ -16,6 +16,7 @@ from starlette.staticfiles import StaticFiles
 from model.errors import PlaygroundError
 from model.progress import Progress
 from model.sources import resolve
+from viz.tabs import guard
 from viz.tabs.context import Options, Playground
 from viz.tabs.page import build
 from viz.tabs.training import archive
@@ -29,6 +30,7 @@ SCRIPTS = (
     "strategies.js", "many.js",
     "race_token.js", "race_tree.js", "race.js",
     "drafting.js",
+    "guide.js", "address.js", "report.js", "checks.js", "connection.js",
 )  # fmt: skip
 STYLES = (
     "app.css",
@@ -46,6 +48,10 @@ STYLES = (
     "many.css",
     "race.css",
     "drafting.css",
+    "guide.css",
+    "address.css",
+    "report.css",
+    "checks.css",
 )
 
 
@@ -57,7 +63,9 @@ def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
         local = resolve(options.model, allow_paths=True)
     model_id = local.model_id if local else options.model
     playground = Playground(
-        Options(model_id, options.max_tokens, options.memory, options.training_minutes, options.offline, local)
+        Options(
+            model_id, options.max_tokens, options.memory, options.training_minutes, options.offline, local, options.mcp
+        )
     )
     try:
         playground.load(model_id, progress)
@@ -90,6 +98,7 @@ def launch_options(static: Path, playground: Playground) -> dict:
     bundled = Path(plotly.__file__).parent / "package_data"
     routes = [
         Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
+        Mount("/playground/vendor", app=StaticFiles(directory=static / "vendor")),
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
     ]
     return {
@@ -102,8 +111,15 @@ def launch_options(static: Path, playground: Playground) -> dict:
         "state_session_capacity": 32,
         "ssr_mode": False,
         "footer_links": [],
-        "app_kwargs": {"routes": routes, "docs_url": None, "redoc_url": None, "openapi_url": None},
+        "app_kwargs": {
+            "routes": routes,
+            "docs_url": None,
+            "redoc_url": None,
+            "openapi_url": None,
+            "middleware": guard.middleware(playground.options),
+        },
         "max_file_size": "64kb",
+        "mcp_server": playground.options.mcp,
         "share": False,
         "quiet": True,
     }

@@ -1,0 +1,1 @@
+// The state of the page in its address: links, back and forward, files.

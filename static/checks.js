@@ -1,0 +1,1 @@
+// Is this right? The table of checks.

@@ -1,0 +1,1 @@
+// What the page does while the server cannot be reached.
