@@ -1,25 +1,54 @@
 """Start the attention playground: `python app.py`, then open the address it prints."""
 
 import argparse
+import getpass
+import importlib.util
 import os
+import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parent
+SPACE_FRAMES = ("https://huggingface.co", "https://*.hf.space")  # the pages that show a Space in a frame
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9*][A-Za-z0-9.*-]*(:[0-9]{1,5})?")
 
 
-def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.environ) -> argparse.Namespace:
+    """The command line; on a Hugging Face Space, which has none, what suits one."""
+    parser = _parser(environ)
+    options = parser.parse_args(arguments)
+    if options.mcp and importlib.util.find_spec("mcp") is None:
+        parser.error('--mcp needs the package mcp. Install it with: pip install "gradio[mcp]"')
+    options.models = [name.strip() for name in options.models.split(",") if name.strip()]
+    if options.max_tokens is None:
+        options.max_tokens = 512 if options.public else 1024
+    if options.training_minutes is None:
+        options.training_minutes = 0.0 if options.public else 20.0
+    return options
+
+
+def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
+    space = bool(environ.get("SPACE_ID"))
+    host = environ.get("GRADIO_SERVER_NAME") or ("0.0.0.0" if space else "127.0.0.1")
+    port = environ.get("GRADIO_SERVER_PORT", "")
+    port = int(port) if port.isdigit() else 7860 if space else None
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--model", default="tinygpt", help="model id, hub:OWNER/NAME, a folder or a .gguf file")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    parser.add_argument("--port", type=int, default=None, help="port; without one, the first free from 7860")
+    parser.add_argument("--host", default=host, help="address to listen on")
+    parser.add_argument("--port", type=int, default=port, help="port; without one, the first free from 7860")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads for the model; 0: torch's own choice")
-    parser.add_argument("--max-tokens", type=int, default=1024, help="longest prompt, in tokens")
-    parser.add_argument("--memory", type=int, default=1024, metavar="MB", help="memory for traces")
     parser.add_argument(
-        "--training-minutes", type=float, default=20.0, metavar="N", help="longest training run; 0 switches it off"
+        "--max-tokens", type=int, default=None, help="longest prompt, in tokens; 1024, with --public 512"
     )
+    parser.add_argument(
+        "--memory", type=_positive, default=1024, metavar="MB",
+        help="memory for traces and results of jobs; models and the program itself come on top",
+    )  # fmt: skip
+    parser.add_argument(
+        "--training-minutes", type=float, default=None, metavar="N",
+        help="longest training run; 0 switches it off; 20, with --public 0",
+    )  # fmt: skip
     parser.add_argument("--mcp", action="store_true", help="also offer every view as a tool of language models (MCP)")
     parser.add_argument("--offline", action="store_true", help="never fetch anything")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
@@ -29,7 +58,41 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         default="passive",
         help="how idle CPU threads wait: passive suits a machine that also runs the browser",
     )
-    return parser.parse_args(arguments)
+    shared = parser.add_argument_group("for a server that others use")
+    shared.add_argument(
+        "--public", action=argparse.BooleanOptionalAction, default=space,
+        help="fixed models, tighter limits, no training, and so many requests of one client",
+    )  # fmt: skip
+    shared.add_argument(
+        "--models", default="", metavar="A,B", help="the only models that can be chosen, beside that of --model"
+    )
+    shared.add_argument("--login", type=Path, metavar="FILE", help="ask for a name and password: lines name:password")
+    shared.add_argument("--hash-password", action="store_true", help="make a line for the --login file, and end")
+    shared.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="another name this server is reached by"
+    )
+    shared.add_argument(
+        "--embed", action="append", type=_origin, default=[*SPACE_FRAMES] if space else [], metavar="ORIGIN",
+        help="a website whose pages may show this one in a frame",
+    )  # fmt: skip
+    shared.add_argument(
+        "--behind-proxy", type=int, nargs="?", const=1, default=int(space), metavar="N",
+        help="take a client's address from X-Forwarded-For, as N proxies in front wrote it (1 without a number)",
+    )  # fmt: skip
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return number
+
+
+def _origin(text: str) -> str:
+    if not _ORIGIN.fullmatch(text):
+        raise argparse.ArgumentTypeError("write it as https://example.org")
+    return text
 
 
 def environment(options: argparse.Namespace) -> None:
@@ -39,6 +102,8 @@ def environment(options: argparse.Namespace) -> None:
         os.environ.setdefault(name, value)
     os.environ.update(GRADIO_ANALYTICS_ENABLED="False", GRADIO_RUN_HISTORY="False", HF_HUB_DISABLE_TELEMETRY="1")
     os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
+    os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000")  # else statistics nobody reads, at every event
+    os.environ["FORWARDED_ALLOW_IPS"] = ""  # whose X-Forwarded-For counts is for --behind-proxy to say
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -57,19 +122,36 @@ def terminal_progress():
     return progress
 
 
+def hash_password() -> None:
+    """Ask for a name and a password, and print the line for the file of --login."""
+    from viz.tabs.login import hashed
+
+    name = input("Name: ").strip()
+    if not name or ":" in name:
+        sys.exit("A name has at least one character and no colon.")
+    print(f"{name}:{hashed(getpass.getpass())}")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Load the model, build the page, serve it until interrupted."""
     options = parse(arguments)
     environment(options)
+    if options.hash_password:
+        hash_password()
+        return
     import torch
 
+    from model.errors import PlaygroundError
     from viz.tabs.serve import launch, prepare
 
     if options.threads > 0:
         torch.set_num_threads(options.threads)
-    playground = prepare(options, terminal_progress())
-    print(file=sys.stderr)
-    launch(playground, ROOT / "static", host=options.host, port=options.port, open_browser=options.open)
+    try:
+        playground = prepare(options, terminal_progress())
+        print(file=sys.stderr)
+        launch(playground, ROOT / "static", host=options.host, port=options.port, open_browser=options.open)
+    except PlaygroundError as error:  # of the command line
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

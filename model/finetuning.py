@@ -1,6 +1,5 @@
 """Supervised fine-tuning: instruction, input and output from JSON lines, with the loss on the output only."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ import numpy as np
 
 from model.data import Batch, HeldOut, Source
 from model.errors import InputError
+from model.strict_json import parse
 from model.tasks import IGNORE
 from model.tokenizer import Tokenizer
 
@@ -27,9 +27,12 @@ class Example:
 def read_examples(path: Path) -> list[Example]:
     """The examples of a .jsonl file. Raises InputError naming the line that is not one."""
     try:
+        if Path(path).exists() and not Path(path).is_file():  # a device has no end
+            raise OSError("it is no file")
         lines = Path(path).read_text(encoding="utf-8").split("\n")  # not splitlines: JSON strings may hold U+2028
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError("The examples cannot be read.", str(error)[:80], "Give a UTF-8 file of JSON lines.") from error
+        got = f"{Path(path).name}: {error}"[:120]
+        raise InputError("The examples cannot be read.", got, "Give a UTF-8 file of JSON lines.") from error
     examples = []
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -42,7 +45,7 @@ def read_examples(path: Path) -> list[Example]:
 def _example(line: str, number: int) -> Example:
     hint = 'Each line is an object with "instruction", "output" and, if need be, "input".'
     try:
-        values = json.loads(line)
+        values = parse(line)
     except ValueError as error:
         raise InputError("A line of the examples is not JSON.", f"line {number}: {error}"[:80], hint) from None
     fits = isinstance(values, dict) and set(values) <= _KEYS and all(isinstance(v, str) for v in values.values())

@@ -43,6 +43,7 @@ class Limits:
     vocabulary: int = 4096
     text_bytes: int = 5_000_000
     minutes: float = 20.0
+    pause_minutes: float = math.inf  # of all pauses of a run; one that is paused for longer ends
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import multiprocessing
 import os
 import shutil
@@ -67,25 +68,35 @@ def _teach(connection: Connection, job: Job, limits: Limits, folder: Path) -> No
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").write_text(dataset.tokenizer_json, encoding="utf-8")
     connection.send(started)
-    reason, spent, began = "done", 0.0, time.monotonic()
+    reason, spent, paused, began = "done", 0.0, 0.0, time.monotonic()
     for message in lesson.lesson(run, dataset, job, probe):
         connection.send(message)
         wish = connection.recv() if connection.poll() else None
         if wish == "pause":
             spent += time.monotonic() - began
-            while (wish := connection.recv()) == "pause":
-                pass
+            began = time.monotonic()
+            wish = _paused(connection, 60 * limits.pause_minutes - paused)
+            paused += time.monotonic() - began
             began = time.monotonic()
         if wish == "stop":
             reason = "stopped"
             break
-        if spent + time.monotonic() - began > 60 * job.minutes:
+        if wish == "late" or spent + time.monotonic() - began > 60 * job.minutes:
             reason = "time"
             break
     if not isinstance(message, Snapshot):  # the last step is always looked at
         connection.send(lesson.snapshot(run, dataset, job, probe))
     save_folder(folder, run.model)
     connection.send(Finished(reason))
+
+
+def _paused(connection: Connection, seconds: float) -> str:
+    """What ends a pause: "resume", "stop", or "late" after so many seconds, so that others can train."""
+    until = time.monotonic() + seconds
+    while seconds == math.inf or connection.poll(max(0.0, until - time.monotonic())):
+        if (wish := connection.recv()) != "pause":
+            return wish
+    return "late"
 
 
 # --- in the process that serves the page -----------------------------------------------------------

@@ -6,6 +6,7 @@ from itertools import pairwise
 from model.errors import CheckpointError, UnsupportedModel
 
 FRESH_COPY = "Fetch the vocabulary again from where the model was published."
+_MOST_WORK = 1 << 26  # neighbours looked at, a few seconds; the vocabulary of Llama 3 needs a tenth of it
 
 
 def _byte_alphabet() -> dict[str, int]:
@@ -40,6 +41,13 @@ def _pair_forms(a: int, b: int, parts: list[tuple[int, int]], pairs: dict[tuple[
             limit, a = a, parts[a][1]
         else:
             limit, b = b + 1, parts[b][0]
+
+
+def _affordable(work: int) -> None:
+    """Refuse a vocabulary that was made to keep us busy: the work grows with the square of a token's length."""
+    if work > _MOST_WORK:
+        what = "The vocabulary has too many long tokens to be checked."
+        raise UnsupportedModel(what, f"{work} steps of at most {_MOST_WORK}", FRESH_COPY)
 
 
 def _last_parts(token: str, ranks: Mapping[str, int]) -> tuple[str, ...]:
@@ -83,6 +91,7 @@ def _out_of_order(merges: list[tuple[str, str]], places: dict[str, int]) -> dict
     places = first | places
     lengths = sorted({len(token) for token in late})
     kept = dict(places)
+    _affordable(sum(len(token) * max(len(token), len(lengths)) for token in places))
     for token in places:
         if not any(token[i : i + n] in late for n in lengths for i in range(len(token) - n + 1)):
             continue
@@ -123,6 +132,7 @@ def merge_ranks(tokens: Iterable[str], merges: Iterable[tuple[str, str]], whole:
         places = _out_of_order(merges, places)
     ranks = ALPHABET | {token: 256 + n for n, token in enumerate(sorted(places, key=places.get))}
     extra = [token for token in dict.fromkeys(whole) if token not in ranks]
+    _affordable(sum(len(token) ** 2 for token in extra))
     for token in extra:
         if len(_last_parts(token, ranks)) == 2:
             raise UnsupportedModel("A token must be found whole but never be merged.", token, FRESH_COPY)

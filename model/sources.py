@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from model.downloads import SMOLLM2, cache_dir, hub_folder, is_cached, smollm2_path
-from model.errors import CheckpointError, InputError
+from model.errors import CheckpointError, InputError, plain
 from model.progress import Progress
 
 __all__ = ["BUILT_IN", "BuiltIn", "Resolved", "available", "cache_dir", "hub_folder", "resolve", "smollm2_path"]
@@ -85,7 +85,7 @@ def _local(model_id: str) -> Resolved | None:
         kind = "folder" if path.is_dir() else "gguf" if path.is_file() and path.suffix.lower() == ".gguf" else None
     except (OSError, ValueError, RuntimeError):  # too long, a NUL byte, an unknown home
         return None
-    return Resolved(kind, path, str(path), path.name) if kind else None
+    return Resolved(kind, path, str(path), plain(path.name)) if kind else None
 
 
 def _short(text: str) -> str:

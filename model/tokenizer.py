@@ -14,16 +14,10 @@ import numpy as np
 import tiktoken
 
 from model.errors import CheckpointError, InputError, UnsupportedModel
+from model.hub_vocabulary import read_tokenizer_json, read_vocab_merges
+from model.merges import FRESH_COPY
 from model.records import Tokens
-from model.vocabulary import (
-    GPT2_PATTERN,
-    Vocabulary,
-    read_gguf,
-    read_json,
-    read_tiktoken,
-    read_tokenizer_json,
-    read_vocab_merges,
-)
+from model.vocabulary import GPT2_PATTERN, Vocabulary, read_gguf, read_json, read_text, read_tiktoken
 
 # tiktoken's regex engine keeps a stack entry a whitespace character and panics at a million of them.
 MAX_WHITESPACE_RUN = 500_000
@@ -88,7 +82,8 @@ class Tokenizer:
                     ids += self._merge(piece)
         if len(self.decode_bytes(ids)) != size:
             got = self._vocabulary.pattern
-            raise UnsupportedModel("The pattern of this vocabulary leaves part of the text out.", got)
+            hint = "Use a model whose vocabulary takes every text."
+            raise UnsupportedModel("The pattern of this vocabulary leaves part of the text out.", got, hint)
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -110,6 +105,11 @@ class Tokenizer:
             raw=raw,
             spans=np.stack([ends[:-1], ends[1:]], axis=1),  # [T, 2]
         )
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What the tokenizer was made from."""
+        return self._vocabulary
 
     @property
     def raw(self) -> tuple[bytes | None, ...]:
@@ -206,7 +206,7 @@ def _build(vocabulary: Vocabulary) -> Tokenizer:
         )
     except ValueError as error:
         got = f"{vocabulary.pattern}: {str(error)[:80]}"
-        raise UnsupportedModel("The pattern of this vocabulary cannot be used.", got) from error
+        raise UnsupportedModel("The pattern of this vocabulary cannot be used.", got, FRESH_COPY) from error
     kinds = [(after_nfc, special) for after_nfc in (False, True) for special in (False, True)]
     return Tokenizer(
         name=vocabulary.name,
@@ -261,7 +261,7 @@ def from_folder(folder: Path) -> Tokenizer:
     config = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
     template = folder / "chat_template.jinja"
     if "chat_template" not in config and template.is_file():
-        config = config | {"chat_template": template.read_text(encoding="utf-8", errors="replace")}
+        config = config | {"chat_template": read_text(template)}
     if (folder / "tokenizer.json").is_file():
         return from_tokenizer_json(folder / "tokenizer.json", config)
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():

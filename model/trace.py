@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -149,7 +149,7 @@ class Trace:
         return self.tap if _reaches(self.key.edits, layer) else None
 
     @torch.inference_mode()
-    def sites(self, layer: int, names) -> dict[str, Tensor]:
+    def sites(self, layer: int, names: Collection[str]) -> dict[str, Tensor]:
         """Tensors of one block at the named sites of model.tap.SITES, e.g. "mlp_post"; axes as listed there."""
         self._check_layer(layer, self.config.n_layer - 1)
         store: dict[tuple[str, int], Tensor] = {}

@@ -21,6 +21,7 @@ from model.config import ModelConfig, from_dict, to_dict
 from model.data import Batch, HeldOut, Source
 from model.errors import CheckpointError
 from model.layers import attention_pattern, fused_attention
+from model.loading.convert import skeleton
 from model.tasks import IGNORE
 from model.transformer import Transformer
 
@@ -288,7 +289,11 @@ def load_checkpoint(path: Path, recipe: Recipe | None = None) -> tuple[Run, Reci
     try:
         state = torch.load(path, weights_only=True, map_location="cpu")
         recipe = recipe or Recipe(**state["recipe"])
-        run = from_model(Transformer(from_dict(state["config"])), recipe)
+        config = from_dict(state["config"])
+        shapes = {name: tuple(tensor.shape) for name, tensor in skeleton(config).state_dict().items()}
+        if {name: tuple(tensor.shape) for name, tensor in state["model"].items()} != shapes:  # before memory is taken
+            raise ValueError("the weights do not fit the config")
+        run = from_model(Transformer(config), recipe)
         run.model.load_state_dict(state["model"])
         groups = [{name: group[name] for name in ("betas", "weight_decay")} for group in run.optimizer.param_groups]
         run.optimizer.load_state_dict(state["optimizer"])

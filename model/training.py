@@ -73,14 +73,19 @@ def prepared(folder: Path, shares: Mapping[str, float], final: Mapping[str, floa
         if name == REPEATED:
             source = data.repeated(end)
         else:
-            source = data.windows(data.read_tokens(_existing(folder / f"{name}.train.u16")), end)
-            held[name] = data.consecutive(data.read_tokens(_existing(folder / f"{name}.held_out.u16")))
+            train, rest = (
+                data.read_tokens(_existing(folder / f"{name}.{part}.u16"), tokenizer.vocab_size)
+                for part in ("train", "held_out")
+            )
+            source, held[name] = data.windows(train, end), data.consecutive(rest)
         parts.append(data.Part(source, shares.get(name, 0.0), final.get(name, 0.0)))
     return Dataset(folder.name, tokenizer, vocabulary, data.mixture(parts, final_from), held)
 
 
 def _read(path: Path) -> str:
     try:
+        if path.exists() and not path.is_file():  # a device has no end
+            raise OSError("it is no file")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError("A file cannot be read.", f"{path.name}: {error}"[:120], "Give a UTF-8 text file.") from error
@@ -130,9 +135,17 @@ def _open_log(path: Path, step: int):
     """The log, cut back to the rows of the first `step` steps."""
     rows = []
     if step and path.is_file():
-        with path.open(newline="", encoding="utf-8") as old:
-            # Not a filter: the last row of a process that was killed may be cut short, within the number of its step.
-            rows = [*itertools.takewhile(lambda row: int(row["step"]) <= step, csv.DictReader(old))]
+        try:
+            with path.open(newline="", encoding="utf-8") as old:
+                # Not a filter: the last row of a process that was killed may be cut short, within the number of its
+                # step.
+                found = itertools.takewhile(lambda row: int(row["step"]) <= step, csv.DictReader(old))
+                rows = [{name: row[name] for name in _COLUMNS} for row in found]
+        except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+            hint = "Move the file away; the run goes on with a new one."
+            raise InputError("The log of the run cannot be read.", f"{path.name}: {error}"[:120], hint) from error
+    elif (path.exists() or path.is_symlink()) and not path.is_file():
+        raise InputError("The log of the run is no file.", path.name, "Move it away.")
     file = path.open("w", newline="", encoding="utf-8")
     log = csv.DictWriter(file, _COLUMNS)
     log.writeheader()
@@ -334,7 +347,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     if not files:
         raise InputError("There is no such prepared file.", f"{options.data.name}/*.held_out.u16", "Run prepare first.")
     for path in files:
-        held = data.consecutive(data.read_tokens(path))
+        held = data.consecutive(data.read_tokens(path, len(sizes)))
         found = trainer.evaluate(model, held, sizes, length=min(options.length, model.config.n_ctx))
         name = path.name.removesuffix(".held_out.u16")
         print(f"{name}: loss {found.loss:.4f} nats a token, perplexity {found.perplexity:.2f}, "

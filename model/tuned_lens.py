@@ -17,6 +17,7 @@ from torch import Tensor
 from model.config import ModelConfig
 from model.errors import CheckpointError
 from model.sources import WEIGHTS
+from model.strict_json import parse
 
 FILE = "tuned_lens.safetensors"
 _NAMES = ("down", "up", "bias")
@@ -55,12 +56,14 @@ def read_lens(path: Path, config: ModelConfig) -> TunedLens:
     try:
         with safe_open(path, "pt") as file:
             down, up, bias = (file.get_tensor(name).float() for name in _NAMES)
-            about = json.loads((file.metadata() or {}).get("about", "{}"))
-    except (SafetensorError, OSError, ValueError) as error:
+            about = parse((file.metadata() or {}).get("about", "{}"))
+        if not isinstance(about, dict):
+            raise ValueError("about is no object")
+    except (SafetensorError, OSError, ValueError, OverflowError, RuntimeError) as error:
         hint = "Fit it again with python -m model.fit_lens."
         raise CheckpointError("The tuned lens cannot be read.", f"{path.name}: {error}", hint) from error
     L, D = config.n_layer, config.d_model
-    R = down.shape[-1]
+    R = down.shape[-1] if down.ndim else 0
     if (down.shape, up.shape, bias.shape) != ((L, D, R), (L, R, D), (L, D)):
         got = ", ".join(f"{name} {list(t.shape)}" for name, t in zip(_NAMES, (down, up, bias), strict=True))
         hint = "Fit it again with python -m model.fit_lens."

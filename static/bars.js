@@ -6,7 +6,11 @@
     const title = el("h1", "", payload.title);
     const status = el("p", "pg-status", "", { "aria-live": "polite" });
     for (const part of payload.status) status.append(el("span", "", part));
-    const language = el("a", "pg-language", payload.language.text, { href: `?lang=${payload.language.code}` });
+    const language = el("a", "pg-language", payload.language.text);
+    // The state in the address comes along; it may change at any time.
+    const aim = () => { language.href = playground.addressIn(payload.language.code); };
+    language.onpointerdown = language.onfocus = language.onclick = aim;
+    aim();
     const items = el("div", "pg-header-items");
     items.append(...playground.headerItems.map(([, make]) => make(payload.words)), language);
     playground.slow = payload.slow;
@@ -77,7 +81,9 @@
       }));
       root.dataset.run = payload.run;
       playground.tokens = payload.tokens;
-      if (changed) select({ tokens: [] });
+      playground.shown = { model: payload.model, prompt: payload.prompt };
+      if (changed) select(payload.run === playground.tokensOf ? {} : { tokens: [] });
+      if (payload.run === playground.tokensOf) playground.tokensOf = null; // once: a later return begins without any
       paint();
     };
   });
@@ -137,7 +143,13 @@
       playground.hues = hues;
       playground.editName = (edit) => named(kinds, edit);
       if (payload.heads) {
+        playground.firstHeads ??= payload.heads;
         Object.assign(selection, { heads: payload.heads, edits: payload.edits });
+        if (payload.tokens) { // of a prompt whose chips may not be on the page yet
+          const chips = document.querySelector('[data-part="tokens"]')?.dataset.run;
+          Object.assign(selection, { tokens: payload.tokens, pair: payload.pair });
+          playground.tokensOf = chips === payload.run ? null : payload.run;
+        }
         props.value = value();
         sent = JSON.stringify(props.value);
       }

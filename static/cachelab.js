@@ -3,7 +3,7 @@
 // payload of "cacheformula": { title, about, factors [{ letter, value, label }], result, brief, real, same, items, run };
 // of "cachetable": { title, columns, rows, check, same, run }
 (() => {
-  const { define, el } = window.playground;
+  const { define, el, exporting } = window.playground;
 
   const facts = (items) => {
     const list = el("dl", "pg-norm-facts pg-cache-facts");
@@ -31,7 +31,8 @@
     const result = el("p", "pg-cache-result");
     result.append("= ", el("b", "", payload.result));
     if (payload.brief) result.append(` (${payload.brief})`);
-    root.replaceChildren(el("h2", "", payload.title), el("p", "pg-about", payload.about), product, result, verdict(payload.real, payload.same), facts(payload.items));
+    root.replaceChildren(el("h2", "", payload.title), el("p", "pg-about", payload.about), product, result, verdict(payload.real, payload.same), facts(payload.items), exporting(root, {
+      file: "kv-cache-bytes", title: payload.title, note: payload.about, names: ["what", "value"], lines: [...payload.factors.map(({ label, value }) => [label, value]), [payload.title, payload.result], ...payload.items] }));
     root.dataset.run = payload.run;
   });
 
@@ -47,7 +48,8 @@
     }
     grid.append(head, body);
     scroll.append(grid);
-    root.replaceChildren(el("h2", "", payload.title), scroll, verdict(payload.check, payload.same));
+    root.replaceChildren(el("h2", "", payload.title), scroll, verdict(payload.check, payload.same), exporting(root, {
+      file: "kv-cache-table", title: payload.title, note: payload.check, names: payload.columns, lines: payload.rows }));
     root.dataset.run = payload.run;
   });
 })();

@@ -1,6 +1,6 @@
 // The compare tab: two token rows above each other, figures that may be absent, next tokens of two runs.
 (() => {
-  const { define, el, fill, select, selection, onSelect, roving, mountPlot, save, csv, code, tools } = window.playground;
+  const { define, el, fill, select, selection, onSelect, roving, mountPlot, exporting } = window.playground;
 
   // A figure like "figure" and "plot", or { absent: true } for nothing at all.
   // payload.places: for a picture of B, the position in A of each of its tokens, null where there is none.
@@ -30,8 +30,8 @@
 
   define("alignment", (root) => {
     const title = el("h2"), note = el("p", "pg-about"), legend = el("p", "pg-align-legend");
-    const strip = el("div", "pg-align", "", { role: "group" });
-    root.append(title, legend, strip, note);
+    const strip = el("div", "pg-align", "", { role: "group" }), foot = el("div");
+    root.append(title, legend, strip, note, foot);
     const paint = () => {
       for (const step of strip.querySelectorAll("button")) step.setAttribute("aria-pressed", selection.tokens.includes(+step.dataset.at));
     };
@@ -63,6 +63,8 @@
       }));
       note.textContent = said;
       note.hidden = !said;
+      foot.replaceChildren(exporting(root, { file: "alignment", title: words.alignment, note: said, names: ["kind", "position A", "token A", "position B", "token B"],
+        lines: steps.map(([kind, ...rest]) => [words[kind], ...rest]) }));
       root.dataset.run = run;
       paint();
     };
@@ -82,8 +84,8 @@
 
   // payload.lists: one list of [token, share in A, share in B], or two of [token, share], of A and of B.
   define("compare_next", (root) => {
-    const title = el("h2"), note = el("p", "pg-about"), lists = el("div", "pg-next-lists"), foot = el("div", "pg-foot"), python = el("div", "pg-code");
-    root.append(title, note, lists, foot, python);
+    const title = el("h2"), note = el("p", "pg-about"), lists = el("div", "pg-next-lists"), foot = el("div");
+    root.append(title, note, lists, foot);
     const bar = (share, side) => {
       const cell = el("td", `pg-next-share pg-next-${side}`);
       const fillBar = el("span", "pg-next-bar", "", { "aria-hidden": true });
@@ -115,16 +117,14 @@
       const { names } = payload, both = payload.lists.length === 1;
       title.textContent = payload.title;
       note.textContent = payload.note;
-      python.hidden = true;
       lists.replaceChildren(...(both
         ? [grid([names.token, names.in_a, names.in_b, names.change], payload.lists[0], ["a", "b"])]
         : payload.lists.map((list, i) => grid([names.token, i ? names.in_b : names.in_a], list, i ? ["b"] : ["a"]))));
       const rows = both
         ? [[names.token, names.in_a, names.in_b], ...payload.lists[0]]
         : [["", names.token, names.probability], ...payload.lists.flatMap((list, i) => list.map((line) => ["AB"[i], ...line]))];
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools([
-        payload.words.numbers, [payload.words.csv, () => save(`${payload.file}.csv`, csv(rows))],
-        [payload.words.python, () => code(python, payload.python, payload.words)]]));
+      const [columns, ...lines] = rows, { title: named, note: told, source, file, python } = payload;
+      foot.replaceChildren(exporting(root, { file, source, python, title: named, note: told, names: columns, lines }));
       root.dataset.run = payload.run;
     };
   });

@@ -64,7 +64,13 @@
     let timer = null, payload = null;
     const fields = new Map();
     const help = el("p", "pg-control-help");
-    const values = () => Object.fromEntries(payload.controls.map(({ name, value }) => [name, props.value?.[name] ?? value]));
+    // The control's own value, or the one it starts with where a link says something that it cannot be.
+    const fits = ({ value, options }, said) => (options ? options.some(([key]) => key === said || String(key) === said) : value === null || typeof said === typeof value);
+    const own = (control) => {
+      const said = props.value?.[control.name] ?? control.value;
+      return fits(control, said) ? said : control.value;
+    };
+    const values = () => Object.fromEntries(payload.controls.map((control) => [control.name, own(control)]));
     const show = () => {
       const now = values();
       for (const { name, when } of payload.controls) {
@@ -86,7 +92,7 @@
       const tell = () => trigger("select", { index: 0, value: JSON.stringify(props.value) });
       if (pause) timer = setTimeout(tell, pause); else tell();
     };
-    return (next) => {
+    const draw = (next) => {
       payload = next;
       const now = values();
       fields.clear();
@@ -102,6 +108,12 @@
       }), help);
       show();
     };
+    // What differs from the settings it starts with.
+    draw.kept = (value) => Object.fromEntries(Object.entries(value).filter(([name, said]) => {
+      const control = payload?.controls.find((each) => each.name === name);
+      return payload ? control && fits(control, said) && JSON.stringify(said) !== JSON.stringify(control.value) : true;
+    }));
+    return draw;
   });
 
   // A button that starts work on the server, its bar, and its cancel.

@@ -7,8 +7,10 @@
   const hidden = new Set(); // parts of views that are not chosen
   const mounted = new Map(); // name of a part -> { kind, root, props, redraw }
   const drawnListeners = new Set();
+  const mountListeners = new Set();
   const headerItems = [];
   const selectionListeners = new Set();
+  const askListeners = new Set();
   const themeListeners = new Set();
   const isDark = () => document.body.classList.contains("dark");
 
@@ -67,7 +69,22 @@
       const problem = el("div", "pg-problem", "", { role: "status" });
       problem.hidden = true;
       root.before(problem);
-      const draw = parts[kind](root, props, trigger);
+      const ask = (event, data) => {
+        trigger(event, data);
+        if (event === "select") askListeners.forEach((listener) => listener(root));
+      };
+      const draw = parts[kind](root, props, ask);
+      // What a link says of a part may be anything; a part that cannot draw it goes back to where it started.
+      const drawn = (payload) => {
+        try {
+          draw(payload);
+        } catch (error) {
+          if (!entry.foreign) throw error;
+          entry.foreign = false;
+          props.value = JSON.parse(entry.initial);
+          draw(payload);
+        }
+      };
       const redraw = () => {
         const payload = props.payload ? JSON.parse(props.payload) : null;
         const told = payload?.problem ?? payload?.empty; // what is wrong, or what is not there yet
@@ -75,16 +92,23 @@
         problem.className = payload?.problem ? "pg-problem" : "pg-problem pg-quiet-box";
         problem.replaceChildren(...(told ? [el("strong", "", told.text), el("span", "", told.hint)] : []));
         root.classList.toggle("pg-failed", Boolean(told));
-        if (payload && !told) draw(payload);
+        if (payload && !told) drawn(payload);
         drawnListeners.forEach((listener) => listener(root, payload));
       };
-      mounted.set(root.dataset.part, { kind, root, props, redraw });
+      // kept(value): what of the part's value belongs to the page's state, or null; kinds that ask have it.
+      const entry = { kind, root, props, redraw, kept: draw?.kept, initial: JSON.stringify(props.value ?? null), foreign: false };
+      mounted.set(root.dataset.part, entry);
+      mountListeners.forEach((listener) => listener(root.dataset.part, entry));
       watch("payload", redraw);
       redraw();
     },
     mounted,
     // Told after each drawing of a part: listener(root, payload).
     onDrawn: (listener) => drawnListeners.add(listener),
+    // Told when a part comes onto the page, before it is drawn: listener(name, entry).
+    onMount: (listener) => mountListeners.add(listener),
+    // Told when a part has asked the server for another drawing: listener(root).
+    onAsk: (listener) => askListeners.add(listener),
     // A control of the page's head: make(words) -> element, in the order of the numbers.
     headerItem: (order, make) => { headerItems.push([order, make]); headerItems.sort(([a], [b]) => a - b); },
     headerItems,

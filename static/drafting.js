@@ -5,7 +5,7 @@
 //   [text, id, chance, u, kind], see viz/drafting.py. Of "draftnumbers": { title, verdict, slower, columns, rows
 //   [[label, how, measured, predicted]], source, file, run, python, words }
 (() => {
-  const { define, el, fill, roving, rests, save, csv, code, tools } = window.playground;
+  const { define, el, fill, roving, rests, exporting } = window.playground;
   const SIGNS = { accepted: "", rejected: "✕", unread: "", corrected: "↺", bonus: "+", alone: "" };
   const short = (value) => (value === null ? "–" : value === 0 || value === 1 ? String(value) : value < 0.001 ? value.toExponential(1) : value.toPrecision(3));
   const ratio = ([, , p, q]) => Math.min(1, p / q);
@@ -26,8 +26,8 @@
   define("drafttext", (root) => {
     const title = el("h2"), note = el("p", "pg-about"), key = el("ul", "pg-draft-key"), text = el("div", "pg-draft-text");
     const told = el("div", "pg-draft-told", "", { "aria-live": "polite" }), same = el("p", "pg-draft-same");
-    const plain = el("details", "pg-draft-plain"), foot = el("div", "pg-foot"), python = el("div", "pg-code");
-    root.append(title, note, key, told, text, same, plain, foot, python);
+    const plain = el("details", "pg-draft-plain"), foot = el("div");
+    root.append(title, note, key, told, text, same, plain, foot);
     let payload = null, cells = [];
 
     roving(text, (name, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[name] ?? null);
@@ -110,10 +110,7 @@
       same.textContent = payload.same;
       plain.hidden = payload.plain === null;
       plain.replaceChildren(el("summary", "", words.plain_text), el("p", "pg-sample-text", payload.plain ?? ""));
-      python.hidden = true;
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools([
-        words.numbers, [words.csv, () => save(`${file}.csv`, csv([names(words), ...records()]))],
-        [words.python, () => code(python, payload.python, words)]]));
+      foot.replaceChildren(exporting(root, { file, source: payload.source, python: payload.python, title: payload.title, note: payload.note, names: () => names(words), lines: records }));
       show(null);
       root.dataset.run = payload.run;
     };
@@ -121,8 +118,8 @@
 
   define("draftnumbers", (root) => {
     const title = el("h2"), verdict = el("div", "pg-draft-verdict"), grid = el("table", "pg-draft-table");
-    const foot = el("div", "pg-foot"), python = el("div", "pg-code");
-    root.append(title, verdict, grid, foot, python);
+    const foot = el("div");
+    root.append(title, verdict, grid, foot);
     return ({ words, ...payload }) => {
       title.textContent = payload.title;
       verdict.classList.toggle("pg-draft-slow", payload.slower);
@@ -137,11 +134,8 @@
         body.append(row);
       }
       grid.replaceChildren(top, body);
-      python.hidden = true;
       const lines = payload.rows.map(([label, how, ...numbers]) => [label, ...numbers, how]);
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools([
-        words.numbers, [words.csv, () => save(`${payload.file}.csv`, csv([payload.columns, ...lines]))],
-        [words.python, () => code(python, payload.python, words)]]));
+      foot.replaceChildren(exporting(root, { file: payload.file, source: payload.source, python: payload.python, title: payload.title, names: payload.columns, lines }));
       root.dataset.run = payload.run;
     };
   });

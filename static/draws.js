@@ -5,7 +5,7 @@
 //   The edges of the parts that can be seen are there in full digits, and so are the next random numbers: the page finds
 //   the part by itself. Only a number that falls into the tail, or beyond those numbers, is asked for.
 (() => {
-  const { define, el, fill, onTheme, save, csv, code, tools } = window.playground;
+  const { define, el, fill, onTheme, exporting } = window.playground;
   const HIGH = 30, PAUSE = 120;
   const percent = (share) => {
     const points = 100 * share;
@@ -20,13 +20,12 @@
     const bar = el("div", "pg-draw-bar", "", { role: "img" }), line = el("span", "pg-draw-line", "", { "aria-hidden": "true" });
     const slider = el("input", "", "", { type: "range", min: 0, max: 0.999, step: 0.001 });
     const rug = el("canvas", "pg-draw-rug", "", { "aria-hidden": "true" }), axis = el("div", "pg-draw-axis", "", { "aria-hidden": "true" });
-    const caption = el("p", "pg-about"), foot = el("div", "pg-foot"), python = el("div", "pg-code");
+    const caption = el("p", "pg-about"), foot = el("div");
     const seed = el("input", "", "", { type: "number", min: 0, step: 1 }), step = el("input", "", "", { type: "number", min: 0, step: 1 });
     const again = el("button", "pg-button pg-primary", "", { type: "button" });
     for (const text of ["0", "0.25", "0.5", "0.75", "1"]) axis.append(el("span", "", text));
     stage.append(flag, bar, slider, rug, axis, line);
-    root.append(title, note, form, said, stage, read, caption, foot, python);
-    python.hidden = true;
+    root.append(title, note, form, said, stage, read, caption, foot);
     let payload = null, parts = [], timer = null, wanted = null;
 
     const now = () => ({ seed: 0, step: 0, u: null, ...props.value });
@@ -155,9 +154,8 @@
         const { seed: own, step: at, u } = now();
         return payload.python.replace(/^u = .*$/m, () => `u = ${u === null ? `uniform(${own}, ${at})` : u}`);
       };
-      foot.replaceChildren(el("span", "pg-source", source), tools([
-        words.numbers, [words.csv, () => save(`${file}.csv`, csv([[words.column_id, words.column_token, words.column_share, words.column_edge], ...lines()]))],
-        [words.python, () => code(python, text(), words)]]));
+      const names = [words.column_id, words.column_token, words.column_share, words.column_edge];
+      foot.replaceChildren(exporting(root, { file, source, python: text, title: payload.title, note: payload.note, names, lines }));
     };
 
     again.onclick = () => change({ step: Math.min(now().step + (now().u === null ? 1 : 0), payload.most.step), u: null });
@@ -173,7 +171,7 @@
     new ResizeObserver(() => { if (payload && root.clientWidth !== width) { width = root.clientWidth; fit(); } }).observe(root);
     onTheme(() => payload && paint());
 
-    return (next) => {
+    const draw = (next) => {
       payload = next;
       const { words, most } = payload;
       if (!form.childElementCount) form.append(field("", seed), field("", step), again);
@@ -193,5 +191,7 @@
       if (!show()) ask();
       root.dataset.run = payload.run;
     };
+    draw.kept = (value) => value;
+    return draw;
   });
 })();

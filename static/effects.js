@@ -1,6 +1,6 @@
 // The effects tab: editing the run, the next tokens before and after, and the map of every head's effect.
 (() => {
-  const { define, el, fill, roving, select, selection, onSelect, save, csv, code, tools, mountPlot, pickHead, adding } = window.playground;
+  const { define, el, fill, roving, select, selection, onSelect, exporting, mountPlot, pickHead, adding } = window.playground;
 
   const labelled = (text, input, name) => {
     const field = el("label", "pg-control");
@@ -204,8 +204,8 @@
 
   define("beforeafter", (root) => {
     const title = el("h2"), note = el("p", "pg-about"), facts = el("div", "pg-effect-facts"), frame = el("div", "pg-effect-table", "", { tabindex: 0 });
-    const foot = el("div", "pg-foot"), python = el("div", "pg-code");
-    root.append(title, note, facts, frame, foot, python);
+    const foot = el("div");
+    root.append(title, note, facts, frame, foot);
 
     const fact = (label, value, help) => {
       const item = el("span", "", "", { title: help });
@@ -258,10 +258,7 @@
       frame.replaceChildren(grid);
       frame.setAttribute("aria-label", payload.title);
       const lines = rows.map((row) => [row.id, row.text, row.p_before, row.p_after, row.logit_before, row.logit_after]);
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools([
-        words.numbers, [words.csv, () => save(`${payload.file}.csv`, csv([payload.columns, ...lines]))],
-        [words.python, () => code(python, payload.python, words)]]));
-      python.hidden = true;
+      foot.replaceChildren(exporting(root, { file: payload.file, source: payload.source, python: payload.python, title: payload.title, note: payload.note, names: payload.columns, lines }));
       root.dataset.run = payload.run;
     };
   });

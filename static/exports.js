@@ -1,99 +1,121 @@
-// Taking things away: CSV, NPZ, PNG, SVG, and the Python lines that make the same numbers.
+// What stands below every figure: where its numbers are from, and one menu that takes it away in every form.
+//
+// exporting(root, source) -> the element. Of `source`, each entry a value or a function that gives it:
+//   file, title, source   whose numbers these are
+//   note                  one sentence about what is seen
+//   names, lines          the numbers as a table, every digit; without them there are no numbers to take
+//   all                   a promise of { names, lines }, for those that have to ask for them
+//   arrays                { name: { data: typed array, shape } or [texts] } for NPZ; else the columns of the lines
+//   json                  an object, for those that have more than a table
+//   table                 true, or { names, lines, note }: a button that shows the numbers below
+//   figure                { data, layout } of Plotly; else pictures and pages are made from what `root` shows
+//   picture               (format) -> blob, for those that draw their own
+//   python                lines that make the same numbers
+//   extra                 elements that stand before the buttons
 (() => {
-  const { el } = window.playground;
+  const { el, fill, save, formats, onDrawn } = window.playground;
+  const MOST = 100; // rows of a table below a figure
+  const sources = new Map(); // root -> source, of all that is on the page
+  let words = null, status = ""; // whose numbers they are where a figure does not say so itself: the page's own line
+  const given = (value, ...more) => (typeof value === "function" ? value(...more) : value);
 
-  function save(name, blob) {
-    const link = el("a", "", "", { download: name, href: URL.createObjectURL(blob) });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  }
-
-  // A spreadsheet runs what begins with = + - @ as a formula; a leading apostrophe keeps text that is not a number.
-  const cell = (value) => {
-    const text = String(value);
-    const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-    return `"${safe.replace(/"/g, '""')}"`;
+  // The words come with the page's head; what was made before them gets its names then.
+  const waiting = new Set();
+  const label = (node, key) => {
+    node.dataset.word = key;
+    if (words) node.textContent = words[key]; else waiting.add(node);
+    return node;
   };
-  const csv = (lines) => new Blob(["\ufeff", lines.map((line) => line.map(cell).join(",")).join("\r\n")], { type: "text/csv" });
-
-  // --- NPZ: an uncompressed zip of .npy files ---
-
-  const TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
-    for (let k = 0; k < 8; k++) n = n & 1 ? 0xedb88320 ^ (n >>> 1) : n >>> 1;
-    return n >>> 0;
+  onDrawn((root, payload) => {
+    if (!payload?.exports) return;
+    words = payload.exports;
+    status = payload.status.join(" · ");
+    for (const node of [...waiting, ...document.querySelectorAll(".pg-export [data-word]")]) node.textContent = words[node.dataset.word];
+    waiting.clear();
   });
-  function crc32(bytes) {
-    let c = 0xffffffff;
-    for (const byte of bytes) c = TABLE[(c ^ byte) & 255] ^ (c >>> 8);
-    return (c ^ 0xffffffff) >>> 0;
+
+  // Everything there is to say of a figure, as it is now.
+  function told(root) {
+    const source = sources.get(root), has = (name) => source[name] !== undefined && source[name] !== null;
+    return {
+      root, words, has, figure: source.figure, own: source.picture, file: given(source.file), title: given(source.title) ?? "", note: given(source.note) ?? "",
+      source: given(source.source) || status, python: given(source.python) ?? "",
+      numbers: async () => ({ names: given(source.names), lines: given(source.lines), ...(await source.all?.()), title: given(source.title) ?? "", source: given(source.source) || status }),
+      arrays: (table) => (has("arrays") ? given(source.arrays) : formats.arraysOf(table)), json: () => given(source.json),
+    };
   }
 
-  const TYPES = { Float32Array: "<f4", Float64Array: "<f8", Uint8Array: "|u1", Int32Array: "<i4" };
-  // array: { data: typed array, shape: [..] }, or a list of strings
-  function npy(array) {
-    const encoder = new TextEncoder();
-    let { data, shape } = array, type = TYPES[data?.constructor.name];
-    if (Array.isArray(array)) { // numpy's unicode: UTF-32, all of one length
-      const points = array.map((text) => [...text].map((c) => c.codePointAt(0)));
-      const width = Math.max(1, ...points.map((p) => p.length));
-      data = new Uint32Array(width * array.length);
-      points.forEach((p, i) => data.set(p, i * width));
-      shape = [array.length];
-      type = `<U${width}`;
-    }
-    const tuple = shape.length === 1 ? `${shape[0]},` : shape.join(", ");
-    let header = `{'descr': '${type}', 'fortran_order': False, 'shape': (${tuple}), }`;
-    header = header.padEnd(Math.ceil((header.length + 11) / 64) * 64 - 11) + "\n";
-    const head = encoder.encode(header);
-    const body = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-    const out = new Uint8Array(10 + head.length + body.length);
-    out.set([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, head.length & 255, head.length >> 8]);
-    out.set(head, 10);
-    out.set(body, 10 + head.length);
-    return out;
+  const MAKE = {
+    png: (one) => window.playground.still.picture(one, "png"),
+    svg: (one) => window.playground.still.picture(one, "svg"),
+    html: (one) => window.playground.onefile.figure(one),
+    csv: async (one) => formats.csv(await one.numbers(), words.column),
+    parquet: async (one) => formats.parquet(await one.numbers()),
+    npz: async (one) => { const table = await one.numbers(); return formats.npz(one.arrays(table), table); },
+    json: (one) => formats.json(one.json(), one),
+  };
+  function groups(one) {
+    const numbers = one.has("lines") || one.has("all") ? ["csv", "parquet", "npz"] : [];
+    return [["picture", ["png", "svg"]], ["page", ["html"]], ["numbers", [...numbers, ...(one.has("json") ? ["json"] : [])]], ["code", one.python ? ["copy"] : []]];
   }
 
-  function zip(files) {
-    const encoder = new TextEncoder(), parts = [], index = [];
-    let offset = 0;
-    for (const [name, bytes] of files) {
-      const title = encoder.encode(name), crc = crc32(bytes);
-      const common = new DataView(new ArrayBuffer(26));
-      [[0, 20], [4, 0], [6, 0], [8, 0x21]].forEach(([at, value]) => common.setUint16(at, value, true)); // 1980-01-01
-      common.setUint32(10, crc, true);
-      common.setUint32(14, bytes.length, true);
-      common.setUint32(18, bytes.length, true);
-      common.setUint16(22, title.length, true);
-      const fields = new Uint8Array(common.buffer);
-      const local = new Uint8Array(30 + title.length);
-      local.set([0x50, 0x4b, 3, 4]);
-      local.set(fields, 4);
-      local.set(title, 30);
-      const central = new Uint8Array(46 + title.length);
-      central.set([0x50, 0x4b, 1, 2, 20, 0]);
-      central.set(fields, 6);
-      new DataView(central.buffer).setUint32(42, offset, true);
-      central.set(title, 46);
-      parts.push(local, bytes);
-      index.push(central);
-      offset += local.length + bytes.length;
+  // --- the menu: in the browser's top layer, so that nothing cuts it off ---
+
+  function menu(button, root, done) {
+    const list = el("div", "pg-export-menu", "", { role: "menu", popover: "auto" }), one = told(root);
+    list.setAttribute("aria-label", words.open);
+    for (const [name, keys] of groups(one)) {
+      if (!keys.length) continue;
+      const group = el("div", "pg-export-group", "", { role: "group", "aria-label": words[name] });
+      if (name !== "code") group.append(el("span", "pg-muted", words[name], { "aria-hidden": "true" }));
+      for (const key of keys) {
+        const item = el("button", "pg-export-item", words[key], { type: "button", role: "menuitem", "data-format": key });
+        item.tabIndex = -1;
+        item.onclick = () => { close(true); done(key); };
+        group.append(item);
+      }
+      list.append(group);
     }
-    const size = index.reduce((sum, part) => sum + part.length, 0);
-    const end = new DataView(new ArrayBuffer(22));
-    end.setUint32(0, 0x06054b50, true);
-    end.setUint16(8, files.length, true);
-    end.setUint16(10, files.length, true);
-    end.setUint32(12, size, true);
-    end.setUint32(16, offset, true);
-    return new Blob([...parts, ...index, new Uint8Array(end.buffer)], { type: "application/zip" });
+    const items = [...list.querySelectorAll("button")];
+    const close = (back) => { if (back) button.focus({ preventScroll: true }); list.hidePopover(); };
+    list.onkeydown = (event) => {
+      const at = items.indexOf(document.activeElement), n = items.length;
+      const to = { ArrowDown: (at + 1) % n, ArrowRight: (at + 1) % n, ArrowUp: (at + n - 1) % n, ArrowLeft: (at + n - 1) % n, Home: 0, End: n - 1 }[event.key];
+      if (event.key === "Escape" || event.key === "Tab") {
+        if (event.key === "Escape") event.preventDefault();
+        event.stopPropagation(); // it closes the menu and no more
+        close(true);
+      } else if (to !== undefined) { event.preventDefault(); items[to].focus(); }
+    };
+    // Beside its button, also while the page is scrolled; gone once the button is out of sight.
+    const place = () => {
+      const { left, right, top, bottom } = button.getBoundingClientRect(), { offsetWidth: wide, offsetHeight: high } = list, gap = 4;
+      if (bottom < 0 || top > window.innerHeight) return close(false);
+      const below = bottom + gap + high <= window.innerHeight || top < high + gap;
+      list.style.left = `${Math.max(gap, Math.min(Math.max(left, right - wide), window.innerWidth - wide - gap))}px`;
+      list.style.top = `${Math.max(gap, Math.min(below ? bottom + gap : top - gap - high, window.innerHeight - high - gap))}px`;
+    };
+    list.addEventListener("toggle", ({ newState }) => {
+      if (newState !== "closed") return;
+      window.removeEventListener("scroll", place, true);
+      window.removeEventListener("resize", place);
+      button.setAttribute("aria-expanded", "false");
+      list.remove();
+    });
+    button.after(list);
+    list.showPopover();
+    button.setAttribute("aria-expanded", "true");
+    place();
+    items[0].focus({ preventScroll: true });
+    window.addEventListener("scroll", place, { passive: true, capture: true });
+    window.addEventListener("resize", place);
   }
-  const npz = (arrays) => zip(Object.entries(arrays).map(([name, array]) => [`${name}.npy`, npy(array)]));
 
   // Lines of Python with a button that copies them; a second call hides them again.
-  function code(root, text, words) {
+  function code(root, text) {
     root.hidden = !root.hidden;
     if (root.hidden) return;
-    const copy = el("button", "pg-button pg-quiet", words.copy, { type: "button" });
+    const copy = el("button", "pg-button pg-quiet", words.copy_short, { type: "button" });
     copy.onclick = async () => {
       try { await navigator.clipboard.writeText(text); copy.textContent = words.copied; } catch { getSelection().selectAllChildren(lines); }
     };
@@ -101,19 +123,65 @@
     root.replaceChildren(lines, copy);
   }
 
-  // A table of at most `most` rows: [[cells], ...] below names; the rest is in the CSV.
+  // A table below the figure, of at most MOST rows, the largest numbers first; all of them are in the files.
   function table(root, { names, lines, note }) {
     root.hidden = !root.hidden;
     if (root.hidden) return;
+    const size = (line) => (typeof line.at(-1) === "number" ? Math.abs(line.at(-1)) : -1);
+    const shown = note ? lines : [...lines].sort((a, b) => size(b) - size(a)).slice(0, MOST);
     const head = el("tr"), body = el("tbody"), grid = el("table");
     for (const name of names) head.append(el("th", "", name, { scope: "col" }));
-    for (const line of lines) {
+    for (const line of shown) {
       const row = el("tr");
       for (const value of line) row.append(el("td", "", typeof value === "number" ? String(+value.toPrecision(6)) : value));
       body.append(row);
     }
-    grid.append(el("caption", "", note), head, body);
+    grid.append(el("caption", "", note ?? fill(words.table_note, { n: shown.length })), head, body);
     root.replaceChildren(grid);
+  }
+
+  function exporting(root, source) {
+    sources.set(root, source);
+    const whole = el("div", "pg-export"), foot = el("div", "pg-foot"), row = tools([]), said = el("span", "pg-export-said pg-muted", "", { role: "status" });
+    const grid = el("div", "pg-table", "", { tabindex: 0 }), python = el("div", "pg-code");
+    grid.hidden = python.hidden = true;
+    const button = (key, action) => {
+      const node = label(el("button", "pg-button pg-quiet", "", { type: "button" }), key);
+      node.onclick = action;
+      row.append(node);
+      return node;
+    };
+    row.append(...(source.extra ?? []), said);
+    if (source.table) button("table", async () => {
+      const { names, lines } = await told(root).numbers();
+      table(grid, source.table === true ? { names, lines } : given(source.table));
+    });
+    if (source.python) button("python", () => code(python, told(root).python));
+    const take = async (key) => {
+      const one = told(root);
+      if (key === "copy") {
+        try { await navigator.clipboard.writeText(one.python); said.textContent = words.copied; } catch { python.hidden = true; code(python, one.python); }
+        return;
+      }
+      said.textContent = words.making;
+      open.disabled = true;
+      await new Promise((ready) => setTimeout(ready));
+      try {
+        save(`${one.file}.${key}`, await MAKE[key](one));
+        said.textContent = "";
+      } catch (error) {
+        said.textContent = words.failed;
+        console.warn(error);
+      }
+      open.disabled = false;
+    };
+    const open = button("open", () => { said.textContent = ""; menu(open, root, take); });
+    open.classList.add("pg-export-open");
+    open.setAttribute("aria-haspopup", "menu");
+    open.setAttribute("aria-expanded", "false");
+    foot.append(el("span", "pg-source", given(source.source) ?? ""), row);
+    whole.append(foot, grid, python);
+    return whole;
   }
 
   // A row of quiet buttons: [text, action] pairs, and plain strings for the words between them.
@@ -130,5 +198,5 @@
     return row;
   }
 
-  Object.assign(window.playground, { save, csv, npz, code, table, tools });
+  Object.assign(window.playground, { tools, exporting, exported: { sources, told, words: () => words } });
 })();

@@ -3,7 +3,7 @@
 // payload: see viz/tabs/finding.py. The value { run, at, from, to, measure } says which prompt and which selection the
 // rows were chosen on; on any other the server takes them from the selection.
 (() => {
-  const { define, el, fill, roving, selection, onSelect, pickHead, adding } = window.playground;
+  const { define, el, fill, roving, selection, onSelect, pickHead, adding, exporting } = window.playground;
   const PAUSE = 80; // milliseconds between two questions while chips are toggled
 
   const chosenOn = () => JSON.stringify({ tokens: selection.tokens, pair: selection.pair });
@@ -56,18 +56,19 @@
   }
 
   define("find", (root, props, trigger) => {
-    let payload = null, texts = "", place = "", mine = null, timer = null;
+    let payload = null, texts = "", place = "", mine = null, timer = null, chosen = false; // by the visitor, or by a link
     const title = el("h2"), about = el("p", "pg-about"), told = el("div", "pg-find-problem", "", { role: "status" });
     const rows = { from: chipRow("from", (from) => ask({ from })), to: chipRow("to", (to) => ask({ to })) };
     const field = el("label", "pg-control"), label = el("span", "pg-control-label"), measures = el("select"), help = el("p", "pg-about");
-    const sentence = el("p", "pg-find-said", "", { "aria-live": "polite" }), list = el("ol", "pg-find-list"), even = el("p", "pg-about");
+    const sentence = el("p", "pg-find-said", "", { "aria-live": "polite" }), list = el("ol", "pg-find-list"), even = el("p", "pg-about"), foot = el("div");
     field.append(label, measures);
-    root.append(title, about, rows.from.root, rows.to.root, field, help, told, sentence, list, even);
+    root.append(title, about, rows.from.root, rows.to.root, field, help, told, sentence, list, even, foot);
     measures.onchange = () => ask({ measure: measures.value });
 
     const value = (found) => ({ run: payload.prompt, at: payload.at, from: found.from, to: found.to, measure: found.measure });
     const ask = (change) => {
       mine = { ...value(mine ?? payload), at: JSON.parse(chosenOn()), ...change };
+      chosen = true;
       props.value = mine;
       clearTimeout(timer);
       timer = setTimeout(() => trigger("select", { index: 0, value: JSON.stringify(props.value) }), PAUSE);
@@ -102,14 +103,15 @@
     };
     roving(list, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
 
-    return (next) => {
+    const draw = (next) => {
       // What was toggled meanwhile stays: its answer is on the way.
-      const waits = mine && mine.run === next.prompt && JSON.stringify(mine.at) === chosenOn() && asked(mine) !== asked(next);
+      const waits = !playground.restoring && mine && mine.run === next.prompt && JSON.stringify(mine.at) === chosenOn() && asked(mine) !== asked(next);
       if (waits) return;
       const w = next.words;
       payload = next;
       mine = null;
-      props.value = value(payload); // rows taken from the selection stay while other heads are picked
+      if (playground.restoring) chosen = Boolean(props.value); // a link's rows: their answer is on the way
+      else props.value = value(payload); // rows taken from the selection stay while other heads are picked
       title.textContent = w.title;
       about.textContent = w.about;
       const now = JSON.stringify(payload.tokens), at = now + JSON.stringify(payload.at), moved = at !== place;
@@ -125,9 +127,13 @@
       list.setAttribute("aria-label", w.list);
       list.replaceChildren(...payload.lines.map(item));
       even.textContent = payload.lines.length ? [...(payload.even === null ? [] : [fill(w.even, { value: payload.even.toFixed(4) })]), w.add].join(w.add.endsWith("。") ? "" : " ") : "";
+      foot.replaceChildren(exporting(root, { file: "found-heads", title: w.title, note: payload.sentence, names: ["layer", "head", "name", w.measure],
+        lines: payload.lines.map(({ head, name, value: found }) => [...head, name, found]) }));
       mark();
       root.dataset.run = `${payload.run} ${asked(payload)}`;
       if (moved) requestAnimationFrame(() => { rows.from.reveal(); rows.to.reveal(); });
     };
+    draw.kept = (value) => (chosen || playground.restoring ? value : null);
+    return draw;
   });
 })();

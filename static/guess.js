@@ -1,13 +1,13 @@
 // Guess first: the text up to a token, a field, and the answer once there is a guess. The score is kept on the page.
 (() => {
-  const { define, el, fill, facts, chances, piece } = window.playground;
+  const { define, el, fill, facts, chances, likely, piece, exporting } = window.playground;
 
   define("guessing", (root, props, trigger) => {
     const title = el("h2"), progress = el("span", "pg-muted"), head = el("div", "pg-try-head");
-    const text = el("p", "pg-reading-text pg-try-text"), form = el("form", "pg-try-form"), told = el("p", "pg-try-told", "", { role: "alert" });
+    const text = el("p", "pg-reading-text pg-try-text"), form = el("form", "pg-try-form pg-no-export"), told = el("p", "pg-try-told", "", { role: "alert" });
     const said = el("div", "pg-try-said", "", { "aria-live": "polite" }), more = el("div", "pg-surprise-facts");
     const expected = el("h3"), frame = el("div", "pg-surprise-frame", "", { tabindex: 0 }), answered = el("div", "pg-try-answer"), waiting = el("div", "pg-try-waiting");
-    const score = el("div", "pg-try-score"), foot = el("div", "pg-foot"), left = el("div", "pg-try-side"), right = el("div", "pg-try-side");
+    const score = el("div", "pg-try-score"), foot = el("div"), left = el("div", "pg-try-side"), right = el("div", "pg-try-side");
     const both = el("div", "pg-try-both");
     head.append(title, progress);
     answered.append(said, more, expected, frame);
@@ -111,11 +111,11 @@
       }
       drawText();
       drawScore();
-      foot.replaceChildren(el("span", "pg-source", now.source));
+      foot.replaceChildren(exporting(root, { file: `guess-${now.at}`, source: now.source, title: words.title, ...(answer ? likely(answer.rows) : {}) }));
       root.dataset.run = `${now.run} ${now.at} ${answer ? "answer" : "guess"}`;
       cover();
     };
-    return (found) => {
+    const take = (found) => {
       if (found.run !== run) { rounds.clear(); run = found.run; }
       payload = found;
       if (found.answer && found.answer.right !== null && !rounds.has(found.at)) rounds.set(found.at, found.answer);
@@ -124,5 +124,7 @@
       draw(found);
       if (follow) (found.answer ? (found.last ? restart : next) : field).focus({ preventScroll: true });
     };
+    take.kept = (value) => value;
+    return take;
   });
 })();

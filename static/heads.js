@@ -1,6 +1,6 @@
 // The overview: every layer x head as one canvas, with a real button over each small picture.
 (() => {
-  const { define, el, fill, selection, onSelect, onTheme, isDark, pickHead, adding } = window.playground;
+  const { define, el, fill, selection, onSelect, onTheme, isDark, pickHead, adding, exporting } = window.playground;
   const GAP = 2, GROUP_GAP = 4, LABEL = 18;
 
   async function inflate(base64) {
@@ -194,7 +194,8 @@
     root.append(title, about);
     let payload = null, codes = null, plan = null, ticket = 0;
     const filter = picker(root, () => lay());
-    root.append(board, readout, group);
+    const foot = el("div");
+    root.append(board, readout, group, foot);
 
     const place = (at) => [Math.floor(at / payload.heads), at % payload.heads];
     const describe = (at) => {
@@ -286,6 +287,9 @@
       board.setAttribute("aria-label", payload.words.title);
       lay();
       paintSelection();
+      foot.replaceChildren(exporting(root, {
+        file: "all-heads", title: payload.words.title, note: about.textContent, names: ["layer", "head", ...payload.metric_names.map(({ label, unit }) => (unit ? `${label} (${unit})` : label))],
+        lines: payload.metrics.map((values, at) => [...place(at), ...values]) }));
       root.dataset.run = payload.run;
     };
   });

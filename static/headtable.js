@@ -4,7 +4,7 @@
 //   [heads, columns] as Plotly sends them; spread may be null), names [[[name, score, baseline]]] or null,
 //   names_of [[name, text, help, hue]], caption, source, file, run, python, words }
 (() => {
-  const { define, el, fill, roving, selection, onSelect, pickHead, adding, decoded, mountPlot, save, csv, npz, code, tools } = window.playground;
+  const { define, el, fill, roving, selection, onSelect, pickHead, adding, decoded, mountPlot, exporting } = window.playground;
   const DIGITS = { share: 3, size: 1, signed: 2 };
   const NAMES = -2, HEAD = -1; // columns that are not a number of `columns`
 
@@ -72,12 +72,11 @@
     const title = el("h2"), caption = el("p", "pg-about"), bar = el("div", "pg-table-bar");
     const box = el("div", "pg-head-box", "", { tabindex: 0, role: "region" });
     const grid = el("table"), head = el("thead"), body = el("tbody");
-    const foot = el("div", "pg-foot"), python = el("div", "pg-code");
+    const foot = el("div");
     const count = el("span", "pg-muted", "", { "aria-live": "polite" });
-    python.hidden = true;
     grid.append(head, body);
     box.append(grid);
-    root.append(title, caption, bar, box, foot, python);
+    root.append(title, caption, bar, box, foot);
 
     let now = null, rows = [], clicked = false;
     let sort = { by: HEAD, down: false };
@@ -171,10 +170,9 @@
     };
 
     const footer = () => {
-      const { file, words, source, python: text } = now.payload;
-      foot.replaceChildren(el("span", "pg-source", source), tools([
-        words.numbers, [words.csv, () => save(`${file}.csv`, csv(lines(now)))],
-        ["NPZ", () => save(`${file}.npz`, npz(arrays(now)))], [words.python, () => code(python, text, words)]]));
+      const { file, words, source, python, caption: note } = now.payload;
+      foot.replaceChildren(exporting(root, {
+        file, source, python, note, title: words.title, names: () => lines(now)[0], lines: () => lines(now).slice(1), arrays: () => arrays(now) }));
     };
 
     body.addEventListener("click", (event) => {
@@ -214,7 +212,6 @@
       box.scrollTop = scrolled;
       if (focused) rows[focused]?.querySelector("button").focus({ preventScroll: true });
       footer();
-      python.hidden = true;
       root.dataset.run = payload.run;
     };
   });

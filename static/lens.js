@@ -4,7 +4,7 @@
 //   probabilities [K, P, k], entropy and kl [K, P] (arrays as Plotly sends them), ranks [K P], colour, top, curve,
 //   ramps, legend, last (the prompt's last position), title, note, source, file, run, python, words }
 (() => {
-  const { define, el, fill, roving, select, selection, onSelect, onTheme, isDark, lookup, decoded, mountPlot, save, csv, npz, code, tools } = window.playground;
+  const { define, el, fill, roving, select, selection, onSelect, onTheme, isDark, lookup, decoded, mountPlot, tools, exporting } = window.playground;
 
   const percent = (p) => (p < 5e-5 ? "< 0.01 %" : `${(100 * p).toFixed(p < 0.0995 ? 2 : 1)} %`);
   const looked = (last) => (selection.tokens.length ? Math.max(...selection.tokens) : last);
@@ -18,7 +18,7 @@
   // Dark or light text, whichever is told apart better from the ground: relative luminance of WCAG 2.1.
   const ink = (rgb) => {
     const [r, g, b] = rgb.map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#11151d" : "#ffffff";
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
   };
 
   // The payload with what is computed from it: `at(k, p)` is all of one cell.
@@ -60,9 +60,8 @@
   define("lenstable", (root) => {
     const title = el("h2"), note = el("p", "pg-about"), bar = el("div", "pg-lens-bar");
     const box = el("div", "pg-lens-box", "", { role: "region" }), readout = el("div", "pg-lens-readout", "", { "aria-live": "polite" });
-    const foot = el("div", "pg-foot"), python = el("div", "pg-code");
-    python.hidden = true;
-    root.append(title, note, bar, box, readout, foot, python);
+    const foot = el("div");
+    root.append(title, note, bar, box, readout, foot);
     let now = null, buttons = [], heads = [], pinned = null; // pinned: the row that is told of when nothing is pointed at
 
     const place = (index) => [now.K - 1 - Math.floor(index / now.P), index % now.P]; // the last block is on top
@@ -211,11 +210,9 @@
       paint();
       mark();
       if (kept) [box.scrollLeft, box.scrollTop] = kept; else { box.scrollTop = 0; show(); }
-      const { words, file } = payload;
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools([
-        words.numbers, [words.csv, () => save(`${file}.csv`, csv(lines(now)))], ["NPZ", () => save(`${file}.npz`, npz(arrays(now)))],
-        [words.python, () => code(python, payload.python, words)]]));
-      python.hidden = true;
+      const { file, source, python } = payload;
+      foot.replaceChildren(exporting(root, {
+        file, source, python, title: payload.title, note: payload.note, names: () => lines(now)[0], lines: () => lines(now).slice(1), arrays: () => arrays(now) }));
       root.dataset.run = payload.run;
     };
   });

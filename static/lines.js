@@ -1,6 +1,6 @@
 // Attention as lines between two columns of the same tokens, one hue a head. The payload is described in links.js.
 (() => {
-  const { define, el, fill, selection, onSelect, onTheme, isDark, save, csv, npz, code, table, tools, adding } = window.playground;
+  const { define, el, fill, selection, onSelect, onTheme, isDark, exporting, adding } = window.playground;
   const { MONO, SANS, decode, eachLink, digits, hue, swatch, pin, rests, slug, onCanvas, asSvg, curve } = window.playground.links;
   const CURVES = 1500; // drawn at once; beyond that only the strongest
   const NUMBERS = 12;
@@ -15,8 +15,7 @@
     const view = el("div", "pg-lines-box"), grid = el("div", "pg-lines-grid"), middle = el("div", "pg-lines-middle");
     const left = el("div", "pg-lines-column pg-lines-left", "", { role: "group" }), right = el("div", "pg-lines-column", "", { role: "group" });
     const canvas = el("canvas", "", "", { "aria-hidden": "true" }), numbers = el("div", "pg-lines-numbers");
-    const count = el("p", "pg-muted pg-links-count", "", { role: "status" }), foot = el("div", "pg-foot"), rows = el("div", "pg-table", "", { tabindex: 0 }), python = el("div", "pg-code");
-    python.hidden = true;
+    const count = el("p", "pg-muted pg-links-count", "", { role: "status" }), foot = el("div");
     const mass = el("label"), first = el("label");
     mass.append(massText, slider, amount);
     first.append(box, firstText);
@@ -25,8 +24,7 @@
     middle.append(canvas);
     grid.append(left, middle, right, numbers);
     view.append(grid);
-    rows.hidden = true;
-    root.append(title, about, settings, legend, readout, titles, view, count, foot, rows, python);
+    root.append(title, about, settings, legend, readout, titles, view, count, foot);
 
     let payload = null, panels = [], T = 0, stale = false, width = 0, waiting = false, building = null;
     let hovered = null, side = "left", byUs = false, marked = [], pressed = [];
@@ -232,7 +230,6 @@
       column("left", left, words.attending_token);
       column("right", right, words.attended_token);
       grid.style.setProperty("--pg-step", `${step()}px`);
-      rows.hidden = true;
       entries();
       footer();
       requestAnimationFrame(() => { // a task of its own: a long prompt has thousands of buttons to lay out
@@ -279,25 +276,15 @@
       return { width: 900, height: top + high + 44, ground: style.getPropertyValue("--pg-panel").trim(), clip, shapes };
     };
     const footer = () => {
-      python.hidden = true;
-      const { words } = payload, name = `lines-${slug(payload)}`;
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools([
-        words.numbers,
-        [words.table, () => {
-          const found = lines(shown()).sort((a, b) => b[5] - a[5]).slice(0, 100);
-          table(rows, { names: names(), lines: found, note: fill(words.table_note, { n: found.length }) });
-        }],
-        [words.csv, () => save(`${name}.csv`, csv([names(), ...lines(shown())]))],
-        ["NPZ", () => {
-          const found = shown(), column = (at, Type) => ({ data: Type.from(found, (link) => link[at]), shape: [found.length] });
-          const head = { data: Int32Array.from(found, ([panel]) => panel.index), shape: [found.length] };
-          save(`${name}.npz`, npz({ head, query: column(1, Int32Array), key: column(2, Int32Array), weight: column(3, Float32Array), head_names: panels.map((panel) => panel.name), tokens: payload.tokens }));
-        }],
-        words.picture,
-        [words.png, () => onCanvas(compose()).toBlob((blob) => save(`${name}.png`, blob))],
-        [words.svg, () => save(`${name}.svg`, new Blob([asSvg(compose())], { type: "image/svg+xml" }))],
-        [words.python, () => code(python, payload.python, words)],
-      ]));
+      const arrays = () => {
+        const found = shown(), column = (at, Type) => ({ data: Type.from(found, (link) => link[at]), shape: [found.length] });
+        const head = { data: Int32Array.from(found, ([panel]) => panel.index), shape: [found.length] };
+        return { head, query: column(1, Int32Array), key: column(2, Int32Array), weight: column(3, Float32Array), head_names: panels.map((panel) => panel.name), tokens: payload.tokens };
+      };
+      const picture = (format) => (format === "svg" ? new Blob([asSvg(compose())], { type: "image/svg+xml" }) : new Promise((done) => onCanvas(compose()).toBlob(done)));
+      const { source, python, title: named, note } = payload;
+      foot.replaceChildren(exporting(root, {
+        file: `lines-${slug(payload)}`, source, python, title: named, note, names, lines: () => lines(shown()), arrays, picture, table: true }));
     };
 
     const out = () => { if (hovered) { hovered = null; refresh(); } };

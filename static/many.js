@@ -1,6 +1,6 @@
 // Many samples: a table of what the texts of each strategy have in common, and the texts themselves.
 (() => {
-  const { define, el, fill, mountPlot, save, csv, code, tools } = window.playground;
+  const { define, el, fill, mountPlot, exporting } = window.playground;
 
   // The measure that is looked at is chosen in the table; the list of texts is sorted by it.
   let chosen = null;
@@ -28,7 +28,7 @@
   //   sd, low, median, high] } }], measures [{ key, label, unit, help, digits }], words, file, source, run }
   define("manytable", (root, props, trigger) => {
     let payload = null, shown = "mean";
-    const title = el("h2"), note = el("p", "pg-about"), bar = el("div", "pg-many-bar"), foot = el("div", "pg-foot");
+    const title = el("h2"), note = el("p", "pg-about"), bar = el("div", "pg-many-bar"), foot = el("div");
     const box = el("div", "pg-many-box", "", { tabindex: 0, role: "region" });
     root.append(title, note, bar, box, foot);
 
@@ -114,18 +114,19 @@
       box.replaceChildren(grid);
       mark();
     };
-    const download = () => {
-      const { words, measures, rows, file } = payload;
+    const taken = () => {
+      const { words, measures, rows, file, source, title: named, note: told } = payload;
       const names = ["mean", "sd", "low", "median", "high"].map((name) => words[name]);
       const columns = measures.flatMap(({ label }) => names.map((name) => `${label}, ${name}`));
       const lines = rows.map((row) => [row.name, row.about, row.texts, row.ended, row.different, row.together ?? "", ...measures.flatMap(({ key }) => row.spread[key].map((v) => v ?? ""))]);
-      save(`${file}.csv`, csv([[words.strategy, words.how, words.texts, words.ended, words.different, words.together, ...columns], ...lines]));
+      return { file, source, title: named, note: told, names: [words.strategy, words.how, words.texts, words.ended, words.different, words.together, ...columns], lines };
     };
-    return (next) => {
+    const draw = (next) => {
       payload = next;
       const { words, measures } = payload;
       const sent = props.value?.measure;
-      chosen = measures.some(({ key }) => key === sent) ? sent : measures[0].key;
+      const of = measures.some(({ key }) => key === sent) ? sent : measures[0].key;
+      if (of !== chosen) look(of);
       title.textContent = payload.title;
       note.textContent = payload.note;
       box.setAttribute("aria-label", payload.title);
@@ -133,9 +134,11 @@
         choice(words.measure, measures.map(({ key, label }) => [key, label]), chosen, pick),
         choice(words.shown, [["mean", words.shown_mean], ["median", words.shown_median]], shown, (value) => { shown = value; table(); }));
       table();
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools([[words.rows_csv, download]]));
+      foot.replaceChildren(exporting(root, taken()));
       root.dataset.run = payload.run;
     };
+    draw.kept = (value) => value;
+    return draw;
   });
 
   // Every text a dot: a click has the list show it.
@@ -147,8 +150,8 @@
   //   file, source, words, run }
   define("manytexts", (root) => {
     let payload = null, of = "all", order = "high", items = [];
-    const head = el("div", "pg-many-bar"), list = el("ol", "pg-many-texts", "", { tabindex: 0 }), foot = el("div", "pg-foot"), python = el("div", "pg-code");
-    root.append(head, list, foot, python);
+    const head = el("div", "pg-many-bar"), list = el("ol", "pg-many-texts", "", { tabindex: 0 }), foot = el("div");
+    root.append(head, list, foot);
 
     const item = (sample) => {
       const { words, names, hues } = payload, node = el("li", "pg-many-text", "", { tabindex: -1 });
@@ -183,17 +186,14 @@
         choice(words.of, [["all", words.all], ...names.map((name, i) => [String(i), name])], of, (value) => { of = value; sort(); list.scrollTop = 0; }),
         choice(words.order, [["high", words.order_high], ["low", words.order_low]], order, (value) => { order = value; sort(); list.scrollTop = 0; }));
     };
-    const rows = () => {
-      const { words, measures, names, samples, file } = payload;
+    const taken = () => {
+      const { words, measures, names, samples, file, source, python, title, about } = payload;
       const unit = ({ label, unit }) => (unit ? `${label} (${unit})` : label);
-      save(`${file}.csv`, csv([
-        [words.strategy, words.csv_sample, words.csv_ended, ...measures.map(unit), words.csv_text, words.csv_ids],
-        ...samples.map(({ strategy, sample, ended, measured, text: written, ids }) => [names[strategy], sample, ended, ...measures.map(({ key }) => measured[key] ?? ""), written, ids.join(" ")])]));
-    };
-    const all = () => {
-      const { about, names, samples, file } = payload;
-      const told = { ...about, names, samples };
-      save(`${file}.json`, new Blob([JSON.stringify(told, null, 1)], { type: "application/json" }));
+      return {
+        file, source, python, title, json: { ...about, names, samples },
+        names: [words.strategy, words.csv_sample, words.csv_ended, ...measures.map(unit), words.csv_text, words.csv_ids],
+        lines: samples.map(({ strategy, sample, ended, measured, text: written, ids }) => [names[strategy], sample, ended, ...measures.map(({ key }) => measured[key] ?? ""), written, ids.join(" ")]),
+      };
     };
     return (next) => {
       payload = next;
@@ -204,9 +204,7 @@
       top();
       sort();
       list.scrollTop = 0;
-      python.hidden = true;
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools([
-        [words.rows_csv, rows], [words.json, all], [words.python, () => code(python, payload.python, words.plot)]]));
+      foot.replaceChildren(exporting(root, taken()));
       root.dataset.run = payload.run;
     };
   });

@@ -1,6 +1,6 @@
 // The neurons of a layer as a list and on all tokens, and one of them on the text.
 (() => {
-  const { define, el, fill, roving, select, selection, onSelect, onTheme, isDark, lookup, save, csv, code, table, tools, mountPlot, adding } = window.playground;
+  const { define, el, fill, roving, select, selection, onSelect, onTheme, isDark, lookup, exporting, mountPlot, adding } = window.playground;
   const PAUSE = 250; // milliseconds after the last digit of a number
 
   const brief = (value) => {
@@ -16,9 +16,9 @@
   //   map: a figure's payload, and neurons: the rows' numbers. The value is { of, neuron }.
   define("neurontop", (root, props, trigger) => {
     const title = el("h2"), note = el("p", "pg-about"), field = el("label", "pg-control pg-neuron-number"), label = el("span", "pg-control-label");
-    const box = el("input", "", "", { type: "number", min: 0, step: 1 }), frame = el("div", "pg-neuron-table"), map = el("div", "pg-neuron-map");
+    const box = el("input", "", "", { type: "number", min: 0, step: 1 }), frame = el("div", "pg-neuron-table"), map = el("div", "pg-neuron-map"), foot = el("div");
     field.append(label, box);
-    root.append(title, note, field, frame, map);
+    root.append(title, note, field, frame, foot, map);
     let payload = null, timer = null;
     const chosen = () => (payload && props.value?.of === payload.of && Number.isInteger(props.value.neuron) ? props.value.neuron : payload?.rows[0].neuron);
     const place = () => payload?.map.neurons.indexOf(chosen()) ?? -1;
@@ -65,7 +65,7 @@
       tr.onclick = () => choose(row.neuron);
       return tr;
     };
-    return (next) => {
+    const take = (next) => {
       payload = next;
       const { words, rows, last } = payload, most = Math.max(...rows.map(({ value }) => Math.abs(value))) || 1;
       title.textContent = payload.title;
@@ -81,9 +81,15 @@
       frame.replaceChildren(grid);
       if (focused) frame.querySelector(`button[data-index="${focused}"]`)?.focus({ preventScroll: true });
       paint();
+      const { column_neuron, column_value, column_peak, column_toward } = words;
+      foot.replaceChildren(exporting(root, {
+        file: "neurons", title: payload.title, note: payload.note, source: payload.map.source, names: [column_neuron, column_value, column_peak, "position", "token", column_toward],
+        lines: rows.map(({ neuron, value, peak, at, token, toward }) => [neuron, value, peak, at, token, toward]) }));
       draw(payload.map);
       root.dataset.run = payload.run;
     };
+    take.kept = (value) => value;
+    return take;
   });
 
   // --- one neuron ---
@@ -93,8 +99,8 @@
   define("neuronone", (root) => {
     const title = el("h2"), note = el("p", "pg-about"), facts = el("div", "pg-neuron-facts"), text = el("div", "pg-reading-text pg-neuron-text", "", { role: "group" });
     const scale = el("p", "pg-reading-scale"), lists = el("div", "pg-neuron-lists"), about = el("p", "pg-about");
-    const foot = el("div", "pg-foot"), rows = el("div", "pg-table", "", { tabindex: 0 }), python = el("div", "pg-code");
-    root.append(title, note, facts, text, scale, lists, about, foot, rows, python);
+    const foot = el("div");
+    root.append(title, note, facts, text, scale, lists, about, foot);
     let payload = null, shown = "";
 
     const most = () => payload.columns.post.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1;
@@ -139,18 +145,10 @@
       return part;
     };
     const footer = () => {
-      const { words, columns, tokens, file } = payload, gated = Boolean(columns.up);
+      const { words, columns, tokens, file, source, python, title: named, note: told } = payload, gated = Boolean(columns.up);
       const names = [words.column_position, words.column_token, gated ? words.column_gate : words.column_pre, ...(gated ? [words.column_up] : []), words.column_post];
       const lines = tokens.map((token, at) => [at, token, columns.pre[at], ...(gated ? [columns.up[at]] : []), columns.post[at]]);
-      python.hidden = rows.hidden = true;
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools([
-        words.numbers,
-        [words.table, () => {
-          const found = [...lines].sort((a, b) => Math.abs(b.at(-1)) - Math.abs(a.at(-1))).slice(0, 100);
-          table(rows, { names, lines: found, note: fill(words.table_note, { n: found.length }) });
-        }],
-        [words.csv, () => save(`${file}.csv`, csv([names, ...lines]))],
-        [words.python, () => code(python, payload.python, words)]]));
+      foot.replaceChildren(exporting(root, { file, source, python, title: named, note: told, names, lines, table: true }));
     };
     text.addEventListener("click", (event) => {
       const token = event.target.closest(".pg-reading-token");

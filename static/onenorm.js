@@ -2,7 +2,7 @@
 //
 // payload of "normwalk": see viz/onenorm.py and viz/tabs/onenorm.py; of "normfacts": { title, about, items [[what, text]] }
 (() => {
-  const { define, el, fill, onTheme, isDark, save, csv, npz, code, tools, rests } = window.playground;
+  const { define, el, fill, onTheme, isDark, exporting, rests } = window.playground;
   const HIGH = 64; // pixels of a strip
 
   // A strip: a line for each dimension from 0 up or down, as far as its value; what shares a pixel shows its extremes.
@@ -32,8 +32,8 @@
   define("normwalk", (root) => {
     const title = el("h2"), note = el("p", "pg-about");
     const steps = el("ol", "pg-why-steps pg-norm-steps"), side = el("div", "pg-norm-side");
-    const foot = el("div", "pg-foot"), python = el("div", "pg-code");
-    root.append(title, note, steps, side, foot, python);
+    const foot = el("div");
+    root.append(title, note, steps, side, foot);
     let payload = null, at = null, strips = [], lines = [], line = null, slider = null;
 
     const size = () => payload.steps[0].values.length;
@@ -72,7 +72,7 @@
     };
     // The arrow keys walk the dimensions, in all strips at once.
     const walker = () => {
-      slider = el("div", "pg-norm-told", "", { tabindex: 0, role: "slider", "aria-label": payload.words.dimensions, "aria-valuemin": 0, "aria-valuemax": size() - 1 });
+      slider = el("div", "pg-norm-told", "", { tabindex: 0, role: "slider", "aria-label": payload.words.dimensions, "aria-valuemin": 0, "aria-valuemax": size() - 1, "aria-valuenow": 0 });
       line = el("p", "pg-why-told", payload.words.dimension_help);
       slider.append(line);
       slider.onkeydown = (event) => {
@@ -109,9 +109,8 @@
       const columns = made.map((step) => step.title);
       const rows = () => made[0].values.map((_, d) => [d, ...made.map(({ values }) => values[d])]);
       const arrays = () => Object.fromEntries(made.map(({ name, values }) => [name, { data: Float64Array.from(values), shape: [values.length] }]));
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools([
-        words.numbers, [words.csv, () => save(`${file}.csv`, csv([[fill(words.dimension, { d: "" }).trim(), ...columns], ...rows()]))],
-        ["NPZ", () => save(`${file}.npz`, npz(arrays()))], [words.python, () => code(python, payload.python, words)]]));
+      const { source, python, title: named, note: told } = payload;
+      foot.replaceChildren(exporting(root, { file, source, python, title: named, note: told, names: [fill(words.dimension, { d: "" }).trim(), ...columns], lines: rows, arrays }));
       root.dataset.rows = table.rows.length;
     };
     let width = 0;
@@ -127,7 +126,6 @@
       grid();
       steps.replaceChildren(...payload.steps.map(stepOf));
       footer();
-      python.hidden = true;
       draw();
       root.dataset.run = payload.run;
     };
@@ -142,7 +140,7 @@
     }
     const parts = [el("h2", "", payload.title), list];
     if (payload.about) parts.splice(1, 0, el("p", "pg-about", payload.about));
-    root.replaceChildren(...parts);
+    root.replaceChildren(...parts, exporting(root, { file: "facts", title: payload.title, note: payload.about, names: ["what", "value"], lines: payload.items }));
     root.dataset.run = payload.run;
   });
 })();

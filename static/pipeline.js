@@ -180,8 +180,11 @@
       sent = now;
       trigger("select", { index: 0, value: now });
     };
-    return (spec) => {
-      const steps = props.value?.steps ?? spec.default;
+    let spec = null;
+    const draw = (next) => {
+      spec = next;
+      const steps = Array.isArray(props.value?.steps) ? props.value.steps : spec.default;
+      sent = JSON.stringify(props.value);
       root.replaceChildren(pipelineEditor(spec, steps, (next, settled) => {
         props.value = { steps: next };
         clearTimeout(timer);
@@ -189,5 +192,7 @@
       }));
       root.dataset.ready = "yes";
     };
+    draw.kept = (value) => (spec && JSON.stringify(value.steps) === JSON.stringify(spec.default) ? null : value);
+    return draw;
   });
 })();

@@ -6,7 +6,7 @@
 //   click on it selects, and { part } is told to who mounted the figure; in a heat map of layers x heads (meta.heads
 //   true) the cell itself is the head.
 (() => {
-  const { define, el, fill, select, selection, onSelect, onTheme, isDark, save, csv, npz, code, table, tools, pickHead, adding } = window.playground;
+  const { define, el, select, selection, onSelect, onTheme, isDark, tools, exporting, pickHead, adding } = window.playground;
   let library = null;
 
   function plotly() {
@@ -72,24 +72,26 @@
     return out;
   }
 
-  function themed(figure, root, tokens) {
-    const colour = getComputedStyle(root).getPropertyValue("--pg-text").trim();
-    const grid = getComputedStyle(root).getPropertyValue("--pg-line").trim();
-    const { layout } = figure, theme = isDark() ? "dark" : "light", narrow = root.clientWidth < 480;
-    if (layout.meta.stacked) { // several panels stand below one another where there is no room beside
-      layout.meta.beside ??= Object.fromEntries(Object.keys(layout.meta.stacked).map((name) => [name, layout[name]]));
-      Object.assign(layout, structuredClone(narrow ? layout.meta.stacked : layout.meta.beside));
+  // What a theme and a narrow place change of a layout. Exported files carry this function: it knows nothing of the page.
+  function themed(layout, { text, line, isDark, narrow }) {
+    const meta = layout.meta || {}, theme = isDark ? "dark" : "light";
+    if (meta.stacked) { // several panels stand below one another where there is no room beside
+      meta.beside ??= Object.fromEntries(Object.keys(meta.stacked).map((name) => [name, layout[name]]));
+      Object.assign(layout, structuredClone(narrow ? meta.stacked : meta.beside));
     }
-    layout.font.color = colour;
-    for (const name of Object.keys(layout)) if (/^[xy]axis/.test(name)) Object.assign(layout[name], { color: colour, gridcolor: grid });
-    if (layout.meta.scales && layout.coloraxis) layout.coloraxis.colorscale = layout.meta.scales[theme];
-    for (const [name, scales] of Object.entries(layout.meta.more ?? {})) layout[name].colorscale = scales[theme];
+    layout.font = { ...layout.font, color: text };
+    for (const name of Object.keys(layout)) if (/^[xy]axis/.test(name)) Object.assign(layout[name], { color: text, gridcolor: line });
+    if (meta.scales && layout.coloraxis) layout.coloraxis.colorscale = meta.scales[theme];
+    for (const [name, scales] of Object.entries(meta.more || {})) layout[name].colorscale = scales[theme];
     for (const name of Object.keys(layout)) if (/^coloraxis/.test(name)) {
-      layout[name].colorbar = { ...layout[name].colorbar, tickcolor: colour, tickfont: { color: colour } };
+      layout[name].colorbar = { ...layout[name].colorbar, tickcolor: text, tickfont: { color: text } };
       if (narrow) layout[name].showscale = false; else delete layout[name].showscale;
     }
-    layout.shapes = marks(figure, root, tokens);
-    return figure;
+  }
+  function fitted(figure, root, tokens) {
+    const style = getComputedStyle(root), colour = (name) => style.getPropertyValue(name).trim();
+    themed(figure.layout, { text: colour("--pg-text"), line: colour("--pg-line"), isDark: isDark(), narrow: root.clientWidth < 480 });
+    figure.layout.shapes = marks(figure, root, tokens);
   }
 
   // The rows and columns of the selected tokens; in a map of layers x heads, the selected heads.
@@ -119,16 +121,16 @@
   // pooled, and `on.marked()` says whose rows and columns are framed.
   function mountPlot(root, on) {
     const title = el("h2"), note = el("p", "pg-about"), chart = el("div", "pg-chart", "", { role: "img" });
-    const foot = el("div", "pg-foot"), grid = el("div", "pg-table", "", { tabindex: 0 }), python = el("div", "pg-code");
+    const foot = el("div");
     const marked = on.marked ?? (() => []);
-    root.append(title, note, chart, foot, grid, python);
+    root.append(title, note, chart, foot);
     let payload = null, figure = null, Plotly = null, drawing = Promise.resolve();
     const config = { displaylogo: false, displayModeBar: false, responsive: true, doubleClick: "reset" };
 
     const render = async () => {
       if (!figure || root.hidden || !root.clientWidth) return;
       Plotly ??= await plotly();
-      themed(figure, root, marked());
+      fitted(figure, root, marked());
       const { height, narrow } = figure.layout.meta;
       chart.style.height = height ? `${root.clientWidth < 480 ? narrow ?? height : height}px` : "";
       figure.layout.height = chart.clientHeight; // Plotly would go on with the height it had
@@ -170,32 +172,22 @@
       ask([...span(y, q0, q1), ...span(x, k0, k1)]);
     };
 
-    const picture = async (format) => {
-      const ground = getComputedStyle(root).getPropertyValue("--pg-panel").trim();
-      const { height } = figure.layout.meta;
-      const layout = { ...figure.layout, height: undefined, paper_bgcolor: ground, margin: { l: 24, r: 24, t: 56, b: 24 }, title: { text: payload.title.replace(/[&<>]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[c]), font: { size: 14 } } };
-      const url = await Plotly.toImage({ data: figure.data, layout }, { format, width: 900, height: height ? Math.max(480, height) : 860, scale: format === "png" ? 2 : 1 });
-      save(`${payload.file}.${format}`, await (await fetch(url)).blob());
-    };
     const names = () => {
       const { columns, words } = payload, found = columns ?? [words.query, words.key, words.weight];
       const width = lines(figure)[0]?.length ?? found.length;
       return width > found.length ? [words.series ?? "", ...found].slice(-width) : found.slice(-width);
     };
-    const showTable = () => {
-      const all = lines(figure), sorted = all.sort((a, b) => Math.abs(b.at(-1)) - Math.abs(a.at(-1))).slice(0, 100);
-      table(grid, { names: names(), lines: sorted, note: fill(payload.words.table_note, { n: sorted.length }) });
+    // As the server sent it, with what is picked framed.
+    const whole = () => {
+      const found = JSON.parse(payload.figure);
+      found.layout.shapes = marks(found, root, marked());
+      return found;
     };
     const footer = () => {
-      const { words, file } = payload;
-      const row = tools([
-        words.numbers, [words.table, showTable],
-        [words.csv, () => save(`${file}.csv`, csv([names(), ...lines(figure)]))],
-        ["NPZ", () => save(`${file}.npz`, npz(arrays(figure)))],
-        words.picture, [words.png, () => picture("png")], [words.svg, () => picture("svg")],
-        ...(payload.python ? [[words.python, () => code(python, payload.python, words)]] : [])]);
-      if (figure.layout.meta.window && !figure.layout.meta.whole) row.prepend(tools([[words.reset, () => ask(null)]]));
-      foot.replaceChildren(el("span", "pg-source", payload.source), row);
+      const { file, source, python, words } = payload, part = figure.layout.meta.window && !figure.layout.meta.whole;
+      foot.replaceChildren(exporting(root, {
+        file, source, python, title: payload.title, note: payload.note, names, lines: () => lines(figure), arrays: () => arrays(figure),
+        figure: whole, table: true, extra: part ? [...tools([[words.reset, () => ask(null)]]).children] : [] }));
     };
 
     let width = 0, marking = false;
@@ -216,23 +208,22 @@
       title.textContent = payload.title;
       note.textContent = payload.note;
       chart.setAttribute("aria-label", payload.title);
-      grid.hidden = python.hidden = true;
       footer();
       redraw();
     };
   }
 
-  Object.assign(window.playground, { plotly, decoded, mountPlot });
+  Object.assign(window.playground, { plotly, decoded, themed, mountPlot });
 
   // A pattern: a click on a cell picks its pair, a zoom asks for the part in full.
-  define("plot", (root, props, trigger) => mountPlot(root, {
+  define("plot", (root, props, trigger) => Object.assign(mountPlot(root, {
     marked: () => selection.tokens,
     pick: (query, key, block) => select({ tokens: [...new Set([query, key])], pair: block === 1 ? [query, key] : null }),
     ask: (window, run) => {
       props.value = { run, window };
       trigger("select", { index: 0, value: JSON.stringify(window) });
     },
-  }));
+  }), { kept: (value) => (value.window ? value : null) }));
   define("figure", (root) => mountPlot(root, {}));
 
   define("howto", (root) => (payload) => {

@@ -7,7 +7,7 @@
   const TAIL = 8; // tokens of the prompt that stand before each text
   const NAT = Math.LN2; // nats in a bit
   const CHIP = 44, LINE = 29; // about how wide and high a token is drawn, so that rows need not grow while they are written
-  const state = { rows: new Map(), runs: new Map(), texts: new Map(), pending: new Map(), current: null, waiting: null, error: null, colour: "probability", reference: null, pinned: null, hovered: null };
+  const state = { rows: new Map(), runs: new Map(), texts: new Map(), pending: new Map(), current: null, waiting: null, ahead: "", error: null, colour: "probability", reference: null, pinned: null, hovered: null };
   const listeners = new Set();
   let payload = null, count = 0, send = () => {};
   const tell = (what) => listeners.forEach((listener) => listener(what));
@@ -82,6 +82,10 @@
 
   // Pieces arrive in order; a page that missed one asks for all that it lacks.
   function take(found) {
+    if (found.ahead) { // others' runs are before it
+      if (found.tag === state.waiting) state.ahead = found.ahead;
+      return tell("data");
+    }
     if (found.tag && found.tag === state.waiting) state.waiting = null;
     state.error = found.error ?? (found.run ? null : state.error);
     if (!found.run) return tell("data");
@@ -111,7 +115,7 @@
   function ask(kind, more = {}, pending = {}) {
     const tag = `${kind} ${++count}`;
     state.pending.set(tag, pending);
-    Object.assign(state, { waiting: tag, error: null, stopping: false });
+    Object.assign(state, { waiting: tag, ahead: "", error: null, stopping: false });
     send("start", { kind, tag, ...more });
     tell("data");
   }
@@ -254,10 +258,10 @@
   const clock = (seconds) => `${Math.floor(Math.max(0, Math.round(seconds)) / 60)}:${String(Math.max(0, Math.round(seconds)) % 60).padStart(2, "0")}`;
 
   define("race", (root) => {
-    const bar = el("div", "pg-race-bar"), buttons = el("div", "pg-buttons"), status = el("div", "pg-race-status", "", { role: "status" });
+    const bar = el("div", "pg-race-bar pg-no-export"), buttons = el("div", "pg-buttons"), status = el("div", "pg-race-status", "", { role: "status" });
     const progress = el("progress"), line = el("span", "pg-race-line"), problem = el("p", "pg-race-error", "", { role: "alert" }), notes = el("p", "pg-race-edited");
-    const choices = el("div", "pg-race-choices"), legend = el("div", "pg-surprise-scale"), chat = el("details", "pg-race-chat");
-    const grid = el("div", "pg-race-grid"), rows = el("div", "pg-race-rows"), side = el("aside", "pg-race-side"), below = el("div", "pg-race-below");
+    const choices = el("div", "pg-race-choices pg-no-export"), legend = el("div", "pg-surprise-scale"), chat = el("details", "pg-race-chat pg-no-export");
+    const grid = el("div", "pg-race-grid"), rows = el("div", "pg-race-rows"), side = el("aside", "pg-race-side pg-no-export"), below = el("div", "pg-race-below");
     status.append(progress, line);
     bar.append(buttons, status);
     grid.append(rows, side);
@@ -287,7 +291,7 @@
       const { words } = payload, run = state.current;
       problem.textContent = state.error ? `${state.error.text} ${state.error.hint ?? ""}` : "";
       progress.hidden = !going();
-      if (state.waiting) { progress.removeAttribute("value"); line.textContent = words.waiting; return; }
+      if (state.waiting) { progress.removeAttribute("value"); line.textContent = state.ahead || words.waiting; return; }
       if (!run) { line.textContent = words.ready; return; }
       const rate = run.seconds ? run.tokens / run.seconds : 0, values = { done: run.have, n: run.limit, rate: rate >= 10 ? Math.round(rate) : rate.toFixed(1), tokens: run.tokens.toLocaleString("en"), seconds: run.seconds.toFixed(1) };
       progress.max = run.limit;

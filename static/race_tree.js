@@ -1,6 +1,6 @@
 // Side by side: the tree of branches, the numbers of each text, the entropy by token, and taking it all away.
 (() => {
-  const { el, fill, save, csv, code, tools, mountPlot } = window.playground;
+  const { el, fill, exporting, mountPlot } = window.playground;
   const SVG = "http://www.w3.org/2000/svg", HEIGHT = 28; // of a row of the tree, pixels
   const drawn = (name, attributes) => {
     const node = document.createElementNS(SVG, name);
@@ -101,10 +101,9 @@
 
   window.playground.raceParts = (side, below, payload, api) => {
     const { words } = payload, token = window.playground.raceToken(side, payload, api);
-    const branches = el("section"), table = el("section"), figure = el("section", "pg-figure"), foot = el("div", "pg-foot"), python = el("div", "pg-code");
+    const branches = el("section"), table = el("section"), figure = el("section", "pg-figure"), foot = el("div");
     const draw = { tree: tree(branches, payload, api), table: numbers(table, payload, api), figure: mountPlot(figure, {}) };
-    python.hidden = true;
-    below.replaceChildren(branches, table, figure, foot, python);
+    below.replaceChildren(branches, table, figure, foot);
     let last = "", due = null;
     const line = () => {
       const rows = api.inOrder().filter((row) => row.shown && row.records.length);
@@ -126,16 +125,15 @@
       const rows = api.inOrder();
       foot.hidden = !rows.length;
       if (foot.childElementCount || !rows.length) return;
-      foot.append(el("span"), tools([
-        words.take, ["CSV", () => { const { names, lines } = exported(api); save("side-by-side.csv", csv([names, ...lines])); }],
-        ["JSON", () => save("side-by-side.json", new Blob([JSON.stringify({ texts: exported(api).all() }, null, 1)], { type: "application/json" }))],
-        ["Python", () => code(python, exported(api).python(), words.plot)]]));
+      foot.append(exporting(below.parentElement, {
+        file: "side-by-side", title: words.view, source: () => [...new Set(api.inOrder().map((row) => row.source))].join(" · "), extra: [el("span", "pg-muted", words.take)],
+        names: () => exported(api).names, lines: () => exported(api).lines, json: () => ({ texts: exported(api).all() }), python: () => exported(api).python() }));
     };
     return {
       token,
       update(running) {
         token();
-        if (api.state.current && foot.dataset.run !== api.state.current.id) { foot.dataset.run = api.state.current.id; foot.replaceChildren(); python.hidden = true; }
+        if (api.state.current && foot.dataset.run !== api.state.current.id) { foot.dataset.run = api.state.current.id; foot.replaceChildren(); }
         footer();
         draw.tree();
         draw.table();

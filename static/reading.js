@@ -1,6 +1,6 @@
 // The prompt as running text, coloured by what one token reads, or by who reads it. The payload is described in links.js.
 (() => {
-  const { define, el, fill, roving, selection, onSelect, onTheme, save, csv, code, table, tools, adding } = window.playground;
+  const { define, el, fill, roving, selection, onSelect, onTheme, exporting, adding } = window.playground;
   const { decode, eachLink, digits, hue, swatch, pin, rests, slug } = window.playground.links;
   const TOP = 8, READABLE = 4.5; // contrast of text, WCAG 2.2 AA
 
@@ -18,11 +18,9 @@
     const readout = el("p", "pg-links-readout", "", { "aria-live": "polite" });
     const text = el("div", "pg-reading-text", "", { role: "group" });
     const scale = el("p", "pg-reading-scale"), lists = el("div", "pg-reading-lists");
-    const foot = el("div", "pg-foot"), rows = el("div", "pg-table", "", { tabindex: 0 }), python = el("div", "pg-code");
-    python.hidden = true;
-    rows.hidden = true;
+    const foot = el("div");
     settings.append(directions, heads);
-    root.append(title, about, settings, readout, text, scale, lists, foot, rows, python);
+    root.append(title, about, settings, readout, text, scale, lists, foot);
 
     let payload = null, panels = [], T = 0, stale = false, width = 0, left = true, only = null, hovered = null;
     const chosen = () => (panels.length > 1 && only === null ? panels : [panels[only ?? 0]]);
@@ -147,7 +145,6 @@
         button.append(...(signs ? [el("span", "pg-reading-space", signs)] : []), rest);
         return [button, ...Array.from({ length: breaks.get(at) ?? 0 }, () => el("br"))];
       }));
-      rows.hidden = true;
       footer();
       refresh();
     };
@@ -161,17 +158,8 @@
     };
     const names = () => (left ? [payload.words.key_position, payload.words.attended] : [payload.words.query_position, payload.words.attending]).concat(`${payload.measure}: ${who()}`);
     const footer = () => {
-      python.hidden = true;
-      const { words } = payload;
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools([
-        words.numbers,
-        [words.table, () => {
-          const found = lines().sort((a, b) => b[2] - a[2]).slice(0, 100);
-          table(rows, { names: names(), lines: found, note: fill(words.table_note, { n: found.length }) });
-        }],
-        [words.csv, () => save(`text-${slug(payload)}-${left ? "reads" : "read-by"}-${centre().join("-")}.csv`, csv([names(), ...lines()]))],
-        [words.python, () => code(python, payload.python, words)],
-      ]));
+      const { source, python, title: named, note } = payload, file = () => `text-${slug(payload)}-${left ? "reads" : "read-by"}-${centre().join("-")}`;
+      foot.replaceChildren(exporting(root, { file, source, python, title: named, note, names, lines, table: true }));
     };
 
     const over = (event) => {

@@ -1,6 +1,6 @@
 // One position's distribution in numbers, step by step, and as a table of the whole vocabulary.
 (() => {
-  const { define, el, fill, save, code, tools, piece } = window.playground;
+  const { define, el, fill, exporting, piece } = window.playground;
   const PAUSE = 200; // milliseconds between two searches while someone types
 
   // Facts [name, before, after, what it means]: one number where both are the same.
@@ -14,22 +14,24 @@
 
   // payload: { title, facts, next { text, facts }, words, run }
   define("shapefacts", (root) => {
-    const title = el("h2"), told = el("div", "pg-shape-facts"), next = el("div", "pg-shape-next"), legend = el("p", "pg-muted");
-    root.append(title, legend, told, next);
+    const title = el("h2"), told = el("div", "pg-shape-facts"), next = el("div", "pg-shape-next"), legend = el("p", "pg-muted"), foot = el("div");
+    root.append(title, legend, told, next, foot);
     return (payload) => {
       const { words } = payload, text = el("span", "pg-shape-next-text", payload.next.text);
       title.textContent = payload.title;
       legend.textContent = `${words.before} → ${words.then}`;
       told.replaceChildren(...pairs(payload.facts, words));
       next.replaceChildren(text, ...pairs(payload.next.facts, words));
+      foot.replaceChildren(exporting(root, { file: "distribution-facts", title: payload.title, note: payload.next.text, names: ["what", words.before, words.then],
+        lines: [...payload.facts, ...payload.next.facts].map(([name, before, after]) => [name, before, after]) }));
       root.dataset.run = payload.run;
     };
   });
 
   // payload: { title, note, rows [{ name, kind, kept, share, removed, entropy, choices }], words, run }
   define("shapesteps", (root) => {
-    const title = el("h2"), note = el("p", "pg-about"), frame = el("div", "pg-shape-scroll", "", { tabindex: 0, role: "group" });
-    root.append(title, note, frame);
+    const title = el("h2"), note = el("p", "pg-about"), frame = el("div", "pg-shape-scroll", "", { tabindex: 0, role: "group" }), foot = el("div");
+    root.append(title, note, frame, foot);
     return (payload) => {
       const { words, rows } = payload, grid = el("table", "pg-shape-steps"), top = el("thead"), head = el("tr"), body = el("tbody");
       const columns = ["step", "left", "removed", "entropy", "choices"];
@@ -47,6 +49,8 @@
       note.textContent = payload.note;
       frame.setAttribute("aria-label", payload.title);
       frame.replaceChildren(grid);
+      foot.replaceChildren(exporting(root, { file: "distribution-steps", title: payload.title, note: payload.note, names: columns.map((name) => words[`column_${name}`]),
+        lines: rows.map((row) => [row.name, row.kept, row.removed, row.entropy, row.choices]) }));
       root.dataset.run = payload.run;
     };
   });
@@ -61,15 +65,15 @@
     const back = el("button", "pg-button", "‹", { type: "button" }), on = el("button", "pg-button", "›", { type: "button" });
     const page = el("input", "", "", { type: "number", min: 1 }), of = el("span", "pg-muted");
     const frame = el("div", "pg-shape-scroll pg-shape-rows", "", { tabindex: 0, role: "group" }), grid = el("table"), top = el("thead"), head = el("tr"), body = el("tbody");
-    const foot = el("div", "pg-foot"), python = el("div", "pg-code"), all = el("button", "pg-button pg-quiet", "", { type: "button" });
-    let payload = null, columns = "", timer = null, saved = 0;
+    const foot = el("div");
+    let payload = null, columns = "", timer = null, wanted = null;
     top.append(head);
     grid.append(top, body);
     frame.append(grid);
     find.append(label, search);
     pager.append(back, page, of, on);
     bar.append(find, total, pager);
-    root.append(title, note, bar, frame, foot, python);
+    root.append(title, note, bar, frame, foot);
 
     const ask = (change) => {
       clearTimeout(timer);
@@ -80,7 +84,11 @@
     back.onclick = () => ask({ page: payload.page - 1 });
     on.onclick = () => ask({ page: payload.page + 1 });
     page.onchange = () => ask({ page: Math.min(Math.max(Math.round(+page.value) || 1, 1), payload.pages) - 1 });
-    all.onclick = () => { all.disabled = true; all.textContent = payload.words.waiting; ask({ all: Date.now() % 1e9 }); };
+    // Every row of the vocabulary, which the page has to ask for; a file has all of them.
+    const everything = () => new Promise((resolve) => {
+      wanted = { number: Date.now() % 1e9, resolve };
+      ask({ all: wanted.number });
+    });
     // A first click sorts so that most comes first; names, ranks and ids begin at their start.
     const upward = new Set(["rank", "token", "id", "out"]);
     const sort = (key) => ask({ by: key, down: (payload.by === key ? !payload.down : !upward.has(key)) ? "yes" : "no", page: 0 });
@@ -106,14 +114,15 @@
       line.append(el("td", "pg-number", row.rank), name, el("td", "pg-number", String(row.id)), ...cells, kept, ...shares);
       return line;
     };
-    return (next) => {
+    const draw = (next) => {
       payload = next;
+      if (document.activeElement !== search) search.value = props.value?.query ?? "";
       const { words } = payload, names = JSON.stringify(payload.columns);
-      if (payload.csv && payload.all !== saved) {
-        saved = payload.all;
-        save(payload.file, new Blob([payload.csv], { type: "text/csv" }));
+      if (payload.table) {
+        if (payload.all === wanted?.number) wanted.resolve(payload.table);
+        wanted = null;
         props.value = { ...props.value, all: 0 };
-        delete payload.csv;
+        delete payload.table;
       }
       title.textContent = payload.title;
       note.textContent = payload.note;
@@ -138,13 +147,11 @@
       const none = el("tr");
       none.append(el("td", "pg-muted", words.none, { colspan: payload.columns.length }));
       body.replaceChildren(...(payload.rows.length ? payload.rows.map(lineOf) : [none]));
-      all.textContent = words.all;
-      all.disabled = false;
-      python.hidden = true;
-      const row = tools([words.numbers, [words.python, () => code(python, payload.python, words)]]);
-      row.insertBefore(all, row.children[1]);
-      foot.replaceChildren(el("span", "pg-source", payload.source), row);
+      const { file, source, python } = payload;
+      foot.replaceChildren(exporting(root, { file, source, python, title: payload.title, note: payload.note, all: everything }));
       root.dataset.run = payload.run;
     };
+    draw.kept = ({ query, page, by, down }) => JSON.parse(JSON.stringify({ query, page, by, down })); // all rows are a download: by a click only
+    return draw;
   });
 })();

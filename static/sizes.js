@@ -4,7 +4,7 @@
 //   number of the first column in the figure's window), cells [[token]] where the columns are no tokens, labels
 // value: { what, layer } of the row
 (() => {
-  const { define, el, select, selection, onSelect, roving, mountPlot, save, csv, code, tools } = window.playground;
+  const { define, el, select, selection, onSelect, roving, mountPlot, exporting } = window.playground;
 
   define("gridmap", (root, props, trigger) => {
     const chart = el("div"), bar = el("div", "pg-gridrow"), name = el("b");
@@ -37,7 +37,7 @@
         look(at, { tokens: [payload.cells ? payload.cells[at][column] : column] });
       },
     });
-    return (next) => {
+    const take = (next) => {
       payload = next;
       row = next.row;
       label.textContent = next.labels.looked_at;
@@ -48,6 +48,8 @@
       draw(next);
       paint();
     };
+    take.kept = (value) => value;
+    return take;
   });
 
   const number = (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 5 }).replace("-", "−");
@@ -56,8 +58,8 @@
   define("outlierlist", (root) => {
     const title = el("h2"), note = el("p", "pg-about"), none = el("p"), attention = el("p", "pg-hint-line");
     const carriers = el("div", "pg-table pg-outliers", "", { tabindex: -1 }), list = el("div", "pg-table pg-outliers", "", { tabindex: -1 });
-    const foot = el("div", "pg-foot"), python = el("div", "pg-code");
-    root.append(title, note, none, carriers, attention, list, foot, python);
+    const foot = el("div");
+    root.append(title, note, none, carriers, attention, list, foot);
     for (const grid of [carriers, list]) roving(grid, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
     const paint = () => {
       for (const chip of root.querySelectorAll("[data-token]")) chip.setAttribute("aria-pressed", selection.tokens.includes(+chip.dataset.token));
@@ -86,7 +88,7 @@
       grid.hidden = !rows.length;
     };
     return (payload) => {
-      const { names, rows, words } = payload;
+      const { names, rows } = payload;
       title.textContent = payload.title;
       note.textContent = payload.note;
       none.textContent = payload.none;
@@ -97,12 +99,10 @@
         payload.carriers.map((each, index) => [token(each, index), each.entries, each.norms]));
       fillTable(list, payload.said, [names.norm, names.dimension, names.token, names.value, names.ratio],
         rows.map((each, index) => [each.row, String(each.dimension), token(each, index), each.value, each.ratio]));
-      const download = () => save(`${payload.file}.csv`, csv([
-        [names.norm, names.dimension, names.token, names.value, names.ratio],
-        ...rows.map((each) => [each.row, each.dimension, each.text, each.value, each.ratio])]));
-      python.hidden = true;
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools([
-        words.numbers, [words.csv, download], [words.python, () => code(python, payload.python, words)]]));
+      const { file, source, python, title: named, note: told } = payload;
+      foot.replaceChildren(exporting(root, {
+        file, source, python, title: named, note: told, names: [names.norm, names.dimension, names.token, names.value, names.ratio],
+        lines: rows.map((each) => [each.row, each.dimension, each.text, each.value, each.ratio]) }));
       root.dataset.run = payload.run;
       paint();
     };

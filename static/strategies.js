@@ -224,13 +224,15 @@
     };
 
     editor.id = "pg-strat-editor";
-    return (next) => {
+    const draw = (next) => {
       payload = next;
       strategies = structuredClone(props.value?.strategies ?? payload.default.map((key) => payload.presets[key]));
       settings = { ...payload.settings, ...structuredClone(props.value?.settings ?? {}) };
       if (open >= strategies.length) open = -1;
       top(); lines(); edit(); share();
     };
+    draw.kept = (value) => value;
+    return draw;
   });
 
   window.playground.strategyLabels = labels;

@@ -1,6 +1,6 @@
 // In the text: the prompt coloured by what the model expected, and the token that is looked at.
 (() => {
-  const { define, el, fill, roving, rests, selection, onSelect, onTheme, isDark, lookup, ink } = window.playground;
+  const { define, el, fill, roving, rests, selection, onSelect, onTheme, isDark, lookup, ink, exporting } = window.playground;
   const { pin } = window.playground.links;
 
   // [name, number, what it means] a fact; the meaning is told where one points at it.
@@ -33,6 +33,9 @@
     root.replaceChildren(grid);
   }
 
+  const likely = (rows) => ({ names: ["rank", "id", "token", "probability", "bits", "logit"],
+    lines: rows.map(({ rank, id, text, share, bits, logit }) => [rank, id, text, share, Number(bits), Number(logit)]) });
+
   // A token as running text shows it: its spaces and line breaks pale.
   function piece(node, text) {
     const [, signs, rest] = text.match(/^([·↵⇥]*)([^]*)$/);
@@ -40,12 +43,12 @@
     return node;
   }
 
-  Object.assign(window.playground, { facts, chances, piece });
+  Object.assign(window.playground, { facts, chances, likely, piece });
 
   define("surprisetext", (root) => {
     const title = el("h2"), told = el("div", "pg-surprise-facts"), scale = el("div", "pg-surprise-scale");
-    const text = el("div", "pg-reading-text pg-surprise-text", "", { role: "group" }), readout = el("p", "pg-surprise-readout", "", { "aria-live": "polite" });
-    root.append(title, told, scale, text, readout);
+    const text = el("div", "pg-reading-text pg-surprise-text", "", { role: "group" }), readout = el("p", "pg-surprise-readout", "", { "aria-live": "polite" }), foot = el("div");
+    root.append(title, told, scale, text, readout, foot);
     let payload = null;
 
     const colour = () => {
@@ -112,13 +115,16 @@
       colour();
       paint();
       explain(null);
+      const { bits, rank, entropy } = payload;
+      foot.replaceChildren(exporting(root, { file: "surprise-in-the-text", title: payload.title, names: ["position", "token", "bits", "rank", "entropy"],
+        lines: tokens.map((token, at) => [at, token, ...(at ? [bits[at - 1], rank[at - 1], entropy[at - 1]] : ["", "", ""])]) }));
       root.dataset.run = payload.run;
     };
   });
 
   define("surprisedetail", (root) => {
     const title = el("h2"), own = el("p", "pg-surprise-own"), next = el("p", "pg-surprise-own"), told = el("div", "pg-surprise-facts");
-    const frame = el("div", "pg-surprise-frame", "", { tabindex: 0 }), foot = el("div", "pg-foot");
+    const frame = el("div", "pg-surprise-frame", "", { tabindex: 0 }), foot = el("div");
     root.append(title, own, next, told, frame, foot);
     root.setAttribute("aria-live", "polite");
     return (payload) => {
@@ -128,7 +134,7 @@
       next.textContent = payload.next;
       facts(told, payload.facts);
       chances(frame, { rows, words, label: payload.title, marks: following === null ? {} : { [following]: words.is_next } });
-      foot.replaceChildren(el("span", "pg-source", payload.source));
+      foot.replaceChildren(exporting(root, { file: "next-tokens", source: payload.source, title: payload.title, note: payload.own, ...likely(rows) }));
       root.dataset.run = payload.run;
     };
   });

@@ -1,6 +1,6 @@
 // Curves of a training run, another run laid over it: loss, what heads do, learning rate and gradient norm.
 (() => {
-  const { el, fill, lab, onTheme, plotly, save, tools, isDark } = window.playground;
+  const { el, fill, lab, onTheme, plotly, isDark, exporting } = window.playground;
   const MOST = 1200; // points of a curve; more are averaged in groups
   const HUES = { light: ["#0b7285", "#b4530b", "#6741d9", "#2b8a3e", "#a61e4d", "#5c4b00"], dark: ["#5ccfe6", "#ffad66", "#b197fc", "#8ce99a", "#faa2c1", "#e0c860"] };
 
@@ -24,20 +24,16 @@
 
   // One Plotly figure with its title, its table of numbers and its exports.
   function chart(words, title, about, file) {
-    const node = el("section", "pg-curve"), plot = el("div", "pg-curve-plot", "", { role: "img", "aria-label": title });
-    let traces = [], layout = null, Plotly = null, drawing = Promise.resolve(), width = 0;
+    const node = el("section", "pg-curve"), plot = el("div", "pg-chart pg-curve-plot", "", { role: "img", "aria-label": title });
+    let traces = [], layout = {}, of = "", Plotly = null, drawing = Promise.resolve(), width = 0;
     const rows = () => traces.flatMap((trace) => trace.x.map((x, i) => [trace.name, x, trace.y[i]]).filter((row) => Number.isFinite(row[2])));
-    const csv = () => save(`${file}.csv`, new Blob(["\ufeff", [[words.curve, words.axis_step, title], ...rows()].map((row) => row.map((cell) => `"${String(cell).replace(/"/g, '""')}"`).join(",")).join("\r\n")], { type: "text/csv" }));
-    const picture = async (format) => {
-      const ground = getComputedStyle(node).getPropertyValue("--pg-panel").trim();
-      const url = await Plotly.toImage({ data: traces, layout: { ...layout, paper_bgcolor: ground, margin: { l: 64, r: 24, t: 48, b: 48 }, title: { text: title } } }, { format, width: 900, height: 520, scale: format === "png" ? 2 : 1 });
-      save(`${file}.${format}`, await (await fetch(url)).blob());
-    };
     const heading = el("div", "pg-curve-head");
-    heading.append(el("h2", "", title), tools([[words.csv, csv], [words.png, () => picture("png")], [words.svg, () => picture("svg")]]));
-    node.append(heading, el("p", "pg-about", about), plot);
+    heading.append(el("h2", "", title));
+    const whole = () => JSON.parse(JSON.stringify({ data: traces, layout }));
+    node.append(heading, el("p", "pg-about", about), plot, exporting(node, {
+      file, title, note: about, source: () => of, names: [words.curve, words.axis_step, title], lines: rows, figure: whole }));
     const render = async () => {
-      if (!layout || !plot.clientWidth) return;
+      if (!layout.font || !plot.clientWidth) return;
       Plotly ??= await plotly();
       const style = getComputedStyle(node), colour = style.getPropertyValue("--pg-text").trim(), grid = style.getPropertyValue("--pg-line").trim();
       layout.font = { ...layout.font, color: colour };
@@ -50,6 +46,7 @@
       node,
       draw(next, axes) {
         traces = next;
+        of = axes.of;
         layout = {
           font: { family: "ui-sans-serif, system-ui, sans-serif", size: 12 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
           margin: { l: 8, r: 8, t: 8, b: 8 }, showlegend: axes.legend ?? true, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 11 } },
@@ -100,17 +97,17 @@
       return out;
     }
     function draw() {
-      const shown = [lab.runs.get(lab.current), lab.runs.get(lab.other)].filter(Boolean), named = shown.length > 1;
+      const shown = [lab.runs.get(lab.current), lab.runs.get(lab.other)].filter(Boolean), named = shown.length > 1, of = shown.map((run) => run.label).join(" · ");
       root.hidden = !shown.some((run) => run.snapshots.length);
       if (root.hidden) return;
-      loss.draw(shown.flatMap((run, at) => lossTraces(run, at, named)), { y: words.axis_loss, range: { rangemode: "tozero" } });
+      loss.draw(shown.flatMap((run, at) => lossTraces(run, at, named)), { of, y: words.axis_loss, range: { rangemode: "tozero" } });
       const few = shown.find((run) => run.snapshots.length).snapshots[0].induction.flat().every((value) => value === null);
-      heads.draw(shown.flatMap((run, at) => headTraces(run, at, named)), { y: words[`metric_${metric.value}`], range: { range: [0, 1] }, legend: false });
+      heads.draw(shown.flatMap((run, at) => headTraces(run, at, named)), { of, y: words[`metric_${metric.value}`], range: { range: [0, 1] }, legend: false });
       heads.node.querySelector(".pg-about").textContent = few ? words.heads_short : words.heads_about;
       rate.draw(shown.flatMap((run, at) => [
         line(thin(run.reports.map((r) => [r[0], r[3]])), words.norm_curve + (named ? ` · ${run.label}` : ""), hues()[at], { line: { dash: at ? "dash" : "solid" } }),
         line(thin(run.reports.map((r) => [r[0], r[2]])), words.rate_curve + (named ? ` · ${run.label}` : ""), hues()[at + 2], { line: { dash: at ? "dash" : "solid" }, trace: { yaxis: "y2" } }),
-      ]), { y: words.axis_norm, y2: words.axis_rate, range: { rangemode: "tozero" } });
+      ]), { of, y: words.axis_norm, y2: words.axis_rate, range: { rangemode: "tozero" } });
     }
     metric.onchange = draw;
     onTheme(draw);

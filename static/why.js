@@ -2,7 +2,7 @@
 //
 // payload: see viz/why.py and viz/tabs/why.py. Every number shown has its full digits as a title.
 (() => {
-  const { define, el, fill, select, selection, onTheme, isDark, save, csv, npz, code, table, tools, lookup, rests } = window.playground;
+  const { define, el, fill, select, selection, onTheme, isDark, exporting, lookup, rests } = window.playground;
 
   const minus = (text) => text.replace(/-/g, "−");
   // Four significant digits; very small and very large numbers as a power of ten.
@@ -110,7 +110,7 @@
     };
     // Strips in a frame that can be walked; `sequence` is the order in which they show the dimensions.
     const frame = (sequence) => {
-      const box = el("div", "pg-why-strips", "", { tabindex: 0, role: "slider", "aria-label": w.dimensions, "aria-valuemin": 0, "aria-valuemax": E - 1 });
+      const box = el("div", "pg-why-strips", "", { tabindex: 0, role: "slider", "aria-label": w.dimensions, "aria-valuemin": 0, "aria-valuemax": E - 1, "aria-valuenow": 0 });
       box.onmouseover = (event) => { if (rests(event)) return; const d = event.target.closest("[data-d]")?.dataset.d; if (d !== undefined) mark(+d); };
       box.onmouseleave = () => { if (document.activeElement !== box) mark(null); };
       box.onkeydown = (event) => {
@@ -343,17 +343,17 @@
     for (const [name, value] of Object.entries(single(payload))) out[name] = { data: Float64Array.of(value), shape: [1] };
     return { ...out, tokens: payload.tokens };
   }
-  function byDimension({ words: w, stages, products, value, weighted }) {
+  function byDimension({ title, words: w, stages, products, value, weighted }) {
     const { q, k } = stages.at(-1);
-    return { names: [w.table_dimension, "q", "k", "q·k", "v", "A·v"], note: fill(w.table_note, { n: q.length }),
+    return { names: [w.table_dimension, "q", "k", "q·k", "v", "A·v"], note: title,
       lines: q.map((_, d) => [String(d), q[d], k[d], products[d], value[d], weighted[d]]) };
   }
 
   define("why", (root) => {
     const go = (query, key) => select({ tokens: [...new Set([query, key])], pair: [query, key] });
     const title = el("h2"), about = el("p", "pg-about"), picking = pickers(go), steps = el("ol", "pg-why-steps");
-    const foot = el("div", "pg-foot"), grid = el("div", "pg-table", "", { tabindex: 0 }), python = el("div", "pg-code");
-    root.append(title, about, picking.row, steps, foot, grid, python);
+    const foot = el("div");
+    root.append(title, about, picking.row, steps, foot);
     const kept = { stage: "", order: "dimension" }; // what was switched stays from cell to cell
     let payload = null;
     const step = (name, content) => {
@@ -372,19 +372,14 @@
     const footer = () => {
       const { words: w, file, source } = payload;
       const names = [w.quantity, w.index, w.column_token, w.number];
-      const row = tools([
-        w.numbers, [w.table, () => table(grid, byDimension(payload))],
-        [w.csv, () => save(`${file}.csv`, csv([names, ...asLines(payload)]))],
-        ["NPZ", () => save(`${file}.npz`, npz(asArrays(payload)))],
-        [w.python, () => code(python, payload.python, w)]]);
-      foot.replaceChildren(el("span", "pg-source", source), row);
+      foot.replaceChildren(exporting(root, {
+        file, source, python: payload.python, title: payload.title, note: w.about, names, lines: () => asLines(payload), arrays: () => asArrays(payload), table: () => byDimension(payload) }));
     };
     onTheme(() => { if (payload) paintSteps(); });
     return (next) => {
       payload = next;
       title.textContent = payload.title;
       about.textContent = payload.words.about;
-      grid.hidden = python.hidden = true;
       picking.draw(payload);
       const chosen = steps.contains(document.activeElement);
       paintSteps();

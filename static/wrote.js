@@ -1,6 +1,6 @@
 // Who wrote it: whether the parts add up, the map with the strongest parts beside it, and promoted tokens.
 (() => {
-  const { define, el, fill, roving, selection, onSelect, save, csv, code, tools, mountPlot, pickHead, adding } = window.playground;
+  const { define, el, fill, roving, selection, onSelect, exporting, mountPlot, pickHead, adding } = window.playground;
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
   const signed = (value) => {
     const size = Math.abs(value), text = size !== 0 && size < 1e-3 ? size.toExponential(1) : size.toPrecision(3);
@@ -20,7 +20,8 @@
       fact.append(el("dt", "", name), el("dd", "", value));
       facts.append(fact);
     }
-    root.replaceChildren(el("p", "pg-about", payload.told), facts, el("p", "pg-about", payload.note));
+    root.replaceChildren(el("p", "pg-about", payload.told), facts, el("p", "pg-about", payload.note), exporting(root, {
+      file: "sum-of-parts", title: payload.told, note: payload.note, names: ["what", "value"], lines: payload.facts }));
     root.dataset.run = payload.run;
   });
 
@@ -61,7 +62,7 @@
     onSelect(() => {
       const now = JSON.stringify(main());
       if (now !== seen) { // another head takes the place of an MLP
-        if (seen && mlp !== null) { mlp = null; props.value = {}; }
+        if (seen && mlp !== null && !playground.restoring) { mlp = null; props.value = {}; }
         seen = now;
       }
       paint();
@@ -79,7 +80,7 @@
       node.append(el("span", "pg-wrote-name", name), lane(row.value, top, payload.hues), el("span", "pg-effect-number", signed(row.value)));
       return node;
     };
-    return (next) => {
+    const take = (next) => {
       payload = next;
       mlp = payload.mlp;
       const { words, ranked } = payload, top = Math.max(...[...ranked.up, ...ranked.down].map(({ value }) => Math.abs(value)), 0) || 1;
@@ -96,12 +97,14 @@
       lists.querySelectorAll("button").forEach((button, index) => { button.dataset.index = index; button.tabIndex = index ? -1 : 0; });
       paint();
     };
+    take.kept = (value) => value;
+    return take;
   });
 
   define("wrotetokens", (root) => {
     const title = el("h2"), note = el("p", "pg-about"), both = el("div", "pg-wrote-tokens");
-    const foot = el("div", "pg-foot"), python = el("div", "pg-code");
-    root.append(title, note, both, foot, python);
+    const foot = el("div");
+    root.append(title, note, both, foot);
     return (payload) => {
       const { words } = payload, all = [...payload.up, ...payload.down];
       const top = Math.max(...all.map(({ value }) => Math.abs(value))) || 1;
@@ -120,10 +123,7 @@
         return table;
       }));
       const lines = all.map(({ id, text, value }) => [id, text, value]);
-      foot.replaceChildren(el("span", "pg-source", payload.source), tools([
-        words.numbers, [words.csv, () => save(`${payload.file}.csv`, csv([payload.columns, ...lines]))],
-        [words.python, () => code(python, payload.python, words)]]));
-      python.hidden = true;
+      foot.replaceChildren(exporting(root, { file: payload.file, source: payload.source, python: payload.python, title: payload.title, note: payload.note, names: payload.columns, lines }));
       root.dataset.run = payload.run;
     };
   });

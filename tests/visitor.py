@@ -1,5 +1,9 @@
 """What a visitor does on any page."""
 
+import csv
+import io
+from pathlib import Path
+
 SOON = 60_000  # milliseconds; on a busy machine
 
 
@@ -26,3 +30,20 @@ def too_late() -> type[Exception]:
     from playwright.sync_api import TimeoutError
 
     return TimeoutError
+
+
+def export(part, name: str) -> Path:
+    """The file that the first export menu within a part of a page gives, by the name of its format, like "CSV"."""
+    part.locator(".pg-export-open").first.click()
+    with part.page.expect_download(timeout=SOON) as file:
+        part.page.get_by_role("menuitem", name=name, exact=True).click()
+    return Path(file.value.path())
+
+
+def exported_rows(part) -> list[list[str]]:
+    """The rows of a part's CSV below the names of the columns; the last column says whose numbers they are."""
+    names, *rows = csv.reader(io.StringIO(export(part, "CSV").read_text(encoding="utf-8-sig")))
+    assert names.pop() == "source"
+    told = [row.pop() for row in rows]
+    assert told[0] and not any(told[1:])
+    return [names, *rows]

@@ -216,7 +216,7 @@ def overview(thumbnails: np.ndarray, metrics: pd.DataFrame, group_size: int) -> 
         "group": group_size,
         "codes": base64.b64encode(packed).decode(),
         "ramps": {name: list(stops) for name, stops in RAMPS.items()},
-        "metrics": [[None if v != v else round(v, 4) for v in row] for row in values],
+        "metrics": [[None if v != v else round(v, 9) for v in row] for row in values],
     }
 
 

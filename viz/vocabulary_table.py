@@ -91,18 +91,16 @@ def told_rows(rows: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
     return made
 
 
-def csv_of(table: pd.DataFrame, names: Sequence[str], pieces: Sequence[str]) -> str:
-    """Every row, likeliest first. Names: of the columns, the token's text being the first. Nothing where it is out."""
+def rows_of(table: pd.DataFrame, names: Sequence[str], pieces: Sequence[str]) -> dict:
+    """Every row, likeliest first: {"names", "lines"}. Names: of the columns, the token's text being the first.
+
+    Numbers with as many digits as their type has; None where a token is out.
+    """
     table = table.sort_values("rank")
-    columns = [[_quoted(visible(pieces[token])) for token in table["id"].tolist()]]
+    columns = [[visible(pieces[token]) for token in table["id"].tolist()]]
     for name in table.columns:
-        digits = "%d" if table[name].dtype.kind == "i" else "%.9g" if table[name].dtype == np.float32 else "%.17g"
-        columns.append(["" if value != value else digits % value for value in table[name].tolist()])
-    lines = [",".join(map(_quoted, names)), *map(",".join, zip(*columns, strict=True))]
-    return "\ufeff" + "\r\n".join(lines)
-
-
-def _quoted(text: str) -> str:
-    """A cell with any text in it; one that a spreadsheet would run begins with an apostrophe."""
-    safe = f"'{text}" if text.startswith(_FORMULA) else text
-    return '"' + safe.replace('"', '""') + '"'
+        values = table[name].tolist()
+        if table[name].dtype == np.float32:
+            values = [float(f"{value:.9g}") for value in values]
+        columns.append([None if value != value else value for value in values])
+    return {"names": list(names), "lines": [list(line) for line in zip(*columns, strict=True)]}

@@ -12,6 +12,7 @@ from model.errors import CheckpointError
 from model.progress import Progress, silent
 from model.transformer import Transformer
 
+MAX_LAYERS = 4096
 Change = Callable[[Tensor, ModelConfig], tuple[Tensor, ...]]
 
 
@@ -46,10 +47,12 @@ def make_config(fields: dict) -> ModelConfig:
 def skeleton(config: ModelConfig) -> Transformer:
     """The model without memory behind its parameters; raises CheckpointError for sizes no tensor can have."""
     try:
+        if config.n_layer > MAX_LAYERS:
+            raise OverflowError("each layer is an object of its own")
         with torch.device("meta"):
             return Transformer(config)
     except (RuntimeError, OverflowError, TypeError) as error:  # which one depends on how much too large they are
-        sizes = ("vocab_size", "n_ctx", "d_model", "n_head", "d_head", "d_mlp")
+        sizes = ("vocab_size", "n_ctx", "n_layer", "d_model", "n_head", "d_head", "d_mlp")
         got = ", ".join(f"{name} {getattr(config, name)}" for name in sizes)
         raise CheckpointError("The config's sizes are absurd.", got, "Correct the config.") from error
 

@@ -9,6 +9,7 @@ import mmap
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import gguf
@@ -110,6 +111,10 @@ def _parse(path: Path, data: mmap.mmap) -> GgufFile:
         raise _broken(path, f"general.alignment {alignment!r} is not a power of two")
     start = -(-position // alignment) * alignment
     tensors = {name: _located(path, name, info, start, len(data)) for name, info in infos.items()}
+    # Else a small file of tensors that are all the same bytes would fill any memory.
+    for (a, first), (b, second) in pairwise(sorted(tensors.items(), key=lambda item: item[1].offset)):
+        if first.offset + first.n_bytes > second.offset:
+            raise _broken(path, f"the tensors {a} and {b} overlap")
     return GgufFile(path, metadata, tensors)
 
 

@@ -11,7 +11,7 @@ from model.config import ModelConfig, RopeScaling
 from model.errors import CheckpointError, UnsupportedModel
 from model.layers import rope_frequencies
 from model.loading.convert import Into, Layout, Names, make_config
-from model.loading.families.common import check_keys, real, whole
+from model.loading.families.common import check_keys, flag, real, whole
 from model.loading.gguf_file import GgufFile
 
 
@@ -65,7 +65,7 @@ def to_config(file: GgufFile) -> ModelConfig:
     kind = "rms_epsilon" if fields["norm"] == "rmsnorm" else "epsilon"
     fields["norm_eps"] = _as_written(real(meta, f"attention.layer_norm_{kind}"))
     if "use_parallel_residual" in meta:
-        fields["parallel_residual"] = meta["use_parallel_residual"]
+        fields["parallel_residual"] = flag(meta, "use_parallel_residual", False)
     fields["d_head"] = whole(meta, "attention.key_length", fields["d_model"] // max(fields["n_head"], 1))
     check_keys({"attention.value_length": meta.get("attention.value_length", fields["d_head"])}, (),
                {"attention.value_length": (fields["d_head"],)})  # fmt: skip

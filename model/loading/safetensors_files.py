@@ -1,6 +1,5 @@
 """Reads a folder of safetensors: one model.safetensors, or shards listed in model.safetensors.index.json."""
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from model.errors import CheckpointError, UnsupportedModel
+from model.strict_json import parse
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 MAX_JSON_BYTES = 64 << 20  # an index of a million tensors; anything larger is not one
@@ -63,8 +63,8 @@ def read_json(path: Path) -> dict:
     try:
         if path.stat().st_size > MAX_JSON_BYTES:
             raise CheckpointError("The file is too large to be what its name says.", path.name, "Fetch it again.")
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        value = parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise CheckpointError("The file cannot be read as JSON.", f"{path.name}: {error}", "Fetch it again.") from error
     if not isinstance(value, dict):
         raise CheckpointError("The file does not hold a JSON object.", path.name, "Fetch it again.")
@@ -97,7 +97,8 @@ def _indexed(path: Path) -> dict[str, str]:
             raise CheckpointError("A file of weights is missing.", shard, "Fetch all files of the checkpoint.")
         for name in _names(path, shard):
             if name in held:
-                raise CheckpointError("A weight occurs in two files.", f"{name} in {held[name]} and {shard}", "")
+                got = f"{name} in {held[name]} and {shard}"
+                raise CheckpointError("A weight occurs in two files.", got, "Fetch all files again.")
             held[name] = shard
     for name in index.keys() | held.keys():
         if index.get(name) != held.get(name):

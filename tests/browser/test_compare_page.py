@@ -1,9 +1,6 @@
 """The compare tab as a visitor uses it: two prompts, two models, an edited run and its original, and patching."""
 
-import csv
-import io
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +9,7 @@ from model.effects import Target, metric, patch, recovered
 from model.heads import HEAD_METRICS
 from model.interventions import Edit
 from model.sources import available
-from tests.visitor import expect, open_tab
+from tests.visitor import expect, exported_rows, open_tab
 from viz.compare import difference, shares_of
 
 pytestmark = pytest.mark.browser
@@ -149,9 +146,7 @@ def test_tokens_of_a_are_selected_in_the_alignment_and_framed_in_both_maps(page,
 
 
 def test_next_tokens_of_both_runs(page, lm):
-    with page.expect_download() as found:
-        page.locator("#pg-compare_next").get_by_role("button", name="CSV").click()
-    names, *lines = csv.reader(io.StringIO(Path(found.value.path()).read_text(encoding="utf-8-sig")))
+    names, *lines = exported_rows(page.locator("#pg-compare_next"))
     assert names == ["Token", "A", "B"]
     a, b = (shares_of(lm.trace(text).logits_at(-1)) for text in (COREFERENCE, DOG))
     ids = sorted({*np.argsort(-a)[:10].tolist(), *np.argsort(-b)[:10].tolist()}, key=lambda i: -max(a[i], b[i]))

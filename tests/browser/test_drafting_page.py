@@ -1,14 +1,11 @@
 """Speculative decoding as a visitor uses it: run, look at single proposals, on a narrow page too."""
 
-import csv
-import io
-
 import pytest
 
 from model.api import load_model
 from model.sampling import Step
 from model.speculative import Draft, Request, speculate
-from tests.visitor import SOON, expect, open_tab
+from tests.visitor import SOON, expect, exported_rows, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -39,9 +36,8 @@ def test_a_text_is_drafted(open_page):
     request = Request(lm.tokenizer.vocab_size, steps, 4, 16, 0, ending)
     ids = lm.encode(PROMPT).ids.tolist()
     rounds = list(speculate(lm.model, ids, Draft("layers", 7), request))
-    with page.expect_download() as file:
-        text.get_by_role("button", name="CSV").click()
-    rows = list(csv.DictReader(io.StringIO(file.value.path().read_text(encoding="utf-8-sig"))))
+    names, *lines = exported_rows(text)
+    rows = [dict(zip(names, line, strict=True)) for line in lines]
     kept = [int(row["token id"]) for row in rows if row["fate"] in ("accepted", "corrected", "bonus", "alone")]
     assert kept == [token for each in rounds for token in each.tokens]
     drafted = [one for each in rounds for one in each.proposals]

@@ -1,16 +1,13 @@
 """The effects tab as a visitor uses it: edits in force on every tab, what they do, and every head in turn."""
 
-import csv
-import io
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from model.effects import Target, next_tokens, sweep
 from model.interventions import Edit
-from tests.visitor import expect, open_tab
+from tests.visitor import expect, exported_rows, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -85,10 +82,7 @@ def changed(page, run):
 
 def rows(page):
     """The table of next tokens as its CSV has it: id, p before, p after, logit before, logit after."""
-    with page.expect_download() as found:
-        page.locator("#pg-before_after").get_by_role("button", name="CSV").click()
-    text = Path(found.value.path()).read_text(encoding="utf-8-sig")
-    names, *lines = csv.reader(io.StringIO(text))
+    names, *lines = exported_rows(page.locator("#pg-before_after"))
     assert names[:2] == ["id", "Token"]
     return {int(line[0]): [float(number) for number in line[2:]] for line in lines}
 

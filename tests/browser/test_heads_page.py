@@ -1,7 +1,5 @@
 """The heads tab as a visitor uses it: sort, filter and pick in the table, measure, and click in the figures."""
 
-import csv
-import io
 import math
 import re
 import zipfile
@@ -17,7 +15,7 @@ from model.loading.checkpoint import save_folder
 from model.surveys import random_survey
 from model.transformer import Transformer
 from tests import visitor
-from tests.visitor import expect
+from tests.visitor import expect, export, exported_rows
 
 pytestmark = pytest.mark.browser
 
@@ -113,17 +111,6 @@ def of_probe(page, source="random"):
     expect(page.locator("#pg-headtable .pg-about")).to_contain_text("Mean ± standard deviation", timeout=SOON)
 
 
-def download(page, name):
-    with page.expect_download() as info:
-        page.locator("#pg-headtable").get_by_role("button", name=name, exact=True).click()
-    return info.value.path().read_bytes()
-
-
-def table(content):
-    lines = list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))
-    return lines[0], lines[1:]
-
-
 # The table comes first: before anything was measured.
 
 
@@ -200,13 +187,13 @@ def test_the_keyboard_walks_the_rows(page):
 
 def test_the_files_hold_every_digit(page, lm):
     frame = lm.trace(PROMPT).head_metrics()
-    names, lines = table(download(page, "CSV"))
+    names, *lines = exported_rows(page.locator("#pg-headtable"))
     assert names == ["layer", "head", *KEYS] and len(lines) == 64
     assert [(int(line[0]), int(line[1])) for line in lines] == list(frame.index)
     values = np.array([[float(v) if v else math.nan for v in line[2:]] for line in lines])
     assert np.allclose(values, frame.to_numpy(), rtol=0, atol=1e-5, equal_nan=True)
-    arrays = np.load(io.BytesIO(download(page, "NPZ")))
-    assert set(arrays) == {"layer", "head", *KEYS}
+    arrays = np.load(export(page.locator("#pg-headtable"), "NPZ"))
+    assert set(arrays) == {"layer", "head", *KEYS, "title", "source"}
     for at, key in enumerate(KEYS):
         assert arrays[key].dtype == np.float32
         assert np.array_equal(arrays[key], values[:, at].astype(np.float32), equal_nan=True), key
@@ -245,7 +232,7 @@ def test_the_survey_that_is_measured(page, lm):
     of_probe(page)
     found = random_survey(lm.model, pool=lm.tokenizer.vocab_size)
     expect(page.locator("#pg-headtable .pg-about")).to_contain_text(f"{found.sequences} sequences", timeout=SOON)
-    names, lines = table(download(page, "CSV"))
+    names, *lines = exported_rows(page.locator("#pg-headtable"))
     assert names == ["layer", "head", "names", *[name for key in KEYS for name in (key, f"{key}_sd")],
                      "copying", "copying_sd"]  # fmt: skip
     sent = {name: [line[i] for line in lines] for i, name in enumerate(names)}
@@ -255,7 +242,7 @@ def test_the_survey_that_is_measured(page, lm):
         assert (np.abs(np.array(sent[f"{key}_sd"], float) - found.spread[key]) < near).all(), key
     assert np.allclose(np.array(sent["copying"], float), copying(lm.model).ravel(), rtol=0, atol=1e-4)
     assert set(sent["copying_sd"]) == {""}
-    with zipfile.ZipFile(io.BytesIO(download(page, "NPZ"))) as file:
+    with zipfile.ZipFile(export(page.locator("#pg-headtable"), "NPZ")) as file:
         assert {"names.npy", "induction_sd.npy", "copying.npy"} <= set(file.namelist())
 
 

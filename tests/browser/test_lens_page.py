@@ -1,14 +1,10 @@
 """When it appears, as a visitor uses it: the lens's numbers, by mouse and by keyboard, wide and narrow."""
 
-import csv
-import io
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from model.lens import read_layers, read_position
-from tests.visitor import open_tab
+from tests.visitor import exported_rows, open_tab
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -61,9 +57,7 @@ def test_the_table_has_the_lenss_numbers_and_its_cells_lead_to_the_curves(open_p
     expect(table.locator(".pg-about")).to_contain_text("All 10 positions are shown.")
     same = table.locator(".pg-lens-same")
     assert same.count() == int((reading.ids[..., 0] == reading.ids[-1, :, 0]).sum())
-    with page.expect_download() as found:
-        table.get_by_role("button", name="CSV").click()
-    names, *rows = csv.reader(io.StringIO(Path(found.value.path()).read_text(encoding="utf-8-sig")))
+    names, *rows = exported_rows(table)
     assert len(rows) == 90 and names[-2:] == ["KL(final ‖ lens) (nats)", "rank of the final answer"]
     numbers = np.array([[float(row[at]) for at in (0, 1, 5, -3, -2, -1)] for row in rows]).reshape(9, 10, 6)
     assert numbers[..., 2] == pytest.approx(reading.probabilities[..., 0], abs=ROUNDING)

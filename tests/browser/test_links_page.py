@@ -1,15 +1,13 @@
 """Journeys through the lines and the running text, with the small model that comes with the project."""
 
-import csv
-import io
 import re
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.helpers import tokens_of
+from tests.visitor import export, exported_rows
 from viz.links import links_payload
 from viz.words import section, words
 
@@ -205,23 +203,17 @@ def test_links_can_be_saved(opened, lm):
     page = opened(prompt="a <b> & a")
     pattern = lm.trace("a <b> & a").pattern(LAYER, HEAD)
     slide(page, 100)
-    tools = page.locator("#pg-lines .pg-foot")
-
-    def saved(name):
-        with page.expect_download() as got:
-            tools.get_by_role("button", name=name).click()
-        return Path(got.value.path())
-
-    rows = list(csv.reader(io.StringIO(saved("CSV").read_text(encoding="utf-8-sig"))))
+    lines = page.locator("#pg-lines")
+    rows = exported_rows(lines)
     assert rows[0][0] == "head" and rows[0][1::2] == ["attending position", "attended position", "attention weight"]
     assert len(rows) - 1 == len(pattern) * (len(pattern) + 1) // 2
     for _, query, _, key, _, weight in rows[1:]:
         assert float(weight) == pytest.approx(pattern[int(query), int(key)], abs=ROUNDING)
-    kept = np.load(saved("NPZ"))
+    kept = np.load(export(lines, "NPZ"))
     assert np.allclose(kept["weight"], pattern[kept["query"], kept["key"]], rtol=0, atol=ROUNDING)
     assert "".join(kept["tokens"]).replace("·", " ") == "a <b> & a"
-    assert saved("PNG").read_bytes()[:4] == b"\x89PNG"
-    svg = ET.fromstring(saved("SVG").read_text())
+    assert export(lines, "PNG").read_bytes()[:4] == b"\x89PNG"
+    svg = ET.fromstring(export(lines, "SVG").read_text())
     texts = [node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")]
     assert any("<" in text for text in texts)
     curves = [node for node in svg.iter("{http://www.w3.org/2000/svg}path") if node.get("stroke")]

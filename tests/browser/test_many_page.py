@@ -1,13 +1,11 @@
 """Strategies are changed and many samples taken, as a visitor does it."""
 
-import csv
-
 import pytest
 
 from model.api import load_model
 from model.decoders import STRATEGIES
 from model.samples import Many, take_samples
-from tests.visitor import SOON, expect, open_tab
+from tests.visitor import SOON, expect, exported_rows, open_tab
 from viz.many import spread
 
 pytestmark = pytest.mark.browser
@@ -55,9 +53,5 @@ def test_strategies_are_changed_and_samples_taken(open_page):
     shown = page.locator(".pg-many-value").all_text_contents()
     values = [float(text.split()[-1]) for text in shown]
     assert len(values) == 17 and values == sorted(values, reverse=True)
-    with page.expect_download() as file:
-        page.locator("#pg-many_texts").get_by_role("button", name="CSV").click()
-    with file.value.path().open(encoding="utf-8-sig", newline="") as read:
-        lines = list(csv.reader(read))
-    ids = [line[-1] for line in lines[1:]]
+    ids = [line[-1] for line in exported_rows(page.locator("#pg-many_texts"))[1:]]
     assert ids == [" ".join(map(str, sample.ids)) for each in taken for sample in each]

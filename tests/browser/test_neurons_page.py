@@ -1,16 +1,13 @@
 """The views of neurons and of the stream's picture as a visitor uses them."""
 
-import csv
-import io
 import re
-from pathlib import Path
 
 import pytest
 
 from model.api import load_model
 from model.neurons import layer_activations, ranked
 from model.space import principal
-from tests.visitor import expect, open_tab
+from tests.visitor import expect, exported_rows, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -87,9 +84,7 @@ def test_neurons_from_the_list_the_map_the_text_and_by_number(open_page, run):
     expect(page.locator("#pg-selection")).to_contain_text("·it (7)")
     page.locator(".pg-neuron-number input").fill("33")
     expect(title(page, "neurons_one")).to_have_text(f"Neuron 33 of layer {layer}", timeout=SOON)
-    with page.expect_download() as found:
-        page.locator("#pg-neurons_one").get_by_role("button", name="CSV").click()
-    names, *lines = csv.reader(io.StringIO(Path(found.value.path()).read_text(encoding="utf-8-sig")))
+    names, *lines = exported_rows(page.locator("#pg-neurons_one"))
     assert names == ["position", "token", "pre-activation", "activation"]
     assert [float(line[3]) for line in lines] == pytest.approx(post[:, 33].tolist(), abs=ROUNDING)
 

@@ -6,7 +6,7 @@ import pytest
 from model.effects import next_tokens
 from model.norm_swap import places_of, swapped
 from model.norm_walk import norms_of, walk
-from tests.visitor import expect, open_tab
+from tests.visitor import expect, export, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -78,9 +78,7 @@ def test_one_norm_is_walked_on_any_token(open_page, lm):
     for name in ("values", "gains", "all", "batch"):
         page.locator(f"#pg-onenorm_{name} .main-svg").first.wait_for(timeout=SOON)
     expect(page.locator("#pg-onenorm_why dt")).to_have_count(3)
-    with page.expect_download() as file:
-        page.locator("#pg-onenorm_walk").get_by_role("button", name="NPZ").click()
-    arrays = np.load(file.value.path())
+    arrays = np.load(export(page.locator("#pg-onenorm_walk"), "NPZ"))
     assert arrays["out"] == pytest.approx(walk(run, 5, "norm2", 2).out, rel=1e-3, abs=1e-4)
 
 

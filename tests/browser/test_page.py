@@ -1,13 +1,11 @@
 """Journeys through the page as a visitor makes them."""
 
-import csv
-import io
 import re
-from pathlib import Path
 
 import pytest
 
 from model.api import load_model
+from tests.visitor import export, exported_rows
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -227,19 +225,15 @@ def test_long_prompt_pools_and_resolves_on_zoom(page, lm):
 
 
 def test_numbers_and_pictures_can_be_saved(page, lm):
-    with page.expect_download() as got:
-        page.get_by_role("button", name="CSV").click()
-    text = Path(got.value.path()).read_text(encoding="utf-8-sig")
-    rows = list(csv.reader(io.StringIO(text)))
+    plot = page.locator("#pg-plot")
+    rows = exported_rows(plot)
     pattern = lm.trace(COREFERENCE).pattern(16, 0)
     assert rows[0] == ["attending token (query)", "attended token (key)", "attention weight"]
     assert len(rows) == 1 + 55
     assert rows[-1][:2] == ["9 ·tired", "9 ·tired"]
     assert float(rows[-1][2]) == pytest.approx(float(pattern[9, 9]), abs=ROUNDING)
     for name, start in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
-        with page.expect_download() as got:
-            page.get_by_role("button", name=name).click()
-        assert Path(got.value.path()).read_bytes()[:4] == start
+        assert export(plot, name).read_bytes()[:4] == start
 
 
 def test_two_visitors_do_not_share_what_they_see(page, open_page):

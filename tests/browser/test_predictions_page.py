@@ -1,15 +1,12 @@
 """The first three views of the predictions tab as a visitor uses them: the text, a guess, a token followed."""
 
-import csv
-import io
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from model.predictions import follow, predict, summarise
-from tests.visitor import open_tab
+from tests.visitor import exported_rows, open_tab
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -47,10 +44,7 @@ def heading(page, part):
 
 def lines_of(page, part):
     """The lines of a figure's CSV, without the names of its columns."""
-    with page.expect_download() as found:
-        page.locator(f"#pg-{part}").get_by_role("button", name="CSV").click()
-    text = Path(found.value.path()).read_text(encoding="utf-8-sig")
-    return list(csv.reader(io.StringIO(text)))[1:]
+    return exported_rows(page.locator(f"#pg-{part}"))[1:]
 
 
 def click_point(page, part, x, y):

@@ -2,12 +2,11 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from model.texts import written
-from tests.visitor import SOON, expect, open_tab
+from tests.visitor import SOON, expect, export, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -96,9 +95,7 @@ def test_four_strategies_write_and_one_token_is_changed(open_page, lm):
     page.locator(".pg-race-toggle").last.click()
     expect(rows(page)).to_have_count(5)
     expect(page.locator(".pg-race-table tbody tr")).to_have_count(5)
-    with page.expect_download() as taken:
-        page.locator(".pg-race-below").get_by_role("button", name="JSON").click()
-    told = json.loads(Path(taken.value.path()).read_text(encoding="utf-8"))["texts"]
+    told = json.loads(export(page.locator(".pg-race-below > div"), "JSON").read_text(encoding="utf-8"))["texts"]
     assert [[token["id"] for token in text["tokens"]] for text in told[:4]] == [list(text.ids) for text in texts]
     assert told[4]["parent"] == 3 and told[4]["branch_at"] == fork + 1
     assert told[4]["tokens"][fork]["id"] == made.top[choice][0]

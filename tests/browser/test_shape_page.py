@@ -1,16 +1,12 @@
 """The distribution as a visitor uses it: steps are moved and the numbers follow, without another run of the model."""
 
-import csv
-import io
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 from model.sampling import Context, Step
 from model.warps import shape
-from tests.visitor import SOON, expect, open_tab
+from tests.visitor import SOON, expect, exported_rows, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -53,9 +49,7 @@ def bars(page):
 
 def table(page):
     """The CSV of the whole vocabulary."""
-    with page.expect_download() as found:
-        page.get_by_role("button", name="CSV, all tokens").click()
-    return list(csv.reader(io.StringIO(Path(found.value.path()).read_text(encoding="utf-8-sig"))))
+    return exported_rows(page.locator("#pg-shape_table"))
 
 
 def shaped_at(lm, at, steps):

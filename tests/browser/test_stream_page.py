@@ -1,15 +1,11 @@
 """The views of sizes and outliers as a visitor uses them: a click looks at a row and picks a token for the page."""
 
-import csv
-import io
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from model.api import load_model
 from model.stream import outliers, statistic, survey
-from tests.visitor import expect, open_tab
+from tests.visitor import expect, exported_rows, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -74,9 +70,7 @@ def test_a_click_in_the_map_picks_its_token_and_its_row(open_page, stream):
     expect(page.locator("#pg-sizes_map h2")).to_contain_text("Size of each sublayer's update", timeout=SOON)
     expect(page.locator("#pg-sizes_row h2")).to_have_text("Along the tokens: update size, layer 3, attention")
     expect(page.locator("#pg-sizes_profile .xy2, #pg-sizes_profile .x2y2").first).to_be_attached(timeout=SOON)
-    with page.expect_download() as download:
-        page.locator("#pg-sizes_map").get_by_role("button", name="CSV", exact=True).click()
-    lines = list(csv.reader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8-sig"))))
+    lines = exported_rows(page.locator("#pg-sizes_map"))
     found = np.array([float(line[-1]) for line in lines[1:]]).reshape(stream.update.shape[0] * 2, -1)
     assert lines[0] == ["row", "token", "update / stream"]
     np.testing.assert_allclose(found, stream.update.reshape(found.shape), rtol=ROUNDING)

@@ -1,15 +1,13 @@
 """Why this number and Find the head as a visitor uses them: the model's numbers, by mouse and by keyboard."""
 
-import csv
-import io
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from model.explain import explain
 from model.finding import rank_heads
+from tests.visitor import export, exported_rows
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -176,21 +174,16 @@ def test_an_edit_is_the_reason_for_another_weight(page, lm):
     expect(check).to_contain_text("✓")
 
 
-def test_numbers_can_be_taken_away(page, lm, tmp_path):
+def test_numbers_can_be_taken_away(page, lm):
     run = lm.trace(CAT)
     open_view(page, "why")
     page.get_by_label("Attended token (key)", exact=True).select_option("3")
     ours = explained(page, run, 9, 3)
-    with page.expect_download() as got:
-        page.locator("#pg-why").get_by_role("button", name="CSV").click()
-    rows = list(csv.reader(io.StringIO(Path(got.value.path()).read_text(encoding="utf-8-sig"))))
+    rows = exported_rows(page.locator("#pg-why"))
     products = [float(row[3]) for row in rows if row[0] == "products"]
     assert products == pytest.approx(ours.products.tolist(), abs=_rounding(ours.products))
     assert len([row for row in rows if row[0] == "row_scores"]) == 10
-    with page.expect_download() as got:
-        page.locator("#pg-why").get_by_role("button", name="NPZ").click()
-    got.value.save_as(tmp_path / "why.npz")
-    with np.load(tmp_path / "why.npz") as arrays:
+    with np.load(export(page.locator("#pg-why"), "NPZ")) as arrays:
         assert arrays["q_raw"] == pytest.approx(ours.q_raw, abs=_rounding(ours.q_raw))
         assert arrays["weight"] == pytest.approx([ours.weight], abs=ROUNDING)
     page.locator("#pg-why").get_by_role("button", name="Python").click()

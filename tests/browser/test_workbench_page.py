@@ -1,14 +1,13 @@
 """The attention tab as a workbench: ordering and filtering heads, several at once, measures, taking things away."""
 
-import io
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from model.api import load_model
 from model.measures import measure
+from tests.visitor import export
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -164,17 +163,11 @@ def test_a_measure_that_cannot_be_had_says_why_and_comes_back(page):
     expect(page.locator("#pg-plot .pg-chart")).to_be_visible()
 
 
-def download(page, name):
-    with page.expect_download() as waiting:
-        page.locator("#pg-plot .pg-foot").get_by_role("button", name=name, exact=True).click()
-    return waiting.value
-
-
 def test_numbers_leave_as_npz_exactly_as_they_are(page, lm):
     head(page, 7, 3).click()
     head(page, 5, 7).click(modifiers=["Shift"])
     wait_for_maps(page, 2)
-    saved = np.load(io.BytesIO(Path(download(page, "NPZ").path()).read_bytes()))
+    saved = np.load(export(page.locator("#pg-plot"), "NPZ"))
     trace = lm.trace(PROMPT)
     for n, place in enumerate(((7, 3), (5, 7))):
         assert saved[f"values_{n}"].dtype == np.float32
@@ -185,7 +178,7 @@ def test_numbers_leave_as_npz_exactly_as_they_are(page, lm):
 
 @pytest.mark.parametrize("kind", ["PNG", "SVG"])
 def test_pictures_leave_the_page(page, kind):
-    raw = Path(download(page, kind).path()).read_bytes()
+    raw = export(page.locator("#pg-plot"), kind).read_bytes()
     assert raw.startswith(b"\x89PNG" if kind == "PNG" else b"<svg") and len(raw) > 5000
 
 

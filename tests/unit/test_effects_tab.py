@@ -73,7 +73,7 @@ def test_the_script_has_the_words_it_asks_for():
     parts = SCRIPT.split("  define(")
     given = {
         '"edits"': {*effects._EDIT_WORDS, "head"},
-        '"beforeafter"': {*effects._NEXT_WORDS, "numbers", "csv", "python", "column_before", "column_after"},
+        '"beforeafter"': {*effects._NEXT_WORDS, "column_before", "column_after"},
         '"effectmap"': {"ranked", "ranked_about", "head_effect"},
     }
     for name, known in given.items():

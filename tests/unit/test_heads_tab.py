@@ -441,7 +441,7 @@ def texts(value):
 def test_every_word_of_the_script_is_there(measured, language):
     table = parts_of(measured[0], language=language)["headtable"]
     wanted = set(re.findall(r"\bwords\.(\w+)", (STATIC / "headtable.js").read_text(encoding="utf-8")))
-    assert {"shown", "sort", "filter_layer", "nameless", "csv", "python", "rule"} <= wanted
+    assert {"shown", "sort", "filter_layer", "nameless", "rule"} <= wanted
     assert wanted - set(table["words"]) == set()
 
 

@@ -345,7 +345,9 @@ class Events:
 
 def test_the_channel(playground):
     feed = Events()
-    shared = types.SimpleNamespace(playground=playground, prompt=None, loaded=None, language_of=lambda request: "en")
+    shared = types.SimpleNamespace(
+        playground=playground, prompt=None, loaded=None, language_of=lambda request: "en", leaving=[]
+    )
     race.wire({"race_feed": feed, "strategies": None}, shared)
     assert set(feed.handlers) == set(race.EVENTS)
     assert all(settings["api_visibility"] == "private" for settings in feed.settings.values())
@@ -357,6 +359,9 @@ def test_the_channel(playground):
     feed.handlers["stop"](me)
     assert unpacked(list(steps)[-1])["state"] == "stopped"
     assert unpacked(feed.handlers["again"](me, {"run": first["run"], "have": 0}))["run"] == first["run"]
+    (forget,) = shared.leaving
+    forget("me")
+    assert feed.handlers["again"](me, {"run": first["run"], "have": 0}) == gr.skip()
     (gone,) = feed.handlers["start"](me, {}, CARDS, PROMPT, {"id": "no such model"})
     assert unpacked(gone)["error"]["text"]
 

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from model.decoders import METHODS, STRATEGIES
 from model.effects import TARGETS
@@ -30,7 +31,26 @@ def test_two_commands_on_the_first_screen():
         "pip install -r requirements.txt && python app.py",
         "pip install -r requirements-dev.txt && python -m pytest",
     ]
-    assert README.index(COMMANDS[1]) < 1200
+    assert README.index(COMMANDS[1]) < 1500
+
+
+def test_a_space_would_start_this_version_of_the_app():
+    front = yaml.safe_load(README.split("---\n")[1])
+    pinned = re.search(
+        r"^gradio(?:\[\w+\])?==(\S+)", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE
+    )[1]
+    assert (front["sdk"], front["sdk_version"], front["license"]) == ("gradio", pinned, "apache-2.0")
+    assert (ROOT / front["app_file"]).exists() and len(front["short_description"]) <= 60
+    assert {front["colorFrom"], front["colorTo"]} <= {
+        "red",
+        "yellow",
+        "green",
+        "blue",
+        "indigo",
+        "purple",
+        "pink",
+        "gray",
+    }
 
 
 def test_ci_runs_exactly_the_test_command():

@@ -19,12 +19,16 @@ from viz.theme import CURVES
 from viz.words import section, some
 
 VIEWS = ("map", "lines", "text", "why", "find")
+_HOWTO = {
+    "map": "howto", "lines": "lines_howto", "text": "reading_howto", "why": "why_howto", "find": "find_howto",
+}  # fmt: skip
 _PARTS = {"map": ("plot",), "lines": ("lines",), "text": ("reading",), "why": ("why",), "find": ("find", "findmap")}
 
 
 def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
     """The question, how to read the pictures, the overview left and the detail right."""
-    made = {"question": part("question", first.get("question")), "howto": part("howto", first.get("howto"))}
+    made = {"question": part("question", first.get("question"))}
+    made |= {name: part(name, first.get(name), kind="howto") for name in _HOWTO.values()}
     with gr.Row(elem_id="attention-row", elem_classes="pg-columns"):
         with gr.Column(min_width=320):
             made["heads"] = part("heads", first.get("heads"))
@@ -41,8 +45,11 @@ def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
 
 def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     """What the tab answers, how to read it, and the settings of the detail."""
-    howto = {"title": words["howto.title"], "parts": some(words, "howto", "body", "formula", "caveat", "try")}
-    return {"question": {"text": words["tab.attention_question"]}, "howto": howto, "looking": looking_payload(words)}
+    howto = {
+        name: {"title": words["howto.title"], "parts": some(words, name, "body", "formula", "caveat", "try")}
+        for name in _HOWTO.values()
+    }
+    return {"question": {"text": words["tab.attention_question"]}, "looking": looking_payload(words)} | howto
 
 
 def looking_payload(words: Mapping[str, str]) -> dict:
@@ -64,7 +71,7 @@ def looking_payload(words: Mapping[str, str]) -> dict:
             {"name": "curve", "kind": "choice", "label": words["looking.curve"], "value": "sqrt",
              "options": options("curve", CURVES), "when": {"view": ["map"]}},
         ],
-        "shows": {view: list(_PARTS[view]) for view in VIEWS},
+        "shows": {view: [_HOWTO[view], *_PARTS[view]] for view in VIEWS},
     }  # fmt: skip
 
 
@@ -185,6 +192,6 @@ def default_head(trace: Trace) -> tuple[int, int]:
 
 TAB = Tab(
     "attention", build, fixed, draw,
-    parts=("question", "howto", "heads", "looking", "plot", "lines", "reading", "why", "find", "findmap"),
+    parts=("question", *_HOWTO.values(), "heads", "looking", "plot", "lines", "reading", "why", "find", "findmap"),
     asks=("looking", "plot", "find"),
 )  # fmt: skip

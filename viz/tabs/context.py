@@ -1,21 +1,26 @@
 """What every tab is given: the loaded models and recent traces, behind the limits this server was started with."""
 
-import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from model.api import LanguageModel, list_models, load_resolved
 from model.errors import InputError, PlaygroundError
 from model.int8 import int8
 from model.interventions import Edit
-from model.lesson import Limits
-from model.live import Workshop, label
+from model.live import PREFIX, Workshop, label
 from model.progress import Progress
 from model.records import RunKey, Tokens
 from model.sources import Resolved, resolve
 from model.store import ByteLRU
 from model.trace import Trace, check_length
+from model.turns import Turns
+from viz.tabs.allowed import PRIVATE, Allowed, limits_of
+from viz.tabs.desk import Desk
 
-MAX_CHARACTERS = 200_000  # of a prompt; tokenising more would only tell that it is too long
+MAX_CHARACTERS = PRIVATE.characters  # of a prompt on any server
+RESULTS = 16  # one part in so many of the memory is for results of jobs, the rest for traces
+MOST_NAME = 200  # characters of a model's id
+MOST_FAILURES = 64  # models that did not load and are remembered
 
 
 @dataclass(frozen=True)
@@ -24,11 +29,18 @@ class Options:
 
     model: str = "tinygpt"
     max_tokens: int = 1024
-    memory_mb: int = 1024  # for traces
+    memory_mb: int = 1024  # for traces and results
     training_minutes: float = 20.0  # of one run; 0 switches training off
     offline: bool = False
     local: Resolved | None = None  # a folder or .gguf file named on the command line
     mcp: bool = False  # offers its functions as tools of language models, too
+    allowed: Allowed = PRIVATE
+    public: bool = False  # strangers come: requests are counted, and any name of this server is answered to
+    host: str = "127.0.0.1"  # the address it listens on
+    hosts: tuple[str, ...] = ()  # further names it is reached by
+    embed: tuple[str, ...] = ()  # origins whose pages may show this one in a frame
+    proxies: int = 0  # trusted ones in front of it, each of which adds an address to X-Forwarded-For
+    login: Path | None = None  # a file of names and passwords
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,30 +50,61 @@ class Playground:
     options: Options
     models: ByteLRU = field(default_factory=lambda: ByteLRU(6 << 30))
     traces: ByteLRU = field(init=False)
-    results: ByteLRU = field(default_factory=lambda: ByteLRU(64 << 20))  # of jobs and of slow measures
+    results: ByteLRU = field(init=False)  # of jobs and of slow measures
     workshop: Workshop = field(init=False)
     failures: dict[str, PlaygroundError] = field(default_factory=dict)
-    computing: threading.Lock = field(default_factory=threading.Lock)  # one forward at a time: it uses every core
+    computing: Turns = field(default_factory=Turns)  # one forward at a time: it uses every core
+    desk: Desk = field(init=False)  # of jobs and races
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "traces", ByteLRU(self.options.memory_mb << 20))
-        object.__setattr__(self, "workshop", Workshop(Limits(minutes=self.options.training_minutes)))
+        memory, allowed = self.options.memory_mb << 20, self.options.allowed
+        object.__setattr__(self, "traces", ByteLRU(memory - memory // RESULTS))
+        object.__setattr__(self, "results", ByteLRU(memory // RESULTS))
+        object.__setattr__(self, "workshop", Workshop(limits_of(allowed, self.options.training_minutes)))
+        object.__setattr__(self, "desk", Desk(allowed.desk))
 
     def choices(self, owner: str = "") -> list[tuple[str, str]]:
         """(label, id) of what the picker offers, the visitor's own trained models last."""
-        named = [(row.label, row.id) for row in list_models().itertuples()]
-        local = self.options.local
+        local, only = self.options.local, self.options.allowed.models
+        labels = {row.id: row.label for row in list_models().itertuples()}
+        named = [(labels.get(name, name), name) for name in only or labels if not local or name != local.model_id]
         trained = [(label(run), run.model_id) for run in self.workshop.of(owner) if self.workshop.find(run.model_id)]
         return ([(local.label, local.model_id)] if local else []) + named + trained
 
     def load(self, model_id: str, progress: Progress | None = None) -> LanguageModel:
-        """The model of that id, fetched and loaded if need be. Paths are taken from the command line only."""
+        """The model of that id, fetched and loaded if need be. Paths are taken from the command line only.
+
+        Raises InputError for an id that means nothing, or is not one of those that this server offers.
+        """
+        self._check_offered(model_id)
         self.failures.pop(model_id, None)
         try:
             return self.models.get(model_id, lambda: load_resolved(self._resolve(model_id, progress), progress))
         except PlaygroundError as error:
+            for old in list(self.failures)[: 1 - MOST_FAILURES]:
+                self.failures.pop(old, None)
             self.failures[model_id] = error
             raise
+
+    def _check_offered(self, model_id: str) -> None:
+        """Raise InputError for a model that visitors may not choose; where any may be, for an id too long for one."""
+        local, only = self.options.local, self.options.allowed.models
+        if (local and model_id == local.model_id) or (model_id.startswith(PREFIX) and self.workshop.find(model_id)):
+            return
+        if only and model_id not in only:
+            raise InputError("This server does not offer that model.", shown(model_id), "Choose one of the list.")
+        if len(model_id) > MOST_NAME:
+            raise InputError("There is no model of that name.", shown(model_id), "Choose one of the list.")
+
+    def leave(self, owner: str) -> None:
+        """The visitor's page was closed: end what it trains, and forget the models it trained."""
+        self.workshop.leave(owner)
+
+        def is_there(key: object) -> bool:
+            name = key[0] if isinstance(key, tuple) else key
+            return not name.startswith(PREFIX) or self.workshop.find(name) is not None
+
+        self.models.drop(is_there)
 
     def opened(self, model_id: str) -> LanguageModel:
         """The same for a model that was loaded before; one that failed to load fails again without another try.
@@ -91,7 +134,7 @@ class Playground:
     def tokens(self, model: LanguageModel, prompt: str) -> Tokens:
         """The prompt's tokens; raises InputError for none, or too many for the model or this server."""
         limit = min(model.config.n_ctx, self.options.max_tokens)
-        if len(prompt) > MAX_CHARACTERS:
+        if len(prompt) > self.options.allowed.characters:
             hint = f"Shorten it to {limit} tokens or fewer."
             raise InputError("The prompt is too long.", f"{len(prompt)} characters", hint)
         tokens = model.encode(prompt)
@@ -108,3 +151,8 @@ class Playground:
                 return unedited.edit(*edits) if edits else model.trace_tokens(tokens)
 
         return self.traces.get(key, run)
+
+
+def shown(name: str) -> str:
+    """The beginning of a name on one line, for a message."""
+    return " ".join(name[:MOST_NAME].split())[:80]

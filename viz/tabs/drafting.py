@@ -95,10 +95,15 @@ def form(scene: Scene, others: Mapping[str, LanguageModel]) -> dict:
          "options": models, "when": {"draft": ["model"]}},
         {"name": "gamma", "kind": "range", "label": words["drafting.gamma"], "min": 1, "max": MOST_DRAFTED, "step": 1,
          "value": 4},
-        {"name": "tokens", "kind": "range", "label": words["drafting.tokens"], "min": 8, "max": MOST_TOKENS, "step": 8,
-         "value": 40},
+        {"name": "tokens", "kind": "range", "label": words["drafting.tokens"], "min": 8, "max": most_tokens(scene),
+         "step": 8, "value": 40},
         {"name": "seed", "kind": "number", "label": words["drafting.seed"], "min": 0, "max": 999_999, "value": 0},
     ]}  # fmt: skip
+
+
+def most_tokens(scene: Scene) -> int:
+    """How many tokens may be written here."""
+    return min(MOST_TOKENS, scene.playground.options.allowed.drafted)
 
 
 def default_layers(n_layer: int) -> int:
@@ -116,7 +121,7 @@ def wanted_of(scene: Scene, values: Values, others: Mapping[str, LanguageModel])
     other = choice(asked, "model", tuple(others) or ("",)) if kind == "model" else ""
     request = Request(
         lm.tokenizer.vocab_size, steps, int(number(asked, "gamma", 1, MOST_DRAFTED, 4)),
-        int(number(asked, "tokens", 8, MOST_TOKENS, 40)), int(number(asked, "seed", 0, 999_999, 0)),
+        int(number(asked, "tokens", 8, most_tokens(scene), 40)), int(number(asked, "seed", 0, 999_999, 0)),
         frozenset() if lm.tokenizer.eos_id is None else frozenset((lm.tokenizer.eos_id,)),
     )  # fmt: skip
     return Wanted(Draft(kind, n, others[other].model if other else None), request, other)

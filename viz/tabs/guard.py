@@ -1,10 +1,322 @@
-"""What stands between the network and the page: headers, sizes, rates."""
+"""What stands between the network and the page: which requests are answered, how large, how often, with what headers.
 
+Plain ASGI, so that answers which are sent piece by piece pass through piece by piece.
+"""
+
+import asyncio
+import ipaddress
+import json
+import logging
+import re
+import socket
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
+from starlette.requests import cookie_parser
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.tabs.context import Options
+from viz.tabs.rates import Buckets, Rate
+from viz.words import pick_language, words
+
+log = logging.getLogger("playground")
+
+SERVER = uuid.uuid4().hex  # another one after a restart: the pages that knew the old one begin anew
+SERVER_HEADER = "x-playground-server"
+MOST_ADDRESS = 8192  # characters of a path with its query
+MOST_OPEN = 400  # requests under way of one address; a page holds two
+BODY_SECONDS = 30.0  # for a request to arrive
+METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP ends a session by DELETE
+KEPT = "public, max-age=3600"
+API = "/gradio_api/"
+# What the page, its API and MCP need of Gradio; files, uploads, streams, proxies and editors are not among it.
+PAGE = ("/", "/login", "/logout", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt")
+FOLDERS = ("/assets/", "/static/", "/playground/", "/pwa_icon")
+CALLS = ("queue/", "heartbeat/", "call/", "run/", "api/", "mcp", "info", "app_id", "cancel", "reset", "startup-events",
+         "login_check", "theme.css")  # fmt: skip
+ASKING = ("queue/join", "call/", "run/", "api/", "mcp")  # POSTs that have something computed
+# Those who have not logged in are shown the login and nothing else.
+OUTSIDE = ("/", "/login", "/logout", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt", "/assets/",
+           "/static/", "/pwa_icon", f"{API}startup-events", f"{API}theme.css")  # fmt: skip
+# A class of thirty sits behind one address: its pages ask about as often as the model can answer, and open together.
+VISITS = Rate(burst=6000, per_second=200)  # of anything, an address
+ASKED = Rate(burst=600, per_second=60)  # of computing, an address
+ASKED_EACH = Rate(burst=60, per_second=12)  # and a page: above a fast typist, who asks once for each answer
+LOGINS = Rate(burst=60, per_second=0.5)  # an address
+_SESSION = re.compile(rb'"session_hash"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
+_NAMED = {400: "bad", 401: "login", 403: "foreign", 404: "closed", 405: "closed", 408: "late", 413: "large",
+          414: "address", 429: "busy", 500: "failed"}  # fmt: skip
 
 
 def middleware(options: Options) -> list[Middleware]:
     """What every request passes through, outermost first."""
-    return []
+    return [Middleware(Guard, options=options)]
+
+
+def policy(options: Options) -> dict[str, str]:
+    """Headers of every answer. Gradio makes functions from text and styles in place, so its own scripts need both."""
+    ancestors = " ".join(("'self'", *options.embed))
+    sources = {
+        "default-src": "'self'", "script-src": "'self' 'unsafe-inline' 'unsafe-eval'",
+        "style-src": "'self' 'unsafe-inline'", "img-src": "'self' data: blob:", "font-src": "'self' data:",
+        "connect-src": "'self' data: blob:", "worker-src": "'self' blob:", "object-src": "'none'",
+        "base-uri": "'self'", "form-action": "'self'", "frame-ancestors": ancestors,
+    }  # fmt: skip
+    found = {
+        "content-security-policy": "; ".join(f"{name} {value}" for name, value in sources.items()),
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "same-origin",
+        "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=(), browsing-topics=()",
+        "cross-origin-resource-policy": "same-origin",
+        SERVER_HEADER: SERVER,
+    }
+    return found if options.embed else found | {"x-frame-options": "SAMEORIGIN"}
+
+
+def cached(path: str) -> str:
+    """How long a browser may keep an answer without asking again: the names of /assets/ change with what is in them."""
+    if path.startswith("/assets/"):
+        return "public, max-age=31536000, immutable"
+    return KEPT if path.startswith(("/playground/plotly/", "/playground/vendor/", "/static/")) else "no-store"
+
+
+def dress(start: Message, path: str, options: Options) -> None:
+    """Put the headers on the beginning of an answer."""
+    headers = MutableHeaders(scope=start)
+    for name, value in policy(options).items():
+        headers[name] = value
+    if start["status"] >= 400:
+        headers["cache-control"] = "no-store"
+    else:
+        headers.setdefault("cache-control", cached(path))
+    if headers.get("content-type", "").startswith("text/event-stream"):
+        headers["x-accel-buffering"] = "no"  # a proxy is to pass each piece on at once
+
+
+# --- who asks ---------------------------------------------------------------------------------------
+
+
+def client_of(scope: Scope, proxies: int) -> str:
+    """The address that asks: the peer's, or the one that the outermost trusted proxy saw. Of IPv6 the network.
+
+    Each proxy appends the address it was asked from, so that what a visitor wrote there stays to the left.
+    """
+    peer = (scope.get("client") or ("",))[0]
+    if proxies:
+        named = [part.strip() for line in Headers(scope=scope).getlist("x-forwarded-for") for part in line.split(",")]
+        peer = named[-proxies] if len(named) >= proxies else (named or [peer])[0]
+    try:
+        address = ipaddress.ip_address(peer.strip("[]"))
+    except ValueError:
+        return peer[:64]
+    if address.version == 4:
+        return str(address)
+    return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False))
+
+
+def name_of(host: str) -> str:
+    """The name in a Host header, without its port; "" for what is none."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def is_ours(name: str, options: Options) -> bool:
+    """Whether a server on one's own machine answers to that name.
+
+    A page of a stranger may have its own name point to this machine (DNS rebinding), but it cannot make its address
+    bar show a number, this machine's own name, or one that was given on the command line.
+    """
+    if options.public:
+        return True
+    own = socket.gethostname().lower()
+    if name in ("localhost", options.host.lower(), own, f"{own}.local", *(host.lower() for host in options.hosts)):
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def is_foreign(scope: Scope, options: Options) -> bool:
+    """Whether another website's page asks, other than by a link to this one."""
+    headers = Headers(scope=scope)
+    if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
+        return True
+    origin = headers.get("origin")
+    if scope["method"] == "POST" and origin is not None and not options.public:
+        return not is_ours(name_of(origin.rpartition("//")[2]), options)
+    return False
+
+
+def is_inside(scope: Scope) -> bool:
+    """Whether who asks has logged in, as Gradio remembers it."""
+    app = scope["app"]
+    cookies = cookie_parser(Headers(scope=scope).get("cookie", ""))
+    names = (f"access-token-{app.cookie_id}", f"access-token-unsecure-{app.cookie_id}")
+    return any(cookies.get(name) in app.tokens for name in names)
+
+
+# --- what is asked ----------------------------------------------------------------------------------
+
+
+def path_of(scope: Scope) -> str:
+    """The address that is asked for, without the folder that the app may be mounted at."""
+    path, root = scope["path"], scope.get("root_path", "").rstrip("/")
+    return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
+
+
+def is_open(path: str) -> bool:
+    """Whether there is anything at an address that anybody needs."""
+    if path.startswith(API):
+        return path.removeprefix(API).startswith(CALLS)
+    return path in PAGE or path.startswith(FOLDERS)
+
+
+def is_outside(path: str) -> bool:
+    """Whether an address is for those who have not logged in, too."""
+    return path in OUTSIDE or any(path.startswith(each) for each in OUTSIDE if each.endswith("/") and each != "/")
+
+
+async def body_of(receive: Receive, most: int) -> bytes | None:
+    """The whole body of a request; None where it is larger than it may be, however it comes."""
+    found = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return bytes(found)
+        found += message.get("body", b"")
+        if len(found) > most:
+            return None
+        if not message.get("more_body", False):
+            return bytes(found)
+
+
+def again(body: bytes, receive: Receive) -> Receive:
+    """A channel that gives a body that was read already, and then what comes after it."""
+    left = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def given() -> Message:
+        return left.pop() if left else await receive()
+
+    return given
+
+
+@dataclass(eq=False)
+class Refused(Exception):
+    """Why a request is not answered, and after how many seconds it may be asked again."""
+
+    status: int
+    wait: float = 0.0
+    name: str = ""  # of the host, where that is why
+
+
+def refusal(refused: Refused, scope: Scope) -> Response:
+    """The answer, in the reader's language; as JSON for what scripts ask, since Gradio shows its "detail"."""
+    query = dict(part.partition("=")[::2] for part in scope["query_string"].decode("latin-1").split("&"))
+    said = words(pick_language(query.get("lang"), Headers(scope=scope).get("accept-language")))
+    text = said[f"server.{'host' if refused.name else _NAMED[refused.status]}"].format(name=refused.name)
+    headers = {"retry-after": str(int(refused.wait) + 1)} if refused.wait else {}
+    if path_of(scope).startswith(API):
+        return Response(json.dumps({"detail": text}), refused.status, headers, "application/json")
+    return Response(text, refused.status, headers, "text/plain")
+
+
+# --- the middleware ---------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Guard:
+    """Looks at every request before Gradio does, and at the headers of every answer."""
+
+    app: ASGIApp
+    options: Options
+    visits: Buckets = field(default_factory=lambda: Buckets(VISITS))
+    asked: Buckets = field(default_factory=lambda: Buckets(ASKED))
+    asked_each: Buckets = field(default_factory=lambda: Buckets(ASKED_EACH))
+    logins: Buckets = field(default_factory=lambda: Buckets(LOGINS))
+    under_way: Counter = field(default_factory=Counter)  # requests by address
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begun = False
+
+        async def told(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                dress(message, path_of(scope), self.options)
+            await send(message)
+
+        client = client_of(scope, self.options.proxies)
+        self.under_way[client] += 1
+        try:
+            await self.app(scope, await self._looked_at(scope, receive, client), told)
+        except Refused as refused:
+            await refusal(refused, scope)(scope, receive, told)
+        except Exception:
+            if begun:
+                raise
+            log.exception("a request failed")
+            await refusal(Refused(500), scope)(scope, receive, told)
+        finally:
+            self.under_way[client] -= 1
+            if not self.under_way[client]:
+                del self.under_way[client]
+
+    async def _looked_at(self, scope: Scope, receive: Receive, client: str) -> Receive:
+        """The channel of a request that may pass; raises Refused."""
+        path, method = path_of(scope), scope["method"]
+        host = Headers(scope=scope).get("host", "")
+        if not is_ours(name_of(host), self.options):
+            raise Refused(403, name=name_of(host)[:80] or "?")
+        if is_foreign(scope, self.options):
+            raise Refused(403)
+        if self.options.public:
+            self._count(self.visits, client)
+            if self.under_way[client] > MOST_OPEN:
+                raise Refused(429, 5.0)
+        if len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"]) > MOST_ADDRESS:
+            raise Refused(414)
+        if method not in METHODS or not is_open(path):
+            raise Refused(405 if method not in METHODS else 404)
+        if self.options.login and not is_outside(path) and not is_inside(scope):
+            raise Refused(401)
+        if method != "POST":
+            return receive
+        if self.options.login and path.rstrip("/") == "/login":
+            self._count(self.logins, client)
+        return await self._bounded(scope, receive, client)
+
+    async def _bounded(self, scope: Scope, receive: Receive, client: str) -> Receive:
+        """The channel of a request whose body is not too large and not one too many; raises Refused."""
+        most, path = self.options.allowed.body, path_of(scope)
+        length = Headers(scope=scope).get("content-length", "0")
+        if not (length.isascii() and length.isdigit()):
+            raise Refused(400)
+        if len(length) > 15 or int(length) > most:
+            raise Refused(413)
+        try:
+            body = await asyncio.wait_for(body_of(receive, most), BODY_SECONDS)
+        except TimeoutError as error:
+            raise Refused(408) from error
+        if body is None:
+            raise Refused(413)
+        if self.options.public and path.removeprefix(API).startswith(ASKING):
+            session = _SESSION.search(body)
+            self._count(self.asked_each, (client, session[1] if session else b""))
+            self._count(self.asked, client)
+        return again(body, receive)
+
+    def _count(self, buckets: Buckets, client: object) -> None:
+        if wait := buckets.wait(client):
+            raise Refused(429, wait)

@@ -1,8 +1,45 @@
 """The guided tour and the glossary: what the page explains of itself, as data."""
 
+import functools
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
+
+from viz.words import section
+
+_FOLDER = Path(__file__).parents[1]
+
+
+@functools.cache
+def table(name: str) -> Mapping[str, object]:
+    """What a file beside the words says in any language."""
+    return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def payload(words: Mapping[str, str]) -> dict:
     """Both, in the reader's language."""
-    return {"steps": [], "terms": {}, "words": {}}
+    said = {name: section(words, name) for name in ("tour", "glossary", "states")}
+    return {"steps": steps(words), "terms": terms(words), "words": said}
+
+
+def steps(words: Mapping[str, str]) -> list[dict]:
+    """The tour in its order: each step's control, what ticks it off, and its words."""
+    found = table("tour")["step"]
+    labels = [words[f"tab.{step['tab']}"] if "tab" in step else "" for step in found]
+    return [
+        step | section(words, f"tour_{step['id']}") | {"label": label}
+        for step, label in zip(found, labels, strict=True)
+    ]
+
+
+def terms(words: Mapping[str, str]) -> dict[str, dict]:
+    """The glossary by term, in the order of their names: what it means, its formula, its source, and its forms."""
+    found = {key: term_of(words, key, entry) for key, entry in table("glossary").items()}
+    return dict(sorted(found.items(), key=lambda item: item[1]["name"].casefold()))
+
+
+def term_of(words: Mapping[str, str], key: str, entry: Mapping[str, object]) -> dict:
+    """One term."""
+    said = section(words, f"term_{key}")
+    forms = [form.strip() for form in said["forms"].split(",")]
+    return {"name": said["name"], "about": said["about"], "forms": forms, "common": False, **entry}

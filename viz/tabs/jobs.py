@@ -16,12 +16,14 @@ import gradio as gr
 
 from model.errors import PlaygroundError
 from model.progress import Progress
+from viz.tabs.allowed import within
 from viz.tabs.context import Playground
 from viz.tabs.parts import update
 from viz.words import translate, words
 
 log = logging.getLogger("playground")
 _SHOW_EVERY = 0.2  # seconds between two pictures of the bar
+_LOOK_EVERY = 1.0  # and between two looks at how many are before
 WAIT = 0.002  # seconds in which others get at the model between two steps of a job
 
 
@@ -74,10 +76,44 @@ def unready(said: Mapping[str, str], name: str, why: str) -> dict:
     return {"state": "unready", "start": name, "text": why, "cancel": said["job.cancel"]}
 
 
-def perform(playground: Playground, job: Job, language: str, stop: threading.Event | None = None) -> Iterator[tuple]:
+def perform_in_turn(
+    playground: Playground, owner: str, job: Job, language: str, stop: threading.Event
+) -> Iterator[tuple]:
+    """The same once it is this visitor's turn; until then the part says how many are before."""
+    try:
+        ticket = playground.desk.join(owner)
+    except PlaygroundError as error:
+        yield update(failed(error, language)), gr.skip()
+        return
+    begun = False
+    try:
+        while ahead := ticket.wait(_LOOK_EVERY):
+            if stop.is_set():
+                yield stopped(language), gr.skip()
+                return
+            yield update(_bar(words(language), (0, None), 0.0) | {"text": waiting(ahead, language)}), gr.skip()
+        begun = True
+        bounded = Job(job.key, within(job.work, playground.options.allowed))
+        yield from perform(playground, bounded, language, stop, ticket.leave)
+    finally:
+        if not begun:
+            ticket.leave()
+
+
+def waiting(ahead: int, language: str) -> str:
+    """What stands beside a bar while others are before."""
+    said = words(language)
+    return said["job.ahead_one"] if ahead == 1 else said["job.ahead"].format(n=ahead)
+
+
+def perform(
+    playground: Playground, job: Job, language: str, stop: threading.Event | None = None,
+    ended: Callable[[], None] = lambda: None,
+) -> Iterator[tuple]:  # fmt: skip
     """Do a job in a thread and yield (its part, done) as it goes; setting `stop` or closing the iterator ends the work.
 
-    The model is handed to others between two steps, so that a click is answered while a job runs.
+    The model is handed to others between two steps, so that a click is answered while a job runs. `ended` is called
+    when the work has ended, which is one step after a cancel.
     """
     said = words(language)
     reports: queue.SimpleQueue = queue.SimpleQueue()
@@ -87,20 +123,24 @@ def perform(playground: Playground, job: Job, language: str, stop: threading.Eve
         reports.put((done, total))
         playground.computing.release()
         time.sleep(WAIT)
-        playground.computing.acquire()
+        playground.computing.acquire(later=True)
         if stop.is_set():
             raise Cancelled
 
     def work() -> None:
         started = time.perf_counter()
         try:
-            with playground.computing:
+            with playground.computing.later():
+                if stop.is_set():
+                    raise Cancelled
                 value = job.work(progress)
             kept = Result(value, time.perf_counter() - started)
             playground.results.get(job.key, lambda: kept)
             reports.put(None)
         except BaseException as error:
             reports.put(error)
+        finally:
+            ended()
 
     threading.Thread(target=work, daemon=True).start()
     started, report = time.monotonic(), (0, None)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import gradio as gr
 
-from model.errors import InputError, PlaygroundError
+from model.errors import InputError, PlaygroundError, plain
 from viz.tabs.context import Playground
 from viz.tabs.parts import update
 from viz.words import translate, words
@@ -54,7 +54,7 @@ def choose_model(playground: Playground, model_id: str, old: dict, language: str
 
     The change of `loaded` redraws the page. Closing the iterator, as Gradio does on cancel, stops the work.
     """
-    label, said = str(model_id)[:80], words(language)
+    label, said = plain(str(model_id)[:80]), words(language)
     reports: queue.SimpleQueue = queue.SimpleQueue()
     stop = threading.Event()
 

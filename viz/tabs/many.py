@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import gradio as gr
@@ -17,6 +17,7 @@ from model.samples import Many, Sample, batches_of, certain, take_samples
 from model.texts import distinct
 from viz.many import MEASURES, Named, Spread, entropy_figure, measure_figure, quartile_band, spread
 from viz.tabs import jobs, strategies
+from viz.tabs.allowed import PRIVATE, Allowed, check_samples, check_writing
 from viz.tabs.parts import choice, part, plot_words
 from viz.tabs.python_lines import loading
 from viz.tabs.tab import Picture, Scene, Values
@@ -67,18 +68,25 @@ def build() -> dict[str, gr.HTML]:
 
 
 def fixed(words: dict[str, str]) -> dict[str, dict]:
-    """The form."""
-    options = [[count, count] for count in sorted(COUNTS, key=int)]
-    return {"many_form": {"controls": [
+    """The form before the server's limits are known."""
+    return {"many_form": form_of(words, PRIVATE)}
+
+
+def form_of(words: Mapping[str, str], allowed: Allowed) -> dict:
+    """The form, without what this server does not allow."""
+    options = [[count, count] for count in sorted(COUNTS, key=int) if int(count) <= allowed.samples]
+    return {"controls": [
         {"name": "count", "kind": "choice", "label": words["many.count"], "value": COUNTS[0], "options": options},
-    ]}}  # fmt: skip
+    ]}  # fmt: skip
 
 
 def wanted_of(scene: Scene, values: Values) -> Wanted:
     """What the strategies' cards and the form ask for; raises InputError."""
     sent = values.get("strategies")
     chosen, told = strategies.chosen(scene.model, sent), strategies.settings(sent)
-    count = int(choice(values.get("many_form"), "count", COUNTS))
+    count, allowed = int(choice(values.get("many_form"), "count", COUNTS)), scene.playground.options.allowed
+    check_writing(allowed, len(chosen), told.tokens)
+    check_samples(allowed, count)
     chat = told.chat and strategies.has_chat(scene.model)
     return Wanted(tuple(chosen), Many(count, told.tokens, told.seed, told.stop), chat, told.eight)
 
@@ -91,7 +99,10 @@ def key_of(scene: Scene, wanted: Wanted) -> tuple:
 
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
     """The button, and what was found once it is there."""
+    allowed = scene.playground.options.allowed
     shown = strategies.pictures(scene)
+    if allowed.samples < max(map(int, COUNTS)):
+        shown["many_form"] = Picture(("many_form", allowed.samples), lambda: form_of(scene.words, allowed))
     try:
         wanted = wanted_of(scene, values)
     except InputError as error:

@@ -14,14 +14,16 @@ import gradio as gr
 from model.errors import PlaygroundError
 from model.interventions import EDITS, Edit
 from viz.attention import token_chips
-from viz.tabs import TABS, attention, endpoints, guide
+from viz.tabs import TABS, address, attention, endpoints, guide
 from viz.tabs.context import Playground
-from viz.tabs.jobs import failed, perform
+from viz.tabs.jobs import failed, perform_in_turn
 from viz.tabs.loading import broken, cancelled, choose_model, notice, opened
-from viz.tabs.parts import part, run_id, update
+from viz.tabs.parts import part, replaced, run_id, update
 from viz.tabs.picking import prompt_id
 from viz.tabs.selection import Selection
 from viz.tabs.selection import picked as selected
+from viz.tabs.sessions import forget_pictures
+from viz.tabs.skipping import leave_skipped
 from viz.tabs.tab import Picture, Scene, Shared, Tab
 from viz.theme import HUES
 from viz.words import pick_language, section, some, words
@@ -65,7 +67,8 @@ def header_payload(said: Mapping[str, str], language: str, scene: Scene | None) 
     slow = scene is not None and scene.trace.seconds > SLOW
     return {
         "title": said["page.title"], "tagline": said["page.tagline"], "status": status, "language": other, "slow": slow,
-        "words": section(said, "header"),
+        "words": section(said, "header"), "exports": section(said, "exports"), "report": section(said, "report"),
+        "run": scene.run if scene else "", "tabs": [[tab.key, said[f"tab.{tab.key}"]] for tab in TABS],
     }  # fmt: skip
 
 
@@ -76,7 +79,8 @@ def _count(n: int) -> str:
 def tokens_payload(scene: Scene) -> dict:
     """The prompt as chips."""
     said = some(scene.words, "tokens", "label", "hint", "help")
-    return {"tokens": token_chips(scene.trace.tokens), "words": said, "run": prompt_id(scene)}
+    shown = {"model": scene.model.id, "prompt": scene.prompt}
+    return {"tokens": token_chips(scene.trace.tokens), "words": said, "run": prompt_id(scene)} | shown
 
 
 def selection_payload(said: Mapping[str, str], picked: Selection | None) -> dict:
@@ -98,6 +102,15 @@ def edit_payload(edit: Edit) -> dict:
     return {name: value for name, value in vars(edit).items() if value is not None}
 
 
+def selection_update(said: Mapping[str, str], picked: Selection, run: str) -> gr.HTML:
+    """The selection set from here, with the tokens and the cell of the prompt `run`."""
+    heads, edits = [list(head) for head in picked.heads], [edit_payload(edit) for edit in picked.edits]
+    cell = list(picked.pair) if picked.pair else None
+    value = {"heads": heads, "tokens": list(picked.tokens), "pair": cell, "edits": edits}
+    payload = selection_payload(said, picked) | {"tokens": value["tokens"], "pair": cell, "run": run}
+    return replaced(payload, value)
+
+
 @dataclass(frozen=True)
 class Asked:
     """What a visitor's page asks for, and what it shows: {"run", "language", "drawn": {part: what}}."""
@@ -110,10 +123,13 @@ class Asked:
     language: str
     tab: str = TABS[0].key  # the one that is open; the others are drawn when they are opened
     done: str = ""  # changes when a job ends
+    step: int = 0  # the last question of viz.tabs.address that the page waits for
 
 
 # The page's parts, in the order in which `view` fills them.
-PARTS = ("header", "notice", "guide", "tokens", "selection", *(name for tab in TABS for name in tab.parts))
+PARTS = (
+    "header", "notice", "guide", "address", "tokens", "selection", *(name for tab in TABS for name in tab.parts)
+)  # fmt: skip
 ASKS = tuple(name for tab in TABS for name in tab.asks)
 
 
@@ -128,17 +144,20 @@ def payloads(playground: Playground, asked: Asked) -> tuple[dict[str, dict], dic
     if shown.get("language") != asked.language:
         parts |= {"header": header_payload(said, asked.language, None), "selection": selection_payload(said, None)}
         parts["guide"] = guide.payload(said)
+    if shown.get("language") != asked.language or shown.get("step") != asked.step:
+        usual = {"model": playground.options.model, "prompt": FIRST, "tab": TABS[0].key}  # as an untouched page
+        parts["address"] = address.payload(said, usual, ASKS, asked.step)
     tab = opened_tab(asked)
     if f"tab {tab.key}" not in _drawn(asked):
         parts |= tab.fixed(said)
     try:
         pictures, now = _pictures(playground, asked, tab)
     except PlaygroundError as error:
-        return parts | {"notice": notice(error, asked.language)}, shown
+        return parts | {"notice": notice(error, asked.language)}, shown | {"step": asked.step}
     except Exception:
         log.exception("the view failed")
-        return parts | {"notice": broken(asked.language)}, shown
-    return parts | pictures, now
+        return parts | {"notice": broken(asked.language)}, shown | {"step": asked.step}
+    return parts | pictures, now | {"step": asked.step}
 
 
 def opened_tab(asked: Asked) -> Tab:
@@ -170,7 +189,9 @@ def _pictures(playground: Playground, asked: Asked, tab: Tab) -> tuple[dict[str,
     wanted = selection_payload(scene.words, scene.picked)
     if not _same(wanted, asked.selection):
         parts["selection"] = wanted  # else the page knows: sending it back could undo the next click
-    pictures = {"tokens": Picture(prompt_id(scene), lambda: tokens_payload(scene))} | tab.draw(scene, asked.values)
+    pictures = {"tokens": Picture((prompt_id(scene), scene.prompt), lambda: tokens_payload(scene))} | tab.draw(
+        scene, asked.values
+    )
     for name, picture in pictures.items():
         # A job's part is drawn again when a job ended, which may have been one with other settings.
         what = (picture.key, asked.done) if name in tab.jobs else picture.key
@@ -196,9 +217,14 @@ def _made(picture: Picture, language: str) -> dict:
 
 
 def view(playground: Playground, asked: Asked) -> tuple:
-    """The same as updates of the page's components, those that do not change skipped, and what is shown then."""
+    """The same as updates of the page's components, those that do not change skipped, and what is shown then.
+
+    A picture says which run it is of: those of closed tabs stay as they were.
+    """
     parts, shown = payloads(playground, asked)
-    return *(update(parts[name]) if name in parts else gr.skip() for name in PARTS), shown
+    drawn, scene = shown.get("drawn", {}), {"scene": shown.get("run", "")}
+    told = {name: payload | scene if name in drawn else payload for name, payload in parts.items()}
+    return *(update(told[name]) if name in told else gr.skip() for name in PARTS), shown
 
 
 def _asking(playground: Playground, said: Mapping[str, str]) -> tuple[gr.Dropdown, gr.Textbox, gr.Dropdown]:
@@ -206,7 +232,7 @@ def _asking(playground: Playground, said: Mapping[str, str]) -> tuple[gr.Dropdow
     with gr.Row(elem_id="asking"):
         picker = gr.Dropdown(
             playground.choices(), value=playground.options.model, label=said["page.model"],
-            allow_custom_value=True, scale=1, min_width=250, elem_id="model",
+            allow_custom_value=not playground.options.allowed.models, scale=1, min_width=250, elem_id="model",
         )  # fmt: skip
         prompt = gr.Textbox(
             FIRST, label=said["page.prompt"], placeholder=said["page.placeholder"], lines=2, max_lines=6,
@@ -236,9 +262,9 @@ def _examples(said: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _wire_models(
-    playground: Playground, told: gr.HTML, loaded: gr.State, picker: gr.Dropdown, wanted: gr.State
+    playground: Playground, told: gr.HTML, linked: gr.HTML, loaded: gr.State, picker: gr.Dropdown, wanted: gr.State
 ) -> None:
-    """Choosing a model, trying again, cancelling."""
+    """Choosing a model, trying again, following a link to one, cancelling."""
 
     def choose(model_id, old, request: gr.Request):
         yield from choose_model(playground, model_id, old, language_of(request))
@@ -248,9 +274,11 @@ def _wire_models(
 
     outputs = [told, loaded, picker, wanted]
     # A model chosen while another one is being loaded is the next one, not lost.
-    picked = picker.input(choose, [picker, loaded], outputs, trigger_mode="always_last", **_QUIET)
-    again = told.retry(choose, [wanted, loaded], outputs, **_QUIET)
-    told.cancel(stopped, [wanted, loaded], [told, picker], cancels=[picked, again], **_QUIET)
+    several = {"concurrency_limit": 4, "concurrency_id": "models", **_QUIET}  # one may wait for a download for minutes
+    picked = picker.input(choose, [picker, loaded], outputs, trigger_mode="always_last", **several)
+    again = told.retry(choose, [wanted, loaded], outputs, **several)
+    followed = linked.follow(choose, [wanted, loaded], outputs, **several)
+    told.cancel(stopped, [wanted, loaded], [told, picker], cancels=[picked, again, followed], **_QUIET)
 
 
 def build(playground: Playground) -> gr.Blocks:
@@ -262,30 +290,40 @@ def build(playground: Playground) -> gr.Blocks:
         told_of = part("guide", first["guide"])
         picker, prompt, examples = _asking(playground, said)
         told = part("notice", first["notice"], events=("cancel", "retry"))
+        linked = part("linked", None, events=("follow",))
+        address_of = part("address", first["address"], value={}, events=("restore",))
         tokens = part("tokens", first.get("tokens"))
         selection = part("selection", first["selection"], value={"heads": first["selection"].get("heads", [])})
-        parts = {"header": header, "notice": told, "guide": told_of, "tokens": tokens, "selection": selection}
+        parts = {
+            "header": header,
+            "notice": told,
+            "guide": told_of,
+            "tokens": tokens,
+            "selection": selection,
+            "address": address_of,
+        }
         labels = []
         active = gr.State(TABS[0].key)
         with gr.Tabs() as tabs:
             for tab in TABS:
                 with gr.Tab(said[f"tab.{tab.key}"], id=tab.key) as label:
                     parts |= tab.build(first)
-                label.select(functools.partial(str, tab.key), None, active, **_QUIET)
+                note = f"() => {{ playground.opened({tab.key!r}); return []; }}"
+                label.select(functools.partial(str, tab.key), None, active, js=note, **_QUIET)
                 labels.append(label)
         loaded, shown, done = gr.State(opened(playground.options.model)), gr.State(showing), gr.State("")
-        asking = [loaded, prompt, selection, shown, done, active, *(parts[name] for name in ASKS)]
+        asking = [loaded, prompt, selection, shown, done, active, address_of, *(parts[name] for name in ASKS)]
 
-        def asked(request: gr.Request, loaded, prompt, selection, shown, done, tab, *values) -> Asked:
-            asks = dict(zip(ASKS, values, strict=True))
-            return Asked(loaded["id"], prompt, selection, asks, shown, language_of(request), tab, done)
+        def asked(request: gr.Request, loaded, prompt, selection, shown, done, tab, step, *values) -> Asked:
+            asks, step = dict(zip(ASKS, values, strict=True)), address.step_of(step)
+            return Asked(loaded["id"], prompt, selection, asks, shown, language_of(request), tab, done, step)
 
         def refresh(request: gr.Request, *values):
             return view(playground, asked(request, *values))
 
         # One dependency for all that changes what is shown: two would start each other again and again.
         gr.on(
-            [page.load, prompt.change, selection.select, loaded.change, active.change, done.change,
+            [page.load, prompt.change, selection.select, loaded.change, active.change, done.change, address_of.select,
              *(parts[name].select for name in ASKS)],
             refresh, asking, [*(parts[name] for name in PARTS), shown],
             trigger_mode="always_last", concurrency_limit=4, **_QUIET,
@@ -293,17 +331,21 @@ def build(playground: Playground) -> gr.Blocks:
         _wire_jobs(playground, parts, asking, asked, done)
         page.load(_translated, None, [picker, prompt, examples, *labels], **_QUIET)
         wanted = gr.State(playground.options.model)
-        _wire_models(playground, told, loaded, picker, wanted)
+        _wire_models(playground, told, linked, loaded, picker, wanted)
         shared = Shared(playground, picker, prompt, tabs, told, loaded, wanted, language_of)
+        address.wire(shared, {**parts, "linked": linked}, active, (FIRST, TABS[0].key), selection_update)
         for tab in TABS:
             if tab.wire:
                 tab.wire(parts, shared)
 
         def left(request: gr.Request):
-            playground.workshop.leave(request.session_hash)
+            for forget in (playground.leave, *shared.leaving):
+                forget(request.session_hash)
+            forget_pictures(page, request.session_hash)
 
         page.unload(left)
         endpoints.offer(playground)
+    leave_skipped(page)
     return page
 
 
@@ -327,7 +369,7 @@ def _wire_jobs(playground: Playground, parts: Mapping[str, gr.HTML], asking: lis
                 stop = threading.Event()
                 under_way[request.session_hash, name] = stop
                 try:
-                    yield from perform(playground, job, question.language, stop)
+                    yield from perform_in_turn(playground, request.session_hash, job, question.language, stop)
                 finally:
                     if under_way.get((request.session_hash, name)) is stop:
                         del under_way[request.session_hash, name]
@@ -336,6 +378,7 @@ def _wire_jobs(playground: Playground, parts: Mapping[str, gr.HTML], asking: lis
                 if stop := under_way.get((request.session_hash, name)):
                     stop.set()
 
-            event = {"concurrency_limit": 2, "trigger_mode": "multiple", **_QUIET}
+            # How many run at once is for the desk to say.
+            event = {"concurrency_limit": None, "trigger_mode": "multiple", **_QUIET}
             parts[name].start(start, asking, [parts[name], done], **event)
             parts[name].cancel(cancel, None, None, **_QUIET | {"concurrency_limit": None})

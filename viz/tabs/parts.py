@@ -38,6 +38,11 @@ def update(payload: dict) -> gr.HTML:
     return gr.HTML(payload=_packed(payload))
 
 
+def replaced(payload: dict, value: object) -> gr.HTML:
+    """Give a component a new payload and a new value."""
+    return gr.HTML(payload=_packed(payload), value=value)
+
+
 def _packed(payload: dict | None) -> str | None:
     """A payload as JSON text: the page's framework copies and watches every entry of an object, but not of a text."""
     return None if payload is None else json.dumps(payload, ensure_ascii=False, allow_nan=False)

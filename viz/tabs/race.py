@@ -12,6 +12,7 @@ from model.warps import WARPS
 from viz.race import blank_figure, scales
 from viz.tabs import strategies
 from viz.tabs.context import Playground
+from viz.tabs.jobs import waiting
 from viz.tabs.loading import broken, notice
 from viz.tabs.parts import part, plot_words, update
 from viz.tabs.picking import prompt_id
@@ -23,6 +24,7 @@ from viz.words import section, words
 
 log = logging.getLogger("playground")
 EVENTS = ("start", "stop", "again")
+_LOOK_EVERY = 1.0  # seconds between two looks at how many are before
 _EVERY = 0.25  # seconds between two pieces; the page takes some milliseconds for each, however small it is
 
 
@@ -116,8 +118,14 @@ def watch(
     tag = sent.get("tag") if isinstance(sent, Mapping) else None
     try:
         race = Race(owner, wanted_of(playground, model, *asked))
-        races.begin(race)
-        yield from _pieces(playground, race, language)
+        ticket = playground.desk.join(owner)
+        try:
+            races.begin(race)
+            while (ahead := ticket.wait(_LOOK_EVERY)) and not race.stop.is_set():
+                yield update({"tag": race.wanted.tag, "ahead": waiting(ahead, language)})
+            yield from _pieces(playground, race, language)
+        finally:
+            ticket.leave()
     except PlaygroundError as error:
         told = notice(error, language)
         yield update({"tag": tag, "error": {"text": told["text"], "hint": told["hint"]}})
@@ -180,8 +188,9 @@ def wire(parts: Mapping[str, gr.HTML], shared: Shared) -> None:
 
     # A page may start anew while its last run is being stopped.
     feed.start(start, [feed, parts["strategies"], shared.prompt, shared.loaded], [feed],
-               concurrency_limit=8, trigger_mode="multiple", **quiet)  # fmt: skip
+               concurrency_limit=None, trigger_mode="multiple", **quiet)  # fmt: skip
     feed.stop(stop, None, None, concurrency_limit=None, **quiet)
+    shared.leaving.append(races.leave)
     feed.again(lacking, [feed], [feed], concurrency_limit=4, trigger_mode="multiple", **quiet)
 
 

@@ -22,6 +22,7 @@ from model.trace import check_length
 from model.warps import WARPS
 from viz.race import ids_of, record, short, shown
 from viz.tabs import jobs, strategies
+from viz.tabs.allowed import check_time, check_writing
 from viz.tabs.context import Playground
 from viz.tabs.parts import number, run_id
 from viz.tabs.strategies import MOST_TOKENS, Settings
@@ -86,15 +87,19 @@ def wanted_of(playground: Playground, model: LanguageModel, prompt: str, cards: 
         token, rows = _token(model, sent), rows[:1]
         limit = int(number(sent, "limit", 1, MOST_TOKENS, settings.tokens))
         tokens = max(limit - len(rows[0].written) - 1, LEAST)
+    allowed = playground.options.allowed
+    check_writing(allowed, len(rows), tokens)
+    longest = min(model.config.n_ctx, playground.options.max_tokens + allowed.new_tokens)
     writer = _writer(playground, model, settings)
     wanted = Wanted(model, writer, sent["kind"], tag, ids, "", "", rows, settings, tokens, token)
     for row in rows:
-        check_length(len(before(wanted, row)), model.config.n_ctx)
+        check_length(len(before(wanted, row)), longest)
     return wanted
 
 
 def _start(playground: Playground, model: LanguageModel, prompt: str, cards: object, tag: str) -> Wanted:
     chosen, settings = strategies.chosen(model, cards), strategies.settings(cards)
+    check_writing(playground.options.allowed, len(chosen), settings.tokens)
     ids = tuple(playground.tokens(model, prompt).ids.tolist())
     key = run_id(RunKey(model.id, ids), "")
     if settings.chat:
@@ -233,7 +238,7 @@ def rounds(playground: Playground, wanted: Wanted, stop: threading.Event) -> Ite
     """A step of every row a time: what it changed, None for a row that had ended.
 
     The model is held for one forward at a time, so that a click elsewhere is answered. Closing the iterator, or
-    setting `stop`, ends the work.
+    setting `stop`, ends the work. Raises InputError after as many seconds of computing as this server allows.
     """
     if wanted.token is not None:
         with playground.computing:
@@ -242,13 +247,16 @@ def rounds(playground: Playground, wanted: Wanted, stop: threading.Event) -> Ite
         yield [Change((made,), ended=ended)]
         if ended:
             return
-    live = _ticks(wanted)
+    live, spent = _ticks(wanted), 0.0
     try:
         while live and not stop.is_set():
             changes: list[Change | None] = [None] * len(wanted.rows)
             for group, ticks in list(live.items()):
-                with playground.computing:
+                with playground.computing.later():
+                    began = time.perf_counter()
                     tick = next(ticks, None)
+                    spent += time.perf_counter() - began
+                check_time(playground.options.allowed, spent)
                 time.sleep(jobs.WAIT)
                 for at, change in zip(group, tick.changes if tick else (), strict=bool(tick)):
                     changes[at] = change
@@ -350,7 +358,8 @@ class Races:
         with self._lock:
             return next((race for race in self._kept.values() if race.owner == owner), None)
 
-    def drop(self, race: Race) -> None:
-        """Forget a run whose page went."""
+    def leave(self, owner: str) -> None:
+        """The visitor's page was closed: stop what runs for it and forget the rest."""
         with self._lock:
-            self._kept.pop(race.id, None)
+            for race in [each for each in self._kept.values() if each.owner == owner]:
+                self._kept.pop(race.id).stop.set()

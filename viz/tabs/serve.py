@@ -1,6 +1,9 @@
 """From options to a running server: the default model, the routes for static files, and Gradio's settings."""
 
 import argparse
+import dataclasses
+import html
+import json
 import signal
 import sys
 from collections.abc import Callable
@@ -15,14 +18,17 @@ from starlette.staticfiles import StaticFiles
 
 from model.errors import PlaygroundError
 from model.progress import Progress
-from model.sources import resolve
-from viz.tabs import guard
+from model.sources import BUILT_IN, resolve
+from viz.tabs import endpoints, guard, login
+from viz.tabs.allowed import PRIVATE, PUBLIC
 from viz.tabs.context import Options, Playground
 from viz.tabs.page import build
 from viz.tabs.training import archive
+from viz.words import LANGUAGES, section, words
 
 SCRIPTS = (
-    "core.js", "bars.js", "exports.js", "controls.js", "heads.js", "plot.js", "training.js", "training_charts.js",
+    "core.js", "bars.js", "formats.js", "still.js", "onefile.js", "exports.js",
+    "controls.js", "heads.js", "plot.js", "training.js", "training_charts.js",
     "links.js", "lines.js", "reading.js", "training_replay.js", "effects.js", "headtable.js", "why.js", "find.js",
     "compare.js", "surprise.js", "guess.js", "onenorm.js", "neurons.js", "sizes.js", "lens.js", "wrote.js",
     "pipeline.js", "shape.js",
@@ -30,7 +36,7 @@ SCRIPTS = (
     "strategies.js", "many.js",
     "race_token.js", "race_tree.js", "race.js",
     "drafting.js",
-    "guide.js", "address.js", "report.js", "checks.js", "connection.js",
+    "glossary.js", "guide.js", "address.js", "report.js", "checks.js", "connection.js",
 )  # fmt: skip
 STYLES = (
     "app.css",
@@ -48,30 +54,51 @@ STYLES = (
     "many.css",
     "race.css",
     "drafting.css",
+    "exports.css",
     "guide.css",
     "address.css",
     "report.css",
     "checks.css",
+    "access.css",
+    "connection.css",
 )
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
-    """The playground with its first model loaded; where that fails, say so and let the page offer to try again."""
-    local = None
-    path = Path(options.model).expanduser()
-    if path.exists():
-        local = resolve(options.model, allow_paths=True)
-    model_id = local.model_id if local else options.model
-    playground = Playground(
-        Options(
-            model_id, options.max_tokens, options.memory, options.training_minutes, options.offline, local, options.mcp
-        )
-    )
-    try:
-        playground.load(model_id, progress)
-    except PlaygroundError as error:
-        print(f"\n{error}\nThe page opens without a model and offers to try again.", file=sys.stderr)
+    """The playground with its first model loaded; where that fails, say so and let the page offer to try again.
+
+    On a shared server every model that is offered is loaded now, so that no visitor starts a download.
+    """
+    playground = Playground(options_of(options))
+    told = playground.options
+    others = told.allowed.models if told.public else ()
+    for model_id in dict.fromkeys((told.model, *others)):
+        try:
+            playground.load(model_id, progress)
+        except PlaygroundError as error:
+            print(f"\n{error}\nThe page opens without this model and offers to try again.", file=sys.stderr)
     return playground
+
+
+def options_of(given: argparse.Namespace) -> Options:
+    """The command line as the server keeps it. A folder or file named there is a model by its name, not its path,
+    where strangers come."""
+    public, local = given.public, None
+    if given.login:
+        login.read(given.login)  # what is wrong with it is told before anything is loaded
+    if Path(given.model).expanduser().exists():
+        local = resolve(given.model, allow_paths=True)
+        if public:
+            taken = {model.id for model in BUILT_IN} | set(given.models)
+            name = local.label if local.label not in taken else f"local-{local.label}"
+            local = dataclasses.replace(local, model_id=name)
+    model = local.model_id if local else given.model
+    only = tuple(dict.fromkeys((model, *given.models))) if public or given.models else ()
+    return Options(
+        model, given.max_tokens, given.memory, given.training_minutes, given.offline, local, given.mcp,
+        dataclasses.replace(PUBLIC if public else PRIVATE, models=only), public, given.host, tuple(given.allow_host),
+        tuple(given.embed), given.behind_proxy, given.login,
+    )  # fmt: skip
 
 
 def head(static: Path) -> str:
@@ -93,22 +120,36 @@ def trained_archive(playground: Playground) -> Callable[[Request], Response]:
     return answer
 
 
+def identity() -> str:
+    """Which server made the page, and what the page says while it cannot ask it."""
+    told = {"server": guard.SERVER, "words": {name: section(words(name), "connection") for name in LANGUAGES}}
+    return f'<meta id="pg-connection-words" content="{html.escape(json.dumps(told, ensure_ascii=False))}">'
+
+
+def alive(request: Request) -> Response:
+    """A sign of life; the header says which server this is."""
+    return Response("alive", media_type="text/plain")
+
+
 def launch_options(static: Path, playground: Playground) -> dict:
     """What launch() needs whichever way the page is served."""
     bundled = Path(plotly.__file__).parent / "package_data"
     routes = [
+        Route("/playground/alive", alive),
         Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
         Mount("/playground/vendor", app=StaticFiles(directory=static / "vendor")),
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
     ]
     return {
-        "head": head(static),
+        "head": identity() + head(static),
         "css_paths": [static / name for name in STYLES],
         "theme": gr.themes.Default(
             font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
         ),
         "run_history": False,
-        "state_session_capacity": 32,
+        "max_threads": 96,  # long work that waits for its turn holds one each
+        "state_session_capacity": playground.options.allowed.sessions,
+        "auth": login.checker(login.read(playground.options.login)) if playground.options.login else None,
         "ssr_mode": False,
         "footer_links": [],
         "app_kwargs": {
@@ -130,14 +171,29 @@ def rest(page: gr.Blocks) -> None:
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = 0.005
 
 
+def ending(page: gr.Blocks) -> Callable:
+    """What is done when the server is told to stop: let go of the pages that are open, then end as Ctrl-C does."""
+
+    def stop(number: int, frame: object) -> None:
+        if end := getattr(page, "_end_streaming_responses", None):
+            end()
+        raise KeyboardInterrupt
+
+    return stop
+
+
 def launch(playground: Playground, static: Path, *, host: str, port: int | None, open_browser: bool) -> None:
     """Serve until interrupted or terminated."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was trained is removed then, too
     page = build(playground)
-    page.queue(max_size=64, api_open=False)
+    for number in (signal.SIGINT, signal.SIGTERM):  # so that what was trained is removed then, too
+        signal.signal(number, ending(page))
+    page.queue(max_size=playground.options.allowed.queue, api_open=False)
     rest(page)
     options = launch_options(static, playground)
     page.launch(server_name=host, server_port=port, inbrowser=open_browser, prevent_thread_lock=True, **options)
+    endpoints.finish(page)
+    if server := getattr(page, "server", None):
+        server.config.timeout_graceful_shutdown = 2  # seconds; a page may hold a connection that does not end
     print(f"Attention playground: {page.local_url}", flush=True)
     try:
         page.block_thread()

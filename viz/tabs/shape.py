@@ -35,7 +35,7 @@ from viz.tabs.python_lines import python_lines
 from viz.tabs.tab import Picture, Scene, Values
 from viz.tabs.typed import quoted
 from viz.tabs.views import View
-from viz.vocabulary_table import Asked, csv_of, frame, page_of, told_rows
+from viz.vocabulary_table import Asked, frame, page_of, rows_of, told_rows
 from viz.words import section, some
 
 _PIPELINE = (
@@ -332,7 +332,7 @@ def pieces_of(scene: Scene) -> list[str]:
 
 
 def table_payload(looked: Looked, asked: Asked, ask: int) -> dict:
-    """A page of the vocabulary; all of it as CSV where that is asked for."""
+    """A page of the vocabulary; all of it where that is asked for."""
     scene, words = looked.scene, looked.scene.words
     table = frame(looked.stages())
     found = page_of(table, asked, lambda: pieces_of(scene))
@@ -350,6 +350,7 @@ def table_payload(looked: Looked, asked: Asked, ask: int) -> dict:
         "page": found.page, "pages": found.pages, "size": PAGE, "by": asked.by, "down": asked.down,
         "following": looked.following,
         "source": source(scene),
+        "file": f"vocabulary-{looked.at}",
         "python": pipeline_lines(
             looked, ["shaped.stages, shaped.probabilities(0), shaped.probabilities()  # [S + 1, V], [V], [V]"]),
         "words": section(words, "shapetable") | plot_words(words),
@@ -357,7 +358,7 @@ def table_payload(looked: Looked, asked: Asked, ask: int) -> dict:
     }  # fmt: skip
     if ask:
         names = [words["shape.column_token"], *(name for key, name in columns if key != "token")]
-        payload |= {"all": ask, "csv": csv_of(table, names, pieces_of(scene)), "file": f"vocabulary-{looked.at}.csv"}
+        payload |= {"all": ask, "table": rows_of(table, names, pieces_of(scene))}
     return payload
 
 

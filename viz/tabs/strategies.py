@@ -13,6 +13,7 @@ from model.sampling import Parameter, Step
 from model.warps import values_of
 from viz.labels import shorten, visible
 from viz.tabs import pipelines
+from viz.tabs.allowed import PRIVATE, Allowed
 from viz.tabs.parts import part
 from viz.tabs.tab import Picture, Scene
 from viz.theme import HUES
@@ -51,7 +52,8 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
 def pictures(scene: Scene) -> dict[str, Picture]:
     """Its payload for a model; the views that show the part draw it."""
     chat = has_chat(scene.model)
-    return {"strategies": Picture(("strategies", scene.model.id, chat), lambda: payload(scene.words, chat))}
+    allowed = scene.playground.options.allowed
+    return {"strategies": Picture(("strategies", scene.model.id, chat), lambda: payload(scene.words, chat, allowed))}
 
 
 def has_chat(model: LanguageModel) -> bool:
@@ -59,7 +61,7 @@ def has_chat(model: LanguageModel) -> bool:
     return bool(model.tokenizer.chat_template)
 
 
-def payload(words: Mapping[str, str], chat: bool) -> dict:
+def payload(words: Mapping[str, str], chat: bool, allowed: Allowed = PRIVATE) -> dict:
     """What static/strategies.js shows: presets, methods, the editor of pipelines, and words."""
     return {
         "presets": {key: value_of((strategy,))[0] for key, strategy in STRATEGIES.items()},
@@ -67,8 +69,8 @@ def payload(words: Mapping[str, str], chat: bool) -> dict:
         "methods": [_method(words, key, method) for key, method in METHODS.items()],
         "pipeline": pipelines.spec(words),
         "settings": vars(Settings()) | {"stop": []},
-        "bounds": {"tokens": MOST_TOKENS, "seed": MOST_SEED, "stops": MOST_STOPS, "name": MOST_NAME, "stop": MOST_STOP,
-                   "strategies": MOST_STRATEGIES},
+        "bounds": {"tokens": min(MOST_TOKENS, allowed.new_tokens), "seed": MOST_SEED, "stops": MOST_STOPS,
+                   "name": MOST_NAME, "stop": MOST_STOP, "strategies": min(MOST_STRATEGIES, allowed.texts)},
         "chat": chat,
         "hues": list(HUES),
         "names": section(words, "strategy"),

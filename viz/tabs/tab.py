@@ -56,6 +56,7 @@ class Shared:
     loaded: gr.State
     wanted: gr.State
     language_of: Callable[[gr.Request], str]
+    leaving: list[Callable[[str], None]] = field(default_factory=list)  # called with a visitor whose page was closed
 
 
 Values = Mapping[str, object]  # of the parts that ask, by name; as untrusted as anything from a page

@@ -1,5 +1,6 @@
 """The training tab: settings, a run that can be watched, and the replay of its heads."""
 
+import dataclasses
 import io
 import time
 import zipfile
@@ -18,10 +19,10 @@ from viz.labels import visible
 from viz.tabs.context import Playground
 from viz.tabs.loading import choose_model, notice
 from viz.tabs.parts import part, plot_words, update
-from viz.tabs.tab import Scene, Shared, Tab
+from viz.tabs.tab import Picture, Scene, Shared, Tab
 from viz.theme import RAMPS
 from viz.training import blank_figure, snapshot_payload
-from viz.words import some, words
+from viz.words import some, translate, words
 
 _EVERY = 0.6  # seconds between two messages to the page
 _PAUSED = 2.0  # and while nothing happens
@@ -37,8 +38,18 @@ def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
 
 
 def fixed(said: Mapping[str, str]) -> dict[str, dict]:
-    """Words, choices, defaults and bounds; the bounds are those of `Limits` and are checked again on the server."""
-    limits, recipe = Limits(), Job().recipe
+    """The question, how to read it, and the form before the server's bounds are known."""
+    return {
+        "training_question": {"text": said["tab.training_question"]},
+        "training_howto": {"title": said["howto.title"], "parts": some(said, "training_howto", "body", "formula",
+                                                                      "caveat", "try")},
+        "training": form(said, Limits()),
+    }  # fmt: skip
+
+
+def form(said: Mapping[str, str], limits: Limits) -> dict:
+    """Words, choices, defaults and bounds, which are checked again where a run starts."""
+    recipe = Job().recipe
     names = {key.removeprefix("training."): text for key, text in said.items() if key.startswith("training.")}
     plot = plot_words(said) | some(said, "pattern", "query", "key", "weight")
     choices = {"placement": CHOICES["norm_placement"], "schedule": tuple(SCHEDULES)}
@@ -46,22 +57,17 @@ def fixed(said: Mapping[str, str]) -> dict[str, dict]:
     most = {"layers": limits.layers, "heads": limits.heads, "width": limits.width, "length": limits.length,
             "batch": limits.batch, "steps": limits.steps, "vocabulary": limits.vocabulary}  # fmt: skip
     return {
-        "training_question": {"text": said["tab.training_question"]},
-        "training_howto": {"title": said["howto.title"], "parts": some(said, "training_howto", "body", "formula",
-                                                                      "caveat", "try")},
-        "training": {
-            "words": names | plot | {"plot": plot},
-            "tasks": [_task(said, name, recipe) for name in (*TASKS, TEXT)],
-            "choices": {name: {key: said[f"choice.{key}"] for key in keys} for name, keys in choices.items()},
-            "limits": {name: [low, most[name]] for name, low in LOWEST.items()} | {"bytes": [0, limits.text_bytes]},
-            "defaults": {
-                "task": "induction", "layers": 2, "heads": 4, "width": 128, "positions": "learned", "placement": "pre",
-                "norm": "layernorm", "mlp": "gelu_tanh", "schedule": recipe.schedule, "steps": recipe.steps,
-                "length": recipe.length, "batch": recipe.batch, "rate": recipe.learning_rate, "warmup": recipe.warmup,
-                "seed": recipe.seed, "vocabulary": Job().vocab_size,
-            },
-            "ramps": {name: list(stops) for name, stops in RAMPS.items()},
+        "words": names | plot | {"plot": plot},
+        "tasks": [_task(said, name, recipe) for name in (*TASKS, TEXT)],
+        "choices": {name: {key: said[f"choice.{key}"] for key in keys} for name, keys in choices.items()},
+        "limits": {name: [low, most[name]] for name, low in LOWEST.items()} | {"bytes": [0, limits.text_bytes]},
+        "defaults": {
+            "task": "induction", "layers": 2, "heads": 4, "width": 128, "positions": "learned", "placement": "pre",
+            "norm": "layernorm", "mlp": "gelu_tanh", "schedule": recipe.schedule, "steps": recipe.steps,
+            "length": recipe.length, "batch": recipe.batch, "rate": recipe.learning_rate, "warmup": recipe.warmup,
+            "seed": recipe.seed, "vocabulary": Job().vocab_size,
         },
+        "ramps": {name: list(stops) for name, stops in RAMPS.items()},
     }  # fmt: skip
 
 
@@ -215,9 +221,16 @@ def wire(parts: Mapping[str, gr.HTML], shared: Shared) -> None:
     )  # fmt: skip
 
 
-def draw(scene: Scene, values: Mapping[str, object]) -> dict[str, dict]:
-    """Nothing here depends on the prompt."""
-    return {}
+def draw(scene: Scene, values: Mapping[str, object]) -> dict[str, Picture]:
+    """Nothing here depends on the prompt; the form is drawn again where this server's bounds are others."""
+    limits, words = scene.playground.workshop.limits, scene.words
+    if limits.minutes <= 0:
+        closed = {"text": translate("Training is switched off on this server.", scene.language),
+                  "hint": translate("Run the app on your own machine.", scene.language)}  # fmt: skip
+        return {"training": Picture("off", lambda: {"empty": closed})}
+    if dataclasses.replace(limits, minutes=Limits.minutes) == Limits():
+        return {}
+    return {"training": Picture(limits, lambda: form(words, limits))}
 
 
 TAB = Tab("training", build, fixed, draw, parts=("training_question", "training_howto", "training"), wire=wire)

@@ -1,5 +1,6 @@
 """Reading a config.json strictly: every key is used, known not to matter, or refused by name."""
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -33,6 +34,7 @@ IGNORED = frozenset({
 ROPE_KEYS = frozenset({
     "rope_parameters", "rope_scaling", "rope_theta", "rotary_emb_base", "rotary_pct", "partial_rotary_factor",
 })  # fmt: skip
+_SCALAR = bool | int | float | str | None
 LLAMA3_KEYS = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 
 
@@ -45,7 +47,8 @@ def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, t
         hint = "They may change what the model computes, so the checkpoint is not loaded."
         raise CheckpointError("The config has keys that are not known.", ", ".join(unknown), hint)
     for key, allowed in accepted.items():
-        if key in values and values[key] not in allowed:
+        # An array in the metadata of a GGUF file equals nothing as a whole.
+        if key in values and not (isinstance(values[key], _SCALAR) and values[key] in allowed):
             names = " or ".join(map(repr, allowed))
             raise UnsupportedModel("The model uses something that is not computed here.",
                                    f"{key} = {values[key]!r}", f"Supported: {names}.")  # fmt: skip
@@ -58,7 +61,11 @@ def whole(values: Mapping, key: str, default: int | None = None) -> int:
 
 def real(values: Mapping, key: str, default: float | None = None) -> float:
     """A number; CheckpointError where it is missing (or null) without a default, or is something else."""
-    return float(_typed(values, key, default, (int, float), "a number"))
+    value = _typed(values, key, default, (int, float), "a number")
+    if not abs(value) <= sys.float_info.max:  # an integer may be larger than any float, and a float NaN
+        got = f"{key} = {value}"[:80]
+        raise CheckpointError("A number of the config is no finite one.", got, "Correct the config.")
+    return float(value)
 
 
 def flag(values: Mapping, key: str, default: bool) -> bool:

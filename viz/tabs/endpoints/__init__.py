@@ -1,7 +1,67 @@
 """Every view's numbers as named functions for programs: Gradio's API, and tools of a language model (MCP)."""
 
+import gradio as gr
+
 from viz.tabs.context import Playground
+from viz.tabs.endpoints import attention, checks, compare, effects, heads, inside, page, predictions, sampling
+from viz.tabs.endpoints.registry import Endpoint, register
+from viz.tabs.endpoints.tools import answer_in_json, leave_out
+
+ENDPOINTS = (
+    Endpoint(page.models, reads="server", kind="listed"),
+    Endpoint(page.model_info, reads="model", kind="listed", long=True),
+    Endpoint(page.tokenize, reads="plain run"),
+    Endpoint(attention.head_metrics, ("attention", "heads")),
+    Endpoint(attention.attention, ("attention.map",)),
+    Endpoint(attention.attention_links, ("attention.lines", "attention.text")),
+    Endpoint(attention.attention_cell, ("attention.why",)),
+    Endpoint(attention.find_heads, ("attention.find",)),
+    Endpoint(attention.head_vectors, ("attention.why",)),
+    Endpoint(sampling.distribution, ("sampling.shape",)),
+    Endpoint(sampling.temperatures, ("sampling.heat",)),
+    Endpoint(sampling.draws, ("sampling.draws",)),
+    Endpoint(sampling.generate, ("sampling.race",), "plain run", long=True),
+    Endpoint(sampling.many_samples, ("sampling.many",), "plain run", long=True),
+    Endpoint(sampling.speculative, ("sampling.drafting",), "plain run", long=True),
+    Endpoint(sampling.cache_size, ("sampling.cachelab",), "model", kind="computed"),
+    Endpoint(sampling.cache_times, ("sampling.cachelab",), "plain run", long=True),
+    Endpoint(predictions.predictions, ("predictions.surprise", "predictions.guess")),
+    Endpoint(predictions.follow_tokens, ("predictions.follow",)),
+    Endpoint(predictions.lens, ("predictions.lens",), long=True),
+    Endpoint(predictions.lens_at, ("predictions.lens",)),
+    Endpoint(predictions.logit_parts, ("predictions.wrote",)),
+    Endpoint(predictions.part_tokens, ("predictions.wrote",)),
+    Endpoint(predictions.gradients, ("predictions.wrote",), long=True),
+    Endpoint(inside.stream_sizes, ("inside.sizes",)),
+    Endpoint(inside.outliers, ("inside.outliers",)),
+    Endpoint(inside.norm, ("inside.onenorm",)),
+    Endpoint(inside.norm_gains, ("inside.onenorm",), "model", kind="computed"),
+    Endpoint(inside.norm_swap, ("inside.swap",), long=True),
+    Endpoint(inside.neurons, ("inside.neurons",)),
+    Endpoint(inside.neuron, ("inside.neurons",)),
+    Endpoint(inside.neuron_survey, ("inside.neurons",), long=True),
+    Endpoint(inside.residual_space, ("inside.space",), long=True),
+    Endpoint(heads.head_survey, ("heads",), "model", long=True),
+    Endpoint(heads.composition, ("heads",), "model", kind="computed"),
+    Endpoint(effects.next_token, ("effects",)),
+    Endpoint(effects.sweep, ("effects",), long=True),
+    Endpoint(compare.compare_runs, ("compare",)),
+    Endpoint(compare.compare_head, ("compare",)),
+    Endpoint(compare.patch, ("compare",), "plain run", long=True),
+    Endpoint(checks.checks, ("checks",), long=True),
+)
+# What has none, and why.
+WITHOUT = {
+    "training": "A run takes minutes and belongs to the visitor who started it: only its page can watch and stop it.",
+}
 
 
 def offer(playground: Playground) -> None:
     """Register every function; called where the page is built."""
+    register(playground, ENDPOINTS)
+
+
+def finish(page: gr.Blocks) -> None:
+    """What is left to do once the page is launched."""
+    leave_out(page, {each.name for each in ENDPOINTS})
+    answer_in_json(page)

@@ -1,0 +1,223 @@
+"""A class at work: so many visitors at once, who type, click, start long work, cancel it, leave and come back.
+
+    python -m benchmarks.load [--users 30] [--browsers 2] [--seconds 120] [--url http://...] [--json FILE]
+
+Starts `python app.py --offline --public` with a memory of its own, or asks the server at --url (then the figures of its
+process are left out unless --pid is given). Every answer is checked against what that visitor asked for. At the end it
+looks how soon the server is idle once a race is stopped, a job is cancelled, a page with a job is closed, and has one
+visitor alone write some of the races again: the same texts must come out. Fails where anybody got somebody else's
+answer or an error, where a visitor had no answers, or where the server's memory grew beyond its bounds. Linux only.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+from benchmarks.load_browser import browsers
+from benchmarks.load_page import LIMITS, TIMEOUT, Page, payload
+from benchmarks.load_report import Sample, Tally, look, summary, table, until_idle, watch
+from benchmarks.load_users import Ledger, User
+from model.api import load_model
+
+ROOT = Path(__file__).parents[1]
+ROOM = 400  # MB beyond --memory that sessions, threads and work under way may take
+ALONE = 5  # races that are written again
+
+
+def server(options: argparse.Namespace) -> tuple[subprocess.Popen, str]:
+    """`python app.py` and its address."""
+    command = [sys.executable, "app.py", "--offline", "--model", options.model, "--memory", str(options.memory)]
+    command += ["--port", str(options.port)] * bool(options.port) + ["--public"] * options.public
+    log = (Path(options.log) if options.log else Path(os.devnull)).open("w")
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    )
+    for line in process.stdout:
+        if line.startswith("Attention playground:"):
+            return process, line.split()[-1]
+    raise SystemExit("the app did not start")
+
+
+async def crowd(options: argparse.Namespace, url: str, pid: int | None) -> dict:
+    """The visit of all of them, and what came of it."""
+    ledger, samples = Ledger(load_model(options.model, offline=True)), list[Sample]()
+    tally, after = Tally(), Tally()  # what the crowd saw; what one visitor alone sees then
+    async with httpx.AsyncClient(limits=LIMITS, timeout=TIMEOUT) as client:
+        first = User(0, client, url, ledger, Tally())
+        if not await first.arrive():
+            raise SystemExit(f"the page does not open: {first.tally.errors or first.tally.busy}")
+        await first.leave()
+        watching = asyncio.create_task(watch(pid, samples)) if pid else None
+        until = time.monotonic() + options.seconds
+        users = [User(number, client, url, ledger, tally, options.seed) for number in range(1, options.users + 1)]
+        real = [browsers(options.browsers, url, ledger, tally, until)] if options.browsers else []
+        ended = await asyncio.gather(*(user.live(until) for user in users), *real, return_exceptions=True)
+        for error in ended:
+            if isinstance(error, BaseException):
+                tally.errors[f"a visitor broke: {error!r}"[:160]] += 1
+        found = {"idle": {}}
+        if pid:
+            found["idle"]["everybody left"] = await _idle(pid, tally)
+            for name, act in ENDINGS.items():
+                await act(User(0, client, url, ledger, after))
+                found["idle"][name] = await _idle(pid, tally)
+        for user in [user for user in users if user.texts][:ALONE]:
+            await rewritten(User(user.number, client, url, ledger, after), user.texts[-1])
+        tally.errors.update(after.errors)
+        tally.crossings.extend(after.crossings)
+        if watching:
+            samples.append(look(pid))
+            watching.cancel()
+    return summary(tally, samples) | found
+
+
+async def _idle(pid: int, tally: Tally) -> float | None:
+    try:
+        return round(await until_idle(pid), 1)
+    except TimeoutError as error:
+        tally.errors[str(error)] += 1
+        return None
+
+
+# --- how soon work stops ----------------------------------------------------------------------------
+
+
+async def _begun(page: Page, name: str) -> tuple[asyncio.Task, dict]:
+    """Long work under way: the task that follows it, and what it was told so far."""
+    told: dict = {}
+
+    async def follow() -> None:
+        async for answer in page.follow(page.of(name, "start")):
+            told.update(payload(answer.data.get(page.parts[name])) or {})
+
+    task = asyncio.create_task(follow())
+    while not told and not task.done():
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(0.3)
+    return task, told
+
+
+async def _race(user: User) -> asyncio.Task:
+    await user.arrive()
+    await user.open_tab("sampling", "race")
+    user.page.set("strategies", {"settings": {"tokens": 128}})
+    user.page.set("race_feed", {"kind": "start", "tag": "last"})
+    return (await _begun(user.page, "race_feed"))[0]
+
+
+async def _samples(user: User, job: str = "many_job") -> asyncio.Task:
+    await user.arrive()
+    await user.open_tab("sampling", "many")
+    user.page.set("strategies", {"settings": {"tokens": 128, "seed": user.random.randrange(10_000)}})
+    user.page.set("many_form", {"count": "16"})
+    return (await _begun(user.page, job))[0]
+
+
+async def stop_a_race(user: User) -> None:
+    """By its button."""
+    task = await _race(user)
+    await user.page.ask(user.page.of("race_feed", "stop"))
+    await task
+    await user.leave()
+
+
+async def cancel_a_job(user: User) -> None:
+    """By its button."""
+    task = await _samples(user)
+    await user.page.ask(user.page.of("many_job", "cancel"))
+    await task
+    await user.leave()
+
+
+async def close_a_page(user: User) -> None:
+    """With a race and a job under way."""
+    tasks = [await _samples(user)]
+    user.page.set("race_feed", {"kind": "start", "tag": "last"})
+    tasks.append((await _begun(user.page, "race_feed"))[0])
+    for task in tasks:
+        task.cancel()
+    await user.leave()
+
+
+ENDINGS = {"a race stopped": stop_a_race, "a job cancelled": cancel_a_job, "a page closed at work": close_a_page}
+
+
+# --- the same texts without the crowd ---------------------------------------------------------------
+
+
+async def rewritten(user: User, text: dict) -> None:
+    """Write a race again, alone; note where another text comes out."""
+    if not await user.arrive():
+        return
+    user.prompt = text["prompt"]
+    user.page.set("prompt", user.prompt)
+    user.page.set("strategies", {"settings": text["settings"]})
+    user.page.set("race_feed", {"kind": "start", "tag": text["tag"]})
+    await user.write(user.page, text, False)
+    if [each["ticks"] for each in user.texts] != [text["ticks"]]:
+        user.wrong(f"the race of “{user.prompt}” wrote another text in the crowd than alone")
+    await user.leave()
+
+
+def bad(found: dict, options: argparse.Namespace) -> list[str]:
+    """Why the run is a failure; nothing where it is none."""
+    reasons = [f"{len(found['crossings'])} answers were not the visitor's own"] if found["crossings"] else []
+    if found["errors"]:
+        reasons.append(f"{sum(found['errors'].values())} errors")
+    if found["fairness"]["fewest_answers"] == 0:
+        reasons.append("a visitor had no answer")
+    held = found["server"]
+    if held and options.memory and held["resident_most"] > held["resident_first"] + options.memory + ROOM:
+        reasons.append(f"memory grew to {held['resident_most']} MB")
+    return reasons
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--users", type=int, default=30)
+    parser.add_argument("--browsers", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--model", default="tinygpt")
+    parser.add_argument("--memory", type=int, default=256, help="MB of traces of the server that is started")
+    parser.add_argument("--url", default="", help="a server that runs already")
+    parser.add_argument("--pid", type=int, default=0, help="its process, on this machine")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--public", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--log", default="", help="a file for the server's log")
+    parser.add_argument("--json", default="", help="a file for the figures")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    options, process = parse(), None
+    if options.url:
+        url, pid = options.url.rstrip("/") + "/", options.pid or None
+    else:
+        process, url = server(options)
+        pid = process.pid
+    try:
+        found = asyncio.run(crowd(options, url, pid))
+    finally:
+        if process:
+            process.terminate()
+            process.wait(timeout=20)
+    found["options"] = {name: value for name, value in vars(options).items() if name not in ("json", "log")}
+    print(table(found))
+    print(json.dumps(found, ensure_ascii=False))
+    if options.json:
+        Path(options.json).write_text(json.dumps(found, ensure_ascii=False, indent=1))
+    if reasons := bad(found, options):
+        raise SystemExit("; ".join(reasons))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Checks of every block: its numbers, recomputed from the stream that entered it, against their definitions.
+
+Sums are taken in float64, so that what is measured is the rounding of the model and not that of the check.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from model.findings import Sites, Subject, Worst
+from model.layers import future
+from model.measures import output_weights
+from model.transformer import Norm
+
+
+def _shared(x: Tensor, subject: Subject) -> Tensor:
+    """Every query head's own copy of what its group shares. [G, S, E] -> [H, S, E]"""
+    return x.repeat_interleave(subject.run.config.group_size, 0)
+
+
+def rows(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
+    """Every row of every pattern sums to 1."""
+    if "pattern" in at:
+        total = at["pattern"].double().sum(-1)  # [H, T]
+        worst.values(total, torch.ones_like(total), layer=layer)
+
+
+def no_future(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
+    """No weight lies on a later token."""
+    if "pattern" in at:
+        T = at["pattern"].shape[-1]
+        later = at["pattern"].masked_fill(~future(T, T), 0)
+        worst.rows(later, torch.zeros_like(later), layer=layer)
+
+
+def scores(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
+    """q.k / sqrt(d_head), as far as a query may look; scores that an edit blocked are left out."""
+    if "scores" not in at:
+        return
+    names = ("q_rot", "k_rot") if "q_rot" in at else ("q", "k")
+    q, k = at[names[0]].double(), _shared(at[names[1]], subject).double()
+    T, E = q.shape[1:]
+    made = at["scores"]
+    hidden = future(T, T) | (made.isneginf() if subject.edited("scores") else torch.zeros(T, T, dtype=torch.bool))
+    expected = (q @ k.mT / math.sqrt(E)).masked_fill_(hidden, 0)
+    # A dot product may come out near 0 from large terms: its rounding is relative to |q| |k|.
+    size = (q.norm(dim=-1) * k.norm(dim=-1).amax(-1, keepdim=True)) / math.sqrt(E)
+    worst.rows(made.masked_fill(hidden, 0), expected, size, layer)
+
+
+def softmax(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
+    """exp(score) / sum of exp(scores), in every head whose pattern is not edited."""
+    if "pattern" in at:
+        heads = subject.untouched("pattern", layer)
+        raised = (at["scores"][heads].double() - at["scores"][heads].double().amax(-1, keepdim=True)).exp()
+        expected = raised / raised.sum(-1, keepdim=True)
+        # exp turns the rounding of a score, relative to the score, into a relative error of the weight.
+        finite = at["scores"][heads].double().masked_fill(at["scores"][heads].isneginf(), 0)
+        worst.rows(at["pattern"][heads], expected, expected.amax(-1) * (1 + finite.abs().amax(-1)), layer, heads)
+
+
+def mixed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
+    """The weighted sum of the values, in every head whose output is not edited."""
+    if "z" in at:
+        heads = subject.untouched("z", layer)
+        pattern, v = at["pattern"][heads].double(), _shared(at["v"], subject)[heads].double()
+        worst.rows(at["z"][heads], pattern @ v, (pattern.abs() @ v.abs()).amax(-1), layer, heads)
+
+
+def head_outputs(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
+    """The heads' outputs through W_O, and the bias of o, add up to what attention writes."""
+    if "attn_out" in at:
+        weight, bias = output_weights(subject.run, layer).double(), subject.run.model.blocks[layer].attn.o.bias
+        each = at["z"].double() @ weight  # [H, T, D]
+        total = each.sum(0) if bias is None else each.sum(0) + bias.detach().double()
+        worst.rows(at["attn_out"], total, (at["z"].double().abs() @ weight.abs()).sum(0).amax(-1), layer)
+
+
+def one_head(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
+    """What the page shows of one head, computed from that head's weights alone, is what all heads together give."""
+    if "pattern" in at:
+        for head in range(subject.run.config.n_head):
+            shown = torch.from_numpy(subject.run.pattern(layer, head))[None]
+            expected = at["pattern"][head][None]
+            size = expected.amax(-1) * (1 + at["scores"][head][None].masked_fill(at["scores"][head] == -math.inf, 0)
+                                        .abs().amax(-1))  # fmt: skip
+            worst.rows(shown, expected, size, layer, torch.tensor([head]))
+
+
+def sublayers(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
+    """Pre-norm: the first stream and all that is written add up to the last one. Post-norm: what each norm reads."""
+    run = subject.run
+    if "attn_out" not in at:
+        return
+    if run.config.norm_placement == "post":
+        for x, added, read in (("resid_pre", "attn_out", "norm1_in"), ("resid_mid", "mlp_out", "norm2_in")):
+            worst.rows(at[read], at[x].double() + at[added].double(), layer=layer)
+        return
+    if worst.carry is None:
+        worst.carry = torch.stack((run.residuals[0].double(), run.residuals[0].double().abs()))
+    for name in ("attn_out", "mlp_out"):
+        worst.carry[0] += at[name].double()
+        worst.carry[1] += at[name].double().abs()
+    if layer == run.config.n_layer - 1:
+        worst.rows(run.residuals[-1], worst.carry[0], worst.carry[1].amax(-1))
+
+
+def recomputed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
+    """A block that is computed again leaves the stream that the run itself went on with."""
+    if "resid_post" in at:
+        kept = subject.run.residuals[layer + 1]
+        worst.rows(at["resid_post"], kept, torch.maximum(kept.abs().amax(-1), at["norm1_in"].abs().amax(-1)), layer)
+
+
+def norm_unit(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
+    """What a norm divides has mean 0 (LayerNorm) and mean square 1, its epsilon counted in."""
+    for norm, name in _norms(subject, layer):
+        x, scale = at[f"{name}_in"].double(), at[f"{name}_scale"].double()
+        x = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
+        square = (x / scale).square().mean(-1) + norm.eps / scale[:, 0].square()
+        worst.values(square, torch.ones_like(square), layer=layer)
+        if norm.kind == "layernorm" and norm.weight.detach().abs().min() > 0:
+            bias = 0 if norm.bias is None else norm.bias.detach().double()
+            out = (at[f"{name}_out"].double() - bias) / norm.weight.detach().double()
+            ratio = at[f"{name}_out"].double().abs().amax(-1) / norm.weight.detach().double().abs().min()
+            mean = out.mean(-1)
+            large = 1 + at[f"{name}_in"].double().abs().amax(-1) / scale[:, 0]  # a large mean costs digits
+            worst.values(mean, torch.zeros_like(mean), large + ratio, layer)
+
+
+def norm_formula(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
+    """gain (x - mean) / sqrt(variance + eps) + bias, or gain x / sqrt(mean square + eps), in float64."""
+    for norm, name in _norms(subject, layer):
+        x = at[f"{name}_in"].double()
+        x = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
+        scale = (x.square().mean(-1, keepdim=True) + norm.eps).sqrt()
+        y = x / scale * norm.weight.detach().double()
+        y = y if norm.bias is None else y + norm.bias.detach().double()
+        large = (1 + at[f"{name}_in"].double().abs().amax(-1) / scale[:, 0]) * norm.weight.detach().double().abs().max()
+        worst.rows(at[f"{name}_out"], y, torch.maximum(y.abs().amax(-1), large), layer)
+
+
+def _norms(subject: Subject, layer: int) -> list[tuple[Norm, str]]:
+    """The norms of a block, or, after the last one, the model's own."""
+    model = subject.run.model
+    if layer < len(model.blocks):
+        return [(model.blocks[layer].norm1, "norm1"), (model.blocks[layer].norm2, "norm2")]
+    return [(model.final_norm, "final")]
+
+
+def finite(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
+    """Nothing is NaN or infinite, a score of a key that may not be seen left out."""
+    for name, x in at.items():
+        if name == "scores":
+            T = x.shape[-1]
+            x = x.masked_fill(future(T, T) | (x.isneginf() if subject.edited("scores") else future(T, T)), 0)
+        wrong = (~x.isfinite()).flatten(0, -2).sum(-1) if x.ndim == 2 else (~x.isfinite()).sum(-1)
+        worst.values(wrong, torch.zeros_like(wrong), layer=layer)

@@ -1,0 +1,368 @@
+"""Checks of whole runs: the same numbers by another path through the model, or by plain arithmetic in float64."""
+
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model import sampling
+from model.attribution import attribute, by_source, components
+from model.cache import KVCache
+from model.decoders import Given, Plan, Sampler, Strategy, rows_of
+from model.findings import Finding, Subject, Worst, counted, unable
+from model.gradients import gradients
+from model.interventions import Edit
+from model.lens import read_layers
+from model.next_token import logits_after
+from model.progress import Progress
+from model.ranking import top_ids
+from model.tap import compose, identity
+from model.trace import run as run_model
+from model.transformer import Transformer
+
+MOST_STEPS = 16  # tokens that are fed one at a time
+MOST_PLACES, FEW = 16, 4  # positions at which logits are worked out in float64, or read by the lens
+DRAWS = 64
+GRADIENT_TOKENS = 12
+STEP = 1e-7  # in float64: large beside its rounding, so small that hardly a ReLU switches on the way
+MOST_BYTES = 2 << 30  # of a second copy of the weights
+
+
+# --- the text -----------------------------------------------------------------------------------
+
+
+def tokens(subject: Subject, progress: Progress) -> Finding:
+    """The tokens' bytes, joined, are the prompt's, each byte at the place its span says."""
+    if subject.prompt is None:
+        return unable("no_prompt")
+    tokenizer, made = subject.lm.tokenizer, subject.run.tokens
+    skip = 1 if tokenizer.add_bos else 0
+    text = unicodedata.normalize("NFC", subject.prompt) if tokenizer.vocabulary.nfc else subject.prompt
+    wanted = np.frombuffer(text.encode(), np.uint8)
+    start = int(made.spans[skip, 0]) if len(made) > skip else 0
+    decoded = tokenizer.decode_bytes(made.ids[skip:].tolist())
+    spans = b"".join(decoded[a - start : b - start] for a, b in made.spans[skip:].tolist())
+    wrong = 0
+    for other in (decoded, spans, b"".join(made.raw[skip:])):
+        found, n = np.frombuffer(other, np.uint8), min(len(other), len(wanted))
+        wrong = max(wrong, int((found[:n] != wanted[:n]).sum()) + abs(len(found) - len(wanted)))
+    return counted(wrong, len(wanted), "bytes")
+
+
+# --- the first stream, the last one, logits ---------------------------------------------------------
+
+
+def embedding(subject: Subject, progress: Progress) -> Finding:
+    """The first stream is the token's row of W_E, scaled where the config says so, plus its position's row."""
+    model, config, ids = subject.run.model, subject.run.config, subject.ids[0]
+    x = model.embed.weight.detach()[ids].double()
+    x = x * config.d_model**0.5 if config.embed_scale else x
+    if model.pos_embed is not None:
+        x = x + model.pos_embed.weight.detach()[: len(ids)].double()
+    elif config.positions == "sinusoidal":
+        at, i = torch.arange(len(ids))[:, None].double(), torch.arange(config.d_model) // 2 * 2
+        angle = at / 10_000.0 ** (i.double() / config.d_model)
+        x = x + torch.where(torch.arange(config.d_model) % 2 == 0, angle.sin(), angle.cos())
+    worst, size = Worst("stream", "sum", 2), x.abs().amax(-1)
+    if config.positions == "sinusoidal":  # a sine is as exact as its angle, which is up to the position, in radians
+        size = size + torch.arange(len(ids))
+    worst.rows(subject.run.residuals[0], x, size)
+    return worst.finding()
+
+
+def lens(subject: Subject, progress: Progress) -> Finding:
+    """The lens on the last stream is the run's own prediction, at up to 4 positions and the likeliest tokens there."""
+    at = _places(subject, FEW)
+    reading, logits = read_layers(subject.run, at, top=8), subject.logits_at(at)
+    worst = Worst("probability", "depth", 1)
+    share = logits.double().softmax(-1)
+    ids = torch.from_numpy(reading.ids[-1]).long()
+    size = 1 + logits.abs().amax(-1)  # exp turns the rounding of a logit into that of its probability
+    worst.rows(torch.from_numpy(reading.probabilities[-1]), share.gather(-1, ids), size)
+    found = worst.finding()
+    return _placed(found, at)
+
+
+def unembedding(subject: Subject, progress: Progress) -> Finding:
+    """Logits are W_U times the last stream after the final norm, worked out in float64 at up to 16 positions."""
+    run, model, at = subject.run, subject.run.model, _places(subject)
+    x, norm = run.residuals[-1][at].double(), model.final_norm
+    if norm is not None:
+        centred = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
+        x = centred / (centred.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight.detach().double()
+        x = x if norm.bias is None else x + norm.bias.detach().double()
+    weight, worst = model.unembed.weight.detach(), Worst("logit", "sum", run.config.d_model)
+    logits = torch.cat([x @ rows.double().T for rows in weight.split(8192)], -1)
+    # Products of either sign cancel; their rounding is relative to |x| |w|, the longest row of W_U taken.
+    worst.rows(subject.logits_at(at), logits, x.norm(dim=-1) * float(weight.norm(dim=-1).max()))
+    return _placed(worst.finding(), at)
+
+
+def probabilities(subject: Subject, progress: Progress) -> Finding:
+    """The probabilities of the next token sum to 1 at up to 16 positions."""
+    at = _places(subject)
+    total = subject.logits_at(at).softmax(-1).double().sum(-1)
+    worst = Worst("probability", "sum", subject.run.config.vocab_size)
+    worst.values(total, torch.ones_like(total))
+    return _placed(worst.finding(), at)
+
+
+def numbers(subject: Subject, progress: Progress) -> Finding:
+    """No number of the streams that were kept is NaN or infinite, and none of the logits at up to 16 positions."""
+    return _finite([subject.run.residuals, subject.logits_at(_places(subject))])
+
+
+def weights(subject: Subject, progress: Progress) -> Finding:
+    """No weight is NaN or infinite."""
+    return _finite([parameter.detach() for parameter in subject.run.model.parameters()])
+
+
+def _finite(tensors: Sequence[Tensor]) -> Finding:
+    """How many numbers are not finite; they are counted only where a sum tells that there may be some."""
+    suspect = [tensor for tensor in tensors if not tensor.sum().isfinite()]
+    wrong = sum(int((~tensor.isfinite()).sum()) for tensor in suspect)
+    return counted(wrong, sum(tensor.numel() for tensor in tensors), "numbers")
+
+
+def _places(subject: Subject, most: int = MOST_PLACES) -> list[int]:
+    """Up to `most` positions, spread evenly, the last one among them."""
+    T = len(subject.run.tokens)
+    return sorted({T - 1, *np.linspace(0, T - 1, min(T, most)).astype(int).tolist()})
+
+
+def _placed(found: Finding, at: Sequence[int]) -> Finding:
+    """The finding with its row as the position it stands for."""
+    return found if found.position is None else found.placed(at[found.position])
+
+
+# --- other paths through the model --------------------------------------------------------------------
+
+
+@torch.inference_mode()
+def fused(subject: Subject, progress: Progress) -> Finding:
+    """The fused forward, which keeps no pattern, gives the traced run's logits. An edited run is run with its edits."""
+    logits = subject.run.model(subject.ids, tap=subject.run.tap)[0]
+    return _logits(subject, logits)
+
+
+@torch.inference_mode()
+def stepwise(subject: Subject, progress: Progress) -> Finding:
+    """A forward that takes every step by itself gives patterns like those recomputed from the kept streams."""
+    run, worst = subject.run, Worst("weight", "depth", subject.run.config.n_layer)
+
+    def look(site: str, layer: int, tensor: Tensor) -> Tensor:
+        if site == "pattern":
+            shown = run.sites(layer, ["pattern", "scores"])
+            size = 1 + shown["scores"][0].masked_fill(shown["scores"][0].isneginf(), 0).abs().amax(-1)
+            worst.rows(shown["pattern"][0], tensor[0], size, layer)
+        return tensor
+
+    run.model.trunk(subject.ids, tap=look if run.tap is None else compose(run.tap, look))
+    return worst.finding()
+
+
+@torch.inference_mode()
+def explicit(subject: Subject, progress: Progress) -> Finding:
+    """A forward that takes every step by itself, scores and patterns among them, gives the run's logits."""
+    tap = identity if subject.run.tap is None else subject.run.tap
+    return _logits(subject, subject.run.model(subject.ids, tap=tap)[0])
+
+
+@torch.inference_mode()
+def cached(subject: Subject, progress: Progress) -> Finding:
+    """The last tokens, fed one at a time into a KV cache, get the logits of the whole prompt at once."""
+    return _in_chunks(subject, [1] * min(MOST_STEPS, subject.ids.shape[1] - 1), progress)
+
+
+@torch.inference_mode()
+def chunked(subject: Subject, progress: Progress) -> Finding:
+    """The prompt, fed in three uneven chunks, gets the logits of the whole prompt at once."""
+    T = subject.ids.shape[1]
+    return _in_chunks(subject, [T // 3, T // 4] if T > 3 else [1] * (T - 1), progress)
+
+
+def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress) -> Finding:
+    """Feed the prompt as one chunk and then these."""
+    run, ids, T, parts = subject.run, subject.ids, subject.ids.shape[1], []
+    if T < 2:
+        return unable("one_token")
+    cache, start = KVCache.empty(run.config, 1, T), 0
+    for done, size in enumerate((T - sum(last), *last)):
+        parts.append(run.model(ids[:, start : start + size], cache=cache, tap=run.tap)[0])
+        start += size
+        progress(done + 1, len(last) + 1, "Feeding the prompt")
+    return _logits(subject, torch.cat(parts))
+
+
+@torch.inference_mode()
+def batched(subject: Subject, progress: Progress) -> Finding:
+    """The prompt as one row of three gets the logits it gets alone; the other rows are random tokens."""
+    others = _random_ids(subject, 2, subject.ids.shape[1])
+    logits = subject.run.model(torch.cat((others[:1], subject.ids, others[1:])), tap=subject.run.tap)[1]
+    return _logits(subject, logits)
+
+
+@torch.inference_mode()
+def later_tokens(subject: Subject, progress: Progress) -> Finding:
+    """With the second half of the prompt replaced by random tokens, the first half's logits stay."""
+    T = subject.ids.shape[1]
+    if T < 2:
+        return unable("one_token")
+    half, ids = (T + 1) // 2, subject.ids
+    other = torch.cat((ids[:, :half], _random_ids(subject, 1, T - half)), 1)
+    return _logits(subject, subject.run.model(other, tap=subject.run.tap)[0][:half], half)
+
+
+@torch.inference_mode()
+def no_edit(subject: Subject, progress: Progress) -> Finding:
+    """A run whose edits change nothing (a head of every layer times 1) is the plain run."""
+    plain = subject.unedited
+    edits = [Edit("scale", layer, layer % plain.config.n_head, factor=1.0) for layer in range(plain.config.n_layer)]
+    other = run_model(plain.model, plain.tokens, edits=edits, unedited=plain)
+    worst = Worst("logit", "depth", plain.config.n_layer)
+    worst.rows(torch.from_numpy(other.logits), torch.from_numpy(plain.logits))
+    return worst.finding()
+
+
+@torch.inference_mode()
+def float64(subject: Subject, progress: Progress) -> Finding:
+    """The same model in float64: how large the rounding of float32 is here."""
+    twin = _twin(subject)
+    if isinstance(twin, Finding):
+        return twin
+    progress(1, 2, "Computing in float64")
+    return _logits(subject, twin(subject.ids, tap=subject.run.tap)[0])
+
+
+def _twin(subject: Subject) -> Transformer | Finding:
+    """The model in float64, or that it would be too large."""
+    size = sum(parameter.numel() * 8 for parameter in subject.run.model.parameters())
+    if size > MOST_BYTES:
+        return unable("too_large", f"{size / 2**30:.1f} GiB")
+    return subject.once("float64", lambda: doubled(subject.run.model))
+
+
+def doubled(model: Transformer) -> Transformer:
+    """A copy of a model in float64."""
+    with torch.device("meta"):
+        twin = Transformer(model.config)
+    twin.load_state_dict({name: tensor.double() for name, tensor in model.state_dict().items()}, assign=True)
+    twin.tie()
+    return twin.eval()
+
+
+def _logits(subject: Subject, logits: Tensor, upto: int | None = None) -> Finding:
+    """Logits [T, V] against those of the run."""
+    worst = Worst("logit", "depth", subject.run.config.n_layer)
+    worst.rows(subject.logits[:upto], logits.to(subject.logits.dtype) if logits.dtype != torch.float64 else logits)
+    return worst.finding()
+
+
+def _random_ids(subject: Subject, batch: int, length: int) -> Tensor:
+    """Token ids of the subject's seed. [B, T]"""
+    made = torch.Generator().manual_seed(subject.seed)
+    return torch.randint(0, subject.run.config.vocab_size, (batch, length), generator=made)
+
+
+# --- what the views add up ----------------------------------------------------------------------------
+
+
+def parts(subject: Subject, progress: Progress) -> Finding:
+    """Every part's share of a logit, added up, is the logit: of the five likeliest tokens after the prompt."""
+    found, worst = _written(subject), Worst("logit", "depth", subject.run.config.n_layer)
+    for token in top_ids(found.logits, 5).tolist():
+        made = attribute(found, subject.run.model, token)
+        size = made.parts()["value"].abs().sum()
+        worst.values(*(torch.tensor([value]).double() for value in (made.total, made.logit, size)))
+    return worst.finding().placed(found.position)
+
+
+def sources(subject: Subject, progress: Progress) -> Finding:
+    """A head's share of a logit, token by token, adds up to the head's: of each layer's largest unedited head."""
+    found, run = _written(subject), subject.run
+    made = attribute(found, run.model, int(top_ids(found.logits, 1)[0]))
+    worst = Worst("logit", "depth", 1)
+    for layer in range(run.config.n_layer):
+        heads = subject.untouched("z", layer).numpy()
+        if len(heads):
+            head = int(heads[np.abs(made.heads[layer][heads]).argmax()])
+            each = by_source(run, layer, head, found.position, made.directions[layer])
+            length = np.linalg.norm(made.directions[layer]) * np.linalg.norm(found.z[layer, head])
+            weight = run.model.blocks[layer].attn.o.weight.detach()
+            E = run.config.d_head
+            size = max(np.abs(each).sum(), length * float(weight[:, head * E : (head + 1) * E].norm()))
+            three = (each.sum(), made.heads[layer, head], size)
+            worst.values(*(torch.tensor([[float(value)]]).double() for value in three), layer, torch.tensor([head]))
+    return worst.finding().placed(found.position)
+
+
+def _written(subject: Subject):
+    """What every part wrote after the prompt."""
+    return subject.once("components", lambda: components(subject.run))
+
+
+def sampler(subject: Subject, progress: Progress) -> Finding:
+    """What the sampler says of 64 drawn tokens is the softmax of the logits, in float64, at those tokens."""
+    logits = logits_after(subject.run, -1, subject.lm.tokenizer.vocab_size)
+    wide = logits.double()
+    share = (wide - wide.logsumexp(-1)).exp()
+    made = [_drawn(subject, logits, seed) for seed in range(DRAWS)]
+    ids = torch.tensor([each.id for each in made])
+    worst = Worst("probability", "double", 1)
+    told = torch.tensor([each.probability for each in made], dtype=torch.float64)
+    worst.values(told, share[ids], torch.ones(DRAWS))
+    return worst.finding().placed(len(subject.run.tokens) - 1)
+
+
+def draws(subject: Subject, progress: Progress) -> Finding:
+    """64 seeds drawn twice, and looked up by adding up the sorted probabilities: tokens that are not the same."""
+    logits = logits_after(subject.run, -1, subject.lm.tokenizer.vocab_size)
+    share = logits.double().softmax(-1)
+    sizes, ids = share.sort(descending=True, stable=True)
+    edges, wrong = sizes.cumsum(-1), 0
+    for seed in range(DRAWS):
+        first, second = (_drawn(subject, logits, seed) for _ in range(2))
+        u = sampling.uniform(seed, 0)
+        place = min(int((edges <= u * float(edges[-1])).sum()), len(ids) - 1)
+        near = (edges - u).abs().min() < 1e-12  # u on an edge, to the rounding of float64: either side is right
+        wrong += int(first.id != second.id or (int(ids[place]) != first.id and not near))
+    return counted(wrong, DRAWS, "tokens", len(subject.run.tokens) - 1)
+
+
+def _drawn(subject: Subject, logits: Tensor, seed: int):
+    """The token that the sampler draws with a seed."""
+    rows = subject.once("rows", lambda: rows_of(logits[None]))
+    ids = tuple(subject.run.tokens.ids.tolist())
+    given = Given(ids, Plan(1, seed), len(logits), None, 1)
+    return Sampler(Strategy(), given, 0).decide(rows, torch.empty(0)).change.made[0]
+
+
+@torch.inference_mode(False)
+def gradient(subject: Subject, progress: Progress) -> Finding:
+    """Gradient x activation of each of the first tokens is the slope found by a small step in float64.
+
+    e . df/de is how fast the logit grows as a token's embedding is stretched: (f(1 + h) - f(1 - h)) / 2h.
+    """
+    run, t = subject.run, min(len(subject.run.tokens), GRADIENT_TOKENS)
+    twin = _twin(subject)
+    if isinstance(twin, Finding):
+        return twin
+    token = int(subject.logits_at([t - 1])[0].argmax())
+    found = gradients(run, t - 1, token, most=4, progress=progress)
+    sizes = torch.ones(2 * t, t, 1, dtype=torch.float64)
+    for s in range(t):
+        sizes[2 * s : 2 * s + 2, s, 0] += torch.tensor([STEP, -STEP]).double()
+
+    def stretched(site: str, layer: int, x: Tensor) -> Tensor:
+        return x * sizes if site == "embed" else x
+
+    with torch.no_grad():
+        tap = stretched if run.tap is None else compose(run.tap, stretched)
+        f = twin(subject.ids[:, :t].clone().expand(2 * t, t), tap=tap)[:, -1, token]
+    slopes = (f[0::2] - f[1::2]) / (2 * STEP)  # [t]
+    worst = Worst("logit", "depth", 8 * run.config.n_layer)  # forward, back, and every block computed again
+    size = torch.full((t,), max(abs(found.value), float(slopes.abs().sum())))
+    worst.values(torch.from_numpy(found.gradient_x_activation), slopes, size)
+    return worst.finding()

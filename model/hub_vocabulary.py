@@ -1,0 +1,171 @@
+"""The vocabularies of folders as the Hub has them: tokenizer.json, or vocab.json and merges.txt."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from model.errors import CheckpointError
+from model.merges import ALPHABET, FRESH_COPY
+from model.vocabulary import (
+    GPT2_PATTERN,
+    SMOLLM_PATTERN,
+    AddedToken,
+    Vocabulary,
+    as_merges,
+    as_vocab,
+    byte_level,
+    read_json,
+    read_text,
+    refuse,
+)
+
+
+def _steps(value: object, key: str) -> list[dict]:
+    """The steps of a sequence under `key`, or the one step that the value is; {} for what is none."""
+    steps = value.get(key, [value]) if isinstance(value, dict) else [value]
+    return [step if isinstance(step, dict) else {} for step in (steps if isinstance(steps, list) else [steps])]
+
+
+def _json_pattern(pre: object) -> str:
+    """The one pattern that cuts a text as the pre-tokenizers of a tokenizer.json do; UnsupportedModel for others."""
+    steps = _steps(pre, "pretokenizers")
+    kinds = [step.get("type") for step in steps]
+    supported = "Supported are ByteLevel, Split by a regex + ByteLevel, and Digits one by one + ByteLevel."
+    if not kinds or kinds[-1] != "ByteLevel":
+        raise refuse("pre-tokenizer", kinds, supported)
+    first, last = steps[0], steps[-1]
+    if last.get("add_prefix_space", True):
+        raise refuse("pre-tokenizer", "ByteLevel with add_prefix_space", supported)
+    gpt2 = last.get("use_regex", True)
+    if len(kinds) == 1 and gpt2:
+        return GPT2_PATTERN
+    if kinds == ["Digits", "ByteLevel"] and first.get("individual_digits") and gpt2:
+        return SMOLLM_PATTERN
+    if kinds == ["Split", "ByteLevel"] and not gpt2 and first.get("behavior") == "Isolated" and not first.get("invert"):
+        pattern = first.get("pattern")
+        if isinstance(pattern, dict) and isinstance(pattern.get("Regex"), str):
+            return pattern["Regex"]
+    raise refuse("pre-tokenizer", json.dumps(steps), supported)
+
+
+def _json_nfc(normalizer: object) -> bool:
+    if normalizer is None:
+        return False
+    if isinstance(normalizer, dict) and normalizer.get("type") == "NFC":
+        return True
+    raise refuse("normalizer", json.dumps(normalizer), "Supported are none and NFC.")
+
+
+def _json_bos(post: object) -> int | None:
+    """The id that the post-processor puts first, None where it adds nothing; UnsupportedModel where it adds more."""
+    bos = None
+    for step in _steps(post, "processors"):
+        kind = step.get("type")
+        if kind in (None, "ByteLevel"):
+            continue
+        try:
+            if kind != "TemplateProcessing":
+                raise KeyError(kind)
+            *front, text = step["single"]
+            if "Sequence" not in text or len(front) > 1:
+                raise KeyError(kind)
+            for item in front:
+                (bos,) = step["special_tokens"][item["SpecialToken"]["id"]]["ids"]
+                if type(bos) is not int:
+                    raise TypeError(bos)
+        except (KeyError, TypeError, ValueError) as error:
+            raise refuse("post-processor", json.dumps(step), "Supported are none, ByteLevel and one BOS.") from error
+    return bos
+
+
+def _json_added(items: object) -> list[AddedToken]:
+    added = []
+    for item in items if isinstance(items, list) else [items]:
+        text, number = (item.get("content"), item.get("id")) if isinstance(item, dict) else (None, None)
+        if not isinstance(text, str) or not text or type(number) is not int:
+            raise CheckpointError("An added token has no text or no id.", str(item)[:80], FRESH_COPY)
+        flags = [flag for flag in ("single_word", "lstrip", "rstrip") if item.get(flag)]
+        if flags:
+            raise refuse("added token", f"{text!r} with {', '.join(flags)}", "Added tokens must match as they stand.")
+        added.append(AddedToken(text, number, bool(item.get("special")), after_nfc=bool(item.get("normalized"))))
+    return added
+
+
+def _named(config: Mapping, key: str, ids: Mapping[str, int]) -> int | None:
+    """The id of the token that a tokenizer_config.json names under `key`, None where it names none."""
+    text = config.get(key)
+    text = text.get("content") if isinstance(text, Mapping) else text
+    if text is None:
+        return None
+    if not isinstance(text, str) or text not in ids:
+        what = f"The {key} in tokenizer_config.json is not in the vocabulary."
+        raise CheckpointError(what, str(text)[:80], FRESH_COPY)
+    return ids[text]
+
+
+def _template(config: Mapping) -> str | None:
+    template = config.get("chat_template")
+    if isinstance(template, list):  # several, by name
+        named = (item for item in template if isinstance(item, Mapping) and item.get("name") == "default")
+        template = next(named, {}).get("template")
+    return template if isinstance(template, str) else None
+
+
+def _with_ends(base: Vocabulary, ids: Mapping[str, int], added: Sequence[AddedToken], config: Mapping) -> Vocabulary:
+    """`base` with what a tokenizer_config.json says; a single special token is both BOS and EOS, as in GPT-2."""
+    special = [token.id for token in added if token.special]
+    bos, eos = _named(config, "bos_token", ids), _named(config, "eos_token", ids)
+    if bos is None and eos is None and len(special) == 1:
+        bos = eos = special[0]
+    bos = bos if base.bos_id is None else base.bos_id
+    add_bos = base.add_bos or (config.get("add_bos_token") is True and bos is not None)
+    return replace(base, bos_id=bos, eos_id=eos, add_bos=add_bos, chat_template=_template(config))
+
+
+def read_tokenizer_json(path: Path, config: Mapping) -> Vocabulary:
+    """The vocabulary in a tokenizer.json; `config` is the content of tokenizer_config.json, {} without one.
+
+    Raises CheckpointError for a broken file, UnsupportedModel for steps that this tokenizer does not compute.
+    """
+    content = read_json(path)
+    model = content.get("model")
+    kind = model.get("type", "BPE") if isinstance(model, dict) else None
+    if kind != "BPE":
+        raise refuse("tokenizer model", kind, "In tokenizer.json, BPE is supported.")
+    for key in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "dropout"):
+        if model.get(key):
+            raise refuse("BPE option", f"{key} = {model[key]}", "Byte-level BPE without it is supported.")
+    vocab = as_vocab(model.get("vocab"), "The vocabulary in tokenizer.json")
+    merges = as_merges(model.get("merges"), "The merges in tokenizer.json")
+    nfc, bos = _json_nfc(content.get("normalizer")), _json_bos(content.get("post_processor"))
+    added = _json_added(content.get("added_tokens") or [])
+    base = Vocabulary(
+        name=path.parent.name or path.stem,
+        pattern=_json_pattern(content.get("pre_tokenizer")),
+        raw=(),
+        ranks={},
+        rank_ids=(),
+        nfc=nfc,
+        bos_id=bos,
+        add_bos=bos is not None,
+    )
+    full = byte_level(vocab, merges, added, bool(model.get("ignore_merges")), base)
+    if bos is not None and not 0 <= bos < len(full.raw):
+        raise CheckpointError("The BOS token is not in the vocabulary.", str(bos), FRESH_COPY)
+    return _with_ends(full, vocab | {token.text: token.id for token in added}, added, config)
+
+
+def read_vocab_merges(vocab_path: Path, merges_path: Path, config: Mapping) -> Vocabulary:
+    """The vocabulary in GPT-2's vocab.json and merges.txt; a token that no merge makes is taken for a special one.
+
+    Raises CheckpointError for a broken file.
+    """
+    vocab = as_vocab(read_json(vocab_path), vocab_path.name)
+    lines = [line.rstrip("\r") for line in read_text(merges_path).split("\n")]
+    lines = lines[1:] if lines[0].startswith("#version") else lines
+    merges = as_merges([line for line in lines if line], merges_path.name)
+    made = {left + right for left, right in merges} | ALPHABET.keys()
+    added = [AddedToken(token, number, True) for token, number in vocab.items() if token not in made]
+    base = Vocabulary(vocab_path.parent.name or "GPT-2 files", GPT2_PATTERN, raw=(), ranks={}, rank_ids=())
+    return _with_ends(byte_level(vocab, merges, added, False, base), vocab, added, config)

@@ -1,0 +1,288 @@
+"""The loaded model rebuilt as a model of `transformers`, from its config and its weights in memory, and compared.
+
+It is the computation that is compared, step by step and with the weights as they were loaded. Whether the file was
+read as its author meant it is another question, which this cannot answer: a tensor that was swapped while it was read
+is swapped in both.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.findings import Finding, Subject, Worst, counted, unable
+from model.loading.convert import Into
+from model.loading.families import FAMILIES, gpt2, gpt_neox
+from model.loading.families.common import LLAMA3_KEYS
+from model.merges import ALPHABET
+from model.progress import Progress
+from model.vocabulary import Vocabulary
+
+MOST_BYTES = 2 << 30  # of weights; the second model shares most of them, but makes others anew
+MOST_TOKENS = 256  # whose patterns are held for all heads and layers
+RANDOM_TOKENS = 24
+
+_FALSE = ("parallel_residual", "qk_norm", "embed_scale")
+_BIASES = ("q_bias", "k_bias", "v_bias", "o_bias")
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What each comparison found."""
+
+    logits: Finding
+    patterns: Finding
+    hidden: Finding
+    random: Finding
+
+
+# --- which family, and its config ---------------------------------------------------------------------
+
+
+def family_of(config: ModelConfig) -> tuple[str, str]:
+    """The `model_type` in transformers whose blocks are wired as this config says, and "" or why there is none."""
+    c = config
+    if c.norm_placement == "post" or not c.final_norm:
+        return "", f"norm_placement {c.norm_placement}, final_norm {c.final_norm}"
+    if c.positions in ("sinusoidal", "none") or c.embed_scale:
+        return "", f"positions {c.positions}, embed_scale {c.embed_scale}"
+    shared = c.n_kv_head != c.n_head or c.d_head * c.n_head != c.d_model
+    biases = {name: getattr(c, name) for name in _BIASES}
+    if c.norm == "layernorm":
+        plain = c.norm_bias and not shared and not c.qk_norm and c.mlp != "swiglu" and c.mlp_bias
+        if plain and c.positions == "learned" and all(biases.values()) and not c.parallel_residual:
+            return "gpt2", ""
+        if plain and c.positions == "rope" and len(set(biases.values())) == 1 and c.rope_scaling is None:
+            return "gpt_neox", ""
+    elif c.mlp == "swiglu" and c.positions == "rope" and c.rotary_fraction == 1 and not c.parallel_residual:
+        if c.qk_norm and len(set(biases.values())) == 1 and not c.mlp_bias:
+            return "qwen3", ""
+        if not c.qk_norm and len(set(biases.values())) == 1:
+            return "llama", ""
+        if not c.qk_norm and not c.mlp_bias and tuple(biases.values()) == (True, True, True, False):
+            return "qwen2", ""
+    names = ("norm", "positions", "mlp", "qk_norm", "parallel_residual", "n_kv_head", *_BIASES, "mlp_bias", "norm_bias")
+    return "", ", ".join(f"{name} {getattr(c, name)}" for name in names)
+
+
+def hf_config(config: ModelConfig, kind: str) -> dict:
+    """The values of transformers' config of that kind. `hf_config` after `to_config` gives the config back."""
+    c, module = config, {"gpt2": gpt2, "gpt_neox": gpt_neox}.get(kind)
+    common = {"vocab_size": c.vocab_size, "tie_word_embeddings": c.tie_embeddings, "bos_token_id": None,
+              "eos_token_id": None, "pad_token_id": None}  # fmt: skip
+    act = next(theirs for theirs, ours in module.ACTIVATIONS.items() if ours == c.mlp) if module else "silu"
+    if kind == "gpt2":
+        return common | {"n_positions": c.n_ctx, "n_embd": c.d_model, "n_layer": c.n_layer, "n_head": c.n_head,
+                         "n_inner": c.d_mlp, "activation_function": act, "layer_norm_epsilon": c.norm_eps}  # fmt: skip
+    rope = {"rope_type": "default", "rope_theta": c.rope_theta}
+    if c.rope_scaling is not None:
+        s = c.rope_scaling
+        values = (s.factor, s.low_freq_factor, s.high_freq_factor, s.original_n_ctx)
+        rope |= {"rope_type": "llama3", **dict(zip(LLAMA3_KEYS, values, strict=True))}
+    sizes = common | {
+        "hidden_size": c.d_model, "intermediate_size": c.d_mlp, "num_hidden_layers": c.n_layer, "hidden_act": act,
+        "num_attention_heads": c.n_head, "max_position_embeddings": c.n_ctx, "rope_parameters": rope,
+    }  # fmt: skip
+    if kind == "gpt_neox":
+        return sizes | {"layer_norm_eps": c.norm_eps, "use_parallel_residual": c.parallel_residual,
+                        "attention_bias": c.q_bias, "rope_parameters": rope | {
+                            "partial_rotary_factor": c.rotary_fraction}}  # fmt: skip
+    sizes |= {"num_key_value_heads": c.n_kv_head, "head_dim": c.d_head, "rms_norm_eps": c.norm_eps}
+    if kind == "llama":
+        return sizes | {"attention_bias": c.q_bias, "mlp_bias": c.mlp_bias}
+    return sizes | ({"attention_bias": c.q_bias} if kind == "qwen3" else {})
+
+
+# --- weights ------------------------------------------------------------------------------------------
+
+
+def _stacked(parts: list[Tensor], config: ModelConfig) -> Tensor:
+    """q, k and v one above the other, as GPT-2 keeps them: [in, 3 out], or a bias [3 out]."""
+    return torch.cat(parts).t() if parts[0].ndim == 2 else torch.cat(parts)
+
+
+def _by_head(parts: list[Tensor], config: ModelConfig) -> Tensor:
+    """q, k and v of one head after the other, as GPT-NeoX keeps them. [H * 3 * E, ...]"""
+    return torch.stack([part.unflatten(0, (config.n_head, -1)) for part in parts], 1).flatten(0, 2)
+
+
+# The change that reading applies -> the one that takes it back.
+BACK: dict[Callable, Callable[[list[Tensor], ModelConfig], Tensor]] = {
+    gpt2.transpose: lambda parts, config: parts[0].t(),
+    gpt2.split_qkv: _stacked,
+    gpt_neox.split_qkv: _by_head,
+}
+
+
+def hf_state(state: Mapping[str, Tensor], config: ModelConfig, kind: str) -> dict[str, Tensor]:
+    """The weights under transformers' names and in its layout; those that need no change share their memory."""
+    layout, made = FAMILIES[kind].layout, {}
+    for theirs, rule in layout.names.items():
+        if rule is None:
+            continue
+        ours = rule.names if isinstance(rule, Into) else (rule,)
+        for layer in range(config.n_layer if "{i}" in theirs else 1):
+            names = [name.replace("{i}", str(layer)) for name in ours]
+            if all(name in state for name in names) and not (config.tie_embeddings and names == ["unembed.weight"]):
+                parts = [state[name].detach() for name in names]
+                prefix = "" if theirs in ("lm_head.weight", "embed_out.weight") else layout.prefix
+                name = prefix + theirs.replace("{i}", str(layer))
+                made[name] = BACK[rule.change](parts, config).contiguous() if isinstance(rule, Into) else parts[0]
+    return made
+
+
+# --- the comparison -----------------------------------------------------------------------------------
+
+
+@torch.inference_mode()
+def compare(subject: Subject, progress: Progress) -> Compared | Finding:
+    """Logits, patterns and hidden states of the plain run against transformers'; a Finding where that cannot be.
+
+    On the first MOST_TOKENS tokens of the prompt: what comes later changes nothing before it.
+    """
+    plain, config = subject.unedited, subject.unedited.config
+    kind, other = family_of(config)
+    if not kind:
+        return unable("no_counterpart", other)
+    size = sum(parameter.nbytes for parameter in plain.model.parameters())
+    if size > MOST_BYTES:
+        return unable("too_large", f"{size / 2**30:.1f} GiB")
+    try:
+        built = _built(plain.model, kind)
+    except ImportError:
+        return unable("no_transformers")
+    progress(1, 3, "Comparing with transformers")
+    ids = subject.ids[:, :MOST_TOKENS]
+    theirs = built(ids, output_attentions=True, output_hidden_states=True, use_cache=False)
+    progress(2, 3, "Comparing with transformers")
+    logits, patterns, hidden = (Worst(unit, "depth", config.n_layer) for unit in ("logit", "weight", "stream"))
+    T, last = ids.shape[1], len(plain.model.blocks)
+    for layer in range(last):
+        hidden.rows(plain.residuals[layer][:T], theirs.hidden_states[layer][0], layer=layer)
+    # The last of transformers' hidden states is the one after the final norm.
+    hidden.rows(plain.model.normed(plain.residuals[-1][None, :T])[0], theirs.hidden_states[-1][0], layer=last)
+
+    def look(site: str, layer: int, tensor: Tensor) -> Tensor:
+        if site == "scores":
+            look.size = 1 + tensor[0].masked_fill(tensor[0].isneginf(), 0).abs().amax(-1)
+        if site == "pattern":
+            patterns.rows(tensor[0], theirs.attentions[layer][0], look.size, layer)
+        return tensor
+
+    plain.model.trunk(ids, tap=look)
+    logits.rows(torch.from_numpy(plain.logits)[:T], theirs.logits[0])
+    made = torch.Generator().manual_seed(subject.seed)
+    some = torch.randint(0, config.vocab_size, (2, min(RANDOM_TOKENS, config.n_ctx)), generator=made)
+    random = Worst("logit", "depth", config.n_layer)
+    random.rows(plain.model(some).flatten(0, 1), built(some, use_cache=False).logits.flatten(0, 1))
+    drawn = replace(random.finding(), position=None)  # of no token of the prompt
+    return Compared(logits.finding(), patterns.finding(), hidden.finding(), drawn)
+
+
+def _built(model: torch.nn.Module, kind: str) -> torch.nn.Module:
+    """The model of transformers with these weights, its attention computed step by step. Raises ImportError."""
+    import transformers
+
+    classes = {
+        "gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel),
+        "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+        "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
+        "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+        "gpt_neox": (transformers.GPTNeoXConfig, transformers.GPTNeoXForCausalLM),
+    }
+    config_class, model_class = classes[kind]
+    config, state = config_class(**hf_config(model.config, kind)), hf_state(model.state_dict(), model.config, kind)
+    with _quiet():
+        built, told = model_class.from_pretrained(
+            None, config=config, state_dict=state, dtype=torch.float32, attn_implementation="eager",
+            output_loading_info=True,
+        )  # fmt: skip
+    wrong = [name for names in told.values() for name in names]
+    if wrong:  # a weight that was left as it was drawn would be told as a difference, and this says where from
+        raise ValueError(f"transformers did not take all weights: {', '.join(map(str, wrong[:5]))}")
+    return built.eval()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """No bar of its own on the server's console."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def part(name: str) -> Callable[[Subject, Progress], Finding]:
+    """One of the comparisons, all made when the first is asked for."""
+
+    def look(subject: Subject, progress: Progress) -> Finding:
+        found = subject.once("parity", lambda: compare(subject, progress))
+        return found if isinstance(found, Finding) else getattr(found, name)
+
+    return look
+
+
+# --- the tokenizer ------------------------------------------------------------------------------------
+
+
+def tokenizer(subject: Subject, progress: Progress) -> Finding:
+    """The prompt's ids against those of transformers' own engine, given the same vocabulary, pattern and merges."""
+    if subject.prompt is None:
+        return unable("no_prompt")
+    vocabulary = subject.lm.tokenizer.vocabulary
+    try:
+        theirs = _encoder(vocabulary)
+    except ImportError:
+        return unable("no_transformers")
+    ours = subject.unedited.tokens.ids.tolist()[1 if subject.lm.tokenizer.add_bos else 0 :]
+    made = theirs.encode(subject.prompt, add_special_tokens=False)
+    wrong = [at for at, (a, b) in enumerate(zip(ours, made, strict=False)) if a != b]
+    count = len(wrong) + abs(len(ours) - len(made))
+    return counted(count, max(len(ours), len(made)), "tokens", wrong[0] if wrong else None)
+
+
+def _encoder(vocabulary: Vocabulary):
+    """A tokenizer of transformers. Raises ImportError."""
+    import transformers
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    signs = {byte: sign for sign, byte in ALPHABET.items()}
+    names = {rank: "".join(signs[byte] for byte in raw) for raw, rank in vocabulary.ranks.items()}
+    ids = {names[rank]: number for rank, number in enumerate(vocabulary.rank_ids) if number >= 0}
+    merges = [pair for rank in sorted(names) if (pair := _halves(names[rank], rank, names, vocabulary))]
+    merges = [pair for pair in merges if pair[0] in ids and pair[1] in ids and "".join(pair) in ids]
+    made = Tokenizer(models.BPE(vocab=ids, merges=merges, ignore_merges=True))
+    cut = pre_tokenizers.Split(Regex(vocabulary.pattern), "isolated")
+    made.pre_tokenizer = pre_tokenizers.Sequence([cut, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    made.decoder = decoders.ByteLevel()
+    if vocabulary.nfc:
+        made.normalizer = normalizers.NFC()
+    made.add_tokens([AddedToken(token.text, normalized=token.after_nfc, special=False)
+                     for token in vocabulary.added if not token.special])  # fmt: skip
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+
+
+def _halves(token: str, rank: int, names: Mapping[int, str], vocabulary: Vocabulary) -> tuple[str, str] | None:
+    """The two tokens that the merge of this rank joins: what merging its bytes by lower ranks ends with."""
+    if len(token) < 2:
+        return None
+    ranks = vocabulary.ranks
+    parts = [bytes([ALPHABET[sign]]) for sign in token]
+    while len(parts) > 2:
+        joined = [ranks.get(left + right, rank) for left, right in pairwise(parts)]
+        least = min(joined)
+        if least >= rank:
+            return None  # found whole, never merged
+        at = joined.index(least)
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+    signs = {byte: sign for sign, byte in ALPHABET.items()}
+    return tuple("".join(signs[byte] for byte in part) for part in parts)

@@ -1,0 +1,49 @@
+"""The tab of checks as a visitor uses it: the quick ones at once, all by the button, a new prompt begins anew."""
+
+import pytest
+
+from model.checks import CHECKS
+from tests.visitor import SOON, expect, open_tab
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def app_url(start_tiny):
+    return start_tiny
+
+
+def test_checks_from_the_first_look_to_a_new_prompt(open_page):
+    page = open_page()
+    open_tab(page, "Checks")
+    table, verdict = page.locator("#pg-checks_table [data-run]"), page.locator(".pg-check-verdict")
+    row = page.locator(".pg-check-row")
+    expect(row).to_have_count(len(CHECKS), timeout=SOON)
+    expect(verdict).to_have_attribute("data-state", "agrees")
+    expect(verdict).to_contain_text("wait for the button")
+    waiting = page.locator('.pg-check-row[data-state="waiting"]')
+    left = waiting.count()
+    assert 0 < left < len(CHECKS) / 2
+    # A row opens by the keyboard, and says how it is checked.
+    name = page.get_by_role("button", name="Rows sum to 1")
+    name.press("Enter")
+    expect(name).to_have_attribute("aria-expanded", "true")
+    expect(page.locator(".pg-check-details")).to_contain_text("Σⱼ A[i, j] = 1")
+    expect(page.locator(".pg-check-details pre")).to_contain_text("run_checks(subject, ['rows'])")
+    # Its place is picked on all tabs.
+    page.locator('.pg-check-row[data-key="rows"] .pg-check-go').click()
+    expect(page.locator('#pg-tokens [aria-pressed="true"]')).to_have_count(1)
+    first = table.get_attribute("data-run")
+    page.get_by_role("button", name="Run all checks").click()
+    expect(page.locator("#pg-checks_job [data-part]")).to_have_attribute("data-state", "done", timeout=2 * SOON)
+    expect(waiting).to_have_count(0, timeout=SOON)
+    expect(verdict).to_have_attribute("data-state", "agrees")
+    expect(verdict).to_contain_text(f"{len(CHECKS)} of {len(CHECKS)} agree.")
+    expect(page.locator(".pg-check-details")).to_have_count(1)  # what was open stays open
+    page.locator("#prompt textarea").fill('A <img src=x onerror="alert(1)"> cat')
+    expect(table).not_to_have_attribute("data-run", first, timeout=SOON)
+    expect(waiting).to_have_count(left, timeout=SOON)
+    expect(page.get_by_role("button", name="Run all checks")).to_be_enabled()
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(verdict).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -1,0 +1,88 @@
+"""A page whose server is killed, comes back, and is too busy: one notice, nothing lost, and it goes on by itself."""
+
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.browser.conftest import READY, ROOT, blank_page
+from tests.visitor import SOON, expect
+
+pytestmark = pytest.mark.browser
+
+NOTICE = ".pg-connection"
+SERVER = "JSON.parse(document.getElementById('pg-connection-words').content).server"
+
+
+@pytest.fixture
+def server():
+    """Start a shared server on one port, again and again; the function returns its process once it answers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running = []
+
+    def start():
+        process = subprocess.Popen(
+            [sys.executable, "app.py", "--offline", "--public", "--port", str(port)],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        running.append(process)
+        assert process.stdout.readline().startswith("Attention playground:")
+        return process
+
+    start.url = f"http://127.0.0.1:{port}/"
+    yield start
+    for process in running:
+        process.kill()
+        process.wait(timeout=20)
+
+
+def test_a_killed_server_is_told_once_and_the_page_comes_back_with_it(server, profile):
+    process, page, errors = server(), blank_page(profile), []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    answer = page.goto(server.url)
+    assert "frame-ancestors 'self'" in answer.headers["content-security-policy"]
+    page.locator(READY).wait_for(timeout=SOON)
+    prompt, notice, chips = page.locator("#prompt textarea"), page.locator(NOTICE), page.locator("#pg-tokens .pg-chip")
+
+    # Too many questions: the page waits as long as it is told, says so, and asks again by itself.
+    refused = []
+
+    def busy(route):
+        if len(refused) == 2:
+            return route.continue_()
+        refused.append(route.request.url)
+        return route.fulfill(status=429, headers={"retry-after": "1"}, json={"detail": "busy"})
+
+    page.route("**/gradio_api/queue/join*", busy)
+    prompt.fill("The dog sat")
+    expect(notice).to_contain_text("The server is busy.", timeout=SOON)
+    expect(chips).to_have_count(3, timeout=SOON)
+    expect(notice).to_be_hidden()
+    page.unroute("**/gradio_api/queue/join*")
+    assert len(refused) == 2 and page.locator(".toast-body").count() == 0
+    # Nothing of the page is against its own policy; the browser itself tells of the answers that were none.
+    assert [error for error in errors if "429" not in error] == []
+
+    before = page.evaluate(SERVER)
+    process.send_signal(signal.SIGKILL)
+    expect(notice).to_contain_text("The server cannot be reached.", timeout=SOON)
+    expect(notice).to_be_in_viewport()
+    prompt.fill("The dog sat on the mat")
+    page.get_by_role("button", name="Try now").click()
+    expect(chips).to_have_count(3)  # what was shown stays
+    assert page.locator(".toast-body").count() == 0 and prompt.is_enabled()
+    errors.clear()
+
+    server()
+    page.wait_for_function(f"document.getElementById('pg-connection-words') && {SERVER} !== '{before}'", timeout=SOON)
+    page.locator(READY).wait_for(timeout=SOON)
+    expect(prompt).to_have_value("The dog sat on the mat", timeout=SOON)
+    expect(chips).to_have_count(6, timeout=SOON)
+    expect(notice).to_have_count(0)
+    assert all("ERR_CONNECTION_REFUSED" in error for error in errors)  # of the attempts before
+    page.close()

@@ -1,0 +1,240 @@
+"""The tab of checks without a browser: every row is there, in both languages, and red stays red."""
+
+import dataclasses
+import json
+import math
+import sys
+
+import pytest
+
+import viz.tabs.checks as tab
+from model.api import LanguageModel
+from model.checks import CHECKS, GROUPS, quick, run_checks
+from model.findings import REASONS, RULES, UNITS, Finding, unable
+from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
+from viz.checks import FORMULAS, place_on_scale, scientific, share_of
+from viz.tabs import page
+from viz.tabs.checks_python import EDITED_AWAY, PYTHON
+from viz.tabs.context import Options, Playground
+from viz.tabs.jobs import perform
+from viz.tabs.page import Asked, payloads, scene_of
+from viz.words import LANGUAGES, words
+
+OURS = [key for key in CHECKS if not key.startswith("parity")]
+EDIT = {"kind": "zero", "layer": 1, "head": 2}
+
+
+@pytest.fixture(autouse=True)
+def without_transformers(monkeypatch):
+    """Its import takes seconds; tests/parity has it."""
+    monkeypatch.setitem(sys.modules, "transformers", None)
+
+
+def asked(prompt="abcabd ab", language="en", **selection):
+    return Asked("tiny", prompt, selection or None, {}, {}, language, "checks")
+
+
+def table(playground, *given, **named):
+    parts, _ = payloads(playground, asked(*given, **named))
+    json.dumps(parts, allow_nan=False)
+    assert not parts["notice"]
+    return parts["checks_table"]
+
+
+def finish(playground, question):
+    """Do the job as its button does."""
+    list(perform(playground, tab.plan(scene_of(playground, question), {}), question.language))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_quick_checks_are_there_at_once(playground, language):
+    parts, _ = payloads(playground, asked(language=language))
+    shown = parts["checks_table"]
+    scene = scene_of(playground, asked(language=language))
+    made = quick(tab.subject_of(scene))
+    assert [row["key"] for row in shown["rows"]] == list(CHECKS)
+    assert [key for _, keys in shown["groups"] for key in keys] == list(CHECKS)
+    assert {row["key"] for row in shown["rows"] if row["state"] == "agrees"} == set(made)
+    assert {row["state"] for row in shown["rows"]} == {"agrees", "waiting"}
+    assert shown["state"] == "agrees" and str(len(made)) in shown["verdict"][0]
+    assert str(len(CHECKS) - len(made)) in shown["verdict"][1]
+    assert parts["checks_job"]["state"] == "idle" and str(len(CHECKS)) in parts["checks_job"]["text"]
+    assert "float32" in shown["source"] and shown["source"].count("torch") == 1
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_all_checks_stay_until_something_changes(playground, language):
+    question = asked(language=language)
+    finish(playground, question)
+    parts, _ = payloads(playground, question)
+    rows = {row["key"]: row for row in parts["checks_table"]["rows"]}
+    assert {rows[key]["state"] for key in OURS} == {"agrees"}
+    assert "transformers" in rows["parity_logits"]["reason"] and rows["parity_logits"]["state"] == "unable"
+    assert parts["checks_job"]["state"] == "done"
+    assert payloads(playground, question)[0]["checks_table"] == parts["checks_table"]
+    other = table(playground, "abcabd", language)
+    assert "waiting" in {row["state"] for row in other["rows"]}
+    edited = table(playground, "abcabd ab", language, edits=[EDIT])
+    assert "waiting" in {row["state"] for row in edited["rows"]} and edited["note"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("state", ["differs", "broken"])
+def test_what_does_not_agree_is_named_on_top(playground, monkeypatch, state, language):
+    """In a table of ticks the one that is none is the first thing said."""
+    whole = tab.run_checks
+
+    def with_one(*given, **named):
+        found = whole(*given, **named)
+        bad = dataclasses.replace(found["rows"], state=state, difference=0.5, reason="ValueError", got="<b>no</b>")
+        return found | {"rows": bad}
+
+    monkeypatch.setattr(tab, "run_checks", with_one)
+    shown = table(playground, language=language)
+    name = words(language)["checkname.rows"]
+    assert shown["state"] == state and any(name in sentence for sentence in shown["verdict"])
+    row = next(row for row in shown["rows"] if row["key"] == "rows")
+    assert row["state"] == state
+    assert row["reason"] == ("" if state == "differs" else words(language)["checkreason.raised"].format(
+        reason="ValueError", got="<b>no</b>"))  # fmt: skip
+
+
+def test_a_check_that_raises_is_shown_and_the_page_stays(playground, monkeypatch, caplog):
+    broken = dataclasses.replace(CHECKS["lens"], look=lambda *_: 1 / 0)
+    monkeypatch.setitem(CHECKS, "lens", broken)
+    shown = table(playground)
+    row = next(row for row in shown["rows"] if row["key"] == "lens")
+    assert row["state"] == "broken" and "ZeroDivisionError" in row["reason"] and not row["full"]
+    assert shown["state"] == "broken" and "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("state", ["agrees", "differs"])
+def test_a_number_that_is_none_is_sent_as_text(playground, state):
+    scene = scene_of(playground, asked())
+    found = Finding(state, math.inf, 1e-6, "logit", "sum", 4, 1.0, 7, 2, 1, 3)
+    row = tab.row(scene, "fused", found)
+    assert json.dumps(row, allow_nan=False) and row["full"][0] == "inf" and row["difference"] == "∞"
+    assert row["at"] == {"heads": [[2, 1]], "tokens": [3]} and "2.1" in row["where"]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_drawn_for_every_wiring_edited_and_with_one_token(tmp_path, variant):
+    model = tiny_model({**VARIANTS[variant], "vocab_size": 256, "n_ctx": 300})
+    ours = Playground(Options(model="tiny", max_tokens=300))
+    ours.models.get("tiny", lambda: LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path)))
+    for prompt, edits in (("abcabd ab", [EDIT]), ("a", []), ("ab c" * 70, [])):
+        shown = table(ours, prompt, edits=edits)
+        assert shown["state"] == "agrees"
+        assert {row["state"] for row in shown["rows"]} <= {"agrees", "waiting", "unable"}
+
+
+@pytest.mark.parametrize("prompt", ['<img src=x onerror="x()">', "\u202eabc\u0000", "=1+1", "½ 文\n\n"])
+def test_hostile_prompts_are_text(playground, prompt):
+    shown = table(playground, prompt)
+    assert repr(prompt) in shown["python"] and shown["state"] == "agrees"
+
+
+def test_long_prompts_send_little(playground):
+    shown = table(playground, "ab c" * 10)
+    assert len(json.dumps(shown)) < 80_000
+
+
+# --- words ---
+
+
+def test_every_check_has_its_words_formula_and_group():
+    english = words("en")
+    for key in CHECKS:
+        assert english[f"checkname.{key}"] and english[f"checksays.{key}"] and FORMULAS[key]
+    assert set(FORMULAS) == set(CHECKS) >= set(PYTHON)
+    for section, keys in (("checkunit", UNITS), ("checkrule", RULES), ("checkgroup", GROUPS),
+                          ("checkreason", (*REASONS, "raised"))):  # fmt: skip
+        assert {key.split(".")[1] for key in english if key.startswith(f"{section}.")} == set(keys)
+
+
+def test_the_verdict_counts():
+    said = words("en")
+    found = {"rows": Finding("agrees"), "fused": Finding("differs"), "lens": unable("one_token")}
+    told, state = tab.verdict(said, found)
+    assert told == [
+        "1 of 2 does not agree: Traced = fused.", "1 cannot be checked here.", f"{len(CHECKS) - 3} wait for the button."
+    ]  # fmt: skip
+    assert state == "differs"
+    assert tab.verdict(said, found | {"rows": Finding("differs")})[0][0] == (
+        "2 of 2 do not agree: Rows sum to 1, Traced = fused."
+    )
+
+
+# --- numbers as text ---
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (3.0, "3"), (2.46e-6, "2.5 × 10⁻⁶"), (1e-12, "1.0 × 10⁻¹²"), (0.05, "0.05"), (12.34, "12"),
+     (123456.0, "1.2 × 10⁵"), (math.inf, "∞"), (math.nan, "∞")],
+)  # fmt: skip
+def test_scientific(value, text):
+    assert scientific(value) == text
+
+
+def test_shares_and_places():
+    assert share_of(1.0, 4.0) == 0.25 and share_of(0.0, 0.0) == 0.0
+    assert share_of(1.0, 0.0) is None and share_of(math.inf, 1.0) is None
+    assert [place_on_scale(share) for share in (0.0, 1e-6, 1.0, 10.0, 1e9, None)] == [0, 0, 6 / 7, 1, 1, 1]
+    assert [tab.percent(share) for share in (None, 0.0, 0.25, 1e-6, 50.0)] == [
+        "∞",
+        "0 %",
+        "25 %",
+        "1.0 × 10⁻⁴ %",
+        "5000 %",
+    ]
+
+
+# --- the lines ---
+
+
+@pytest.mark.parametrize("edits", [[], [EDIT]])
+def test_the_lines_repeat_what_is_shown(playground, lm, monkeypatch, edits):
+    """The plain lines give a number within the bound that is shown, and the last line the check itself."""
+    scene = scene_of(playground, asked(edits=edits))
+    found = run_checks(tab.subject_of(scene), OURS)
+    monkeypatch.setattr("model.api.load_model", lambda *_: lm)
+    for key in OURS:
+        code = tab.row(scene, key, found[key])["python"].splitlines()
+        plain = len(PYTHON.get(key, ())) if not (edits and key in EDITED_AWAY) else 0
+        space: dict = {}
+        exec("\n".join(code[:-1]), space)
+        assert eval(code[-1], space).state == found[key].state == "agrees"
+        if plain and key not in ("tokens", "numbers", "weights"):
+            value = eval(code[-3], space)
+            assert float(value) <= found[key].bound + 1e-5, key
+
+
+def test_the_whole_table_as_python(playground, lm, monkeypatch):
+    monkeypatch.setattr("model.api.load_model", lambda *_: lm)
+    code = table(playground)["python"].splitlines()
+    space: dict = {}
+    exec("\n".join(code[:-1]), space)
+    assert list(eval(code[-1], space)) == list(CHECKS)
+
+
+# --- beside others ---
+
+
+def test_drawing_holds_the_model_only_while_it_checks(playground, monkeypatch):
+    held = []
+    whole = tab.run_checks
+    monkeypatch.setattr(
+        tab, "run_checks", lambda *given: (held.append(playground.computing.locked()), whole(*given))[1]
+    )
+    table(playground)
+    assert held == [True] and not playground.computing.locked()
+
+
+def test_a_problem_of_the_prompt_is_the_pages(playground):
+    parts, _ = payloads(playground, asked(""))
+    assert parts["notice"]["kind"] == "error" and "checks_table" not in parts
+
+
+def test_it_is_the_last_tab():
+    assert page.TABS[-1] is tab.TAB

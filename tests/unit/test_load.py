@@ -1,0 +1,147 @@
+"""A small crowd on a real server: nobody gets anybody else's answer, nothing fails, and what is stopped stops."""
+
+import asyncio
+import dataclasses
+import time
+import types
+
+import gradio as gr
+import httpx
+import pytest
+
+from benchmarks import load
+from benchmarks.load_page import LIMITS, TIMEOUT, skipped
+from benchmarks.load_report import Tally, quantile, summary, table
+from benchmarks.load_users import ANYBODY, Ledger, User
+from viz.tabs.allowed import PRIVATE
+from viz.tabs.context import Options, Playground
+from viz.tabs.desk import Bounds
+from viz.tabs.page import build
+
+
+@pytest.fixture(scope="module")
+def served(lm):
+    """A page of the small model that is served, and the playground behind it."""
+    allowed = dataclasses.replace(PRIVATE, desk=Bounds(running=1, waiting=8))
+    playground = Playground(Options(model=lm.id, max_tokens=64, allowed=allowed))
+    playground.models.get(lm.id, lambda: lm)
+    page = build(playground)
+    page.queue(max_size=64, api_open=False)
+    page.launch(server_name="127.0.0.1", prevent_thread_lock=True, quiet=True, run_history=False, max_threads=48)
+    yield types.SimpleNamespace(url=page.local_url, playground=playground, page=page)
+    page.close()
+
+
+def visit(served, lm, number, *acts):
+    """Users that do something on the server, one after the other; what they saw."""
+    ledger, tally = Ledger(lm), Tally()
+
+    async def go():
+        async with httpx.AsyncClient(limits=LIMITS, timeout=TIMEOUT) as client:
+            for act in acts:
+                await act(*(User(n, client, served.url, ledger, tally, lengths=(12,)) for n in range(1, number + 1)))
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+    return tally
+
+
+def until_free(playground):
+    """Wait until nothing computes and nobody stands in line."""
+    end = time.monotonic() + 20
+    while playground.desk.working or playground.desk.line or playground.computing.locked():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_crowd_gets_its_own_answers_and_no_error(served, lm, monkeypatch):
+    monkeypatch.setattr("benchmarks.load_users.KEY", 0.002)
+
+    async def live(user):
+        await user.arrive()
+        await user.type()
+        await user.head()
+        await user.race()
+        await user.open_tab("attention")
+        await user.slide()
+        await user.job()
+        await user.again()
+        await user.token()
+        await asyncio.gather(*user._background)
+        await user.leave()
+
+    async def crowd(*users):
+        await asyncio.gather(*map(live, users))
+
+    tally = visit(served, lm, 4, crowd)
+    assert tally.crossings == [] and not tally.errors and not tally.busy
+    assert {"key", "head", "slider", "tab or view", "token", "open the page"} <= set(tally.seconds)
+    assert set(tally.of_user) == {1, 2, 3, 4}
+    until_free(served.playground)
+
+
+@pytest.mark.parametrize("name", load.ENDINGS)
+def test_what_is_stopped_or_left_stops(served, lm, name):
+    tally = visit(served, lm, 1, load.ENDINGS[name])
+    assert not tally.errors and not tally.busy and not tally.crossings
+    until_free(served.playground)
+
+
+def test_a_page_that_was_closed_leaves_nothing_behind(served, lm, monkeypatch):
+    gone = []
+    monkeypatch.setattr(type(served.playground), "leave", lambda self, owner: gone.append(owner))
+
+    async def come_and_go(user):
+        await user.arrive()
+        await user.leave()
+
+    visit(served, lm, 1, come_and_go)
+    end = time.monotonic() + 20
+    while not gone:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    (session,) = gone
+    end = time.monotonic() + 20
+    while (kept := served.page.state_holder.session_data[session]).config_values:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert all(kept.blocks_config.blocks[n] is block for n, block in served.page.default_config.blocks.items())
+    assert kept.state_data  # a page that comes back goes on from here
+
+
+def test_somebody_elses_answer_is_noticed(lm):
+    ledger, tally = Ledger(lm), Tally()
+    user = User(2, None, "", ledger, tally)
+    mine, theirs = ledger.names("mine", 2), ledger.names("theirs", 1)
+    user.own({"run": f"{mine[0]} 1.2"}, "plot")
+    assert tally.crossings == []
+    user.own({"deep": [{"run": f"{theirs[0]} 1.2"}]}, "plot")
+    assert len(tally.crossings) == 1 and "user 1" in tally.crossings[0]
+    assert ledger.names("theirs", 2) == theirs and ledger.owners[theirs[0]] == ANYBODY  # both typed it
+
+
+def test_figures():
+    assert [quantile([3.0, 1.0, 2.0, 4.0], share) for share in (0.0, 0.5, 0.75, 0.95, 1.0)] == [1, 2, 3, 4, 4]
+    assert quantile([], 0.5) == 0
+    tally = Tally()
+    for user, seconds in ((1, 0.1), (1, 0.3), (2, 0.4), (2, 0.8)):
+        tally.add("head", seconds, user)
+    tally.busy["job: The server is busy"] += 2
+    tally.add("job: start to result", 2.0)
+    found = summary(tally, [])
+    assert found["kinds"]["head"] == {"count": 4, "p50": 300, "p95": 800, "p99": 800, "max": 800, "busy": 0}
+    assert found["kinds"]["job: start to result"]["busy"] == 2
+    assert found["fairness"] == {
+        "best_user_p50": 200, "worst_user_p50": 600, "worst_over_best": 3, "longest_wait": 800, "fewest_answers": 2,
+    }  # fmt: skip
+    assert "| head | 4 | 300 | 800 | 800 | 800 | 0 |" in table(found)
+    options = load.parse([])
+    assert load.bad(found, options) == []
+    tally.crossings.append("user 1: x")
+    tally.errors["head: no answer"] += 1
+    assert len(load.bad(summary(tally, []), options)) == 2
+
+
+def test_what_leaves_a_component_as_it_is():
+    assert skipped(gr.skip()) and skipped({"props": gr.skip()} | gr.skip())
+    assert not skipped({"__type__": "update", "props": {"__type__": "update", "payload": "{}"}})
+    assert not skipped(None) and not skipped("text") and not skipped({"__type__": "update", "value": 1})

@@ -1,0 +1,99 @@
+"""The page without a browser: every figure is there, in the page's numbers and in the colours asked for."""
+
+import json
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from model.errors import InputError
+from model.interventions import Edit
+from viz.packed import unpacked_figure
+from viz.tabs import TABS
+from viz.tabs.notebook import FIGURES, _chooser, _kinds, page_of
+from viz.tabs.page import payloads
+
+PROMPT = "abcabd ab"
+# What each of these needs first is measured by a job.
+JOBS = {
+    "wrote_gradients": "wrote_job", "sweep_map": "sweep", "cachelab_times": "cachelab_job",
+    "drafting_times": "drafting_job",
+    "drafting_calls": "drafting_job", "drafting_sweep": "drafting_job", "many_plot": "many_job",
+    "many_entropy": "many_job", "swap_sizes": "swap_job", "lens_map": "lens_job", "patch_map": "patch_job",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def page(lm):
+    return page_of(lm, PROMPT, heads=[(1, 2)], tokens=[4])
+
+
+def test_a_figure_has_the_numbers_of_the_run(page, lm):
+    figure = page.figure("plot")
+    assert type(figure) is go.Figure
+    assert np.array_equal(figure.data[0].z, np.where(np.triu(np.ones((9, 9), bool), 1), np.nan,
+                                                     lm.trace(PROMPT).pattern(1, 2)), equal_nan=True)  # fmt: skip
+    assert "1.2" in figure.layout.title.text and "float32" in figure.layout.title.text
+
+
+def test_edits_and_picked_heads_are_those_of_the_page(lm):
+    page = page_of(lm, PROMPT, heads=[(1, 2)], edits=[Edit("uniform", 1, 2)])
+    assert np.allclose(page.figure("plot").data[0].z[3, :4], 0.25)
+
+
+def test_every_figure_of_every_view_is_drawn(page):
+    names = page.figures()
+    assert set(names) == {name for name, kind in _kinds().items() if kind in FIGURES}
+    assert len(names) > 40 and names["lens_curve"] == "Predictions / When it appears"
+    drawn = []
+    for name in names:
+        try:
+            drawn.append(page.figure(name))
+        except InputError as error:
+            assert name in JOBS and error.hint, name
+    assert all(figure.data and figure.layout.title.text for figure in drawn) and len(drawn) >= 33
+
+
+def test_no_part_that_has_a_figure_is_left_out(page):
+    """Every view as the page draws it: what has a figure in its payload is offered, but for the race's blank one."""
+    with_figure = set()
+    for tab in TABS:
+        for view in _chooser(tab)[2] or [""]:
+            parts, _ = payloads(page.playground, page._asking(tab, view, {}))
+            with_figure |= {name for name, part in parts.items() if "figure" in part}
+    assert with_figure - {"race"} <= set(page.figures())
+
+
+@pytest.mark.parametrize("name", ["wrote_gradients", "sweep_map"])
+def test_a_slow_measure_is_run_when_it_is_asked_for(lm, name):
+    page = page_of(lm, PROMPT)
+    with pytest.raises(InputError):
+        page.figure(name)
+    assert page.run(JOBS[name]) is not None
+    assert page.figure(name).data
+
+
+def test_light_and_dark(page):
+    light, dark = page.figure("plot"), page.figure("plot", theme="dark")
+    assert light.layout.coloraxis.colorscale != dark.layout.coloraxis.colorscale
+    assert (light.layout.paper_bgcolor, dark.layout.paper_bgcolor) == ("#ffffff", "#14171f")
+    with pytest.raises(ValueError, match="theme"):
+        page.figure("plot", theme="blue")
+
+
+def test_what_does_not_fit_is_said(page):
+    with pytest.raises(InputError, match="no figure"):
+        page.figure("header")
+    with pytest.raises(InputError, match="no measure"):
+        page.run("plot")
+    with pytest.raises(InputError, match="settings"):
+        page.figure("plot", lens_form={})
+
+
+def test_packed_arrays_come_back():
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    text = go.Figure(go.Heatmap(z=values)).to_json()
+    assert "bdata" in text
+    found = unpacked_figure(text)["data"][0]["z"]
+    assert found.dtype == np.float32 and np.array_equal(found, values)
+    assert unpacked_figure(json.dumps({"data": [{"x": [1, 2]}]})) == {"data": [{"x": [1, 2]}]}

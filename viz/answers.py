@@ -1,0 +1,44 @@
+"""Arrays cut to what a program asked for: the largest cells, the strongest heads."""
+
+import numpy as np
+import pandas as pd
+
+
+def largest_cells(z: np.ndarray, most: int) -> list[tuple[int, int, float]]:
+    """(row, column, value) of the largest numbers of a matrix, the largest first; of equals the earlier cell.
+
+    NaN and what is not finite is left out. [R, C]
+    """
+    flat = np.where(np.isfinite(z), z, -np.inf).ravel()
+    order = np.argsort(-flat, kind="stable")[:most]
+    return [(int(n // z.shape[1]), int(n % z.shape[1]), float(flat[n])) for n in order if np.isfinite(flat[n])]
+
+
+def ranked_heads(values: np.ndarray, most: int, *, size: bool = False) -> list[dict]:
+    """Heads with their numbers, the largest first, with `size` the largest in size. [L, H]"""
+    found = np.abs(values) if size else values
+    cells = largest_cells(found, most)
+    return [{"layer": layer, "head": head, "value": float(values[layer, head])} for layer, head, _ in cells]
+
+
+def by_head(values: dict[str, np.ndarray]) -> list[dict]:
+    """A record a head of several numbers, each [L, H]."""
+    L, H = next(iter(values.values())).shape
+    return [
+        {"layer": layer, "head": head} | {name: float(z[layer, head]) for name, z in values.items()}
+        for layer in range(L) for head in range(H)
+    ]  # fmt: skip
+
+
+def top_of(shares: np.ndarray, most: int) -> list[int]:
+    """The indices of the largest numbers, the largest first, of equals the smaller. [V]"""
+    return [int(n) for n in np.argsort(-shares, kind="stable")[:most]]
+
+
+def largest_parts(parts: pd.DataFrame, most: int) -> list[dict]:
+    """The parts of a logit that are largest in size: kind, layer, head, value; None in place of -1, which is none."""
+    order = parts["value"].abs().sort_values(ascending=False, kind="stable").index[:most]
+    return [
+        row | {name: None if row[name] == -1 else row[name] for name in ("layer", "head")}
+        for row in parts.loc[order].to_dict("records")
+    ]

@@ -1,0 +1,148 @@
+"""The page's state as a link or a file gives it: what is asked for is checked here before anything is shown of it.
+
+A link is a stranger's input. It may name a model, but never has one fetched: that takes a click.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import gradio as gr
+
+from model.api import LanguageModel
+from model.errors import PlaygroundError
+from model.records import RunKey
+from viz.tabs.context import MAX_CHARACTERS, Playground
+from viz.tabs.loading import opened
+from viz.tabs.parts import run_id, update
+from viz.tabs.selection import Selection, picked
+from viz.tabs.tab import Shared
+from viz.words import section, words
+
+MOST_NAME = 200  # characters of a model's id
+BUNDLED = "tinygpt"
+
+
+@dataclass(frozen=True)
+class Link:
+    """What a link asks for; None is what the page starts with."""
+
+    step: int  # tells the page which of its questions an answer is to
+    model: str | None
+    prompt: str | None
+    tab: str | None
+    selection: Mapping  # unchecked: what fits is known once the model and the prompt are
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What the page shows of a link."""
+
+    model_id: str  # the one that is shown
+    prompt: str
+    tab: str
+    waits: str  # the model that the link means, where it is not to be had without a click
+    selection: Selection | None  # None while that model is not there, or where the prompt cannot be read
+    run: str  # a short name of the prompt's tokens
+
+
+def step_of(value: object) -> int:
+    """The number of the page's question."""
+    step = value.get("n") if isinstance(value, Mapping) else None
+    return step if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < 1 << 53 else 0
+
+
+def link_of(value: object, tabs: tuple[str, ...]) -> Link:
+    """What a page says that a link asks for; whatever is wrong with it counts as not said."""
+    given = value if isinstance(value, Mapping) else {}
+    model, tab = _text(given.get("model"), MOST_NAME), given.get("tab")
+    fits = model is not None and model.isprintable() and model.strip()
+    return Link(
+        step_of(value), model if fits else None, _text(given.get("prompt"), MAX_CHARACTERS),
+        tab if isinstance(tab, str) and tab in tabs else None,
+        {name: given.get(name) for name in ("heads", "tokens", "pair", "edits")},
+    )  # fmt: skip
+
+
+def _text(value: object, most: int) -> str | None:
+    """A text that is not too long; halves of characters, which no file can hold, become question marks."""
+    if not isinstance(value, str) or len(value) > most:
+        return None
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def there(playground: Playground, model_id: str) -> bool:
+    """Whether a link may open the model by itself: it is in memory, or part of this installation."""
+    local = playground.options.local
+    ours = (BUNDLED, playground.options.model, *([local.model_id] if local else []))
+    return model_id in ours or playground.models.peek(model_id) is not None
+
+
+def answer(playground: Playground, link: Link, present: str, first: tuple[str, str]) -> Answer:
+    """What to show of a link: `present` is the model that is shown now, `first` the prompt and tab of a new page.
+
+    A model that failed to load is shown all the same: the page then says why, and offers to try again.
+    """
+    wanted = link.model or playground.options.model
+    text, tab = first[0] if link.prompt is None else link.prompt, link.tab or first[1]
+    if not there(playground, wanted):
+        return Answer(present, text, tab, wanted, None, "")
+    try:
+        model = playground.opened(wanted)
+        tokens = playground.tokens(model, text)
+    except PlaygroundError:
+        return Answer(wanted, text, tab, "", None, "")
+    found = picked(link.selection, model.config, len(tokens))
+    return Answer(wanted, text, tab, "", found, tokens_id(model, tokens.ids.tolist()))
+
+
+def tokens_id(model: LanguageModel, ids: list[int]) -> str:
+    """What viz.tabs.picking.prompt_id says of a run on these tokens."""
+    return run_id(RunKey(model.id, tuple(ids)), "")
+
+
+def payload(said: Mapping[str, str], usual: Mapping[str, str], asks: tuple[str, ...], step: int) -> dict:
+    """What the page's script needs: its words, what an untouched page shows, which parts have values of their own,
+    and the last question that is answered."""
+    return {"words": section(said, "address"), "usual": dict(usual), "asks": list(asks), "settled": step}
+
+
+def linked_payload(step: int, waits: str, language: str) -> dict:
+    """The answer to a link, with what to say and to press where its model is not here."""
+    if not waits:
+        return {"n": step}
+    said, name = words(language), waits if len(waits) <= 80 else f"{waits[:79]}…"
+    return {
+        "n": step, "model": waits, "text": said["address.waits"].format(model=name), "hint": said["address.waits_hint"],
+        "load": said["address.load"].format(model=name), "close": said["address.stay"],
+    }  # fmt: skip
+
+
+def wire(
+    shared: Shared, parts: Mapping[str, gr.HTML], active: gr.State, first: tuple[str, str],
+    selection_update: Callable[[Mapping[str, str], Selection, str], gr.HTML],
+) -> None:  # fmt: skip
+    """A link, a state file, or a step back: model, prompt, tab and selection come in one answer, so that they fit."""
+    tabs = tuple(tab.id for tab in shared.tabs.children)
+
+    def restore(request: gr.Request, value, loaded):
+        language = shared.language_of(request)
+        link = link_of(value, tabs)
+        found = answer(shared.playground, link, loaded["id"], first)
+        new = found.model_id != loaded["id"]
+        return (
+            update(linked_payload(link.step, found.waits, language)),
+            found.prompt,
+            gr.skip() if found.waits else found.model_id,
+            gr.Tabs(selected=found.tab),
+            found.tab,
+            opened(found.model_id) if new else gr.skip(),
+            found.waits or found.model_id,
+            selection_update(words(language), found.selection, found.run) if found.selection else gr.skip(),
+        )
+
+    parts["address"].restore(
+        restore, [parts["address"], shared.loaded],
+        [parts["linked"], shared.prompt, shared.picker, shared.tabs, active, shared.loaded, shared.wanted,
+         parts["selection"]],
+        trigger_mode="always_last", concurrency_limit=4, show_progress="hidden", api_visibility="private",
+    )  # fmt: skip

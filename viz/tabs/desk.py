@@ -1,0 +1,76 @@
+"""Where long work queues: so many jobs and races at once, a line behind them, and a polite no beyond that."""
+
+import threading
+from dataclasses import dataclass, field
+
+from model.errors import PlaygroundError
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much long work a server takes on."""
+
+    running: int = 4  # at once; they take turns at the model
+    waiting: int = 32  # behind them, enough for a class that presses a button together
+    each: int = 3  # running or waiting, of one visitor
+
+
+@dataclass(eq=False)
+class Ticket:
+    """A place in the line, or at work."""
+
+    owner: str
+    desk: "Desk"
+    running: bool = False
+
+    def wait(self, seconds: float) -> int:
+        """0 as soon as it is this ticket's turn, else how many stand before it after so many seconds."""
+        with self.desk.changed:
+            self.desk.changed.wait_for(lambda: self.running, seconds)
+            return 0 if self.running else self.desk.line.index(self) + 1
+
+    def leave(self) -> None:
+        """Make room for the next one; a second time does nothing."""
+        self.desk.leave(self)
+
+
+@dataclass(eq=False)
+class Desk:
+    """All long work of a server. Free places go to the visitor with the least at work, then in the order they came."""
+
+    bounds: Bounds = field(default_factory=Bounds)
+    line: list[Ticket] = field(default_factory=list)
+    working: list[Ticket] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def join(self, owner: str) -> Ticket:
+        """A ticket for a visitor's work; raises PlaygroundError where there is no room."""
+        with self.changed:
+            own = sum(ticket.owner == owner for ticket in (*self.line, *self.working))
+            if own >= self.bounds.each:
+                raise PlaygroundError(
+                    "The server is still busy with what you started before.", "", "Wait until it ends, or cancel it."
+                )
+            if len(self.line) >= self.bounds.waiting:
+                raise PlaygroundError("The server is busy with others' work.", "", "Try again in a moment.")
+            ticket = Ticket(owner, self)
+            self.line.append(ticket)
+            self._call()
+            return ticket
+
+    def leave(self, ticket: Ticket) -> None:
+        """Take a ticket out of the line or from work."""
+        with self.changed:
+            for place in (self.line, self.working):
+                if ticket in place:
+                    place.remove(ticket)
+            self._call()
+
+    def _call(self) -> None:
+        while self.line and len(self.working) < self.bounds.running:
+            busy = [ticket.owner for ticket in self.working]
+            chosen = min(self.line, key=lambda ticket: busy.count(ticket.owner))
+            self.line.remove(chosen)
+            chosen.running = True
+            self.working.append(chosen)
+        self.changed.notify_all()

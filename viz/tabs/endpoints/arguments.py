@@ -1,0 +1,108 @@
+"""The arguments of the endpoints: what they may be, checked before anything is computed. They come from strangers."""
+
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args, get_origin
+
+from model.errors import InputError
+from model.interventions import shown
+
+MOST_TEXT = 1000  # characters of a text that is no prompt
+MOST_ITEMS = 4096  # entries of a list
+_LARGEST = 2**53  # of a whole number
+
+
+@dataclass(frozen=True)
+class Within:
+    """A number from `low` to `high`."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A text that is one of these names."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Long:
+    """A text whose length is checked where it is cut into tokens."""
+
+
+Prompt = Annotated[str, Long()]
+Rows = Annotated[int, Within(1, 1000)]  # of an answer
+Few = Annotated[int, Within(1, 10)]
+_KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", dict: "named fields"}
+
+
+def rule(hint: object) -> object:
+    """The Within, OneOf or Long of a type hint; None where it has none."""
+    return get_args(hint)[1] if get_origin(hint) is Annotated else None
+
+
+def bare(hint: object) -> object:
+    """The type hint as a schema knows it: names as Literal, without the rules."""
+    told = rule(hint)
+    if isinstance(told, OneOf):
+        return Literal[told.names]
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def checked(name: str, value: object, hint: object) -> object:
+    """The value of one argument; raises InputError where it does not fit its type hint and rule."""
+    told = rule(hint)
+    found = _typed(name, value, get_args(hint)[0] if told else hint, isinstance(told, Long))
+    if isinstance(told, OneOf) and found not in told.names:
+        raise InputError("An argument is none of its names.", got(name, found), f"Choose one of: {_list(told.names)}.")
+    if isinstance(told, Within) and not told.low <= found <= told.high:
+        hint = f"Choose a value from {told.low:g} to {told.high:g}."
+        raise InputError("An argument is out of its range.", got(name, found), hint)
+    return found
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(names)
+
+
+def got(name: str, value: object) -> str:
+    """An argument as an error names it."""
+    return f"{name}: {shown(value)}"
+
+
+def _typed(name: str, value: object, hint: object, long: bool = False) -> object:
+    """The value as the type that the hint names."""
+    if get_origin(hint) in (types.UnionType, typing.Union):
+        (one,) = (each for each in get_args(hint) if each is not type(None))
+        return None if value is None else _typed(name, value, one)
+    if get_origin(hint) is list:
+        if not isinstance(value, list | tuple):
+            raise _wrong(name, value, "a list")
+        if len(value) > MOST_ITEMS:
+            raise InputError("A list is too long.", f"{name}: {len(value)}", f"At most {MOST_ITEMS} entries.")
+        return [_typed(name, each, get_args(hint)[0]) for each in value]
+    if not _is_a(value, hint):
+        raise _wrong(name, value, _KINDS[hint])
+    if hint is str and not long and len(value) > MOST_TEXT:
+        raise InputError("A text is too long.", f"{name}: {len(value)}", f"At most {MOST_TEXT} characters.")
+    return dict(value) if hint is dict else hint(value)
+
+
+def _is_a(value: object, hint: type) -> bool:
+    """Whether a value is of a plain type; 3.0 is a whole number, too, and True is none."""
+    if hint is dict:
+        return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+    if hint in (str, bool):
+        return isinstance(value, hint)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not -_LARGEST <= value <= _LARGEST:
+        return False
+    return math.isfinite(value) and (hint is float or value % 1 == 0)
+
+
+def _wrong(name: str, value: object, wanted: str) -> InputError:
+    return InputError("An argument is of the wrong kind.", got(name, value), f"Give {wanted}.")

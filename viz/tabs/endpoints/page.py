@@ -1,0 +1,54 @@
+"""What stands above all tabs: the models, and how they cut text into tokens."""
+
+import dataclasses
+
+from model.api import LanguageModel, list_models
+from viz.tabs.context import Playground
+from viz.tabs.tab import Scene
+
+
+def models(playground: Playground) -> dict:
+    """The models that can be named in the other endpoints.
+
+    Returns:
+        models: records with id, label, and loaded: whether it is in memory; default: the id that is used for none.
+        limits: tokens of a prompt that this server takes at most.
+    """
+    rows = [
+        {"id": each, "label": label, "loaded": playground.models.peek(each) is not None}
+        for label, each in playground.choices()
+    ]
+    limits = {"prompt_tokens": playground.options.max_tokens}
+    return {"models": rows, "default": playground.options.model, "limits": limits}
+
+
+def model_info(playground: Playground, model: LanguageModel) -> dict:
+    """What one model is: sizes, wiring, parameters. Loads it where it is not in memory.
+
+    Returns:
+        config: layers, heads, widths, norms, positions and all other choices of the architecture; parameters; bytes;
+        vocabulary: its number of tokens; label.
+    """
+    listed = list_models()
+    lines = dict(zip(listed["id"], listed["line"], strict=True))
+    return {
+        "label": model.label, "line": lines.get(model.id), "parameters": model.n_params, "bytes": model.nbytes,
+        "vocabulary": model.tokenizer.vocab_size, "chat": bool(model.tokenizer.chat_template),
+        "config": {field.name: getattr(model.config, field.name) for field in dataclasses.fields(model.config)},
+    }  # fmt: skip
+
+
+def tokenize(scene: Scene) -> dict:
+    """How the model cuts a text into tokens.
+
+    Returns:
+        tokens: records with position, id, text, and start and end: which bytes of the text it is.
+    """
+    tokens = scene.trace.tokens
+    rows = [
+        {"position": n, "id": token, "text": piece, "start": start, "end": end}
+        for n, (token, piece, (start, end)) in enumerate(
+            zip(tokens.ids.tolist(), tokens.pieces, tokens.spans.tolist(), strict=True)
+        )
+    ]
+    return {"tokens": rows}

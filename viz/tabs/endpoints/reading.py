@@ -1,0 +1,120 @@
+"""What the endpoints share: positions, heads, tokens by their texts, and work that takes a while."""
+
+import dataclasses
+import time
+
+from model.api import LanguageModel
+from model.errors import InputError
+from model.interventions import shown
+from model.measures import check_layer
+from viz.effects import likeliest
+from viz.tabs import jobs
+from viz.tabs.allowed import within
+from viz.tabs.context import Playground
+from viz.tabs.selection import Selection
+from viz.tabs.tab import Scene
+from viz.tabs.typed import MOST_TYPED, token_of
+from viz.words import words
+
+MOST_SECONDS = 300.0  # of computing, for one answer: nobody sees it work who could stop it
+BY_ID = "id:"
+
+
+def place(scene: Scene, position: int) -> int:
+    """A position counted from 0; negative ones count from the end. Raises InputError for none of the prompt."""
+    T = len(scene.trace.tokens)
+    if not -T <= position < T:
+        raise InputError("There is no such position.", str(position), f"Positions run from 0 to {T - 1}.")
+    return position % T
+
+
+def places(scene: Scene, positions: list[int]) -> list[int]:
+    """The same for several, each once; all of the prompt for none."""
+    return list(dict.fromkeys(place(scene, each) for each in positions)) or list(range(len(scene.trace.tokens)))
+
+
+def at(scene: Scene, position: int) -> Scene:
+    """The scene of a page on which that token was picked."""
+    return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, tokens=(place(scene, position),)))
+
+
+def on(scene: Scene, layer: int, head: int) -> Scene:
+    """The scene of a page on which that head was picked; raises InputError where there is none."""
+    check_head(scene.model, layer, head)
+    return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, heads=((layer, head),)))
+
+
+def check_head(model: LanguageModel, layer: int, head: int) -> None:
+    """Raise InputError unless the model has that head."""
+    check_layer(layer, model.config.n_layer)
+    if not 0 <= head < model.config.n_head:
+        raise InputError("There is no such head.", str(head), f"Heads run from 0 to {model.config.n_head - 1}.")
+
+
+def unprompted(playground: Playground, model: LanguageModel) -> Scene:
+    """A scene for what depends on the model alone: it has no run."""
+    return Scene(playground, model, "", None, "", words("en"), "en", Selection(heads=((0, 0),)))
+
+
+# --- tokens ----------------------------------------------------------------------------------------------
+
+
+def named(model: LanguageModel, token: int) -> dict:
+    """A token with its text."""
+    return {"id": int(token), "text": model.tokenizer.piece(int(token))}
+
+
+def prompt_tokens(scene: Scene) -> list[str]:
+    """The texts of the prompt's tokens."""
+    return list(scene.trace.tokens.pieces)
+
+
+def token_id(model: LanguageModel, text: str) -> int:
+    """The token that a text is, or "id:1234"; raises InputError where it is not one token of the model."""
+    if text.startswith(BY_ID) and text[len(BY_ID) :].isdecimal():
+        number, size = int(text[len(BY_ID) :][:12]), model.tokenizer.vocab_size
+        if number >= size:
+            raise InputError("There is no token with this id.", str(number), f"Ids run from 0 to {size - 1}.")
+        return number
+    token, pieces = token_of(model, text[:MOST_TYPED])
+    if token is None:
+        told = " ".join(f"“{shown(piece)}”" for piece in pieces[:8])
+        raise InputError("This is not one token.", told, "Give one token as its text, or as id: and its number.")
+    return token
+
+
+def token_or_likeliest(scene: Scene, text: str, position: int) -> int:
+    """The token of a text; the likeliest next one of the run without edits where there is none."""
+    if text:
+        return token_id(scene.model, text)
+    return likeliest(scene.unedited.logits_at(position)[: scene.model.tokenizer.vocab_size], 1)[0]
+
+
+# --- work that takes a while -----------------------------------------------------------------------------
+
+
+def most_seconds(playground: Playground) -> float:
+    """How long one answer may compute on this server."""
+    return min(MOST_SECONDS, playground.options.allowed.job_seconds)
+
+
+def done(playground: Playground, job: jobs.Job) -> object:
+    """The result of a job, the one of a page where there is one; raises InputError where it takes too long.
+
+    The model is handed to others between two steps, as by a page's job.
+    """
+    kept = playground.results.peek(job.key)
+    if kept is not None:
+        return kept.value
+    began = time.perf_counter()
+
+    def progress(step: int, total: int | None, what: str) -> None:
+        playground.computing.release()
+        time.sleep(jobs.WAIT)
+        playground.computing.acquire(later=True)
+
+    work = within(job.work, dataclasses.replace(playground.options.allowed, job_seconds=most_seconds(playground)))
+    with playground.computing.later():
+        value = work(progress)
+    made = jobs.Result(value, time.perf_counter() - began)
+    return playground.results.get(job.key, lambda: made).value

@@ -1,0 +1,268 @@
+"""What an endpoint is: a typed function of a run, a model or the server, and how it is offered to programs.
+
+The docstring of a function is what a reader of the API page and a language model are told: first what it gives, then
+"Args:" with every argument of its own, then "Returns:". What all endpoints share is told here once.
+"""
+
+import inspect
+import logging
+import textwrap
+import time
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import gradio as gr
+
+from model.api import LanguageModel
+from model.errors import InputError, PlaygroundError
+from model.interventions import EDITS, edit_of
+from model.warps import WARPS
+from viz.plain import count, plain
+from viz.tabs.context import Playground
+from viz.tabs.endpoints.arguments import Prompt, Within, bare, checked, rule
+from viz.tabs.parts import run_id
+from viz.tabs.selection import MOST_EDITS, Selection
+from viz.tabs.tab import Scene
+from viz.words import words
+
+log = logging.getLogger("playground")
+MOST_NUMBERS = 1_200_000  # of one answer: a whole head of 1,024 tokens
+MOST_WAITING = 60.0  # seconds in the line for long work
+HUB = "hub:"
+SHARED = {
+    "prompt": "The text that the model reads.",
+    "model": "Id of the model as the endpoint models lists it. Empty: the model that the server started with.",
+    "edits": 'Changes of the run, each {"kind", "layer", "head"} and, for "scale", "factor"; or {"kind": "block_edge", '
+    f'"query", "key"}} for one cell of all heads. Kinds: {", ".join(EDITS)}. At most {MOST_EDITS}; none by default.',
+}
+COMMON = {  # arguments that several endpoints have, where their docstrings say nothing else
+    "layer": "Layer, counted from 0.",
+    "head": "Head of the layer, counted from 0.",
+    "position": "The token after which one looks, counted from 0; negative numbers count from the end.",
+    "most": "At most so many rows.",
+    "seed": "Of the random numbers: the same seed gives the same answer.",
+    "token": "The token that is watched, as its text, with its space in front (' Paris'), or as 'id:1234'. Empty: the "
+    "likeliest next one.",
+    "steps": 'The pipeline that reshapes the distribution, in this order, each {"warp", "values": {number: value}}; '
+    'for logit_bias {"warp", "text"} with a line "token: number" for each token. Not given: temperature 0.8, top_k 40, '
+    "top_p 0.9; []: none. Warps with their numbers: "
+    + "; ".join(f"{key} {', '.join(each.name for each in warp.parameters)}".strip() for key, warp in WARPS.items())
+    + ".",
+}
+_OWN = {"run": ("prompt",), "plain run": ("prompt",), "model": (), "server": ()}
+_SHARED = {"run": ("model", "edits"), "plain run": ("model",), "model": ("model",), "server": ()}
+_HINTS = {"prompt": Prompt, "model": str, "edits": list[dict]}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One named function. It gets a Scene, (Playground, LanguageModel) or the Playground, then its own arguments."""
+
+    function: Callable[..., dict]
+    views: tuple[str, ...] = ()  # whose numbers these are: "tab.view", or "tab" for a tab without views
+    reads: Literal["run", "plain run", "model", "server"] = "run"  # plain: never with edits
+    long: bool = False  # may take seconds: few of these run at once
+    kind: str = "measured"  # or "computed", by a formula, or "listed"
+
+    @property
+    def name(self) -> str:
+        """The name under which it is called."""
+        return self.function.__name__
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument as a caller sees it."""
+
+    name: str
+    hint: object
+    default: object  # inspect.Parameter.empty where it must be given
+    told: str
+
+
+def arguments(endpoint: Endpoint) -> list[Argument]:
+    """All arguments in the order in which they are given: the prompt, its own, and what all share."""
+    hints = typing.get_type_hints(endpoint.function, include_extras=True)
+    _, told, _ = told_of(endpoint.function)
+    empty = inspect.Parameter.empty
+    found = [Argument(name, _HINTS[name], empty, SHARED[name]) for name in _OWN[endpoint.reads]]
+    given = list(inspect.signature(endpoint.function).parameters.values())[2 if endpoint.reads == "model" else 1 :]
+    for each in given:
+        default = list(each.default) if isinstance(each.default, tuple) else each.default
+        text = _ranged(told.get(each.name) or COMMON[each.name], hints[each.name], default)
+        found.append(Argument(each.name, hints[each.name], default, text))
+    shared = {"model": "", "edits": []}
+    found += [Argument(name, _HINTS[name], shared[name], SHARED[name]) for name in _SHARED[endpoint.reads]]
+    return sorted(found, key=lambda each: each.default is not empty)  # stable: what must be given comes first
+
+
+def _ranged(told: str, hint: object, default: object) -> str:
+    """What is told of an argument, with its range and a default that speaks for itself."""
+    within = rule(hint)
+    notes = [f"{within.low:g} to {within.high:g}"] if isinstance(within, Within) else []
+    if isinstance(default, int | float | str) and default != "":
+        notes.append(f"default {str(default).lower() if isinstance(default, bool) else default}")
+    return f"{told} ({'; '.join(notes)})" if notes else told
+
+
+def told_of(function: Callable) -> tuple[str, dict[str, str], str]:
+    """A docstring as (what it gives, {argument: text}, what comes back), each on one line."""
+    text, _, back = inspect.getdoc(function).partition("Returns:")
+    about, _, listed = text.partition("Args:")
+    told: dict[str, str] = {}
+    for line in textwrap.dedent(listed.strip("\n")).splitlines():
+        if line.startswith(" ") and told:
+            told[next(reversed(told))] += f" {line.strip()}"
+        elif line:
+            name, _, rest = line.partition(":")
+            told[name] = rest.strip()
+    return " ".join(about.split()), told, " ".join(back.split())
+
+
+def document(endpoint: Endpoint) -> str:
+    """The docstring that Gradio reads: a line for each argument."""
+    about, _, back = told_of(endpoint.function)
+    lines = [f"    {each.name}: {each.told}" for each in arguments(endpoint)]
+    return "\n".join([about, "", *(["Args:", *lines, ""] if lines else []), "Returns:", f"    {back}"])
+
+
+# --- calling ---------------------------------------------------------------------------------------------
+
+
+def call(playground: Playground, endpoint: Endpoint, given: dict[str, object], owner: str = "") -> dict:
+    """The answer to arguments that nobody has checked, as JSON holds it; raises PlaygroundError.
+
+    Long work waits for its turn, as that of the page does; `owner` is the visitor it counts for.
+    """
+    values = _given(arguments(endpoint), given)
+    if not endpoint.long:
+        return _answered(playground, endpoint, values)
+    ticket = playground.desk.join(owner)
+    try:
+        if ticket.wait(MOST_WAITING):
+            raise PlaygroundError("The server is busy with others' work.", "", "Try again in a moment.")
+        return _answered(playground, endpoint, values)
+    finally:
+        ticket.leave()
+
+
+def _given(asked: list[Argument], given: dict[str, object]) -> dict[str, object]:
+    """Every argument with its value; raises InputError."""
+    if unknown := [name for name in given if name not in {each.name for each in asked}]:
+        raise InputError("There is no such argument.", unknown[0][:40], "Leave it out.")
+    values = {}
+    for each in asked:
+        if each.name not in given and each.default is inspect.Parameter.empty:
+            raise InputError("An argument is missing.", each.name, "Give it.")
+        values[each.name] = checked(each.name, given.get(each.name, each.default), each.hint)
+    return values
+
+
+def _answered(playground: Playground, endpoint: Endpoint, values: dict[str, object]) -> dict:
+    """The answer to arguments that were checked."""
+    began = time.perf_counter()
+    own = {name: value for name, value in values.items() if name not in _HINTS}
+    about: dict[str, object] = {"model": None, "dtype": None, "tokens": None}
+    if endpoint.reads == "server":
+        found = endpoint.function(playground, **own)
+    else:
+        model = model_of(playground, values["model"])
+        about |= {"model": model.id, "dtype": model.dtype}
+        if endpoint.reads == "model":
+            found = endpoint.function(playground, model, **own)
+        else:
+            scene = scene_of(playground, model, values["prompt"], values.get("edits", []))
+            about["tokens"] = len(scene.trace.tokens)
+            found = endpoint.function(scene, **own)
+    if (size := count(found)) > MOST_NUMBERS:
+        hint = f"Ask for at most {MOST_NUMBERS} numbers: fewer rows, or a shorter prompt."
+        raise InputError("The answer would be too large.", f"{size} numbers", hint)
+    about |= {"seconds": time.perf_counter() - began, "kind": endpoint.kind}
+    return plain({"about": about} | found)
+
+
+def model_of(playground: Playground, model_id: str) -> LanguageModel:
+    """The model of that id: one of the picker's, one in memory, or one of the Hub; raises PlaygroundError."""
+    model_id = model_id or playground.options.model
+    known = {each for _, each in playground.choices()}
+    if model_id not in known and not model_id.startswith(HUB) and playground.models.peek(model_id) is None:
+        raise InputError("There is no model of this id.", model_id[:40], f"Choose one of: {', '.join(sorted(known))}.")
+    return playground.opened(model_id)
+
+
+def scene_of(playground: Playground, model: LanguageModel, prompt: str, edits: list[dict]) -> Scene:
+    """The run of a prompt with edits, as the page's own views take it; raises PlaygroundError."""
+    tokens = playground.tokens(model, prompt)
+    if len(edits) > MOST_EDITS:
+        raise InputError("These are too many edits.", str(len(edits)), f"At most {MOST_EDITS}.")
+    made = tuple(dict.fromkeys(edit_of(each, model.config, len(tokens)) for each in edits))
+    trace = playground.trace_tokens(model, tokens, made)
+    picked = Selection(heads=((0, 0),), edits=made)
+    return Scene(playground, model, prompt, trace, run_id(trace.key, "en"), words("en"), "en", picked)
+
+
+# --- offering --------------------------------------------------------------------------------------------
+
+
+def offered(playground: Playground, endpoint: Endpoint) -> Callable[..., dict]:
+    """The endpoint as a function that Gradio can call: its signature and docstring say what a caller may give."""
+    asked = arguments(endpoint)
+
+    def answer(request: gr.Request, *values: object) -> dict:
+        try:
+            given = dict(zip((each.name for each in asked), values, strict=True))
+            return call(playground, endpoint, given, request.session_hash or "")
+        except PlaygroundError as error:
+            raise _told(str(error)) from None
+        except Exception:
+            log.exception("the endpoint %s failed", endpoint.name)
+            said = words("en")
+            raise _told(f"{said['notice.failed']} {said['notice.failed_hint']}") from None
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(each.name, kind, default=each.default, annotation=bare(each.hint))
+                  for each in asked]  # fmt: skip
+    answer.__name__ = answer.__qualname__ = endpoint.name
+    answer.__doc__ = document(endpoint)
+    parameters.insert(0, inspect.Parameter("request", kind, annotation=gr.Request))
+    answer.__signature__ = inspect.Signature(parameters, return_annotation=dict)
+    answer.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": dict}
+    return answer
+
+
+def _told(text: str) -> gr.Error:
+    """An error whose text reaches the caller, without a traceback here or there."""
+    return gr.Error(text, title="Not possible", print_exception=False)
+
+
+def register(playground: Playground, endpoints: tuple[Endpoint, ...]) -> None:
+    """Offer all of them in the Blocks that are being built. Quick ones and long ones each have a queue."""
+    for endpoint in endpoints:
+        group, limit = ("endpoints long", 2) if endpoint.long else ("endpoints", 2)
+        function = offered(playground, endpoint)
+        made = gr.api(function, api_name=endpoint.name, concurrency_limit=limit, concurrency_id=group)
+        _describe(made, endpoint)
+
+
+def _describe(made: gr.events.Dependency, endpoint: Endpoint) -> None:
+    """Name and describe each argument on the API page, which else says "1st", "2nd" ..."""
+    block = gr.context.Context.root_block.fns[made["id"]]
+    for component, each in zip(block.inputs, arguments(endpoint), strict=True):
+        component.label = each.name
+        component._api_info = component._api_info | {"additional_description": each.told}
+
+
+def table(endpoints: tuple[Endpoint, ...]) -> str:
+    """All endpoints as a Markdown table: name with arguments, and what it gives."""
+    rows = ["| Endpoint | Arguments | Gives |", "| --- | --- | --- |"]
+    for each in endpoints:
+        names = [f"`{a.name}`" if a.default is inspect.Parameter.empty else a.name for a in arguments(each)]
+        rows.append(f"| `{each.name}` | {', '.join(names)} | {_first(each)} |")
+    return "\n".join(rows)
+
+
+def _first(endpoint: Endpoint) -> str:
+    """The first sentence of what it gives."""
+    return told_of(endpoint.function)[0].split(". ")[0].rstrip(".") + "."

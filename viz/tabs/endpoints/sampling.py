@@ -1,0 +1,312 @@
+"""The sampling tab's numbers: one distribution step by step, draws from it, texts that strategies write, the cache."""
+
+import time
+from typing import Annotated
+
+from model.api import LanguageModel
+from model.cachelab import cache_bytes
+from model.decoders import STRATEGIES, Made
+from model.draft_costs import summary, swept
+from model.draws import band, fit
+from model.errors import InputError
+from model.progress import Progress
+from model.samples import Many, certain, take_samples
+from model.speculative import DRAFTS, MOST_DRAFTED
+from model.texts import distinct
+from viz.many import MEASURES, spread
+from viz.shape import shown_tokens
+from viz.tabs import cachelab, drafting, heat, jobs, many, race_run, shape
+from viz.tabs import draws as draws_view
+from viz.tabs import strategies as cards
+from viz.tabs.allowed import check_samples, check_writing
+from viz.tabs.context import Playground
+from viz.tabs.endpoints.arguments import OneOf, Rows, Within
+from viz.tabs.endpoints.reading import at, done, most_seconds, named
+from viz.tabs.pipelines import value_of
+from viz.tabs.tab import Scene
+
+Seed = Annotated[int, Within(0, cards.MOST_SEED)]
+NewTokens = Annotated[int, Within(1, cards.MOST_TOKENS)]
+
+
+def _pipeline(steps: list[dict] | None) -> dict:
+    """What the page sends for a pipeline."""
+    return {"pipeline": {"steps": steps}}
+
+
+# --- one distribution ------------------------------------------------------------------------------------
+
+
+def distribution(scene: Scene, steps: list[dict] | None = None, position: int = -1, most: Rows = 20) -> dict:
+    """The distribution of the next token, and what each step of a sampling pipeline makes of it.
+
+    Returns:
+        stages: the model's own first, then one for each step: tokens left (kept), probability removed, entropy (nats)
+        and effective number of choices. tokens: the likeliest before or after, each with its logit and probability
+        after every stage, and removed_by: the step that removed it, counted from 1, else null.
+    """
+    looked = shape.looked_at(at(scene, position), _pipeline(steps))
+    found = looked.stages()
+    names = [{"warp": None, "values": {}}, *value_of(looked.steps)]
+    tokens = [
+        named(scene.model, n) | {
+            "logits": found.logits[:, n], "probabilities": found.probabilities[:, n],
+            "removed_by": int(found.out[n]) or None,
+        }
+        for n in shown_tokens(found, len(looked.steps), looked.following, most)
+    ]  # fmt: skip
+    following = None if looked.following is None else named(scene.model, looked.following)
+    stages = [name | vars(report) for name, report in zip(names, found.reports, strict=True)]
+    return {"position": looked.at, "stages": stages, "tokens": tokens, "really_next": following}
+
+
+def temperatures(
+    scene: Scene, steps: list[dict] | None = None, position: int = -1,
+    spacing: Annotated[str, OneOf(heat.AXES)] = "log", most: Rows = 20,
+) -> dict:  # fmt: skip
+    """The distribution of the next token at forty temperatures from 0.05 to 3, under a sampling pipeline.
+
+    Args:
+        spacing: How the temperatures are spaced: log or linear.
+
+    Returns:
+        temperatures; tokens: each with a probability a temperature, 0 where it is out; and for every temperature
+        entropy (nats), largest probability and tokens that are left (kept).
+    """
+    looked = shape.looked_at(at(scene, position), _pipeline(steps))
+    found = heat.heated(looked, looked.steps, spacing == "log")
+    tokens = [
+        named(scene.model, n) | {"probabilities": found.probabilities[place]}
+        for place, n in list(enumerate(found.ids))[:most]
+    ]  # fmt: skip
+    return {
+        "position": looked.at, "temperatures": found.temperatures, "tokens": tokens, "entropy": found.entropy,
+        "largest": found.largest, "kept": found.kept,
+    }  # fmt: skip
+
+
+def draws(
+    scene: Scene, steps: list[dict] | None = None, position: int = -1, seed: Seed = 0,
+    count: Annotated[int, Within(1, 10_000)] = 1000, most: Rows = 20,
+) -> dict:  # fmt: skip
+    """Many draws of the next token, beside what its probabilities say, with a chi-square test.
+
+    Args:
+        count: How many tokens are drawn.
+
+    Returns:
+        tokens: the likeliest with probability, drawn (how often) and low and high: where that share lies in 95 of 100
+        such samples. fit: statistic, degrees of freedom and p of the test, null where there is nothing to test. first:
+        the first twenty random numbers with the token that each picks.
+    """
+    looked = draws_view.looked_at(at(scene, position), _pipeline(steps))
+    bar = looked.bar()
+    sample = draws_view.Many(bar, seed, count)
+    low, high = band(count, bar.shares[:most])
+    tokens = [
+        named(scene.model, n) | {"probability": p, "drawn": drawn, "low": a, "high": b}
+        for n, p, drawn, a, b in zip(bar.ids[:most], bar.shares, sample.counts, low, high, strict=False)
+    ]
+    first = [{"u": u, **named(scene.model, bar.ids[int(bar.places(u))])} for u in sample.u[:20].tolist()]
+    return {
+        "position": looked.at, "possible": len(bar.ids), "tokens": tokens, "fit": fit(sample.counts, bar.shares),
+        "first": first,
+    }  # fmt: skip
+
+
+# --- texts -----------------------------------------------------------------------------------------------
+
+
+def _cards(presets: list[str], own: list[dict], settings: dict) -> dict:
+    """What the page's cards would send; raises InputError for a preset that is not there."""
+    for name in presets:
+        if name not in STRATEGIES:
+            raise InputError(
+                "There is no strategy of this name.", name[:40], f"Choose one of: {', '.join(STRATEGIES)}."
+            )
+    chosen = cards.value_of([STRATEGIES[name] for name in presets]) + own
+    return {"settings": settings} | ({"strategies": chosen} if chosen else {})
+
+
+def generate(
+    scene: Scene, presets: list[str] = cards.DEFAULT, strategies: list[dict] = (), new_tokens: NewTokens = 40,
+    seed: Seed = 0, stop: list[str] = (), same_numbers: bool = True, chat: bool = False, details: bool = False,
+) -> dict:  # fmt: skip
+    """What several decoding strategies write after the prompt, side by side.
+
+    Args:
+        presets: Strategies by name: greedy, temperature, top_k, top_p, min_p, typical, eta, epsilon, top_n_sigma,
+            penalties, no_repeat, mirostat, beam, contrastive. At most 8 strategies together.
+        strategies: More of them, each {"name", "method": "sample", "beam" or "contrastive", "options": {number: value},
+            "steps": as in distribution}.
+        new_tokens: Tokens that each writes at most.
+        stop: Up to four texts that end a text.
+        same_numbers: Whether all strategies get the same random number at a step.
+        chat: Whether the prompt is put into the model's chat template.
+        details: Whether every token is told with its numbers.
+
+    Returns:
+        texts: for each strategy text, ended (end, stop, length, context, or time where this server stopped it), and
+        measured: perplexity, entropy, repetition and more. With details tokens: id, text, log_probability (of the model
+        itself, nats), rank, entropy, probability after the steps, and the random number.
+    """
+    settings = {"tokens": new_tokens, "seed": seed, "shared": same_numbers, "stop": list(stop), "chat": chat}
+    wanted = race_run.wanted_of(
+        scene.playground, scene.model, scene.prompt, _cards(presets, strategies, settings), {}
+    )  # fmt: skip
+    race, ended = race_run.Race("", wanted), [""] * len(wanted.rows)
+    until = time.perf_counter() + most_seconds(scene.playground)
+    for changes in race_run.rounds(scene.playground, wanted, race.stop):
+        race.add(changes, 0.0)
+        ended = [change.ended if change else was for change, was in zip(changes, ended, strict=True)]
+        if time.perf_counter() > until:
+            race.stop.set()
+    names = cards.labels(scene.words, [row.strategy for row in wanted.rows])
+    texts = []
+    for name, made, why, measured in zip(names, race.made, ended, race.measured, strict=True):
+        ids = [each.id for each in made]
+        row = {"strategy": name, "text": scene.model.decode(ids), "ended": why or "time", "measured": measured}
+        texts.append(row | ({"tokens": [_made(scene.model, each) for each in made]} if details else {}))
+    return {"texts": texts}
+
+
+def _made(model: LanguageModel, made: Made) -> dict:
+    """A token that was written, with its numbers."""
+    names = ("log_probability", "rank", "entropy", "probability", "kept", "uniform")
+    return named(model, made.id) | {name: getattr(made, name) for name in names}
+
+
+def many_samples(
+    scene: Scene, presets: list[str] = cards.DEFAULT, strategies: list[dict] = (),
+    count: Annotated[int, Within(1, 32)] = 8, new_tokens: NewTokens = 40, seed: Seed = 0, stop: list[str] = (),
+    chat: bool = False, most: Rows = 100,
+) -> dict:  # fmt: skip
+    """Many texts of each strategy, and how they differ: perplexity, diversity, repetition, length.
+
+    Args:
+        presets: As in generate.
+        strategies: As in generate.
+        count: Texts of each strategy; one of those that would write the same again.
+        new_tokens: Tokens that each text has at most.
+        stop: Up to four texts that end a text.
+        chat: Whether the prompt is put into the model's chat template.
+
+    Returns:
+        strategies: for each texts, different (how many), distinct_2 over all of them, and of each measure mean, sd, and
+        quartiles. texts: strategy, text and ended.
+    """
+    sent = _cards(presets, strategies, {"tokens": new_tokens, "seed": seed, "stop": list(stop), "chat": chat})
+    chosen, told, allowed = cards.chosen(scene.model, sent), cards.settings(sent), scene.playground.options.allowed
+    check_writing(allowed, len(chosen), told.tokens)
+    check_samples(allowed, count)
+    wanted = many.Wanted(
+        tuple(chosen), Many(count, told.tokens, told.seed, told.stop), told.chat and cards.has_chat(scene.model)
+    )
+
+    def work(progress: Progress) -> many.Taken:
+        prompt = cards.prompt_ids(scene.model, scene.prompt, wanted.chat)
+        return many.Taken(take_samples(scene.model, prompt, wanted.strategies, wanted.many, progress))
+
+    taken = done(scene.playground, jobs.Job(many.key_of(scene, wanted), work))
+    names = cards.labels(scene.words, wanted.strategies)
+    rows, texts = [], []
+    for name, strategy, samples in zip(names, wanted.strategies, taken.samples, strict=True):
+        ids = [each.ids.tolist() for each in samples]
+        measured = {key: spread([getattr(each.measured, key) for each in samples]) for key in MEASURES}
+        rows.append({
+            "strategy": name, "texts": len(samples), "once": certain(strategy),
+            "different": len({tuple(each) for each in ids}), "distinct_2": distinct(ids, 2), "measured": measured,
+        })  # fmt: skip
+        texts += [{"strategy": name, "text": each.text, "ended": each.ended} for each in samples]
+    return {"strategies": rows, "texts": texts[:most]}
+
+
+def speculative(
+    scene: Scene, draft: Annotated[str, OneOf(tuple(DRAFTS))] = "layers", size: int | None = None,
+    draft_model: str = "", gamma: Annotated[int, Within(1, MOST_DRAFTED)] = 4,
+    new_tokens: Annotated[int, Within(8, drafting.MOST_TOKENS)] = 40, steps: list[dict] | None = None, seed: Seed = 0,
+) -> dict:  # fmt: skip
+    """Speculative decoding: a draft proposes tokens, the model accepts or rejects them; what it gains here, measured.
+
+    Args:
+        draft: Who proposes. layers: the model's own first layers. ngram: what followed the same tokens before. model:
+            another model in memory with the same tokens.
+        size: Layers of the draft, or tokens that are looked up (1 to 8). Not given: a good default.
+        draft_model: Id of the model that drafts, where draft is model; else empty.
+        gamma: Tokens proposed at a time.
+        new_tokens: Tokens that are written at most.
+
+    Returns:
+        text; summary: calls, proposed, accepted, acceptance beside what theory expects, seconds a token with and
+        without, speed; rounds: the tokens that each call wrote, accepted and kind of the last; by_gamma: gamma,
+        tokens a call and speed as predicted for other gammas.
+    """
+    others = drafting.drafters(scene)
+    if draft == "model" and draft_model not in others:
+        hint = f"Load one of the same vocabulary first: {', '.join(others) or '–'}."
+        raise InputError("This model cannot draft.", draft_model[:40], hint)
+    form = {"draft": draft, "model": draft_model, "gamma": gamma, "tokens": new_tokens, "seed": seed}
+    if size is not None:
+        high = scene.model.config.n_layer if draft == "layers" else drafting.MOST_SUFFIX
+        if not 1 <= size <= high:
+            raise InputError("An argument is out of its range.", f"size: {size}", f"Choose a value from 1 to {high}.")
+        form |= {"layers": size, "suffix": size}
+    found = done(scene.playground, drafting.plan(scene, {"drafting_form": form} | _pipeline(steps)))
+    rounds = [
+        {"tokens": [named(scene.model, n) for n in each.tokens], "proposed": len(each.proposals),
+         "accepted": each.accepted, "last": each.kind or None}
+        for each in found.rounds
+    ]  # fmt: skip
+    return {
+        "text": scene.model.decode(found.tokens), "same_as_without": found.tokens == found.plain_tokens,
+        "summary": summary(found), "rounds": rounds,
+        "by_gamma": [dict(zip(("gamma", "tokens_per_call", "speed"), row, strict=True)) for row in swept(found)],
+    }  # fmt: skip
+
+
+# --- the cache -------------------------------------------------------------------------------------------
+
+
+def cache_size(
+    playground: Playground, model: LanguageModel, length: Annotated[int, Within(1, 1 << 20)] = 1024,
+    batch: Annotated[int, Within(1, 1024)] = 1,
+) -> dict:  # fmt: skip
+    """Bytes of the KV cache by its formula, 2 L B G S E x 4, beside the weights.
+
+    Args:
+        length: Tokens that it holds of each text.
+        batch: Texts at once.
+
+    Returns:
+        bytes; a_token: bytes of one token more; unshared: bytes if every query head had keys and values of its own;
+        weights: bytes of the model; factors of the formula.
+    """
+    config = model.config
+    factors = {
+        "tensors": 2, "layers": config.n_layer, "batch": batch, "kv_heads": config.n_kv_head, "length": length,
+        "d_head": config.d_head, "bytes": 4,
+    }  # fmt: skip
+    return {
+        "bytes": cache_bytes(config, batch, length), "a_token": cache_bytes(config, batch, 1),
+        "unshared": cache_bytes(config, batch, length, config.n_head), "weights": model.nbytes, "factors": factors,
+    }  # fmt: skip
+
+
+def cache_times(scene: Scene) -> dict:
+    """What the KV cache saves: the time of one more token with and without it, measured on the server now.
+
+    Returns:
+        rows: for growing contexts (length) seconds with the cache and without, ratio, largest difference of the logits
+        (gap) and whether the likeliest token is the same (agree); null where it would have taken too long. prefill:
+        seconds of the whole prompt at once; step: seconds of one more token after it; threads.
+    """
+    found = done(scene.playground, cachelab.plan(scene, {}))
+    rows = [
+        {"length": row.length, "cached": row.cached.median, "whole": row.whole.median if row.whole else None,
+         "ratio": row.ratio, "gap": row.gap, "agree": row.agree}
+        for row in found.rows
+    ]  # fmt: skip
+    return {
+        "rows": rows, "prompt": found.prompt, "prefill": found.prefill.median, "step": found.step.median,
+        "threads": found.threads,
+    }  # fmt: skip

@@ -1,0 +1,81 @@
+"""Names and passwords of those who may come in, from a file that only the owner can read."""
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from model.errors import InputError
+
+SCRYPT = "scrypt:"
+_COST = {"n": 1 << 14, "r": 8, "p": 1}  # 16 MB and some hundredths of a second
+_MOST = 1024  # characters of a name or password
+
+
+def hashed(password: str, salt: bytes | None = None) -> str:
+    """A password as a file keeps it: "scrypt:SALT:KEY", both as hexadecimal digits."""
+    salt = salt or secrets.token_bytes(16)
+    return f"{SCRYPT}{salt.hex()}:{hashlib.scrypt(password.encode(), salt=salt, **_COST).hex()}"
+
+
+def read(path: Path) -> dict[str, str]:
+    """name -> password, or what `hashed` made of it, from lines "name:password"; "#" begins a comment.
+
+    Raises InputError for a file that cannot be read, has no names, or a line that is not of this form.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("The file of names and passwords cannot be read.", str(path)[:200],
+                         "Give a text file with a line name:password for each person.") from error  # fmt: skip
+    found = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, colon, password = line.partition(":")
+        if not (name.strip() and colon and password) or not _is_whole(password):
+            raise InputError("A line of the file of names and passwords cannot be read.", f"line {number}",
+                             "Write name:password, or the line that app.py --hash-password prints.")  # fmt: skip
+        found[name.strip()] = password
+    if not found:
+        raise InputError("The file of names and passwords is empty.", str(path)[:200],
+                         "Give a text file with a line name:password for each person.")  # fmt: skip
+    return found
+
+
+def _is_whole(password: str) -> bool:
+    """Whether what looks like a hash is one."""
+    if not password.startswith(SCRYPT):
+        return True
+    salt, _, key = password.removeprefix(SCRYPT).partition(":")
+    try:
+        return len(bytes.fromhex(salt)) >= 8 and len(bytes.fromhex(key)) == 64
+    except ValueError:
+        return False
+
+
+def matches(kept: str, given: str) -> bool:
+    """Whether a password is the kept one, in a time that does not tell where they differ."""
+    if kept.startswith(SCRYPT):
+        salt = bytes.fromhex(kept.removeprefix(SCRYPT).partition(":")[0])
+        return hmac.compare_digest(hashed(given, salt), kept)
+    salt = b"compared"  # of equal length and after equal work, whichever way a password is kept
+    return hmac.compare_digest(hashed(given, salt), hashed(kept, salt))
+
+
+def checker(people: Mapping[str, str]) -> Callable[[str, str], Awaitable[bool]]:
+    """What Gradio asks: may this name with this password come in? A name that nobody has takes as long."""
+    nobody = hashed(secrets.token_hex())
+
+    def check(name: str, password: str) -> bool:
+        known = name in people
+        return matches(people.get(name, nobody), password) and known
+
+    async def allowed(name: str, password: str) -> bool:
+        if len(name) > _MOST or len(password) > _MOST:
+            return False
+        return await asyncio.to_thread(check, name, password)
+
+    return allowed

@@ -1,0 +1,178 @@
+"""The page without a browser: every figure of every view as a plain Plotly figure, for notebooks and scripts.
+
+>>> from model.api import load_model
+>>> from viz.tabs.notebook import page_of
+>>> page = page_of(load_model("tinygpt"), "The cat sat on the mat", heads=[(5, 0)])
+>>> page.figure("plot").data[0].z.shape
+(6, 6)
+"""
+
+import dataclasses
+import functools
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import gradio as gr
+import plotly.graph_objects as go
+
+from model.api import LanguageModel
+from model.errors import InputError
+from model.interventions import Edit
+from model.progress import Progress, silent
+from viz.labels import plotly_text
+from viz.packed import unpacked_figure
+from viz.tabs import TABS
+from viz.tabs.context import Options, Playground
+from viz.tabs.jobs import Result
+from viz.tabs.page import Asked, edit_payload, payloads, scene_of
+from viz.tabs.tab import Tab
+from viz.words import words
+
+_LOOKS = {"light": ("#1f2430", "#ffffff", "#d9dde5"), "dark": ("#e4e7ee", "#14171f", "#3a4150")}  # text, ground, grid
+_HEIGHT = 460  # pixels, of a figure that has no height of its own
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """A prompt on a model with what is picked, as one visitor's page would have it. Made by `page_of`."""
+
+    playground: Playground
+    asked: Asked
+
+    def figures(self) -> dict[str, str]:
+        """The names of all figures, each with the place where the page shows it: "Tab / View"."""
+        said = words(self.asked.language)
+        found = {}
+        for tab, view, name in _places():
+            shown = said.get(f"{view}.view") or said.get(f"view.{view}")
+            found[name] = " / ".join(text for text in (said[f"tab.{tab.key}"], shown) if text)
+        return found
+
+    def figure(self, name: str, *, theme: str = "light", **settings: Mapping[str, object]) -> go.Figure:
+        """One figure by its name in `figures()`, in the colours of the light or the dark page.
+
+        `settings` are the values of the controls beside it, by the name of their part: figure("sizes_profile",
+        sizes_form={"what": "rms"}). What is left out has its default. Raises InputError for a name that is no figure,
+        and, with the page's own sentence, for one that has nothing to show: a figure of a slow measure needs
+        `run(its job)` first.
+        """
+        if theme not in _LOOKS:
+            raise ValueError(f"theme is {theme!r}, not one of {', '.join(_LOOKS)}")
+        found = next(((tab, view) for tab, view, part in _places() if part == name), None)
+        if found is None:
+            raise InputError("There is no figure of this name.", name[:40], "Choose one of figures().")
+        parts, _ = payloads(self.playground, self._asking(*found, settings))
+        told = parts["notice"] or parts[name].get("problem") or parts[name].get("empty")
+        if told:
+            job = _job_of(found[0], name)
+            first = f'Measure it with run("{job}") first.' if job and "empty" in parts[name] else ""
+            raise InputError(told["text"], name, " ".join(text for text in (told["hint"], first) if text))
+        payload = parts[name] if "figure" in parts[name] else parts[name].get("map", {})
+        if "figure" not in payload:
+            raise InputError("This figure is not drawn with these settings.", name, "Change the settings of its view.")
+        return _dressed(payload, theme)
+
+    def run(self, job: str, progress: Progress = silent, **settings: Mapping[str, object]) -> object:
+        """Do a slow measure, by the name of the part that has its button, and return what was measured."""
+        for tab in TABS:
+            if job in tab.jobs:
+                asked = self._asking(tab, _view_of(tab, job), settings)
+                planned = tab.jobs[job](scene_of(self.playground, asked), asked.values)
+                started = time.perf_counter()
+                found = planned.work(progress)
+                result = Result(found, time.perf_counter() - started)
+                return self.playground.results.get(planned.key, lambda result=result: result).value
+        raise InputError("There is no measure of this name.", job[:40], "Choose one of jobs().")
+
+    def jobs(self) -> tuple[str, ...]:
+        """The names of the slow measures."""
+        return tuple(name for tab in TABS for name in tab.jobs)
+
+    def _asking(self, tab: Tab, view: str, settings: Mapping[str, Mapping[str, object]]) -> Asked:
+        unknown = sorted(set(settings) - set(tab.asks))
+        if unknown:
+            raise InputError("These settings do not belong to it.", ", ".join(unknown), "Use: " + ", ".join(tab.asks))
+        chooser, control, _ = _chooser(tab)
+        chosen = {chooser: {control: view}} if view else {}
+        return dataclasses.replace(self.asked, tab=tab.key, values=chosen | dict(settings))
+
+
+def page_of(
+    lm: LanguageModel, prompt: str, *, heads: Sequence[tuple[int, int]] = (), tokens: Sequence[int] = (),
+    edits: Sequence[Edit] = (), language: str = "en",
+) -> Page:  # fmt: skip
+    """A page for this model and prompt, with heads (layer, head), token positions and edits picked.
+
+    Raises InputError for an empty prompt or one beyond the model's context.
+    """
+    playground = Playground(Options(model=lm.id, max_tokens=lm.config.n_ctx))
+    playground.models.get(lm.id, lambda: lm)
+    picked = {"heads": [list(head) for head in heads], "tokens": list(tokens), "pair": None,
+              "edits": [edit_payload(edit) for edit in edits]}  # fmt: skip
+    page = Page(playground, Asked(lm.id, prompt, picked, {}, {}, language))
+    scene_of(playground, page.asked)
+    return page
+
+
+# Kinds of parts whose payload holds a whole Plotly figure.
+FIGURES = frozenset({
+    "figure", "plot", "compared", "effectmap", "gridmap", "panels", "lensmap", "neurontop", "wrotemap", "manyplot",
+})  # fmt: skip
+
+
+@functools.cache
+def _kinds() -> dict[str, str]:
+    """The kind of every part of every tab, as their layouts say."""
+    with gr.Blocks(analytics_enabled=False):
+        made = {name: component for tab in TABS for name, component in tab.build({}).items()}
+    found = {name: re.search(r'class="pg-(\w+)"', component.html_template) for name, component in made.items()}
+    return {name: kind[1] for name, kind in found.items() if kind}
+
+
+def _places() -> Iterator[tuple[Tab, str, str]]:
+    """Every figure with its tab and its view; the view is "" where the tab has none or shows the figure in all."""
+    for tab in TABS:
+        for name in tab.parts:
+            if _kinds().get(name) in FIGURES:
+                yield tab, _view_of(tab, name), name
+
+
+def _chooser(tab: Tab) -> tuple[str, str, Mapping[str, list[str]]]:
+    """The part in which the tab's views are chosen, the name of that control, and the parts of each view."""
+    for name, payload in tab.fixed(words("en")).items():
+        if "shows" in payload:
+            return name, payload["controls"][0]["name"], payload["shows"]
+    return "", "", {}
+
+
+def _view_of(tab: Tab, part: str) -> str:
+    """The view that shows a part."""
+    return next((view for view, parts in _chooser(tab)[2].items() if part in parts), "")
+
+
+def _job_of(tab: Tab, part: str) -> str:
+    """The slow measure of the view that shows a part, or ""."""
+    view = _view_of(tab, part)
+    return next((job for job in tab.jobs if _view_of(tab, job) == view), "")
+
+
+def _dressed(payload: Mapping[str, object], theme: str) -> go.Figure:
+    """The figure as the page shows it: its colours, its height, its title and the line that says whose numbers."""
+    text, ground, grid = _LOOKS[theme]
+    figure = go.Figure(unpacked_figure(payload["figure"]), skip_invalid=True)
+    meta = figure.layout.meta or {}
+    axis = {"color": text, "gridcolor": grid}
+    figure.update_xaxes(axis).update_yaxes(axis)
+    ramps = {"coloraxis": meta.get("scales")} | dict(meta.get("more", {}))
+    for name, scales in ramps.items():
+        if scales and name in figure.layout:
+            bar = {"tickcolor": text, "tickfont": {"color": text}}
+            figure.layout[name].update(colorscale=scales[theme], colorbar=bar)
+    title = f"{plotly_text(payload['title'])}<br><sup>{plotly_text(payload['source'])}</sup>"
+    return figure.update_layout(
+        template="none", font={"color": text}, paper_bgcolor=ground, plot_bgcolor=ground,
+        height=(meta.get("height") or _HEIGHT) + 60, margin={"l": 24, "r": 24, "t": 64, "b": 24},
+        title={"text": title, "x": 0.02, "xanchor": "left", "font": {"size": 14}},
+    )  # fmt: skip
