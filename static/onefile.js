@@ -6,8 +6,8 @@
   const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
   const pause = () => new Promise((done) => setTimeout(done));
 
-  // A script that stands in a page must not end before its end; "<!--" would change how its end is found.
-  const inlined = (script) => script.replace(/<(?=\/script)/gi, "\\x3c").replace(/<!--/g, "\\x3c!--");
+  // A script that stands in a page must not end before its end, and the sign that opens a comment changes how its end is found.
+  const inlined = (script) => script.replace(/<(?=\/script)/gi, "\\x3c").replace(/<!-{2}/g, "\\x3c!--");
   const asJson = (value) => JSON.stringify(value).replace(/</g, "\\u003c").replace(/\u2028/g, "\\u2028").replace(/\u2029/g, "\\u2029");
   let library = null;
   const plotlySource = () => (library ??= fetch("playground/plotly/plotly.min.js").then((answer) => {

@@ -191,7 +191,7 @@ def test_overview_codes_decode_to_the_thumbnails():
     assert [payload[key] for key in ("layers", "heads", "side", "group")] == [3, 4, 5, 2]
     assert len(payload["metrics"]) == 12
     assert payload["metrics"][0] == [0.0, None]
-    assert payload["metrics"][8] == [1.1429, 7.0]
+    assert payload["metrics"][8] == [1.142857143, 7.0]
     turned = overview(thumbnails.transpose(0, 1, 3, 2), metrics, 1)["codes"]  # not contiguous
     assert zlib.decompress(base64.b64decode(turned)) == thumbnails.transpose(0, 1, 3, 2).tobytes()
 

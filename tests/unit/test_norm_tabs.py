@@ -185,6 +185,7 @@ def test_batch_norm_beside_the_models_norm(playground, lm):
 
 def test_one_token_and_hostile_text(playground):
     parts = drawn(playground, prompt="\u202e")  # three bytes, none of them text
+    assert parts["tokens"].pop("prompt") == "\u202e"  # for the address, never shown
     assert "problem" not in parts["onenorm_walk"] and "\u202e" not in json.dumps(parts, ensure_ascii=False)
     parts = drawn(playground, prompt="<")
     assert all("problem" not in parts[name] for name in onenorm.PARTS)

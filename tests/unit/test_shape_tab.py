@@ -326,6 +326,7 @@ def test_short_and_hostile_prompts_are_drawn(playground, prompt):
     for steps in ([], STEPS, [{"warp": "temperature", "values": {"temperature": 0}}]):
         parts = drawn(playground, prompt, values={"pipeline": {"steps": steps}})
         assert not [name for name in VIEW.parts if "problem" in parts[name]]
+        assert parts["tokens"].pop("prompt") == prompt  # for the address, never shown
         assert "\u202e" not in json.dumps(parts, ensure_ascii=False)
 
 

@@ -214,7 +214,7 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
         return parts
 
     each = {"header", "notice"}  # of every view
-    assert set(ask("attention")) == each | {"tokens", "selection"} | others
+    assert set(ask("attention")) == each | {"guide", "address", "tokens", "selection"} | others
     assert set(ask("training")) == each | ours
     assert set(ask("training")) == each
     assert set(ask("training", "abcabc")) == each | {"tokens"}
@@ -242,7 +242,8 @@ def test_a_terminated_server_removes_what_was_trained(playground, monkeypatch):
 
     quiet = types.SimpleNamespace(
         queue=lambda **_: None, launch=lambda **_: None, local_url="", block_thread=block,
-        _queue=types.SimpleNamespace(),
+        _queue=types.SimpleNamespace(), fns={}, mcp_server_obj=None,
+        config={"page": {"": {"components": [], "dependencies": [], "layout": {"children": []}}}},
     )  # fmt: skip
     monkeypatch.setattr(serve, "build", lambda playground: quiet)
     before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("not handled"))
