@@ -65,7 +65,10 @@
     const fields = new Map();
     const help = el("p", "pg-control-help");
     // The control's own value, or the one it starts with where a link says something that it cannot be.
-    const fits = ({ value, options }, said) => (options ? options.some(([key]) => key === said || String(key) === said) : value === null || typeof said === typeof value);
+    const fits = ({ kind, value, options }, said) => {
+      if (options) return options.some(([key]) => key === said || String(key) === said);
+      return value === null || typeof said === typeof value || (kind === "number" && [said, value].every((each) => each === "" || Number.isFinite(each)));
+    };
     const own = (control) => {
       const said = props.value?.[control.name] ?? control.value;
       return fits(control, said) ? said : control.value;

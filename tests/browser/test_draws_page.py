@@ -84,19 +84,6 @@ def test_one_number_picks_one_token(open_page, lm):
     page.locator("#pg-draws_many .main-svg").first.wait_for(timeout=SOON)
 
 
-# Presses a job's button and waits for what it leads to.
-PRESSED = """async ([part, state]) => {
-  const job = document.querySelector(`#${part} [data-part]`);
-  job.querySelector("button").click();
-  await new Promise((done, late) => {
-    const check = () => { if (job.dataset.state === state) { seen.disconnect(); done(); } };
-    const seen = new MutationObserver(check);
-    seen.observe(job, { attributes: true });
-    setTimeout(late, 30000, new Error(`the job never was ${state}`));
-  });
-}"""
-
-
 def test_the_cache_is_measured_on_a_narrow_dark_chinese_page(open_page, lm):
     page = open_page("?lang=zh&__theme=dark", viewport={"width": 390, "height": 844})
     open_tab(page, "采样")
@@ -110,8 +97,12 @@ def test_the_cache_is_measured_on_a_narrow_dark_chinese_page(open_page, lm):
     page.locator("#pg-cachelab_bytes .main-svg").first.wait_for(timeout=SOON)
     job = page.locator("#pg-cachelab_job [data-part]")
     for _ in range(4):  # as fast as the button changes
-        page.evaluate(PRESSED, ["pg-cachelab_job", "running"])
-        page.evaluate(PRESSED, ["pg-cachelab_job", "idle"])
+        for state in ("running", "idle"):
+            page.evaluate("document.querySelector('#pg-cachelab_job [data-part] button').click()")
+            page.wait_for_function(
+                "state => document.querySelector('#pg-cachelab_job [data-part]').dataset.state === state",
+                arg=state, timeout=SOON,
+            )  # fmt: skip
     job.locator("button").click()
     rows = page.locator(".pg-cache-table tbody tr")
     expect(rows).to_have_count(6, timeout=2 * SOON)

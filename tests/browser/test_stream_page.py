@@ -84,7 +84,7 @@ def test_outliers_the_tokens_that_carry_them_and_one_tokens_dimensions(open_page
     expect(page.locator("#pg-outliers_list .pg-about")).to_contain_text("Dettmers", timeout=SOON)
     table = outliers(stream, "int8", ("norm1", "final"))
     assert len(table) > 0
-    first = page.locator("#pg-outliers_list .pg-table").last.locator("tbody tr").first
+    first = page.locator("#pg-outliers_list .pg-table:has(table)").last.locator("tbody tr").first
     expect(first.locator("td").nth(1)).to_have_text(str(table["dimension"][0]))
     chip = first.get_by_role("button")
     chip.click()

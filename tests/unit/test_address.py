@@ -1,13 +1,17 @@
 """What a link asks for is checked: it opens nothing that is not here, and whatever is wrong with it is left out."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from model.api import LanguageModel
 from model.errors import InputError
 from model.interventions import Edit
+from model.sources import Resolved
 from tests.helpers import H, L, tiny_config
 from viz.tabs import TABS
-from viz.tabs.address import Link, answer, link_of, linked_payload, payload, step_of, tokens_id
+from viz.tabs.address import Link, answer, id_of, link_of, linked_payload, name_of, payload, step_of, tokens_id
 from viz.tabs.context import MAX_CHARACTERS, Options, Playground
 from viz.tabs.page import ASKS, FIRST, PARTS, Asked, payloads, scene_of, selection_update, view
 from viz.tabs.parts import unpacked
@@ -179,3 +183,15 @@ def test_a_view_has_a_place_for_every_part(playground: Playground):
 @pytest.mark.parametrize("heads", [[[L, 0]], [[0, H]]])
 def test_heads_just_beyond_the_model_are_left_out(heads: list):
     assert picked({"heads": heads}, tiny_config(), 6).heads == ()
+
+
+def test_a_link_does_not_tell_where_a_model_lies(lm: LanguageModel):
+    local = Resolved("folder", Path("/home/someone/secret/gpt"), "/home/someone/secret/gpt", "gpt")
+    playground = Playground(Options(model=local.model_id, local=local, max_tokens=40))
+    playground.models.get(local.model_id, lambda: lm)
+    assert name_of(playground, local.model_id) == "local:gpt" and name_of(playground, "tinygpt") == "tinygpt"
+    assert id_of(playground, "local:gpt") == local.model_id and id_of(playground, "hub:a/b") == "hub:a/b"
+    found = answer(playground, link_of({"model": "local:gpt", "prompt": "Hi"}, KEYS), local.model_id, START)
+    assert (found.model_id, found.waits) == (local.model_id, "")
+    parts, _ = payloads(playground, Asked(local.model_id, "Hi", {}, {}, {}, "en"))
+    assert "secret" not in json.dumps([parts["tokens"], parts["address"]])

@@ -70,6 +70,18 @@ def _text(value: object, most: int) -> str | None:
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
+def name_of(playground: Playground, model_id: str) -> str:
+    """What a link calls a model: its id, but of a folder or file its name alone: a path is nobody else's business."""
+    local = playground.options.local
+    return f"local:{local.label}" if local and model_id == local.model_id else model_id
+
+
+def id_of(playground: Playground, name: str) -> str:
+    """The id of the model that a link calls so."""
+    local = playground.options.local
+    return local.model_id if local and name == name_of(playground, local.model_id) else name
+
+
 def there(playground: Playground, model_id: str) -> bool:
     """Whether a link may open the model by itself: it is in memory, or part of this installation."""
     local = playground.options.local
@@ -82,7 +94,7 @@ def answer(playground: Playground, link: Link, present: str, first: tuple[str, s
 
     A model that failed to load is shown all the same: the page then says why, and offers to try again.
     """
-    wanted = link.model or playground.options.model
+    wanted = id_of(playground, link.model or playground.options.model)
     text, tab = first[0] if link.prompt is None else link.prompt, link.tab or first[1]
     if not there(playground, wanted):
         return Answer(present, text, tab, wanted, None, "")

@@ -79,7 +79,7 @@ def _count(n: int) -> str:
 def tokens_payload(scene: Scene) -> dict:
     """The prompt as chips."""
     said = some(scene.words, "tokens", "label", "hint", "help")
-    shown = {"model": scene.model.id, "prompt": scene.prompt}
+    shown = {"model": address.name_of(scene.playground, scene.model.id), "prompt": scene.prompt}
     return {"tokens": token_chips(scene.trace.tokens), "words": said, "run": prompt_id(scene)} | shown
 
 
@@ -145,7 +145,8 @@ def payloads(playground: Playground, asked: Asked) -> tuple[dict[str, dict], dic
         parts |= {"header": header_payload(said, asked.language, None), "selection": selection_payload(said, None)}
         parts["guide"] = guide.payload(said)
     if shown.get("language") != asked.language or shown.get("step") != asked.step:
-        usual = {"model": playground.options.model, "prompt": FIRST, "tab": TABS[0].key}  # as an untouched page
+        start = address.name_of(playground, playground.options.model)
+        usual = {"model": start, "prompt": FIRST, "tab": TABS[0].key}  # as an untouched page
         parts["address"] = address.payload(said, usual, ASKS, asked.step)
     tab = opened_tab(asked)
     if f"tab {tab.key}" not in _drawn(asked):
@@ -248,7 +249,10 @@ def _asking(playground: Playground, said: Mapping[str, str]) -> tuple[gr.Dropdow
 
 def _translated(request: gr.Request) -> tuple:
     """Labels of Gradio's own components in the reader's language: picker, prompt, examples, tabs."""
-    said = words(language_of(request))
+    language = language_of(request)
+    if language == "en":  # as they were built
+        return (gr.skip(),) * (3 + len(TABS))
+    said = words(language)
     return (
         gr.Dropdown(label=said["page.model"]),
         gr.Textbox(label=said["page.prompt"], placeholder=said["page.placeholder"]),
