@@ -18,7 +18,8 @@ LOOK = """async ([levels, whole]) => {
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
 }"""
 SETTLED = """() => ![...document.querySelectorAll("[role=tabpanel] [data-part]")].some((part) =>
-  part.offsetParent && part.dataset.part !== "lesson" && !part.hidden && !part.childElementCount && !part.textContent)"""
+  part.offsetParent && !part.hidden && part.dataset.part !== "lesson" // a channel, always empty
+  && !part.childElementCount && !part.textContent)"""
 
 
 def faults(page, whole: bool = False) -> list[str]:

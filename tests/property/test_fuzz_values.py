@@ -111,9 +111,7 @@ def test_every_place_of_a_tokenizer_config_with_every_value(tmp_path):
     KINDS["llama"].write(tmp_path)
     for at in paths(wholes.TOKENIZER_CONFIG):
         for value in VALUES:
-            (tmp_path / "tokenizer_config.json").write_bytes(
-                damage.write_json(put(wholes.TOKENIZER_CONFIG, at, value))
-            )
+            (tmp_path / "tokenizer_config.json").write_bytes(damage.write_json(put(wholes.TOKENIZER_CONFIG, at, value)))
             refused(lambda: from_folder(tmp_path).encode("the 12"))
 
 
