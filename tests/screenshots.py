@@ -45,12 +45,8 @@ def overview(page) -> Box:
     )
     page.locator("#pg-tokens .pg-chip").nth(18).wait_for(timeout=LATE)
     page.locator(".pg-view[data-key=lines]").click()
-    found = page.evaluate(
-        """() => [...document.querySelectorAll("#pg-heads .pg-head")].map((head) => head.getAttribute("aria-label"))"""
-    )
-    assert found
     for layer, head, keys in ((4, 1, []), (5, 0, ["Shift"])):
-        page.locator(f'#pg-heads .pg-head[aria-label^="Layer {layer} head {head}"]').first.click(modifiers=keys)
+        page.get_by_role("button", name=f"Layer {layer}, head {head}", exact=True).click(modifiers=keys)
     page.locator("#pg-lines [data-run]").wait_for(timeout=LATE)
     page.mouse.move(0, 0)
     return {"x": 0, "y": 0, "width": 1280, "height": 940}

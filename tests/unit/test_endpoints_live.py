@@ -141,7 +141,6 @@ async def as_client(address: str, work):
 
 
 def test_tools_of_a_language_model():
-    pytest.importorskip("mcp", reason="pip install 'gradio[mcp]'")
     playground = Playground(Options(max_tokens=64, mcp=True))
     playground.load("tinygpt")
     page = served(playground)

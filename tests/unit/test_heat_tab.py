@@ -137,6 +137,7 @@ def test_wrong_steps_are_told_in_place_of_the_map(playground):
 @pytest.mark.parametrize("prompt", ["a", "\u202e<b>"])
 def test_short_and_hostile_prompts_are_drawn(playground, prompt):
     parts = drawn(playground, prompt=prompt)
+    assert parts["tokens"].pop("prompt") == prompt  # for the address, never shown
     assert "problem" not in parts["heat_map"] and "\u202e" not in json.dumps(parts, ensure_ascii=False)
 
 

@@ -194,6 +194,7 @@ def test_an_edited_run_is_what_is_read(playground, lm):
 @pytest.mark.parametrize("prompt", ["a", "\n", "\u202e<b>{token}</b>"])
 def test_short_and_hostile_prompts_are_drawn(playground, prompt):
     parts = drawn(playground, prompt)
+    assert parts["tokens"].pop("prompt") == prompt  # for the address, never shown
     assert not any("problem" in parts[name] for name in VIEW.parts)
     assert "\u202e" not in json.dumps(parts, ensure_ascii=False) and "<b>" not in parts["lens_map"]["figure"]
 

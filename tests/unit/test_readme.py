@@ -18,6 +18,7 @@ from model.stream import RULES
 from model.trace import Trace
 from model.trainer import Recipe
 from model.warps import WARPS
+from tests.screenshots import PICTURES
 from viz.tabs import TABS
 from viz.words import words
 
@@ -51,6 +52,12 @@ def test_a_space_would_start_this_version_of_the_app():
         "pink",
         "gray",
     }
+
+
+def test_the_pictures_are_made_by_the_script():
+    shown = {Path(name).stem for name in re.findall(r"\]\((docs/\w+\.png)\)", README)}
+    assert shown == set(PICTURES) == {path.stem for path in (ROOT / "docs").glob("*.png")}
+    assert sum(path.stat().st_size for path in (ROOT / "docs").glob("*.png")) < 300_000
 
 
 def test_ci_runs_exactly_the_test_command():
