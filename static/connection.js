@@ -121,8 +121,8 @@
             const { done, value } = await reader.read();
             if (done) return controller.close();
             if (!read.decode(value, { stream: true }).includes('"msg":"unexpected_error"')) return controller.enqueue(value);
-          } catch (error) {
-            if (options?.signal?.aborted) return controller.error(error);
+          } catch {
+            if (options?.signal?.aborted) return controller.close(); // Gradio wanted it to end
           }
           await reachable();
           await reopen();

@@ -1,7 +1,9 @@
 """Tiny models whose sizes all differ, weights far from their initial values, and a comparison that asserts."""
 
+import asyncio
 import base64
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -129,3 +131,9 @@ def written(ticks, row: int = 0) -> tuple[list[int], str]:
         ids = [*ids[: len(ids) - change.drop], *(made.id for made in change.made)]
         ended = change.ended
     return ids, ended
+
+
+def apart(coroutine):
+    """What a coroutine returns, run in a thread of its own: a browser that was driven before keeps this one's loop."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()

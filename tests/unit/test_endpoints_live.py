@@ -1,6 +1,5 @@
 """A server with its functions, asked as programs ask: the lines of the documentation, and a client of MCP."""
 
-import asyncio
 import json
 import re
 import urllib.error
@@ -12,6 +11,7 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
+from tests.helpers import apart
 from viz.tabs import endpoints
 from viz.tabs.context import Options, Playground
 from viz.tabs.endpoints import ENDPOINTS
@@ -168,7 +168,7 @@ def test_tools_of_a_language_model():
             assert any(word in refused.content[0].text for word in ("layer", "integer"))
 
     try:
-        asyncio.run(as_client(page.local_url, work))
+        apart(as_client(page.local_url, work))
     finally:
         page.close()
 

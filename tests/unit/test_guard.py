@@ -5,6 +5,7 @@ import types
 
 import pytest
 
+from tests.helpers import apart
 from viz.tabs import guard
 from viz.tabs.allowed import PUBLIC
 from viz.tabs.context import Options
@@ -55,7 +56,7 @@ def ask(guarded, path="/", method="GET", *, headers=OURS, body=(b"",), **more):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(guarded(scope_of(path, method, headers, **more), receive, send))
+    apart(guarded(scope_of(path, method, headers, **more), receive, send))
     return Answer(sent)
 
 
@@ -204,7 +205,7 @@ def test_a_told_length_is_believed_before_anything_is_read():
             sent.append(message)
 
         scope = scope_of(JOIN, "POST", OURS | {"content-length": str(length)})
-        asyncio.run(guarded(app=nobody)(scope, nobody, send))
+        apart(guarded(app=nobody)(scope, nobody, send))
         assert sent[0]["status"] == status
 
 
@@ -218,7 +219,7 @@ def test_a_body_that_never_ends_is_given_up(monkeypatch):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(guarded()(scope_of(JOIN, "POST"), receive, send))
+    apart(guarded()(scope_of(JOIN, "POST"), receive, send))
     assert sent[0]["status"] == 408
 
 

@@ -13,6 +13,7 @@ from benchmarks import load
 from benchmarks.load_page import LIMITS, TIMEOUT, skipped
 from benchmarks.load_report import Tally, quantile, summary, table
 from benchmarks.load_users import ANYBODY, Ledger, User
+from tests.helpers import apart
 from viz.tabs.allowed import PRIVATE
 from viz.tabs.context import Options, Playground
 from viz.tabs.desk import Bounds
@@ -41,7 +42,7 @@ def visit(served, lm, number, *acts):
             for act in acts:
                 await act(*(User(n, client, served.url, ledger, tally, lengths=(12,)) for n in range(1, number + 1)))
 
-    asyncio.run(asyncio.wait_for(go(), 60))
+    apart(asyncio.wait_for(go(), 60))
     return tally
 
 

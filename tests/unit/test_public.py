@@ -1,6 +1,5 @@
 """A server that others use: fixed models, limits where work begins, login, and its command line."""
 
-import asyncio
 import dataclasses
 import math
 import stat
@@ -14,6 +13,7 @@ from model.errors import CheckpointError, InputError
 from model.lesson import Limits, check, job_of
 from model.live import _paused
 from model.store import ByteLRU
+from tests.helpers import apart
 from viz.tabs import allowed, drafting, jobs, login, many, race_run, serve, strategies, training
 from viz.tabs.allowed import PRIVATE, PUBLIC, Allowed, check_samples, check_time, check_writing, within
 from viz.tabs.context import MOST_FAILURES, Options, Playground
@@ -344,11 +344,11 @@ def people(tmp_path):
     ("bob", "", False), ("eve", "a:b c", False), ("", "", False), ("ann", "x" * 2000, False), ("# staff", "", False),
 ])  # fmt: skip
 def test_who_may_come_in(people, name, password, right):
-    assert asyncio.run(login.checker(people)(name, password)) is right
+    assert apart(login.checker(people)(name, password)) is right
 
 
 def test_a_hash_is_no_password(people):
-    assert asyncio.run(login.checker(people)("ann", people["ann"])) is False
+    assert apart(login.checker(people)("ann", people["ann"])) is False
 
 
 def test_the_same_password_is_kept_differently_each_time():
@@ -375,7 +375,7 @@ def test_login_reaches_gradio(shared, tmp_path):
     path.write_text("ann:secret", encoding="utf-8")
     ours = dataclasses.replace(shared, options=dataclasses.replace(shared.options, login=path))
     options = serve.launch_options(static, ours)
-    assert asyncio.run(options["auth"]("ann", "secret")) and "secret" not in options["head"]
+    assert apart(options["auth"]("ann", "secret")) and "secret" not in options["head"]
     assert options["state_session_capacity"] == PUBLIC.sessions
 
 

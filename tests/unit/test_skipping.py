@@ -1,11 +1,10 @@
 """An event hands on what it changes; what it leaves as it is reaches neither Gradio's components nor its cost."""
 
-import asyncio
-
 import gradio as gr
 import pytest
 from gradio.state_holder import SessionState
 
+from tests.helpers import apart
 from viz.tabs.parts import part, unpacked, update
 from viz.tabs.skipping import SKIP, leave_skipped
 
@@ -22,7 +21,7 @@ def page():
 
 def answered(page, found, function=0, state=None):
     """What is sent for the outputs of an event."""
-    return asyncio.run(page.postprocess_data(page.fns[function], found, state or SessionState(page)))
+    return apart(page.postprocess_data(page.fns[function], found, state or SessionState(page)))
 
 
 FOUND = (
