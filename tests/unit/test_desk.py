@@ -54,7 +54,7 @@ def test_waiting_ends_when_the_turn_comes():
 
 @pytest.fixture
 def playground(monkeypatch):
-    monkeypatch.setattr(jobs, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(jobs, "LOOK_EVERY", 0.01)
     monkeypatch.setattr(jobs, "_SHOW_EVERY", 0.01)
     allowed = dataclasses.replace(PRIVATE, desk=Bounds(running=1, waiting=2, each=2))
     return Playground(Options(allowed=allowed))

@@ -11,14 +11,13 @@ import gradio as gr
 from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.records import RunKey
-from viz.tabs.context import MAX_CHARACTERS, Playground
+from viz.tabs.context import MAX_CHARACTERS, MOST_NAME, Playground
 from viz.tabs.loading import opened
 from viz.tabs.parts import run_id, update
 from viz.tabs.selection import Selection, picked
 from viz.tabs.tab import Shared
 from viz.words import section, words
 
-MOST_NAME = 200  # characters of a model's id
 BUNDLED = "tinygpt"
 
 

@@ -23,7 +23,7 @@ from viz.words import translate, words
 
 log = logging.getLogger("playground")
 _SHOW_EVERY = 0.2  # seconds between two pictures of the bar
-_LOOK_EVERY = 1.0  # and between two looks at how many are before
+LOOK_EVERY = 1.0  # and between two looks at how many are before
 WAIT = 0.002  # seconds in which others get at the model between two steps of a job
 
 
@@ -87,7 +87,7 @@ def perform_in_turn(
         return
     begun = False
     try:
-        while ahead := ticket.wait(_LOOK_EVERY):
+        while ahead := ticket.wait(LOOK_EVERY):
             if stop.is_set():
                 yield stopped(language), gr.skip()
                 return

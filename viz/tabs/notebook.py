@@ -139,12 +139,20 @@ def _places() -> Iterator[tuple[Tab, str, str]]:
                 yield tab, _view_of(tab, name), name
 
 
+@functools.cache
+def _choosers() -> dict[str, tuple[str, str, Mapping[str, list[str]]]]:
+    """By tab: the part in which its views are chosen, the name of that control, and the parts of each view."""
+    found = {}
+    for tab in TABS:
+        for name, payload in tab.fixed(words("en")).items():
+            if "shows" in payload:
+                found[tab.key] = name, payload["controls"][0]["name"], payload["shows"]
+    return found
+
+
 def _chooser(tab: Tab) -> tuple[str, str, Mapping[str, list[str]]]:
-    """The part in which the tab's views are chosen, the name of that control, and the parts of each view."""
-    for name, payload in tab.fixed(words("en")).items():
-        if "shows" in payload:
-            return name, payload["controls"][0]["name"], payload["shows"]
-    return "", "", {}
+    """The same of one tab, empty where it has no views."""
+    return _choosers().get(tab.key, ("", "", {}))
 
 
 def _view_of(tab: Tab, part: str) -> str:

@@ -12,7 +12,7 @@ from model.warps import WARPS
 from viz.race import blank_figure, scales
 from viz.tabs import strategies
 from viz.tabs.context import Playground
-from viz.tabs.jobs import waiting
+from viz.tabs.jobs import LOOK_EVERY, waiting
 from viz.tabs.loading import broken, notice
 from viz.tabs.parts import part, plot_words, update
 from viz.tabs.picking import prompt_id
@@ -24,7 +24,6 @@ from viz.words import section, words
 
 log = logging.getLogger("playground")
 EVENTS = ("start", "stop", "again")
-_LOOK_EVERY = 1.0  # seconds between two looks at how many are before
 _EVERY = 0.25  # seconds between two pieces; the page takes some milliseconds for each, however small it is
 
 
@@ -121,7 +120,7 @@ def watch(
         ticket = playground.desk.join(owner)
         try:
             races.begin(race)
-            while (ahead := ticket.wait(_LOOK_EVERY)) and not race.stop.is_set():
+            while (ahead := ticket.wait(LOOK_EVERY)) and not race.stop.is_set():
                 yield update({"tag": race.wanted.tag, "ahead": waiting(ahead, language)})
             yield from _pieces(playground, race, language)
         finally:

@@ -240,9 +240,9 @@ def _told(text: str) -> gr.Error:
 def register(playground: Playground, endpoints: tuple[Endpoint, ...]) -> None:
     """Offer all of them in the Blocks that are being built. Quick ones and long ones each have a queue."""
     for endpoint in endpoints:
-        group, limit = ("endpoints long", 2) if endpoint.long else ("endpoints", 2)
+        group = "endpoints long" if endpoint.long else "endpoints"
         function = offered(playground, endpoint)
-        made = gr.api(function, api_name=endpoint.name, concurrency_limit=limit, concurrency_id=group)
+        made = gr.api(function, api_name=endpoint.name, concurrency_limit=2, concurrency_id=group)
         _describe(made, endpoint)
 
 
