@@ -42,13 +42,19 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         "--max-tokens", type=int, default=None, help="longest prompt, in tokens; 1024, with --public 512"
     )
     parser.add_argument(
-        "--memory", type=_positive, default=1024, metavar="MB",
+        "--memory",
+        type=_positive,
+        default=1024,
+        metavar="MB",
         help="memory for traces and results of jobs; models and the program itself come on top",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--training-minutes", type=float, default=None, metavar="N",
+        "--training-minutes",
+        type=float,
+        default=None,
+        metavar="N",
         help="longest training run; 0 switches it off; 20, with --public 0",
-    )  # fmt: skip
+    )
     parser.add_argument("--mcp", action="store_true", help="also offer every view as a tool of language models (MCP)")
     parser.add_argument("--offline", action="store_true", help="never fetch anything")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
@@ -60,9 +66,11 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     shared = parser.add_argument_group("for a server that others use")
     shared.add_argument(
-        "--public", action=argparse.BooleanOptionalAction, default=space,
+        "--public",
+        action=argparse.BooleanOptionalAction,
+        default=space,
         help="fixed models, tighter limits, no training, and so many requests of one client",
-    )  # fmt: skip
+    )
     shared.add_argument(
         "--models", default="", metavar="A,B", help="the only models that can be chosen, beside that of --model"
     )
@@ -72,13 +80,22 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         "--allow-host", action="append", default=[], metavar="NAME", help="another name this server is reached by"
     )
     shared.add_argument(
-        "--embed", action="append", type=_origin, default=[*SPACE_FRAMES] if space else [], metavar="ORIGIN",
+        "--embed",
+        action="append",
+        type=_origin,
+        default=[*SPACE_FRAMES] if space else [],
+        metavar="ORIGIN",
         help="a website whose pages may show this one in a frame",
-    )  # fmt: skip
+    )
     shared.add_argument(
-        "--behind-proxy", type=int, nargs="?", const=1, default=int(space), metavar="N",
+        "--behind-proxy",
+        type=int,
+        nargs="?",
+        const=1,
+        default=int(space),
+        metavar="N",
         help="take a client's address from X-Forwarded-For, as N proxies in front wrote it (1 without a number)",
-    )  # fmt: skip
+    )
     return parser
 
 
@@ -124,7 +141,7 @@ def terminal_progress():
 
 def hash_password() -> None:
     """Ask for a name and a password, and print the line for the file of --login."""
-    from viz.tabs.login import hashed
+    from viz.server.login import hashed
 
     name = input("Name: ").strip()
     if not name or ":" in name:
@@ -142,7 +159,7 @@ def main(arguments: list[str] | None = None) -> None:
     import torch
 
     from model.errors import PlaygroundError
-    from viz.tabs.serve import launch, prepare
+    from viz.server.serve import launch, prepare
 
     if options.threads > 0:
         torch.set_num_threads(options.threads)

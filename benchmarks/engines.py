@@ -9,9 +9,9 @@ SHAPES = {"gpt2": GPT2, "smollm2-135m": SMOLLM2}
 
 def _our_model(shape: str):
     from model.api import load_model
-    from model.config import preset
-    from model.linear import tune
-    from model.transformer import Transformer
+    from model.gpt.config import preset
+    from model.gpt.linear import tune
+    from model.gpt.transformer import Transformer
 
     if shape == "smollm2-135m":
         return load_model(shape).model
@@ -29,8 +29,8 @@ def plain(shape: str):
 
 def ours(shape: str):
     """This project's trace: residual stream, all metrics and a thumbnail of every head, logits of the last position."""
+    from model.gpt.trace import run
     from model.records import Tokens
-    from model.trace import run
 
     model = _our_model(shape)
 
@@ -50,7 +50,7 @@ def _transformers_model(shape: str, attention: str):
     if shape == "gpt2":
         config = transformers.GPT2Config()
         return transformers.GPT2LMHeadModel._from_config(config, attn_implementation=attention).eval()
-    from model.sources import smollm2_path
+    from model.loading.sources import smollm2_path
 
     path = smollm2_path()
     return transformers.LlamaForCausalLM.from_pretrained(
@@ -84,9 +84,14 @@ def lens(shape: str):
         config = transformers.GPT2Config()
     else:
         config = transformers.LlamaConfig(
-            vocab_size=s["vocab"], hidden_size=s["width"], intermediate_size=s["mlp"], num_hidden_layers=s["layers"],
-            num_attention_heads=s["heads"], num_key_value_heads=s["kv"], tie_word_embeddings=True,
-        )  # fmt: skip
+            vocab_size=s["vocab"],
+            hidden_size=s["width"],
+            intermediate_size=s["mlp"],
+            num_hidden_layers=s["layers"],
+            num_attention_heads=s["heads"],
+            num_key_value_heads=s["kv"],
+            tie_word_embeddings=True,
+        )
     config.architectures = ["GPT2LMHeadModel" if config.model_type == "gpt2" else "LlamaForCausalLM"]
     words = Tokenizer(models.WordLevel({"a": 0, "<e>": 1}, unk_token="a"))
     tokens = {"eos_token": "<e>", "bos_token": "<e>", "pad_token": "<e>"}

@@ -6,7 +6,8 @@ A prompt of 32 tokens and 128 new ones, greedy. Every engine lives in a process 
 so that a slow minute hits all of them; a figure is the median of the rounds. The waiting policy of OpenMP's threads is
 one for all engines of a run and decides more than any kernel, so it stands with every figure. "limit" is what reading
 the float32 weights once a token would take at this machine's measured bandwidth. This project's figures are those of
-`model.generate`: with probabilities, ranks, entropy and eight alternatives of every token worked out on the way.
+`model.generation.generate`: with probabilities, ranks, entropy and eight alternatives of every token worked out on the
+way.
 """
 
 import argparse
@@ -43,9 +44,9 @@ def prompt(shape: str) -> list[int]:
 def ours(shape: str, *, eight: bool = False):
     """This project's generation; no token ends a text early."""
     from benchmarks.engines import _our_model
-    from model.decoders import STRATEGIES, Plan
-    from model.generate import generate
-    from model.int8 import quantised
+    from model.generation.generate import generate
+    from model.generation.strategies import STRATEGIES, Plan
+    from model.quantization.int8 import quantised
 
     model = _our_model(shape)
     model = quantised(model) if eight else model
@@ -70,9 +71,16 @@ def theirs(shape: str):
         ids = torch.tensor([prompt(shape)] * batch)
         with torch.inference_mode():
             made = model.generate(
-                ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False,
-                pad_token_id=0, temperature=None, top_p=None, top_k=None,
-            )  # fmt: skip
+                ids,
+                attention_mask=torch.ones_like(ids),
+                max_new_tokens=NEW,
+                min_new_tokens=NEW,
+                do_sample=False,
+                pad_token_id=0,
+                temperature=None,
+                top_p=None,
+                top_k=None,
+            )
         return made[0, PROMPT:].tolist()
 
     return run
@@ -113,8 +121,10 @@ def llama(shape: str, kind: str):
             if llama_cpp.llama_decode(context, tokens):
                 raise RuntimeError("llama_decode failed")
             last = [at for at in range(tokens.n_tokens) if tokens.logits[at]]
-            return [int(np.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(context, at), (vocab,)).argmax())
-                    for at in last]  # fmt: skip
+            return [
+                int(np.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(context, at), (vocab,)).argmax())
+                for at in last
+            ]
 
         fill([prompt(shape)] * batch, 0)
         made = [best()]
@@ -138,7 +148,7 @@ def converted(kind: str) -> Path:
     path = Path(tempfile.gettempdir()) / f"smollm2-135m-{kind}.gguf"
     if path.exists():
         return path
-    from model.sources import smollm2_path
+    from model.loading.sources import smollm2_path
 
     reader = gguf.GGUFReader(smollm2_path())
     writer = gguf.GGUFWriter(path.with_suffix(".part"), "llama")

@@ -8,7 +8,7 @@ import time
 from benchmarks.load_report import Tally
 from benchmarks.load_users import OBJECTS, SUBJECTS, VERBS, Ledger
 from benchmarks.workbench import FLAGS, TIMED
-from viz.attention import token_chips
+from viz.charts.heatmap import token_chips
 
 READY = "#pg-plot [data-run]"
 CHIPS = "[...document.querySelectorAll('#pg-tokens .pg-chip')].map((chip) => chip.textContent)"

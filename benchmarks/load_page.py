@@ -132,9 +132,12 @@ class Page:
 
     async def _join(self, dependency: dict, inputs: list[int]) -> str:
         body = {
-            "data": [self.values.get(number) for number in inputs], "fn_index": dependency["id"],
-            "session_hash": self.session, "trigger_id": dependency["targets"][0][0], "event_data": None,
-        }  # fmt: skip
+            "data": [self.values.get(number) for number in inputs],
+            "fn_index": dependency["id"],
+            "session_hash": self.session,
+            "trigger_id": dependency["targets"][0][0],
+            "event_data": None,
+        }
         answer = await self.client.post(f"{self.url}gradio_api/queue/join", json=body)
         self._check(answer)
         return answer.json()["event_id"]

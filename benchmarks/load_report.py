@@ -86,11 +86,14 @@ def summary(tally: Tally, samples: list[Sample]) -> dict:
     """The figures as one value that JSON can hold; times in milliseconds."""
     ms = {
         kind: {
-            "count": len(found), "p50": quantile(found, 0.5), "p95": quantile(found, 0.95),
-            "p99": quantile(found, 0.99), "max": max(found),
+            "count": len(found),
+            "p50": quantile(found, 0.5),
+            "p95": quantile(found, 0.95),
+            "p99": quantile(found, 0.99),
+            "max": max(found),
         }
         for kind, found in sorted(tally.seconds.items())
-    }  # fmt: skip
+    }
     kinds = {
         kind: {name: value if name == "count" else round(1000 * value, 1) for name, value in row.items()}
         | {"busy": sum(n for what, n in tally.busy.items() if what.startswith(f"{kind.split(':')[0]}: "))}
@@ -108,16 +111,23 @@ def summary(tally: Tally, samples: list[Sample]) -> dict:
     if samples:
         span = samples[-1].at - samples[0].at
         held = {
-            "resident_first": round(samples[0].resident), "resident_most": round(max(s.resident for s in samples)),
-            "resident_last": round(samples[-1].resident), "threads_most": max(s.threads for s in samples),
+            "resident_first": round(samples[0].resident),
+            "resident_most": round(max(s.resident for s in samples)),
+            "resident_last": round(samples[-1].resident),
+            "threads_most": max(s.threads for s in samples),
             "threads_last": samples[-1].threads,
             "cores": round((samples[-1].cpu - samples[0].cpu) / span, 2) if span else 0.0,
-        }  # fmt: skip
+        }
     return {
-        "kinds": kinds, "fairness": fair, "server": held, "busy": dict(tally.busy), "errors": dict(tally.errors),
-        "crossings": tally.crossings, "waited_most": round(1000 * max(tally.waited, default=0), 1),
+        "kinds": kinds,
+        "fairness": fair,
+        "server": held,
+        "busy": dict(tally.busy),
+        "errors": dict(tally.errors),
+        "crossings": tally.crossings,
+        "waited_most": round(1000 * max(tally.waited, default=0), 1),
         "megabytes": round(tally.bytes / 1e6, 1),
-    }  # fmt: skip
+    }
 
 
 def table(found: dict) -> str:
@@ -143,6 +153,8 @@ def table(found: dict) -> str:
         lines.append(
             "Idle again, seconds after: " + ", ".join(f"{name} {s}" for name, s in found["idle"].items()) + "."
         )
-    lines.append(f"Busy: {found['busy'] or 'never'}. Errors: {found['errors'] or 'none'}. "
-                 f"Answers of somebody else: {len(found['crossings'])}.")  # fmt: skip
+    lines.append(
+        f"Busy: {found['busy'] or 'never'}. Errors: {found['errors'] or 'none'}. "
+        f"Answers of somebody else: {len(found['crossings'])}."
+    )
     return "\n".join([*lines, *(f"- {text}" for text in found["crossings"][:10])])

@@ -18,8 +18,8 @@ from benchmarks.load_page import Answer, Busy, Failed, Page, payload
 from benchmarks.load_report import Tally
 from model.api import LanguageModel
 from model.records import RunKey
-from viz.attention import token_chips
-from viz.tabs.parts import run_id
+from viz.charts.heatmap import token_chips
+from viz.page.scene import run_id
 
 KEY = 0.13  # seconds between two keys, about 90 words a minute
 THINK = (0.3, 1.6)  # seconds between two actions
@@ -366,9 +366,15 @@ class User:
         while not await self.arrive() and time.monotonic() < until:
             await asyncio.sleep(1)
         habits: dict[Callable, int] = {
-            self.type: 5, self.head: 10, self.token: 4, self.look_around: 4, self.slide: 3, self.race: 2, self.job: 2,
+            self.type: 5,
+            self.head: 10,
+            self.token: 4,
+            self.look_around: 4,
+            self.slide: 3,
+            self.race: 2,
+            self.job: 2,
             self.again: 1,
-        }  # fmt: skip
+        }
         while time.monotonic() < until:
             (action,) = self.random.choices(list(habits), list(habits.values()))
             if action is self.head and self.tab != "attention":

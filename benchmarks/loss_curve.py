@@ -34,19 +34,24 @@ def draw(curves: dict[str, list[tuple[int, float]]]) -> str:
         share = (min(max(loss, low), high) - low) / (high - low)
         return x, HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share
 
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-             f'font-size="12"><rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>']  # fmt: skip
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
+        f'font-size="12"><rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'
+    ]
     for loss in range(int(low), int(high) + 1):
         (x0, y), (x1, _) = place(0, loss), place(last, loss)
-        parts.append(f'<path d="M{x0} {y}H{x1}" stroke="#dde1e9"/><text x="{x0 - 8}" y="{y + 4}" text-anchor="end">'
-                     f"{loss}</text>")  # fmt: skip
+        parts.append(
+            f'<path d="M{x0} {y}H{x1}" stroke="#dde1e9"/><text x="{x0 - 8}" y="{y + 4}" text-anchor="end">{loss}</text>'
+        )
     for step in range(0, last + 1, 500):
         x, y = place(step, low)
         parts.append(f'<text x="{x}" y="{y + 18}" text-anchor="middle">{step}</text>')
     x, y = place(last / 2, low)
-    parts.append(f'<text x="{x}" y="{y + 38}" text-anchor="middle">step</text>'
-                 f'<text transform="translate(18 {HEIGHT / 2}) rotate(-90)" text-anchor="middle">loss (nats a token)'
-                 "</text>")  # fmt: skip
+    parts.append(
+        f'<text x="{x}" y="{y + 38}" text-anchor="middle">step</text>'
+        f'<text transform="translate(18 {HEIGHT / 2}) rotate(-90)" text-anchor="middle">loss (nats a token)'
+        "</text>"
+    )
     taken: list[float] = []
     for colour, (name, points) in zip((*COLOURS, "#444444"), curves.items(), strict=False):
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
@@ -54,8 +59,10 @@ def draw(curves: dict[str, list[tuple[int, float]]]) -> str:
         while any(abs(y - other) < 14 for other in taken):
             y += 1
         taken.append(y)
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.6"/>'
-                     f'<text x="{x + 8}" y="{y + 4}" fill="{colour}">{name} {points[-1][1]:.2f}</text>')  # fmt: skip
+        parts.append(
+            f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.6"/>'
+            f'<text x="{x + 8}" y="{y + 4}" fill="{colour}">{name} {points[-1][1]:.2f}</text>'
+        )
     return "\n".join([*parts, "</svg>\n"])
 
 

@@ -28,10 +28,10 @@ LABELS = {
 
 def our_step(engine: str, rows: int, length: int):
     """A function that makes one step and returns its loss."""
-    from model.config import ModelConfig
-    from model.data import repeated
-    from model.trainer import Recipe, start, steps
-    from model.training import keep_freed_memory
+    from model.gpt.config import ModelConfig
+    from model.training.cli import keep_freed_memory
+    from model.training.data import repeated
+    from model.training.loop import Recipe, start, steps
 
     keep_freed_memory()
     precision = "float32" if engine == "ours" else "bfloat16"
@@ -46,9 +46,15 @@ def their_step(engine: str, rows: int, length: int):
     import transformers
 
     config = transformers.GPT2Config(
-        vocab_size=SHAPE["vocab_size"], n_positions=SHAPE["n_ctx"], n_embd=SHAPE["d_model"], n_layer=SHAPE["n_layer"],
-        n_head=SHAPE["n_head"], resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
-    )  # fmt: skip
+        vocab_size=SHAPE["vocab_size"],
+        n_positions=SHAPE["n_ctx"],
+        n_embd=SHAPE["d_model"],
+        n_layer=SHAPE["n_layer"],
+        n_head=SHAPE["n_head"],
+        resid_pdrop=0,
+        embd_pdrop=0,
+        attn_pdrop=0,
+    )
     model = transformers.GPT2LMHeadModel(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
 
@@ -100,8 +106,10 @@ def main() -> None:
             times[engine].append(pipe.recv())
     first = statistics.median(times["theirs"])
     tokens = options.rows * options.length
-    print(f"{os.cpu_count()} CPUs, {options.rows} rows of {options.length} tokens, OMP_WAIT_POLICY="
-          f"{os.environ.get('OMP_WAIT_POLICY', 'not set')}\n")  # fmt: skip
+    print(
+        f"{os.cpu_count()} CPUs, {options.rows} rows of {options.length} tokens, OMP_WAIT_POLICY="
+        f"{os.environ.get('OMP_WAIT_POLICY', 'not set')}\n"
+    )
     print("| engine | ms a step | tokens/s | times transformers float32 |\n|---|---|---|---|")
     for engine, values in times.items():
         seconds = statistics.median(values)

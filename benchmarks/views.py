@@ -17,10 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from model.transformer import Block  # noqa: E402
-from viz.tabs import TABS  # noqa: E402
-from viz.tabs.context import Options, Playground  # noqa: E402
-from viz.tabs.page import Asked, payloads  # noqa: E402
+from model.gpt.transformer import Block  # noqa: E402
+from viz.page.build import Asked, payloads  # noqa: E402
+from viz.page.playground import Options, Playground  # noqa: E402
+from viz.views.tabs import TABS  # noqa: E402
 
 TEXT = (ROOT / "tests" / "data" / "story.txt").read_text(encoding="utf-8")
 OF = ("predictions", "inside")
@@ -35,9 +35,14 @@ def views(key: str) -> list[str]:
 def ask(playground: Playground, prompt: str, tab: str, view: str, token: int) -> tuple[float, int]:
     """Seconds until the view's payloads are there, and their bytes as text."""
     asked = Asked(
-        playground.options.model, prompt, {"heads": [[3, 1]], "tokens": [token]}, {f"{tab}_view": {"view": view}},
-        {}, "en", tab,
-    )  # fmt: skip
+        playground.options.model,
+        prompt,
+        {"heads": [[3, 1]], "tokens": [token]},
+        {f"{tab}_view": {"view": view}},
+        {},
+        "en",
+        tab,
+    )
     started = time.perf_counter()
     parts, _ = payloads(playground, asked)
     seconds = time.perf_counter() - started

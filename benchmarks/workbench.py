@@ -23,9 +23,14 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 TEXT = (ROOT / "tests" / "data" / "story.txt").read_text(encoding="utf-8")
 
 # Milliseconds from `act` until two frames after the part's data-run is another one; and the tasks above 50 ms.
@@ -55,9 +60,13 @@ TIMED = """async ([part, act]) => {
 def server(model: str) -> tuple[subprocess.Popen, str]:
     """`python app.py` and its address."""
     process = subprocess.Popen(
-        [sys.executable, "app.py", "--offline", "--model", model], cwd=ROOT, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
+        [sys.executable, "app.py", "--offline", "--model", model],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
     line = process.stdout.readline()
     if not line.startswith("Attention playground:"):
         raise SystemExit("the app did not start")
@@ -116,7 +125,7 @@ def payload_bytes(model: str, text: str) -> int:
     import json
 
     from model.api import load_model
-    from viz.attention import overview
+    from viz.charts.heatmap import overview
 
     lm = load_model(model, offline=True)
     trace = lm.trace(text)
@@ -169,8 +178,11 @@ def main() -> None:
                 size = payload_bytes(options.model, texts[T][0]) / 1e3
                 typed, clicked = (statistics.median(found[name]) for name in ("typed", "clicked"))
                 memory = f"{found['first']:.0f} | {found['all']:.0f}"
-                print(f"| {T} | {typed:.0f} ({max(found['typed']):.0f}) | {clicked:.0f} ({max(found['clicked']):.0f}) "
-                      f"| {found['task']:.0f} | {size:.0f} | {memory} |", flush=True)  # fmt: skip
+                print(
+                    f"| {T} | {typed:.0f} ({max(found['typed']):.0f}) | {clicked:.0f} ({max(found['clicked']):.0f}) "
+                    f"| {found['task']:.0f} | {size:.0f} | {memory} |",
+                    flush=True,
+                )
             chromium.close()
     finally:
         process.terminate()

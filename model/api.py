@@ -13,18 +13,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from model import linear, sources, tokenizer
-from model.chat import chat_ids, ending
-from model.config import ModelConfig
-from model.decoders import STRATEGIES, Plan, Strategy
 from model.errors import CheckpointError, InputError
-from model.generate import Tick, generate
+from model.generation.generate import Tick, generate
+from model.generation.strategies import STRATEGIES, Plan, Strategy
+from model.gpt import linear
+from model.gpt.config import ModelConfig
+from model.gpt.trace import Trace, run
+from model.gpt.transformer import Transformer
+from model.loading import sources
 from model.loading.checkpoint import build, load_folder, load_gguf
 from model.progress import Progress
 from model.records import Tokens
-from model.tokenizer import Tokenizer
-from model.trace import Trace, run
-from model.transformer import Transformer
+from model.text import tokenizer
+from model.text.chat import chat_ids, ending
+from model.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +78,15 @@ class LanguageModel:
         return self.trace_tokens(tokens)
 
     def generate(
-        self, prompt: str | Sequence[int] | np.ndarray,
+        self,
+        prompt: str | Sequence[int] | np.ndarray,
         strategies: str | Strategy | Sequence[str | Strategy] = "greedy",
-        max_new_tokens: int = 40, seed: int = 0, *, shared: bool = True, stop: str | Sequence[str] = (),
-    ) -> Iterator[Tick]:  # fmt: skip
+        max_new_tokens: int = 40,
+        seed: int = 0,
+        *,
+        shared: bool = True,
+        stop: str | Sequence[str] = (),
+    ) -> Iterator[Tick]:
         """Continue a prompt by one or several strategies; an iterator of steps, all strategies in one batch.
 
         `prompt` is text, or token ids (those of `chat(...)`, say). A strategy is a key of

@@ -3,7 +3,8 @@
 import functools
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 LANGUAGES = ("en", "zh")
@@ -15,9 +16,45 @@ def words(language: str) -> Mapping[str, str]:
     """The catalogue of a language as {"section.key": text}, from all its files; an unknown language is English."""
     found: dict[str, str] = {}
     for path in sorted((_FOLDER / (language if language in LANGUAGES else "en")).glob("*.toml")):
-        for section, entries in tomllib.loads(path.read_text(encoding="utf-8")).items():
-            found |= {f"{section}.{key}": text for key, text in entries.items()}
+        found |= dict(_flat(tomllib.loads(path.read_text(encoding="utf-8")), ""))
     return found
+
+
+def _flat(table: Mapping[str, object], above: str) -> Iterator[tuple[str, str]]:
+    """Nested tables as dotted keys."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+@dataclass(frozen=True)
+class Words(Mapping):
+    """The words of one view or part: `words["title"]` is `<place>.title` of the catalogue, else `common.title`."""
+
+    catalogue: Mapping[str, str]
+    place: str  # "score_scaling", or "score_scaling.table"
+
+    def __getitem__(self, key: str) -> str:
+        found = self.catalogue.get(f"{self.place}.{key}") or self.catalogue.get(f"common.{key}")
+        if found is None:
+            raise KeyError(f"{self.place}.{key}")
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(section(self.catalogue, self.place))
+
+    def __len__(self) -> int:
+        return len(section(self.catalogue, self.place))
+
+    def within(self, name: str) -> "Words":
+        """The words of a nested table: `words.within("table")["title"]` is `words["table.title"]`."""
+        return Words(self.catalogue, f"{self.place}.{name}")
+
+    def plain(self) -> dict[str, str]:
+        """As a dict that a payload can hold, those of nested tables under dotted keys."""
+        return section(self.catalogue, self.place)
 
 
 def section(catalogue: Mapping[str, str], name: str) -> dict[str, str]:

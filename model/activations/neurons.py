@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from model.attribution import on_the_way, through
-from model.config import ModelConfig
+from model.attention.measures import check_layer
 from model.errors import InputError
-from model.interventions import shown
-from model.layers import MLPS
-from model.measures import check_layer
+from model.gpt.config import ModelConfig
+from model.gpt.edits import shown
+from model.gpt.layers import MLPS
+from model.gpt.ranking import top_ids
+from model.gpt.trace import Trace
+from model.gpt.transformer import Transformer
+from model.predictions.attribution import on_the_way, through
 from model.progress import Progress, silent
-from model.ranking import top_ids
-from model.trace import Trace
-from model.transformer import Transformer
 
 ORDERS = ("here", "prompt", "writes")  # activation at a position, largest over the prompt, length of what is written
 ACTIVE = 0.1  # of the root mean square of the layer's activations at the token; where f has no exact zero

@@ -7,15 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.config import ModelConfig
+from model.activations.norm_walk import Place, norm_input, norm_of, norms_of
 from model.errors import InputError
-from model.interventions import shown
-from model.layers import NORMS
-from model.norm_walk import Place, norm_input, norm_of, norms_of
+from model.gpt.config import ModelConfig
+from model.gpt.edits import shown
+from model.gpt.layers import NORMS
+from model.gpt.tap import Tap
+from model.gpt.trace import Trace
+from model.gpt.transformer import Pass, Transformer, attend_fused
 from model.progress import Progress, silent
-from model.tap import Tap
-from model.trace import Trace
-from model.transformer import Pass, Transformer, attend_fused
 
 _LOGITS = 1 << 22  # logits of each run held at once where every position is scored
 

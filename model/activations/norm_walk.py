@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.config import ModelConfig
+from model.attention.measures import check_layer, check_positions
 from model.errors import InputError
-from model.layers import NORMS
-from model.measures import check_layer, check_positions
-from model.tap import compose, record
-from model.trace import Trace
-from model.transformer import Norm, Transformer
+from model.gpt.config import ModelConfig
+from model.gpt.layers import NORMS
+from model.gpt.tap import compose, record
+from model.gpt.trace import Trace
+from model.gpt.transformer import Norm, Transformer
 
 Place = tuple[int, str]  # of a norm: its layer, and "norm1", "norm2" or "final"; the final one is at layer n_layer
 
@@ -122,7 +122,7 @@ def walk_vector(norm: Norm, vector: np.ndarray) -> Walk:
     gap = float(np.abs(out - model_out).max())
     return Walk(
         norm.kind, x, mean, centred, spread, norm.eps, divisor, normalised, gain, scaled, bias, out, model_out, gap
-    )  # fmt: skip
+    )
 
 
 # --- what BatchNorm would have done -----------------------------------------------------------------
@@ -169,9 +169,8 @@ def compare_batch(norm: Norm, x: np.ndarray) -> BatchCompared:
     later = [None, None]
     if len(whole) > 1:
         later = [
-            float((y[0] - function(whole[:-1])[0]).abs().max())
-            for y, function in zip(made, (own, batch), strict=True)
-        ]  # fmt: skip
+            float((y[0] - function(whole[:-1])[0]).abs().max()) for y, function in zip(made, (own, batch), strict=True)
+        ]
     alone = [float(function(whole[:1]).abs().max()) for function in (own, batch)]
     return BatchCompared(*tokens, *dimensions, *later, *alone)
 

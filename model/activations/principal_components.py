@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
-from model.trace import Trace
+from model.gpt.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +58,7 @@ def principal(run: Trace, *, scaled: bool = True, first: bool = True, components
     none = shares < 1e-12  # rounding of a variance that is 0
     directions[none], shares[none] = 0, 0
     coordinates = torch.stack([((_scaled(layer, scaled) - mean) @ directions.T).float() for layer in states])
-    return Space(
-        coordinates.numpy(), shares.numpy(), directions.float().numpy(), mean.float().numpy(), start
-    )  # fmt: skip
+    return Space(coordinates.numpy(), shares.numpy(), directions.float().numpy(), mean.float().numpy(), start)
 
 
 def work(run: Trace) -> float:

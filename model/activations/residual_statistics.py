@@ -13,9 +13,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from model.norm_sites import final_sites, moments, stream_sites
+from model.gpt.norm_sites import final_sites, moments, stream_sites
+from model.gpt.trace import Trace
 from model.progress import Progress
-from model.trace import Trace
 
 
 @dataclass(frozen=True)

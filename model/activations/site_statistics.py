@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.config import ModelConfig
-from model.measures import check_layer, check_positions
-from model.tap import record
-from model.trace import Trace
-from model.transformer import Pass, attend_fused
+from model.attention.measures import check_layer, check_positions
+from model.gpt.config import ModelConfig
+from model.gpt.tap import record
+from model.gpt.trace import Trace
+from model.gpt.transformer import Pass, attend_fused
 
 HEADS = frozenset({"q", "k", "v", "q_rot", "k_rot", "z", "q_raw", "k_raw"})  # [heads, T, E]: sizes a head and a token
 

@@ -4,8 +4,8 @@ import dataclasses
 import re
 from dataclasses import dataclass
 
-from model.config import LLAMA_STYLE, PRESETS, ModelConfig, RopeScaling
 from model.errors import CheckpointError, InputError, UnsupportedModel
+from model.gpt.config import LLAMA_STYLE, PRESETS, ModelConfig, RopeScaling
 from model.loading.families import FAMILIES
 from model.strict_json import parse
 
@@ -13,18 +13,57 @@ MOST_TEXT = 50_000  # characters of a config.json that somebody pastes
 MOST_LAYERS = 1000  # of such a config: every layer is drawn
 # Keys of a config.json that change neither a shape nor a step: how weights are stored, how text is generated, dropout.
 # Loading a checkpoint is stricter; here nothing is loaded.
-BESIDE = frozenset({
-    "quantization_config", "auto_map", "attn_implementation", "_attn_implementation", "torch_compile",
-    "attention_probs_dropout_prob", "hidden_dropout_prob", "dropout", "chunk_size_feed_forward",
-    "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty",
-    "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
-    "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores", "forced_bos_token_id",
-    "forced_eos_token_id", "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens",
-    "begin_suppress_tokens", "prefix", "decoder_start_token_id", "tokenizer_model_max_length", "pruned_heads",
-})  # fmt: skip
+BESIDE = frozenset(
+    {
+        "quantization_config",
+        "auto_map",
+        "attn_implementation",
+        "_attn_implementation",
+        "torch_compile",
+        "attention_probs_dropout_prob",
+        "hidden_dropout_prob",
+        "dropout",
+        "chunk_size_feed_forward",
+        "max_length",
+        "min_length",
+        "do_sample",
+        "early_stopping",
+        "num_beams",
+        "num_beam_groups",
+        "diversity_penalty",
+        "temperature",
+        "top_k",
+        "top_p",
+        "typical_p",
+        "repetition_penalty",
+        "length_penalty",
+        "no_repeat_ngram_size",
+        "encoder_no_repeat_ngram_size",
+        "bad_words_ids",
+        "num_return_sequences",
+        "output_scores",
+        "forced_bos_token_id",
+        "forced_eos_token_id",
+        "remove_invalid_values",
+        "exponential_decay_length_penalty",
+        "suppress_tokens",
+        "begin_suppress_tokens",
+        "prefix",
+        "decoder_start_token_id",
+        "tokenizer_model_max_length",
+        "pruned_heads",
+    }
+)
 # Keys that change nothing where they have this value, as in published configs.
-WITHOUT = {"use_mrope": False, "is_encoder_decoder": False, "is_decoder": False, "cross_attention_hidden_size": None,
-           "tie_encoder_decoder": False, "tf_legacy_loss": False, "use_bfloat16": False}  # fmt: skip
+WITHOUT = {
+    "use_mrope": False,
+    "is_encoder_decoder": False,
+    "is_decoder": False,
+    "cross_attention_hidden_size": None,
+    "tie_encoder_decoder": False,
+    "tf_legacy_loss": False,
+    "use_bfloat16": False,
+}
 _FENCE = re.compile(r"\s*```[a-z]*\n(.*?)\n\s*```\s*", re.DOTALL)
 
 
@@ -48,11 +87,21 @@ class Weight:
 
 # The parts of a model with parameters, in the order in which a token meets them, each with the sum it belongs to.
 PARTS: dict[str, str] = {
-    "embed": "embedding", "pos_embed": "embedding",
-    "norm1": "norms", "q": "attention", "k": "attention", "v": "attention", "qk_norm": "norms", "o": "attention",
-    "norm2": "norms", "gate": "mlp", "up": "mlp", "down": "mlp",
-    "final_norm": "norms", "unembed": "head",
-}  # fmt: skip
+    "embed": "embedding",
+    "pos_embed": "embedding",
+    "norm1": "norms",
+    "q": "attention",
+    "k": "attention",
+    "v": "attention",
+    "qk_norm": "norms",
+    "o": "attention",
+    "norm2": "norms",
+    "gate": "mlp",
+    "up": "mlp",
+    "down": "mlp",
+    "final_norm": "norms",
+    "unembed": "head",
+}
 
 
 @dataclass(frozen=True)
@@ -125,9 +174,17 @@ def _llama(**sizes) -> ModelConfig:
 
 def _pythia(n_layer: int, d_model: int, n_head: int, vocab_size: int = 50304) -> ModelConfig:
     return ModelConfig(
-        vocab_size=vocab_size, n_ctx=2048, n_layer=n_layer, d_model=d_model, n_head=n_head, positions="rope",
-        rotary_fraction=0.25, parallel_residual=True, mlp="gelu", tie_embeddings=False,
-    )  # fmt: skip
+        vocab_size=vocab_size,
+        n_ctx=2048,
+        n_layer=n_layer,
+        d_model=d_model,
+        n_head=n_head,
+        positions="rope",
+        rotary_fraction=0.25,
+        parallel_residual=True,
+        mlp="gelu",
+        tie_embeddings=False,
+    )
 
 
 _HUB = "config.json on the Hugging Face Hub"
@@ -151,44 +208,76 @@ ARCHITECTURES: dict[str, Architecture] = {
     "llama-2-7b": Architecture(
         "Llama 2 7B",
         _llama(vocab_size=32_000, n_ctx=4096, n_layer=32, d_model=4096, n_head=32, d_mlp=11_008, tie_embeddings=False),
-        f"Touvron et al. 2023; {_HUB}", 6_738_415_616,
+        f"Touvron et al. 2023; {_HUB}",
+        6_738_415_616,
     ),
     "llama-3.1-8b": Architecture(
         "Llama 3.1 8B",
         _llama(
-            vocab_size=128_256, n_ctx=131_072, n_layer=32, d_model=4096, n_head=32, n_kv_head=8, d_mlp=14_336,
-            rope_theta=500_000.0, rope_scaling=RopeScaling(
-                factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_n_ctx=8192
-            ), tie_embeddings=False,
+            vocab_size=128_256,
+            n_ctx=131_072,
+            n_layer=32,
+            d_model=4096,
+            n_head=32,
+            n_kv_head=8,
+            d_mlp=14_336,
+            rope_theta=500_000.0,
+            rope_scaling=RopeScaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_n_ctx=8192),
+            tie_embeddings=False,
         ),
-        f"Grattafiori et al. 2024, table 3; {_HUB}", 8_030_261_248,
+        f"Grattafiori et al. 2024, table 3; {_HUB}",
+        8_030_261_248,
     ),
     "qwen2.5-0.5b": Architecture(
         "Qwen2.5 0.5B",
         _llama(
-            vocab_size=151_936, n_ctx=32_768, n_layer=24, d_model=896, n_head=14, n_kv_head=2, d_mlp=4864,
-            norm_eps=1e-6, rope_theta=1_000_000.0, q_bias=True, k_bias=True, v_bias=True, tie_embeddings=True,
+            vocab_size=151_936,
+            n_ctx=32_768,
+            n_layer=24,
+            d_model=896,
+            n_head=14,
+            n_kv_head=2,
+            d_mlp=4864,
+            norm_eps=1e-6,
+            rope_theta=1_000_000.0,
+            q_bias=True,
+            k_bias=True,
+            v_bias=True,
+            tie_embeddings=True,
         ),
-        _HUB, 494_032_768,
+        _HUB,
+        494_032_768,
     ),
     "qwen3-0.6b": Architecture(
         "Qwen3 0.6B",
         _llama(
-            vocab_size=151_936, n_ctx=40_960, n_layer=28, d_model=1024, n_head=16, n_kv_head=8, d_head=128, d_mlp=3072,
-            norm_eps=1e-6, qk_norm=True, rope_theta=1_000_000.0, tie_embeddings=True,
+            vocab_size=151_936,
+            n_ctx=40_960,
+            n_layer=28,
+            d_model=1024,
+            n_head=16,
+            n_kv_head=8,
+            d_head=128,
+            d_mlp=3072,
+            norm_eps=1e-6,
+            qk_norm=True,
+            rope_theta=1_000_000.0,
+            tie_embeddings=True,
         ),
-        _HUB, 596_049_920,
+        _HUB,
+        596_049_920,
     ),
     "qwen3-8b": Architecture("Qwen3 8B", PRESETS["qwen3-8b"], _HUB, 8_190_735_360),
     "vanilla-decoder": Architecture(
-        "Transformer decoder (2017)", PRESETS["vanilla-decoder"],
+        "Transformer decoder (2017)",
+        PRESETS["vanilla-decoder"],
         "Vaswani et al. 2017, table 3 (base), the decoder without cross-attention",
     ),
     "minigpt": Architecture("Teaching block (post-norm)", PRESETS["minigpt"], "a preset of this project"),
     "shakespeare-char": Architecture(
         "Character model", PRESETS["shakespeare-char"], "sizes of the usual character model on Shakespeare"
     ),
-}  # fmt: skip
+}
 
 
 def config_of(text: str) -> ModelConfig:

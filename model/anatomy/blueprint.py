@@ -1,13 +1,13 @@
 """The parts of a model in the order of its computation, from the config alone: formula, shapes, weights, wiring.
 
-Where a part has a tensor that `model.tap` can see, the shape given here is that tensor's, without its batch axis.
+Where a part has a tensor that `model.gpt.tap` can see, the shape given here is that tensor's, without its batch axis.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from model.anatomy import Weight, weights
-from model.config import ModelConfig
+from model.anatomy.anatomy import Weight, weights
+from model.gpt.config import ModelConfig
 
 ACTS = {
     "relu": "max(0, h)",
@@ -21,7 +21,7 @@ _WEIGHTED = "probabilities"  # and the softmax of the logits
 
 @dataclass(frozen=True)
 class Flow:
-    """A tensor that a part reads or gives: a site of `model.tap.SITES` (or "ids", "probabilities") and its axes."""
+    """A tensor that a part reads or gives: a site of `model.gpt.tap.SITES` (or "ids", "probabilities") and its axes."""
 
     site: str
     axes: tuple[tuple[str, int], ...]  # letter and length, like ("T", 9)
@@ -34,7 +34,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Part:
-    """One step of the computation. Its weights are those of `model.anatomy` with this key as their part."""
+    """One step of the computation. Its weights are those of `model.anatomy.anatomy` with this key as their part."""
 
     key: str
     formula: str  # in letters and signs only, so that every reader's language has the same
@@ -65,10 +65,11 @@ def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
     axes = _axes(config, T)
     parts = [*_before(config), *_attention(config), *_mlp(config), *_after(config)]
     return {
-        key: Part(key, formula, tuple(Flow(site, axes[site]) for site in reads), tuple(Flow(s, axes[s]) for s in gives),
-                  block)
+        key: Part(
+            key, formula, tuple(Flow(site, axes[site]) for site in reads), tuple(Flow(s, axes[s]) for s in gives), block
+        )
         for key, formula, reads, gives, block in _ordered(config, parts)
-    }  # fmt: skip
+    }
 
 
 def _axes(config: ModelConfig, T: int) -> dict[str, tuple[tuple[str, int], ...]]:
@@ -78,9 +79,20 @@ def _axes(config: ModelConfig, T: int) -> dict[str, tuple[tuple[str, int], ...]]
     heads, shared = (("H", c.n_head), t, ("E", c.d_head)), (("G", c.n_kv_head), t, ("E", c.d_head))
     pairs, all_tokens = (("H", c.n_head), t, ("S", T)), (t, ("V", c.vocab_size))
     streams = (
-        "embed", "pos_embed", "resid_pre", "norm1_in", "norm1_out", "attn_out", "resid_mid", "norm2_in", "norm2_out",
-        "mlp_out", "resid_post", "final_in", "final_out",
-    )  # fmt: skip
+        "embed",
+        "pos_embed",
+        "resid_pre",
+        "norm1_in",
+        "norm1_out",
+        "attn_out",
+        "resid_mid",
+        "norm2_in",
+        "norm2_out",
+        "mlp_out",
+        "resid_post",
+        "final_in",
+        "final_out",
+    )
     return (
         {_IDS: (t,), "logits": all_tokens, _WEIGHTED: all_tokens}
         | dict.fromkeys(streams, stream)
@@ -198,7 +210,7 @@ def _ordered(config: ModelConfig, rows: list[_Row]) -> list[_Row]:
 def shares(config: ModelConfig) -> dict[str, Share]:
     """The parameters of every part that has some, by key; a tied head has none of its own.
 
-    The whole numbers add up to `model.anatomy.n_params(config)` and the shares to 1.
+    The whole numbers add up to `model.anatomy.anatomy.n_params(config)` and the shares to 1.
     """
     return shares_of(weights(config), config.n_layer)
 
@@ -221,7 +233,7 @@ def _share(tensors: tuple[Weight, ...], n_layer: int, total: int) -> Share:
 
 
 def by_component(found: Mapping[str, Share], parts: Mapping[str, str]) -> dict[str, int]:
-    """Parameters of each component, {component: parameters}; `parts` is `model.anatomy.PARTS`."""
+    """Parameters of each component, {component: parameters}; `parts` is `model.anatomy.anatomy.PARTS`."""
     sums = dict.fromkeys(parts.values(), 0)
     for part, share in found.items():
         sums[parts[part]] += share.whole

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.cache import KVCache
-from model.cachelab import Times
-from model.flops import Reading, operations
+from model.anatomy.flops import Reading, operations
+from model.generation.cache_costs import Times
+from model.gpt.cache import KVCache
+from model.gpt.transformer import Attend, Transformer, attend_fused
 from model.progress import Progress, silent
-from model.transformer import Attend, Transformer, attend_fused
 
-# The components, in the order of the computation, and the operations of model/flops.py that happen in them.
+# The components, in the order of the computation, and the operations of model/anatomy/flops.py that happen in them.
 COMPONENTS: dict[str, tuple[str, ...]] = {
     "embed": ("embed", "positions"),
     "norms": ("norm1", "norm2", "final_norm"),

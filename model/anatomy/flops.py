@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from model.anatomy import n_params, weights
-from model.cache import KVCache
-from model.config import ModelConfig
-from model.transformer import Transformer, attend_explicit
+from model.anatomy.anatomy import n_params, weights
+from model.gpt.cache import KVCache
+from model.gpt.config import ModelConfig
+from model.gpt.transformer import Transformer, attend_explicit
 
 # Which operations belong together: in the figure against the context, and where seconds are measured.
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -179,8 +179,14 @@ def matrix_params(config: ModelConfig) -> int:
 def rules(config: ModelConfig) -> dict[str, int]:
     """2 N FLOPs a token for reading and 6 N for training (Kaplan et al. 2020, section 2.1), for both uses of N."""
     blocks, every = matrix_params(config), n_params(config)
-    return {"blocks": blocks, "all": every, "forward": 2 * blocks, "forward_all": 2 * every,
-            "training": 6 * blocks, "training_all": 6 * every}  # fmt: skip
+    return {
+        "blocks": blocks,
+        "all": every,
+        "forward": 2 * blocks,
+        "forward_all": 2 * every,
+        "training": 6 * blocks,
+        "training_all": 6 * every,
+    }
 
 
 def training(config: ModelConfig, reading: Reading) -> int:

@@ -8,9 +8,9 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from model.anatomy import Weight, weights
-from model.cachelab import ITEM, cache_bytes
-from model.config import ModelConfig
+from model.anatomy.anatomy import Weight, weights
+from model.generation.cache_costs import ITEM, cache_bytes
+from model.gpt.config import ModelConfig
 
 GROUP = 32  # int4: numbers that share a scale
 MODES = ("inference", "adamw", "mixed")
@@ -153,8 +153,8 @@ def working_bytes(config: ModelConfig, setting: Setting) -> int:
 
     The stream, and of the sublayer at work its input, what it makes in between and its output; then all is dropped.
     All B T tokens at once, the head for the last of each text. Counted for this project's forward: it is what
-    `model.held.peak_bytes` finds. Kernels hold more inside themselves, and other programs have other peaks: an estimate
-    for those.
+    `model.anatomy.measured_memory.peak_bytes` finds. Kernels hold more inside themselves, and other programs have other
+    peaks: an estimate for those.
     """
     c, B, T = config, setting.batch, setting.tokens
     rows, post = B * T, c.norm_placement == "post"

@@ -1,4 +1,4 @@
-"""What a model really holds while it runs, measured on tensors: beside the formulas of model/footprint.py."""
+"""What a model really holds while it runs, measured on tensors: beside the formulas of model/anatomy/footprint.py."""
 
 import weakref
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from model.cache import KVCache
+from model.gpt.cache import KVCache
+from model.gpt.transformer import Transformer, attend_explicit, attend_fused
 from model.progress import Progress, silent
-from model.transformer import Transformer, attend_explicit, attend_fused
 
 MOST_TOKENS = 64  # of a measurement: what it finds grows as the formulas say
 _EXPLICIT = attend_explicit(lambda site, layer, x: x)

@@ -71,8 +71,15 @@ def floor_fit(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Fit:
     draws = np.random.default_rng(seed).choice(wide - wide.mean(), (_DRAWS, len(x)))
     again = _best(x / unit, fitted + draws)[0]
     low, high = np.quantile(again, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Fit(float(exponent), float(again.std(ddof=1)), float(low), float(high),
-               float(scale * unit**exponent), float(floor), len(x))  # fmt: skip
+    return Fit(
+        float(exponent),
+        float(again.std(ddof=1)),
+        float(low),
+        float(high),
+        float(scale * unit**exponent),
+        float(floor),
+        len(x),
+    )
 
 
 def _best(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -115,5 +122,7 @@ def smoothed(x: np.ndarray, y: np.ndarray, most: int = 24, skip: float = 0.05) -
     edges = np.geomspace(x[0], x[-1] * (1 + 1e-9), most + 1)
     bins = np.clip(np.digitize(x, edges) - 1, 0, most - 1)
     used = np.unique(bins)
-    return (np.array([np.exp(np.log(x[bins == each]).mean()) for each in used]),
-            np.array([y[bins == each].mean() for each in used]))  # fmt: skip
+    return (
+        np.array([np.exp(np.log(x[bins == each]).mean()) for each in used]),
+        np.array([y[bins == each].mean() for each in used]),
+    )

@@ -75,9 +75,11 @@ def cost(price: Price, told: Talk) -> Cost:
     """What these tokens cost by one line of the table; tokens read again at the cached price where it has one."""
     again = price.input if price.cached_input is None else price.cached_input
     return Cost(
-        fresh=told.fresh * price.input / 1e6, again=told.again * again / 1e6, written=told.written * price.output / 1e6,
+        fresh=told.fresh * price.input / 1e6,
+        again=told.again * again / 1e6,
+        written=told.written * price.output / 1e6,
         fits=told.context <= price.context,
-    )  # fmt: skip
+    )
 
 
 def most_turns(price: Price, question: int, answer: int) -> int:
@@ -147,8 +149,16 @@ def _price(number: int, names: Sequence[str], row: Sequence[str]) -> Price:
     except ValueError:
         raise refuse("as_of") from None
     cached = amount("cached_input") if cells.get("cached_input") else None
-    return Price(cells["model"][:_MOST_NAME], int(context), amount("input"), amount("output"), cells["currency"], day,
-                 cells["source"], cached)  # fmt: skip
+    return Price(
+        cells["model"][:_MOST_NAME],
+        int(context),
+        amount("input"),
+        amount("output"),
+        cells["currency"],
+        day,
+        cells["source"],
+        cached,
+    )
 
 
 def bundled() -> str:

@@ -58,11 +58,13 @@ LAWS = ("kaplan", "hoffmann1", "hoffmann2", *PARAMETRIC)
 # Parameters and the FLOPs at which they are optimal: Hoffmann et al. 2022, tables 3 and A3.
 _SIZES = (400e6, 1e9, 10e9, 67e9, 175e9, 280e9, 520e9, 1e12, 10e12)
 TABLES: dict[str, tuple[tuple[float, float], ...]] = {
-    "hoffmann1": tuple(zip(_SIZES, (1.92e19, 1.21e20, 1.23e22, 5.76e23, 3.85e24, 9.90e24, 3.43e25, 1.27e26, 1.30e28),
-                           strict=True)),
-    "hoffmann2": tuple(zip(_SIZES, (1.84e19, 1.20e20, 1.32e22, 6.88e23, 4.54e24, 1.18e25, 4.19e25, 1.59e26, 1.75e28),
-                           strict=True)),
-}  # fmt: skip
+    "hoffmann1": tuple(
+        zip(_SIZES, (1.92e19, 1.21e20, 1.23e22, 5.76e23, 3.85e24, 9.90e24, 3.43e25, 1.27e26, 1.30e28), strict=True)
+    ),
+    "hoffmann2": tuple(
+        zip(_SIZES, (1.84e19, 1.20e20, 1.32e22, 6.88e23, 4.54e24, 1.18e25, 4.19e25, 1.59e26, 1.75e28), strict=True)
+    ),
+}
 EXPONENTS = {"hoffmann1": 0.50, "hoffmann2": 0.49}  # table 2: N* grows as C^a
 
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from model.anatomy.power_fit import LEAST_POINTS, Fit, floor_fit, line_fit, smoothed
+from model.anatomy.scaling import LAWS, PARAMETRIC, extra_compute, loss_of, optimum, tokens_for
 from model.errors import InputError
-from model.power_fit import LEAST_POINTS, Fit, floor_fit, line_fit, smoothed
-from model.scaling import LAWS, PARAMETRIC, extra_compute, loss_of, optimum, tokens_for
 
 PLANE = ((1e6, 1e13), (1e7, 1e15))  # parameters, tokens
 SHARES = (0.1, 6.0)  # of the optimal number of parameters
@@ -40,8 +40,11 @@ def size_curves(law: str, compute: float, most: float) -> list[Curve]:
 def frontiers(compute: float) -> list[Curve]:
     """The least loss against compute, of every law that gives one."""
     budgets = compute * np.geomspace(1e-4, 1e3, 57)
-    return [Curve(law, budgets.tolist(), [optimum(law, each).loss for each in budgets.tolist()])
-            for law in LAWS if optimum(law, compute).loss is not None]  # fmt: skip
+    return [
+        Curve(law, budgets.tolist(), [optimum(law, each).loss for each in budgets.tolist()])
+        for law in LAWS
+        if optimum(law, compute).loss is not None
+    ]
 
 
 def contours(law: str) -> list[Curve]:

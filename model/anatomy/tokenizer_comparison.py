@@ -4,8 +4,8 @@ import functools
 from dataclasses import dataclass
 
 from model.loading.gguf_file import read_gguf
-from model.sources import WEIGHTS, available, smollm2_path
-from model.tokenizer import Tokenizer, from_folder, from_gguf
+from model.loading.sources import WEIGHTS, available, smollm2_path
+from model.text.tokenizer import Tokenizer, from_folder, from_gguf
 
 BYTES, CHARACTERS = "bytes", "characters"  # the two that need no vocabulary
 

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.errors import InputError
-from model.layers import rope_frequencies
-from model.linear import Linear
-from model.trace import Trace
+from model.gpt.layers import rope_frequencies
+from model.gpt.linear import Linear
+from model.gpt.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)

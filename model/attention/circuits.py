@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
-from model.transformer import Norm, Transformer
+from model.gpt.transformer import Norm, Transformer
 
 KINDS = ("q", "k", "v")
 _DRAWS = 64  # random pairs of heads for the baseline

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.layers import NORMS, future, rotate, sinusoidal_positions, split_heads
-from model.measures import attend_rows, check_layer, query_chunks
-from model.trace import Trace
-from model.transformer import Norm
+from model.attention.measures import attend_rows, check_layer, query_chunks
+from model.gpt.layers import NORMS, future, rotate, sinusoidal_positions, split_heads
+from model.gpt.trace import Trace
+from model.gpt.transformer import Norm
 
 WHOLE = 16  # distances that are buckets of their own
 STEP = 2**0.25  # how much further each bucket ends than the one before, beyond those

@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.config import ModelConfig
 from model.errors import InputError
-from model.interventions import shown
+from model.gpt.config import ModelConfig
+from model.gpt.edits import shown
+from model.gpt.tap import Tap
+from model.gpt.trace import Trace
 from model.progress import Progress, silent
-from model.tap import Tap
-from model.trace import Trace
 
 _TOKENS = 1024  # tokens of a batch: more take hardly less time a token, and a step should be short
 _LOGIT_BYTES = 256 << 20  # logits held at once where every position is scored
@@ -92,14 +92,22 @@ def _loss(x: Tensor, aim: _Aim) -> Tensor:
 TARGETS: dict[str, TargetKind] = {
     "logit": TargetKind("Logit", "Logit of a token.", "logits", ("token",), _logit),
     "difference": TargetKind(
-        "Logit difference", "Logit of a token minus that of another.", "logits", ("token", "distractor"), _difference,
+        "Logit difference",
+        "Logit of a token minus that of another.",
+        "logits",
+        ("token", "distractor"),
+        _difference,
     ),
     "probability": TargetKind("Probability", "Probability of a token.", "share", ("token",), _probability),
     "kl": TargetKind(
-        "KL divergence", "KL(p before || p after): how far the prediction moved, whichever way.", "nats", (), _kl,
+        "KL divergence",
+        "KL(p before || p after): how far the prediction moved, whichever way.",
+        "nats",
+        (),
+        _kl,
     ),
     "loss": TargetKind("Loss", "Mean loss of predicting each next token of the prompt.", "nats a token", (), _loss),
-}  # fmt: skip
+}
 
 
 @torch.inference_mode()

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.attention.measures import attend_rows, check_positions, output_weights, query_chunks, value_rows
 from model.errors import InputError
-from model.measures import attend_rows, check_positions, output_weights, query_chunks, value_rows
-from model.trace import Trace
+from model.gpt.trace import Trace
 
 Reader = Callable[[Tensor], Tensor]  # weights of some queries on the keys [H, n, m] -> what each query reads, [H, n]
 

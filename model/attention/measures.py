@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
-from model.layers import attention_pattern, rotate, split_heads
-from model.trace import Trace
+from model.gpt.layers import attention_pattern, rotate, split_heads
+from model.gpt.trace import Trace
 
 REST_FLOOR = 1e-3  # without_first is undefined in rows that leave less than this to all other tokens together
 FLOW_TOKENS = 64  # one maximum flow a pair of tokens: 0.5 s at 8 layers and 1.4 s at 30, and about T^3 beyond

@@ -5,8 +5,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from model.heads import HEAD_METRICS, HeadReducer
-from model.transformer import Transformer
+from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
+from model.gpt.transformer import Transformer
 
 SHORTEST = 8  # tokens of a sequence: below it, a head can hardly be told from its neighbours
 

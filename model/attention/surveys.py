@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from model.attention.probes import SHORTEST, repeated_ids
 from model.errors import InputError
-from model.heads import HEAD_METRICS, HeadReducer
-from model.probes import SHORTEST, repeated_ids
+from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
+from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.records import Tokens
-from model.transformer import Transformer
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import math
 import torch
 from torch import Tensor
 
-from model.findings import Sites, Subject, Worst
-from model.layers import future
-from model.measures import output_weights
-from model.transformer import Norm
+from model.attention.measures import output_weights
+from model.checks.result import Sites, Subject, Worst
+from model.gpt.layers import future
+from model.gpt.transformer import Norm
 
 
 def _shared(x: Tensor, subject: Subject) -> Tensor:
@@ -83,8 +83,9 @@ def one_head(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
         for head in range(subject.run.config.n_head):
             shown = torch.from_numpy(subject.run.pattern(layer, head))[None]
             expected = at["pattern"][head][None]
-            size = expected.amax(-1) * (1 + at["scores"][head][None].masked_fill(at["scores"][head] == -math.inf, 0)
-                                        .abs().amax(-1))  # fmt: skip
+            size = expected.amax(-1) * (
+                1 + at["scores"][head][None].masked_fill(at["scores"][head] == -math.inf, 0).abs().amax(-1)
+            )
             worst.rows(shown, expected, size, layer, torch.tensor([head]))
 
 

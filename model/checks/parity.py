@@ -13,14 +13,14 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from model.config import ModelConfig
-from model.findings import Finding, Subject, Worst, counted, unable
+from model.checks.result import Finding, Subject, Worst, counted, unable
+from model.gpt.config import ModelConfig
 from model.loading.convert import Into
 from model.loading.families import FAMILIES, gpt2, gpt_neox
 from model.loading.families.common import LLAMA3_KEYS
-from model.merges import ALPHABET
 from model.progress import Progress
-from model.vocabulary import Vocabulary
+from model.text.bpe_ranks import ALPHABET
+from model.text.vocabulary import Vocabulary
 
 MOST_BYTES = 2 << 30  # of weights; the second model shares most of them, but makes others anew
 MOST_TOKENS = 256  # whose patterns are held for all heads and layers
@@ -72,25 +72,45 @@ def family_of(config: ModelConfig) -> tuple[str, str]:
 def hf_config(config: ModelConfig, kind: str) -> dict:
     """The values of transformers' config of that kind. `hf_config` after `to_config` gives the config back."""
     c, module = config, {"gpt2": gpt2, "gpt_neox": gpt_neox}.get(kind)
-    common = {"vocab_size": c.vocab_size, "tie_word_embeddings": c.tie_embeddings, "bos_token_id": None,
-              "eos_token_id": None, "pad_token_id": None}  # fmt: skip
+    common = {
+        "vocab_size": c.vocab_size,
+        "tie_word_embeddings": c.tie_embeddings,
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "pad_token_id": None,
+    }
     act = next(theirs for theirs, ours in module.ACTIVATIONS.items() if ours == c.mlp) if module else "silu"
     if kind == "gpt2":
-        return common | {"n_positions": c.n_ctx, "n_embd": c.d_model, "n_layer": c.n_layer, "n_head": c.n_head,
-                         "n_inner": c.d_mlp, "activation_function": act, "layer_norm_epsilon": c.norm_eps}  # fmt: skip
+        return common | {
+            "n_positions": c.n_ctx,
+            "n_embd": c.d_model,
+            "n_layer": c.n_layer,
+            "n_head": c.n_head,
+            "n_inner": c.d_mlp,
+            "activation_function": act,
+            "layer_norm_epsilon": c.norm_eps,
+        }
     rope = {"rope_type": "default", "rope_theta": c.rope_theta}
     if c.rope_scaling is not None:
         s = c.rope_scaling
         values = (s.factor, s.low_freq_factor, s.high_freq_factor, s.original_n_ctx)
         rope |= {"rope_type": "llama3", **dict(zip(LLAMA3_KEYS, values, strict=True))}
     sizes = common | {
-        "hidden_size": c.d_model, "intermediate_size": c.d_mlp, "num_hidden_layers": c.n_layer, "hidden_act": act,
-        "num_attention_heads": c.n_head, "max_position_embeddings": c.n_ctx, "rope_parameters": rope,
-    }  # fmt: skip
+        "hidden_size": c.d_model,
+        "intermediate_size": c.d_mlp,
+        "num_hidden_layers": c.n_layer,
+        "hidden_act": act,
+        "num_attention_heads": c.n_head,
+        "max_position_embeddings": c.n_ctx,
+        "rope_parameters": rope,
+    }
     if kind == "gpt_neox":
-        return sizes | {"layer_norm_eps": c.norm_eps, "use_parallel_residual": c.parallel_residual,
-                        "attention_bias": c.q_bias, "rope_parameters": rope | {
-                            "partial_rotary_factor": c.rotary_fraction}}  # fmt: skip
+        return sizes | {
+            "layer_norm_eps": c.norm_eps,
+            "use_parallel_residual": c.parallel_residual,
+            "attention_bias": c.q_bias,
+            "rope_parameters": rope | {"partial_rotary_factor": c.rotary_fraction},
+        }
     sizes |= {"num_key_value_heads": c.n_kv_head, "head_dim": c.d_head, "rms_norm_eps": c.norm_eps}
     if kind == "llama":
         return sizes | {"attention_bias": c.q_bias, "mlp_bias": c.mlp_bias}
@@ -198,9 +218,13 @@ def _built(model: torch.nn.Module, kind: str) -> torch.nn.Module:
     config, state = config_class(**hf_config(model.config, kind)), hf_state(model.state_dict(), model.config, kind)
     with _quiet():
         built, told = model_class.from_pretrained(
-            None, config=config, state_dict=state, dtype=torch.float32, attn_implementation="eager",
+            None,
+            config=config,
+            state_dict=state,
+            dtype=torch.float32,
+            attn_implementation="eager",
             output_loading_info=True,
-        )  # fmt: skip
+        )
     wrong = [name for names in told.values() for name in names]
     if wrong:  # a weight that was left as it was drawn would be told as a difference, and this says where from
         raise ValueError(f"transformers did not take all weights: {', '.join(map(str, wrong[:5]))}")
@@ -266,8 +290,13 @@ def _encoder(vocabulary: Vocabulary):
     made.decoder = decoders.ByteLevel()
     if vocabulary.nfc:
         made.normalizer = normalizers.NFC()
-    made.add_tokens([AddedToken(token.text, normalized=token.after_nfc, special=False)
-                     for token in vocabulary.added if not token.special])  # fmt: skip
+    made.add_tokens(
+        [
+            AddedToken(token.text, normalized=token.after_nfc, special=False)
+            for token in vocabulary.added
+            if not token.special
+        ]
+    )
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made)
 
 

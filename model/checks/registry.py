@@ -1,7 +1,7 @@
 """Is this right? Checks of one run of one model, each of two computations that must agree, by name.
 
 >>> from model.checks import run_checks                                          # doctest: +SKIP
->>> from model.findings import subject_of                                        # doctest: +SKIP
+>>> from model.checks.result import subject_of                                        # doctest: +SKIP
 >>> run_checks(subject_of(lm, lm.trace("Hello"), "Hello"), ["rows", "fused"])    # doctest: +SKIP
 """
 
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import torch
 
-from model import check_blocks, check_runs, parity
-from model.findings import AtBlock, Finding, Look, Subject, Worst, walk
+from model.checks import block_checks, parity
+from model.checks import run_checks as check_runs
+from model.checks.result import AtBlock, Finding, Look, Subject, Worst, walk
 from model.progress import Progress, silent
 
 log = logging.getLogger("playground")
@@ -46,19 +47,19 @@ _WALK = 2.2  # passes of the model that all checks of blocks share
 CHECKS: dict[str, Check] = {
     "tokens": Check("derived", 0.01, check_runs.tokens, short=True),
     "embedding": Check("derived", 0.02, check_runs.embedding, short=True),
-    "rows": Check("derived", 0, at=check_blocks.rows, unit="weight", rule="sum", terms="tokens"),
-    "no_future": Check("derived", 0, at=check_blocks.no_future, unit="weight"),
-    "scores": Check("derived", 0, at=check_blocks.scores, unit="score", rule="sum", terms="d_head"),
-    "softmax": Check("derived", 0, at=check_blocks.softmax, unit="weight", rule="sum", terms="tokens"),
-    "mixed": Check("derived", 0, at=check_blocks.mixed, unit="stream", rule="sum", terms="tokens"),
-    "head_outputs": Check("derived", 0, at=check_blocks.head_outputs, unit="stream", rule="sum", terms="d_model"),
-    "sublayers": Check("derived", 0, at=check_blocks.sublayers, unit="stream", rule="depth", terms="1"),
-    "norm_unit": Check("derived", 0, at=check_blocks.norm_unit, unit="normalised", rule="sum", terms="d_model"),
-    "norm_formula": Check("derived", 0, at=check_blocks.norm_formula, unit="normalised", rule="sum", terms="d_model"),
-    "finite": Check("derived", 0, at=check_blocks.finite, unit="numbers"),
+    "rows": Check("derived", 0, at=block_checks.rows, unit="weight", rule="sum", terms="tokens"),
+    "no_future": Check("derived", 0, at=block_checks.no_future, unit="weight"),
+    "scores": Check("derived", 0, at=block_checks.scores, unit="score", rule="sum", terms="d_head"),
+    "softmax": Check("derived", 0, at=block_checks.softmax, unit="weight", rule="sum", terms="tokens"),
+    "mixed": Check("derived", 0, at=block_checks.mixed, unit="stream", rule="sum", terms="tokens"),
+    "head_outputs": Check("derived", 0, at=block_checks.head_outputs, unit="stream", rule="sum", terms="d_model"),
+    "sublayers": Check("derived", 0, at=block_checks.sublayers, unit="stream", rule="depth", terms="1"),
+    "norm_unit": Check("derived", 0, at=block_checks.norm_unit, unit="normalised", rule="sum", terms="d_model"),
+    "norm_formula": Check("derived", 0, at=block_checks.norm_formula, unit="normalised", rule="sum", terms="d_model"),
+    "finite": Check("derived", 0, at=block_checks.finite, unit="numbers"),
     "numbers": Check("derived", 0.1, check_runs.numbers, short=True),
     "weights": Check("derived", 1, check_runs.weights, short=True),
-    "recomputed": Check("measured", 0, at=check_blocks.recomputed, unit="stream", rule="depth", terms="1"),
+    "recomputed": Check("measured", 0, at=block_checks.recomputed, unit="stream", rule="depth", terms="1"),
     "lens": Check("measured", 0.6, check_runs.lens, short=True),
     "unembedding": Check("derived", 0.9, check_runs.unembedding, short=True),
     "probabilities": Check("derived", 0.1, check_runs.probabilities, short=True),
@@ -68,7 +69,7 @@ CHECKS: dict[str, Check] = {
     "draws": Check("simulated", 0.4, check_runs.draws, short=True, random=True),
     "fused": Check("measured", 1, check_runs.fused),
     "explicit": Check("measured", 1.5, check_runs.explicit),
-    "one_head": Check("measured", 1, at=check_blocks.one_head, unit="weight", rule="depth", terms="1"),
+    "one_head": Check("measured", 1, at=block_checks.one_head, unit="weight", rule="depth", terms="1"),
     "later_tokens": Check("measured", 1, check_runs.later_tokens, random=True),
     "chunked": Check("measured", 1.5, check_runs.chunked),
     "no_edit": Check("measured", 2, check_runs.no_edit, plain=True),
@@ -90,11 +91,20 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "stream": ("sublayers", "norm_unit", "norm_formula", "finite", "numbers", "weights", "recomputed"),
     "prediction": ("lens", "unembedding", "probabilities", "parts", "sources", "sampler", "draws"),
     "paths": (
-        "fused", "explicit", "one_head", "later_tokens", "chunked", "no_edit", "batched", "stepwise", "cached",
-        "float64", "gradient",
+        "fused",
+        "explicit",
+        "one_head",
+        "later_tokens",
+        "chunked",
+        "no_edit",
+        "batched",
+        "stepwise",
+        "cached",
+        "float64",
+        "gradient",
     ),
     "library": ("parity_logits", "parity_patterns", "parity_hidden", "parity_random", "parity_tokens"),
-}  # fmt: skip
+}
 
 _BYTES_A_SECOND, _PRODUCTS_A_SECOND = 4e9, 6e10  # of a laptop's CPU, roughly; they decide only what waits for a button
 QUICK, QUICK_TOGETHER = 0.45, 0.8  # seconds
@@ -225,8 +235,10 @@ def _terms(subject: Subject, name: str) -> int:
 
 def summary(found: dict[str, Finding]) -> dict[str, int]:
     """How many are of each state."""
-    return {state: sum(each.state == state for each in found.values())
-            for state in ("agrees", "differs", "unable", "broken")}  # fmt: skip
+    return {
+        state: sum(each.state == state for each in found.values())
+        for state in ("agrees", "differs", "unable", "broken")
+    }
 
 
 def machine() -> dict[str, object]:

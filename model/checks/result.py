@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from model.api import LanguageModel
-from model.interventions import EDITS
+from model.gpt.edits import EDITS
+from model.gpt.tap import SITES
+from model.gpt.trace import Trace
 from model.progress import Progress
-from model.tap import SITES
-from model.trace import Trace
 
 EPS = 2.0**-23  # the spacing of float32 numbers at 1
 SEED = 0  # of the checks that draw random tokens
@@ -53,8 +53,13 @@ class Finding:
 UNITS = ("weight", "score", "stream", "logit", "probability", "normalised", "numbers", "bytes", "tokens")
 RULES = ("exact", "sum", "depth", "double")
 REASONS = (
-    "no_prompt", "one_token", "all_edited", "no_transformers", "no_counterpart", "too_large",
-    )  # fmt: skip
+    "no_prompt",
+    "one_token",
+    "all_edited",
+    "no_transformers",
+    "no_counterpart",
+    "too_large",
+)
 
 
 def unable(reason: str, got: str = "") -> Finding:
@@ -164,8 +169,15 @@ class Worst:
         summed, passed = _SUMMED * math.sqrt(max(self.n, 1)), ROUNDINGS * (self.n + 1)
         return {"exact": 0, "double": 2.0**-20, "sum": summed, "depth": passed}[self.rule]
 
-    def rows(self, actual: Tensor, expected: Tensor, scale: Tensor | None = None, layer: int | None = None,
-             heads: Tensor | None = None, first: int = 0) -> None:  # fmt: skip
+    def rows(
+        self,
+        actual: Tensor,
+        expected: Tensor,
+        scale: Tensor | None = None,
+        layer: int | None = None,
+        heads: Tensor | None = None,
+        first: int = 0,
+    ) -> None:
         """Compare [T, n] or [heads, T, n]; the bound of a row is relative to its largest number, or to `scale` [.., T].
 
         `heads` names those of the first axis, `first` is the position of row 0.
@@ -186,14 +198,24 @@ class Worst:
             self.ratio = float(ratio.flatten()[at])
             apart = float(gap.flatten()[at])
             self.found = replace(
-                self.found, difference=apart if math.isfinite(apart) else math.inf, bound=float(bound.flatten()[at]),
-                scale=float(size.flatten()[at]), layer=layer, position=row + first,
+                self.found,
+                difference=apart if math.isfinite(apart) else math.inf,
+                bound=float(bound.flatten()[at]),
+                scale=float(size.flatten()[at]),
+                layer=layer,
+                position=row + first,
                 head=None if gap.ndim == 1 else int(head if heads is None else heads[head]),
                 state="differs" if self.ratio > 1 else "agrees",
-            )  # fmt: skip
+            )
 
-    def values(self, actual: Tensor, expected: Tensor, scale: Tensor | None = None, layer: int | None = None,
-               heads: Tensor | None = None) -> None:  # fmt: skip
+    def values(
+        self,
+        actual: Tensor,
+        expected: Tensor,
+        scale: Tensor | None = None,
+        layer: int | None = None,
+        heads: Tensor | None = None,
+    ) -> None:
         """Compare a number a row: [T] or [heads, T]."""
         self.rows(actual[..., None], expected[..., None], scale, layer, heads)
 

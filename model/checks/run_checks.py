@@ -7,20 +7,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model import sampling
-from model.attribution import attribute, by_source, components
-from model.cache import KVCache
-from model.decoders import Given, Plan, Sampler, Strategy, rows_of
-from model.findings import Finding, Subject, Worst, counted, unable
-from model.gradients import gradients
-from model.interventions import Edit
-from model.lens import read_layers
-from model.next_token import logits_after
+from model.checks.result import Finding, Subject, Worst, counted, unable
+from model.generation.next_token import logits_after
+from model.generation.strategies import Given, Plan, Sampler, Strategy, rows_of
+from model.gpt.cache import KVCache
+from model.gpt.edits import Edit
+from model.gpt.logit_lens import read_layers
+from model.gpt.ranking import top_ids
+from model.gpt.tap import compose, identity
+from model.gpt.trace import run as run_model
+from model.gpt.transformer import Transformer
+from model.predictions.attribution import attribute, by_source, components
+from model.predictions.gradients import gradients
 from model.progress import Progress
-from model.ranking import top_ids
-from model.tap import compose, identity
-from model.trace import run as run_model
-from model.transformer import Transformer
+from model.sampling import pipeline
 
 MOST_STEPS = 16  # tokens that are fed one at a time
 MOST_PLACES, FEW = 16, 4  # positions at which logits are worked out in float64, or read by the lens
@@ -324,7 +324,7 @@ def draws(subject: Subject, progress: Progress) -> Finding:
     edges, wrong = sizes.cumsum(-1), 0
     for seed in range(DRAWS):
         first, second = (_drawn(subject, logits, seed) for _ in range(2))
-        u = sampling.uniform(seed, 0)
+        u = pipeline.uniform(seed, 0)
         place = min(int((edges <= u * float(edges[-1])).sum()), len(ids) - 1)
         near = (edges - u).abs().min() < 1e-12  # u on an edge, to the rounding of float64: either side is right
         wrong += int(first.id != second.id or (int(ids[place]) != first.id and not near))

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.data import BYTES, Batch, Source, text_dataset
-from model.longer import bundled_text
+from model.design.past_length import bundled_text
+from model.gpt.config import ModelConfig
+from model.gpt.transformer import Block, Pass, Transformer
 from model.progress import Progress, silent
-from model.tasks import IGNORE
-from model.trainer import Recipe, Report, Run, from_model, steps, summed_loss, to_tensors
-from model.transformer import Block, Pass, Transformer
+from model.training.data import BYTES, Batch, Source, text_dataset
+from model.training.loop import Recipe, Report, Run, from_model, steps, summed_loss, to_tensors
+from model.training.tasks import IGNORE
 
 DEPTHS = (4, 8, 16)  # blocks
 WIDTH, HEADS = 64, 4
@@ -36,8 +36,11 @@ class Wiring:
 
 
 WIRINGS: dict[str, Wiring] = {
-    "pre": Wiring("pre"), "post": Wiring("post"), "pre_bare": Wiring("pre", False), "post_bare": Wiring("post", False),
-}  # fmt: skip
+    "pre": Wiring("pre"),
+    "post": Wiring("post"),
+    "pre_bare": Wiring("pre", False),
+    "post_bare": Wiring("post", False),
+}
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,12 @@ class Variant:
 
 
 VARIANTS: dict[str, Variant] = {
-    "pre": Variant("pre"), "pre_cold": Variant("pre", False), "post": Variant("post"),
-    "post_cold": Variant("post", False), "pre_bare": Variant("pre_bare"),
-}  # fmt: skip
+    "pre": Variant("pre"),
+    "pre_cold": Variant("pre", False),
+    "post": Variant("post"),
+    "post_cold": Variant("post", False),
+    "pre_bare": Variant("pre_bare"),
+}
 
 
 @dataclass(frozen=True)
@@ -158,9 +164,14 @@ class Unadded(Block):
 def config_of(depth: int, placement: str, vocab_size: int = BYTES) -> ModelConfig:
     """The tiny model: LayerNorm, learned positions, GELU, tied output, 64 wide."""
     return ModelConfig(
-        vocab_size=vocab_size, n_ctx=LENGTH, n_layer=depth, d_model=WIDTH, n_head=HEADS, norm_placement=placement,
+        vocab_size=vocab_size,
+        n_ctx=LENGTH,
+        n_layer=depth,
+        d_model=WIDTH,
+        n_head=HEADS,
+        norm_placement=placement,
         mlp="gelu",
-    )  # fmt: skip
+    )
 
 
 def initialised(config: ModelConfig, seed: int, start: str = "gpt2") -> Transformer:
@@ -274,10 +285,11 @@ def starts(
                 found.append(gradient_norms(wired(wiring, depth, lesson.vocab_size, seed, start), batch))
     shape = (len(WIRINGS), seeds)
     return Starts(
-        depth, np.array([each.weights for each in found]).reshape(*shape, depth),
+        depth,
+        np.array([each.weights for each in found]).reshape(*shape, depth),
         np.array([each.stream for each in found]).reshape(*shape, depth),
         np.array([each.loss for each in found]).reshape(shape),
-    )  # fmt: skip
+    )
 
 
 def starts_by_depth(lesson: Lesson, start: str = "gpt2", progress: Progress = silent) -> tuple[Starts, ...]:
@@ -338,9 +350,15 @@ def step_batch(lesson: Lesson, trial: Trial, step: int) -> Batch:
 def recipe_of(trial: Trial, warmup: bool) -> Recipe:
     """How a variant is trained: the rate rises over the first steps or not, and then stays."""
     return Recipe(
-        steps=trial.steps, batch=ROWS, length=LENGTH, learning_rate=trial.rate, schedule="trapezoid", decay=0.0,
-        warmup=min(WARMUP, trial.steps) if warmup else 0, seed=trial.seed,
-    )  # fmt: skip
+        steps=trial.steps,
+        batch=ROWS,
+        length=LENGTH,
+        learning_rate=trial.rate,
+        schedule="trapezoid",
+        decay=0.0,
+        warmup=min(WARMUP, trial.steps) if warmup else 0,
+        seed=trial.seed,
+    )
 
 
 def _runner(lesson: Lesson, trial: Trial, variant: Variant) -> _Runner:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.autograd.profiler import profile
 
-from model.cachelab import Times
-from model.kernels import KEYS, QUERIES, WAYS, Exact, Way, exactness
+from model.design.kernels import KEYS, QUERIES, WAYS, Exact, Way, exactness
+from model.generation.cache_costs import Times
 from model.progress import Progress, silent
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
@@ -101,9 +101,7 @@ def ways_at(heads: int, length: int, d_head: int) -> tuple[str, ...]:
 
 
 @torch.inference_mode()
-def measure(
-    shape: tuple[int, int, int], limit: int, progress: Progress = silent, budget: float = BUDGET
-) -> Costs:  # fmt: skip
+def measure(shape: tuple[int, int, int], limit: int, progress: Progress = silent, budget: float = BUDGET) -> Costs:
     """Time, memory and exactness of every way on random q, k, v of (H, G, E) at growing contexts.
 
     The ways take turns after one run that is not counted; a context gets a share of the budget by the square of its
@@ -132,9 +130,7 @@ def measure(
         took = time.perf_counter() - began
         if n + 1 < len(lengths) and time.perf_counter() + 2 * took > start + 2 * budget:
             break
-    return Costs(
-        H, G, E, tuple(found), tuple(exact), torch.get_num_threads(), os.environ.get("OMP_WAIT_POLICY", "")
-    )  # fmt: skip
+    return Costs(H, G, E, tuple(found), tuple(exact), torch.get_num_threads(), os.environ.get("OMP_WAIT_POLICY", ""))
 
 
 def _turns(ways: Sequence[str], qkv: tuple[Tensor, Tensor, Tensor], until: float, report) -> dict[str, list[float]]:

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.layers import attention_pattern, attention_scores, fused_attention, future, mix
-from model.trace import Trace
+from model.gpt.layers import attention_pattern, attention_scores, fused_attention, future, mix
+from model.gpt.trace import Trace
 
 QUERIES, KEYS = 128, 128  # rows and columns of a block
 UNIT = 2.0**-24  # half the distance from 1 to the next float32

@@ -14,15 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model.anatomy import n_params
-from model.cachelab import cache_bytes
-from model.config import ModelConfig
+from model.activations.norm_swap import divergence
+from model.anatomy.anatomy import n_params
 from model.errors import InputError
-from model.layers import attention_pattern, attention_scores
-from model.linear import Linear
-from model.norm_swap import divergence
+from model.generation.cache_costs import cache_bytes
+from model.gpt.config import ModelConfig
+from model.gpt.layers import attention_pattern, attention_scores
+from model.gpt.linear import Linear
+from model.gpt.transformer import Transformer, attend_fused
 from model.progress import Progress, silent
-from model.transformer import Transformer, attend_fused
 
 STOPS_BYTES = 4 << 20  # of streams that are kept of a run, so that a later layer need not be reached from the first
 _ROWS = 1 << 21  # logits held at once
@@ -172,10 +172,18 @@ def survey(model: Transformer, ids: Sequence[int], progress: Progress = silent, 
         done += 1
         kl, agree, losses = _compared(model, plain, stream, ids, tick)
         loss = float(losses[0].mean()) if losses.shape[1] else None
-        found.append(Variant(
-            groups, merge, cache_bytes(made.config, 1, 1), n_params(made.config), float(kl.mean()), agree,
-            float(losses[1].mean()) if losses.shape[1] else None, kl.float().numpy(),
-        ))  # fmt: skip
+        found.append(
+            Variant(
+                groups,
+                merge,
+                cache_bytes(made.config, 1, 1),
+                n_params(made.config),
+                float(kl.mean()),
+                agree,
+                float(losses[1].mean()) if losses.shape[1] else None,
+                kl.float().numpy(),
+            )
+        )
     return Survey(loss, tuple(found))
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from model.anatomy import n_params, weights
-from model.config import ModelConfig
-from model.data import Batch
-from model.layers import MLPS
+from model.anatomy.anatomy import n_params, weights
+from model.design.block_trials import HEADS, LENGTH, ROWS, WARMUP, Lesson, initialised, one_thread
+from model.gpt.config import ModelConfig
+from model.gpt.layers import MLPS
 from model.progress import Progress, silent
-from model.trainer import Recipe, Report, Run, evaluate, from_model, steps
-from model.trials import HEADS, LENGTH, ROWS, WARMUP, Lesson, initialised, one_thread
+from model.training.data import Batch
+from model.training.loop import Recipe, Report, Run, evaluate, from_model, steps
 
 KINDS = ("swiglu", "gelu", "relu")
 WIDTH, DEPTH = 96, 2
@@ -112,9 +112,15 @@ def config_of(kind: str, vocab_size: int) -> ModelConfig:
     """The tiny model with that MLP: pre-norm, learned positions, no biases in the MLP."""
     wide = 4 * WIDTH
     return ModelConfig(
-        vocab_size=vocab_size, n_ctx=LENGTH, n_layer=DEPTH, d_model=WIDTH, n_head=HEADS, mlp=kind, mlp_bias=False,
+        vocab_size=vocab_size,
+        n_ctx=LENGTH,
+        n_layer=DEPTH,
+        d_model=WIDTH,
+        n_head=HEADS,
+        mlp=kind,
+        mlp_bias=False,
         d_mlp=equal_width(wide) if kind == "swiglu" else wide,
-    )  # fmt: skip
+    )
 
 
 def cost(config: ModelConfig, length: int = LENGTH) -> Cost:
@@ -138,9 +144,13 @@ def cost(config: ModelConfig, length: int = LENGTH) -> Cost:
 def recipe_of(trial: MlpTrial, seed: int) -> Recipe:
     """How each is trained: the same batches for the same seed."""
     return Recipe(
-        steps=trial.steps, batch=ROWS, length=LENGTH, learning_rate=trial.rate, warmup=min(WARMUP, trial.steps),
+        steps=trial.steps,
+        batch=ROWS,
+        length=LENGTH,
+        learning_rate=trial.rate,
+        warmup=min(WARMUP, trial.steps),
         seed=seed,
-    )  # fmt: skip
+    )
 
 
 def train_mlps(lesson: Lesson, trial: MlpTrial, progress: Progress = silent) -> Compared:

@@ -13,13 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.config import ModelConfig, RopeScaling
 from model.errors import InputError
-from model.layers import rope_frequencies, sinusoidal_positions
+from model.gpt.config import ModelConfig, RopeScaling
+from model.gpt.layers import rope_frequencies, sinusoidal_positions
+from model.gpt.transformer import Pass, Transformer, attend_fused
 from model.progress import Progress, silent
-from model.transformer import Pass, Transformer, attend_fused
 
-TEXT = Path(__file__).parent / "texts_data" / "little_princess.txt"  # see the README beside it
+TEXT = Path(__file__).parents[1] / "texts_data" / "little_princess.txt"  # see the README beside it
 SCHEMES = ("pieces", "as_is", "repeat", "clamp", "interpolate", "ntk", "llama3", "yarn", "theta", "zero")
 FAMILIES = ("stretch", "theta")  # of schemes for RoPE: scalings by a factor, or other bases
 THETAS = (0.25, 4.0, 16.0)
@@ -221,9 +221,10 @@ def windows_of(ids: Sequence[int], length: int, most: int, first: int | None = N
     have = (len(ids) - 1) // length
     if have < 1:
         raise InputError(
-            "The text is too short for this length.", f"{len(ids)} tokens",
+            "The text is too short for this length.",
+            f"{len(ids)} tokens",
             f"Give at least {length + 1} tokens of text, or choose a shorter length.",
-        )  # fmt: skip
+        )
     count = min(have, most)
     starts = [n * have // count * length for n in range(count)]
     found = torch.tensor(np.stack([np.asarray(ids[at : at + length + 1], dtype=np.int64) for at in starts]))
@@ -249,9 +250,12 @@ def windows_within(model: Transformer, T: int, schemes: int, operations: float) 
 
 @torch.inference_mode()
 def past_trained(
-    model: Transformer, windows: Tensor, schemes: Sequence[Scheme], first: int | None = None,
+    model: Transformer,
+    windows: Tensor,
+    schemes: Sequence[Scheme],
+    first: int | None = None,
     progress: Progress = silent,
-) -> Past:  # fmt: skip
+) -> Past:
     """The loss of every token of the windows [W, T + 1] under each scheme; nothing of the model is changed.
 
     "pieces" reads the model's own positions within the trained length: pieces of n_ctx tokens, each beginning half a
@@ -279,9 +283,9 @@ def past_trained(
     for start in range(0, W, rows):  # all schemes of a window in turn
         part = windows[start : start + rows]
         for n, scheme in enumerate(schemes):
-            found = _in_pieces(model, part, first, tick) if scheme.key == "pieces" else _losses(
-                model, part, scheme, tick
-            )  # fmt: skip
+            found = (
+                _in_pieces(model, part, first, tick) if scheme.key == "pieces" else _losses(model, part, scheme, tick)
+            )
             loss[n, start : start + rows] = found.numpy()
             done += 1
     return Past(model.config.n_ctx, tuple(schemes), loss)

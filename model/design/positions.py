@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.config import ModelConfig
 from model.errors import InputError
-from model.layers import rope_frequencies, rotate
-from model.trace import Trace
-from model.transformer import Transformer
+from model.gpt.config import ModelConfig
+from model.gpt.layers import rope_frequencies, rotate
+from model.gpt.trace import Trace
+from model.gpt.transformer import Transformer
 
 SCHEMES = ("learned", "sinusoidal", "rope", "none")
 THETA = 10_000.0  # of RoPE where a model has none of its own, Su et al. 2021, section 3.2.2
@@ -257,7 +257,7 @@ def contributions(pair: QKPair, distances: Sequence[int]) -> np.ndarray:
 def angles(config: ModelConfig, positions: Tensor, precision: str) -> tuple[Tensor, Tensor]:
     """Cosines and sines at any positions, from the model's frequencies. Each [N, n].
 
-    `precision` is a key of PRECISIONS; in float32 these are the numbers of `model.layers.rope_table`.
+    `precision` is a key of PRECISIONS; in float32 these are the numbers of `model.gpt.layers.rope_table`.
     """
     dtype = PRECISIONS[precision]
     angle = positions.to(dtype)[:, None] * rope_frequencies(config).to(dtype)

@@ -95,10 +95,14 @@ def summary(dots: np.ndarray, d_head: int, power: float) -> Summary | None:
     if not rows.any():
         return None
     return Summary(
-        power, float(np.nanstd(scores[rows], axis=-1).mean()), float(found.entropy[rows].mean()),
-        float((found.entropy[rows] / np.log(found.keys[rows])).mean()), float(found.largest[rows].mean()),
-        float(found.jacobian[rows].mean()), float((found.largest[rows] > 0.99).mean()),
-    )  # fmt: skip
+        power,
+        float(np.nanstd(scores[rows], axis=-1).mean()),
+        float(found.entropy[rows].mean()),
+        float((found.entropy[rows] / np.log(found.keys[rows])).mean()),
+        float(found.largest[rows].mean()),
+        float(found.jacobian[rows].mean()),
+        float((found.largest[rows] > 0.99).mean()),
+    )
 
 
 def drawn(sizes: Sequence[int] = SIZES, keys: int = KEYS, seed: int = 0) -> tuple[Drawn, ...]:
@@ -112,8 +116,15 @@ def drawn(sizes: Sequence[int] = SIZES, keys: int = KEYS, seed: int = 0) -> tupl
         q, k = (torch.randn(TIMES, n, d, generator=generator) for n in (ROWS, keys))
         dots = (q @ k.mT).reshape(-1, keys).double().numpy()  # torch's product: numpy's threads wait for one another
         both = [rows_of(dots), rows_of(scaled(dots, d, 0.5))]
-        found.append(Drawn(
-            d, float(dots.var()), float(dots.var() / d),
-            *(tuple(float(getattr(rows, name).mean()) for rows in both) for name in ("entropy", "largest", "jacobian")),
-        ))  # fmt: skip
+        found.append(
+            Drawn(
+                d,
+                float(dots.var()),
+                float(dots.var() / d),
+                *(
+                    tuple(float(getattr(rows, name).mean()) for rows in both)
+                    for name in ("entropy", "largest", "jacobian")
+                ),
+            )
+        )
     return tuple(found)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from model.decoding import Change, Decision, Given, Made, Rows, Strategy, left_of, made_of, numbers
-from model.ranking import top_ids
-from model.sampling import Context, Parameter
-from model.warps import final
+from model.generation.decoder import Change, Decision, Given, Made, Rows, Strategy, left_of, made_of, numbers
+from model.gpt.ranking import top_ids
+from model.sampling.pipeline import Context, Parameter
+from model.sampling.warps import final
 
 PARAMETERS = (
     Parameter("beams", 1, 16, 4, 1, whole=True),

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.cache import KVCache
-from model.config import ModelConfig
+from model.gpt.cache import KVCache
+from model.gpt.config import ModelConfig
+from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
-from model.transformer import Transformer
 
 LENGTHS = (16, 32, 64, 128, 256, 512)  # tokens of context
 ITEM = 4  # bytes of a float32

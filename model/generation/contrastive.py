@@ -6,10 +6,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.decoding import Change, Decision, Given, Left, Made, Rows, Strategy, left_of, made_of, numbers
-from model.ranking import top_ids
-from model.sampling import Context, Parameter
-from model.warps import final
+from model.generation.decoder import (
+    Change,
+    Decision,
+    Given,
+    Left,
+    Made,
+    Rows,
+    Strategy,
+    left_of,
+    made_of,
+    numbers,
+)
+from model.gpt.ranking import top_ids
+from model.sampling.pipeline import Context, Parameter
+from model.sampling.warps import final
 
 PARAMETERS = (Parameter("candidates", 1, 16, 4, 1, whole=True), Parameter("alpha", 0, 1, 0.6, 0.05))
 

@@ -10,8 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from model.errors import CheckpointError
-from model.ranking import top_ids
-from model.sampling import Parameter, Step, softmax
+from model.gpt.ranking import top_ids
+from model.sampling.pipeline import Parameter, Step, softmax
 
 TOP = 8  # alternatives kept with every token
 _NOTHING = -1e4  # its exp is 0 in float64, and 0 times it is 0, which does not hold of -inf

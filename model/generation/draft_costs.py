@@ -13,9 +13,9 @@ from statistics import median
 
 import torch
 
+from model.generation.speculative import PLAIN, Draft, Reader, Request, Round, reader, speculate
+from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
-from model.speculative import PLAIN, Draft, Reader, Request, Round, reader, speculate
-from model.transformer import Transformer
 
 GAMMAS = tuple(range(1, 9))  # of which the cost of a forward is measured
 _TRIES = 3
@@ -157,11 +157,28 @@ def summary(found: Compared) -> Summary:
     per_call = sum(tokens_per_call(a, len(one.proposals)) for one in rounds) / calls
     covered = sum(bool(one.proposals) for one in rounds[:-1]) / max(calls - 1, 1) if calls > 1 else float(proposed > 0)
     return Summary(
-        calls, written, proposed, n, accepted, accepted / n if n else nothing, expected,
-        max(variance, 0.0) ** 0.5 / n if n else nothing, written / calls, per_call,
-        a_step, whole, draft, check, c, v, a_step / whole, per_call / (gamma * c + 1), per_call / (gamma * c + v),
-        covered, needed_acceptance(gamma, c, v),
-    )  # fmt: skip
+        calls,
+        written,
+        proposed,
+        n,
+        accepted,
+        accepted / n if n else nothing,
+        expected,
+        max(variance, 0.0) ** 0.5 / n if n else nothing,
+        written / calls,
+        per_call,
+        a_step,
+        whole,
+        draft,
+        check,
+        c,
+        v,
+        a_step / whole,
+        per_call / (gamma * c + 1),
+        per_call / (gamma * c + v),
+        covered,
+        needed_acceptance(gamma, c, v),
+    )
 
 
 def swept(found: Compared) -> list[tuple[int, float, float]]:

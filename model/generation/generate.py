@@ -11,13 +11,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.cache import KVCache
-from model.decoders import METHODS, Change, Decision, Decoder, Given, Plan, Strategy, check_strategy, rows_of
 from model.errors import InputError
-from model.linear import PACKED_ROWS, pack
-from model.sampling import usable
-from model.trace import check_length
-from model.transformer import Transformer
+from model.generation.strategies import (
+    METHODS,
+    Change,
+    Decision,
+    Decoder,
+    Given,
+    Plan,
+    Strategy,
+    check_strategy,
+    rows_of,
+)
+from model.gpt.cache import KVCache
+from model.gpt.linear import PACKED_ROWS, pack
+from model.gpt.trace import check_length
+from model.gpt.transformer import Transformer
+from model.sampling.pipeline import usable
 
 MOST_STRATEGIES = 8
 MOST_ROWS = 64  # of the batch: beams and candidates count
@@ -35,9 +45,13 @@ class Tick:
 
 
 def generate(
-    model: Transformer, ids: Sequence[int], strategies: Sequence[Strategy], plan: Plan, size: int,
+    model: Transformer,
+    ids: Sequence[int],
+    strategies: Sequence[Strategy],
+    plan: Plan,
+    size: int,
     text: Callable[[Sequence[int]], str] | None = None,
-) -> Iterator[Tick]:  # fmt: skip
+) -> Iterator[Tick]:
     """Continue ids [T] by every strategy; a tick a step until all have ended. Closing the iterator stops the work.
 
     `size` is how many tokens the vocabulary has, of the model's V rows; `text` decodes, for stop texts. A row's text
@@ -134,8 +148,9 @@ def check_plan(plan: Plan) -> None:
     bounds = (("max_new_tokens", plan.max_new_tokens, 1, MOST_TOKENS), ("seed", plan.seed, 0, MOST_SEED))
     for name, value, low, high in bounds:
         if not low <= value <= high or value % 1:
-            raise InputError("A setting is out of its range.", f"{name}: {value:g}",
-                             f"Choose a value from {low:g} to {high:g}.")  # fmt: skip
+            raise InputError(
+                "A setting is out of its range.", f"{name}: {value:g}", f"Choose a value from {low:g} to {high:g}."
+            )
 
 
 def check_size(strategies: Sequence[Strategy], widths: list[int]) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model.decoders import Made, measured
-from model.sampling import Context, Step, usable
-from model.trace import Trace
-from model.transformer import Transformer
-from model.warps import final
+from model.generation.strategies import Made, measured
+from model.gpt.trace import Trace
+from model.gpt.transformer import Transformer
+from model.sampling.pipeline import Context, Step, usable
+from model.sampling.warps import final
 
 
 def logits_after(run: Trace, position: int, vocab_size: int) -> Tensor:
@@ -27,9 +27,7 @@ def context_at(run: Trace, position: int) -> Context:
 
 
 @torch.inference_mode()
-def placed(
-    model: Transformer, ids: Sequence[int], prompt: int, steps: tuple[Step, ...], token: int, size: int
-) -> Made:  # fmt: skip
+def placed(model: Transformer, ids: Sequence[int], prompt: int, steps: tuple[Step, ...], token: int, size: int) -> Made:
     """A token that a person put after ids [T], of which `prompt` are the prompt, with its numbers; one forward.
 
     `size` is how many tokens the vocabulary has. No random number chose it, so its `uniform` is NaN.

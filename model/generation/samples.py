@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from model.api import LanguageModel
-from model.decoders import Strategy
-from model.generate import MOST_STRATEGIES, Tick
+from model.generation.generate import MOST_STRATEGIES, Tick
+from model.generation.strategies import Strategy
+from model.generation.text_statistics import Measured, Written, measure_text, written
 from model.progress import Progress, silent
-from model.texts import Measured, Written, measure_text, written
-from model.warps import values_of
+from model.sampling.warps import values_of
 
 _ALONE = {"temperature": (("temperature", 0),), "top_k": (("k", 1),)}  # numbers that leave one token
 MOST_SEEDS = 1000  # batches of one seed: those of another seed get other random numbers
@@ -50,9 +50,12 @@ def certain(strategy: Strategy) -> bool:
 
 
 def take_samples(
-    lm: LanguageModel, prompt: str | Sequence[int], strategies: Sequence[Strategy], many: Many,
+    lm: LanguageModel,
+    prompt: str | Sequence[int],
+    strategies: Sequence[Strategy],
+    many: Many,
     progress: Progress = silent,
-) -> list[list[Sample]]:  # fmt: skip
+) -> list[list[Sample]]:
     """`many.count` texts of each strategy, one of those that would write the same again.
 
     Sample i of all strategies gets the same random numbers, another one than sample j. Raises InputError as

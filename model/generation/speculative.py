@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.cache import KVCache
 from model.errors import InputError
-from model.sampling import Context, Step, draw, softmax, uniform, usable
-from model.tokenizer import Tokenizer
-from model.transformer import Transformer
-from model.warps import final, remembered
+from model.gpt.cache import KVCache
+from model.gpt.transformer import Transformer
+from model.sampling.pipeline import Context, Step, draw, softmax, uniform, usable
+from model.sampling.warps import final, remembered
+from model.text.tokenizer import Tokenizer
 
 MOST_DRAFTED = 16
 # Which random numbers of a step are used for what. Row 0 is the one that every strategy draws its token with, so a
@@ -354,8 +354,9 @@ def _round(target: Reader, proposer: Proposer, state: _Text) -> Round:
     done = time.perf_counter()
     target.forget(length + accepted)
     proposer.forget(length + accepted)
-    proposals = tuple(_proposal(p, q, place, proposed[place], accepting[place], accepted)
-                      for place in range(len(proposed)))  # fmt: skip
+    proposals = tuple(
+        _proposal(p, q, place, proposed[place], accepting[place], accepted) for place in range(len(proposed))
+    )
     state.ids += proposed[:accepted]
     if accepted and proposed[accepted - 1] in request.ending:
         state.ended = "end"
@@ -366,13 +367,25 @@ def _round(target: Reader, proposer: Proposer, state: _Text) -> Round:
     chance = float((residual(p[accepted], q[accepted]) if corrected else p[accepted])[token])
     state.memory = remembered(request.steps, memories[accepted], float(p[accepted, token]))
     state.ended = "end" if token in request.ending else "" if state.left else state.full
-    return Round(proposals, token, "corrected" if corrected else "bonus", chance, drawing[accepted],
-                 drafted - began, done - drafted, state.ended)  # fmt: skip
+    return Round(
+        proposals,
+        token,
+        "corrected" if corrected else "bonus",
+        chance,
+        drawing[accepted],
+        drafted - began,
+        done - drafted,
+        state.ended,
+    )
 
 
 def _proposal(p: np.ndarray, q: np.ndarray, place: int, token: int, u: float, accepted: int) -> Proposal:
     fate = "accepted" if place < accepted else "rejected" if place == accepted else "unread"
     return Proposal(
-        token, float(p[place, token]), float(q[place, token]), float(np.minimum(p[place], q[place]).sum()),
-        u if fate != "unread" else math.nan, fate,
-    )  # fmt: skip
+        token,
+        float(p[place, token]),
+        float(q[place, token]),
+        float(np.minimum(p[place], q[place]).sum()),
+        u if fate != "unread" else math.nan,
+        fate,
+    )

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from model.beams import PARAMETERS as BEAM_PARAMETERS
-from model.beams import Beams
-from model.contrastive import PARAMETERS as CONTRASTIVE_PARAMETERS
-from model.contrastive import Contrastive
-from model.decoding import (
+from model.errors import InputError
+from model.generation.beams import PARAMETERS as BEAM_PARAMETERS
+from model.generation.beams import Beams
+from model.generation.contrastive import PARAMETERS as CONTRASTIVE_PARAMETERS
+from model.generation.contrastive import Contrastive
+from model.generation.decoder import (
     Change,
     Decision,
     Decoder,
@@ -27,14 +28,30 @@ from model.decoding import (
     numbers,
     rows_of,
 )
-from model.errors import InputError
-from model.sampling import Context, Step, check_numbers, checked, draw, softmax, uniform
-from model.warps import WARPS, final, remembered
+from model.sampling.pipeline import Context, Step, check_numbers, checked, draw, softmax, uniform
+from model.sampling.warps import WARPS, final, remembered
 
 __all__ = [
-    "METHODS", "STRATEGIES", "Change", "Decision", "Decoder", "Given", "Left", "Made", "Method", "Plan", "Rows",
-    "Sampler", "Strategy", "check_strategy", "left_of", "made_of", "measured", "option", "rows_of",
-]  # fmt: skip
+    "METHODS",
+    "STRATEGIES",
+    "Change",
+    "Decision",
+    "Decoder",
+    "Given",
+    "Left",
+    "Made",
+    "Method",
+    "Plan",
+    "Rows",
+    "Sampler",
+    "Strategy",
+    "check_strategy",
+    "left_of",
+    "made_of",
+    "measured",
+    "option",
+    "rows_of",
+]
 
 _CHUNK = 32  # positions whose logits are held at a time
 
@@ -118,12 +135,16 @@ STRATEGIES: dict[str, Strategy] = {
         ("eta", ("eta", {"eta": 0.002})),
         ("epsilon", ("epsilon", {"epsilon": 0.0009})),
         ("top_n_sigma", ("temperature", {"temperature": 1.5}), ("top_n_sigma", {"n": 1})),
-        ("penalties", ("repetition_penalty", {"penalty": 1.2}), ("temperature", {"temperature": 0.8}),
-         ("top_p", {"p": 0.9})),
+        (
+            "penalties",
+            ("repetition_penalty", {"penalty": 1.2}),
+            ("temperature", {"temperature": 0.8}),
+            ("top_p", {"p": 0.9}),
+        ),
         ("no_repeat", ("no_repeat_ngram", {"ngram": 3}), ("temperature", {"temperature": 0})),
         ("mirostat", ("mirostat", {"tau": 5, "rate": 0.1})),
     )
 } | {
     "beam": Strategy(method="beam", options=(("beams", 4), ("length_penalty", 1)), name="beam"),
     "contrastive": Strategy(method="contrastive", options=(("candidates", 4), ("alpha", 0.6)), name="contrastive"),
-}  # fmt: skip
+}

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.decoders import Made
-from model.generate import Tick
+from model.generation.generate import Tick
+from model.generation.strategies import Made
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def written(ticks: Iterable[Tick], count: int) -> list[Written]:
-    """The texts of `count` strategies once all steps of `model.generate.generate` are done."""
+    """The texts of `count` strategies once all steps of `model.generation.generate.generate` are done."""
     made: list[list[Made]] = [[] for _ in range(count)]
     ended = [""] * count
     for tick in ticks:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.config import ModelConfig
+from model.gpt.config import ModelConfig
 
 
 @dataclass(eq=False)

@@ -181,20 +181,44 @@ def _gpt2(n_layer: int, d_model: int, n_head: int) -> ModelConfig:
 
 
 LLAMA_STYLE = {
-    "norm": "rmsnorm", "norm_bias": False, "positions": "rope", "mlp": "swiglu", "mlp_bias": False,
-    "q_bias": False, "k_bias": False, "v_bias": False, "o_bias": False,
-}  # fmt: skip
+    "norm": "rmsnorm",
+    "norm_bias": False,
+    "positions": "rope",
+    "mlp": "swiglu",
+    "mlp_bias": False,
+    "q_bias": False,
+    "k_bias": False,
+    "v_bias": False,
+    "o_bias": False,
+}
 
 PRESETS: dict[str, ModelConfig] = {
     # The classic teaching block: x = LN(x + f(x)), twice.
     "minigpt": ModelConfig(
-        vocab_size=8192, n_ctx=256, n_layer=2, d_model=128, n_head=4, norm_placement="post", mlp="relu",
+        vocab_size=8192,
+        n_ctx=256,
+        n_layer=2,
+        d_model=128,
+        n_head=4,
+        norm_placement="post",
+        mlp="relu",
         tie_embeddings=False,
     ),
     # Decoder half of Vaswani et al. 2017 without cross-attention: post-norm, sines, ReLU, embedding x sqrt(d).
     "vanilla-decoder": ModelConfig(
-        vocab_size=37000, n_ctx=1024, n_layer=6, d_model=512, n_head=8, norm_placement="post", positions="sinusoidal",
-        mlp="relu", embed_scale=True, q_bias=False, k_bias=False, v_bias=False, o_bias=False,
+        vocab_size=37000,
+        n_ctx=1024,
+        n_layer=6,
+        d_model=512,
+        n_head=8,
+        norm_placement="post",
+        positions="sinusoidal",
+        mlp="relu",
+        embed_scale=True,
+        q_bias=False,
+        k_bias=False,
+        v_bias=False,
+        o_bias=False,
     ),
     "gpt2": _gpt2(12, 768, 12),
     "gpt2-medium": _gpt2(24, 1024, 16),
@@ -202,20 +226,49 @@ PRESETS: dict[str, ModelConfig] = {
     "gpt2-xl": _gpt2(48, 1600, 25),
     # nanoGPT's character model: no biases anywhere, GELU by erf.
     "shakespeare-char": ModelConfig(
-        vocab_size=65, n_ctx=256, n_layer=6, d_model=384, n_head=6, norm_bias=False, mlp="gelu", mlp_bias=False,
-        q_bias=False, k_bias=False, v_bias=False, o_bias=False,
+        vocab_size=65,
+        n_ctx=256,
+        n_layer=6,
+        d_model=384,
+        n_head=6,
+        norm_bias=False,
+        mlp="gelu",
+        mlp_bias=False,
+        q_bias=False,
+        k_bias=False,
+        v_bias=False,
+        o_bias=False,
     ),
     # The published config of SmolLM2-135M, the Llama architecture at laptop size.
     "llama": ModelConfig(
-        vocab_size=49152, n_ctx=8192, n_layer=30, d_model=576, n_head=9, n_kv_head=3, d_mlp=1536, rope_theta=100_000.0,
-        tie_embeddings=True, **LLAMA_STYLE,
+        vocab_size=49152,
+        n_ctx=8192,
+        n_layer=30,
+        d_model=576,
+        n_head=9,
+        n_kv_head=3,
+        d_mlp=1536,
+        rope_theta=100_000.0,
+        tie_embeddings=True,
+        **LLAMA_STYLE,
     ),
     # Published config.json of Qwen3-8B: the MLP is 12,288 wide and the head is not tied.
     "qwen3-8b": ModelConfig(
-        vocab_size=151_936, n_ctx=40_960, n_layer=36, d_model=4096, n_head=32, n_kv_head=8, d_head=128, d_mlp=12_288,
-        norm_eps=1e-6, qk_norm=True, rope_theta=1_000_000.0, tie_embeddings=False, **LLAMA_STYLE,
+        vocab_size=151_936,
+        n_ctx=40_960,
+        n_layer=36,
+        d_model=4096,
+        n_head=32,
+        n_kv_head=8,
+        d_head=128,
+        d_mlp=12_288,
+        norm_eps=1e-6,
+        qk_norm=True,
+        rope_theta=1_000_000.0,
+        tie_embeddings=False,
+        **LLAMA_STYLE,
     ),
-}  # fmt: skip
+}
 
 
 def preset(name: str) -> ModelConfig:

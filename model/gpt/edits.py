@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.config import ModelConfig
 from model.errors import InputError
-from model.layers import future
-from model.tap import Tap
+from model.gpt.config import ModelConfig
+from model.gpt.layers import future
+from model.gpt.tap import Tap
 
 MAX_FACTOR = 100.0  # a scale beyond it says nothing more about a head
 
@@ -95,25 +95,47 @@ _HEAD = ("layer", "head")
 EDITS: dict[str, EditKind] = {
     "zero": EditKind("Zero", "The head writes nothing: its output z becomes 0.", _HEAD, (), "z", _zero),
     "mean": EditKind(
-        "Mean", "The head writes the same at every position: the mean of its z over this prompt, unedited.",
-        _HEAD, (), "z", _mean,
+        "Mean",
+        "The head writes the same at every position: the mean of its z over this prompt, unedited.",
+        _HEAD,
+        (),
+        "z",
+        _mean,
     ),
     "scale": EditKind("Scale", "The head's output z is multiplied by a factor.", (*_HEAD, "factor"), (), "z", _scale),
     "previous_token": EditKind(
-        "Previous token", "Every token reads only the token before it; the first reads itself.",
-        _HEAD, (), "pattern", _previous_token,
+        "Previous token",
+        "Every token reads only the token before it; the first reads itself.",
+        _HEAD,
+        (),
+        "pattern",
+        _previous_token,
     ),
     "first_token": EditKind(
-        "First token", "Every token reads only the first one.", _HEAD, (), "pattern", _first_token,
+        "First token",
+        "Every token reads only the first one.",
+        _HEAD,
+        (),
+        "pattern",
+        _first_token,
     ),
     "uniform": EditKind(
-        "Uniform", "Every token reads itself and all before it alike.", _HEAD, (), "pattern", _uniform,
+        "Uniform",
+        "Every token reads itself and all before it alike.",
+        _HEAD,
+        (),
+        "pattern",
+        _uniform,
     ),
     "block_edge": EditKind(
-        "Block an edge", "A query cannot see a key; the rest of its row is renormalised.",
-        ("query", "key"), _HEAD, "scores", _block_edge,
+        "Block an edge",
+        "A query cannot see a key; the rest of its row is renormalised.",
+        ("query", "key"),
+        _HEAD,
+        "scores",
+        _block_edge,
     ),
-}  # fmt: skip
+}
 
 
 def tap_of(edits: Sequence[Edit], means: Means) -> Tap:

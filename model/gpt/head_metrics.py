@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.layers import fused_attention
-from model.tap import Tap, compose
-from model.transformer import attend_explicit
+from model.gpt.layers import fused_attention
+from model.gpt.tap import Tap, compose
+from model.gpt.transformer import attend_explicit
 
 THUMBNAIL = 64  # a thumbnail has at most this many rows and columns
 MASKED = 255  # thumbnail code of a block that lies wholly in the future
@@ -89,38 +89,78 @@ def _mean_over(rows: Tensor, chosen: Tensor) -> Tensor:
 
 HEAD_METRICS: dict[str, HeadMetric] = {
     "previous_token": HeadMetric(
-        "Previous token", "Mean weight on the token just before, rows 1 on.", 0, 1, "share", "Olsson et al. 2022",
+        "Previous token",
+        "Mean weight on the token just before, rows 1 on.",
+        0,
+        1,
+        "share",
+        "Olsson et al. 2022",
         lambda stats, repeats: _mean_after_first(stats.previous),
     ),
     "self": HeadMetric(
-        "Self", "Mean weight on the token itself, rows 1 on.", 0, 1, "share", "Clark et al. 2019",
+        "Self",
+        "Mean weight on the token itself, rows 1 on.",
+        0,
+        1,
+        "share",
+        "Clark et al. 2019",
         lambda stats, repeats: _mean_after_first(stats.own),
     ),
     "first_token": HeadMetric(
-        "First token (sink)", "Mean weight on token 0, rows 1 on.", 0, 1, "share", "Xiao et al. 2023",
+        "First token (sink)",
+        "Mean weight on token 0, rows 1 on.",
+        0,
+        1,
+        "share",
+        "Xiao et al. 2023",
         lambda stats, repeats: _mean_after_first(stats.first),
     ),
     "entropy": HeadMetric(
-        "Entropy", "Mean of H_i / ln(i + 1), rows 1 on: 0 reads one token, 1 all alike.", 0, 1, "share of maximum",
-        "Ghader & Monz 2017", _normalised_entropy,
+        "Entropy",
+        "Mean of H_i / ln(i + 1), rows 1 on: 0 reads one token, 1 all alike.",
+        0,
+        1,
+        "share of maximum",
+        "Ghader & Monz 2017",
+        _normalised_entropy,
     ),
     "effective_span": HeadMetric(
-        "Effective span", "Mean of exp(H_i), rows 1 on: how many tokens it is really reading.", 1, math.inf, "tokens",
-        "exponential of the Shannon entropy", lambda stats, repeats: _mean_after_first(stats.entropy.exp()),
+        "Effective span",
+        "Mean of exp(H_i), rows 1 on: how many tokens it is really reading.",
+        1,
+        math.inf,
+        "tokens",
+        "exponential of the Shannon entropy",
+        lambda stats, repeats: _mean_after_first(stats.entropy.exp()),
     ),
     "distance": HeadMetric(
-        "Mean distance", "Mean over rows of sum_j A[i, j] (i - j).", 0, math.inf, "tokens", "Vig & Belinkov 2019",
+        "Mean distance",
+        "Mean over rows of sum_j A[i, j] (i - j).",
+        0,
+        math.inf,
+        "tokens",
+        "Vig & Belinkov 2019",
         lambda stats, repeats: stats.distance.mean(-1),
     ),
     "duplicate_token": HeadMetric(
-        "Duplicate token", "Mean weight on earlier copies of the same token, over rows that have one.", 0, 1, "share",
-        "Wang et al. 2022", lambda stats, repeats: _mean_over(stats.duplicate, repeats.rows(0)),
+        "Duplicate token",
+        "Mean weight on earlier copies of the same token, over rows that have one.",
+        0,
+        1,
+        "share",
+        "Wang et al. 2022",
+        lambda stats, repeats: _mean_over(stats.duplicate, repeats.rows(0)),
     ),
     "induction": HeadMetric(
-        "Induction", "Mean weight on what followed earlier copies, over rows that have one.", 0, 1, "share",
-        "Olsson et al. 2022", lambda stats, repeats: _mean_over(stats.induction, repeats.rows(1)),
+        "Induction",
+        "Mean weight on what followed earlier copies, over rows that have one.",
+        0,
+        1,
+        "share",
+        "Olsson et al. 2022",
+        lambda stats, repeats: _mean_over(stats.induction, repeats.rows(1)),
     ),
-}  # fmt: skip
+}
 
 
 def head_metrics(stats: RowStats, repeats: Repeats) -> Tensor:

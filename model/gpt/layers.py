@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.config import ModelConfig, RopeScaling
+from model.gpt.config import ModelConfig, RopeScaling
 
 # --- norms -----------------------------------------------------------------------------------------
 

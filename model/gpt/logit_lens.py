@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
-from model.one_token import alone
+from model.gpt.one_token import alone
+from model.gpt.ranking import ranks_of, top_ids
+from model.gpt.tap import Tap
+from model.gpt.transformer import Pass, Transformer
 from model.progress import Progress, silent
-from model.ranking import ranks_of, top_ids
-from model.tap import Tap
-from model.transformer import Pass, Transformer
 
 _HELD = 6_000_000  # logits held at once; a step between two reports of progress is short, too
 

@@ -7,13 +7,21 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from model.gpt.tap import Tap, record
+from model.gpt.transformer import Pass, Transformer
 from model.records import Tokens
-from model.tap import Tap, record
-from model.transformer import Pass, Transformer
 
 STREAM_SITES = (
-    "resid_pre", "norm1_in", "norm1_scale", "attn_out", "resid_mid", "norm2_in", "norm2_scale", "mlp_out", "resid_post"
-)  # fmt: skip
+    "resid_pre",
+    "norm1_in",
+    "norm1_scale",
+    "attn_out",
+    "resid_mid",
+    "norm2_in",
+    "norm2_scale",
+    "mlp_out",
+    "resid_post",
+)
 
 
 class Run(Protocol):

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from model.layers import fused_attention, rotate, split_heads
-from model.tap import Tap
-from model.transformer import Pass, Transformer, attend_fused
+from model.gpt.layers import fused_attention, rotate, split_heads
+from model.gpt.tap import Tap
+from model.gpt.transformer import Pass, Transformer, attend_fused
 
 
 def alone(model: Transformer, stream: Tensor, layer: int, position: int, tap: Tap | None = None) -> Pass:

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
-from model.heads import HEAD_METRICS, HeadReducer
-from model.interventions import Edit, Means, check_edits, mean_heads, sites_edited, tap_of
-from model.layers import attention_pattern, attention_scores, future, rotate
-from model.lens import read_layers
-from model.norm_sites import norm_rows
+from model.gpt.edits import Edit, Means, check_edits, mean_heads, sites_edited, tap_of
+from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
+from model.gpt.layers import attention_pattern, attention_scores, future, rotate
+from model.gpt.logit_lens import read_layers
+from model.gpt.norm_sites import norm_rows
+from model.gpt.tap import SITES, Tap, compose, record
+from model.gpt.transformer import Pass, Transformer, attend_fused
 from model.records import RunKey, Tokens
-from model.tap import SITES, Tap, compose, record
-from model.transformer import Pass, Transformer, attend_fused
 
 _ATTENTION = frozenset({"scores", "pattern"})  # sites that exist only where attention is computed step by step
 
@@ -234,11 +234,16 @@ class Trace:
         K, P, k = reading.ids.shape
         ids, text = reading.ids.ravel(), self.piece or (lambda number: "")
         pieces = {number: text(number) for number in np.unique(ids).tolist()}
-        return pd.DataFrame({
-            "layer": np.repeat(np.arange(K), P * k), "position": np.tile(np.repeat(reading.positions, k), K),
-            "rank": np.tile(np.arange(1, k + 1), K * P), "token id": ids, "piece": [pieces[i] for i in ids.tolist()],
-            "probability": reading.probabilities.ravel(),
-        })  # fmt: skip
+        return pd.DataFrame(
+            {
+                "layer": np.repeat(np.arange(K), P * k),
+                "position": np.tile(np.repeat(reading.positions, k), K),
+                "rank": np.tile(np.arange(1, k + 1), K * P),
+                "token id": ids,
+                "piece": [pieces[i] for i in ids.tolist()],
+                "probability": reading.probabilities.ravel(),
+            }
+        )
 
     def head_metrics(self) -> pd.DataFrame:
         """All of HEAD_METRICS for every head on this prompt, indexed by (layer, head); NaN where undefined."""

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.cache import KVCache
-from model.config import ModelConfig
-from model.layers import (
+from model.gpt.cache import KVCache
+from model.gpt.config import ModelConfig
+from model.gpt.layers import (
     MLPS,
     NORMS,
     attention_pattern,
@@ -24,8 +24,8 @@ from model.layers import (
     sinusoidal_positions,
     split_heads,
 )
-from model.linear import Linear, join
-from model.tap import Tap
+from model.gpt.linear import Linear, join
+from model.gpt.tap import Tap
 
 # How q, k and v of a layer become the heads' outputs: (layer, q [B,H,T,E], k [B,G,S,E], v [B,G,S,E]) -> z [B,H,T,E].
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]

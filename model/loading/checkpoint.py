@@ -9,15 +9,15 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.config import ModelConfig, to_dict
 from model.errors import CheckpointError, UnsupportedModel
+from model.gpt.config import ModelConfig, to_dict
+from model.gpt.transformer import Transformer
 from model.loading import gguf_models
 from model.loading.convert import convert, skeleton
 from model.loading.families import FAMILIES, MODEL_TYPE
 from model.loading.gguf_file import Value, read_gguf
 from model.loading.safetensors_files import SINGLE, open_folder, read_json
 from model.progress import Progress
-from model.transformer import Transformer
 
 CONFIG = "config.json"
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.config import ModelConfig
 from model.errors import CheckpointError
+from model.gpt.config import ModelConfig
+from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
-from model.transformer import Transformer
 
 MAX_LAYERS = 4096
 Change = Callable[[Tensor, ModelConfig], tuple[Tensor, ...]]

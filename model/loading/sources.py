@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from model.downloads import SMOLLM2, cache_dir, hub_folder, is_cached, smollm2_path
 from model.errors import CheckpointError, InputError, plain
+from model.loading.downloads import SMOLLM2, cache_dir, hub_folder, is_cached, smollm2_path
 from model.progress import Progress
 
 __all__ = ["BUILT_IN", "BuiltIn", "Resolved", "available", "cache_dir", "hub_folder", "resolve", "smollm2_path"]
 
-WEIGHTS = Path(__file__).parent / "weights"
+WEIGHTS = Path(__file__).parents[1] / "weights"
 HUB_PREFIX = "hub:"
 
 

@@ -16,13 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from model.attention.measures import attend_rows, check_layer, value_rows
 from model.errors import InputError
-from model.interventions import EDITS, shown
-from model.measures import attend_rows, check_layer, value_rows
-from model.one_token import alone
-from model.tap import record
-from model.trace import Trace
-from model.transformer import Norm, Pass, Transformer, attend_fused
+from model.gpt.edits import EDITS, shown
+from model.gpt.one_token import alone
+from model.gpt.tap import record
+from model.gpt.trace import Trace
+from model.gpt.transformer import Norm, Pass, Transformer, attend_fused
 
 _SITES = ("z", "mlp_post", "norm1_scale", "norm2_scale")
 
@@ -132,9 +132,14 @@ def components(run: Trace, position: int = -1) -> Components:
         scales["final", L] = float(store["final_scale", L])
     pos_embed = store.get(("pos_embed", -1))
     return Components(
-        at, store["embed", -1][0, 0].clone(), None if pos_embed is None else pos_embed[0].clone(),
-        torch.stack(z), torch.stack(mlp), scales, logits,
-    )  # fmt: skip
+        at,
+        store["embed", -1][0, 0].clone(),
+        None if pos_embed is None else pos_embed[0].clone(),
+        torch.stack(z),
+        torch.stack(mlp),
+        scales,
+        logits,
+    )
 
 
 def _one_token(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
@@ -223,11 +228,21 @@ def attribute(found: Components, model: Transformer, token: int, distractor: int
     norms = post and c.norm == "layernorm" and c.norm_bias
     logit = float(found.logits[token]) - (0 if distractor is None else float(found.logits[distractor]))
     return Attribution(
-        found.position, token, distractor, heads.numpy(), mlps.numpy(),
-        o_bias.numpy() if c.o_bias else None, mlp_bias.numpy() if c.mlp_bias else None,
-        norm1_bias.numpy() if norms else None, norm2_bias.numpy() if norms else None, final_bias,
-        _dot(found.embed, u), _dot(found.pos_embed, u), logit, directions.numpy(),
-    )  # fmt: skip
+        found.position,
+        token,
+        distractor,
+        heads.numpy(),
+        mlps.numpy(),
+        o_bias.numpy() if c.o_bias else None,
+        mlp_bias.numpy() if c.mlp_bias else None,
+        norm1_bias.numpy() if norms else None,
+        norm2_bias.numpy() if norms else None,
+        final_bias,
+        _dot(found.embed, u),
+        _dot(found.pos_embed, u),
+        logit,
+        directions.numpy(),
+    )
 
 
 def _dot(vector: Tensor | None, u: Tensor) -> float | None:
@@ -281,7 +296,7 @@ def promoted(
     high, low = values.topk(min(top, len(values))), values.topk(min(top, len(values)), largest=False)
     return Promoted(
         high.indices.numpy(), high.values.numpy(), low.indices.numpy(), low.values.numpy(), float(values.mean())
-    )  # fmt: skip
+    )
 
 
 def _check_tokens(vocab: int, *tokens: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Fit a tuned lens: `python -m model.fit_lens tinygpt story.txt more.txt`.
+"""Fit a tuned lens: `python -m model.predictions.fit_lens tinygpt story.txt more.txt`.
 
 Two steps. First the affine map of least squares from each layer's stream to the last one's, cut to a low rank (reduced
 rank regression; compare the linear shortcuts of Din et al. 2023). Then Adam on what counts, for all layers at once,
@@ -21,9 +21,9 @@ from torch import Tensor
 
 from model.api import LanguageModel, load_model
 from model.errors import InputError, PlaygroundError
-from model.sources import WEIGHTS
-from model.transformer import Transformer
-from model.tuned_lens import FILE, TunedLens, save_lens
+from model.gpt.transformer import Transformer
+from model.loading.sources import WEIGHTS
+from model.predictions.tuned_lens import FILE, TunedLens, save_lens
 
 EVERY = 50  # steps between two checkpoints
 CHUNK = 1 << 16  # characters of a text that belong together: one in ten is held out
@@ -185,7 +185,9 @@ def divergence(lm: LanguageModel, lens: TunedLens, source: Iterator[Tensor], n: 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; 1 where something is wrong with what was given."""
-    parser = argparse.ArgumentParser(prog="python -m model.fit_lens", description="Fit a tuned lens to a model.")
+    parser = argparse.ArgumentParser(
+        prog="python -m model.predictions.fit_lens", description="Fit a tuned lens to a model."
+    )
     parser.add_argument("model", help="model id, a folder or a .gguf file")
     parser.add_argument("texts", nargs="+", type=Path, help="UTF-8 text files; each counts the same")
     parser.add_argument("--out", type=Path, help="the file to write; beside the model's weights unless given")

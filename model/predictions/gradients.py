@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
-from model.interventions import shown
+from model.gpt.edits import shown
+from model.gpt.tap import record
+from model.gpt.trace import Trace
+from model.gpt.transformer import Pass, attend_fused
 from model.progress import Progress, silent
-from model.tap import record
-from model.trace import Trace
-from model.transformer import Pass, attend_fused
 
 MOST = 128  # gradients taken along a path
 _ENOUGH = 0.02  # share of f(x) - f(b), or of a logit where that is more, that all steps together may miss

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
-from model.interventions import shown
-from model.ranking import ranks_of, top_ids
+from model.gpt.edits import shown
+from model.gpt.ranking import ranks_of, top_ids
+from model.gpt.trace import Trace
 from model.records import Tokens
-from model.trace import Trace
 
 _LOGIT_BYTES = 16 << 20  # float32 logits held at once; several copies of them are made, and they should stay near
 
@@ -98,9 +98,13 @@ def _reduced(logits: Tensor, wanted: Tensor, top: int) -> dict[str, Tensor]:
     normaliser, entropy = _spread(logits)
     ids, scored = top_ids(logits, top), logits[: len(wanted)]
     return {
-        "normaliser": normaliser, "entropy": entropy, "ids": ids, "logits": logits.gather(1, ids),
-        "next_logit": scored.gather(1, wanted[:, None])[:, 0], "rank": ranks_of(scored, wanted[:, None])[:, 0].long(),
-    }  # fmt: skip
+        "normaliser": normaliser,
+        "entropy": entropy,
+        "ids": ids,
+        "logits": logits.gather(1, ids),
+        "next_logit": scored.gather(1, wanted[:, None])[:, 0],
+        "rank": ranks_of(scored, wanted[:, None])[:, 0].long(),
+    }
 
 
 def summarise(found: Predictions, tokens: Tokens) -> Summary:

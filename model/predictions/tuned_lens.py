@@ -2,7 +2,7 @@
 
 Belrose et al. 2023 (arXiv:2303.08112): lens_l(h) = logits(h + A_l h + b_l), with A_l and b_l fitted so that the KL
 divergence from the model's own prediction is small. Here A_l = down_l up_l has low rank, which keeps the file small.
-`python -m model.fit_lens` fits one; those of the bundled models lie beside their weights.
+`python -m model.predictions.fit_lens` fits one; those of the bundled models lie beside their weights.
 """
 
 import functools
@@ -14,9 +14,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.config import ModelConfig
 from model.errors import CheckpointError
-from model.sources import WEIGHTS
+from model.gpt.config import ModelConfig
+from model.loading.sources import WEIGHTS
 from model.strict_json import parse
 
 FILE = "tuned_lens.safetensors"
@@ -60,13 +60,13 @@ def read_lens(path: Path, config: ModelConfig) -> TunedLens:
         if not isinstance(about, dict):
             raise ValueError("about is no object")
     except (SafetensorError, OSError, ValueError, OverflowError, RuntimeError) as error:
-        hint = "Fit it again with python -m model.fit_lens."
+        hint = "Fit it again with python -m model.predictions.fit_lens."
         raise CheckpointError("The tuned lens cannot be read.", f"{path.name}: {error}", hint) from error
     L, D = config.n_layer, config.d_model
     R = down.shape[-1] if down.ndim else 0
     if (down.shape, up.shape, bias.shape) != ((L, D, R), (L, R, D), (L, D)):
         got = ", ".join(f"{name} {list(t.shape)}" for name, t in zip(_NAMES, (down, up, bias), strict=True))
-        hint = "Fit it again with python -m model.fit_lens."
+        hint = "Fit it again with python -m model.predictions.fit_lens."
         raise CheckpointError("The tuned lens is of another model.", got, hint)
     return TunedLens(down, up, bias, about)
 

@@ -14,11 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.layers import attention_pattern, attention_scores, mix
-from model.linear import Linear
+from model.gpt.layers import attention_pattern, attention_scores, mix
+from model.gpt.linear import Linear
+from model.gpt.transformer import Attend, Block, Transformer
 from model.progress import Progress, silent
-from model.quantize import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
-from model.transformer import Attend, Block, Transformer
+from model.quantization.formats import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
 
 KINDS = ("q", "k", "v", "o", "gate", "up", "down")  # the matrices of a block; gate only where the MLP is SwiGLU
 HEAD = "head"  # embedding and output head, which are one matrix where they are tied
@@ -160,8 +160,11 @@ def changed(model: Transformer, blocks: Mapping[int, Block], head: Change = lamb
         ours = Transformer(model.config)
     ours.eval().requires_grad_(False)
     ours.pos_embed, ours.final_norm, ours.embed, ours.unembed = (
-        model.pos_embed, model.final_norm, model.embed, model.unembed,
-    )  # fmt: skip
+        model.pos_embed,
+        model.final_norm,
+        model.embed,
+        model.unembed,
+    )
     ours.blocks = nn.ModuleList(blocks.get(layer, block) for layer, block in enumerate(model.blocks))
     embed = head(-1, "embed", model.embed.weight)
     if embed is not None:
@@ -227,11 +230,14 @@ def read(model: Transformer, text: Sample, other: Transformer, streams: Tensor) 
             loss[n] += (total + apart + mean)[rows].sum() - other_z[rows, following].sum()
     divided = T - 1 if T > 1 else 0
     return [
-        Reading(T, float(kl[n]) / T, float(agree[n]) / T, *(
-            (float(loss[n]) / divided, before / divided) if divided else (None, None)
-        ))
+        Reading(
+            T,
+            float(kl[n]) / T,
+            float(agree[n]) / T,
+            *((float(loss[n]) / divided, before / divided) if divided else (None, None)),
+        )
         for n in range(N)
-    ]  # fmt: skip
+    ]
 
 
 def _divergence(p: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
@@ -246,9 +252,14 @@ def _divergence(p: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def outcome(
-    model: Transformer, kind: Format, texts: tuple[Sample, Sample], *, head: bool = False, size: int = MAP,
+    model: Transformer,
+    kind: Format,
+    texts: tuple[Sample, Sample],
+    *,
+    head: bool = False,
+    size: int = MAP,
     report: Callable[[], None] = lambda: None,
-) -> tuple[Outcome, np.ndarray]:  # fmt: skip
+) -> tuple[Outcome, np.ndarray]:
     """One format on two texts, the prompt (with all its streams) and another; each block is dropped after its use.
 
     Beside it the patterns of the prompt's first `size` tokens, float16 [L, H, t, t]. `report` is called after every
@@ -306,9 +317,13 @@ def patterns(model: Transformer, layer: int, x: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def measure(
-    model: Transformer, texts: tuple[Sequence[int], Sequence[int]], keys: Sequence[str], *, head: bool = False,
+    model: Transformer,
+    texts: tuple[Sequence[int], Sequence[int]],
+    keys: Sequence[str],
+    *,
+    head: bool = False,
     progress: Progress = silent,
-) -> tuple[list[Outcome], Maps]:  # fmt: skip
+) -> tuple[list[Outcome], Maps]:
     """Several formats of FORMATS on a prompt and another text, one after the other; the model stays as it is.
 
     A format that none of the model's matrices fits is left out.

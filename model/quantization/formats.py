@@ -195,8 +195,17 @@ FORMATS: dict[str, Format] = {
 }
 # Those that are tried first: a floating point type, 8 bits, 4 bits with scales for more and fewer weights, GGUF.
 USUAL = (
-    "float32", "bf16", "int8-tensor", "int8-channel", "Q8_0", "int4-128", "int4-32", "int4-32-affine", "Q4_1", "Q4_0",
-)  # fmt: skip
+    "float32",
+    "bf16",
+    "int8-tensor",
+    "int8-channel",
+    "Q8_0",
+    "int4-128",
+    "int4-32",
+    "int4-32-affine",
+    "Q4_1",
+    "Q4_0",
+)
 
 
 def stored(weight: Tensor, kind: Format) -> tuple[Tensor, int]:
@@ -256,9 +265,12 @@ class WeightError:
 
     def __add__(self, other: "WeightError") -> "WeightError":
         return WeightError(
-            self.weights + other.weights, self.nbytes + other.nbytes, self.squares + other.squares,
-            self.missed + other.missed, max(self.largest, other.largest),
-        )  # fmt: skip
+            self.weights + other.weights,
+            self.nbytes + other.nbytes,
+            self.squares + other.squares,
+            self.missed + other.missed,
+            max(self.largest, other.largest),
+        )
 
 
 def weight_error(weight: Tensor, values: Tensor, nbytes: int) -> WeightError:
@@ -268,6 +280,9 @@ def weight_error(weight: Tensor, values: Tensor, nbytes: int) -> WeightError:
     weight = weight.detach().float()
     gap = (weight - values).abs()
     return WeightError(
-        weight.numel(), nbytes, float(weight.square().sum(dtype=torch.float64)),
-        float(gap.square().sum(dtype=torch.float64)), float(gap.max()) if gap.numel() else 0.0,
-    )  # fmt: skip
+        weight.numel(),
+        nbytes,
+        float(weight.square().sum(dtype=torch.float64)),
+        float(gap.square().sum(dtype=torch.float64)),
+        float(gap.max()) if gap.numel() else 0.0,
+    )

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.api import LanguageModel
-from model.cache import KVCache
-from model.transformer import Transformer
+from model.gpt.cache import KVCache
+from model.gpt.transformer import Transformer
 
 _BLOCK = 32  # the product reads this many inputs at once and past the end of others
 _FEW = 16  # rows up to which the 8-bit product is used; a longer prompt multiplies with the weights made float32
@@ -142,7 +142,10 @@ def effect(model: Transformer, small: Transformer, ids: Sequence[int]) -> Effect
         largest = max(largest, float((full.gather(-1, top) - less.gather(-1, top)).abs().max()))
     layers = layers_of(small)
     return Effect(
-        positions=len(ids), kl=kl / len(ids), agree=agree / len(ids), largest=largest,
+        positions=len(ids),
+        kl=kl / len(ids),
+        agree=agree / len(ids),
+        largest=largest,
         nbytes=sum(layer.whole.nbytes + layer.scale.nbytes for layer in layers),
         full=sum(4 * len(layer.scale) * layer.width for layer in layers),
-    )  # fmt: skip
+    )

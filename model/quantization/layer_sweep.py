@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
-from model.quantize import Format, stored
-from model.quantlab import Reading, changed_block, kinds_of, read, sample
-from model.transformer import Transformer
+from model.quantization.experiments import Reading, changed_block, kinds_of, read, sample
+from model.quantization.formats import Format, stored
 
 ATTENTION, MLP, BLOCK = "attention", "mlp", "block"
 
@@ -37,8 +37,10 @@ def parts_of(model: Transformer, by: str) -> dict[str, tuple[str, ...]]:
     if by == "matrix":
         found = {kind: (kind,) for kind in kinds}
     else:
-        found = {ATTENTION: tuple(kind for kind in kinds if kind in "qkvo"),
-                 MLP: tuple(kind for kind in kinds if kind not in "qkvo")}  # fmt: skip
+        found = {
+            ATTENTION: tuple(kind for kind in kinds if kind in "qkvo"),
+            MLP: tuple(kind for kind in kinds if kind not in "qkvo"),
+        }
     return found | {BLOCK: kinds}
 
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.config import ModelConfig
+from model.gpt.config import ModelConfig
+from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
-from model.quantize import Scheme, levels, rounded, scheme_bytes
-from model.quantlab import KINDS, Reading, Sample, changed_block, layer_of, read, sample
-from model.transformer import Block, Transformer
+from model.quantization.experiments import KINDS, Reading, Sample, changed_block, layer_of, read, sample
+from model.quantization.formats import Scheme, levels, rounded, scheme_bytes
 
 METHODS = ("nearest", "scaled", "compensated", "both")
 POWERS = 21  # tried exponents of the activations, 0 to 1
@@ -204,9 +204,13 @@ class _Case:
 
 @torch.no_grad()
 def compare(
-    model: Transformer, layer: int, matrix: str, scheme: Scheme, texts: Sequence[Sequence[int]],
+    model: Transformer,
+    layer: int,
+    matrix: str,
+    scheme: Scheme,
+    texts: Sequence[Sequence[int]],
     progress: Progress = silent,
-) -> Comparison:  # fmt: skip
+) -> Comparison:
     """Round one matrix in all ways, fitted to all of `texts` but the last, and measured on that one.
 
     `texts` are token ids, each within the model's context. The model is not changed. Raises ValueError for a matrix
@@ -239,17 +243,30 @@ def compare(
         )
     shape = tuple(weight.shape)
     return Comparison(
-        matrix_name(layer, matrix), shape, scheme_bytes(shape, scheme), tuple(outcomes), found.powers,
-        tuple(error / size for error in found.errors), found.power, found.columns,
-        tuple(error / size for error in found.plain), tuple(error / size for error in found.made_up),
-        sum(map(len, texts[:-1])), len(texts[-1]),
-    )  # fmt: skip
+        matrix_name(layer, matrix),
+        shape,
+        scheme_bytes(shape, scheme),
+        tuple(outcomes),
+        found.powers,
+        tuple(error / size for error in found.errors),
+        found.power,
+        found.columns,
+        tuple(error / size for error in found.plain),
+        tuple(error / size for error in found.made_up),
+        sum(map(len, texts[:-1])),
+        len(texts[-1]),
+    )
 
 
 def _gathered(
-    model: Transformer, layer: int, matrix: str, scheme: Scheme, texts: Sequence[Sequence[int]], other: Sample,
+    model: Transformer,
+    layer: int,
+    matrix: str,
+    scheme: Scheme,
+    texts: Sequence[Sequence[int]],
+    other: Sample,
     step: Callable[[], None],
-) -> _Case:  # fmt: skip
+) -> _Case:
     """The matrix with what it reads on `texts`, which are seen, and on the other one."""
     weight = layer_of(model.blocks[layer], matrix).weight.detach()
     width = weight.shape[1]
@@ -301,9 +318,11 @@ def _roundings(case: _Case, step: Callable[..., None]) -> tuple[dict[str, tuple[
     at_both = clock()
     scaling, compensating = at_scaled - at_nearest, at_compensated - at_scaled
     made = {
-        "nearest": (plain, at_nearest - began), "scaled": (larger, scaling), "compensated": (made_up, compensating),
+        "nearest": (plain, at_nearest - began),
+        "scaled": (larger, scaling),
+        "compensated": (made_up, compensating),
         "both": (both, at_both - at_compensated + scaling),
-    }  # fmt: skip
+    }
     change = plain - weight
     errors_of_plain = tuple(output_error(change * (torch.arange(width) < at), hessian) for at in columns)
     return made, _Way(tuple(powers), tuple(errors), power, tuple(columns), errors_of_plain, tuple(behind))

@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.cache import KVCache
-from model.int8 import quantised
-from model.linear import Linear
-from model.quantlab import changed, changed_block, kinds_of
-from model.transformer import Transformer
+from model.gpt.cache import KVCache
+from model.gpt.linear import Linear
+from model.gpt.transformer import Transformer
+from model.quantization.experiments import changed, changed_block, kinds_of
+from model.quantization.int8 import quantised
 
 _STEPS, _LONGEST = 24, 1.5  # decoded tokens and seconds of a measured speed
 
@@ -43,8 +43,10 @@ def halved(model: Transformer) -> Transformer:
 
 
 RUNNERS: dict[str, Callable[[Transformer], Transformer]] = {
-    "float32": lambda model: model, "bf16": halved, "int8-channel": quantised,
-}  # fmt: skip
+    "float32": lambda model: model,
+    "bf16": halved,
+    "int8-channel": quantised,
+}
 
 
 @torch.inference_mode()

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.sampling import Context, Step
+from model.sampling.pipeline import Context, Step
 
 LOWEST = torch.finfo(torch.float32).min
 REACHED = 1 - torch.finfo(torch.float32).eps

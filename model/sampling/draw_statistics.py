@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from model.sampling import order
+from model.sampling.pipeline import order
 
 LEVEL = 0.95  # of a band: the share of repeats in which a count lies inside
 LEAST = 5  # expected draws of a bin of the chi-square test; Cochran 1954, section 3

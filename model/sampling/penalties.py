@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.sampling import Context, Step
+from model.sampling.pipeline import Context, Step
 
 LARGEST = torch.finfo(torch.float32).max
 

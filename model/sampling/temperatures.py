@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.ranking import top_ids
-from model.sampling import Context, Step, entropy, softmax
-from model.warps import NOTHING, final
+from model.gpt.ranking import top_ids
+from model.sampling.pipeline import Context, Step, entropy, softmax
+from model.sampling.warps import NOTHING, final
 
 LOWEST, HIGHEST, MANY = 0.05, 3.0, 40
 
@@ -46,9 +46,12 @@ def at_temperature(steps: tuple[Step, ...], value: float) -> tuple[Step, ...]:
 
 
 def heat(
-    logits: Tensor, steps: tuple[Step, ...], context: Context = NOTHING,
-    values: Sequence[float] | np.ndarray | None = None, top: int = 25,
-) -> Heated:  # fmt: skip
+    logits: Tensor,
+    steps: tuple[Step, ...],
+    context: Context = NOTHING,
+    values: Sequence[float] | np.ndarray | None = None,
+    top: int = 25,
+) -> Heated:
     """One position's logits [V] through the steps at each temperature; what precedes the temperature is done once."""
     values = temperatures() if values is None else np.asarray(values, np.float64)
     every = [at_temperature(steps, value) for value in values]

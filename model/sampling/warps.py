@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.cuts import (
+from model.sampling.cuts import (
     LOWEST,
     epsilon,
     eta,
@@ -18,8 +18,14 @@ from model.cuts import (
     top_p,
     typical,
 )
-from model.penalties import frequency_penalty, logit_bias, no_repeat_ngram, presence_penalty, repetition_penalty
-from model.sampling import Context, Parameter, Shaped, Step, Warp
+from model.sampling.penalties import (
+    frequency_penalty,
+    logit_bias,
+    no_repeat_ngram,
+    presence_penalty,
+    repetition_penalty,
+)
+from model.sampling.pipeline import Context, Parameter, Shaped, Step, Warp
 
 
 def temperature(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
@@ -40,29 +46,39 @@ def temperature(logits: Tensor, values: Mapping[str, float], context: Context, s
 
 
 WARPS: dict[str, Warp] = {
-    "temperature": Warp(temperature, "scale", "Ackley et al. 1985, eq. 5",
-                        (Parameter("temperature", 0, 3, 0.8, 0.01),)),
+    "temperature": Warp(
+        temperature, "scale", "Ackley et al. 1985, eq. 5", (Parameter("temperature", 0, 3, 0.8, 0.01),)
+    ),
     "top_k": Warp(top_k, "cut", "Fan et al. 2018, section 5", (Parameter("k", 1, 1000, 40, 1, whole=True),)),
     "top_p": Warp(top_p, "cut", "Holtzman et al. 2020, section 3.1", (Parameter("p", 0.01, 1, 0.9, 0.01),)),
     "min_p": Warp(min_p, "cut", "Nguyen et al. 2024, arXiv 2407.01082", (Parameter("min_p", 0, 1, 0.05, 0.01),)),
     "typical": Warp(typical, "cut", "Meister et al. 2023, arXiv 2202.00666", (Parameter("mass", 0.01, 1, 0.9, 0.01),)),
-    "epsilon": Warp(epsilon, "cut", "Hewitt et al. 2022, arXiv 2210.15191",
-                    (Parameter("epsilon", 0.0001, 0.1, 0.001, 0.0001),)),
+    "epsilon": Warp(
+        epsilon, "cut", "Hewitt et al. 2022, arXiv 2210.15191", (Parameter("epsilon", 0.0001, 0.1, 0.001, 0.0001),)
+    ),
     "eta": Warp(eta, "cut", "Hewitt et al. 2022, arXiv 2210.15191", (Parameter("eta", 0.0001, 0.1, 0.002, 0.0001),)),
     "top_n_sigma": Warp(top_n_sigma, "cut", "Tang et al. 2024, arXiv 2411.07641", (Parameter("n", 0.05, 5, 1, 0.05),)),
-    "mirostat": Warp(mirostat, "cut", "Basu et al. 2021, Algorithm 1; version 2 as in llama.cpp",
-                     (Parameter("tau", 0.1, 10, 5, 0.1), Parameter("rate", 0.01, 1, 0.1, 0.01)),
-                     remember=mirostat_memory),
-    "repetition_penalty": Warp(repetition_penalty, "penalty", "Keskar et al. 2019, section 4.1",
-                               (Parameter("penalty", 1, 2, 1.2, 0.01),)),
-    "presence_penalty": Warp(presence_penalty, "penalty", "OpenAI API reference",
-                             (Parameter("presence", -2, 2, 0.5, 0.1),)),
-    "frequency_penalty": Warp(frequency_penalty, "penalty", "OpenAI API reference",
-                              (Parameter("frequency", -2, 2, 0.5, 0.1),)),
-    "no_repeat_ngram": Warp(no_repeat_ngram, "penalty", "Paulus et al. 2018, section 2.5",
-                            (Parameter("ngram", 1, 10, 3, 1, whole=True),)),
+    "mirostat": Warp(
+        mirostat,
+        "cut",
+        "Basu et al. 2021, Algorithm 1; version 2 as in llama.cpp",
+        (Parameter("tau", 0.1, 10, 5, 0.1), Parameter("rate", 0.01, 1, 0.1, 0.01)),
+        remember=mirostat_memory,
+    ),
+    "repetition_penalty": Warp(
+        repetition_penalty, "penalty", "Keskar et al. 2019, section 4.1", (Parameter("penalty", 1, 2, 1.2, 0.01),)
+    ),
+    "presence_penalty": Warp(
+        presence_penalty, "penalty", "OpenAI API reference", (Parameter("presence", -2, 2, 0.5, 0.1),)
+    ),
+    "frequency_penalty": Warp(
+        frequency_penalty, "penalty", "OpenAI API reference", (Parameter("frequency", -2, 2, 0.5, 0.1),)
+    ),
+    "no_repeat_ngram": Warp(
+        no_repeat_ngram, "penalty", "Paulus et al. 2018, section 2.5", (Parameter("ngram", 1, 10, 3, 1, whole=True),)
+    ),
     "logit_bias": Warp(logit_bias, "penalty", "OpenAI API reference", takes_tokens=True),
-}  # fmt: skip
+}
 
 
 NOTHING = Context()  # known of the text so far

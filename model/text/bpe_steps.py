@@ -9,7 +9,7 @@ from itertools import pairwise
 from tokenizers import Regex, pre_tokenizers
 
 from model.errors import InputError
-from model.tokenizer import Tokenizer
+from model.text.tokenizer import Tokenizer
 
 MOST_CHARACTERS = 300  # of a text whose merges are replayed: the work of a piece grows with the square of its bytes
 

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from model.errors import InputError, UnsupportedModel
-from model.tokenizer import Tokenizer
+from model.text.tokenizer import Tokenizer
 
 ROLES = ("system", "user", "assistant", "tool")
 MOST_TEXT = 500_000  # characters of all messages
@@ -41,9 +41,16 @@ def chat_ids(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]]) -> lis
     _check(messages)
     stands = _stand_ins(tokenizer, messages)
     hidden = [{"role": each["role"], "content": _replace(each["content"], stands)} for each in messages]
-    text = render(tokenizer.chat_template, {
-        "messages": hidden, "tools": None, "documents": None, "add_generation_prompt": True, **_ends(tokenizer),
-    })  # fmt: skip
+    text = render(
+        tokenizer.chat_template,
+        {
+            "messages": hidden,
+            "tools": None,
+            "documents": None,
+            "add_generation_prompt": True,
+            **_ends(tokenizer),
+        },
+    )
     back = {ord(character): special for special, character in stands.items()}
     ids: list[int] = []
     for part, special in _cut(text, tokenizer.special):
@@ -55,9 +62,13 @@ def render(template: str, values: Mapping[str, object]) -> str:
     """What the template writes, in a process with little time and memory. Raises InputError or UnsupportedModel."""
     try:
         done = subprocess.run(
-            [sys.executable, "-I", str(_RENDER)], input=json.dumps({"template": template, "values": values}),
-            capture_output=True, text=True, timeout=PATIENCE, check=False,
-        )  # fmt: skip
+            [sys.executable, "-I", str(_RENDER)],
+            input=json.dumps({"template": template, "values": values}),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
         answer = json.loads(done.stdout) if done.returncode == 0 else {"error": "limit", "got": ""}
     except (subprocess.TimeoutExpired, json.JSONDecodeError):
         answer = {"error": "limit", "got": ""}

@@ -61,8 +61,13 @@ def _refuse(message: str) -> None:
     raise jinja2.TemplateError(message)
 
 
-def _tojson(value: object, ensure_ascii: bool = False, indent: int | None = None, separators: list[str] | None = None,
-            sort_keys: bool = False) -> str:  # fmt: skip
+def _tojson(
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: list[str] | None = None,
+    sort_keys: bool = False,
+) -> str:
     """Unlike jinja's own, nothing is escaped for HTML."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 

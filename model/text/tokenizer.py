@@ -14,10 +14,10 @@ import numpy as np
 import tiktoken
 
 from model.errors import CheckpointError, InputError, UnsupportedModel
-from model.hub_vocabulary import read_tokenizer_json, read_vocab_merges
-from model.merges import FRESH_COPY
 from model.records import Tokens
-from model.vocabulary import GPT2_PATTERN, Vocabulary, read_gguf, read_json, read_text, read_tiktoken
+from model.text.bpe_ranks import FRESH_COPY
+from model.text.vocabulary import GPT2_PATTERN, Vocabulary, read_gguf, read_json, read_text, read_tiktoken
+from model.text.vocabulary_files import read_tokenizer_json, read_vocab_merges
 
 # tiktoken's regex engine keeps a stack entry a whitespace character and panics at a million of them.
 MAX_WHITESPACE_RUN = 500_000

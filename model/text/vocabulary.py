@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import CheckpointError, UnsupportedModel
-from model.merges import ALPHABET, FRESH_COPY, bytes_of, merge_ranks
 from model.strict_json import parse
+from model.text.bpe_ranks import ALPHABET, FRESH_COPY, bytes_of, merge_ranks
 
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3_PATTERN = (

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.errors import CheckpointError
-from model.merges import ALPHABET, FRESH_COPY
-from model.vocabulary import (
+from model.text.bpe_ranks import ALPHABET, FRESH_COPY
+from model.text.vocabulary import (
     GPT2_PATTERN,
     SMOLLM_PATTERN,
     AddedToken,

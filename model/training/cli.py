@@ -20,30 +20,45 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from model import data, finetuning, trainer
-from model.config import ModelConfig, from_dict, preset, to_dict
-from model.data import Dataset
 from model.errors import InputError, PlaygroundError
+from model.gpt.config import ModelConfig, from_dict, preset, to_dict
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.export import save_gpt2
 from model.progress import Progress
-from model.tasks import TASKS, task
-from model.tokenizer import from_folder
-from model.trainer import Recipe, Report, Run
+from model.text.tokenizer import from_folder
+from model.training import data, finetuning, loop
+from model.training.data import Dataset
+from model.training.loop import Recipe, Report, Run
+from model.training.tasks import TASKS, task
 
 CHECKPOINT, LOG, TOKENIZER = "checkpoint.pt", "log.csv", "tokenizer.json"
 REPEATED = "repeated"  # in a mixture, random tokens that repeat, not a file
-_COLUMNS = ("step", "tokens", "seconds", "loss", "learning_rate", "gradient_norm", "held_out", "held_out_loss",
-            "bits_per_byte", "accuracy")  # fmt: skip
+_COLUMNS = (
+    "step",
+    "tokens",
+    "seconds",
+    "loss",
+    "learning_rate",
+    "gradient_norm",
+    "held_out",
+    "held_out_loss",
+    "bits_per_byte",
+    "accuracy",
+)
 
 
 # --- prepared text ---------------------------------------------------------------------------------
 
 
 def prepare(
-    files: Sequence[Path], out: Path, *, vocab_size: int, vocabulary_from: Sequence[Path] | None = None,
-    held_out: float = 0.02, progress: Progress | None = None,
-) -> None:  # fmt: skip
+    files: Sequence[Path],
+    out: Path,
+    *,
+    vocab_size: int,
+    vocabulary_from: Sequence[Path] | None = None,
+    held_out: float = 0.02,
+    progress: Progress | None = None,
+) -> None:
     """Write tokenizer.json and, for each file, its training and held-out tokens, split by document."""
     out.mkdir(parents=True, exist_ok=True)
     split = {path.stem: data.split_documents(data.documents(_read(path)), held_out) for path in files}
@@ -101,9 +116,15 @@ def _existing(path: Path) -> Path:
 
 
 def train(
-    run: Run, recipe: Recipe, dataset: Dataset, out: Path, *, evaluate_every: int = 250, save_every: int = 250,
+    run: Run,
+    recipe: Recipe,
+    dataset: Dataset,
+    out: Path,
+    *,
+    evaluate_every: int = 250,
+    save_every: int = 250,
     held_out_batches: int = 8,
-) -> Iterator[Report]:  # fmt: skip
+) -> Iterator[Report]:
     """Train to the end of the recipe, keeping log.csv, checkpoint.pt and, at the end, model files in `out`.
 
     Rows of the log that an interrupted run wrote after its last checkpoint are dropped when it goes on.
@@ -113,20 +134,27 @@ def train(
     sizes = dataset.token_bytes
     with _open_log(out / LOG, run.step) as file:
         log = csv.DictWriter(file, _COLUMNS)
-        for report in trainer.steps(run, recipe, dataset.train):
+        for report in loop.steps(run, recipe, dataset.train):
             last = run.step == recipe.steps
             row = {**dataclasses.asdict(report), "seconds": f"{report.seconds:.3f}"}
             log.writerow({key: row[key] for key in _COLUMNS if key in row})
             if last or run.step % evaluate_every == 0:
                 for name, held in dataset.held_out.items():
                     limit = None if last else held_out_batches
-                    found = trainer.evaluate(run.model, held, sizes, length=recipe.length, limit=limit)
-                    log.writerow({"step": run.step, "tokens": run.tokens, "held_out": name,
-                                  "held_out_loss": found.loss, "bits_per_byte": found.bits_per_byte,
-                                  "accuracy": found.accuracy})  # fmt: skip
+                    found = loop.evaluate(run.model, held, sizes, length=recipe.length, limit=limit)
+                    log.writerow(
+                        {
+                            "step": run.step,
+                            "tokens": run.tokens,
+                            "held_out": name,
+                            "held_out_loss": found.loss,
+                            "bits_per_byte": found.bits_per_byte,
+                            "accuracy": found.accuracy,
+                        }
+                    )
             if last or run.step % save_every == 0:
                 file.flush()
-                trainer.save_checkpoint(out / CHECKPOINT, run, recipe)
+                loop.save_checkpoint(out / CHECKPOINT, run, recipe)
             yield report
     save_folder(out, run.model)
 
@@ -206,12 +234,12 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
         if field.type is bool:
             parser.add_argument(name, action="store_true")
         elif field.name == "schedule":
-            parser.add_argument(name, choices=tuple(trainer.SCHEDULES), default=field.default)
+            parser.add_argument(name, choices=tuple(loop.SCHEDULES), default=field.default)
         elif field.name == "length":
             what = "tokens a row; without it, 256, or what suits the task"
             parser.add_argument(name, type=int, default=None, help=what)
         elif field.name == "precision":
-            parser.add_argument(name, choices=trainer.PRECISIONS, default=field.default)
+            parser.add_argument(name, choices=loop.PRECISIONS, default=field.default)
         else:
             required = field.default is dataclasses.MISSING
             parser.add_argument(name, type=field.type, default=None if required else field.default, required=required)
@@ -230,8 +258,9 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(dest="command", required=True)
 
     def command(name: str, act: Callable[[argparse.Namespace], None], about: str) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=about, description=about,
-                                    formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
+        added = commands.add_parser(
+            name, help=about, description=about, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        )
         added.set_defaults(act=act)
         return added
 
@@ -279,8 +308,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _prepare(options: argparse.Namespace) -> None:
-    prepare(options.files, options.out, vocab_size=options.vocab_size, vocabulary_from=options.vocabulary_from,
-            held_out=options.held_out)  # fmt: skip
+    prepare(
+        options.files,
+        options.out,
+        vocab_size=options.vocab_size,
+        vocabulary_from=options.vocabulary_from,
+        held_out=options.held_out,
+    )
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -294,12 +328,19 @@ def _train(options: argparse.Namespace) -> None:
         names = [path.name.removesuffix(".train.u16") for path in sorted(options.data.glob("*.train.u16"))]
         shares = options.mix or dict.fromkeys(names, 1.0)
         dataset = prepared(options.data, shares, options.final_mix or shares, options.final_from)
-    run = _load_or_start(options, recipe, lambda: trainer.start(_config(options, dataset, recipe), recipe))
+    run = _load_or_start(options, recipe, lambda: loop.start(_config(options, dataset, recipe), recipe))
     if options.device != "cpu":
         run = _moved(run, recipe, options.device)
     every = options.save_every
-    reports = train(run, recipe, dataset, options.out, evaluate_every=every, save_every=every,
-                    held_out_batches=options.held_out_batches)  # fmt: skip
+    reports = train(
+        run,
+        recipe,
+        dataset,
+        options.out,
+        evaluate_every=every,
+        save_every=every,
+        held_out_batches=options.held_out_batches,
+    )
     show(reports, recipe, run.step)
 
 
@@ -307,7 +348,7 @@ def _load_or_start(options: argparse.Namespace, recipe: Recipe, begin: Callable[
     """The run in --out with --resume, otherwise a new one; an existing run is never overwritten by accident."""
     path = options.out / CHECKPOINT
     if options.resume:
-        return trainer.load_checkpoint(path, recipe)[0]
+        return loop.load_checkpoint(path, recipe)[0]
     if path.exists():
         raise InputError("The folder already holds a run.", options.out.name, "Add --resume, or choose another --out.")
     return begin()
@@ -315,7 +356,7 @@ def _load_or_start(options: argparse.Namespace, recipe: Recipe, begin: Callable[
 
 def _moved(run: Run, recipe: Recipe, device: str) -> Run:
     """The run on another device, its optimizer's state with it."""
-    moved = trainer.from_model(run.model.to(device), recipe)
+    moved = loop.from_model(run.model.to(device), recipe)
     moved.optimizer.load_state_dict(run.optimizer.state_dict())
     moved.step, moved.tokens = run.step, run.tokens
     return moved
@@ -335,9 +376,10 @@ def _tune(options: argparse.Namespace) -> None:
     end = data.end_of_text(tokenizer)
     rows = finetuning.fitting(finetuning.read_examples(options.examples), tokenizer, end, recipe.length)
     held = {"examples": finetuning.every_demonstration(rows, end)}
-    dataset = Dataset("examples", tokenizer, _read(options.model / TOKENIZER),
-                      finetuning.demonstrations(rows, end), held)  # fmt: skip
-    run = _load_or_start(options, recipe, lambda: trainer.from_model(build(*load_folder(options.model)), recipe))
+    dataset = Dataset(
+        "examples", tokenizer, _read(options.model / TOKENIZER), finetuning.demonstrations(rows, end), held
+    )
+    run = _load_or_start(options, recipe, lambda: loop.from_model(build(*load_folder(options.model)), recipe))
     show(train(run, recipe, dataset, options.out), recipe, run.step)
 
 
@@ -348,14 +390,16 @@ def _evaluate(options: argparse.Namespace) -> None:
         raise InputError("There is no such prepared file.", f"{options.data.name}/*.held_out.u16", "Run prepare first.")
     for path in files:
         held = data.consecutive(data.read_tokens(path, len(sizes)))
-        found = trainer.evaluate(model, held, sizes, length=min(options.length, model.config.n_ctx))
+        found = loop.evaluate(model, held, sizes, length=min(options.length, model.config.n_ctx))
         name = path.name.removesuffix(".held_out.u16")
-        print(f"{name}: loss {found.loss:.4f} nats a token, perplexity {found.perplexity:.2f}, "
-              f"{found.bits_per_byte:.4f} bits a byte, {found.tokens:,} tokens")  # fmt: skip
+        print(
+            f"{name}: loss {found.loss:.4f} nats a token, perplexity {found.perplexity:.2f}, "
+            f"{found.bits_per_byte:.4f} bits a byte, {found.tokens:,} tokens"
+        )
 
 
 def _export(options: argparse.Namespace) -> None:
-    run, _ = trainer.load_checkpoint(options.run / CHECKPOINT)
+    run, _ = loop.load_checkpoint(options.run / CHECKPOINT)
     vocabulary, dtype = _read(options.run / TOKENIZER), torch.float16 if options.half else torch.float32
     if options.gpt2:
         end = data.end_of_text(data.read_vocabulary(vocabulary))

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import InputError
-from model.tasks import IGNORE, Task, symbol_vocabulary
-from model.tokenizer import Tokenizer, from_tokenizer_json
+from model.text.tokenizer import Tokenizer, from_tokenizer_json
+from model.training.tasks import IGNORE, Task, symbol_vocabulary
 
 END_OF_TEXT = "<|endoftext|>"
 BYTES = 257  # the smallest vocabulary: 256 bytes and the end of text
@@ -222,9 +222,12 @@ def text_dataset(text: str, vocab_size: int, *, held_out: float = 0.1, seed: int
     tokenizer = read_vocabulary(tokenizer_json)
     end = end_of_text(tokenizer)
     return Dataset(
-        "text", tokenizer, tokenizer_json, windows(pack(train, tokenizer), end),
+        "text",
+        tokenizer,
+        tokenizer_json,
+        windows(pack(train, tokenizer), end),
         {"text": consecutive(pack(held, tokenizer))},
-    )  # fmt: skip
+    )
 
 
 def task_dataset(name: str, task: Task, *, examples: int = 256, seed: int = 0) -> Dataset:

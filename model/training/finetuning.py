@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from model.data import Batch, HeldOut, Source
 from model.errors import InputError
 from model.strict_json import parse
-from model.tasks import IGNORE
-from model.tokenizer import Tokenizer
+from model.text.tokenizer import Tokenizer
+from model.training.data import Batch, HeldOut, Source
+from model.training.tasks import IGNORE
 
 _KEYS = {"instruction", "input", "output"}
 

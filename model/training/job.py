@@ -9,18 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model import data, trainer
-from model.config import ModelConfig, from_dict
-from model.data import Dataset
-from model.decoders import STRATEGIES, Plan
+from model.attention.probes import probe_heads
 from model.errors import CheckpointError, InputError
-from model.generate import generate
-from model.probes import probe_heads
+from model.generation.generate import generate
+from model.generation.strategies import STRATEGIES, Plan
+from model.gpt.config import ModelConfig, from_dict
+from model.gpt.tap import Tap
+from model.gpt.transformer import Transformer
 from model.records import Snapshot
-from model.tap import Tap
-from model.tasks import TASKS, task
-from model.trainer import Recipe, Report, Run
-from model.transformer import Transformer
+from model.training import data, loop
+from model.training.data import Dataset
+from model.training.loop import Recipe, Report, Run
+from model.training.tasks import TASKS, task
 
 TEXT = "text"  # the task of learning a text of one's own
 PROBE_TOKENS = 32  # the longest sequence that is replayed
@@ -110,22 +110,37 @@ def job_of(value: object, limits: Limits) -> Job:
     if not _is_number(rate):
         raise InputError("The learning rate is not a number.", _brief(rate), "Change the settings.")
     config = {
-        "n_layer": whole("layers", 2), "n_head": whole("heads", 4), "d_model": whole("width", 128),
-        "norm": text("norm", "layernorm"), "norm_placement": text("placement", "pre"),
-        "positions": text("positions", "learned"), "mlp": text("mlp", "gelu_tanh"),
-    }  # fmt: skip
+        "n_layer": whole("layers", 2),
+        "n_head": whole("heads", 4),
+        "d_model": whole("width", 128),
+        "norm": text("norm", "layernorm"),
+        "norm_placement": text("placement", "pre"),
+        "positions": text("positions", "learned"),
+        "mlp": text("mlp", "gelu_tanh"),
+    }
     steps = whole("steps", default.steps)
     try:
         recipe = Recipe(
-            steps=steps, batch=whole("batch", default.batch), length=whole("length", default.length),
-            learning_rate=float(rate), schedule=text("schedule", default.schedule),
-            warmup=min(whole("warmup", default.warmup), steps), seed=whole("seed", 0),
-        )  # fmt: skip
+            steps=steps,
+            batch=whole("batch", default.batch),
+            length=whole("length", default.length),
+            learning_rate=float(rate),
+            schedule=text("schedule", default.schedule),
+            warmup=min(whole("warmup", default.warmup), steps),
+            seed=whole("seed", 0),
+        )
     except ValueError as error:
         raise InputError("These settings do not describe a model.", str(error)[:80], "Change the settings.") from error
     name = text("task", "induction")
-    return Job(task=name, text=text("text", "") if name == TEXT else "", vocab_size=whole("vocabulary", 512),
-               probe=text("probe", ""), config=config, recipe=recipe, minutes=limits.minutes)  # fmt: skip
+    return Job(
+        task=name,
+        text=text("text", "") if name == TEXT else "",
+        vocab_size=whole("vocabulary", 512),
+        probe=text("probe", ""),
+        config=config,
+        recipe=recipe,
+        minutes=limits.minutes,
+    )
 
 
 def _is_number(value: object) -> bool:
@@ -142,30 +157,43 @@ def check(job: Job, limits: Limits) -> ModelConfig:
     """The model that the job asks for, without its vocabulary. Raises InputError for what is out of bounds."""
     recipe = job.recipe
     try:
-        config = from_dict({"vocab_size": 1, "n_ctx": recipe.length, "n_layer": 2, "d_model": 128, "n_head": 4}
-                           | job.config)  # fmt: skip
+        config = from_dict(
+            {"vocab_size": 1, "n_ctx": recipe.length, "n_layer": 2, "d_model": 128, "n_head": 4} | job.config
+        )
     except (CheckpointError, TypeError) as error:
         got = error.got if isinstance(error, CheckpointError) else str(error)
         raise InputError("These settings do not describe a model.", got[:80], "Change the settings.") from error
     for what, value, low, high in (
-        ("layers", config.n_layer, 1, limits.layers), ("width", config.d_model, 8, limits.width),
-        ("heads", config.n_head, 1, limits.heads), ("MLP width", config.d_mlp, 1, 4 * limits.width),
-        ("width of a head", config.d_head, 1, limits.width), ("tokens a row", recipe.length, 4, limits.length),
-        ("rows a step", recipe.batch, 1, limits.batch), ("steps", recipe.steps, 1, limits.steps),
+        ("layers", config.n_layer, 1, limits.layers),
+        ("width", config.d_model, 8, limits.width),
+        ("heads", config.n_head, 1, limits.heads),
+        ("MLP width", config.d_mlp, 1, 4 * limits.width),
+        ("width of a head", config.d_head, 1, limits.width),
+        ("tokens a row", recipe.length, 4, limits.length),
+        ("rows a step", recipe.batch, 1, limits.batch),
+        ("steps", recipe.steps, 1, limits.steps),
         ("tokens a step", recipe.batch * recipe.length * recipe.accumulate, 1, limits.batch_tokens),
-        ("warm-up steps", recipe.warmup, 0, limits.steps), ("minutes", job.minutes, 0.01, limits.minutes),
-        ("learning rate", recipe.learning_rate, 1e-6, 0.1), ("seed", recipe.seed, 0, 1_000_000_000),
-    ):  # fmt: skip
+        ("warm-up steps", recipe.warmup, 0, limits.steps),
+        ("minutes", job.minutes, 0.01, limits.minutes),
+        ("learning rate", recipe.learning_rate, 1e-6, 0.1),
+        ("seed", recipe.seed, 0, 1_000_000_000),
+    ):
         if not low <= value <= high:
-            raise InputError("A setting is out of bounds on this server.", f"{what}: {value:g}",
-                             f"Choose a value from {low:g} to {high:g}.")  # fmt: skip
+            raise InputError(
+                "A setting is out of bounds on this server.",
+                f"{what}: {value:g}",
+                f"Choose a value from {low:g} to {high:g}.",
+            )
     if job.task == TEXT:
         _check_text(job, limits)
     else:
         chosen = task(job.task)
         if not chosen.shortest <= recipe.length <= chosen.longest:
-            raise InputError("This task needs another context.", f"{recipe.length} tokens",
-                             f"Choose a value from {chosen.shortest} to {chosen.longest}.")  # fmt: skip
+            raise InputError(
+                "This task needs another context.",
+                f"{recipe.length} tokens",
+                f"Choose a value from {chosen.shortest} to {chosen.longest}.",
+            )
     return config
 
 
@@ -173,16 +201,23 @@ def _check_text(job: Job, limits: Limits) -> None:
     try:
         size = len(job.text.encode())
     except UnicodeEncodeError:
-        raise InputError("The text holds half of a surrogate pair, which is no character.", "",
-                         "Remove that character or paste the text again.") from None  # fmt: skip
+        raise InputError(
+            "The text holds half of a surrogate pair, which is no character.",
+            "",
+            "Remove that character or paste the text again.",
+        ) from None
     if size > limits.text_bytes:
-        raise InputError("The text is too large for this server.", f"{size:,} bytes",
-                         f"At most {limits.text_bytes:,} bytes.")  # fmt: skip
+        raise InputError(
+            "The text is too large for this server.", f"{size:,} bytes", f"At most {limits.text_bytes:,} bytes."
+        )
     if size < 2000:
         raise InputError("There is too little text to train on.", f"{size} bytes", "Give a few pages of it.")
     if not data.BYTES <= job.vocab_size <= limits.vocabulary:
-        raise InputError("A setting is out of bounds on this server.", f"vocabulary: {job.vocab_size}",
-                         f"Choose a value from {data.BYTES} to {limits.vocabulary}.")  # fmt: skip
+        raise InputError(
+            "A setting is out of bounds on this server.",
+            f"vocabulary: {job.vocab_size}",
+            f"Choose a value from {data.BYTES} to {limits.vocabulary}.",
+        )
 
 
 # --- the run ---------------------------------------------------------------------------------------
@@ -201,11 +236,18 @@ def begin(job: Job, limits: Limits) -> tuple[Run, Dataset, Started, Tensor]:
     values = vars(check(job, limits))
     dataset = open_dataset(job)
     config = ModelConfig(**values | {"vocab_size": dataset.tokenizer.vocab_size, "n_ctx": job.recipe.length})
-    run = trainer.start(config, job.recipe)
+    run = loop.start(config, job.recipe)
     probe = probe_ids(job, dataset)
     count = sum(parameter.numel() for parameter in run.model.parameters())
-    started = Started(count, config.vocab_size, config.n_layer, config.n_head, job.recipe.length,
-                      tuple(probe.tolist()), time.perf_counter() - began)  # fmt: skip
+    started = Started(
+        count,
+        config.vocab_size,
+        config.n_layer,
+        config.n_head,
+        job.recipe.length,
+        tuple(probe.tolist()),
+        time.perf_counter() - began,
+    )
     return run, dataset, started, probe
 
 
@@ -228,7 +270,7 @@ def lesson(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Iterator[Repo
     """Train to the end of the recipe: a report a step and about SNAPSHOTS snapshots, the first before any step."""
     moments = snapshot_steps(job.recipe.steps)
     yield snapshot(run, dataset, job, probe)
-    for report in trainer.steps(run, job.recipe, dataset.train):
+    for report in loop.steps(run, job.recipe, dataset.train):
         yield report
         if report.step in moments:
             yield snapshot(run, dataset, job, probe)
@@ -246,21 +288,32 @@ def snapshot(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Snapshot:
     model, c = run.model, run.model.config
     model.eval()
     (held,) = dataset.held_out.values()
-    found = trainer.evaluate(model, held, dataset.token_bytes, length=job.recipe.length, rows=job.recipe.batch, limit=4)
+    found = loop.evaluate(model, held, dataset.token_bytes, length=job.recipe.length, rows=job.recipe.batch, limit=4)
     patterns, logits = patterns_and_logits(model, probe)
     share = logits.softmax(-1)
     top = logits.topk(min(_TOP, logits.shape[-1]))
     pool = c.vocab_size - 1 if job.task == TEXT else len(TASKS[job.task].symbols)
     heads = probe_heads(model, pool=pool, length=min(c.n_ctx, 64), sequences=4)
-    square = {name: heads[name].to_numpy().reshape(c.n_layer, c.n_head)
-              for name in ("previous_token", "induction", "induction_baseline")}  # fmt: skip
+    square = {
+        name: heads[name].to_numpy().reshape(c.n_layer, c.n_head)
+        for name in ("previous_token", "induction", "induction_baseline")
+    }
     bits = found.bits_per_byte if job.task == TEXT else math.nan  # a symbol of a task stands for no text
     prompt, written = sample(model, job, dataset, probe, run.step)
     return Snapshot(
-        run.step, found.loss, found.accuracy, bits, patterns.numpy(), top.indices.numpy(),
-        top.values.numpy(), share.gather(-1, top.indices).numpy(),
-        share[:-1].gather(-1, probe[1:, None])[:, 0].numpy(), **square, sample=written, prompt=prompt,
-    )  # fmt: skip
+        run.step,
+        found.loss,
+        found.accuracy,
+        bits,
+        patterns.numpy(),
+        top.indices.numpy(),
+        top.values.numpy(),
+        share.gather(-1, top.indices).numpy(),
+        share[:-1].gather(-1, probe[1:, None])[:, 0].numpy(),
+        **square,
+        sample=written,
+        prompt=prompt,
+    )
 
 
 def patterns_and_logits(model: Transformer, ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -287,8 +340,13 @@ def sample(model: Transformer, job: Job, dataset: Dataset, probe: Tensor, step: 
     tokenizer = dataset.tokenizer
     count = _SAMPLE_TOKENS if free else max(1, len(probe) - len(given))
     ending = frozenset(tokenizer.special.values()) if free else frozenset()
-    ticks = generate(model, given, [STRATEGIES["temperature" if free else "greedy"]],
-                     Plan(count, seed=step, ending=ending), tokenizer.vocab_size)  # fmt: skip
+    ticks = generate(
+        model,
+        given,
+        [STRATEGIES["temperature" if free else "greedy"]],
+        Plan(count, seed=step, ending=ending),
+        tokenizer.vocab_size,
+    )
     try:
         written = [made.id for tick in ticks for change in tick.changes for made in change.made]
     except CheckpointError:  # the training went astray: such a model writes nothing

@@ -17,13 +17,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import ModelConfig, from_dict, to_dict
-from model.data import Batch, HeldOut, Source
 from model.errors import CheckpointError
-from model.layers import attention_pattern, fused_attention
+from model.gpt.config import ModelConfig, from_dict, to_dict
+from model.gpt.layers import attention_pattern, fused_attention
+from model.gpt.transformer import Transformer
 from model.loading.convert import skeleton
-from model.tasks import IGNORE
-from model.transformer import Transformer
+from model.training.data import Batch, HeldOut, Source
+from model.training.tasks import IGNORE
 
 PRECISIONS = ("float32", "bfloat16", "auto")
 
@@ -240,9 +240,14 @@ class Evaluation:
 
 @torch.no_grad()
 def evaluate(
-    model: Transformer, held_out: HeldOut, token_bytes: np.ndarray, *, length: int, rows: int = 16,
+    model: Transformer,
+    held_out: HeldOut,
+    token_bytes: np.ndarray,
+    *,
+    length: int,
+    rows: int = 16,
     limit: int | None = None,
-) -> Evaluation:  # fmt: skip
+) -> Evaluation:
     """Loss, accuracy and bits per byte on held-out batches, of which at most `limit` are used.
 
     Bits per byte is the summed loss of every scored token, the end of text included, over ln 2 and the bytes of text
@@ -274,9 +279,13 @@ def save_checkpoint(path: Path, run: Run, recipe: Recipe) -> None:
     """Everything that is needed to go on, written beside the old file and then put in its place."""
     partial = path.with_suffix(".part")
     state = {
-        "config": to_dict(run.model.config), "recipe": dataclasses.asdict(recipe), "step": run.step,
-        "tokens": run.tokens, "model": run.model.state_dict(), "optimizer": run.optimizer.state_dict(),
-    }  # fmt: skip
+        "config": to_dict(run.model.config),
+        "recipe": dataclasses.asdict(recipe),
+        "step": run.step,
+        "tokens": run.tokens,
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+    }
     try:
         torch.save(state, partial)
         partial.replace(path)

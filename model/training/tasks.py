@@ -82,25 +82,50 @@ def _sums(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> R
 
 TASKS: dict[str, Task] = {
     "induction": Task(
-        "Repeated random sequence", "Random symbols, then the same symbols again: only a head that finds the earlier "
-        "copy and reads what came next can tell.", _LETTERS, 64, 8, 256, "qT7bqT7b", _induction,
+        "Repeated random sequence",
+        "Random symbols, then the same symbols again: only a head that finds the earlier "
+        "copy and reads what came next can tell.",
+        _LETTERS,
+        64,
+        8,
+        256,
+        "qT7bqT7b",
+        _induction,
     ),
     "copy": Task(
         "Copy", "Letters, then the same letters.", _MARKED, 32, 4, 128, "dbca>dbca.", _answered(lambda letters: letters)
     ),
     "reverse": Task(
-        "Reverse", "Letters, then the same letters from the last to the first.", _MARKED, 32, 4, 128, "dbca>acbd.",
+        "Reverse",
+        "Letters, then the same letters from the last to the first.",
+        _MARKED,
+        32,
+        4,
+        128,
+        "dbca>acbd.",
         _answered(lambda letters: letters[::-1]),
     ),
     "sort": Task(
-        "Sort", "Letters, then the same letters in alphabetical order.", _MARKED, 32, 4, 128, "dbca>abcd.",
+        "Sort",
+        "Letters, then the same letters in alphabetical order.",
+        _MARKED,
+        32,
+        4,
+        128,
+        "dbca>abcd.",
         _answered(np.sort),
     ),
     "modular_addition": Task(
-        "Modular addition", "a + b = c modulo 97; three pairs in ten are kept for the test and never trained on.",
-        (*_NUMBERS, "+", "="), 4, 4, 4, "17+95=15", _sums,
+        "Modular addition",
+        "a + b = c modulo 97; three pairs in ten are kept for the test and never trained on.",
+        (*_NUMBERS, "+", "="),
+        4,
+        4,
+        4,
+        "17+95=15",
+        _sums,
     ),
-}  # fmt: skip
+}
 
 
 def task(name: str) -> Task:
@@ -121,9 +146,12 @@ def symbol_vocabulary(symbols: tuple[str, ...]) -> str:
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     return json.dumps(
         {
-            "version": "1.0", "added_tokens": [], "normalizer": None, "post_processor": None,
+            "version": "1.0",
+            "added_tokens": [],
+            "normalizer": None,
+            "post_processor": None,
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, level]},
             "decoder": level,
             "model": {"type": "BPE", "vocab": vocab, "merges": merges},
         }
-    )  # fmt: skip
+    )

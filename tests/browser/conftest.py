@@ -12,14 +12,19 @@ import pytest
 
 from model.api import load_model
 from model.errors import DownloadError
-from model.sources import smollm2_path
+from model.loading.sources import smollm2_path
 
 ROOT = Path(__file__).parents[2]
 FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # nothing but the app can be reached
-)  # fmt: skip
+)
 DESKTOP = {"width": 1280, "height": 900}
 READY = "#pg-plot [data-run]"  # the first map
 SOON = 30_000  # milliseconds; on a busy machine
@@ -35,8 +40,12 @@ def start_app(tmp_path_factory):
         log = (tmp_path_factory.mktemp("app") / "log").open("w+")
         server = subprocess.Popen(
             [sys.executable, "app.py", *options],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )  # fmt: skip
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
         servers.append(server)
         line = server.stdout.readline()  # ends at once where the process does
         if not line.startswith("Attention playground:"):

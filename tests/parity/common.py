@@ -5,10 +5,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from model.cache import KVCache
-from model.tap import record
-from model.transformer import Transformer
-from tests import helpers
+from model.gpt.cache import KVCache
+from model.gpt.tap import record
+from model.gpt.transformer import Transformer
+from tests.support import helpers
 
 # All sizes differ, so that a transposed axis cannot fit.
 L, H, G, E, D, M, T, V = 3, 4, 2, 12, 48, 100, 19, 53
@@ -79,5 +79,13 @@ def greedy(ours: Transformer, prompt: Tensor, steps: int) -> Tensor:
 def hf_greedy(hf: nn.Module, prompt: Tensor, steps: int) -> Tensor:
     """The same by transformers' own generate, which must not stop at a special token."""
     with torch.inference_mode():
-        return hf.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=steps,
-                           min_new_tokens=steps, eos_token_id=None, pad_token_id=0, use_cache=True)  # fmt: skip
+        return hf.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            do_sample=False,
+            max_new_tokens=steps,
+            min_new_tokens=steps,
+            eos_token_id=None,
+            pad_token_id=0,
+            use_cache=True,
+        )

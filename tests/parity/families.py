@@ -18,8 +18,14 @@ SIZES = COMMON | {
 GPT2 = COMMON | {"n_positions": N_CTX, "n_embd": D, "n_layer": L, "n_head": H, "n_inner": M}
 GQA = SIZES | {"num_key_value_heads": G}
 # Chosen so that of the six frequencies some stay, some are blended and some are divided.
-LLAMA3 = {"rope_type": "llama3", "rope_theta": 10_000.0, "factor": 4.0, "low_freq_factor": 1.0,
-          "high_freq_factor": 4.0, "original_max_position_embeddings": 32}  # fmt: skip
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 10_000.0,
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
 
 
 def _rope(fraction: float) -> dict:
@@ -30,13 +36,15 @@ def _rope(fraction: float) -> dict:
 CASES: dict[str, tuple[type, type, dict]] = {
     "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config, GPT2),
     "gpt2 untied, erf, default width": (
-        hf.GPT2LMHeadModel, hf.GPT2Config,
+        hf.GPT2LMHeadModel,
+        hf.GPT2Config,
         GPT2 | {"tie_word_embeddings": False, "activation_function": "gelu", "n_inner": None},
     ),
     "llama MHA": (hf.LlamaForCausalLM, hf.LlamaConfig, SIZES | {"num_key_value_heads": H, "rms_norm_eps": 1e-5}),
     "llama GQA": (hf.LlamaForCausalLM, hf.LlamaConfig, GQA),
     "llama MQA, biases, tied": (
-        hf.LlamaForCausalLM, hf.LlamaConfig,
+        hf.LlamaForCausalLM,
+        hf.LlamaConfig,
         SIZES | {"num_key_value_heads": 1, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
     ),
     "llama head_dim": (hf.LlamaForCausalLM, hf.LlamaConfig, GQA | {"head_dim": 10}),
@@ -46,18 +54,21 @@ CASES: dict[str, tuple[type, type, dict]] = {
     "qwen3 biases": (hf.Qwen3ForCausalLM, hf.Qwen3Config, GQA | {"head_dim": 10, "attention_bias": True}),
     # A quarter of 12 dimensions is odd, so the quarter is taken of 16.
     "gpt_neox parallel": (
-        hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig,
+        hf.GPTNeoXForCausalLM,
+        hf.GPTNeoXConfig,
         SIZES | {"hidden_size": 64, "use_parallel_residual": True, "rope_parameters": _rope(0.25)},
     ),
     "gpt_neox sequential": (
-        hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig,
+        hf.GPTNeoXForCausalLM,
+        hf.GPTNeoXConfig,
         SIZES | {"use_parallel_residual": False, "rope_parameters": _rope(0.5), "tie_word_embeddings": True},
     ),
     "gpt_neox no biases": (
-        hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig,
+        hf.GPTNeoXForCausalLM,
+        hf.GPTNeoXConfig,
         SIZES | {"attention_bias": False, "rope_parameters": _rope(1.0), "hidden_act": "gelu_new"},
     ),
-}  # fmt: skip
+}
 
 
 def build_hf(case: str, shaken: bool, **changes: object) -> nn.Module:

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from model.errors import UnsupportedModel
+from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build, load_folder
 from model.loading.export import gpt2_config, save_gpt2
-from model.transformer import Transformer
-from tests.helpers import assert_close, shake, tiny_config, tiny_model
+from tests.support.helpers import assert_close, shake, tiny_config, tiny_model
 
 SHAPE = {"n_kv_head": 4, "d_head": 12}  # 4 heads x 12 = 48 = d_model
 
@@ -37,10 +37,20 @@ def test_float16_rounds_each_weight(tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [{"norm": "rmsnorm"}, {"norm_placement": "post"}, {"positions": "rope"}, {"mlp": "swiglu"}, {"qk_norm": True},
-     {"n_kv_head": 2}, {"d_head": 10}, {"q_bias": False}, {"tie_embeddings": False}, {"norm_bias": False}],
+    [
+        {"norm": "rmsnorm"},
+        {"norm_placement": "post"},
+        {"positions": "rope"},
+        {"mlp": "swiglu"},
+        {"qk_norm": True},
+        {"n_kv_head": 2},
+        {"d_head": 10},
+        {"q_bias": False},
+        {"tie_embeddings": False},
+        {"norm_bias": False},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_another_shape_is_refused(change):
     with pytest.raises(UnsupportedModel, match="not of GPT-2's shape"):
         gpt2_config(tiny_config({**SHAPE, **change}), 0)

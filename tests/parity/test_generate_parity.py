@@ -4,16 +4,16 @@ import pytest
 import torch
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from model.chat import chat_ids, ending, render
-from model.decoders import STRATEGIES, Plan, Strategy
 from model.errors import DownloadError
-from model.generate import generate
+from model.generation.generate import generate
+from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.loading.checkpoint import build, load_folder, load_gguf
-from model.sources import smollm2_path
-from model.tokenizer import from_gguf
-from tests.helpers import written
+from model.loading.sources import smollm2_path
+from model.text.chat import chat_ids, ending, render
+from model.text.tokenizer import from_gguf
 from tests.parity.common import V, hf_greedy, ids, save
 from tests.parity.families import build_hf
+from tests.support.helpers import written
 
 FAMILIES = ("gpt2", "llama GQA")
 PROMPT = ids(seed=3, length=8)[:1]
@@ -36,10 +36,19 @@ def hf_beams(hf, beams: int, penalty: float, steps: int, ending: list[int] | Non
     """The best texts and their scores."""
     with torch.inference_mode():
         found = hf.generate(
-            PROMPT, attention_mask=torch.ones_like(PROMPT), do_sample=False, num_beams=beams, length_penalty=penalty,
-            max_new_tokens=steps, eos_token_id=ending, pad_token_id=V - 1, num_return_sequences=min(beams, 3),
-            early_stopping=False, return_dict_in_generate=True, output_scores=True,
-        )  # fmt: skip
+            PROMPT,
+            attention_mask=torch.ones_like(PROMPT),
+            do_sample=False,
+            num_beams=beams,
+            length_penalty=penalty,
+            max_new_tokens=steps,
+            eos_token_id=ending,
+            pad_token_id=V - 1,
+            num_return_sequences=min(beams, 3),
+            early_stopping=False,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
     texts = [row[PROMPT.shape[1] :].tolist() for row in found.sequences]
     return list(zip(texts, found.sequences_scores.tolist(), strict=True))
 
@@ -87,8 +96,12 @@ BLOCKS = """{%- set ns = namespace(found=false) -%}
     {% endif %}
 {% endfor %}
 {{ ns.found }} {{ messages | length }} {{ tools }} {{ dict(a=1) }}"""
-TALK = [{"role": "system", "content": "Be <b>brief</b>. "}, {"role": "user", "content": "Hé \"there\"\n"},
-        {"role": "assistant", "content": "Yes?"}, {"role": "user", "content": " {{ 7 * 7 }} 好"}]  # fmt: skip
+TALK = [
+    {"role": "system", "content": "Be <b>brief</b>. "},
+    {"role": "user", "content": 'Hé "there"\n'},
+    {"role": "assistant", "content": "Yes?"},
+    {"role": "user", "content": " {{ 7 * 7 }} 好"},
+]
 
 
 @pytest.mark.parametrize("talk", [TALK, TALK[1:2], TALK[:3]], ids=["four", "one", "three"])

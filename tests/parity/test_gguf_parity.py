@@ -11,9 +11,16 @@ from tests.parity.families import LLAMA3, build_hf
 from tests.parity.gguf_files import write_gguf
 
 CASES = [
-    "gpt2", "llama MHA", "llama GQA", "llama MQA, biases, tied", "llama head_dim", "qwen2", "qwen3",
-    "gpt_neox parallel", "gpt_neox sequential",
-]  # fmt: skip
+    "gpt2",
+    "llama MHA",
+    "llama GQA",
+    "llama MQA, biases, tied",
+    "llama head_dim",
+    "qwen2",
+    "qwen3",
+    "gpt_neox parallel",
+    "gpt_neox sequential",
+]
 # Rows of quantised matrices are multiples of 32.
 WIDE = {"hidden_size": 64, "intermediate_size": 96}
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-import model.transformer as transformer
-from model import layers
-from model.config import ModelConfig
+import model.gpt.transformer as transformer
+from model.gpt import layers
+from model.gpt.config import ModelConfig
 from model.loading.checkpoint import build, load_folder
 from tests.parity.common import D, G, H, compare, ids, save
 from tests.parity.families import build_hf
@@ -72,12 +72,13 @@ WEIGHTS: dict[str, tuple[str, Callable[[State], None]]] = {
     "llama: q left in GGUF order": ("llama GQA", lambda s: _permute(s, "q", H)),
     "llama: k left in GGUF order": ("llama GQA", lambda s: _permute(s, "k", G)),
     "llama: q and k left in GGUF order": (
-        "llama GQA", lambda s: (_permute(s, "q", H), _permute(s, "k", G))[0],
+        "llama GQA",
+        lambda s: (_permute(s, "q", H), _permute(s, "k", G))[0],
     ),
     "qwen2: bias of k dropped": ("qwen2", lambda s: _zero(s, "attn.k.bias")),
     "qwen3: norms of q and k swapped": ("qwen3", lambda s: _swap(s, "attn.q_norm", "attn.k_norm")),
     "gpt_neox: q, k, v split as stacked": ("gpt_neox sequential", _stack_qkv),
-}  # fmt: skip
+}
 
 # (case, shaken, the field and what it is mistaken for); a wrong eps shows more with fresh weights.
 FIELDS: dict[str, tuple[str, bool, dict]] = {
@@ -112,14 +113,20 @@ FUNCTIONS: dict[str, tuple[str, dict[str, Callable]]] = {
     "llama: RoPE on adjacent pairs": ("llama GQA", {"rotate": _interleaved}),
     "llama: RoPE turns the other way": ("llama GQA", {"rotate": lambda x, cos, sin: layers.rotate(x, cos, -sin)}),
     "llama: scores divided by sqrt(d_model)": ("llama GQA", {"attention_scores": _wrong_scale}),
-    "llama: query heads read the wrong KV heads": ("llama GQA", {
-        "attention_scores": lambda q, k: layers.attention_scores(q, _repeat(k)),
-        "mix": lambda pattern, v: layers.mix(pattern, _repeat(v)),
-    }),
-    "llama: only the fused kernel reads the wrong KV heads": ("llama GQA", {
-        "fused_attention": lambda q, k, v: layers.fused_attention(q, _repeat(k), _repeat(v)),
-    }),
-}  # fmt: skip
+    "llama: query heads read the wrong KV heads": (
+        "llama GQA",
+        {
+            "attention_scores": lambda q, k: layers.attention_scores(q, _repeat(k)),
+            "mix": lambda pattern, v: layers.mix(pattern, _repeat(v)),
+        },
+    ),
+    "llama: only the fused kernel reads the wrong KV heads": (
+        "llama GQA",
+        {
+            "fused_attention": lambda q, k, v: layers.fused_attention(q, _repeat(k), _repeat(v)),
+        },
+    ),
+}
 
 
 @pytest.fixture(scope="module")

@@ -7,30 +7,43 @@ import sys
 import pytest
 import torch
 
-import model.parity as parity
-import model.transformer as transformer
-from model import layers
+import model.checks.parity as parity
+import model.gpt.transformer as transformer
 from model.api import LanguageModel
 from model.checks import run_checks
-from model.config import ModelConfig
-from model.findings import Subject, subject_of
+from model.checks.parity import BACK, family_of, hf_config, hf_state
+from model.checks.result import Subject, subject_of
+from model.gpt import layers
+from model.gpt.config import ModelConfig
 from model.loading.families import FAMILIES
-from model.parity import BACK, family_of, hf_config, hf_state
-from tests.helpers import VARIANTS, byte_tokenizer, tiny_config, tiny_model
 from tests.parity.families import CASES
+from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_config, tiny_model
 
 KEYS = [f"parity_{name}" for name in ("logits", "patterns", "hidden", "random", "tokens")]
 PROMPT = "abcabd ab, the ½ 文\n\n  end"
 WIRED = {"gpt2": "gpt2", "llama": "llama", "qwen3": "qwen3", "neox": "gpt_neox"}
-QWEN2 = {"norm": "rmsnorm", "norm_bias": False, "positions": "rope", "mlp": "swiglu", "mlp_bias": False,
-         "o_bias": False}  # fmt: skip
+QWEN2 = {
+    "norm": "rmsnorm",
+    "norm_bias": False,
+    "positions": "rope",
+    "mlp": "swiglu",
+    "mlp_bias": False,
+    "o_bias": False,
+}
 MORE = {
     "qwen2": QWEN2,
     "untied gpt2, erf": {"n_kv_head": 4, "tie_embeddings": False, "mlp": "gelu"},
-    "llama with biases": {**VARIANTS["llama"], "q_bias": True, "k_bias": True, "v_bias": True, "o_bias": True,
-                          "mlp_bias": True, "tie_embeddings": False},
+    "llama with biases": {
+        **VARIANTS["llama"],
+        "q_bias": True,
+        "k_bias": True,
+        "v_bias": True,
+        "o_bias": True,
+        "mlp_bias": True,
+        "tie_embeddings": False,
+    },
     "neox, sequential": {**VARIANTS["neox"], "parallel_residual": False, "rotary_fraction": 1.0},
-}  # fmt: skip
+}
 ALL = {name: VARIANTS[name] for name in WIRED} | MORE
 
 
@@ -119,7 +132,7 @@ def test_wrong_weights_are_seen(tokenizer, monkeypatch, name, change):
         ("neox", {"rotate": lambda x, cos, sin: x}),
         ("qwen3", {"rotate": lambda x, cos, sin: x}),
     ],
-)  # fmt: skip
+)
 def test_wrong_functions_are_seen(tokenizer, monkeypatch, name, changes):
     for function, wrong in changes.items():
         monkeypatch.setattr(transformer, function, wrong)
@@ -136,9 +149,13 @@ def test_a_wrong_step_by_step_path_is_seen(tokenizer, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "field", "value"),
-    [("gpt2", "mlp", "gelu"), ("llama", "rope_theta", 10_000.0), ("neox", "parallel_residual", False),
-     ("llama", "norm_eps", 1e-3)],
-)  # fmt: skip
+    [
+        ("gpt2", "mlp", "gelu"),
+        ("llama", "rope_theta", 10_000.0),
+        ("neox", "parallel_residual", False),
+        ("llama", "norm_eps", 1e-3),
+    ],
+)
 def test_wrong_fields_are_seen(tokenizer, monkeypatch, name, field, value):
     """transformers is told another config than the one the page computes with."""
     whole = parity.hf_config

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from model.config import ModelConfig
-from model.longer import Scheme, frequencies
-from tests.helpers import assert_close
+from model.design.past_length import Scheme, frequencies
+from model.gpt.config import ModelConfig
+from tests.support.helpers import assert_close
 
 THEIRS = {"interpolate": "linear", "ntk": "dynamic", "llama3": "llama3", "yarn": "yarn"}
 
@@ -16,16 +16,21 @@ THEIRS = {"interpolate": "linear", "ntk": "dynamic", "llama3": "llama3", "yarn":
 def test_frequencies_are_those_of_transformers(key, theta, n_ctx, width, factor):
     transformers = pytest.importorskip("transformers")
     functions = pytest.importorskip("transformers.modeling_rope_utils").ROPE_INIT_FUNCTIONS
-    ours = ModelConfig(vocab_size=9, n_ctx=n_ctx, n_layer=1, d_model=2 * width, n_head=2, positions="rope",
-                       rope_theta=theta)  # fmt: skip
+    ours = ModelConfig(
+        vocab_size=9, n_ctx=n_ctx, n_layer=1, d_model=2 * width, n_head=2, positions="rope", rope_theta=theta
+    )
     theirs = transformers.LlamaConfig(
         hidden_size=2 * width, num_attention_heads=2, max_position_embeddings=n_ctx, rope_theta=theta
     )
     # Theirs grows the NTK factor with the text: at factor 1 and s times the trained length it is s.
     theirs.rope_parameters = {
-        "rope_type": THEIRS[key], "factor": 1.0 if key == "ntk" else factor, "rope_theta": theta,
-        "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": n_ctx,
-    }  # fmt: skip
+        "rope_type": THEIRS[key],
+        "factor": 1.0 if key == "ntk" else factor,
+        "rope_theta": theta,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": n_ctx,
+    }
     expected, size = functions[THEIRS[key]](theirs, torch.device("cpu"), seq_len=int(factor * n_ctx))
     found, ours_size = frequencies(ours, Scheme(key, factor))
     assert_close(found / expected, torch.ones(width // 2), 5e-7)

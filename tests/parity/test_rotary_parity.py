@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from model.config import ModelConfig, RopeScaling
-from model.positions import QKPair, angles, contributions, frequencies, scores_at, vectors
-from model.transformer import Transformer
-from tests.helpers import assert_close
+from model.design.positions import QKPair, angles, contributions, frequencies, scores_at, vectors
+from model.gpt.config import ModelConfig, RopeScaling
+from model.gpt.transformer import Transformer
+from tests.support.helpers import assert_close
 
 transformers = pytest.importorskip("transformers")
 llama = pytest.importorskip("transformers.models.llama.modeling_llama")
@@ -24,19 +24,34 @@ def both(request):
     """Our config, and their rotary embedding of the same settings."""
     theta, scaling = CASES[request.param]
     ours = ModelConfig(
-        vocab_size=7, n_ctx=4096, n_layer=1, d_model=128, n_head=2, d_head=E, positions="rope", rope_theta=theta,
+        vocab_size=7,
+        n_ctx=4096,
+        n_layer=1,
+        d_model=128,
+        n_head=2,
+        d_head=E,
+        positions="rope",
+        rope_theta=theta,
         rope_scaling=scaling,
-    )  # fmt: skip
+    )
     told = {"rope_theta": theta, "rope_type": "default"}
     if scaling:
         told |= {
-            "rope_type": "llama3", "factor": scaling.factor, "low_freq_factor": scaling.low_freq_factor,
-            "high_freq_factor": scaling.high_freq_factor, "original_max_position_embeddings": scaling.original_n_ctx,
-        }  # fmt: skip
+            "rope_type": "llama3",
+            "factor": scaling.factor,
+            "low_freq_factor": scaling.low_freq_factor,
+            "high_freq_factor": scaling.high_freq_factor,
+            "original_max_position_embeddings": scaling.original_n_ctx,
+        }
     config = transformers.LlamaConfig(
-        vocab_size=7, hidden_size=128, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
-        max_position_embeddings=4096, rope_parameters=told,
-    )  # fmt: skip
+        vocab_size=7,
+        hidden_size=128,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        max_position_embeddings=4096,
+        rope_parameters=told,
+    )
     return ours, llama.LlamaRotaryEmbedding(config)
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from model.errors import DownloadError
+from model.gpt.tap import record
 from model.loading.checkpoint import build, load_gguf
-from model.sources import smollm2_path
-from model.tap import record
+from model.loading.sources import smollm2_path
 
 LENGTH = 32
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from model import sources
 from model.api import load_model
-from tests.helpers import assert_close
+from model.loading import sources
+from tests.support.helpers import assert_close
 
 transformers = pytest.importorskip("transformers")
 TEXT = "Once upon a time there was a little dog named Max. Max liked to run. One day, Max saw a big cat and Max ran."

@@ -7,31 +7,57 @@ import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from model.errors import DownloadError, InputError
-from model.tokenizer import from_gguf, from_tokenizer_json
-from model.vocabulary import LLAMA3_PATTERN, QWEN_PATTERN
+from model.text.tokenizer import from_gguf, from_tokenizer_json
+from model.text.vocabulary import LLAMA3_PATTERN, QWEN_PATTERN
 
 NASTY = [
-    "", " ", "  ", "\n", "\r\n\r\n  \n", "\t\tx", "a", " a", "a ", "a  b", "a   1", "1  a", "  1",
-    " 12 345", "x1y22z333",
+    "",
+    " ",
+    "  ",
+    "\n",
+    "\r\n\r\n  \n",
+    "\t\tx",
+    "a",
+    " a",
+    "a ",
+    "a  b",
+    "a   1",
+    "1  a",
+    "  1",
+    " 12 345",
+    "x1y22z333",
     "The cat sat on the mat because it was tired.",
     "I'm, you're, WE'LL, he'd, it'S, 'tis, they'Ve, 'ſ ’s ''s",
-    "½ ² ① 2024 ⅷ ٣٤٥ 一二三 ௧௨ 𝟘𝟙", "▁ ▂▃ … — “quotes” ‘single’",
+    "½ ² ① 2024 ⅷ ٣٤٥ 一二三 ௧௨ 𝟘𝟙",
+    "▁ ▂▃ … — “quotes” ‘single’",
     "naïve café e\u0301 a\u030a\u0323 \u1e9b\u0323 ﬁ Å Å 가 가",
-    "👩‍👩‍👧‍👦 👨🏽‍💻 🏳️‍🌈 🇨🇭🇺🇳 ❤️ #️⃣", "日本語のテキスト、中文字符。한국어 ภาษาไทย",
+    "👩‍👩‍👧‍👦 👨🏽‍💻 🏳️‍🌈 🇨🇭🇺🇳 ❤️ #️⃣",
+    "日本語のテキスト、中文字符。한국어 ภาษาไทย",
     "שלום עולם مرحبا بالعالم \u202eevil\u202c \u200f",
-    "Z̷̢̧͓̫̐a̸l̶g̵o̴ t̷e̸x̶t̵", "def f(x):\n    return {\n        'a': [1, 2],\n\t}  # done\n\n\n",
+    "Z̷̢̧͓̫̐a̸l̶g̵o̴ t̷e̸x̶t̵",
+    "def f(x):\n    return {\n        'a': [1, 2],\n\t}  # done\n\n\n",
     "if (a&&b) {\r\n\tx+=1;\r\n}",
     "<|endoftext|> <|im_start|>user\nhi<|im_end|> <|endof <|endoftext|",
     "3.14159265358979323846264338327950288",
-    "1" * 500, "ab" * 400, "a" * 997, " " * 333 + "x", "\n" * 100 + " " * 50 + "\n\tz",
-    "!" * 257, "é" * 301, "😀" * 99,
+    "1" * 500,
+    "ab" * 400,
+    "a" * 997,
+    " " * 333 + "x",
+    "\n" * 100 + " " * 50 + "\n\tz",
+    "!" * 257,
+    "é" * 301,
+    "😀" * 99,
     "\x00\x01\x02\x07\x08\x0b\x0c\x1b\x1c\x1e\x1f\x7f\x80\x85\x9f",
     "\ufeffbom \u00a0nbsp\u2003em\u3000wide\u200bzero\u2028ls\u2029ps",
-    "\ufffd\uffff\U0010ffff \ue000 \U000f0000", "https://example.org/a?b=c&d=%20#frag user@host.tld",
-    "\\n \\u0041 \"q\" `code` $x^2$",
-    "CamelCaseWords SHOUTING mIxEd ÀÉÎ ĳ ß ẞ İı", " \n \n  \n   x \t \n", "a\u00a0 b",
-    "x \u3000 y\u3000", "١٢٣ 4५6",
-]  # fmt: skip
+    "\ufffd\uffff\U0010ffff \ue000 \U000f0000",
+    "https://example.org/a?b=c&d=%20#frag user@host.tld",
+    '\\n \\u0041 "q" `code` $x^2$',
+    "CamelCaseWords SHOUTING mIxEd ÀÉÎ ĳ ß ẞ İı",
+    " \n \n  \n   x \t \n",
+    "a\u00a0 b",
+    "x \u3000 y\u3000",
+    "١٢٣ 4५6",
+]
 ALWAYS = [" " * n for n in (24, 8, 4, 2)]
 
 
@@ -48,15 +74,21 @@ def training_text() -> list[str]:
 
 
 def split_by(pattern: str) -> pre_tokenizers.PreTokenizer:
-    return pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(pattern), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False),
-    ])  # fmt: skip
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(pattern), "isolated"),
+            pre_tokenizers.ByteLevel(False, use_regex=False),
+        ]
+    )
 
 
 def smollm_cut() -> pre_tokenizers.PreTokenizer:
-    return pre_tokenizers.Sequence([
-        pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(False, use_regex=True),
-    ])  # fmt: skip
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(False, use_regex=True),
+        ]
+    )
 
 
 STYLES = {  # pre-tokenizer, normalizer, ignore_merges
@@ -152,7 +184,7 @@ def smollm():
     """(reference, ours) with the real vocabulary of SmolLM2, 49,152 tokens."""
     from gguf import GGUFReader
 
-    from model.sources import smollm2_path
+    from model.loading.sources import smollm2_path
 
     try:
         path = smollm2_path()

@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers.generation import logits_process as theirs
 
-from model.sampling import Context, Step
-from model.warps import final
+from model.sampling.pipeline import Context, Step
+from model.sampling.warps import final
 
 OUT = -torch.inf
 TEXT = (1, 2, 3, 1, 2, 4, 1, 2)
@@ -118,16 +118,26 @@ def test_no_repeat_ngram(n, seed):
 def test_a_chain_of_processors():
     """In the order in which transformers' generate puts them."""
     logits = 3 * torch.randn(2000)
-    chain = theirs.LogitsProcessorList([
-        theirs.RepetitionPenaltyLogitsProcessor(1.3), theirs.NoRepeatNGramLogitsProcessor(3),
-        theirs.TemperatureLogitsWarper(0.7), theirs.TopKLogitsWarper(200), theirs.TopPLogitsWarper(0.9),
-        theirs.MinPLogitsWarper(0.02), theirs.TypicalLogitsWarper(0.9),
-    ])  # fmt: skip
+    chain = theirs.LogitsProcessorList(
+        [
+            theirs.RepetitionPenaltyLogitsProcessor(1.3),
+            theirs.NoRepeatNGramLogitsProcessor(3),
+            theirs.TemperatureLogitsWarper(0.7),
+            theirs.TopKLogitsWarper(200),
+            theirs.TopPLogitsWarper(0.9),
+            theirs.MinPLogitsWarper(0.02),
+            theirs.TypicalLogitsWarper(0.9),
+        ]
+    )
     steps = (
-        Step("repetition_penalty", (("penalty", 1.3),)), Step("no_repeat_ngram", (("ngram", 3),)),
-        Step("temperature", (("temperature", 0.7),)), Step("top_k", (("k", 200),)), Step("top_p", (("p", 0.9),)),
-        Step("min_p", (("min_p", 0.02),)), Step("typical", (("mass", 0.9),)),
-    )  # fmt: skip
+        Step("repetition_penalty", (("penalty", 1.3),)),
+        Step("no_repeat_ngram", (("ngram", 3),)),
+        Step("temperature", (("temperature", 0.7),)),
+        Step("top_k", (("k", 200),)),
+        Step("top_p", (("p", 0.9),)),
+        Step("min_p", (("min_p", 0.02),)),
+        Step("typical", (("mass", 0.9),)),
+    )
     ours = final(logits, steps, Context(TEXT, 4))
     assert torch.equal(ours, chain(torch.tensor([TEXT]), logits[None])[0])
     assert 1 < torch.isfinite(ours).sum() < 200

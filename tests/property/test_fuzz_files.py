@@ -4,9 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from tests.damage import damage
-from tests.fuzz import READ, REFUSED, Templates, Worker
-from tests.wholes import KINDS
+from tests.support.corruption import damage
+from tests.support.fuzz import READ, REFUSED, Templates, Worker
+from tests.support.valid_files import KINDS
 
 # Files that are slow to open get fewer examples.
 EXAMPLES = {"run": 25, "prepared": 25}
@@ -30,8 +30,13 @@ def folders(tmp_path_factory):
 def test_damaged_files_are_read_or_refused(kind, worker, folders):
     templates, to = folders
 
-    @settings(max_examples=EXAMPLES.get(kind, 70), deadline=None, derandomize=True, database=None,
-              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @settings(
+        max_examples=EXAMPLES.get(kind, 70),
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(random=st.randoms(use_true_random=False))
     def look(random):
         folder = templates.copy(kind, to)

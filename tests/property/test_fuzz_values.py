@@ -13,24 +13,25 @@ from pathlib import Path
 import pytest
 import torch
 
-from model import downloads, trainer
 from model.api import load_resolved
-from model.config import ModelConfig, from_dict, to_dict
 from model.errors import CheckpointError, DownloadError, PlaygroundError, UnsupportedModel, plain
+from model.gpt.config import ModelConfig, from_dict, to_dict
+from model.gpt.transformer import Transformer
+from model.loading import downloads
 from model.loading.convert import MAX_LAYERS, skeleton
 from model.loading.families import FAMILIES
 from model.loading.gguf_file import read_gguf
 from model.loading.safetensors_files import INDEX, open_folder
-from model.merges import merge_ranks
-from model.sources import Resolved
+from model.loading.sources import Resolved
 from model.strict_json import DEEPEST, parse
-from model.tokenizer import from_folder, from_gguf, from_tokenizer_json, from_vocab_merges
-from model.transformer import Transformer
-from tests import damage, wholes
-from tests.fuzz import wrong_words
-from tests.wholes import ALPHABET, KINDS, LLAMA, SMALL, TOKENS
+from model.text.bpe_ranks import merge_ranks
+from model.text.tokenizer import from_folder, from_gguf, from_tokenizer_json, from_vocab_merges
+from model.training import loop
+from tests.support import corruption, valid_files
+from tests.support.fuzz import wrong_words
+from tests.support.valid_files import ALPHABET, KINDS, LLAMA, SMALL, TOKENS
 
-VALUES = [value for value in damage.VALUES if not (isinstance(value, str) and value.startswith("@deep"))]
+VALUES = [value for value in corruption.VALUES if not (isinstance(value, str) and value.startswith("@deep"))]
 
 
 def refused(call) -> bool:
@@ -51,9 +52,17 @@ def config_of(family: str, folder: Path) -> dict:
     if family in ("llama", "gpt2", "attention-playground"):
         KINDS[{"llama": "llama", "gpt2": "shards"}.get(family, "native")].write(folder)
         return json.loads((folder / "config.json").read_text())
-    values = {"vocab_size": 9, "hidden_size": 16, "intermediate_size": 12, "num_hidden_layers": 2,
-              "num_attention_heads": 2, "max_position_embeddings": 16, "rope_theta": 1e4, "tie_word_embeddings": True,
-              "model_type": family}  # fmt: skip
+    values = {
+        "vocab_size": 9,
+        "hidden_size": 16,
+        "intermediate_size": 12,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 16,
+        "rope_theta": 1e4,
+        "tie_word_embeddings": True,
+        "model_type": family,
+    }
     if family == "gpt_neox":
         return values | {"rotary_pct": 0.25, "layer_norm_eps": 1e-5, "hidden_act": "gelu", "is_decoder": True}
     return values | {"num_key_value_heads": 1, "rms_norm_eps": 1e-6, "hidden_act": "silu", "use_sliding_window": False}
@@ -99,19 +108,21 @@ def put(value: object, at: tuple, new: object) -> object:
 
 
 def test_every_place_of_a_tokenizer_json_with_every_value(tmp_path):
-    path, whole, count = tmp_path / "tokenizer.json", wholes.tokenizer_json(), 0
+    path, whole, count = tmp_path / "tokenizer.json", valid_files.tokenizer_json(), 0
     for at in paths(whole):
         for value in VALUES:
-            path.write_bytes(damage.write_json(put(whole, at, value)))
+            path.write_bytes(corruption.write_json(put(whole, at, value)))
             count += refused(lambda: from_tokenizer_json(path, {}).encode("the 12"))
     assert count > 300
 
 
 def test_every_place_of_a_tokenizer_config_with_every_value(tmp_path):
     KINDS["llama"].write(tmp_path)
-    for at in paths(wholes.TOKENIZER_CONFIG):
+    for at in paths(valid_files.TOKENIZER_CONFIG):
         for value in VALUES:
-            (tmp_path / "tokenizer_config.json").write_bytes(damage.write_json(put(wholes.TOKENIZER_CONFIG, at, value)))
+            (tmp_path / "tokenizer_config.json").write_bytes(
+                corruption.write_json(put(valid_files.TOKENIZER_CONFIG, at, value))
+            )
             refused(lambda: from_folder(tmp_path).encode("the 12"))
 
 
@@ -150,8 +161,10 @@ def test_no_cut_of_a_file_is_taken_for_the_file(name, tmp_path):
 # --- dangerous files -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 70 + "1" + "}" * 70, '{"a": 1, "a": 2}', "NaN",
-                                   '{"a": -Infinity}', "", "1" * 5000])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, '{"a":' * 70 + "1" + "}" * 70, '{"a": 1, "a": 2}', "NaN", '{"a": -Infinity}', "", "1" * 5000],
+)
 def test_json_that_is_refused(text):
     with pytest.raises(ValueError):
         parse(text)
@@ -165,7 +178,7 @@ def test_json_that_is_read():
 
 def test_tensors_that_share_their_bytes_are_refused(tmp_path):
     """Else a file of one megabyte could be a model of a thousand."""
-    file = wholes.whole_gguf()
+    file = valid_files.whole_gguf()
     name, dims, kind, _ = file.infos[3]
     file.infos[3] = (name, dims, kind, file.infos[2][3])
     (tmp_path / "m.gguf").write_bytes(file.write())
@@ -179,18 +192,18 @@ def test_more_layers_than_any_model_has_are_refused_before_one_is_made():
 
 
 def test_a_checkpoint_that_claims_more_than_it_holds_takes_no_memory(tmp_path):
-    run = trainer.start(SMALL, wholes.RECIPE)
-    trainer.save_checkpoint(tmp_path / "c.pt", run, wholes.RECIPE)
+    run = loop.start(SMALL, valid_files.RECIPE)
+    loop.save_checkpoint(tmp_path / "c.pt", run, valid_files.RECIPE)
     state = torch.load(tmp_path / "c.pt", weights_only=True)
     for change in ({"vocab_size": 1 << 30}, {"n_layer": 4000}, {"d_mlp": 1 << 30}, {"n_ctx": (1 << 31) - 1}):
         torch.save(state | {"config": state["config"] | change}, tmp_path / "c.pt")
         with pytest.raises(CheckpointError, match="cannot be read"):
-            trainer.load_checkpoint(tmp_path / "c.pt")
+            loop.load_checkpoint(tmp_path / "c.pt")
 
 
 def test_a_vocabulary_of_tokens_that_nothing_makes_is_refused(tmp_path):
     tokens = [*ALPHABET, *(f"token{i}" for i in range(20_000))]
-    wholes.dump(tmp_path / "vocab.json", {token: i for i, token in enumerate(tokens)})
+    valid_files.dump(tmp_path / "vocab.json", {token: i for i, token in enumerate(tokens)})
     (tmp_path / "merges.txt").write_text("#version\n")
     with pytest.raises(CheckpointError, match="too many added"):
         from_vocab_merges(tmp_path / "vocab.json", tmp_path / "merges.txt")
@@ -205,17 +218,19 @@ def test_tokens_that_take_long_to_check_are_refused_at_once():
 
 def test_a_vocabulary_larger_than_the_model_is_refused(tmp_path):
     KINDS["llama"].write(tmp_path)
-    whole = wholes.tokenizer_json()
+    whole = valid_files.tokenizer_json()
     whole["added_tokens"].append(whole["added_tokens"][0] | {"id": len(TOKENS), "content": "<extra>"})
-    wholes.dump(tmp_path / "tokenizer.json", whole)
+    valid_files.dump(tmp_path / "tokenizer.json", whole)
     with pytest.raises(CheckpointError, match="more tokens than the model has rows"):
         load_resolved(Resolved("folder", tmp_path, "x", "x"))
 
 
-@pytest.mark.parametrize("shard", ["../../etc/passwd", "/etc/passwd", "..", "a/../model-1.safetensors",
-                                   "model\u202e.safetensors", "\0.safetensors"])  # fmt: skip
+@pytest.mark.parametrize(
+    "shard",
+    ["../../etc/passwd", "/etc/passwd", "..", "a/../model-1.safetensors", "model\u202e.safetensors", "\0.safetensors"],
+)
 def test_an_index_cannot_name_a_file_elsewhere(shard, tmp_path):
-    wholes.dump(tmp_path / INDEX, {"weight_map": {"w": shard}})
+    valid_files.dump(tmp_path / INDEX, {"weight_map": {"w": shard}})
     with pytest.raises(CheckpointError, match="outside its folder") as caught:
         open_folder(tmp_path)
     assert not wrong_words(caught.value)
@@ -268,8 +283,17 @@ def test_wheels_that_are_none(unpack):
     for at in (6, whole.index(b"PK\1\2") + 8):  # the flag that says a password is wanted
         locked[at] |= 1
     wrong_size = whole.replace(struct.pack("<I", 1000), struct.pack("<I", 0xFFFFFFFF))
-    for content in (b"", b"PK", whole[:-1], whole[30:], bytes(locked), wrong_size, lzma.compress(whole),
-                    zipped("../../tiny/m.gguf", b"x"), zipped("/tiny/m.gguf", b"x")):  # fmt: skip
+    for content in (
+        b"",
+        b"PK",
+        whole[:-1],
+        whole[30:],
+        bytes(locked),
+        wrong_size,
+        lzma.compress(whole),
+        zipped("../../tiny/m.gguf", b"x"),
+        zipped("/tiny/m.gguf", b"x"),
+    ):
         unpack(content)
 
 

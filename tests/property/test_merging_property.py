@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from model.anatomy.tokenizer_comparison import built_in, here
 from model.errors import InputError
-from model.merging import MOST_CHARACTERS, replay, split
-from model.vocabularies import built_in, here
+from model.text.bpe_steps import MOST_CHARACTERS, replay, split
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=60) | st.text(
     "the cat's ing12é😀人\n\t '\x1c\x85\u2028\u200d", max_size=MOST_CHARACTERS

@@ -6,13 +6,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model import layers
-from model.cache import KVCache
-from model.config import ModelConfig, RopeScaling, from_dict, to_dict
-from model.heads import HeadReducer
-from model.tap import identity, record
-from model.transformer import Transformer
-from tests.helpers import assert_close, shake
+from model.gpt import layers
+from model.gpt.cache import KVCache
+from model.gpt.config import ModelConfig, RopeScaling, from_dict, to_dict
+from model.gpt.head_metrics import HeadReducer
+from model.gpt.tap import identity, record
+from model.gpt.transformer import Transformer
+from tests.support.helpers import assert_close, shake
 
 SETTINGS = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 

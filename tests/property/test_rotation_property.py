@@ -7,9 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.config import ModelConfig, RopeScaling
-from model.layers import rotate
-from model.positions import (
+from model.design.positions import (
     PRECISIONS,
     QKPair,
     angles,
@@ -21,6 +19,8 @@ from model.positions import (
     shift_bound,
     shift_errors,
 )
+from model.gpt.config import ModelConfig, RopeScaling
+from model.gpt.layers import rotate
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
@@ -31,14 +31,23 @@ def ropes(draw) -> ModelConfig:
     pairs, rest = draw(st.integers(1, 40)), 2 * draw(st.integers(0, 10))
     d_head = 2 * pairs + rest
     scaling = RopeScaling(
-        factor=draw(st.floats(1.5, 32)), low_freq_factor=1.0, high_freq_factor=draw(st.floats(1.5, 8)),
+        factor=draw(st.floats(1.5, 32)),
+        low_freq_factor=1.0,
+        high_freq_factor=draw(st.floats(1.5, 8)),
         original_n_ctx=draw(st.integers(16, 8192)),
-    )  # fmt: skip
+    )
     return ModelConfig(
-        vocab_size=5, n_ctx=64, n_layer=1, d_model=8, n_head=1, d_head=d_head, positions="rope",
-        rotary_fraction=(2 * pairs + 0.5) / d_head if rest else 1.0, rope_theta=draw(st.floats(10, 1e6)),
+        vocab_size=5,
+        n_ctx=64,
+        n_layer=1,
+        d_model=8,
+        n_head=1,
+        d_head=d_head,
+        positions="rope",
+        rotary_fraction=(2 * pairs + 0.5) / d_head if rest else 1.0,
+        rope_theta=draw(st.floats(10, 1e6)),
         rope_scaling=draw(st.sampled_from([None, scaling])),
-    )  # fmt: skip
+    )
 
 
 @st.composite

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from model.errors import InputError, UnsupportedModel
-from model.merges import ALPHABET
-from model.tokenizer import from_gguf
+from model.text.bpe_ranks import ALPHABET
+from model.text.tokenizer import from_gguf
 
 MERGES = ["t h", "th e", "Ġ the", "Ġ Ġ", "i n", "in g", "Ã ©", "ð Ł", "ðŁ ĺ", "1 2"]
 
@@ -16,8 +16,13 @@ MERGES = ["t h", "th e", "Ġ the", "Ġ Ġ", "i n", "in g", "Ã ©", "ð Ł", "ð
 def metadata(merges: list[str], pre: str = "gpt-2") -> dict:
     tokens = list(dict.fromkeys(["<|end|>", *(merge.replace(" ", "") for merge in merges), *ALPHABET]))
     types = [3] + [1] * (len(tokens) - 1)
-    return {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": pre, "tokenizer.ggml.tokens": tokens,
-            "tokenizer.ggml.merges": merges, "tokenizer.ggml.token_type": types}  # fmt: skip
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": pre,
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.merges": merges,
+        "tokenizer.ggml.token_type": types,
+    }
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.sampling import Context, Parameter, Step, draw, order, softmax
-from model.warps import WARPS, final, shape
+from model.sampling.pipeline import Context, Parameter, Step, draw, order, softmax
+from model.sampling.warps import WARPS, final, shape
 
 SETTINGS = settings(max_examples=250, deadline=None, derandomize=True, database=None)
 OUT = -math.inf

@@ -9,19 +9,83 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from tests.wholes import Gguf, text, whole_gguf
+from tests.support.valid_files import Gguf, text, whole_gguf
 
-NUMBERS = (0, 1, 7, 255, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 40, (1 << 53) + 1,
-           (1 << 63) - 1, 1 << 63, (1 << 64) - 8, (1 << 64) - 1)  # fmt: skip
+NUMBERS = (
+    0,
+    1,
+    7,
+    255,
+    1 << 16,
+    (1 << 31) - 1,
+    1 << 31,
+    (1 << 32) - 1,
+    1 << 32,
+    1 << 40,
+    (1 << 53) + 1,
+    (1 << 63) - 1,
+    1 << 63,
+    (1 << 64) - 8,
+    (1 << 64) - 1,
+)
 DEPTHS = (20, 200, 990, 100_000)
 # Stands for brackets in brackets, which Python's own writer of JSON could not write.
 DEEP = "@deep{}@"
-VALUES = (None, True, False, 0, -1, 1, 2, 3, 1 << 31, 1 << 63, -(1 << 63), 1 << 70, 10**400, 0.5, -0.5, 1e308,
-          float("inf"), float("-inf"), float("nan"), "", "x", "1", "\ud800", "\u202egnp", "../../etc/passwd",
-          "/dev/zero", "a" * 20_000, [], {}, [[]], [None], [1], ["x"], {"a": None}, {"type": "x"}, {"content": []},
-          {"id": {}}, *(DEEP.format(depth) for depth in DEPTHS))  # fmt: skip
-REGEXES = ("(", "(?:a+)+$", r"(?=(\w+))\1*(?!x)", "(?:(?:a|aa)+)+(?!.)", "a{1000}{1000}{1000}", "", "(?<=a*)b", r"\9",
-           "[^", "(?!)", "x", ".", r"(?:\s*)*(?=z)|.")  # fmt: skip
+VALUES = (
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2,
+    3,
+    1 << 31,
+    1 << 63,
+    -(1 << 63),
+    1 << 70,
+    10**400,
+    0.5,
+    -0.5,
+    1e308,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+    "",
+    "x",
+    "1",
+    "\ud800",
+    "\u202egnp",
+    "../../etc/passwd",
+    "/dev/zero",
+    "a" * 20_000,
+    [],
+    {},
+    [[]],
+    [None],
+    [1],
+    ["x"],
+    {"a": None},
+    {"type": "x"},
+    {"content": []},
+    {"id": {}},
+    *(DEEP.format(depth) for depth in DEPTHS),
+)
+REGEXES = (
+    "(",
+    "(?:a+)+$",
+    r"(?=(\w+))\1*(?!x)",
+    "(?:(?:a|aa)+)+(?!.)",
+    "a{1000}{1000}{1000}",
+    "",
+    "(?<=a*)b",
+    r"\9",
+    "[^",
+    "(?!)",
+    "x",
+    ".",
+    r"(?:\s*)*(?=z)|.",
+)
 STRANGE_BYTES = (b"", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\r\n", b"[" * 5000, b'{"a":' * 5000)
 
 
@@ -116,8 +180,26 @@ def changed(random: Random, value: object) -> object:
 
 # --- safetensors -----------------------------------------------------------------------------------
 
-DTYPES = ("F32", "F16", "BF16", "F64", "I8", "I64", "U8", "BOOL", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F4", "F6_E2M3",
-          "C64", "U16", "f32", "", "X")  # fmt: skip
+DTYPES = (
+    "F32",
+    "F16",
+    "BF16",
+    "F64",
+    "I8",
+    "I64",
+    "U8",
+    "BOOL",
+    "F8_E4M3",
+    "F8_E5M2",
+    "F8_E8M0",
+    "F4",
+    "F6_E2M3",
+    "C64",
+    "U16",
+    "f32",
+    "",
+    "X",
+)
 
 
 def damage_safetensors(random: Random, raw: bytes) -> bytes:
@@ -185,16 +267,27 @@ def _count(random: Random, file: Gguf) -> None:
 def _payload(random: Random) -> tuple[int, bytes]:
     """A value of any type, true to its type or not."""
     big = struct.pack("<Q", random.choice(NUMBERS))
-    return random.choice((
-        (8, text(random.choice(("", "x", "\u202e", "gpt-2", "llama")))), (8, big + b"abc"), (8, text(b"\xff\xfe")),
-        (9, struct.pack("<I", random.choice(TYPES)) + big), (9, struct.pack("<IQ", 9, 1) * 2000 + b"\0" * 12),
-        (9, struct.pack("<IQ3i", 5, 3, 0, -1, 7)), (9, struct.pack("<IQ", 8, 2) + text("a") + text("a")),
-        (9, struct.pack("<IQ2f", 6, 2, float("nan"), 1.0)), (9, struct.pack("<IQ", 8, 0)),
-        (4, struct.pack("<I", random.choice(NUMBERS) & 0xFFFFFFFF)), (10, big), (11, big), (5, struct.pack("<i", -1)),
-        (6, struct.pack("<f", random.choice((0.0, -1.0, float("nan"), float("inf"), 1e-45)))),
-        (12, struct.pack("<d", random.choice((1e300, -1e300, float("nan"), 5e-324)))), (7, b"\2"),
-        (random.choice(TYPES), b""),
-    ))  # fmt: skip
+    return random.choice(
+        (
+            (8, text(random.choice(("", "x", "\u202e", "gpt-2", "llama")))),
+            (8, big + b"abc"),
+            (8, text(b"\xff\xfe")),
+            (9, struct.pack("<I", random.choice(TYPES)) + big),
+            (9, struct.pack("<IQ", 9, 1) * 2000 + b"\0" * 12),
+            (9, struct.pack("<IQ3i", 5, 3, 0, -1, 7)),
+            (9, struct.pack("<IQ", 8, 2) + text("a") + text("a")),
+            (9, struct.pack("<IQ2f", 6, 2, float("nan"), 1.0)),
+            (9, struct.pack("<IQ", 8, 0)),
+            (4, struct.pack("<I", random.choice(NUMBERS) & 0xFFFFFFFF)),
+            (10, big),
+            (11, big),
+            (5, struct.pack("<i", -1)),
+            (6, struct.pack("<f", random.choice((0.0, -1.0, float("nan"), float("inf"), 1e-45)))),
+            (12, struct.pack("<d", random.choice((1e300, -1e300, float("nan"), 5e-324)))),
+            (7, b"\2"),
+            (random.choice(TYPES), b""),
+        )
+    )
 
 
 def _value(random: Random, file: Gguf) -> None:
@@ -206,8 +299,9 @@ def _value(random: Random, file: Gguf) -> None:
     elif action < 0.2:
         file.values.insert(at, file.values[at])
     elif action < 0.3:
-        file.values.append((random.choice(("split.count", "llama.attention.sliding_window", "llama.x", "")),
-                            *_payload(random)))  # fmt: skip
+        file.values.append(
+            (random.choice(("split.count", "llama.attention.sliding_window", "llama.x", "")), *_payload(random))
+        )
     elif action < 0.4:
         file.values[at] = (key, kind, random.choice(ANY)(random, payload))
     else:
@@ -225,8 +319,9 @@ def _tensor(random: Random, file: Gguf) -> None:
         case 2:
             offset = random.choice((*NUMBERS, 32, 0))
         case 3:
-            name = random.choice(("", "\u202e", "blk.999999.attn_q.weight", "blk.07.attn_q.weight", "rope_freqs.weight",
-                                  "output.bias"))  # fmt: skip
+            name = random.choice(
+                ("", "\u202e", "blk.999999.attn_q.weight", "blk.07.attn_q.weight", "rope_freqs.weight", "output.bias")
+            )
         case 4:
             dims, offset = tuple(reversed(dims)), 0
         case _:

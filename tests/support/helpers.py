@@ -11,16 +11,23 @@ import torch
 from torch import Tensor, nn
 
 from model.api import LanguageModel
-from model.config import ModelConfig
+from model.gpt.config import ModelConfig
+from model.gpt.transformer import Transformer
 from model.records import Tokens
-from model.tokenizer import Tokenizer, from_tiktoken
-from model.transformer import Transformer
+from model.text.tokenizer import Tokenizer, from_tiktoken
 
 # All sizes differ, so that a transposed axis cannot fit.
 L, H, G, E, D, M, V, N_CTX = 3, 4, 2, 12, 48, 100, 53, 40
 TINY = {
-    "vocab_size": V, "n_ctx": N_CTX, "n_layer": L, "d_model": D, "n_head": H, "n_kv_head": G, "d_head": E, "d_mlp": M,
-}  # fmt: skip
+    "vocab_size": V,
+    "n_ctx": N_CTX,
+    "n_layer": L,
+    "d_model": D,
+    "n_head": H,
+    "n_kv_head": G,
+    "d_head": E,
+    "d_mlp": M,
+}
 _NO_BIAS = {"q_bias": False, "k_bias": False, "v_bias": False, "o_bias": False, "mlp_bias": False, "norm_bias": False}
 _LLAMA = {"norm": "rmsnorm", "positions": "rope", "mlp": "swiglu", **_NO_BIAS}
 
@@ -30,13 +37,24 @@ VARIANTS: dict[str, dict] = {
     "gqa": {"mlp": "gelu", "qk_norm": True},
     "llama": {**_LLAMA, "rope_theta": 100.0},
     "qwen3": {**_LLAMA, "qk_norm": True, "d_head": 14, "tie_embeddings": False, "norm_eps": 1e-3},
-    "neox": {"n_kv_head": H, "parallel_residual": True, "positions": "rope", "rotary_fraction": 0.5, "mlp": "gelu",
-             "tie_embeddings": False},
+    "neox": {
+        "n_kv_head": H,
+        "parallel_residual": True,
+        "positions": "rope",
+        "rotary_fraction": 0.5,
+        "mlp": "gelu",
+        "tie_embeddings": False,
+    },
     "post": {"norm_placement": "post", "positions": "sinusoidal", "mlp": "relu", "embed_scale": True},
-    "post-rope": {"norm_placement": "post", "norm": "rmsnorm", "positions": "rope", "final_norm": True,
-                  "qk_norm": True},
+    "post-rope": {
+        "norm_placement": "post",
+        "norm": "rmsnorm",
+        "positions": "rope",
+        "final_norm": True,
+        "qk_norm": True,
+    },
     "mqa": {"n_kv_head": 1, "positions": "none", "mlp": "swiglu", "final_norm": False},
-}  # fmt: skip
+}
 
 
 def tiny_config(changes: Mapping[str, object] | None = None) -> ModelConfig:
@@ -140,8 +158,8 @@ def apart(coroutine):
 
 
 def serving(lm: LanguageModel, options=None):
-    """A server (viz.tabs.context.Playground) whose only model is `lm`, under the id "tiny"."""
-    from viz.tabs.context import Options, Playground  # late: most tests of the model need no page
+    """A server (viz.page.playground.Playground) whose only model is `lm`, under the id "tiny"."""
+    from viz.page.playground import Options, Playground  # late: most tests of the model need no page
 
     ours = Playground(options or Options(model="tiny", max_tokens=40))
     ours.models.get("tiny", lambda: lm)

@@ -11,9 +11,9 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from model import live
-from model.lesson import Job, Limits, job_of
-from model.live import LiveRun, Workshop
+from model.training.job import Job, Limits, job_of
+from viz.server import training_process
+from viz.server.training_process import LiveRun, Workshop
 
 SMALL = {"layers": 1, "heads": 2, "width": 16, "length": 16, "batch": 4, "steps": 3, "warmup": 1}
 LONG = {"steps": 20_000}  # more than any test waits for
@@ -62,9 +62,9 @@ class ThreadContext:
 def in_threads() -> Iterator[None]:
     """Every workshop trains in threads; the test's own process keeps its priority and its number of threads."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live.multiprocessing, "get_context", lambda method: ThreadContext)
-        patch.setattr(live.os, "nice", lambda more: 0)
-        patch.setattr(live.torch, "set_num_threads", lambda number: None)
+        patch.setattr(training_process.multiprocessing, "get_context", lambda method: ThreadContext)
+        patch.setattr(training_process.os, "nice", lambda more: 0)
+        patch.setattr(training_process.torch, "set_num_threads", lambda number: None)
         yield
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from PIL import Image
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 READY = "#pg-plot [data-run]"
 LATE = 120_000  # milliseconds
 COLOURS = 96
@@ -90,8 +90,12 @@ def checks(page) -> Box:
 
 
 PICTURES: dict[str, Callable[[object], Box]] = {
-    "page": overview, "sampling": sampling, "lens": lens, "training": training, "checks": checks,
-}  # fmt: skip
+    "page": overview,
+    "sampling": sampling,
+    "lens": lens,
+    "training": training,
+    "checks": checks,
+}
 
 
 def take(browser, url: str, name: str) -> None:

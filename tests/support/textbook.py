@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from model.transformer import Transformer
+from model.gpt.transformer import Transformer
 
 _ACTIVATIONS = {
     "relu": lambda x: x.clamp(min=0),

@@ -15,19 +15,21 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from model import data, downloads, finetuning, trainer, training, tuned_lens
 from model.api import LanguageModel, load_resolved
-from model.config import ModelConfig, RopeScaling
+from model.gpt.config import ModelConfig, RopeScaling
+from model.gpt.transformer import Transformer
+from model.loading import downloads
 from model.loading.checkpoint import save_folder
 from model.loading.convert import expected_shapes
 from model.loading.export import save_gpt2
 from model.loading.families.llama import NAMES
 from model.loading.gguf_models import NAMES as GGUF_NAMES
-from model.merges import ALPHABET
-from model.sources import Resolved
-from model.tokenizer import from_tiktoken
-from model.trainer import Recipe
-from model.transformer import Transformer
+from model.loading.sources import Resolved
+from model.predictions import tuned_lens
+from model.text.bpe_ranks import ALPHABET
+from model.text.tokenizer import from_tiktoken
+from model.training import cli, data, finetuning, loop
+from model.training.loop import Recipe
 
 MERGES = ["t h", "th e", "Ġ the", "Ġ Ġ", "i n", "in g", "Ã ©", "1 2"]
 TOKENS = [*ALPHABET, *(merge.replace(" ", "") for merge in MERGES), "<|endoftext|>", "<|im_start|>"]
@@ -36,10 +38,21 @@ PROMPT = "the thing 12 é"
 SHAPE = {"vocab_size": len(TOKENS), "n_ctx": 32, "n_layer": 2, "d_model": 8, "n_head": 2}
 SMALL = ModelConfig(**SHAPE)
 LLAMA = ModelConfig(
-    **SHAPE, n_kv_head=1, d_mlp=32, norm="rmsnorm", norm_bias=False, positions="rope", mlp="swiglu", mlp_bias=False,
-    q_bias=False, k_bias=False, v_bias=False, o_bias=False, tie_embeddings=False,
+    **SHAPE,
+    n_kv_head=1,
+    d_mlp=32,
+    norm="rmsnorm",
+    norm_bias=False,
+    positions="rope",
+    mlp="swiglu",
+    mlp_bias=False,
+    q_bias=False,
+    k_bias=False,
+    v_bias=False,
+    o_bias=False,
+    tie_embeddings=False,
     rope_scaling=RopeScaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_n_ctx=16),
-)  # fmt: skip
+)
 RECIPE = Recipe(steps=2, batch=1, length=8)
 NUMBERS = {"u32": (4, "<I"), "i32": (5, "<i"), "f32": (6, "<f"), "bool": (7, "<?")}
 
@@ -58,35 +71,74 @@ class Kind:
 def tokenizer_json() -> dict:
     """A byte-level BPE vocabulary as the Hub has it."""
     return {
-        "version": "1.0", "truncation": None, "padding": None,
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
         "added_tokens": [
-            {"id": len(TOKENS) - 2 + i, "content": TOKENS[i - 2], "single_word": False, "lstrip": False,
-             "rstrip": False, "normalized": False, "special": True} for i in range(2)
+            {
+                "id": len(TOKENS) - 2 + i,
+                "content": TOKENS[i - 2],
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+            for i in range(2)
         ],
         "normalizer": {"type": "NFC"},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-            {"type": "Split", "pattern": {"Regex": r" ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"},
-             "behavior": "Isolated", "invert": False},
-            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
-        ]},
-        "post_processor": {"type": "Sequence", "processors": [
-            {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True},
-            {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}},
-                                                      {"Sequence": {"id": "A", "type_id": 0}}],
-             "pair": [], "special_tokens": {"<|endoftext|>": {
-                 "id": "<|endoftext|>", "ids": [len(TOKENS) - 2], "tokens": ["<|endoftext|>"]}}},
-        ]},
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [
+                {
+                    "type": "Split",
+                    "pattern": {"Regex": r" ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"},
+                    "behavior": "Isolated",
+                    "invert": False,
+                },
+                {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
+            ],
+        },
+        "post_processor": {
+            "type": "Sequence",
+            "processors": [
+                {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True},
+                {
+                    "type": "TemplateProcessing",
+                    "single": [
+                        {"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}},
+                        {"Sequence": {"id": "A", "type_id": 0}},
+                    ],
+                    "pair": [],
+                    "special_tokens": {
+                        "<|endoftext|>": {"id": "<|endoftext|>", "ids": [len(TOKENS) - 2], "tokens": ["<|endoftext|>"]}
+                    },
+                },
+            ],
+        },
         "decoder": {"type": "ByteLevel"},
-        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
-                  "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": True,
-                  "vocab": {token: i for i, token in enumerate(TOKENS[:-2])}, "merges": MERGES},
-    }  # fmt: skip
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": True,
+            "vocab": {token: i for i, token in enumerate(TOKENS[:-2])},
+            "merges": MERGES,
+        },
+    }
 
 
 TOKENIZER_CONFIG = {
-    "add_bos_token": True, "bos_token": {"content": "<|endoftext|>", "lstrip": False}, "eos_token": "<|endoftext|>",
-    "chat_template": [{"name": "default", "template": TEMPLATE}], "tokenizer_class": "GPT2Tokenizer",
-}  # fmt: skip
+    "add_bos_token": True,
+    "bos_token": {"content": "<|endoftext|>", "lstrip": False},
+    "eos_token": "<|endoftext|>",
+    "chat_template": [{"name": "default", "template": TEMPLATE}],
+    "tokenizer_class": "GPT2Tokenizer",
+}
 
 
 def dump(path: Path, value: object) -> None:
@@ -130,15 +182,35 @@ def write_llama(folder: Path) -> None:
     """Llama as it lies on the Hub: one file of weights, tokenizer.json, a chat template."""
     state = {f"model.{name}".replace("model.lm_head", "lm_head"): t for name, t in renamed(LLAMA, NAMES).items()}
     save_file({name: tensor.to(torch.bfloat16) for name, tensor in state.items()}, folder / "model.safetensors")
-    dump(folder / "config.json", {
-        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": len(TOKENS), "hidden_size": 8,
-        "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
-        "max_position_embeddings": 32, "head_dim": 4, "hidden_act": "silu", "rms_norm_eps": 1e-5,
-        "tie_word_embeddings": False, "attention_bias": False, "mlp_bias": False, "pretraining_tp": 1,
-        "rope_theta": 10000.0, "rope_scaling": {
-            "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 16},
-    })  # fmt: skip
+    dump(
+        folder / "config.json",
+        {
+            "model_type": "llama",
+            "architectures": ["LlamaForCausalLM"],
+            "vocab_size": len(TOKENS),
+            "hidden_size": 8,
+            "intermediate_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 1,
+            "max_position_embeddings": 32,
+            "head_dim": 4,
+            "hidden_act": "silu",
+            "rms_norm_eps": 1e-5,
+            "tie_word_embeddings": False,
+            "attention_bias": False,
+            "mlp_bias": False,
+            "pretraining_tp": 1,
+            "rope_theta": 10000.0,
+            "rope_scaling": {
+                "rope_type": "llama3",
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 16,
+            },
+        },
+    )
     dump(folder / "tokenizer.json", tokenizer_json())
     dump(folder / "tokenizer_config.json", TOKENIZER_CONFIG)
 
@@ -210,9 +282,11 @@ class Gguf:
         """The bytes of the file."""
         tensors, values = self.counts
         head = b"GGUF" + struct.pack(
-            "<IQQ", self.version, len(self.infos) if tensors is None else tensors,
+            "<IQQ",
+            self.version,
+            len(self.infos) if tensors is None else tensors,
             len(self.values) if values is None else values,
-        )  # fmt: skip
+        )
         head += b"".join(text(key) + struct.pack("<I", kind) + payload for key, kind, payload in self.values)
         for name, dims, kind, offset in self.infos:
             head += text(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims)
@@ -224,23 +298,34 @@ def whole_gguf() -> Gguf:
     """A Llama of two layers in float32, and its vocabulary."""
     config = replace(LLAMA, rope_scaling=None)
     values = [
-        ("general.architecture", 8, text("llama")), ("general.name", 8, text("tiny")),
+        ("general.architecture", 8, text("llama")),
+        ("general.name", 8, text("tiny")),
         ("general.alignment", *number("u32", 32)),
-        ("llama.block_count", *number("u32", 2)), ("llama.context_length", *number("u32", 32)),
-        ("llama.embedding_length", *number("u32", 8)), ("llama.feed_forward_length", *number("u32", 32)),
-        ("llama.attention.head_count", *number("u32", 2)), ("llama.attention.head_count_kv", *number("u32", 1)),
+        ("llama.block_count", *number("u32", 2)),
+        ("llama.context_length", *number("u32", 32)),
+        ("llama.embedding_length", *number("u32", 8)),
+        ("llama.feed_forward_length", *number("u32", 32)),
+        ("llama.attention.head_count", *number("u32", 2)),
+        ("llama.attention.head_count_kv", *number("u32", 1)),
         ("llama.attention.layer_norm_rms_epsilon", *number("f32", 1e-5)),
-        ("llama.rope.freq_base", *number("f32", 1e4)), ("llama.rope.dimension_count", *number("u32", 4)),
-        ("llama.vocab_size", *number("u32", len(TOKENS))), ("llama.expert_count", *number("u32", 0)),
-        ("tokenizer.ggml.model", 8, text("gpt2")), ("tokenizer.ggml.pre", 8, text("smollm")),
-        ("tokenizer.ggml.tokens", *strings(TOKENS)), ("tokenizer.ggml.merges", *strings(MERGES)),
-        ("tokenizer.ggml.token_type", 9, struct.pack(
-            f"<IQ{len(TOKENS)}i", 5, len(TOKENS), *[1] * (len(TOKENS) - 2), 3, 3)),
+        ("llama.rope.freq_base", *number("f32", 1e4)),
+        ("llama.rope.dimension_count", *number("u32", 4)),
+        ("llama.vocab_size", *number("u32", len(TOKENS))),
+        ("llama.expert_count", *number("u32", 0)),
+        ("tokenizer.ggml.model", 8, text("gpt2")),
+        ("tokenizer.ggml.pre", 8, text("smollm")),
+        ("tokenizer.ggml.tokens", *strings(TOKENS)),
+        ("tokenizer.ggml.merges", *strings(MERGES)),
+        (
+            "tokenizer.ggml.token_type",
+            9,
+            struct.pack(f"<IQ{len(TOKENS)}i", 5, len(TOKENS), *[1] * (len(TOKENS) - 2), 3, 3),
+        ),
         ("tokenizer.ggml.bos_token_id", *number("u32", len(TOKENS) - 2)),
         ("tokenizer.ggml.eos_token_id", *number("u32", len(TOKENS) - 1)),
         ("tokenizer.ggml.add_bos_token", *number("bool", True)),
         ("tokenizer.chat_template", 8, text(TEMPLATE)),
-    ]  # fmt: skip
+    ]
     infos, blob = [], b""
     for name, tensor in renamed(config, GGUF_NAMES).items():
         infos.append((name, tuple(reversed(tensor.shape)), 0, len(blob)))
@@ -274,33 +359,33 @@ def open_lens(folder: Path) -> object:
 
 def write_run(folder: Path) -> None:
     """A run in a folder: checkpoint.pt, log.csv and the vocabulary."""
-    run = trainer.start(SMALL, RECIPE)
-    list(trainer.steps(run, RECIPE, data.windows(np.arange(200, dtype=np.uint16), 1)))
-    trainer.save_checkpoint(folder / training.CHECKPOINT, run, RECIPE)
+    run = loop.start(SMALL, RECIPE)
+    list(loop.steps(run, RECIPE, data.windows(np.arange(200, dtype=np.uint16), 1)))
+    loop.save_checkpoint(folder / cli.CHECKPOINT, run, RECIPE)
     rows = ["1,8,0.1,5.0,0.1,1.0,,,,", "2,16,0.1,4.9,0.1,1.0,,,,"]
-    (folder / training.LOG).write_text("\n".join([",".join(training._COLUMNS), *rows, ""]), encoding="utf-8")
-    dump(folder / training.TOKENIZER, tokenizer_json())
+    (folder / cli.LOG).write_text("\n".join([",".join(cli._COLUMNS), *rows, ""]), encoding="utf-8")
+    dump(folder / cli.TOKENIZER, tokenizer_json())
 
 
 def open_run(folder: Path) -> object:
-    trainer.load_checkpoint(folder / training.CHECKPOINT)
-    training._open_log(folder / training.LOG, 1).close()
-    options = training.parser().parse_args(["export", "--run", str(folder), "--out", str(folder / "out")])
+    loop.load_checkpoint(folder / cli.CHECKPOINT)
+    cli._open_log(folder / cli.LOG, 1).close()
+    options = cli.parser().parse_args(["export", "--run", str(folder), "--out", str(folder / "out")])
     return options.act(options)
 
 
 def write_prepared(folder: Path) -> None:
     for name in ("a.train.u16", "a.held_out.u16"):
         data.write_tokens(folder / name, np.arange(200, dtype=np.uint16))
-    dump(folder / training.TOKENIZER, tokenizer_json())
+    dump(folder / cli.TOKENIZER, tokenizer_json())
 
 
 def open_prepared(folder: Path) -> object:
-    dataset = training.prepared(folder, {"a": 1.0}, {"a": 1.0}, 1.0)
+    dataset = cli.prepared(folder, {"a": 1.0}, {"a": 1.0}, 1.0)
     config = replace(SMALL, vocab_size=dataset.tokenizer.vocab_size)
-    run = trainer.start(config, RECIPE)
-    list(trainer.steps(run, RECIPE, dataset.train))
-    return [trainer.evaluate(run.model, held, dataset.token_bytes, length=8) for held in dataset.held_out.values()]
+    run = loop.start(config, RECIPE)
+    list(loop.steps(run, RECIPE, dataset.train))
+    return [loop.evaluate(run.model, held, dataset.token_bytes, length=8) for held in dataset.held_out.values()]
 
 
 def write_examples(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.helpers import byte_model, serving
+from tests.support.helpers import byte_model, serving
 
 
 @pytest.fixture(scope="module")

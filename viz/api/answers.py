@@ -26,8 +26,9 @@ def by_head(values: dict[str, np.ndarray]) -> list[dict]:
     L, H = next(iter(values.values())).shape
     return [
         {"layer": layer, "head": head} | {name: float(z[layer, head]) for name, z in values.items()}
-        for layer in range(L) for head in range(H)
-    ]  # fmt: skip
+        for layer in range(L)
+        for head in range(H)
+    ]
 
 
 def top_of(shares: np.ndarray, most: int) -> list[int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, get_args, get_origin
 
 from model.errors import InputError
-from model.interventions import shown
+from model.gpt.edits import shown
 
 MOST_TEXT = 1000  # characters of a text that is no prompt
 MOST_ITEMS = 4096  # entries of a list

@@ -2,8 +2,8 @@
 
 import gradio as gr
 
-from viz.tabs.context import Playground
-from viz.tabs.endpoints import (
+from viz.api.groups import (
+    activations,
     anatomy,
     attention,
     checks,
@@ -11,12 +11,11 @@ from viz.tabs.endpoints import (
     distance,
     effects,
     heads,
-    inside,
     page,
     positions,
     predictions,
     prices,
-    quant,
+    quantization,
     rounding,
     sampling,
     scale,
@@ -24,8 +23,9 @@ from viz.tabs.endpoints import (
     trained,
     work,
 )
-from viz.tabs.endpoints.registry import Endpoint, register
-from viz.tabs.endpoints.tools import answer_in_json, leave_out
+from viz.api.mcp import answer_in_json, leave_out
+from viz.api.registry import Endpoint, register
+from viz.page.playground import Playground
 
 ENDPOINTS = (
     Endpoint(page.models, reads="server", kind="listed"),
@@ -52,15 +52,15 @@ ENDPOINTS = (
     Endpoint(predictions.logit_parts, ("predictions.wrote",)),
     Endpoint(predictions.part_tokens, ("predictions.wrote",)),
     Endpoint(predictions.gradients, ("predictions.wrote",), long=True),
-    Endpoint(inside.stream_sizes, ("inside.sizes",)),
-    Endpoint(inside.outliers, ("inside.outliers",)),
-    Endpoint(inside.norm, ("inside.onenorm",)),
-    Endpoint(inside.norm_gains, ("inside.onenorm",), "model", kind="computed"),
-    Endpoint(inside.norm_swap, ("inside.swap",), long=True),
-    Endpoint(inside.neurons, ("inside.neurons",)),
-    Endpoint(inside.neuron, ("inside.neurons",)),
-    Endpoint(inside.neuron_survey, ("inside.neurons",), long=True),
-    Endpoint(inside.residual_space, ("inside.space",), long=True),
+    Endpoint(activations.stream_sizes, ("inside.sizes",)),
+    Endpoint(activations.outliers, ("inside.outliers",)),
+    Endpoint(activations.norm, ("inside.onenorm",)),
+    Endpoint(activations.norm_gains, ("inside.onenorm",), "model", kind="computed"),
+    Endpoint(activations.norm_swap, ("inside.swap",), long=True),
+    Endpoint(activations.neurons, ("inside.neurons",)),
+    Endpoint(activations.neuron, ("inside.neurons",)),
+    Endpoint(activations.neuron_survey, ("inside.neurons",), long=True),
+    Endpoint(activations.residual_space, ("inside.space",), long=True),
     Endpoint(heads.head_survey, ("heads",), "model", long=True),
     Endpoint(heads.composition, ("heads",), "model", kind="computed"),
     Endpoint(effects.next_token, ("effects",)),
@@ -77,9 +77,9 @@ ENDPOINTS = (
     Endpoint(scale.tokenizers, ("anatomy.vocabs",), "plain run"),
     Endpoint(scale.merges, ("anatomy.vocabs",), "model", kind="computed"),
     Endpoint(prices.prices, ("anatomy.prices",), reads="server", kind="computed"),
-    Endpoint(quant.weight_errors, ("quant.formats",), "model"),
-    Endpoint(quant.quantization_formats, ("quant.formats",), "plain run", long=True),
-    Endpoint(quant.quantization_sweep, ("quant.sensitive",), "plain run", long=True),
+    Endpoint(quantization.weight_errors, ("quant.formats",), "model"),
+    Endpoint(quantization.quantization_formats, ("quant.formats",), "plain run", long=True),
+    Endpoint(quantization.quantization_sweep, ("quant.sensitive",), "plain run", long=True),
     Endpoint(rounding.round_matrix, ("quant.rounding",), "model", long=True),
     Endpoint(positions.position_vectors, ("design.posvec",), "model", kind="computed"),
     Endpoint(positions.rope_pairs, ("design.rope",)),

@@ -4,16 +4,16 @@ import dataclasses
 import time
 
 from model.api import LanguageModel
+from model.attention.measures import check_layer
 from model.errors import InputError
-from model.interventions import shown
-from model.measures import check_layer
-from viz.effects import likeliest
-from viz.tabs import jobs
-from viz.tabs.allowed import within
-from viz.tabs.context import Playground
-from viz.tabs.selection import Selection
-from viz.tabs.tab import Scene
-from viz.tabs.typed import MOST_TYPED, token_of
+from model.gpt.edits import shown
+from viz.page import background
+from viz.page.playground import Playground
+from viz.page.scene import Scene
+from viz.page.selection import Selection
+from viz.page.typed import MOST_TYPED, token_of
+from viz.server.limits import within
+from viz.views.effects.edits.figures import likeliest
 from viz.words import words
 
 MOST_SECONDS = 300.0  # of computing, for one answer: nobody sees it work who could stop it
@@ -98,7 +98,7 @@ def most_seconds(playground: Playground) -> float:
     return min(MOST_SECONDS, playground.options.allowed.job_seconds)
 
 
-def done(playground: Playground, job: jobs.Job) -> object:
+def done(playground: Playground, job: background.Job) -> object:
     """The result of a job, the one of a page where there is one; raises InputError where it takes too long.
 
     The model is handed to others between two steps, as by a page's job.
@@ -110,11 +110,11 @@ def done(playground: Playground, job: jobs.Job) -> object:
 
     def progress(step: int, total: int | None, what: str) -> None:
         playground.computing.release()
-        time.sleep(jobs.WAIT)
+        time.sleep(background.WAIT)
         playground.computing.acquire(later=True)
 
     work = within(job.work, dataclasses.replace(playground.options.allowed, job_seconds=most_seconds(playground)))
     with playground.computing.later():
         value = work(progress)
-    made = jobs.Result(value, time.perf_counter() - began)
+    made = background.Result(value, time.perf_counter() - began)
     return playground.results.get(job.key, lambda: made).value

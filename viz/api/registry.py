@@ -17,14 +17,13 @@ import gradio as gr
 
 from model.api import LanguageModel
 from model.errors import InputError, PlaygroundError
-from model.interventions import EDITS, edit_of
-from model.warps import WARPS
-from viz.plain import count, plain
-from viz.tabs.context import Playground
-from viz.tabs.endpoints.arguments import Prompt, Within, bare, checked, rule
-from viz.tabs.parts import run_id
-from viz.tabs.selection import MOST_EDITS, Selection
-from viz.tabs.tab import Scene
+from model.gpt.edits import EDITS, edit_of
+from model.sampling.warps import WARPS
+from viz.api.arguments import Prompt, Within, bare, checked, rule
+from viz.api.json import count, plain
+from viz.page.playground import Playground
+from viz.page.scene import Scene, run_id
+from viz.page.selection import MOST_EDITS, Selection
 from viz.words import words
 
 log = logging.getLogger("playground")
@@ -222,8 +221,9 @@ def offered(playground: Playground, endpoint: Endpoint) -> Callable[..., dict]:
             raise _told(f"{said['notice.failed']} {said['notice.failed_hint']}") from None
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(each.name, kind, default=each.default, annotation=bare(each.hint))
-                  for each in asked]  # fmt: skip
+    parameters = [
+        inspect.Parameter(each.name, kind, default=each.default, annotation=bare(each.hint)) for each in asked
+    ]
     answer.__name__ = answer.__qualname__ = endpoint.name
     answer.__doc__ = document(endpoint)
     parameters.insert(0, inspect.Parameter("request", kind, annotation=gr.Request))

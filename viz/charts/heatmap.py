@@ -107,10 +107,21 @@ def pattern_figure(
         )
         gap = 1 if max(z.shape) * columns <= 40 else 0
         tail = str(n + 1) if n else ""
-        heats.append(go.Heatmap(
-            z=z, x=x, y=y, name=plotly_text(panel.name), coloraxis="coloraxis", xaxis=f"x{tail}", yaxis=f"y{tail}",
-            hoverongaps=False, xgap=gap, ygap=gap, hovertemplate=template,
-        ))  # fmt: skip
+        heats.append(
+            go.Heatmap(
+                z=z,
+                x=x,
+                y=y,
+                name=plotly_text(panel.name),
+                coloraxis="coloraxis",
+                xaxis=f"x{tail}",
+                yaxis=f"y{tail}",
+                hoverongaps=False,
+                xgap=gap,
+                ygap=gap,
+                hovertemplate=template,
+            )
+        )
     found = scales(look.kind, look.curve)
     meta = {"block": block, "window": [window.q0, window.q1, window.k0, window.k1], "scales": found}
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": _bar_ticks(look, top), "tickformat": ".3~g"}
@@ -118,8 +129,9 @@ def pattern_figure(
     low = -top if look.kind == "signed" else 0
     looks = _axis_look(x_ticks, x_text), _axis_look(y_ticks, y_text) | (_SQUARE if len(x) == len(y) else {})
     common = frame_layout(meta) | {
-        "coloraxis": {"colorscale": found["light"], "cmin": low, "cmax": top, "colorbar": bar}, "showlegend": False,
-    }  # fmt: skip
+        "coloraxis": {"colorscale": found["light"], "cmin": low, "cmax": top, "colorbar": bar},
+        "showlegend": False,
+    }
     if len(panels) > 1:
         meta["stacked"] = _axes(panels, words, *looks, columns=1)  # for a narrow page
     # One dictionary, checked once: Plotly's own updates cost more than all of the numbers.
@@ -141,16 +153,40 @@ def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, column
         row, left, tail = n // columns, n % columns == 0, str(n + 1) if n else ""
         across = [0, 1] if columns == 1 else [0, 0.48] if left else [0.52, 1]
         top, below = 1 - row * (height + gap), n + columns >= len(panels)
-        layout[f"xaxis{tail}"] = x | ({"matches": "x"} if n else {}) | {
-            "domain": across, "anchor": f"y{tail}", "title": _title(words.key if below else ""),
-        }  # fmt: skip
-        layout[f"yaxis{tail}"] = y | ({"matches": "y"} if n else {}) | {
-            "domain": [max(0.0, top - height), top], "anchor": f"x{tail}", "showticklabels": left,
-            "title": _title(words.query if left else ""),
-        } | ({"scaleanchor": f"x{tail}"} if "scaleanchor" in y else {})  # fmt: skip
-        names.append({"text": plotly_text(panel.name), "x": sum(across) / 2, "y": top, "xref": "paper", "yref": "paper",
-                      "xanchor": "center", "yanchor": "bottom", "yshift": 4, "showarrow": False,
-                      "font": {"size": 12}})  # fmt: skip
+        layout[f"xaxis{tail}"] = (
+            x
+            | ({"matches": "x"} if n else {})
+            | {
+                "domain": across,
+                "anchor": f"y{tail}",
+                "title": _title(words.key if below else ""),
+            }
+        )
+        layout[f"yaxis{tail}"] = (
+            y
+            | ({"matches": "y"} if n else {})
+            | {
+                "domain": [max(0.0, top - height), top],
+                "anchor": f"x{tail}",
+                "showticklabels": left,
+                "title": _title(words.query if left else ""),
+            }
+            | ({"scaleanchor": f"x{tail}"} if "scaleanchor" in y else {})
+        )
+        names.append(
+            {
+                "text": plotly_text(panel.name),
+                "x": sum(across) / 2,
+                "y": top,
+                "xref": "paper",
+                "yref": "paper",
+                "xanchor": "center",
+                "yanchor": "bottom",
+                "yshift": 4,
+                "showarrow": False,
+                "font": {"size": 12},
+            }
+        )
     margin = {"l": 8, "r": 8, "t": 30, "b": 8}  # room for the panels' names
     return layout | {"annotations": names, "margin": margin}
 
@@ -181,9 +217,15 @@ def _title(text: str) -> dict:
 def _axis_look(ticks: list[str], texts: list[str]) -> dict:
     """A category axis with a label on some of its tokens."""
     return {
-        "type": "category", "tickmode": "array", "tickvals": ticks, "ticktext": texts, "automargin": True,
-        "showgrid": False, "zeroline": False, "constrain": "domain",
-    }  # fmt: skip
+        "type": "category",
+        "tickmode": "array",
+        "tickvals": ticks,
+        "ticktext": texts,
+        "automargin": True,
+        "showgrid": False,
+        "zeroline": False,
+        "constrain": "domain",
+    }
 
 
 def _axis(tokens: Tokens, start: int, end: int, block: int, most: int) -> tuple[list[str], list[str], list[str]]:

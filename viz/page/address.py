@@ -11,11 +11,12 @@ import gradio as gr
 from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.records import RunKey
-from viz.tabs.context import MAX_CHARACTERS, MOST_NAME, Playground
-from viz.tabs.loading import opened
-from viz.tabs.parts import run_id, update
-from viz.tabs.selection import Selection, picked
-from viz.tabs.tab import Shared
+from viz.page.loading import opened
+from viz.page.parts import update
+from viz.page.playground import MAX_CHARACTERS, MOST_NAME, Playground
+from viz.page.scene import run_id
+from viz.page.selection import Selection, picked
+from viz.page.tab import Shared
 from viz.words import section, words
 
 BUNDLED = "tinygpt"
@@ -56,10 +57,12 @@ def link_of(value: object, tabs: tuple[str, ...]) -> Link:
     model, tab = _text(given.get("model"), MOST_NAME), given.get("tab")
     fits = model is not None and model.isprintable() and model.strip()
     return Link(
-        step_of(value), model if fits else None, _text(given.get("prompt"), MAX_CHARACTERS),
+        step_of(value),
+        model if fits else None,
+        _text(given.get("prompt"), MAX_CHARACTERS),
         tab if isinstance(tab, str) and tab in tabs else None,
         {name: given.get(name) for name in ("heads", "tokens", "pair", "edits")},
-    )  # fmt: skip
+    )
 
 
 def _text(value: object, most: int) -> str | None:
@@ -107,7 +110,7 @@ def answer(playground: Playground, link: Link, present: str, first: tuple[str, s
 
 
 def tokens_id(model: LanguageModel, ids: list[int]) -> str:
-    """What viz.tabs.picking.prompt_id says of a run on these tokens."""
+    """What viz.page.picking.prompt_id says of a run on these tokens."""
     return run_id(RunKey(model.id, tuple(ids)), "")
 
 
@@ -123,15 +126,22 @@ def linked_payload(step: int, waits: str, language: str) -> dict:
         return {"n": step}
     said, name = words(language), waits if len(waits) <= 80 else f"{waits[:79]}…"
     return {
-        "n": step, "model": waits, "text": said["address.waits"].format(model=name), "hint": said["address.waits_hint"],
-        "load": said["address.load"].format(model=name), "close": said["address.stay"],
-    }  # fmt: skip
+        "n": step,
+        "model": waits,
+        "text": said["address.waits"].format(model=name),
+        "hint": said["address.waits_hint"],
+        "load": said["address.load"].format(model=name),
+        "close": said["address.stay"],
+    }
 
 
 def wire(
-    shared: Shared, parts: Mapping[str, gr.HTML], active: gr.State, first: tuple[str, str],
+    shared: Shared,
+    parts: Mapping[str, gr.HTML],
+    active: gr.State,
+    first: tuple[str, str],
     selection_update: Callable[[Mapping[str, str], Selection, str], gr.HTML],
-) -> None:  # fmt: skip
+) -> None:
     """A link, a state file, or a step back: model, prompt, tab and selection come in one answer, so that they fit."""
     tabs = tuple(tab.id for tab in shared.tabs.children)
 
@@ -152,8 +162,20 @@ def wire(
         )
 
     parts["address"].restore(
-        restore, [parts["address"], shared.loaded],
-        [parts["linked"], shared.prompt, shared.picker, shared.tabs, active, shared.loaded, shared.wanted,
-         parts["selection"]],
-        trigger_mode="always_last", concurrency_limit=4, show_progress="hidden", api_visibility="private",
-    )  # fmt: skip
+        restore,
+        [parts["address"], shared.loaded],
+        [
+            parts["linked"],
+            shared.prompt,
+            shared.picker,
+            shared.tabs,
+            active,
+            shared.loaded,
+            shared.wanted,
+            parts["selection"],
+        ],
+        trigger_mode="always_last",
+        concurrency_limit=4,
+        show_progress="hidden",
+        api_visibility="private",
+    )

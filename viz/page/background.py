@@ -16,9 +16,9 @@ import gradio as gr
 
 from model.errors import PlaygroundError
 from model.progress import Progress
-from viz.tabs.allowed import within
-from viz.tabs.context import Playground
-from viz.tabs.parts import update
+from viz.page.parts import update
+from viz.page.playground import Playground
+from viz.server.limits import within
 from viz.words import translate, words
 
 log = logging.getLogger("playground")
@@ -107,9 +107,12 @@ def waiting(ahead: int, language: str) -> str:
 
 
 def perform(
-    playground: Playground, job: Job, language: str, stop: threading.Event | None = None,
+    playground: Playground,
+    job: Job,
+    language: str,
+    stop: threading.Event | None = None,
     ended: Callable[[], None] = lambda: None,
-) -> Iterator[tuple]:  # fmt: skip
+) -> Iterator[tuple]:
     """Do a job in a thread and yield (its part, done) as it goes; setting `stop` or closing the iterator ends the work.
 
     The model is handed to others between two steps, so that a click is answered while a job runs. `ended` is called
@@ -194,5 +197,6 @@ def failed(error: BaseException, language: str) -> dict:
 def stopped(language: str) -> gr.HTML:
     """What a job's part shows after a cancel."""
     said = words(language)
-    return update({"state": "idle", "start": said["notice.retry"], "text": said["job.cancelled"],
-                   "cancel": said["job.cancel"]})  # fmt: skip
+    return update(
+        {"state": "idle", "start": said["notice.retry"], "text": said["job.cancelled"], "cancel": said["job.cancel"]}
+    )

@@ -12,20 +12,24 @@ from dataclasses import dataclass
 import gradio as gr
 
 from model.errors import PlaygroundError
-from model.interventions import EDITS, Edit
-from viz.attention import token_chips
-from viz.tabs import TABS, address, attention, endpoints, guide
-from viz.tabs.context import Playground
-from viz.tabs.jobs import failed, perform_in_turn
-from viz.tabs.loading import broken, cancelled, choose_model, notice, opened
-from viz.tabs.parts import part, replaced, run_id, update
-from viz.tabs.picking import prompt_id
-from viz.tabs.selection import Selection
-from viz.tabs.selection import picked as selected
-from viz.tabs.sessions import forget_pictures
-from viz.tabs.skipping import leave_skipped
-from viz.tabs.tab import Picture, Scene, Shared, Tab
+from model.gpt.edits import EDITS, Edit
+from viz.api import endpoints
+from viz.charts.heatmap import token_chips
+from viz.page import address, guide
+from viz.page.background import failed, perform_in_turn
+from viz.page.loading import broken, cancelled, choose_model, notice, opened
+from viz.page.parts import part, replaced, update
+from viz.page.picking import prompt_id
+from viz.page.playground import Playground
+from viz.page.scene import Scene, run_id
+from viz.page.selection import Selection
+from viz.page.selection import picked as selected
+from viz.page.tab import Picture, Shared, Tab
+from viz.server.sessions import forget_pictures
+from viz.server.skipping import leave_skipped
 from viz.theme import HUES
+from viz.views.attention.map import view as map
+from viz.views.tabs import TABS
 from viz.words import pick_language, section, some, words
 
 log = logging.getLogger("playground")
@@ -66,10 +70,17 @@ def header_payload(said: Mapping[str, str], language: str, scene: Scene | None) 
     other = {"text": said["page.language"], "code": "zh" if language == "en" else "en"}
     slow = scene is not None and scene.trace.seconds > SLOW
     return {
-        "title": said["page.title"], "tagline": said["page.tagline"], "status": status, "language": other, "slow": slow,
-        "words": section(said, "header"), "exports": section(said, "exports"), "report": section(said, "report"),
-        "run": scene.run if scene else "", "tabs": [[tab.key, said[f"tab.{tab.key}"]] for tab in TABS],
-    }  # fmt: skip
+        "title": said["page.title"],
+        "tagline": said["page.tagline"],
+        "status": status,
+        "language": other,
+        "slow": slow,
+        "words": section(said, "header"),
+        "exports": section(said, "exports"),
+        "report": section(said, "report"),
+        "run": scene.run if scene else "",
+        "tabs": [[tab.key, said[f"tab.{tab.key}"]] for tab in TABS],
+    }
 
 
 def _count(n: int) -> str:
@@ -123,13 +134,11 @@ class Asked:
     language: str
     tab: str = TABS[0].key  # the one that is open; the others are drawn when they are opened
     done: str = ""  # changes when a job ends
-    step: int = 0  # the last question of viz.tabs.address that the page waits for
+    step: int = 0  # the last question of viz.page.address that the page waits for
 
 
 # The page's parts, in the order in which `view` fills them.
-PARTS = (
-    "header", "notice", "guide", "address", "tokens", "selection", *(name for tab in TABS for name in tab.parts)
-)  # fmt: skip
+PARTS = ("header", "notice", "guide", "address", "tokens", "selection", *(name for tab in TABS for name in tab.parts))
 ASKS = tuple(name for tab in TABS for name in tab.asks)
 
 
@@ -178,7 +187,7 @@ def scene_of(playground: Playground, asked: Asked) -> Scene:
     picked = selected(asked.selection, model.config, len(tokens))
     trace = playground.trace_tokens(model, tokens, picked.edits)
     if not picked.heads:
-        picked = dataclasses.replace(picked, heads=(attention.default_head(trace),))
+        picked = dataclasses.replace(picked, heads=(map.default_head(trace),))
     run, said = run_id(trace.key, asked.language), words(asked.language)
     return Scene(playground, model, asked.prompt, trace, run, said, asked.language, picked)
 
@@ -232,17 +241,32 @@ def _asking(playground: Playground, said: Mapping[str, str]) -> tuple[gr.Dropdow
     """The row in which a person asks: model, prompt, examples."""
     with gr.Row(elem_id="asking"):
         picker = gr.Dropdown(
-            playground.choices(), value=playground.options.model, label=said["page.model"],
-            allow_custom_value=not playground.options.allowed.models, scale=1, min_width=250, elem_id="model",
-        )  # fmt: skip
+            playground.choices(),
+            value=playground.options.model,
+            label=said["page.model"],
+            allow_custom_value=not playground.options.allowed.models,
+            scale=1,
+            min_width=250,
+            elem_id="model",
+        )
         prompt = gr.Textbox(
-            FIRST, label=said["page.prompt"], placeholder=said["page.placeholder"], lines=2, max_lines=6,
-            scale=4, min_width=320, elem_id="prompt",
-        )  # fmt: skip
+            FIRST,
+            label=said["page.prompt"],
+            placeholder=said["page.placeholder"],
+            lines=2,
+            max_lines=6,
+            scale=4,
+            min_width=320,
+            elem_id="prompt",
+        )
         examples = gr.Dropdown(
-            _examples(said), value=FIRST,
-            label=said["page.examples"], scale=1, min_width=200, elem_id="examples",
-        )  # fmt: skip
+            _examples(said),
+            value=FIRST,
+            label=said["page.examples"],
+            scale=1,
+            min_width=200,
+            elem_id="examples",
+        )
     examples.input(None, examples, prompt, js="(text) => text", api_visibility="private")
     return picker, prompt, examples
 
@@ -327,12 +351,25 @@ def build(playground: Playground) -> gr.Blocks:
 
         # One dependency for all that changes what is shown: two would start each other again and again.
         gr.on(
-            [page.load, prompt.change, selection.select, loaded.change, active.change, done.change, address_of.select,
-             *(parts[name].select for name in ASKS)],
-            refresh, asking, [*(parts[name] for name in PARTS), shown],
+            [
+                page.load,
+                prompt.change,
+                selection.select,
+                loaded.change,
+                active.change,
+                done.change,
+                address_of.select,
+                *(parts[name].select for name in ASKS),
+            ],
+            refresh,
+            asking,
+            [*(parts[name] for name in PARTS), shown],
             # Else the page tells every output twice that something is under way, which nobody sees.
-            trigger_mode="always_last", concurrency_limit=4, show_progress_on=told, **_QUIET,
-        )  # fmt: skip
+            trigger_mode="always_last",
+            concurrency_limit=4,
+            show_progress_on=told,
+            **_QUIET,
+        )
         _wire_jobs(playground, parts, asking, asked, done)
         page.load(_translated, None, [picker, prompt, examples, *labels], **_QUIET)
         wanted = gr.State(playground.options.model)

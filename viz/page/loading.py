@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 import gradio as gr
 
 from model.errors import InputError, PlaygroundError, plain
-from viz.tabs.context import Playground
-from viz.tabs.parts import update
+from viz.page.parts import update
+from viz.page.playground import Playground
 from viz.words import translate, words
 
 log = logging.getLogger("playground")

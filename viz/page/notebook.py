@@ -1,7 +1,7 @@
 """The page without a browser: every figure of every view as a plain Plotly figure, for notebooks and scripts.
 
 >>> from model.api import load_model
->>> from viz.tabs.notebook import page_of
+>>> from viz.page.notebook import page_of
 >>> page = page_of(load_model("tinygpt"), "The cat sat on the mat", heads=[(5, 0)])
 >>> page.figure("plot").data[0].z.shape
 (6, 6)
@@ -19,15 +19,15 @@ import plotly.graph_objects as go
 
 from model.api import LanguageModel
 from model.errors import InputError
-from model.interventions import Edit
+from model.gpt.edits import Edit
 from model.progress import Progress, silent
+from viz.charts.packed import unpacked_figure
 from viz.labels import plotly_text
-from viz.packed import unpacked_figure
-from viz.tabs import TABS
-from viz.tabs.context import Options, Playground
-from viz.tabs.jobs import Result
-from viz.tabs.page import Asked, edit_payload, payloads, scene_of
-from viz.tabs.tab import Tab
+from viz.page.background import Result
+from viz.page.build import Asked, edit_payload, payloads, scene_of
+from viz.page.playground import Options, Playground
+from viz.page.tab import Tab
+from viz.views.tabs import TABS
 from viz.words import words
 
 _LOOKS = {"light": ("#1f2430", "#ffffff", "#d9dde5"), "dark": ("#e4e7ee", "#14171f", "#3a4150")}  # text, ground, grid
@@ -100,26 +100,46 @@ class Page:
 
 
 def page_of(
-    lm: LanguageModel, prompt: str, *, heads: Sequence[tuple[int, int]] = (), tokens: Sequence[int] = (),
-    edits: Sequence[Edit] = (), language: str = "en",
-) -> Page:  # fmt: skip
+    lm: LanguageModel,
+    prompt: str,
+    *,
+    heads: Sequence[tuple[int, int]] = (),
+    tokens: Sequence[int] = (),
+    edits: Sequence[Edit] = (),
+    language: str = "en",
+) -> Page:
     """A page for this model and prompt, with heads (layer, head), token positions and edits picked.
 
     Raises InputError for an empty prompt or one beyond the model's context.
     """
     playground = Playground(Options(model=lm.id, max_tokens=lm.config.n_ctx))
     playground.models.get(lm.id, lambda: lm)
-    picked = {"heads": [list(head) for head in heads], "tokens": list(tokens), "pair": None,
-              "edits": [edit_payload(edit) for edit in edits]}  # fmt: skip
+    picked = {
+        "heads": [list(head) for head in heads],
+        "tokens": list(tokens),
+        "pair": None,
+        "edits": [edit_payload(edit) for edit in edits],
+    }
     page = Page(playground, Asked(lm.id, prompt, picked, {}, {}, language))
     scene_of(playground, page.asked)
     return page
 
 
 # Kinds of parts whose payload holds a whole Plotly figure.
-FIGURES = frozenset({
-    "figure", "plot", "compared", "effectmap", "gridmap", "panels", "lensmap", "neurontop", "wrotemap", "manyplot",
-})  # fmt: skip
+FIGURES = frozenset(
+    {
+        "figure",
+        "plot",
+        "compared",
+        "effectmap",
+        "gridmap",
+        "panels",
+        "lensmap",
+        "neurontop",
+        "wrotemap",
+        "manyplot",
+    }
+)
 
 
 @functools.cache
@@ -182,7 +202,11 @@ def _dressed(payload: Mapping[str, object], theme: str) -> go.Figure:
             figure.layout[name].update(colorscale=scales[theme], colorbar=bar)
     title = f"{plotly_text(payload['title'])}<br><sup>{plotly_text(payload['source'])}</sup>"
     return figure.update_layout(
-        template="none", font={"color": text}, paper_bgcolor=ground, plot_bgcolor=ground,
-        height=(meta.get("height") or _HEIGHT) + 60, margin={"l": 24, "r": 24, "t": 64, "b": 24},
+        template="none",
+        font={"color": text},
+        paper_bgcolor=ground,
+        plot_bgcolor=ground,
+        height=(meta.get("height") or _HEIGHT) + 60,
+        margin={"l": 24, "r": 24, "t": 64, "b": 24},
         title={"text": title, "x": 0.02, "xanchor": "left", "font": {"size": 14}},
-    )  # fmt: skip
+    )

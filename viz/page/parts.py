@@ -3,13 +3,11 @@
 Nothing a person or a model wrote goes into a template; the scripts set it by textContent.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 
 import gradio as gr
 
-from model.records import RunKey
 from viz.words import section
 
 
@@ -51,12 +49,6 @@ def _packed(payload: dict | None) -> str | None:
 def unpacked(component: gr.HTML) -> dict:
     """The payload of an update."""
     return json.loads(component.props["payload"])
-
-
-def run_id(key: RunKey, language: str) -> str:
-    """A short name for what is shown, so that the page can tell whether a picture is of the present prompt."""
-    text = json.dumps([key.model_id, key.ids, [str(edit) for edit in key.edits], language])
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def choice(value: object, name: str, allowed: tuple[str, ...]) -> str:

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from model.measures import MEASURES, measure
+from model.attention.measures import MEASURES, measure
 from model.records import RunKey
-from viz.attention import Panel, combined
-from viz.tabs.jobs import kept
-from viz.tabs.parts import run_id
-from viz.tabs.tab import Scene
+from viz.charts.heatmap import Panel, combined
+from viz.page.background import kept
+from viz.page.scene import Scene, run_id
 
 OF = ("each", "mean", "max", "layer")  # the picked heads one by one, together, or all heads of the main one's layer
 

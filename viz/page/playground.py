@@ -5,17 +5,17 @@ from pathlib import Path
 
 from model.api import LanguageModel, list_models, load_resolved
 from model.errors import InputError, PlaygroundError
-from model.int8 import int8
-from model.interventions import Edit
-from model.live import PREFIX, Workshop, label
+from model.gpt.edits import Edit
+from model.gpt.trace import Trace, check_length
+from model.loading.sources import Resolved, resolve
 from model.progress import Progress
+from model.quantization.int8 import int8
 from model.records import RunKey, Tokens
-from model.sources import Resolved, resolve
 from model.store import ByteLRU
-from model.trace import Trace, check_length
-from model.turns import Turns
-from viz.tabs.allowed import PRIVATE, Allowed, limits_of
-from viz.tabs.desk import Desk
+from viz.page.job_queue import Desk
+from viz.server.fair_lock import Turns
+from viz.server.limits import PRIVATE, Allowed, limits_of
+from viz.server.training_process import PREFIX, Workshop, label
 
 MAX_CHARACTERS = PRIVATE.characters  # of a prompt on any server
 RESULTS = 16  # one part in so many of the memory is for results of jobs, the rest for traces

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from model.interventions import Edit
-from model.measures import MEASURES
-from viz.tabs.picking import Shown
-from viz.tabs.tab import Scene
+from model.attention.measures import MEASURES
+from model.gpt.edits import Edit
+from viz.page.picking import Shown
+from viz.page.scene import Scene
 
 
 def python_lines(scene: Scene, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
     """`lines` after those that load the model and run the prompt with its edits as `run`."""
     edits = scene.picked.edits
     imports = ["from model.api import load_model", *imports]
-    imports += ["from model.interventions import Edit"] if edits else []
+    imports += ["from model.gpt.edits import Edit"] if edits else []
     made = f"run = lm.trace({scene.prompt!r})"
     if edits:
         made += f".edit({', '.join(_edit(edit) for edit in edits)})"
@@ -36,7 +36,7 @@ def head_lines(scene: Scene, shown: Shown) -> str:
     layer, _ = scene.head
     if MEASURES[shown.measure].of == "layer":
         lines = [f"measure(run, {shown.measure!r}, {layer}, 0)  # [T, T], layers 0 to {layer}"]
-        return python_lines(scene, lines, ["from model.measures import measure"])
+        return python_lines(scene, lines, ["from model.attention.measures import measure"])
     heads = [list(head) for head in scene.picked.heads]
     each = "for layer, head in heads"
     chosen = f"heads = {heads}"
@@ -48,4 +48,4 @@ def head_lines(scene: Scene, shown: Shown) -> str:
     elif shown.of == "max":
         lines.append("np.maximum.reduce(maps)")
     extra = ["import numpy as np"] if shown.of == "max" else []
-    return python_lines(scene, lines, ["from model.measures import measure", *extra])
+    return python_lines(scene, lines, ["from model.attention.measures import measure", *extra])

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from model.config import ModelConfig
 from model.errors import InputError
-from model.interventions import Edit, edit_of
+from model.gpt.config import ModelConfig
+from model.gpt.edits import Edit, edit_of
 
 MOST_HEADS = 8  # one hue each
 MOST_EDITS = 64
@@ -29,9 +29,11 @@ def picked(value: object, config: ModelConfig, T: int) -> Selection:
     pair = _whole(given.get("pair"))
     fits = pair and 0 <= pair[1] <= pair[0] < T
     return Selection(
-        tuple(dict.fromkeys(heads))[-MOST_HEADS:], tuple(dict.fromkeys(tokens)), pair if fits else None,
+        tuple(dict.fromkeys(heads))[-MOST_HEADS:],
+        tuple(dict.fromkeys(tokens)),
+        pair if fits else None,
         tuple(edit for edit in (_edit(each, config, T) for each in _list(given, "edits")[:MOST_EDITS]) if edit),
-    )  # fmt: skip
+    )
 
 
 def _list(given: Mapping, name: str) -> list:

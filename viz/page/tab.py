@@ -5,35 +5,9 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
-from model.api import LanguageModel
-from model.trace import Trace
-from viz.tabs.context import Playground
-from viz.tabs.jobs import Job
-from viz.tabs.selection import Selection
-
-
-@dataclass(frozen=True, eq=False)
-class Scene:
-    """What a tab draws: one run of one model, in the reader's language, with what is picked."""
-
-    playground: Playground
-    model: LanguageModel
-    prompt: str
-    trace: Trace  # with the visitor's edits, where there are any
-    run: str  # a short name of the trace and the language
-    words: Mapping[str, str]
-    language: str
-    picked: Selection  # with at least one head
-
-    @property
-    def head(self) -> tuple[int, int]:
-        """The main head: the one that was picked last."""
-        return self.picked.heads[-1]
-
-    @property
-    def unedited(self) -> Trace:
-        """The same prompt without edits."""
-        return self.playground.trace(self.model, self.prompt)
+from viz.page.background import Job
+from viz.page.playground import Playground
+from viz.page.scene import Scene
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +38,7 @@ Values = Mapping[str, object]  # of the parts that ask, by name; as untrusted as
 
 @dataclass(frozen=True)
 class Tab:
-    """An entry of TABS. Parts are components of viz/tabs/parts.py, by names that are unique on the page."""
+    """An entry of TABS. Parts are components of viz/page/parts.py, by names that are unique on the page."""
 
     key: str  # its label is the word "tab.<key>"
     build: Callable[[Mapping[str, dict]], dict[str, gr.HTML]]  # first payloads -> the parts, laid out

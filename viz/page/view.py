@@ -1,75 +1,246 @@
-"""A tab that is a row of views which take turns: each has its question, its pictures, and how to read them."""
+"""What a view declares about itself. The page, the API and the tests derive all the rest from it.
+
+A view measures first and draws afterwards. A `Measure` is a pure function of a scene and settings; what it returns is
+a frozen dataclass of arrays, frames and plain values, kept under a key that follows from what the measure depends on.
+A `Part` draws what was measured: a function from `Seen` to the payload of one of the kinds of static/parts and
+static/views. Nothing here imports gradio, and nothing that draws touches a tensor.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
-import gradio as gr
+from model.gpt.config import ModelConfig
+from model.gpt.edits import Edit
+from model.progress import Progress
+from model.records import Tokens
+from viz.page.scene import Scene
+from viz.page.settings import Setting, Settings
+from viz.words import Words
 
-from viz.tabs.jobs import Job
-from viz.tabs.parts import choice, part
-from viz.tabs.tab import Picture, Scene, Shared, Tab, Values
-from viz.words import section
+# What a measure or a picture may depend on besides settings.
+Depends = Literal[
+    "run",  # the trace with its edits
+    "plain",  # the model and the tokens, without edits
+    "model",  # the model alone
+    "edits",
+    "head",  # the main head
+    "heads",  # all picked heads
+    "layer",  # that of the main head
+    "token",  # the position whose next token is looked at
+    "tokens",  # all picked positions
+    "pair",  # the cell that was clicked
+    "limit",  # how long a context this server measures
+    "prompt",  # the text itself
+]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Numbers of a view: `function(scene, settings)`, or `function(scene, settings, progress)` for a slow one.
+
+    The function holds the model while it works, so it must not ask the playground for traces or results. What it
+    needs of them is there: `scene.trace`, and `scene.unedited` where it depends on "plain". It raises PlaygroundError
+    for what cannot be measured; the parts then say so.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    depends: tuple[Depends, ...] = ("run",)
+    settings: tuple[str, ...] = ()  # names of the settings and asking parts that decide it
+    slow: bool = False  # started by the button of a Job, never by itself
+    locks: bool = True  # whether it runs the model; one that only counts or loads needs no turn
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a picture may say of its scene: plain values."""
+
+    model_id: str
+    label: str
+    dtype: str
+    config: ModelConfig
+    n_params: int
+    nbytes: int
+    prompt: str
+    tokens: Tokens
+    head: tuple[int, int]  # the main head: layer, head
+    heads: tuple[tuple[int, int], ...]
+    position: int  # whose next token is looked at
+    picked: tuple[int, ...]  # token positions
+    pair: tuple[int, int] | None
+    edits: tuple[Edit, ...]
+    limit: int
+    language: str
+    piece: Callable[[int], str] = field(compare=False)  # the text of a token id
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The texts of the prompt's tokens."""
+        return self.tokens.pieces
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a part draws from."""
+
+    view: str
+    part: str
+    result: Any  # of the part's first measure; None for a part without one
+    results: Mapping[str, Any]  # of all measures that the part names; None for a slow one that was not started
+    seconds: Mapping[str, float]  # how long each took
+    settings: Settings
+    words: Words  # of the view
+    facts: Facts
+
+    @property
+    def here(self) -> Words:
+        """The words of this part."""
+        return self.words.within(self.part)
+
+    @property
+    def all_words(self) -> Mapping[str, str]:
+        """The whole catalogue, for words that other views share."""
+        return self.words.catalogue
+
+
+Payload = dict[str, Any]
+Draw = Callable[[Seen], Payload]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a view. Made by the functions below."""
+
+    kind: str  # of the page's scripts
+    draw: Draw | None = None
+    of: tuple[str, ...] = ()  # measures that it needs: while a slow one is not there, `<part>.empty` is shown
+    also: tuple[str, ...] = ()  # measures that it shows where they are there
+    depends: tuple[Depends, ...] = ()  # beyond what its measures depend on
+    settings: tuple[str, ...] | None = None  # beyond those of its measures; None: all of the view
+    read: Callable[[object, Scene], Any] | None = None  # a part that asks: what a page sent -> a hashable value
+    job: str = ""  # the slow measure that its button starts
+    events: tuple[str, ...] = ()  # that it triggers beyond "select"
+    shared: bool = False  # the same part in several views; it is then named without the view
+
+
+def Form(draw: Draw | None = None, depends: tuple[Depends, ...] = ()) -> Part:
+    """The settings of the view. `depends`: what its options depend on. There by itself as "form" in the layout."""
+    return Part("controls", draw, depends=depends, settings=())
+
+
+def Figure(
+    draw: Draw,
+    of: str | tuple[str, ...] = "main",
+    *,
+    also: tuple[str, ...] = (),
+    depends: tuple[Depends, ...] = (),
+    settings: tuple[str, ...] | None = None,
+    kind: str = "figure",
+) -> Part:
+    """A Plotly figure: {"title", "note", "figure", "columns", "python"}; source, file and words are added."""
+    return Part(kind, draw, _names(of), also, depends, settings)
+
+
+def Table(
+    draw: Draw,
+    of: str | tuple[str, ...] = "main",
+    *,
+    also: tuple[str, ...] = (),
+    depends: tuple[Depends, ...] = (),
+    settings: tuple[str, ...] | None = None,
+) -> Part:
+    """A table: {"title", "about", "columns", "rows", "check", "same", "python"}."""
+    return Part("labtable", draw, _names(of), also, depends, settings)
+
+
+def Custom(
+    kind: str,
+    draw: Draw,
+    of: str | tuple[str, ...] = "main",
+    *,
+    also: tuple[str, ...] = (),
+    depends: tuple[Depends, ...] = (),
+    settings: tuple[str, ...] | None = None,
+    shared: bool = False,
+) -> Part:
+    """A part of a kind of its own."""
+    return Part(kind, draw, _names(of), also, depends, settings, shared=shared)
+
+
+def Asking(
+    kind: str,
+    read: Callable[[object, Scene], Any],
+    draw: Draw,
+    of: str | tuple[str, ...] = (),
+    *,
+    also: tuple[str, ...] = (),
+    depends: tuple[Depends, ...] = (),
+    settings: tuple[str, ...] | None = (),
+    shared: bool = False,
+) -> Part:
+    """A part with a value of its own: `settings.<part>` is what `read` makes of it. `read` may raise InputError."""
+    return Part(kind, draw, _names(of), also, depends, settings, read, shared=shared)
+
+
+def Job(
+    measure: str,
+    hint: Draw | None = None,
+    *,
+    also: tuple[str, ...] = (),
+    depends: tuple[Depends, ...] = (),
+    settings: tuple[str, ...] | None = None,
+) -> Part:
+    """The button of a slow measure. Words: `<part>.start`, and `<part>.hint` where there is no `hint` function.
+
+    `hint(seen)` gives {"text"} of what it takes, and {"unready": True} where it cannot start, {"done": True} where
+    there is nothing left to start.
+    """
+    return Part(
+        "job", hint, also=(measure, *also), depends=depends, settings=settings, job=measure, events=("start", "cancel")
+    )
+
+
+def _names(of: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (of,) if isinstance(of, str) else of
+
+
+Layout = tuple["str | Layout", ...]
 
 
 @dataclass(frozen=True)
 class View:
-    """One view of a tab. Its words are the sections `<key>` and `howto_<key>`; part names are unique on the page."""
+    """One view of a tab. Its words are the table `<key>` of the catalogue: `view`, `about`, `howto`, and its parts'.
+
+    `layout` names the parts from top to bottom; a tuple in it is a row of columns, a tuple in a row is a column.
+    """
 
     key: str
-    build: Callable[[], dict[str, gr.HTML]]  # its parts, laid out
-    draw: Callable[[Scene, Values], dict[str, Picture]]
-    parts: tuple[str, ...]
-    fixed: Callable[[Mapping[str, str]], dict[str, dict]] = lambda words: {}  # payloads that depend on nothing else
-    asks: tuple[str, ...] = ()  # parts whose "select" asks for a new drawing
-    jobs: Mapping[str, Callable[[Scene, Values], Job]] = field(default_factory=dict)
-    wire: Callable[[Mapping[str, gr.HTML], Shared], None] | None = None  # events beyond the page's one pipeline
+    layout: Layout
+    parts: Mapping[str, Part]
+    measures: tuple[Measure, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    api: tuple = ()  # of viz.api.endpoint.Endpoint
+    form_depends: tuple[Depends, ...] = ()  # what the options of the form depend on
+    wire: Callable[..., None] | None = None  # events beyond the page's one pipeline
 
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """All that is on the page while this view is: what it shows and how to read it come with its parts."""
-        return (f"{self.key}_howto", f"{self.key}_about", *self.parts)
+    def part_name(self, part: str) -> str:
+        """The name of a part on the page."""
+        return part if part in self.parts and self.parts[part].shared else f"{self.key}_{part}"
+
+    def measure(self, name: str) -> Measure:
+        """The measure of that name; raises KeyError."""
+        for each in self.measures:
+            if each.name == name:
+                return each
+        raise KeyError(f"{self.key} has no measure {name!r}")
 
 
-def tab_of(key: str, views: tuple[View, ...]) -> Tab:
-    """The tab: a row of buttons, one a view, and the view that is chosen; the first one at the start."""
-    chooser = f"{key}_view"
+def no_progress(done: int, total: int | None, what: str) -> None:
+    """A progress callback that does nothing."""
 
-    def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
-        made = {f"{key}_question": part(f"{key}_question", None, kind="question")}
-        made |= {f"{view.key}_howto": part(f"{view.key}_howto", None, kind="howto") for view in views}
-        made[chooser] = part(chooser, None, kind="controls", value={})
-        for view in views:
-            made[f"{view.key}_about"] = part(f"{view.key}_about", None, kind="about")
-            made |= view.build()
-        return made
 
-    def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-        options = [[view.key, words[f"{view.key}.view"]] for view in views]
-        choosing = {
-            "controls": [
-                {"name": "view", "kind": "views", "label": words["looking.view"], "value": views[0].key,
-                 "options": options},
-            ],
-            "shows": {view.key: list(view.shown) for view in views},
-        }  # fmt: skip
-        payloads = {f"{key}_question": {"text": words[f"tab.{key}_question"]}, chooser: choosing}
-        for view in views:
-            howto = {"title": words["howto.title"], "parts": section(words, f"howto_{view.key}")}
-            payloads |= {f"{view.key}_about": {"text": words[f"{view.key}.about"]}, f"{view.key}_howto": howto}
-            payloads |= view.fixed(words)
-        return payloads
-
-    def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-        chosen = choice(values.get(chooser), "view", tuple(view.key for view in views))
-        return next(view for view in views if view.key == chosen).draw(scene, values)
-
-    def wire(parts: Mapping[str, gr.HTML], shared: Shared) -> None:
-        for view in views:
-            if view.wire:
-                view.wire(parts, shared)
-
-    # A part may be shown by several views: the first one builds it.
-    parts = (f"{key}_question", chooser, *dict.fromkeys(name for view in views for name in view.shown))
-    asks = (chooser, *dict.fromkeys(name for view in views for name in view.asks))
-    jobs = {name: plan for view in views for name, plan in view.jobs.items()}
-    return Tab(key, build, fixed, draw, parts=parts, asks=asks, jobs=jobs, wire=wire)
+def call(measure: Measure, scene: Scene, settings: Settings, progress: Progress = no_progress) -> Any:
+    """The measure's numbers, computed now."""
+    own = settings.only(measure.settings)
+    return measure.function(scene, own, progress) if measure.slow else measure.function(scene, own)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from model.errors import InputError
-from model.generate import MOST_STRATEGIES
-from model.lesson import Limits
+from model.generation.generate import MOST_STRATEGIES
 from model.progress import Progress
-from viz.tabs.desk import Bounds
+from model.training.job import Limits
+from viz.page.job_queue import Bounds
 
 Work = TypeVar("Work")
 
@@ -46,37 +46,52 @@ PUBLIC = Allowed(
     job_seconds=60.0,
     desk=Bounds(each=2),
     training=Limits(
-        layers=4, width=128, length=128, batch_tokens=4096, steps=6000, vocabulary=1024, text_bytes=200_000,
-        minutes=0.0, pause_minutes=1.0,
+        layers=4,
+        width=128,
+        length=128,
+        batch_tokens=4096,
+        steps=6000,
+        vocabulary=1024,
+        text_bytes=200_000,
+        minutes=0.0,
+        pause_minutes=1.0,
     ),
     sessions=256,
     queue=256,
     body=512 << 10,
-)  # fmt: skip
+)
 
 
 def check_writing(allowed: Allowed, texts: int, tokens: int) -> None:
     """Raise InputError where so many texts of so many new tokens are more than this server writes at once."""
     if texts > allowed.texts:
-        raise InputError("These are too many strategies for this server.", str(texts),
-                         f"Keep {allowed.texts} of them or fewer.")  # fmt: skip
+        raise InputError(
+            "These are too many strategies for this server.", str(texts), f"Keep {allowed.texts} of them or fewer."
+        )
     if tokens > allowed.new_tokens:
-        raise InputError("This is more text than this server writes at once.", f"{tokens} tokens",
-                         f"Choose {allowed.new_tokens} new tokens or fewer.")  # fmt: skip
+        raise InputError(
+            "This is more text than this server writes at once.",
+            f"{tokens} tokens",
+            f"Choose {allowed.new_tokens} new tokens or fewer.",
+        )
 
 
 def check_samples(allowed: Allowed, samples: int) -> None:
     """Raise InputError where a strategy is to write more texts than this server allows."""
     if samples > allowed.samples:
-        raise InputError("These are too many texts for this server.", str(samples),
-                         f"Choose {allowed.samples} texts or fewer.")  # fmt: skip
+        raise InputError(
+            "These are too many texts for this server.", str(samples), f"Choose {allowed.samples} texts or fewer."
+        )
 
 
 def check_time(allowed: Allowed, seconds: float) -> None:
     """Raise InputError where work has computed for longer than this server allows."""
     if seconds > allowed.job_seconds:
-        raise InputError("This takes longer than this server allows.", f"{allowed.job_seconds:g} s",
-                         "Ask for less, or run the app on your own machine.")  # fmt: skip
+        raise InputError(
+            "This takes longer than this server allows.",
+            f"{allowed.job_seconds:g} s",
+            "Ask for less, or run the app on your own machine.",
+        )
 
 
 def within(work: Callable[[Progress], Work], allowed: Allowed) -> Callable[[Progress], Work]:

@@ -28,20 +28,29 @@ def read(path: Path) -> dict[str, str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError("The file of names and passwords cannot be read.", str(path)[:200],
-                         "Give a text file with a line name:password for each person.") from error  # fmt: skip
+        raise InputError(
+            "The file of names and passwords cannot be read.",
+            str(path)[:200],
+            "Give a text file with a line name:password for each person.",
+        ) from error
     found = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
         name, colon, password = line.partition(":")
         if not (name.strip() and colon and password) or not _is_whole(password):
-            raise InputError("A line of the file of names and passwords cannot be read.", f"line {number}",
-                             "Write name:password, or the line that app.py --hash-password prints.")  # fmt: skip
+            raise InputError(
+                "A line of the file of names and passwords cannot be read.",
+                f"line {number}",
+                "Write name:password, or the line that app.py --hash-password prints.",
+            )
         found[name.strip()] = password
     if not found:
-        raise InputError("The file of names and passwords is empty.", str(path)[:200],
-                         "Give a text file with a line name:password for each person.")  # fmt: skip
+        raise InputError(
+            "The file of names and passwords is empty.",
+            str(path)[:200],
+            "Give a text file with a line name:password for each person.",
+        )
     return found
 
 

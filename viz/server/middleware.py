@@ -20,8 +20,8 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from viz.tabs.context import Options
-from viz.tabs.rates import Buckets, Rate
+from viz.page.playground import Options
+from viz.server.rate_limit import Buckets, Rate
 from viz.words import pick_language, words
 
 log = logging.getLogger("playground")
@@ -37,20 +37,55 @@ API = "/gradio_api/"
 # What the page, its API and MCP need of Gradio; files, uploads, streams, proxies and editors are not among it.
 PAGE = ("/", "/login", "/logout", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt")
 FOLDERS = ("/assets/", "/static/", "/playground/", "/pwa_icon")
-CALLS = ("queue/", "heartbeat/", "call/", "run/", "api/", "mcp", "info", "app_id", "cancel", "reset", "startup-events",
-         "login_check", "theme.css")  # fmt: skip
+CALLS = (
+    "queue/",
+    "heartbeat/",
+    "call/",
+    "run/",
+    "api/",
+    "mcp",
+    "info",
+    "app_id",
+    "cancel",
+    "reset",
+    "startup-events",
+    "login_check",
+    "theme.css",
+)
 ASKING = ("queue/join", "call/", "run/", "api/", "mcp")  # POSTs that have something computed
 # Those who have not logged in are shown the login and nothing else.
-OUTSIDE = ("/", "/login", "/logout", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt", "/assets/",
-           "/static/", "/pwa_icon", f"{API}startup-events", f"{API}theme.css")  # fmt: skip
+OUTSIDE = (
+    "/",
+    "/login",
+    "/logout",
+    "/theme.css",
+    "/favicon.ico",
+    "/manifest.json",
+    "/robots.txt",
+    "/assets/",
+    "/static/",
+    "/pwa_icon",
+    f"{API}startup-events",
+    f"{API}theme.css",
+)
 # A class of thirty sits behind one address: its pages ask about as often as the model can answer, and open together.
 VISITS = Rate(burst=6000, per_second=200)  # of anything, an address
 ASKED = Rate(burst=600, per_second=60)  # of computing, an address
 ASKED_EACH = Rate(burst=60, per_second=12)  # and a page: above a fast typist, who asks once for each answer
 LOGINS = Rate(burst=60, per_second=0.5)  # an address
 _SESSION = re.compile(rb'"session_hash"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
-_NAMED = {400: "bad", 401: "login", 403: "foreign", 404: "closed", 405: "closed", 408: "late", 413: "large",
-          414: "address", 429: "busy", 500: "failed"}  # fmt: skip
+_NAMED = {
+    400: "bad",
+    401: "login",
+    403: "foreign",
+    404: "closed",
+    405: "closed",
+    408: "late",
+    413: "large",
+    414: "address",
+    429: "busy",
+    500: "failed",
+}
 
 
 def middleware(options: Options) -> list[Middleware]:
@@ -62,11 +97,18 @@ def policy(options: Options) -> dict[str, str]:
     """Headers of every answer. Gradio makes functions from text and styles in place, so its own scripts need both."""
     ancestors = " ".join(("'self'", *options.embed))
     sources = {
-        "default-src": "'self'", "script-src": "'self' 'unsafe-inline' 'unsafe-eval'",
-        "style-src": "'self' 'unsafe-inline'", "img-src": "'self' data: blob:", "font-src": "'self' data:",
-        "connect-src": "'self' data: blob:", "worker-src": "'self' blob:", "object-src": "'none'",
-        "base-uri": "'self'", "form-action": "'self'", "frame-ancestors": ancestors,
-    }  # fmt: skip
+        "default-src": "'self'",
+        "script-src": "'self' 'unsafe-inline' 'unsafe-eval'",
+        "style-src": "'self' 'unsafe-inline'",
+        "img-src": "'self' data: blob:",
+        "font-src": "'self' data:",
+        "connect-src": "'self' data: blob:",
+        "worker-src": "'self' blob:",
+        "object-src": "'none'",
+        "base-uri": "'self'",
+        "form-action": "'self'",
+        "frame-ancestors": ancestors,
+    }
     found = {
         "content-security-policy": "; ".join(f"{name} {value}" for name, value in sources.items()),
         "x-content-type-options": "nosniff",

@@ -17,27 +17,65 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from model.errors import PlaygroundError
+from model.loading.sources import BUILT_IN, resolve
 from model.progress import Progress
-from model.sources import BUILT_IN, resolve
-from viz.tabs import endpoints, guard, login
-from viz.tabs.allowed import PRIVATE, PUBLIC
-from viz.tabs.context import Options, Playground
-from viz.tabs.page import build
-from viz.tabs.training import archive
+from viz.api import endpoints
+from viz.page.build import build
+from viz.page.playground import Options, Playground
+from viz.server import login, middleware
+from viz.server.limits import PRIVATE, PUBLIC
+from viz.views.training.view import archive
 from viz.words import LANGUAGES, section, words
 
 SCRIPTS = (
-    "core.js", "bars.js", "formats.js", "still.js", "onefile.js", "exports.js",
-    "controls.js", "heads.js", "plot.js", "training.js", "training_charts.js",
-    "links.js", "lines.js", "reading.js", "training_replay.js", "effects.js", "headtable.js", "why.js", "find.js",
-    "compare.js", "surprise.js", "guess.js", "onenorm.js", "neurons.js", "sizes.js", "lens.js", "wrote.js",
-    "pipeline.js", "shape.js",
-    "draws.js", "cachelab.js", "labs.js", "vocabs.js", "diagram.js", "rope.js",
-    "strategies.js", "many.js",
-    "race_token.js", "race_tree.js", "race.js",
+    "core.js",
+    "bars.js",
+    "formats.js",
+    "still.js",
+    "onefile.js",
+    "exports.js",
+    "controls.js",
+    "heads.js",
+    "plot.js",
+    "training.js",
+    "training_charts.js",
+    "links.js",
+    "lines.js",
+    "reading.js",
+    "training_replay.js",
+    "effects.js",
+    "headtable.js",
+    "why.js",
+    "find.js",
+    "compare.js",
+    "surprise.js",
+    "guess.js",
+    "onenorm.js",
+    "neurons.js",
+    "sizes.js",
+    "lens.js",
+    "wrote.js",
+    "pipeline.js",
+    "shape.js",
+    "draws.js",
+    "cachelab.js",
+    "labs.js",
+    "vocabs.js",
+    "diagram.js",
+    "rope.js",
+    "strategies.js",
+    "many.js",
+    "race_token.js",
+    "race_tree.js",
+    "race.js",
     "drafting.js",
-    "glossary.js", "guide.js", "address.js", "report.js", "checks.js", "connection.js",
-)  # fmt: skip
+    "glossary.js",
+    "guide.js",
+    "address.js",
+    "report.js",
+    "checks.js",
+    "connection.js",
+)
 STYLES = (
     "app.css",
     "surprise.css",
@@ -99,10 +137,21 @@ def options_of(given: argparse.Namespace) -> Options:
     model = local.model_id if local else given.model
     only = tuple(dict.fromkeys((model, *given.models))) if public or given.models else ()
     return Options(
-        model, given.max_tokens, given.memory, given.training_minutes, given.offline, local, given.mcp,
-        dataclasses.replace(PUBLIC if public else PRIVATE, models=only), public, given.host, tuple(given.allow_host),
-        tuple(given.embed), given.behind_proxy, given.login,
-    )  # fmt: skip
+        model,
+        given.max_tokens,
+        given.memory,
+        given.training_minutes,
+        given.offline,
+        local,
+        given.mcp,
+        dataclasses.replace(PUBLIC if public else PRIVATE, models=only),
+        public,
+        given.host,
+        tuple(given.allow_host),
+        tuple(given.embed),
+        given.behind_proxy,
+        given.login,
+    )
 
 
 def head(static: Path) -> str:
@@ -126,7 +175,7 @@ def trained_archive(playground: Playground) -> Callable[[Request], Response]:
 
 def identity() -> str:
     """Which server made the page, and what the page says while it cannot ask it."""
-    told = {"server": guard.SERVER, "words": {name: section(words(name), "connection") for name in LANGUAGES}}
+    told = {"server": middleware.SERVER, "words": {name: section(words(name), "connection") for name in LANGUAGES}}
     return f'<meta id="pg-connection-words" content="{html.escape(json.dumps(told, ensure_ascii=False))}">'
 
 
@@ -161,7 +210,7 @@ def launch_options(static: Path, playground: Playground) -> dict:
             "docs_url": None,
             "redoc_url": None,
             "openapi_url": None,
-            "middleware": guard.middleware(playground.options),
+            "middleware": middleware.middleware(playground.options),
         },
         "max_file_size": "64kb",
         "mcp_server": playground.options.mcp,

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import torch
 
-from model import lesson
 from model.errors import InputError, PlaygroundError
-from model.lesson import Finished, Job, Limits, Message, Started
 from model.loading.checkpoint import save_folder
+from model.loading.sources import Resolved
 from model.records import Snapshot
-from model.sources import Resolved
-from model.tasks import TASKS
-from model.tokenizer import Tokenizer, from_tokenizer_json
-from model.trainer import Report
+from model.text.tokenizer import Tokenizer, from_tokenizer_json
+from model.training import job as training
+from model.training.job import Finished, Job, Limits, Message, Started
+from model.training.loop import Report
+from model.training.tasks import TASKS
 
 log = logging.getLogger("playground")
 
@@ -64,12 +64,12 @@ def work(connection: Connection, job: Job, limits: Limits, folder: Path, threads
 
 
 def _teach(connection: Connection, job: Job, limits: Limits, folder: Path) -> None:
-    run, dataset, started, probe = lesson.begin(job, limits)
+    run, dataset, started, probe = training.begin(job, limits)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").write_text(dataset.tokenizer_json, encoding="utf-8")
     connection.send(started)
     reason, spent, paused, began = "done", 0.0, 0.0, time.monotonic()
-    for message in lesson.lesson(run, dataset, job, probe):
+    for message in training.lesson(run, dataset, job, probe):
         connection.send(message)
         wish = connection.recv() if connection.poll() else None
         if wish == "pause":
@@ -85,7 +85,7 @@ def _teach(connection: Connection, job: Job, limits: Limits, folder: Path) -> No
             reason = "time"
             break
     if not isinstance(message, Snapshot):  # the last step is always looked at
-        connection.send(lesson.snapshot(run, dataset, job, probe))
+        connection.send(training.snapshot(run, dataset, job, probe))
     save_folder(folder, run.model)
     connection.send(Finished(reason))
 
@@ -208,7 +208,7 @@ class Workshop:
         """Begin a run for a visitor. Raises InputError for a job out of bounds, or while another run is going on."""
         if self.limits.minutes <= 0:
             raise InputError("Training is switched off on this server.", "", "Run the app on your own machine.")
-        lesson.check(job, self.limits)
+        training.check(job, self.limits)
         with self._lock:
             if any(not run.over for run in self._runs.values()):
                 raise InputError("Another training run is using this server.", "", "Try again when it has ended.")

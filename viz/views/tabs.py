@@ -1,31 +1,29 @@
 """The tabs of the page, in their order: the only list of them."""
 
-from viz.tabs import (
-    anatomy,
-    attention,
-    checks,
-    compare,
-    design,
-    effects,
-    heads,
-    inside,
-    predictions,
-    quant,
-    sampling,
-    training,
-)
+from viz.views.activations import tab as activations
+from viz.views.anatomy import tab as anatomy
+from viz.views.attention.map import view as map
+from viz.views.checks import view as checks
+from viz.views.compare.runs import view as runs
+from viz.views.design import tab as design
+from viz.views.effects.edits import view as edits
+from viz.views.heads.table import view as table
+from viz.views.predictions import tab as predictions
+from viz.views.quantization import tab as quantization
+from viz.views.sampling import tab as sampling
+from viz.views.training import view as training
 
 TABS = (
-    attention.TAB,
+    map.TAB,
     sampling.TAB,
     predictions.TAB,
-    inside.TAB,
-    heads.TAB,
-    effects.TAB,
-    compare.TAB,
+    activations.TAB,
+    table.TAB,
+    edits.TAB,
+    runs.TAB,
     anatomy.TAB,
     design.TAB,
-    quant.TAB,
+    quantization.TAB,
     training.TAB,
     checks.TAB,
 )

@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from model.config import ModelConfig, RopeScaling
 from model.errors import CheckpointError, UnsupportedModel
+from model.gpt.config import ModelConfig, RopeScaling
 from model.loading.convert import Layout
 
 T = TypeVar("T")
@@ -22,18 +22,58 @@ class Family:
 
 
 # Keys that change nothing about the logits of a forward pass: training, bookkeeping, special tokens, text generation.
-IGNORED = frozenset({
-    "_name_or_path", "_commit_hash", "_num_labels", "_attn_implementation_autoset", "architectures",
-    "model_type", "torch_dtype", "dtype", "transformers_version", "transformers.js_config", "use_cache",
-    "initializer_range", "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "attention_dropout",
-    "hidden_dropout", "classifier_dropout", "attn_pdrop", "resid_pdrop", "embd_pdrop", "output_attentions",
-    "output_hidden_states", "return_dict", "return_dict_in_generate", "id2label", "label2id", "num_labels",
-    "problem_type", "finetuning_task", "task_specific_params", "tokenizer_class", "torchscript",
-    "gradient_checkpointing", "is_llama_config", "unsloth_fixed", "unsloth_version",
-})  # fmt: skip
-ROPE_KEYS = frozenset({
-    "rope_parameters", "rope_scaling", "rope_theta", "rotary_emb_base", "rotary_pct", "partial_rotary_factor",
-})  # fmt: skip
+IGNORED = frozenset(
+    {
+        "_name_or_path",
+        "_commit_hash",
+        "_num_labels",
+        "_attn_implementation_autoset",
+        "architectures",
+        "model_type",
+        "torch_dtype",
+        "dtype",
+        "transformers_version",
+        "transformers.js_config",
+        "use_cache",
+        "initializer_range",
+        "bos_token_id",
+        "eos_token_id",
+        "pad_token_id",
+        "sep_token_id",
+        "attention_dropout",
+        "hidden_dropout",
+        "classifier_dropout",
+        "attn_pdrop",
+        "resid_pdrop",
+        "embd_pdrop",
+        "output_attentions",
+        "output_hidden_states",
+        "return_dict",
+        "return_dict_in_generate",
+        "id2label",
+        "label2id",
+        "num_labels",
+        "problem_type",
+        "finetuning_task",
+        "task_specific_params",
+        "tokenizer_class",
+        "torchscript",
+        "gradient_checkpointing",
+        "is_llama_config",
+        "unsloth_fixed",
+        "unsloth_version",
+    }
+)
+ROPE_KEYS = frozenset(
+    {
+        "rope_parameters",
+        "rope_scaling",
+        "rope_theta",
+        "rotary_emb_base",
+        "rotary_pct",
+        "partial_rotary_factor",
+    }
+)
 _SCALAR = bool | int | float | str | None
 LLAMA3_KEYS = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 
@@ -50,8 +90,11 @@ def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, t
         # An array in the metadata of a GGUF file equals nothing as a whole.
         if key in values and not (isinstance(values[key], _SCALAR) and values[key] in allowed):
             names = " or ".join(map(repr, allowed))
-            raise UnsupportedModel("The model uses something that is not computed here.",
-                                   f"{key} = {values[key]!r}", f"Supported: {names}.")  # fmt: skip
+            raise UnsupportedModel(
+                "The model uses something that is not computed here.",
+                f"{key} = {values[key]!r}",
+                f"Supported: {names}.",
+            )
 
 
 def whole(values: Mapping, key: str, default: int | None = None) -> int:

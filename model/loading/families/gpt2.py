@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from model.config import ModelConfig
 from model.errors import CheckpointError
+from model.gpt.config import ModelConfig
 from model.loading.convert import Into, Layout, make_config
 from model.loading.families.common import Family, check_keys, choice, flag, real, whole
 
@@ -15,9 +15,20 @@ SIZES = {
     "n_head": "n_head",
 }
 ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"}
-KNOWN = {*SIZES, "n_ctx", "n_inner", "activation_function", "layer_norm_epsilon", "tie_word_embeddings",
-         "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels",
-         "summary_first_dropout", "reorder_and_upcast_attn"}  # fmt: skip
+KNOWN = {
+    *SIZES,
+    "n_ctx",
+    "n_inner",
+    "activation_function",
+    "layer_norm_epsilon",
+    "tie_word_embeddings",
+    "summary_type",
+    "summary_use_proj",
+    "summary_activation",
+    "summary_proj_to_labels",
+    "summary_first_dropout",
+    "reorder_and_upcast_attn",
+}
 ACCEPTED = {
     "scale_attn_weights": (True,),
     "scale_attn_by_inverse_layer_idx": (False,),
@@ -32,12 +43,15 @@ def to_config(hf: dict) -> ModelConfig:
     if whole(hf, "n_ctx", fields["n_ctx"]) != fields["n_ctx"]:
         got = f"n_ctx {hf['n_ctx']}, n_positions {fields['n_ctx']}"
         raise CheckpointError("The config gives one thing two values.", got, "Correct the config.")
-    return make_config(fields | {
-        "d_mlp": whole(hf, "n_inner", 4 * fields["d_model"]),
-        "norm_eps": real(hf, "layer_norm_epsilon", 1e-5),
-        "mlp": choice(hf, "activation_function", ACTIVATIONS, "gelu_new"),
-        "tie_embeddings": flag(hf, "tie_word_embeddings", True),
-    })  # fmt: skip
+    return make_config(
+        fields
+        | {
+            "d_mlp": whole(hf, "n_inner", 4 * fields["d_model"]),
+            "norm_eps": real(hf, "layer_norm_epsilon", 1e-5),
+            "mlp": choice(hf, "activation_function", ACTIVATIONS, "gelu_new"),
+            "tie_embeddings": flag(hf, "tie_word_embeddings", True),
+        }
+    )
 
 
 def transpose(weight: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
@@ -54,27 +68,30 @@ def _qkv(kind: str) -> Into:
     return Into(tuple(f"blocks.{{i}}.attn.{part}.{kind}" for part in "qkv"), split_qkv)
 
 
-LAYOUT = Layout(prefix="transformer.", names={
-    "wte.weight": "embed.weight",
-    "wpe.weight": "pos_embed.weight",
-    "h.{i}.ln_1.weight": "blocks.{i}.norm1.weight",
-    "h.{i}.ln_1.bias": "blocks.{i}.norm1.bias",
-    "h.{i}.attn.c_attn.weight": _qkv("weight"),
-    "h.{i}.attn.c_attn.bias": _qkv("bias"),
-    "h.{i}.attn.c_proj.weight": Into(("blocks.{i}.attn.o.weight",), transpose),
-    "h.{i}.attn.c_proj.bias": "blocks.{i}.attn.o.bias",
-    "h.{i}.ln_2.weight": "blocks.{i}.norm2.weight",
-    "h.{i}.ln_2.bias": "blocks.{i}.norm2.bias",
-    "h.{i}.mlp.c_fc.weight": Into(("blocks.{i}.mlp.up.weight",), transpose),
-    "h.{i}.mlp.c_fc.bias": "blocks.{i}.mlp.up.bias",
-    "h.{i}.mlp.c_proj.weight": Into(("blocks.{i}.mlp.down.weight",), transpose),
-    "h.{i}.mlp.c_proj.bias": "blocks.{i}.mlp.down.bias",
-    "ln_f.weight": "final_norm.weight",
-    "ln_f.bias": "final_norm.bias",
-    "lm_head.weight": "unembed.weight",
-    # The causal mask, which old files carry as a buffer.
-    "h.{i}.attn.bias": None,
-    "h.{i}.attn.masked_bias": None,
-})  # fmt: skip
+LAYOUT = Layout(
+    prefix="transformer.",
+    names={
+        "wte.weight": "embed.weight",
+        "wpe.weight": "pos_embed.weight",
+        "h.{i}.ln_1.weight": "blocks.{i}.norm1.weight",
+        "h.{i}.ln_1.bias": "blocks.{i}.norm1.bias",
+        "h.{i}.attn.c_attn.weight": _qkv("weight"),
+        "h.{i}.attn.c_attn.bias": _qkv("bias"),
+        "h.{i}.attn.c_proj.weight": Into(("blocks.{i}.attn.o.weight",), transpose),
+        "h.{i}.attn.c_proj.bias": "blocks.{i}.attn.o.bias",
+        "h.{i}.ln_2.weight": "blocks.{i}.norm2.weight",
+        "h.{i}.ln_2.bias": "blocks.{i}.norm2.bias",
+        "h.{i}.mlp.c_fc.weight": Into(("blocks.{i}.mlp.up.weight",), transpose),
+        "h.{i}.mlp.c_fc.bias": "blocks.{i}.mlp.up.bias",
+        "h.{i}.mlp.c_proj.weight": Into(("blocks.{i}.mlp.down.weight",), transpose),
+        "h.{i}.mlp.c_proj.bias": "blocks.{i}.mlp.down.bias",
+        "ln_f.weight": "final_norm.weight",
+        "ln_f.bias": "final_norm.bias",
+        "lm_head.weight": "unembed.weight",
+        # The causal mask, which old files carry as a buffer.
+        "h.{i}.attn.bias": None,
+        "h.{i}.attn.masked_bias": None,
+    },
+)
 
 GPT2 = Family("GPT-2", to_config, LAYOUT)

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from model.config import ModelConfig
+from model.gpt.config import ModelConfig
 from model.loading.convert import Into, Layout, make_config
 from model.loading.families.common import ROPE_KEYS, Family, check_keys, choice, flag, real, rope, whole
 
@@ -15,8 +15,16 @@ SIZES = {
     "max_position_embeddings": "n_ctx",
 }
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
-KNOWN = {*SIZES, *ROPE_KEYS, "hidden_act", "layer_norm_eps", "use_parallel_residual", "attention_bias",
-         "tie_word_embeddings", "is_decoder"}  # fmt: skip
+KNOWN = {
+    *SIZES,
+    *ROPE_KEYS,
+    "hidden_act",
+    "layer_norm_eps",
+    "use_parallel_residual",
+    "attention_bias",
+    "tie_word_embeddings",
+    "is_decoder",
+}
 
 
 def to_config(hf: dict) -> ModelConfig:
@@ -24,13 +32,18 @@ def to_config(hf: dict) -> ModelConfig:
     check_keys(hf, KNOWN, {})
     fields = {ours: whole(hf, theirs) for theirs, ours in SIZES.items()}
     bias = flag(hf, "attention_bias", True)
-    return make_config(fields | rope(hf, default_fraction=0.25) | {f"{name}_bias": bias for name in "qkvo"} | {
-        "positions": "rope",
-        "norm_eps": real(hf, "layer_norm_eps", 1e-5),
-        "mlp": choice(hf, "hidden_act", ACTIVATIONS, "gelu"),
-        "parallel_residual": flag(hf, "use_parallel_residual", True),
-        "tie_embeddings": flag(hf, "tie_word_embeddings", False),
-    })  # fmt: skip
+    return make_config(
+        fields
+        | rope(hf, default_fraction=0.25)
+        | {f"{name}_bias": bias for name in "qkvo"}
+        | {
+            "positions": "rope",
+            "norm_eps": real(hf, "layer_norm_eps", 1e-5),
+            "mlp": choice(hf, "hidden_act", ACTIVATIONS, "gelu"),
+            "parallel_residual": flag(hf, "use_parallel_residual", True),
+            "tie_embeddings": flag(hf, "tie_word_embeddings", False),
+        }
+    )
 
 
 def split_qkv(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
@@ -47,21 +60,24 @@ def _both(theirs: str, ours: str) -> dict[str, str]:
     return {f"{theirs}.{kind}": f"{ours}.{kind}" for kind in ("weight", "bias")}
 
 
-LAYOUT = Layout(prefix="gpt_neox.", names={
-    "embed_in.weight": "embed.weight",
-    **_both("layers.{i}.input_layernorm", "blocks.{i}.norm1"),
-    "layers.{i}.attention.query_key_value.weight": _qkv("weight"),
-    "layers.{i}.attention.query_key_value.bias": _qkv("bias"),
-    **_both("layers.{i}.attention.dense", "blocks.{i}.attn.o"),
-    **_both("layers.{i}.post_attention_layernorm", "blocks.{i}.norm2"),
-    **_both("layers.{i}.mlp.dense_h_to_4h", "blocks.{i}.mlp.up"),
-    **_both("layers.{i}.mlp.dense_4h_to_h", "blocks.{i}.mlp.down"),
-    **_both("final_layer_norm", "final_norm"),
-    "embed_out.weight": "unembed.weight",
-    # The causal mask and the frequencies of RoPE, which old files carry as buffers.
-    "layers.{i}.attention.bias": None,
-    "layers.{i}.attention.masked_bias": None,
-    "layers.{i}.attention.rotary_emb.inv_freq": None,
-})  # fmt: skip
+LAYOUT = Layout(
+    prefix="gpt_neox.",
+    names={
+        "embed_in.weight": "embed.weight",
+        **_both("layers.{i}.input_layernorm", "blocks.{i}.norm1"),
+        "layers.{i}.attention.query_key_value.weight": _qkv("weight"),
+        "layers.{i}.attention.query_key_value.bias": _qkv("bias"),
+        **_both("layers.{i}.attention.dense", "blocks.{i}.attn.o"),
+        **_both("layers.{i}.post_attention_layernorm", "blocks.{i}.norm2"),
+        **_both("layers.{i}.mlp.dense_h_to_4h", "blocks.{i}.mlp.up"),
+        **_both("layers.{i}.mlp.dense_4h_to_h", "blocks.{i}.mlp.down"),
+        **_both("final_layer_norm", "final_norm"),
+        "embed_out.weight": "unembed.weight",
+        # The causal mask and the frequencies of RoPE, which old files carry as buffers.
+        "layers.{i}.attention.bias": None,
+        "layers.{i}.attention.masked_bias": None,
+        "layers.{i}.attention.rotary_emb.inv_freq": None,
+    },
+)
 
 GPT_NEOX = Family("GPT-NeoX (Pythia)", to_config, LAYOUT)

@@ -1,6 +1,6 @@
 """Llama, and what shares its architecture, SmolLM2 among them: RMSNorm, RoPE, SwiGLU, grouped-query attention."""
 
-from model.config import ModelConfig
+from model.gpt.config import ModelConfig
 from model.loading.convert import Layout, make_config
 from model.loading.families.common import ROPE_KEYS, Family, check_keys, choice, flag, real, rope, whole
 
@@ -12,8 +12,17 @@ SIZES = {
     "num_attention_heads": "n_head",
     "max_position_embeddings": "n_ctx",
 }
-KNOWN = {*SIZES, *ROPE_KEYS, "num_key_value_heads", "head_dim", "hidden_act", "rms_norm_eps", "tie_word_embeddings",
-         "attention_bias", "mlp_bias"}  # fmt: skip
+KNOWN = {
+    *SIZES,
+    *ROPE_KEYS,
+    "num_key_value_heads",
+    "head_dim",
+    "hidden_act",
+    "rms_norm_eps",
+    "tie_word_embeddings",
+    "attention_bias",
+    "mlp_bias",
+}
 ACCEPTED = {
     # Splits the products to repeat the rounding of a training run; 1 is no split.
     "pretraining_tp": (1, None),
@@ -37,15 +46,20 @@ def swiglu_fields(hf: dict) -> dict:
     rotary = rope(hf)
     # Which half of a head would rotate differs between the families' own code, so a part is not guessed at.
     check_keys({"partial_rotary_factor": rotary["rotary_fraction"]}, (), {"partial_rotary_factor": (1.0,)})
-    return fields | head | rotary | {
-        "n_kv_head": whole(hf, "num_key_value_heads", fields["n_head"]),
-        "norm": "rmsnorm",
-        "norm_bias": False,
-        "norm_eps": real(hf, "rms_norm_eps", 1e-6),
-        "positions": "rope",
-        "mlp": choice(hf, "hidden_act", {"silu": "swiglu"}, "silu"),
-        "tie_embeddings": flag(hf, "tie_word_embeddings", False),
-    }  # fmt: skip
+    return (
+        fields
+        | head
+        | rotary
+        | {
+            "n_kv_head": whole(hf, "num_key_value_heads", fields["n_head"]),
+            "norm": "rmsnorm",
+            "norm_bias": False,
+            "norm_eps": real(hf, "rms_norm_eps", 1e-6),
+            "positions": "rope",
+            "mlp": choice(hf, "hidden_act", {"silu": "swiglu"}, "silu"),
+            "tie_embeddings": flag(hf, "tie_word_embeddings", False),
+        }
+    )
 
 
 def _both(theirs: str, ours: str) -> dict[str, str]:

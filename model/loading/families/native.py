@@ -1,6 +1,6 @@
 """This project's own checkpoints: config.json holds the fields of ModelConfig, the weights keep their names."""
 
-from model.config import ModelConfig, from_dict
+from model.gpt.config import ModelConfig, from_dict
 from model.loading.convert import Layout
 from model.loading.families.common import Family
 
@@ -16,8 +16,19 @@ def _both(name: str) -> dict[str, str]:
     return {f"{name}.{kind}": f"{name}.{kind}" for kind in ("weight", "bias")}
 
 
-PARTS = ("norm1", "norm2", "attn.q", "attn.k", "attn.v", "attn.o", "attn.q_norm", "attn.k_norm",
-         "mlp.gate", "mlp.up", "mlp.down")  # fmt: skip
+PARTS = (
+    "norm1",
+    "norm2",
+    "attn.q",
+    "attn.k",
+    "attn.v",
+    "attn.o",
+    "attn.q_norm",
+    "attn.k_norm",
+    "mlp.gate",
+    "mlp.up",
+    "mlp.down",
+)
 NAMES = {f"{name}.weight": f"{name}.weight" for name in ("embed", "pos_embed", "unembed")} | _both("final_norm")
 for _part in PARTS:
     NAMES |= _both(f"blocks.{{i}}.{_part}")

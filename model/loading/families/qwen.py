@@ -1,15 +1,24 @@
 """Qwen2 (Llama with biases on q, k and v) and Qwen3 (Llama with a norm over each head's q and k)."""
 
-from model.config import ModelConfig
 from model.errors import UnsupportedModel
+from model.gpt.config import ModelConfig
 from model.loading.convert import Layout, make_config
 from model.loading.families import llama
 from model.loading.families.common import ROPE_KEYS, Family, check_keys, flag
 
-KNOWN = {*llama.SIZES, *ROPE_KEYS, "num_key_value_heads", "head_dim", "hidden_act", "rms_norm_eps",
-         "tie_word_embeddings", "layer_types",
-         # Read only where use_sliding_window is true, which is refused.
-         "sliding_window", "max_window_layers"}  # fmt: skip
+KNOWN = {
+    *llama.SIZES,
+    *ROPE_KEYS,
+    "num_key_value_heads",
+    "head_dim",
+    "hidden_act",
+    "rms_norm_eps",
+    "tie_word_embeddings",
+    "layer_types",
+    # Read only where use_sliding_window is true, which is refused.
+    "sliding_window",
+    "max_window_layers",
+}
 ACCEPTED = {"use_sliding_window": (False,), "use_mrope": (False,), "partial_rotary_factor": (1.0, None)}
 
 

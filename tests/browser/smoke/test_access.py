@@ -4,8 +4,8 @@ from importlib.resources import files
 
 import pytest
 
-from tests.visitor import SOON, open_tab
-from viz.tabs import TABS
+from tests.support.visitor import SOON, open_tab
+from viz.views.tabs import TABS
 from viz.words import words
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")

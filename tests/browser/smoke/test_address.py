@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.visitor import SOON, expect, open_tab
+from tests.support.visitor import SOON, expect, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -112,9 +112,12 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
     settle(page)
 
     def at(tab: str, prompt: str, heads: int):
-        until(page, "([tab, prompt, heads]) => { const now = playground.state();"
-              " return now.tab === tab && now.prompt.startsWith(prompt) && now.heads.length === heads; }",
-              [tab, prompt, heads])  # fmt: skip
+        until(
+            page,
+            "([tab, prompt, heads]) => { const now = playground.state();"
+            " return now.tab === tab && now.prompt.startsWith(prompt) && now.heads.length === heads; }",
+            [tab, prompt, heads],
+        )
         settle(page)
         expect(page.locator("#prompt textarea")).to_have_value(page.evaluate("playground.state().prompt"))
         expect(page.locator(".pg-selected")).to_have_count(heads)
@@ -186,12 +189,19 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
     settle(page)
 
     # A stranger's link: nothing of it is trusted, the page works on, and what is not here waits for a click.
-    values = {"looking": {"measure": 7, "of": {}}, "strategies": {"strategies": "x"}, "plot": {"run": 1, "window": "x"},
-              "sampling_view": {"view": "constructor"}, "draws_bar": {"u": "x"}, "__proto__": {"x": 1}}  # fmt: skip
+    values = {
+        "looking": {"measure": 7, "of": {}},
+        "strategies": {"strategies": "x"},
+        "plot": {"run": 1, "window": "x"},
+        "sampling_view": {"view": "constructor"},
+        "draws_bar": {"u": "x"},
+        "__proto__": {"x": 1},
+    }
     page.evaluate(
         "values => { location.hash = `#model=smollm2-135m&prompt=Hi%20<b>%00&tab=__proto__&heads=99.9,1.1&edits=[[[&"
-        "values=${encodeURIComponent(values)}`; }", json.dumps(values),
-    )  # fmt: skip
+        "values=${encodeURIComponent(values)}`; }",
+        json.dumps(values),
+    )
     linked = page.locator("#pg-linked")
     expect(linked).to_contain_text("This link uses smollm2-135m, which is not loaded here.")
     settle(page)

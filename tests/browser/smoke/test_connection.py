@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.browser.conftest import READY, ROOT, blank_page
-from tests.visitor import SOON, expect
+from tests.support.visitor import SOON, expect
 
 pytestmark = pytest.mark.browser
 
@@ -27,8 +27,11 @@ def server():
     def start():
         process = subprocess.Popen(
             [sys.executable, "app.py", "--offline", "--public", "--port", str(port)],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         running.append(process)
         assert process.stdout.readline().startswith("Attention playground:")
         return process

@@ -11,25 +11,45 @@ from urllib.parse import quote
 import pytest
 import torch
 
-from model.config import ModelConfig
 from model.errors import plain
+from model.gpt.config import ModelConfig
+from model.gpt.transformer import Transformer
 from model.loading.checkpoint import save_folder
-from model.merges import ALPHABET
-from model.transformer import Transformer
-from tests.visitor import SOON, expect
+from model.text.bpe_ranks import ALPHABET
+from tests.support.visitor import SOON, expect
 from viz.labels import visible
-from viz.tabs import TABS
+from viz.views.tabs import TABS
 
 pytestmark = pytest.mark.browser
 
 IMAGE = "<img src=x onerror=alert(1)>"
 TOKENS = (
-    IMAGE, "<script>alert(2)</script>", '<a href="javascript:alert(3)">go</a>', "${alert(4)}", "{{7*7}}",
-    "\\x3cimg src=x onerror=alert(5)>", "</textarea><img src=x onerror=alert(6)>", '" onmouseover="alert(7)',
-    "<b>bold</b>", "<extra>gone</extra>", "%{z}", "$\\frac{x}{y}$", "\u202egnp.exe", "\u2066left\u2069", "a\u200bb",
-    "\x1b[31m", "=cmd|' /C calc'!A0", "line\u2028end", "&lt;i&gt;", "<br><sub>x</sub>", "long" * 60, "{run}", "\ufeff",
-    "\u0301\u0301\u0301", "';alert(8)//",
-)  # fmt: skip
+    IMAGE,
+    "<script>alert(2)</script>",
+    '<a href="javascript:alert(3)">go</a>',
+    "${alert(4)}",
+    "{{7*7}}",
+    "\\x3cimg src=x onerror=alert(5)>",
+    "</textarea><img src=x onerror=alert(6)>",
+    '" onmouseover="alert(7)',
+    "<b>bold</b>",
+    "<extra>gone</extra>",
+    "%{z}",
+    "$\\frac{x}{y}$",
+    "\u202egnp.exe",
+    "\u2066left\u2069",
+    "a\u200bb",
+    "\x1b[31m",
+    "=cmd|' /C calc'!A0",
+    "line\u2028end",
+    "&lt;i&gt;",
+    "<br><sub>x</sub>",
+    "long" * 60,
+    "{run}",
+    "\ufeff",
+    "\u0301\u0301\u0301",
+    "';alert(8)//",
+)
 PROMPT = " ".join(TOKENS) + " \U0001f600é"  # the last two become bytes that are no UTF-8 on their own
 NAME = "<img src=x onerror=alert(9)>\u202e"  # of the model's folder
 # What a page looks like in which a text became more than text. Everything is looked at, hidden parts too.
@@ -84,11 +104,17 @@ def write_model(folder) -> None:
         torch.manual_seed(0)
         model = Transformer(ModelConfig(vocab_size=256 + len(TOKENS), n_ctx=128, n_layer=2, d_model=16, n_head=2))
     save_folder(folder, model)
-    (folder / "tokenizer.json").write_text(json.dumps({
-        "added_tokens": added, "normalizer": None, "post_processor": None,
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
-        "model": {"type": "BPE", "vocab": {token: i for i, token in enumerate(ALPHABET)}, "merges": []},
-    }))  # fmt: skip
+    (folder / "tokenizer.json").write_text(
+        json.dumps(
+            {
+                "added_tokens": added,
+                "normalizer": None,
+                "post_processor": None,
+                "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+                "model": {"type": "BPE", "vocab": {token: i for i, token in enumerate(ALPHABET)}, "merges": []},
+            }
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -166,11 +192,16 @@ def test_fields_and_links_are_text(open_page):
         check(page, name)
     # Links that say anything.
     for fragment in (
-        f"model={quote(IMAGE)}", f"tab={quote(IMAGE)}", f"prompt={quote(PROMPT)}&heads=9.9,{quote(IMAGE)}",
-        "tokens=1e9,-1,NaN&pair=__proto__", "heads=0.0&edits=" + quote('[{"kind": "<b>x</b>", "layer": {}}]'),
+        f"model={quote(IMAGE)}",
+        f"tab={quote(IMAGE)}",
+        f"prompt={quote(PROMPT)}&heads=9.9,{quote(IMAGE)}",
+        "tokens=1e9,-1,NaN&pair=__proto__",
+        "heads=0.0&edits=" + quote('[{"kind": "<b>x</b>", "layer": {}}]'),
         "values=" + quote('{"__proto__": {"x": 1}, "looking": {"view": "<img src=x onerror=alert(1)>"}}'),
-        "values=" + quote('{"looking": ' + "[" * 500 + "]" * 500 + "}"), quote("\u202e" + IMAGE), "%%%&==&#",
-    ):  # fmt: skip
+        "values=" + quote('{"looking": ' + "[" * 500 + "]" * 500 + "}"),
+        quote("\u202e" + IMAGE),
+        "%%%&==&#",
+    ):
         page.evaluate("fragment => { location.hash = fragment; }", fragment)
         page.evaluate(CALM)
         check(page, fragment)

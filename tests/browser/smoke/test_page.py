@@ -5,7 +5,7 @@ import re
 import pytest
 
 from model.api import load_model
-from tests.visitor import export, exported_rows
+from tests.support.visitor import export, exported_rows
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from model.anatomy import n_params
+from model.anatomy.anatomy import n_params
+from model.anatomy.blueprint import blueprint
 from model.api import LanguageModel
-from model.blueprint import blueprint
 from model.errors import InputError, PlaygroundError
-from tests.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
-from viz.tabs.endpoints import ENDPOINTS
-from viz.tabs.endpoints.registry import call
+from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from viz.api.endpoints import ENDPOINTS
+from viz.api.registry import call
 
-PUBLISHED = Path(__file__).parents[1] / "data" / "configs"
+PUBLISHED = Path(__file__).parents[2] / "data" / "configs"
 PROMPT = "abcabd ab"
 T = len(PROMPT)
 NAMED = {each.name: each for each in ENDPOINTS}
@@ -56,9 +56,14 @@ def test_anatomy_for_programs(wired):
 
 @pytest.mark.parametrize(
     "given",
-    [{"architecture": "gpt5"}, {"architecture": "gpt2", "config": "{}"}, {"config": "{"}, {"config": "x" * 60_000},
-     {"tokens": 0}],
-)  # fmt: skip
+    [
+        {"architecture": "gpt5"},
+        {"architecture": "gpt2", "config": "{}"},
+        {"config": "{"},
+        {"config": "x" * 60_000},
+        {"tokens": 0},
+    ],
+)
 def test_what_anatomy_refuses(llama, given):
     with pytest.raises(PlaygroundError):
         ask(llama, "anatomy", **given)

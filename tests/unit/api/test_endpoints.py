@@ -8,35 +8,36 @@ import typing
 import numpy as np
 import pytest
 
+from model.activations.neurons import layer_activations
+from model.activations.norm_swap import places_of, swapped
+from model.activations.norm_walk import walk
+from model.activations.principal_components import principal
+from model.activations.residual_statistics import statistic, survey
 from model.api import LanguageModel
-from model.attribution import attribute, components
-from model.checks import CHECKS
-from model.draws import bar_of, uniforms
-from model.effects import Target, metric, sweep
+from model.attention.cell import explain
+from model.attention.effects import Target, metric, sweep
+from model.attention.find_heads import rank_heads
+from model.attention.measures import MEASURES, measure
+from model.attention.surveys import random_survey
+from model.checks.registry import CHECKS
 from model.errors import InputError, PlaygroundError
-from model.explain import explain
-from model.finding import rank_heads
-from model.heat import heat
-from model.interventions import Edit
-from model.lens import read_layers
-from model.measures import MEASURES, measure
-from model.neurons import layer_activations
-from model.next_token import context_at, logits_after
-from model.norm_swap import places_of, swapped
-from model.norm_walk import walk
-from model.predictions import follow, predict
-from model.sampling import softmax
-from model.space import principal
-from model.stream import statistic, survey
-from model.surveys import random_survey
-from model.warps import final, shape
-from tests.helpers import VARIANTS, assert_close, byte_tokenizer, tiny_model
-from viz.tabs import TABS, attention
-from viz.tabs.context import Options, Playground
-from viz.tabs.endpoints import ENDPOINTS, WITHOUT
-from viz.tabs.endpoints.arguments import MOST_ITEMS, MOST_TEXT
-from viz.tabs.endpoints.registry import MOST_NUMBERS, arguments, call, document, offered, told_of
-from viz.tabs.pipelines import DEFAULT
+from model.generation.next_token import context_at, logits_after
+from model.gpt.edits import Edit
+from model.gpt.logit_lens import read_layers
+from model.predictions.attribution import attribute, components
+from model.predictions.predictions import follow, predict
+from model.sampling.draw_statistics import bar_of, uniforms
+from model.sampling.pipeline import softmax
+from model.sampling.temperatures import heat
+from model.sampling.warps import final, shape
+from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, tiny_model
+from viz.api.arguments import MOST_ITEMS, MOST_TEXT
+from viz.api.endpoints import ENDPOINTS, WITHOUT
+from viz.api.registry import MOST_NUMBERS, arguments, call, document, offered, told_of
+from viz.page.playground import Options, Playground
+from viz.views.attention.map import view as map
+from viz.views.sampling.pipelines import DEFAULT
+from viz.views.tabs import TABS
 
 NAMED = {each.name: each for each in ENDPOINTS}
 TEXT = "abcabd abc"
@@ -70,7 +71,7 @@ def wired(request, tmp_path_factory):
 
 def views() -> set[str]:
     """Every tab, and every view of the tabs that have views."""
-    found = {f"attention.{view}" for view in attention.VIEWS}
+    found = {f"attention.{view}" for view in map.VIEWS}
     for tab in TABS:
         shown = [part.removesuffix("_about") for part in tab.parts if part.endswith("_about")]
         inner = {f"{tab.key}.{view}" for view in shown if f"{view}_howto" in tab.parts}
@@ -140,8 +141,9 @@ def test_heads_of_a_run(wired):
     found = ask(playground, "head_metrics", prompt=TEXT, edits=edits)["heads"]
     frame = run.head_metrics()
     assert [(row["layer"], row["head"]) for row in found] == list(frame.index)
-    assert_close([[row[name] if row[name] is not None else math.nan for name in frame] for row in found],
-                 frame.to_numpy(), 1e-6)  # fmt: skip
+    assert_close(
+        [[row[name] if row[name] is not None else math.nan for name in frame] for row in found], frame.to_numpy(), 1e-6
+    )
     ranked = ask(playground, "find_heads", prompt=TEXT, queries=[-1, 5], keys=[0, 2], edits=edits, most=3)["heads"]
     values = rank_heads(run, [5, 9], [0, 2])
     assert_close([row["value"] for row in ranked], -np.sort(-values.ravel())[:3], 1e-6)
@@ -170,8 +172,7 @@ def test_distribution(wired):
     shaped = shape(logits, DEFAULT, context)
     found = ask(playground, "distribution", prompt=TEXT, position=6, most=10)
     for token in found["tokens"]:
-        assert_close(array(token["probabilities"]),
-                     [shaped.probabilities(n)[token["id"]] for n in range(4)], 1e-7)  # fmt: skip
+        assert_close(array(token["probabilities"]), [shaped.probabilities(n)[token["id"]] for n in range(4)], 1e-7)
     assert [stage["kept"] for stage in found["stages"]] == [report.kept for report in shaped.report()]
     assert found["really_next"]["text"] == TEXT[7]
     warm = ask(playground, "temperatures", prompt=TEXT, position=6, steps=[], most=4)
@@ -200,8 +201,11 @@ def test_predictions(wired):
     assert read["likeliest"][1][0][0]["id"] == layers.ids[1, 0, 0]
     assert read["likeliest"][-1][1][0]["id"] == int(run.logits_at(9).argmax())
     points = ask(playground, "lens_at", prompt=TEXT, tokens=["c"])["points"]
-    assert_close([point["probability"][0] for point in points[::2]],
-                 read_layers(run, [9], candidates=[ord("c")]).shares[:, 0, 0], 1e-6)  # fmt: skip
+    assert_close(
+        [point["probability"][0] for point in points[::2]],
+        read_layers(run, [9], candidates=[ord("c")]).shares[:, 0, 0],
+        1e-6,
+    )
 
 
 def test_who_wrote_it(wired):
@@ -339,7 +343,9 @@ def test_header(playground):
 
 @pytest.mark.parametrize("name", [each.name for each in ENDPOINTS if "run" in each.reads])
 def test_one_token_is_enough_or_refused_clearly(playground, name, monkeypatch):
-    monkeypatch.setattr("viz.tabs.kernels.limit_of", lambda scene: 128)  # the times of long contexts take seconds
+    monkeypatch.setattr(
+        "viz.views.design.attention_ways.view.limit_of", lambda scene: 128
+    )  # the times of long contexts take seconds
     own = {"layer": 1, "head": 1, "neuron": 0, "queries": [0], "keys": [0], "tokens": ["a"], "other_prompt": "b"}
     wanted = {each.name for each in arguments(NAMED[name]) if each.default is inspect.Parameter.empty}
     given = {key: value for key, value in own.items() if key in wanted}
@@ -426,7 +432,7 @@ HOSTILE = [
     ("patch", {"prompt": "abc", "other_prompt": "ab"}, ""),
     ("patch", {"prompt": "abc", "other_prompt": ""}, "other_prompt"),
     ("checks", {"prompt": "abc", "names": ["nope"]}, "nope"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "given", "told"), HOSTILE)
@@ -442,7 +448,7 @@ def test_whole_numbers_may_be_written_as_floats(playground):
 
 
 def test_an_answer_has_a_bound(playground, monkeypatch):
-    monkeypatch.setattr("viz.tabs.endpoints.registry.MOST_NUMBERS", 50)
+    monkeypatch.setattr("viz.api.registry.MOST_NUMBERS", 50)
     assert MOST_NUMBERS > 1024**2
     ask(playground, "attention", prompt="abc", layer=0, head=0)
     with pytest.raises(InputError, match="too large"):
@@ -464,7 +470,7 @@ def test_long_work_waits_for_its_turn_and_gives_it_back(playground):
 
 
 def test_work_that_takes_too_long_ends(playground, monkeypatch):
-    monkeypatch.setattr("viz.tabs.endpoints.reading.MOST_SECONDS", 0.0)
+    monkeypatch.setattr("viz.api.reading.MOST_SECONDS", 0.0)
     with pytest.raises(InputError, match="longer than this server allows"):
         ask(playground, "sweep", prompt="abcdef")
     assert not playground.computing.locked() and playground.desk.working == []

@@ -11,15 +11,15 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from tests.helpers import apart
-from viz.tabs import endpoints
-from viz.tabs.context import Options, Playground
-from viz.tabs.endpoints import ENDPOINTS
-from viz.tabs.endpoints.registry import arguments, table
-from viz.tabs.page import build
-from viz.tabs.serve import launch_options
+from tests.support.helpers import apart
+from viz.api import endpoints
+from viz.api.endpoints import ENDPOINTS
+from viz.api.registry import arguments, table
+from viz.page.build import build
+from viz.page.playground import Options, Playground
+from viz.server.serve import launch_options
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "endpoints.md").read_text(encoding="utf-8")
 NAMES = {each.name for each in ENDPOINTS}

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from model.api import LanguageModel
+from model.design.positions import head_qk, pair_of, shift_errors, vectors
 from model.errors import InputError
-from model.positions import head_qk, pair_of, shift_errors, vectors
-from tests.helpers import VARIANTS, assert_close, byte_tokenizer, tiny_model
-from viz.tabs.context import Options, Playground
-from viz.tabs.endpoints import ENDPOINTS
-from viz.tabs.endpoints.registry import call
+from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, tiny_model
+from viz.api.endpoints import ENDPOINTS
+from viz.api.registry import call
+from viz.page.playground import Options, Playground
 
 PROMPT = "abcabd ab"
 NAMED = {each.name: each for each in ENDPOINTS}

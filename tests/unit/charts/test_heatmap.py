@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers import tokens_of
-from viz.attention import (
+from tests.support.helpers import tokens_of
+from viz.charts.heatmap import (
     MAX_CELLS,
     MAX_TICKS,
     Look,
@@ -103,9 +103,7 @@ def test_hover_says_query_key_and_weight_escaped():
     template = (
         pattern_figure([Panel("<b>", causal(3))], tokens_of(range(3)), hostile, Window.whole(3)).data[0].hovertemplate
     )
-    assert template == (
-        "&lt;i&gt;q&lt;/i&gt;: %{y}<br>k&amp;: %{x}<br>w&lt;: %{z:.6f}<extra>&lt;b&gt;</extra>"
-    )  # fmt: skip
+    assert template == ("&lt;i&gt;q&lt;/i&gt;: %{y}<br>k&amp;: %{x}<br>w&lt;: %{z:.6f}<extra>&lt;b&gt;</extra>")
     assert drawn(3).data[0].hovertemplate == "query: %{y}<br>key: %{x}<br>weight: %{z:.6f}<extra>a head</extra>"
     assert drawn(3).data[0].hoverongaps is False
 
@@ -156,12 +154,30 @@ def test_pooling_keeps_a_blank_only_where_all_is_blank():
 @pytest.mark.parametrize(
     "value",
     [
-        None, "0123", 7, {}, [], [1, 2, 3], [0, 5, 0, 5, 0], [0, "5", 0, 5], [0.0, 5, 0, 5], [None] * 4,
-        [float("nan"), 5, 0, 5], [5, 0, 0, 5], [3, 4, 0, 5], [3, 3, 0, 5], [20, 30, 0, 5], [-9, -3, 0, 5],
-        [[0, 5], 0, 5, 1], {"q0": 0, "q1": 5, "k0": 0, "k1": 5}, [0, 5, 4, 5], True, b"\x00\x05\x00\x05",
+        None,
+        "0123",
+        7,
+        {},
+        [],
+        [1, 2, 3],
+        [0, 5, 0, 5, 0],
+        [0, "5", 0, 5],
+        [0.0, 5, 0, 5],
+        [None] * 4,
+        [float("nan"), 5, 0, 5],
+        [5, 0, 0, 5],
+        [3, 4, 0, 5],
+        [3, 3, 0, 5],
+        [20, 30, 0, 5],
+        [-9, -3, 0, 5],
+        [[0, 5], 0, 5, 1],
+        {"q0": 0, "q1": 5, "k0": 0, "k1": 5},
+        [0, 5, 4, 5],
+        True,
+        b"\x00\x05\x00\x05",
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_a_window_that_makes_no_sense_is_all_of_it(value: object):
     assert Window.of(value, 10) == Window(0, 10, 0, 10)
 
@@ -225,8 +241,10 @@ def test_ramp_and_scale_by_hand():
     stops = ("#000000", "#64c8ff", "#ffffff")
     assert ramp_at(stops, 0.25) == "rgb(50,100,128)"
     assert (ramp_at(stops, -1), ramp_at(stops, 0.5), ramp_at(stops, 2)) == (
-        "rgb(0,0,0)", "rgb(100,200,255)", "rgb(255,255,255)",
-    )  # fmt: skip
+        "rgb(0,0,0)",
+        "rgb(100,200,255)",
+        "rgb(255,255,255)",
+    )
     assert place(0.25, "sqrt") == 0.5 and place(0.25, "linear") == 0.25
     assert place(0.01, "log") == pytest.approx(0.5)  # halfway between 1/10,000 and 1 in decades
     assert (place(0.0, "log"), place(1e-6, "log"), place(1.0, "log")) == (0, 0, 1)

@@ -8,11 +8,40 @@ import pytest
 from viz.labels import MAX_LABEL, axis_name, plotly_text, shorten, tick_text, visible
 
 HOSTILE = [
-    "<img src=x onerror=alert(1)>", "<b>bold</b>", "</script><script>", "&lt;", "&amp;amp;", "\"'`", "a\nb", "\r\n",
-    "\t", "\x00", "\x1b[31m", "\x7f", "\u202e", "abc\u202edef", "\u200b", "\u200d", "\ufe0f", "\ufeff", "\u2028",
-    "\u2066x", "\u00ad", "\u00a0", "\u3000", "\ue000", "<0xE2><0x96>", "", " ", "     ", "x" * 1000, "%{z}",
-    "$x$", "👨‍👩‍👧", "好",
-]  # fmt: skip
+    "<img src=x onerror=alert(1)>",
+    "<b>bold</b>",
+    "</script><script>",
+    "&lt;",
+    "&amp;amp;",
+    "\"'`",
+    "a\nb",
+    "\r\n",
+    "\t",
+    "\x00",
+    "\x1b[31m",
+    "\x7f",
+    "\u202e",
+    "abc\u202edef",
+    "\u200b",
+    "\u200d",
+    "\ufe0f",
+    "\ufeff",
+    "\u2028",
+    "\u2066x",
+    "\u00ad",
+    "\u00a0",
+    "\u3000",
+    "\ue000",
+    "<0xE2><0x96>",
+    "",
+    " ",
+    "     ",
+    "x" * 1000,
+    "%{z}",
+    "$x$",
+    "👨‍👩‍👧",
+    "好",
+]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from model.gpt.trace import run
 from model.store import ByteLRU
-from model.trace import run
-from tests.helpers import random_ids, tiny_model, tokens_of
+from tests.support.helpers import random_ids, tiny_model, tokens_of
 
 
 @dataclass

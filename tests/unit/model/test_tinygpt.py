@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from model import data, probes, sources, trainer
 from model.api import load_model
+from model.attention import probes
+from model.loading import sources
+from model.training import data, loop
 
 WEIGHTS = sources.WEIGHTS / "tinygpt"
-STORY = Path(__file__).parents[1] / "data" / "story.txt"
+STORY = Path(__file__).parents[2] / "data" / "story.txt"
 SHA256 = {
     "model.safetensors": "91c571dbbbc46195877dd85c5494fe61a72e0d0686d84a233101a623cdb00bed",
     "tokenizer.json": "d7dfeade1bee9acbe286d613d54edb243492020be0e3ab3f6ff4276299597785",
@@ -38,7 +40,7 @@ def test_model_is_small_enough_to_carry(lm):
 
 def test_it_is_the_default_and_listed_first():
     from app import parse
-    from viz.tabs.context import Options, Playground
+    from viz.page.playground import Options, Playground
 
     assert parse([]).model == Options().model == "tinygpt"
     assert Playground(Options()).choices()[0] == ("TinyGPT", "tinygpt")
@@ -57,7 +59,7 @@ def test_heads_look_back_and_find_earlier_copies(lm):
 def test_bits_per_byte_of_a_story_it_has_not_seen(lm):
     text = STORY.read_text(encoding="utf-8")
     ids = np.array([*lm.tokenizer.encode_ids(text), lm.tokenizer.special[data.END_OF_TEXT]])
-    found = trainer.evaluate(lm.model, data.consecutive(ids), data.token_bytes(lm.tokenizer), length=512)
+    found = loop.evaluate(lm.model, data.consecutive(ids), data.token_bytes(lm.tokenizer), length=512)
     assert found.bits_per_byte < 1.15
 
 

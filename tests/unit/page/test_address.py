@@ -7,16 +7,26 @@ import pytest
 
 from model.api import LanguageModel
 from model.errors import InputError
-from model.interventions import Edit
-from model.sources import Resolved
-from tests.helpers import H, L, tiny_config
-from viz.tabs import TABS
-from viz.tabs.address import Link, answer, id_of, link_of, linked_payload, name_of, payload, step_of, tokens_id
-from viz.tabs.context import MAX_CHARACTERS, Options, Playground
-from viz.tabs.page import ASKS, FIRST, PARTS, Asked, payloads, scene_of, selection_update, view
-from viz.tabs.parts import unpacked
-from viz.tabs.picking import prompt_id
-from viz.tabs.selection import Selection, picked
+from model.gpt.edits import Edit
+from model.loading.sources import Resolved
+from tests.support.helpers import H, L, tiny_config
+from viz.page.address import (
+    Link,
+    answer,
+    id_of,
+    link_of,
+    linked_payload,
+    name_of,
+    payload,
+    step_of,
+    tokens_id,
+)
+from viz.page.build import ASKS, FIRST, PARTS, Asked, payloads, scene_of, selection_update, view
+from viz.page.parts import unpacked
+from viz.page.picking import prompt_id
+from viz.page.playground import MAX_CHARACTERS, Options, Playground
+from viz.page.selection import Selection, picked
+from viz.views.tabs import TABS
 from viz.words import words
 
 KEYS = tuple(tab.key for tab in TABS)
@@ -38,9 +48,15 @@ def asked(playground: Playground, **said):
 def test_a_whole_link_is_taken(playground: Playground, lm: LanguageModel):
     edit = {"kind": "zero", "layer": 1, "head": 2}
     found = asked(
-        playground, model="tiny", prompt="Hi there", tab="heads", heads=[[2, 1], [0, 3]], tokens=[5, 0], pair=[4, 2],
+        playground,
+        model="tiny",
+        prompt="Hi there",
+        tab="heads",
+        heads=[[2, 1], [0, 3]],
+        tokens=[5, 0],
+        pair=[4, 2],
         edits=[edit],
-    )  # fmt: skip
+    )
     assert (found.model_id, found.prompt, found.tab, found.waits) == ("tiny", "Hi there", "heads", "")
     assert found.selection == Selection(((2, 1), (0, 3)), (5, 0), (4, 2), (Edit("zero", 1, 2),))
     scene = scene_of(playground, Asked("tiny", "Hi there", {}, {}, {}, "en"))
@@ -110,8 +126,8 @@ def test_lists_in_lists_in_an_edit_are_refused_unread(field: str):
 
 @pytest.mark.parametrize("model", ["smollm2-135m", "hub:someone/something", "/etc/passwd", "../../x", "nope"])
 def test_a_link_never_loads_what_is_not_here(playground: Playground, monkeypatch: pytest.MonkeyPatch, model: str):
-    monkeypatch.setattr("viz.tabs.context.load_resolved", lambda *_: pytest.fail("loaded"))
-    monkeypatch.setattr("viz.tabs.context.resolve", lambda *_, **__: pytest.fail("looked for"))
+    monkeypatch.setattr("viz.page.playground.load_resolved", lambda *_: pytest.fail("loaded"))
+    monkeypatch.setattr("viz.page.playground.resolve", lambda *_, **__: pytest.fail("looked for"))
     found = asked(playground, model=model, prompt="Hi", tab="heads", heads=[[0, 0]])
     assert (found.model_id, found.waits, found.prompt, found.tab) == ("tiny", model, "Hi", "heads")
     assert found.selection is None  # heads and edits are of that model: they come with it

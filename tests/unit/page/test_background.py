@@ -6,10 +6,10 @@ import gradio as gr
 import pytest
 
 from model.errors import InputError
-from viz.tabs import jobs
-from viz.tabs.context import Options, Playground
-from viz.tabs.jobs import Job, Result, button, perform
-from viz.tabs.parts import unpacked
+from viz.page import background
+from viz.page.background import Job, Result, button, perform
+from viz.page.parts import unpacked
+from viz.page.playground import Options, Playground
 from viz.words import words
 
 
@@ -33,7 +33,7 @@ def test_a_job_leaves_its_result_and_says_so(playground):
 
 
 def test_the_bar_shows_how_far_it_is(playground, monkeypatch):
-    monkeypatch.setattr(jobs, "_SHOW_EVERY", 0.02)
+    monkeypatch.setattr(background, "_SHOW_EVERY", 0.02)
     go = threading.Event()
 
     def work(progress):
@@ -57,7 +57,7 @@ def test_closing_stops_the_work_at_its_next_step(playground):
             while True:
                 begun.set()
                 progress(0, None, "x")
-        except jobs.Cancelled:
+        except background.Cancelled:
             stopped.set()
             raise
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from viz.tabs import TABS
-from viz.tabs.guide import payload, table
-from viz.tabs.page import PARTS
+from viz.page.build import PARTS
+from viz.page.guide import payload, table
+from viz.views.tabs import TABS
 from viz.words import LANGUAGES, section, words
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCRIPTS = "\n".join(path.read_text() for path in sorted((ROOT / "static").glob("*.js")))
 OURS = ("prompt",)  # ids of the page's own boxes, beside those of parts
 STEPS = table("tour")["step"]

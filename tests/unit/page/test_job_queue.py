@@ -6,12 +6,12 @@ import threading
 import pytest
 
 from model.errors import PlaygroundError
-from viz.tabs import jobs
-from viz.tabs.allowed import PRIVATE
-from viz.tabs.context import Options, Playground
-from viz.tabs.desk import Bounds, Desk
-from viz.tabs.jobs import Job, perform_in_turn
-from viz.tabs.parts import unpacked
+from viz.page import background
+from viz.page.background import Job, perform_in_turn
+from viz.page.job_queue import Bounds, Desk
+from viz.page.parts import unpacked
+from viz.page.playground import Options, Playground
+from viz.server.limits import PRIVATE
 from viz.words import words
 
 
@@ -54,8 +54,8 @@ def test_waiting_ends_when_the_turn_comes():
 
 @pytest.fixture
 def playground(monkeypatch):
-    monkeypatch.setattr(jobs, "LOOK_EVERY", 0.01)
-    monkeypatch.setattr(jobs, "_SHOW_EVERY", 0.01)
+    monkeypatch.setattr(background, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(background, "_SHOW_EVERY", 0.01)
     allowed = dataclasses.replace(PRIVATE, desk=Bounds(running=1, waiting=2, each=2))
     return Playground(Options(allowed=allowed))
 

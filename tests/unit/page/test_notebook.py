@@ -7,25 +7,42 @@ import plotly.graph_objects as go
 import pytest
 
 from model.errors import InputError
-from model.interventions import Edit
-from viz.packed import unpacked_figure
-from viz.tabs import TABS
-from viz.tabs.notebook import FIGURES, _chooser, _kinds, page_of
-from viz.tabs.page import payloads
+from model.gpt.edits import Edit
+from viz.charts.packed import unpacked_figure
+from viz.page.build import payloads
+from viz.page.notebook import FIGURES, _chooser, _kinds, page_of
+from viz.views.tabs import TABS
 
 PROMPT = "abcabd ab"
 # What each of these needs first is measured by a job.
 JOBS = {
-    "wrote_gradients": "wrote_job", "sweep_map": "sweep", "cachelab_times": "cachelab_job",
+    "wrote_gradients": "wrote_job",
+    "sweep_map": "sweep",
+    "cachelab_times": "cachelab_job",
     "drafting_times": "drafting_job",
-    "drafting_calls": "drafting_job", "drafting_sweep": "drafting_job", "many_plot": "many_job",
-    "many_entropy": "many_job", "swap_sizes": "swap_job", "lens_map": "lens_job", "patch_map": "patch_job",
-    "work_times_prompt": "work_job", "work_times_step": "work_job", "longer_figure": "longer_job",
-    "wiring_depths": "wiring_depths_job", "wiring_loss": "wiring_train_job", "wiring_heat": "wiring_train_job",
-    "mlps_loss": "mlps_job", "kernels_times": "kernels_job", "kernels_memory": "kernels_job",
-    "formats_maps": "formats_job", "sensitive_heat": "sensitive_job", "sensitive_line": "sensitive_job",
-    "rounding_errors": "rounding_job", "rounding_power": "rounding_job", "rounding_columns": "rounding_job",
-}  # fmt: skip
+    "drafting_calls": "drafting_job",
+    "drafting_sweep": "drafting_job",
+    "many_plot": "many_job",
+    "many_entropy": "many_job",
+    "swap_sizes": "swap_job",
+    "lens_map": "lens_job",
+    "patch_map": "patch_job",
+    "work_times_prompt": "work_job",
+    "work_times_step": "work_job",
+    "longer_figure": "longer_job",
+    "wiring_depths": "wiring_depths_job",
+    "wiring_loss": "wiring_train_job",
+    "wiring_heat": "wiring_train_job",
+    "mlps_loss": "mlps_job",
+    "kernels_times": "kernels_job",
+    "kernels_memory": "kernels_job",
+    "formats_maps": "formats_job",
+    "sensitive_heat": "sensitive_job",
+    "sensitive_line": "sensitive_job",
+    "rounding_errors": "rounding_job",
+    "rounding_power": "rounding_job",
+    "rounding_columns": "rounding_job",
+}
 OF_A_VISITOR = {"laws_mine"}  # whose trained models they are
 
 
@@ -37,8 +54,11 @@ def page(lm):
 def test_a_figure_has_the_numbers_of_the_run(page, lm):
     figure = page.figure("plot")
     assert type(figure) is go.Figure
-    assert np.array_equal(figure.data[0].z, np.where(np.triu(np.ones((9, 9), bool), 1), np.nan,
-                                                     lm.trace(PROMPT).pattern(1, 2)), equal_nan=True)  # fmt: skip
+    assert np.array_equal(
+        figure.data[0].z,
+        np.where(np.triu(np.ones((9, 9), bool), 1), np.nan, lm.trace(PROMPT).pattern(1, 2)),
+        equal_nan=True,
+    )
     assert "1.2" in figure.layout.title.text and "float32" in figure.layout.title.text
 
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from model import api
-from model.interventions import Edit
-from model.measures import measure
-from tests.helpers import H
-from viz.tabs.context import Options, Playground
-from viz.tabs.page import Asked, edit_payload, payloads, scene_of
-from viz.tabs.picking import Shown, cell_of, prompt_id, shown_heads
-from viz.tabs.python_lines import head_lines
+from model.attention.measures import measure
+from model.gpt.edits import Edit
+from tests.support.helpers import H
+from viz.page.build import Asked, edit_payload, payloads, scene_of
+from viz.page.picking import Shown, cell_of, prompt_id, shown_heads
+from viz.page.playground import Options, Playground
+from viz.page.python_lines import head_lines
 
 PROMPT = "abcabcab"
 
@@ -70,7 +70,7 @@ def test_measures_of_layers_are_computed_once_a_run(scene, monkeypatch, name):
     shown = scene()
     first = shown_heads(shown, Shown(name)).panels[0].z
     same(first, measure(shown.trace, name, 2, 0))
-    monkeypatch.setattr("viz.tabs.picking.measure", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr("viz.page.picking.measure", lambda *_: pytest.fail("computed again"))
     same(shown_heads(shown, Shown(name, "mean")).panels[0].z, first)
     with pytest.raises(pytest.fail.Exception):
         shown_heads(scene("other"), Shown(name))

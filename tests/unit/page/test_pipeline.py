@@ -5,15 +5,17 @@ import threading
 import gradio as gr
 import pytest
 
-from model import linear
 from model.api import LanguageModel
 from model.errors import CheckpointError, InputError
-from viz.tabs import attention, context, page
-from viz.tabs.context import Playground
-from viz.tabs.loading import Cancelled, choose_model, opened
-from viz.tabs.page import Asked, payloads, view
-from viz.tabs.parts import unpacked
-from viz.tabs.serve import launch_options, rest
+from model.gpt import linear
+from viz.page import build
+from viz.page import playground as context
+from viz.page.build import Asked, payloads, view
+from viz.page.loading import Cancelled, choose_model, opened
+from viz.page.parts import unpacked
+from viz.page.playground import Playground
+from viz.server.serve import launch_options, rest
+from viz.views.attention.map import view as map
 
 
 def asked(prompt, **changes):
@@ -23,9 +25,9 @@ def asked(prompt, **changes):
 
 def test_first_view_fills_every_part(playground):
     parts, shown = payloads(playground, asked("abcab"))
-    closed = {name for tab in page.TABS[1:] for name in tab.parts}
+    closed = {name for tab in build.TABS[1:] for name in tab.parts}
     turned_away = {"lines", "reading", "why", "find", "findmap"}  # views that are not chosen
-    assert set(parts) == set(page.PARTS) - closed - turned_away
+    assert set(parts) == set(build.PARTS) - closed - turned_away
     assert [chip["text"] for chip in parts["tokens"]["tokens"]] == list("abcab")
     assert (parts["heads"]["layers"], parts["heads"]["heads"]) == (3, 4)
     assert parts["header"]["status"][2].startswith("5 tokens · ")
@@ -40,14 +42,15 @@ def test_choosing_another_head_computes_nothing_again_and_sends_only_its_picture
     assert parts["plot"]["title"] == "Head 2.3"
     assert {name for name in again["drawn"] if again["drawn"][name] != shown["drawn"][name]} == {"plot"}
     assert set(payloads(playground, asked("abcab", shown=again, selection={"heads": [[2, 3]]}))[0]) == {
-        "header", "notice"
-    }  # fmt: skip
+        "header",
+        "notice",
+    }
 
 
 def test_view_skips_what_does_not_change(playground):
     _, shown = payloads(playground, asked("abcab"))
     *updates, _ = view(playground, asked("abcab", shown=shown, selection={"heads": [[0, 0]]}))
-    changed = [name for name, update in zip(page.PARTS, updates, strict=True) if update != gr.skip()]
+    changed = [name for name, update in zip(build.PARTS, updates, strict=True) if update != gr.skip()]
     assert changed == ["header", "notice", "plot"]
 
 
@@ -79,7 +82,7 @@ def test_errors_are_said_in_the_readers_language(playground):
 
 
 def test_a_fault_of_ours_is_not_a_traceback(playground, monkeypatch, caplog):
-    monkeypatch.setattr(attention, "plot_payload", lambda *_: 1 / 0)
+    monkeypatch.setattr(map, "plot_payload", lambda *_: 1 / 0)
     parts, _ = payloads(playground, asked("abcab"))
     assert parts["notice"]["text"] == "Something went wrong on our side."
     assert "division" not in str(parts) and "ZeroDivisionError" in caplog.text
@@ -212,7 +215,7 @@ def test_model_is_tuned_within_rounding(lm):
 
 
 def test_an_idle_server_rests(playground):
-    blocks = page.build(playground)
+    blocks = build.build(playground)
     blocks.queue()
     often = blocks._queue.sleep_when_free
     rest(blocks)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from model.interventions import Edit
-from tests.helpers import H, L, tiny_config
-from viz.tabs.selection import MOST_EDITS, MOST_HEADS, Selection, picked
+from model.gpt.edits import Edit
+from tests.support.helpers import H, L, tiny_config
+from viz.page.selection import MOST_EDITS, MOST_HEADS, Selection, picked
 
 T = 6
 

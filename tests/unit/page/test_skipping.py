@@ -4,9 +4,9 @@ import gradio as gr
 import pytest
 from gradio.state_holder import SessionState
 
-from tests.helpers import apart
-from viz.tabs.parts import part, unpacked, update
-from viz.tabs.skipping import SKIP, leave_skipped
+from tests.support.helpers import apart
+from viz.page.parts import part, unpacked, update
+from viz.server.skipping import SKIP, leave_skipped
 
 
 @pytest.fixture

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from model import api, checks, trace
-from viz.tabs import notebook
+from model import api
+from model.checks import registry
+from model.gpt import trace
+from viz.page import notebook
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_examples_of_the_api_page_give_what_they_show():
@@ -39,7 +41,7 @@ def public(module) -> list:
     return found
 
 
-@pytest.mark.parametrize("module", [api, trace, notebook, checks], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [api, trace, notebook, registry], ids=lambda module: module.__name__)
 def test_public_functions_are_typed_and_documented(module):
     assert public(module)
     for function in public(module):

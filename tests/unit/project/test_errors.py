@@ -11,7 +11,7 @@ import pytest
 from model import errors
 from viz.words import translate
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ERRORS = {name for name, value in vars(errors).items() if isinstance(value, type)}
 CHINESE = tomllib.loads((ROOT / "viz/words/errors.zh.toml").read_text(encoding="utf-8"))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-STATIC = Path(__file__).parents[2] / "static"
+STATIC = Path(__file__).parents[3] / "static"
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in STATIC.glob("*.js")}
 # What makes files: formats.js how, exports.js the menu, the report a file of its own, the state a link as a file.
 MAKERS = {"formats.js", "exports.js", "report.js", "address.js"}

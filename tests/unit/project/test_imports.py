@@ -6,11 +6,21 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MODEL = {
-    "torch", "numpy", "pandas", "tiktoken", "tokenizers", "tqdm", "safetensors", "scipy", "gguf",
-    "huggingface_hub", "jinja2", "model",
-}  # fmt: skip
+    "torch",
+    "numpy",
+    "pandas",
+    "tiktoken",
+    "tokenizers",
+    "tqdm",
+    "safetensors",
+    "scipy",
+    "gguf",
+    "huggingface_hub",
+    "jinja2",
+    "model",
+}
 VIZ = {"numpy", "pandas", "plotly", "viz"}
 TABS = {"gradio", "plotly", "starlette", "viz", "model"}
 
@@ -52,15 +62,15 @@ def allowed(name: str, importer: str) -> bool:
     top = name.split(".")[0]
     if importer in ("model.records", "model.errors"):
         return top == "numpy"
-    if importer == "model.parity":
+    if importer == "model.checks.parity":
         return top in MODEL | {"transformers"}  # what it compares with; imported in functions, where it is installed
     if importer.startswith("model"):
         return top in MODEL
-    if importer.startswith("viz.tabs"):
+    if importer.startswith("viz.views.tabs"):
         return top in TABS
     if importer.startswith("viz"):
-        return (top in VIZ and not name.startswith("viz.tabs")) or name == "model.records"
-    return top in {"torch", "model"} or name.startswith("viz.tabs")  # app.py
+        return (top in VIZ and not name.startswith("viz.views.tabs")) or name == "model.records"
+    return top in {"torch", "model"} or name.startswith("viz.views.tabs")  # app.py
 
 
 @pytest.mark.parametrize("path", source_files(), ids=module_name)
@@ -70,27 +80,43 @@ def test_a_file_imports_only_what_its_layer_may(path: Path):
 
 
 def test_every_layer_is_there_to_be_walked():
-    expected = {"model.records", "model.errors", "model.trace", "model.loading.families", "viz.words", "viz.tabs.page"}
+    expected = {
+        "model.records",
+        "model.errors",
+        "model.gpt.trace",
+        "model.loading.families",
+        "viz.words",
+        "viz.page.build",
+    }
     assert expected | {"app"} <= MODULES
 
 
 @pytest.mark.parametrize(
     ("name", "importer"),
     [
-        ("torch", "model.records"), ("model.errors", "model.records"), ("gradio", "model.api"),
-        ("plotly", "model.heads"), ("viz.words", "model.trace"), ("transformers", "model.loading.checkpoint"),
-        ("torch", "viz.attention"), ("gradio", "viz.labels"), ("model.trace", "viz.attention"),
-        ("viz.tabs.parts", "viz.attention"), ("transformers", "viz.tabs.page"), ("torch", "viz.tabs.page"),
-        ("gradio", "app"), ("viz.words", "app"),
+        ("torch", "model.records"),
+        ("model.errors", "model.records"),
+        ("gradio", "model.api"),
+        ("plotly", "model.gpt.head_metrics"),
+        ("viz.words", "model.gpt.trace"),
+        ("transformers", "model.loading.checkpoint"),
+        ("torch", "viz.charts.heatmap"),
+        ("gradio", "viz.labels"),
+        ("model.gpt.trace", "viz.charts.heatmap"),
+        ("viz.page.parts", "viz.charts.heatmap"),
+        ("transformers", "viz.page.build"),
+        ("torch", "viz.page.build"),
+        ("gradio", "app"),
+        ("viz.words", "app"),
     ],
-)  # fmt: skip
+)
 def test_the_rules_forbid(name: str, importer: str):
     assert not allowed(name, importer)
 
 
 def test_imports_inside_functions_are_found():
     source = "def f():\n    from model import linear, api\n    import plotly.graph_objects as go\n"
-    assert imported(source) == {"model.linear", "model.api", "plotly.graph_objects"}
+    assert imported(source) == {"model.gpt.linear", "model.api", "plotly.graph_objects"}
 
 
 @pytest.mark.parametrize("top", ["model", "viz"])

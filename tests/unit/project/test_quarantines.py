@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 LIST = TESTS / "QUARANTINES.md"
 WAYS = {"skip", "skipif", "xfail", "importorskip", "SkipTest", "skipIf", "skipUnless", "skipTest"}
 
@@ -51,12 +51,16 @@ def test_every_listed_skip_has_a_reason():
 @pytest.mark.parametrize(
     "source",
     [
-        "import pytest\npytest.skip('x')", "import pytest\nx = pytest.importorskip('x')",
-        "@pytest.mark.xfail\ndef f(): 1", "@pytest.mark.skipif(True, reason='x')\ndef f(): 1",
-        "pytestmark = pytest.mark.skip", "from pytest import skip",
-        "import pytest\npytest.param(1, marks=pytest.mark.skip)", "import unittest\nraise unittest.SkipTest",
+        "import pytest\npytest.skip('x')",
+        "import pytest\nx = pytest.importorskip('x')",
+        "@pytest.mark.xfail\ndef f(): 1",
+        "@pytest.mark.skipif(True, reason='x')\ndef f(): 1",
+        "pytestmark = pytest.mark.skip",
+        "from pytest import skip",
+        "import pytest\npytest.param(1, marks=pytest.mark.skip)",
+        "import unittest\nraise unittest.SkipTest",
     ],
-)  # fmt: skip
+)
 def test_every_way_to_skip_is_seen(source: str):
     assert len(skips(source)) == 1
 

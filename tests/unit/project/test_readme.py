@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 import yaml
 
-from model.decoders import METHODS, STRATEGIES
-from model.effects import TARGETS
-from model.heads import HEAD_METRICS
-from model.interventions import EDITS
-from model.measures import MEASURES
-from model.norm_swap import SWAPS
-from model.stream import RULES
-from model.trace import Trace
-from model.trainer import Recipe
-from model.warps import WARPS
-from tests.screenshots import PICTURES
-from viz.tabs import TABS
+from model.activations.norm_swap import SWAPS
+from model.activations.residual_statistics import RULES
+from model.attention.effects import TARGETS
+from model.attention.measures import MEASURES
+from model.generation.strategies import METHODS, STRATEGIES
+from model.gpt.edits import EDITS
+from model.gpt.head_metrics import HEAD_METRICS
+from model.gpt.trace import Trace
+from model.sampling.warps import WARPS
+from model.training.loop import Recipe
+from tests.support.screenshots import PICTURES
+from viz.views.tabs import TABS
 from viz.words import words
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"```bash\n(.*?)\n```", README, re.DOTALL)
 
@@ -66,10 +66,10 @@ def test_ci_runs_exactly_the_test_command():
 
 
 def test_training_commands_are_understood():
-    from model.training import parser
+    from model.training.cli import parser
 
     block = re.search(r"```sh\n(.*?)\n```", README, re.DOTALL)[1].replace("\\\n", " ")
-    lines = [shlex.split(line)[3:] for line in block.splitlines() if "model.training" in line]
+    lines = [shlex.split(line)[3:] for line in block.splitlines() if "model.training.cli" in line]
     assert [parser().parse_args(line).command for line in lines] == ["train", "prepare", "train", "evaluate"]
     recipe = {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(Recipe)}
     assert recipe >= {"--accumulate", "--compile", "--schedule", "--precision"}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from model.heads import HEAD_METRICS
+from model.gpt.head_metrics import HEAD_METRICS
 from viz.words import LANGUAGES, pick_language, words
 
-VIZ = Path(__file__).parents[2] / "viz"
+VIZ = Path(__file__).parents[3] / "viz"
 ENGLISH = words("en")
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from model.turns import PATIENCE, Turns
+from viz.server.fair_lock import PATIENCE, Turns
 
 
 def until(true):

@@ -13,11 +13,11 @@ from benchmarks import load
 from benchmarks.load_page import LIMITS, TIMEOUT, skipped
 from benchmarks.load_report import Tally, quantile, summary, table
 from benchmarks.load_users import ANYBODY, Ledger, User
-from tests.helpers import apart
-from viz.tabs.allowed import PRIVATE
-from viz.tabs.context import Options, Playground
-from viz.tabs.desk import Bounds
-from viz.tabs.page import build
+from tests.support.helpers import apart
+from viz.page.build import build
+from viz.page.job_queue import Bounds
+from viz.page.playground import Options, Playground
+from viz.server.limits import PRIVATE
 
 
 @pytest.fixture(scope="module")
@@ -132,8 +132,12 @@ def test_figures():
     assert found["kinds"]["head"] == {"count": 4, "p50": 300, "p95": 800, "p99": 800, "max": 800, "busy": 0}
     assert found["kinds"]["job: start to result"]["busy"] == 2
     assert found["fairness"] == {
-        "best_user_p50": 200, "worst_user_p50": 600, "worst_over_best": 3, "longest_wait": 800, "fewest_answers": 2,
-    }  # fmt: skip
+        "best_user_p50": 200,
+        "worst_user_p50": 600,
+        "worst_over_best": 3,
+        "longest_wait": 800,
+        "fewest_answers": 2,
+    }
     assert "| head | 4 | 300 | 800 | 800 | 800 | 0 |" in table(found)
     options = load.parse([])
     assert load.bad(found, options) == []

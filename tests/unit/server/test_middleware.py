@@ -5,12 +5,12 @@ import types
 
 import pytest
 
-from tests.helpers import apart
-from viz.tabs import guard
-from viz.tabs.allowed import PUBLIC
-from viz.tabs.context import Options
-from viz.tabs.guard import Guard, cached, client_of, is_open, is_ours, is_outside, name_of, path_of
-from viz.tabs.rates import Buckets, Rate
+from tests.support.helpers import apart
+from viz.page.playground import Options
+from viz.server import middleware
+from viz.server.limits import PUBLIC
+from viz.server.middleware import Guard, cached, client_of, is_open, is_ours, is_outside, name_of, path_of
+from viz.server.rate_limit import Buckets, Rate
 
 JOIN = "/gradio_api/queue/join"
 OURS = {"host": "127.0.0.1:7860"}
@@ -42,8 +42,16 @@ class Answer:
 def scope_of(path, method="GET", headers=OURS, **more):
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     app = types.SimpleNamespace(cookie_id="x", tokens={"let-in": "ann"})
-    return {"type": "http", "path": path, "method": method, "headers": pairs, "query_string": b"", "root_path": "",
-            "client": ("10.0.0.1", 5), "app": app} | more  # fmt: skip
+    return {
+        "type": "http",
+        "path": path,
+        "method": method,
+        "headers": pairs,
+        "query_string": b"",
+        "root_path": "",
+        "client": ("10.0.0.1", 5),
+        "app": app,
+    } | more
 
 
 def ask(guarded, path="/", method="GET", *, headers=OURS, body=(b"",), **more):
@@ -83,7 +91,7 @@ def test_every_answer_has_the_headers():
         assert answer.headers["referrer-policy"] == "same-origin"
         assert answer.headers["x-frame-options"] == "SAMEORIGIN"
         assert "camera=()" in answer.headers["permissions-policy"]
-        assert answer.headers["x-playground-server"] == guard.SERVER
+        assert answer.headers["x-playground-server"] == middleware.SERVER
     assert ask(guarded(), "/etc/passwd").status == 404 and ask(guarded(), JOIN, "PUT").status == 405
 
 
@@ -129,7 +137,7 @@ def test_a_fault_is_told_without_its_details(caplog):
 
 def test_what_may_be_kept():
     assert "immutable" in cached("/assets/index-abc.js")
-    assert cached("/playground/plotly/plotly.min.js") == cached("/playground/vendor/a.js") == guard.KEPT
+    assert cached("/playground/plotly/plotly.min.js") == cached("/playground/vendor/a.js") == middleware.KEPT
     for path in ("/", "/config", "/playground/alive", "/playground/trained/1.zip", JOIN):
         assert cached(path) == "no-store"
 
@@ -145,21 +153,53 @@ def test_what_may_be_kept():
 # --- addresses ---
 
 
-@pytest.mark.parametrize("path", [
-    "/", "/config", "/theme.css", "/assets/index.js", "/playground/alive", "/gradio_api/info", JOIN,
-    "/gradio_api/queue/data", "/gradio_api/heartbeat/abc", "/gradio_api/call/tokens", "/gradio_api/mcp/",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/config",
+        "/theme.css",
+        "/assets/index.js",
+        "/playground/alive",
+        "/gradio_api/info",
+        JOIN,
+        "/gradio_api/queue/data",
+        "/gradio_api/heartbeat/abc",
+        "/gradio_api/call/tokens",
+        "/gradio_api/mcp/",
+    ],
+)
 def test_what_the_page_needs_is_open(path):
     assert is_open(path) and ask(guarded(), path).status == 200
 
 
-@pytest.mark.parametrize("path", [
-    "/gradio_api/upload", "/gradio_api/upload_progress", "/gradio_api/file=/etc/passwd", "/gradio_api/file/x",
-    "/gradio_api/stream/1", "/gradio_api/proxy=http://a.example/", "/gradio_api/component_server",
-    "/gradio_api/deep_link", "/gradio_api/runs", "/gradio_api/vibe-code", "/gradio_api/dev/reload",
-    "/gradio_api/process_recording", "/gradio_api/token", "/monitoring", "/monitoring/summary", "/docs",
-    "/openapi.json", "/svelte/x", "/gradio_api", "/gradio_api/custom_component/1", "/configs", "/./config",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/gradio_api/upload",
+        "/gradio_api/upload_progress",
+        "/gradio_api/file=/etc/passwd",
+        "/gradio_api/file/x",
+        "/gradio_api/stream/1",
+        "/gradio_api/proxy=http://a.example/",
+        "/gradio_api/component_server",
+        "/gradio_api/deep_link",
+        "/gradio_api/runs",
+        "/gradio_api/vibe-code",
+        "/gradio_api/dev/reload",
+        "/gradio_api/process_recording",
+        "/gradio_api/token",
+        "/monitoring",
+        "/monitoring/summary",
+        "/docs",
+        "/openapi.json",
+        "/svelte/x",
+        "/gradio_api",
+        "/gradio_api/custom_component/1",
+        "/configs",
+        "/./config",
+    ],
+)
 def test_what_nobody_needs_is_closed(path):
     assert not is_open(path) and ask(guarded(), path).status == 404
 
@@ -172,7 +212,7 @@ def test_the_app_may_be_mounted_in_a_folder():
 
 
 def test_a_long_address_is_refused():
-    most = guard.MOST_ADDRESS
+    most = middleware.MOST_ADDRESS
     assert ask(guarded(), query_string=b"a" * (most - 1)).status == 200
     assert ask(guarded(), query_string=b"a" * most).status == 414
     assert ask(guarded(), "/assets/" + "a" * most).status == 414
@@ -210,7 +250,7 @@ def test_a_told_length_is_believed_before_anything_is_read():
 
 
 def test_a_body_that_never_ends_is_given_up(monkeypatch):
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.01)
+    monkeypatch.setattr(middleware, "BODY_SECONDS", 0.01)
     sent = []
 
     async def receive():
@@ -236,12 +276,24 @@ def test_refusals_are_told_in_the_reader_s_language():
 # --- names ---
 
 
-@pytest.mark.parametrize(("host", "ours"), [
-    ("127.0.0.1:7860", True), ("localhost:7860", True), ("LOCALHOST", True), ("[::1]:7860", True),
-    ("192.168.1.7", True), ("box.example:7860", True), ("listens.example", True), ("evil.example", False),
-    ("localhost.evil.example", False),
-    ("127.0.0.1.evil.example", False), ("", False), ("a@127.0.0.1.evil.example", False), ("[::1", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("host", "ours"),
+    [
+        ("127.0.0.1:7860", True),
+        ("localhost:7860", True),
+        ("LOCALHOST", True),
+        ("[::1]:7860", True),
+        ("192.168.1.7", True),
+        ("box.example:7860", True),
+        ("listens.example", True),
+        ("evil.example", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("", False),
+        ("a@127.0.0.1.evil.example", False),
+        ("[::1", False),
+    ],
+)
 def test_a_private_server_answers_to_its_own_names(host, ours):
     options = Options(host="listens.example", hosts=("Box.example",))
     assert is_ours(name_of(host), options) is ours
@@ -255,7 +307,7 @@ def test_a_foreign_name_is_told_how_to_be_allowed():
 
 
 def test_this_machine_s_own_name_is_ours(monkeypatch):
-    monkeypatch.setattr(guard.socket, "gethostname", lambda: "Lab7")
+    monkeypatch.setattr(middleware.socket, "gethostname", lambda: "Lab7")
     assert is_ours("lab7", Options()) and is_ours("lab7.local", Options()) and not is_ours("lab8", Options())
 
 
@@ -268,9 +320,16 @@ def test_another_website_s_scripts_are_refused(options):
     assert ask(guarded(options), JOIN, "POST", headers=OURS | {"sec-fetch-site": "same-origin"}).status == 200
 
 
-@pytest.mark.parametrize(("origin", "status"), [
-    ("http://127.0.0.1:7860", 200), ("http://evil.example", 403), ("null", 403), ("file://", 403), ("http://[", 403),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://127.0.0.1:7860", 200),
+        ("http://evil.example", 403),
+        ("null", 403),
+        ("file://", 403),
+        ("http://[", 403),
+    ],
+)
 def test_without_fetch_metadata_the_origin_tells(origin, status):
     assert ask(guarded(Options()), JOIN, "POST", headers=OURS | {"origin": origin}).status == status
 
@@ -278,18 +337,21 @@ def test_without_fetch_metadata_the_origin_tells(origin, status):
 # --- who asks ---
 
 
-@pytest.mark.parametrize(("sent", "proxies", "found"), [
-    (None, 0, "10.0.0.1"),
-    ("6.6.6.6", 0, "10.0.0.1"),  # anybody can write that
-    ("6.6.6.6, 1.2.3.4", 1, "1.2.3.4"),  # what the proxy saw is last
-    ("6.6.6.6, 1.2.3.4, 5.5.5.5", 2, "1.2.3.4"),
-    ("1.2.3.4", 2, "1.2.3.4"),
-    (None, 1, "10.0.0.1"),
-    ("2001:db8:1:2:3::9", 1, "2001:db8:1:2::/64"),  # one household
-    ("[2001:db8:1:2:ffff::1]", 1, "2001:db8:1:2::/64"),
-    ("::ffff:1.2.3.4", 1, "1.2.3.4"),
-    ("nonsense" * 20, 1, ("nonsense" * 20)[:64]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sent", "proxies", "found"),
+    [
+        (None, 0, "10.0.0.1"),
+        ("6.6.6.6", 0, "10.0.0.1"),  # anybody can write that
+        ("6.6.6.6, 1.2.3.4", 1, "1.2.3.4"),  # what the proxy saw is last
+        ("6.6.6.6, 1.2.3.4, 5.5.5.5", 2, "1.2.3.4"),
+        ("1.2.3.4", 2, "1.2.3.4"),
+        (None, 1, "10.0.0.1"),
+        ("2001:db8:1:2:3::9", 1, "2001:db8:1:2::/64"),  # one household
+        ("[2001:db8:1:2:ffff::1]", 1, "2001:db8:1:2::/64"),
+        ("::ffff:1.2.3.4", 1, "1.2.3.4"),
+        ("nonsense" * 20, 1, ("nonsense" * 20)[:64]),
+    ],
+)
 def test_the_address_of_a_client(sent, proxies, found):
     headers = OURS | ({"x-forwarded-for": sent} if sent else {})
     assert client_of(scope_of("/", headers=headers), proxies) == found
@@ -364,7 +426,7 @@ def test_a_text_cannot_pretend_to_be_another_page():
 
 
 def test_so_many_connections_of_one_address(monkeypatch):
-    monkeypatch.setattr(guard, "MOST_OPEN", 2)
+    monkeypatch.setattr(middleware, "MOST_OPEN", 2)
     ours, inner = guarded(), []
 
     async def nested(scope, receive, send):
@@ -387,7 +449,7 @@ def test_so_many_connections_of_one_address(monkeypatch):
 def test_a_class_behind_one_address_is_not_held_up():
     """Thirty pages are opened within a second, then each is typed into at seven keys a second for a minute."""
     clock = Clock()
-    rates = {"visits": guard.VISITS, "asked": guard.ASKED, "asked_each": guard.ASKED_EACH}
+    rates = {"visits": middleware.VISITS, "asked": middleware.ASKED, "asked_each": middleware.ASKED_EACH}
     ours = guarded(**{name: Buckets(rate, clock=clock) for name, rate in rates.items()})
     for _ in range(30 * 80):
         assert ours.visits.wait("class") == 0
@@ -404,8 +466,16 @@ def test_a_class_behind_one_address_is_not_held_up():
 def test_a_stranger_sees_the_login_and_nothing_else(tmp_path):
     ours = guarded(Options(login=tmp_path / "people"))
     inside = {"cookie": "a=b; access-token-unsecure-x=let-in"}
-    for path in ("/playground/alive", "/playground/trained/1.zip", "/playground/plotly/plotly.js", "/config",
-                 JOIN, "/gradio_api/info", "/gradio_api/heartbeat/a", "/gradio_api/mcp"):  # fmt: skip
+    for path in (
+        "/playground/alive",
+        "/playground/trained/1.zip",
+        "/playground/plotly/plotly.js",
+        "/config",
+        JOIN,
+        "/gradio_api/info",
+        "/gradio_api/heartbeat/a",
+        "/gradio_api/mcp",
+    ):
         assert not is_outside(path)
         for headers in (OURS, OURS | {"cookie": "access-token-x=guess"}, OURS | {"cookie": "access-token-y=let-in"}):
             assert ask(ours, path, headers=headers).status == 401

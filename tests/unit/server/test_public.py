@@ -10,27 +10,71 @@ import pytest
 
 import app
 from model.errors import CheckpointError, InputError
-from model.lesson import Limits, check, job_of
-from model.live import _paused
 from model.store import ByteLRU
-from tests.helpers import apart, serving
-from viz.tabs import allowed, drafting, jobs, login, many, race_run, serve, strategies, training
-from viz.tabs.allowed import PRIVATE, PUBLIC, Allowed, check_samples, check_time, check_writing, within
-from viz.tabs.context import MOST_FAILURES, Options, Playground
-from viz.tabs.desk import Bounds
-from viz.tabs.page import Asked, build, payloads, scene_of
+from model.training.job import Limits, check, job_of
+from tests.support.helpers import apart, serving
+from viz.page import background
+from viz.page.build import Asked, build, payloads, scene_of
+from viz.page.job_queue import Bounds
+from viz.page.playground import MOST_FAILURES, Options, Playground
+from viz.server import limits as allowed
+from viz.server import login, serve
+from viz.server.limits import PRIVATE, PUBLIC, Allowed, check_samples, check_time, check_writing, within
+from viz.server.training_process import _paused
+from viz.views.sampling import strategies
+from viz.views.sampling.many_samples import view as many_samples
+from viz.views.sampling.side_by_side import run
+from viz.views.sampling.speculative import view as speculative
+from viz.views.training import view as training
 from viz.words import words
 
 PROMPT = "abcab"
 TIGHT = dataclasses.replace(PUBLIC, models=("tiny",), new_tokens=8, texts=2, samples=8, drafted=16)
 GREEDY = {"name": "", "method": "sample", "options": {}, "steps": []}
 TRICKS = (
-    "..", "../tinygpt", "/etc", "/", "~", "~root", "file:///etc", "model/weights/tinygpt", "model\\weights\\tinygpt",
-    "tinygpt/", "./tinygpt", "tinygpt\0", "tinygpt\n", " tinygpt", "%2e%2e%2ftinygpt", "..%2f", "hub:../../x",
-    "hub:a/../b", "hub:/etc/passwd", "hub:a/b/c", "hub:a\\b", "hub:a/b\n", "hub:a/b\0", "hub:", "hub:a", "hub:~/x",
-    "hub:%2e%2e/x", "hub:a/..", "hub:․․/x", "hub:ａ/b", "hub:a∕b", "tinygpｔ", "ｔinygpt", "trained:", "trained:../x",
-    "trained:00000000000000000000000000000000", "C:\\", "\\\\server\\share", "", "x" * 5000, "local:", "TINYGPT",
-)  # fmt: skip
+    "..",
+    "../tinygpt",
+    "/etc",
+    "/",
+    "~",
+    "~root",
+    "file:///etc",
+    "model/weights/tinygpt",
+    "model\\weights\\tinygpt",
+    "tinygpt/",
+    "./tinygpt",
+    "tinygpt\0",
+    "tinygpt\n",
+    " tinygpt",
+    "%2e%2e%2ftinygpt",
+    "..%2f",
+    "hub:../../x",
+    "hub:a/../b",
+    "hub:/etc/passwd",
+    "hub:a/b/c",
+    "hub:a\\b",
+    "hub:a/b\n",
+    "hub:a/b\0",
+    "hub:",
+    "hub:a",
+    "hub:~/x",
+    "hub:%2e%2e/x",
+    "hub:a/..",
+    "hub:․․/x",
+    "hub:ａ/b",
+    "hub:a∕b",
+    "tinygpｔ",
+    "ｔinygpt",
+    "trained:",
+    "trained:../x",
+    "trained:00000000000000000000000000000000",
+    "C:\\",
+    "\\\\server\\share",
+    "",
+    "x" * 5000,
+    "local:",
+    "TINYGPT",
+)
 
 
 @pytest.fixture
@@ -57,7 +101,7 @@ def test_a_name_is_never_a_path(playground, shared, name, monkeypatch):
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", nothing)
     for server in (playground, shared):
-        monkeypatch.setattr("viz.tabs.context.load_resolved", nothing)
+        monkeypatch.setattr("viz.page.playground.load_resolved", nothing)
         for load in (server.load, server.opened):
             with pytest.raises(InputError) as told:
                 load(name)
@@ -68,7 +112,7 @@ def test_a_name_is_never_a_path(playground, shared, name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["tinygpt", "smollm2-135m", "hub:openai-community/gpt2"])
 def test_a_shared_server_has_its_own_models_only(shared, name, monkeypatch):
-    monkeypatch.setattr("viz.tabs.context.resolve", lambda *_, **__: pytest.fail("looked for"))
+    monkeypatch.setattr("viz.page.playground.resolve", lambda *_, **__: pytest.fail("looked for"))
     with pytest.raises(InputError, match="does not offer"):
         shared.load(name)
     assert shared.load("tiny") is shared.opened("tiny") and shared.choices() == [("tiny", "tiny")]
@@ -112,7 +156,7 @@ def test_failed_models_are_remembered_but_not_without_end(monkeypatch):
     def fail(*_, **__):
         raise CheckpointError("The weights do not fit the config.")
 
-    monkeypatch.setattr("viz.tabs.context.resolve", fail)
+    monkeypatch.setattr("viz.page.playground.resolve", fail)
     for n in range(3 * MOST_FAILURES):
         with pytest.raises(CheckpointError):
             server.load(f"hub:a/m{n}")
@@ -168,47 +212,51 @@ def test_a_race_is_bounded_where_it_starts(shared, playground, sent, told):
     for server in (shared, playground):
         model = server.load("tiny")
         if server is playground:
-            assert race_run.wanted_of(server, model, PROMPT, sent, {"kind": "start"}).rows
+            assert run.wanted_of(server, model, PROMPT, sent, {"kind": "start"}).rows
         else:
             with pytest.raises(InputError, match=told):
-                race_run.wanted_of(server, model, PROMPT, sent, {"kind": "start"})
+                run.wanted_of(server, model, PROMPT, sent, {"kind": "start"})
 
 
 def test_going_on_is_bounded_too(shared):
     model = shared.load("tiny")
     row = {"strategy": GREEDY, "number": 0, "written": []}
     go = {"kind": "go", "model": "tiny", "prompt": [1] * 5, "rows": [row], "settings": {"tokens": 8}}
-    assert race_run.wanted_of(shared, model, PROMPT, cards(), go).tokens == 8
+    assert run.wanted_of(shared, model, PROMPT, cards(), go).tokens == 8
     for change, told in (
-        ({"rows": [row] * 3}, "too many strategies"), ({"prompt": [1] * 49}, "too long"),
+        ({"rows": [row] * 3}, "too many strategies"),
+        ({"prompt": [1] * 49}, "too long"),
         ({"kind": "branch", "token": 1, "limit": 100}, "more text than"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InputError, match=told):
-            race_run.wanted_of(shared, model, PROMPT, cards(), go | change)
+            run.wanted_of(shared, model, PROMPT, cards(), go | change)
     with pytest.raises(InputError, match="more text than"):
-        race_run.wanted_of(shared, model, PROMPT, cards(tokens=9), go)
-    assert race_run.wanted_of(shared, model, PROMPT, cards(), go | {"prompt": [1] * 47}).prompt
+        run.wanted_of(shared, model, PROMPT, cards(tokens=9), go)
+    assert run.wanted_of(shared, model, PROMPT, cards(), go | {"prompt": [1] * 47}).prompt
 
 
 def test_a_text_that_takes_too_long_ends_with_a_sentence(shared):
     slow = dataclasses.replace(shared.options, allowed=dataclasses.replace(TIGHT, job_seconds=0.0))
     ours = dataclasses.replace(shared, options=slow)
-    wanted = race_run.wanted_of(ours, shared.load("tiny"), PROMPT, cards(), {"kind": "start"})
+    wanted = run.wanted_of(ours, shared.load("tiny"), PROMPT, cards(), {"kind": "start"})
     with pytest.raises(InputError, match="takes longer"):
-        list(race_run.rounds(ours, wanted, threading.Event()))
+        list(run.rounds(ours, wanted, threading.Event()))
 
 
 def test_many_samples_are_bounded_and_the_form_says_so(shared, playground):
     def ask(server, form, sent):
-        return many.wanted_of(scene(server), {"many_form": form, "strategies": sent})
+        return many_samples.wanted_of(scene(server), {"many_form": form, "strategies": sent})
 
     assert ask(shared, {"count": "8"}, cards()).many.count == 8
-    for form, sent, told in (({"count": "16"}, cards(), "too many texts"), ({"count": "8"}, cards(3), "strategies"),
-                             ({"count": "8"}, cards(1, 9), "more text")):  # fmt: skip
+    for form, sent, told in (
+        ({"count": "16"}, cards(), "too many texts"),
+        ({"count": "8"}, cards(3), "strategies"),
+        ({"count": "8"}, cards(1, 9), "more text"),
+    ):
         with pytest.raises(InputError, match=told):
             ask(shared, form, sent)
         assert ask(playground, form, sent)
-    shown = many.form_of(words("en"), TIGHT)["controls"][0]["options"]
+    shown = many_samples.form_of(words("en"), TIGHT)["controls"][0]["options"]
     assert [value for value, _ in shown] == ["8"]
 
 
@@ -220,9 +268,9 @@ def test_the_cards_say_the_limits(shared, playground):
 
 
 def test_drafting_is_kept_within_the_limit(shared):
-    wanted = drafting.wanted_of(scene(shared), {"drafting_form": {"tokens": 128}}, {})
+    wanted = speculative.wanted_of(scene(shared), {"drafting_form": {"tokens": 128}}, {})
     assert wanted.request.max_new_tokens == 16
-    sliders = {each["name"]: each for each in drafting.form(scene(shared), {})["controls"]}
+    sliders = {each["name"]: each for each in speculative.form(scene(shared), {})["controls"]}
     assert sliders["tokens"]["max"] == 16
 
 
@@ -252,7 +300,7 @@ def test_a_job_of_a_page_is_bounded(shared):
     def work(progress):
         progress(1, 2, "")
 
-    told = list(jobs.perform_in_turn(ours, "me", jobs.Job(("x",), work), "en", threading.Event()))
+    told = list(background.perform_in_turn(ours, "me", background.Job(("x",), work), "en", threading.Event()))
     last = told[-1][0].props["payload"]
     assert "takes longer than this server allows" in last and '"failed"' in last
     assert not ours.desk.working
@@ -337,10 +385,20 @@ def people(tmp_path):
     return login.read(path)
 
 
-@pytest.mark.parametrize(("name", "password", "right"), [
-    ("ann", "a:b c", True), ("bob", "plain pass: word", True), ("ann", "a:b", False), ("bob", "plain pass", False),
-    ("bob", "", False), ("eve", "a:b c", False), ("", "", False), ("ann", "x" * 2000, False), ("# staff", "", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "password", "right"),
+    [
+        ("ann", "a:b c", True),
+        ("bob", "plain pass: word", True),
+        ("ann", "a:b", False),
+        ("bob", "plain pass", False),
+        ("bob", "", False),
+        ("eve", "a:b c", False),
+        ("", "", False),
+        ("ann", "x" * 2000, False),
+        ("# staff", "", False),
+    ],
+)
 def test_who_may_come_in(people, name, password, right):
     assert apart(login.checker(people)(name, password)) is right
 
@@ -415,10 +473,15 @@ def test_a_space_needs_no_command_line():
     assert app.parse(["--host", "::1", "--port", "1"], {"GRADIO_SERVER_NAME": "0.0.0.0"}).host == "::1"
 
 
-@pytest.mark.parametrize("line", [
-    ["--embed", "huggingface.co"], ["--embed", "https://a; script-src *"], ["--embed", "https://a b"],
-    ["--memory", "0"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["--embed", "huggingface.co"],
+        ["--embed", "https://a; script-src *"],
+        ["--embed", "https://a b"],
+        ["--memory", "0"],
+    ],
+)
 def test_a_command_line_that_makes_no_sense_is_refused(line, capsys):
     with pytest.raises(SystemExit):
         app.parse(line, {})

@@ -9,14 +9,16 @@ from pathlib import Path
 import gradio as gr
 import pytest
 
-from model.lesson import Limits
-from tests.rehearsal import LONG, SMALL, TALE, finish, in_threads, quick, until
-from viz.tabs import page, serve, training
-from viz.tabs.context import Options, Playground
-from viz.tabs.loading import opened
-from viz.tabs.page import Asked, payloads
-from viz.tabs.parts import unpacked
-from viz.tabs.training import again, own_run, piece_payload, watch
+from model.training.job import Limits
+from tests.support.rehearsal import LONG, SMALL, TALE, finish, in_threads, quick, until
+from viz.page import build
+from viz.page.build import Asked, payloads
+from viz.page.loading import opened
+from viz.page.parts import unpacked
+from viz.page.playground import Options, Playground
+from viz.server import serve
+from viz.views.training import view as training
+from viz.views.training.view import again, own_run, piece_payload, watch
 
 
 @pytest.fixture
@@ -62,9 +64,11 @@ def test_a_page_that_goes_stops_its_run(playground):
 
 @pytest.mark.parametrize(
     ("language", "text", "hint"),
-    [("en", "A setting is out of bounds on this server. (layers: 99)", "Choose a value from 1 to 6."),
-     ("zh", "某项设置超出此服务器的范围。 (layers: 99)", "请选择 1 到 6 之间的值。")],
-)  # fmt: skip
+    [
+        ("en", "A setting is out of bounds on this server. (layers: 99)", "Choose a value from 1 to 6."),
+        ("zh", "某项设置超出此服务器的范围。 (layers: 99)", "请选择 1 到 6 之间的值。"),
+    ],
+)
 def test_settings_that_are_refused_are_explained(playground, language, text, hint):
     (only,) = watch(playground, "me", {**SMALL, "layers": 99}, language)
     assert told(only) == {"error": {"text": text, "hint": hint}} and only[1] == gr.skip()
@@ -204,7 +208,7 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
     run = finish(playground.workshop)
     playground.load(run.model_id)
     turned_away = {"lines", "reading", "why", "find", "findmap"}  # views of the first tab that are not chosen
-    ours, others = {*training.TAB.parts}, {*page.TABS[0].parts} - turned_away
+    ours, others = {*training.TAB.parts}, {*build.TABS[0].parts} - turned_away
     shown = {}
 
     def ask(tab, prompt="abcab", language="en"):
@@ -241,10 +245,15 @@ def test_a_terminated_server_removes_what_was_trained(playground, monkeypatch):
         time.sleep(30)  # the signal comes before this ends
 
     quiet = types.SimpleNamespace(
-        queue=lambda **_: None, launch=lambda **_: None, local_url="", block_thread=block,
-        _queue=types.SimpleNamespace(), fns={}, mcp_server_obj=None,
+        queue=lambda **_: None,
+        launch=lambda **_: None,
+        local_url="",
+        block_thread=block,
+        _queue=types.SimpleNamespace(),
+        fns={},
+        mcp_server_obj=None,
         config={"page": {"": {"components": [], "dependencies": [], "layout": {"children": []}}}},
-    )  # fmt: skip
+    )
     monkeypatch.setattr(serve, "build", lambda playground: quiet)
     before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("not handled"))
     try:

@@ -5,13 +5,13 @@ import types
 
 import pytest
 
-from model import live
 from model.errors import InputError
-from model.lesson import Finished, Limits, Started
-from model.live import Failed, LiveRun, work
 from model.records import Snapshot
-from model.trainer import Report
-from tests.rehearsal import LONG, quick, until
+from model.training.job import Finished, Limits, Started
+from model.training.loop import Report
+from tests.support.rehearsal import LONG, quick, until
+from viz.server import training_process
+from viz.server.training_process import Failed, LiveRun, work
 
 FILES = {"config.json", "model.safetensors", "tokenizer.json"}
 
@@ -42,7 +42,7 @@ class Wire:
 
 def teach(folder, answers=lambda message: (), **changes) -> Wire:
     wire = Wire(answers)
-    live._teach(wire, quick(**changes), Limits(), folder)
+    training_process._teach(wire, quick(**changes), Limits(), folder)
     return wire
 
 
@@ -59,9 +59,7 @@ def test_everything_is_told_and_the_model_is_saved(tmp_path):
     assert {path.name for path in (tmp_path / "new" / "folder").iterdir()} == FILES
 
 
-@pytest.mark.parametrize(
-    ("when", "said"), [("R2", ["S", "S0", "R1", "R2", "S2", "F"]), ("S0", ["S", "S0", "F"])]
-)  # fmt: skip
+@pytest.mark.parametrize(("when", "said"), [("R2", ["S", "S0", "R1", "R2", "S2", "F"]), ("S0", ["S", "S0", "F"])])
 def test_a_stopped_run_is_looked_at_once_more_and_saved(tmp_path, when, said):
     wire = teach(tmp_path, after(when, "stop"), **LONG)
     assert wire.said == said and wire.sent[-1].reason == "stopped"
@@ -78,7 +76,7 @@ def test_a_pause_ends_with_resume_or_stop(tmp_path):
 
 def test_the_time_is_up_and_pauses_do_not_count(tmp_path, monkeypatch):
     clock, wished = [0.0], []
-    monkeypatch.setattr(live, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(training_process, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
 
     class Slow(Wire):
         def send(self, message):
@@ -94,7 +92,7 @@ def test_the_time_is_up_and_pauses_do_not_count(tmp_path, monkeypatch):
     def run(answers):
         wire = Slow(answers)
         asked = quick(**LONG)
-        live._teach(wire, live.Job(**{**vars(asked), "minutes": 0.5}), Limits(), tmp_path)
+        training_process._teach(wire, training_process.Job(**{**vars(asked), "minutes": 0.5}), Limits(), tmp_path)
         return wire.said, wire.sent[-1].reason
 
     whole = ["S", "S0", "R1", "R2", "R3", "R4", "R5", "R6", "S6", "F"]  # the seventh message comes after 35 s
@@ -107,12 +105,12 @@ def test_the_time_is_up_and_pauses_do_not_count(tmp_path, monkeypatch):
 def worker(monkeypatch):
     """`work` with a lesson of the test's own; (wire, what was set) afterwards."""
     done = []
-    monkeypatch.setattr(live.os, "nice", lambda more: done.append(("nice", more)))
-    monkeypatch.setattr(live.torch, "set_num_threads", lambda number: done.append(("threads", number)))
+    monkeypatch.setattr(training_process.os, "nice", lambda more: done.append(("nice", more)))
+    monkeypatch.setattr(training_process.torch, "set_num_threads", lambda number: done.append(("threads", number)))
 
     def run(lesson):
         wire = Wire()
-        monkeypatch.setattr(live, "_teach", lesson)
+        monkeypatch.setattr(training_process, "_teach", lesson)
         work(wire, quick(), Limits(), None, 3)
         return wire, done
 
@@ -129,10 +127,12 @@ def test_the_process_is_polite(worker):
     [
         (InputError("No.", "x", "Do y."), [Failed("No.", "x", "Do y.")]),
         (ValueError("y" * 500), [Failed("", ("ValueError('" + "y" * 500)[:200])]),
-        (BrokenPipeError(), []), (EOFError(), []), (ConnectionResetError(), []),
+        (BrokenPipeError(), []),
+        (EOFError(), []),
+        (ConnectionResetError(), []),
     ],
     ids=lambda value: type(value).__name__,
-)  # fmt: skip
+)
 def test_what_goes_wrong_is_told_where_someone_listens(worker, caplog, error, told):
     def fail(*_):
         raise error
@@ -149,7 +149,7 @@ def test_what_goes_wrong_is_told_where_someone_listens(worker, caplog, error, to
 def clocked(tmp_path, monkeypatch):
     """A run that hears nothing but what the test tells it, what it was told, and its clock."""
     clock = [100.0]
-    monkeypatch.setattr(live, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(training_process, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
     teach(tmp_path)
     run = LiveRun("n", "me", quick(), tmp_path, heard=100.0, connection=Wire())
     return run, clock

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from model.api import LanguageModel
-from model.transformer import Block, Transformer
-from tests.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
-from viz.tabs import TABS
-from viz.tabs.page import Asked, payloads
+from model.gpt.transformer import Block, Transformer
+from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from viz.page.build import Asked, payloads
+from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
 
 OURS = {
@@ -42,8 +42,13 @@ def drawn(playground, tab, view, prompt="abcabd ab", language="en", **selection)
 
 def test_there_are_as_many():
     assert {tab: len(views) for tab, views in OURS.items()} == {
-        "sampling": 7, "predictions": 5, "inside": 6, "anatomy": 7, "design": 9, "quant": 3,
-    }  # fmt: skip
+        "sampling": 7,
+        "predictions": 5,
+        "inside": 6,
+        "anatomy": 7,
+        "design": 9,
+        "quant": 3,
+    }
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

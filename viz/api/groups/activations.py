@@ -3,24 +3,34 @@
 import dataclasses
 from typing import Annotated
 
+from model.activations.neurons import (
+    EDGES,
+    ORDERS,
+    activation,
+    layer_activations,
+    promoted,
+    ranked,
+    write_lengths,
+)
+from model.activations.norm_swap import SWAPS, WHERE, places_of, swapped
+from model.activations.norm_walk import compare_batch, norm_input, norm_of, norms_of, quantiles, walk_vector
+from model.activations.residual_statistics import RULES, STATISTICS, carriers, statistic
+from model.activations.residual_statistics import outliers as outlying
 from model.api import LanguageModel
-from model.effects import next_tokens
+from model.attention.effects import next_tokens
 from model.errors import InputError
-from model.neurons import EDGES, ORDERS, activation, layer_activations, promoted, ranked, write_lengths
-from model.norm_swap import SWAPS, WHERE, places_of, swapped
-from model.norm_walk import compare_batch, norm_input, norm_of, norms_of, quantiles, walk_vector
 from model.progress import Progress
-from model.stream import RULES, STATISTICS, carriers, statistic
-from model.stream import outliers as outlying
-from viz.answers import top_of
-from viz.tabs import jobs, sizes, space
-from viz.tabs import neurons as neurons_view
-from viz.tabs import outliers as outliers_view
-from viz.tabs import swap as swap_view
-from viz.tabs.context import Playground
-from viz.tabs.endpoints.arguments import OneOf, Rows, Within
-from viz.tabs.endpoints.reading import check_head, done, named, place, prompt_tokens
-from viz.tabs.tab import Scene
+from viz.api.answers import top_of
+from viz.api.arguments import OneOf, Rows, Within
+from viz.api.reading import check_head, done, named, place, prompt_tokens
+from viz.page import background
+from viz.page.playground import Playground
+from viz.page.scene import Scene
+from viz.views.activations.neurons import view as neurons_view
+from viz.views.activations.norm_swap import view as swap_view
+from viz.views.activations.outliers import view as outliers_view
+from viz.views.activations.sizes import view as sizes
+from viz.views.activations.stream_picture import view as stream_picture
 
 Site = Annotated[str, OneOf(("norm1", "norm2", "final"))]
 
@@ -44,9 +54,11 @@ def stream_sizes(scene: Scene, number: Annotated[str, OneOf(tuple(STATISTICS))] 
 
 
 def outliers(
-    scene: Scene, rule: Annotated[str, OneOf(tuple(RULES))] = "massive",
-    site: Annotated[str, OneOf(tuple(outliers_view.SITES))] = "norm1", most: Rows = 30,
-) -> dict:  # fmt: skip
+    scene: Scene,
+    rule: Annotated[str, OneOf(tuple(RULES))] = "massive",
+    site: Annotated[str, OneOf(tuple(outliers_view.SITES))] = "norm1",
+    most: Rows = 30,
+) -> dict:
     """The few dimensions of the residual stream that are far larger than the rest, and the tokens that carry them.
 
     Args:
@@ -61,9 +73,12 @@ def outliers(
     stream, sites = sizes.stream_of(scene), outliers_view.SITES[site]
     found = outlying(stream, rule, sites)
     return {
-        "rule": rule, "count": len(found), "dimensions": found[:most], "carriers": carriers(stream, rule, sites)[:most],
+        "rule": rule,
+        "count": len(found),
+        "dimensions": found[:most],
+        "carriers": carriers(stream, rule, sites)[:most],
         "tokens": prompt_tokens(scene),
-    }  # fmt: skip
+    }
 
 
 # --- norms -----------------------------------------------------------------------------------------------
@@ -112,9 +127,14 @@ def norm_gains(playground: Playground, model: LanguageModel) -> dict:
 
 
 def norm_swap(
-    scene: Scene, change: Annotated[str, OneOf(tuple(SWAPS))] = "frozen", where: Annotated[str, OneOf(WHERE)] = "all",
-    layer: int = 0, site: Site = "norm1", position: int = -1, most: Rows = 10,
-) -> dict:  # fmt: skip
+    scene: Scene,
+    change: Annotated[str, OneOf(tuple(SWAPS))] = "frozen",
+    where: Annotated[str, OneOf(WHERE)] = "all",
+    layer: int = 0,
+    site: Site = "norm1",
+    position: int = -1,
+    most: Rows = 10,
+) -> dict:
     """What becomes of the prediction when norms are exchanged, lose a part, are frozen or taken out.
 
     Args:
@@ -136,26 +156,33 @@ def norm_swap(
         return swapped(scene.trace, change, places, progress)
 
     asked = swap_view.Change(change, where, places)
-    found = done(scene.playground, jobs.Job(swap_view.key_of(scene, asked), work))
+    found = done(scene.playground, background.Job(swap_view.key_of(scene, asked), work))
     loss = None if found.losses is None else dict(zip(("before", "after"), found.losses, strict=True))
     rows = None
     if t < len(found.read):
         table = next_tokens(scene.trace, found, t, most, scene.model.tokenizer.vocab_size)
         rows = [row | named(scene.model, row["id"]) for row in table.to_dict("records")]
     return {
-        "norms": [{"layer": each, "site": name} for each, name in places], "kl": found.kl, "loss": loss,
-        "overflow": found.overflow, "position": t, "next": rows,
+        "norms": [{"layer": each, "site": name} for each, name in places],
+        "kl": found.kl,
+        "loss": loss,
+        "overflow": found.overflow,
+        "position": t,
+        "next": rows,
         "lengths": {"before": found.before, "after": found.lengths},
-    }  # fmt: skip
+    }
 
 
 # --- neurons ---------------------------------------------------------------------------------------------
 
 
 def neurons(
-    scene: Scene, layer: int, order: Annotated[str, OneOf(ORDERS)] = "here", position: int = -1,
+    scene: Scene,
+    layer: int,
+    order: Annotated[str, OneOf(ORDERS)] = "here",
+    position: int = -1,
     most: Annotated[int, Within(1, 100)] = 12,
-) -> dict:  # fmt: skip
+) -> dict:
     """The most active MLP neurons of a layer, and what each writes towards.
 
     Args:
@@ -172,10 +199,15 @@ def neurons(
         pushed = promoted(scene.model.model, layer, wanted, 1, scene.model.tokenizer.vocab_size)
     peaks = [top_of(abs(read.post[:, n]), 1)[0] for n in wanted]
     rows = [
-        {"neuron": n, "activation": read.post[t, n], "peak": peak, "largest": read.post[peak, n],
-         "towards": named(scene.model, towards[0])}
+        {
+            "neuron": n,
+            "activation": read.post[t, n],
+            "peak": peak,
+            "largest": read.post[peak, n],
+            "towards": named(scene.model, towards[0]),
+        }
         for n, peak, towards in zip(wanted, peaks, pushed.up, strict=True)
-    ]  # fmt: skip
+    ]
     return {"layer": layer, "order": order, "position": t, "neurons": rows}
 
 
@@ -198,13 +230,18 @@ def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1,
         pushed = promoted(scene.model.model, layer, [neuron], most, scene.model.tokenizer.vocab_size)
     sides = {"promotes": (pushed.up[0], pushed.up_scores[0]), "suppresses": (pushed.down[0], pushed.down_scores[0])}
     return {
-        "layer": layer, "neuron": neuron, "kind": config.mlp, "tokens": prompt_tokens(scene),
-        "pre": read.pre[:, neuron], "post": read.post[:, neuron],
-        "up": None if read.up is None else read.up[:, neuron], "function": activation(config, read.pre[:, neuron]),
+        "layer": layer,
+        "neuron": neuron,
+        "kind": config.mlp,
+        "tokens": prompt_tokens(scene),
+        "pre": read.pre[:, neuron],
+        "post": read.post[:, neuron],
+        "up": None if read.up is None else read.up[:, neuron],
+        "function": activation(config, read.pre[:, neuron]),
     } | {
         name: [named(scene.model, n) | {"score": score} for n, score in zip(*found, strict=True)]
         for name, found in sides.items()
-    }  # fmt: skip
+    }
 
 
 def neuron_survey(scene: Scene) -> dict:
@@ -217,11 +254,20 @@ def neuron_survey(scene: Scene) -> dict:
     """
     found = done(scene.playground, neurons_view.plan_survey(scene, {}))
     rows = [
-        {"layer": n, "never": never, "quiet": quiet, "active": active, "largest": largest, "token": where[0],
-         "neuron": where[1], "counts": counts}
+        {
+            "layer": n,
+            "never": never,
+            "quiet": quiet,
+            "active": active,
+            "largest": largest,
+            "token": where[0],
+            "neuron": where[1],
+            "counts": counts,
+        }
         for n, (never, quiet, active, counts, largest, where) in enumerate(
-            zip(found.never, found.quiet, found.active, found.counts, found.largest, found.place, strict=True))
-    ]  # fmt: skip
+            zip(found.never, found.quiet, found.active, found.counts, found.largest, found.place, strict=True)
+        )
+    ]
     return {"edges": EDGES, "layers": rows}
 
 
@@ -237,8 +283,11 @@ def residual_space(scene: Scene, unit: bool = True, first: bool = True) -> dict:
         position of the first token.
     """
     form = {"states": "unit" if unit else "raw", "first": first}
-    found = done(scene.playground, space.plan_space(scene, {"space_form": form}))
+    found = done(scene.playground, stream_picture.plan_space(scene, {"space_form": form}))
     return {
-        "tokens": prompt_tokens(scene)[found.start :], "start": found.start, "shares": found.shares,
-        "coordinates": found.coordinates, "unit": unit,
-    }  # fmt: skip
+        "tokens": prompt_tokens(scene)[found.start :],
+        "start": found.start,
+        "shares": found.shares,
+        "coordinates": found.coordinates,
+        "unit": unit,
+    }

@@ -2,24 +2,27 @@
 
 from typing import Annotated
 
-from model.anatomy import ARCHITECTURES, config_of, n_params
-from model.anatomy import PARTS as COMPONENTS
+from model.anatomy.anatomy import ARCHITECTURES, config_of, n_params
+from model.anatomy.anatomy import PARTS as COMPONENTS
+from model.anatomy.blueprint import Flow, blueprint, by_component, shares
 from model.api import LanguageModel
-from model.blueprint import Flow, blueprint, by_component, shares
-from model.config import to_dict
 from model.errors import InputError
-from viz.tabs import partview
-from viz.tabs.context import Playground
-from viz.tabs.endpoints.arguments import Long, OneOf, Within
-from viz.tabs.endpoints.reading import at, on
-from viz.tabs.params import published_of
-from viz.tabs.tab import Scene
+from model.gpt.config import to_dict
+from viz.api.arguments import Long, OneOf, Within
+from viz.api.reading import at, on
+from viz.page.playground import Playground
+from viz.page.scene import Scene
+from viz.views.anatomy.diagram import part as partview
+from viz.views.anatomy.parameters.view import published_of
 
 
 def anatomy(
-    playground: Playground, model: LanguageModel, architecture: Annotated[str, OneOf(("", *ARCHITECTURES))] = "",
-    config: Annotated[str, Long()] = "", tokens: Annotated[int, Within(1, 1 << 20)] = 8,
-) -> dict:  # fmt: skip
+    playground: Playground,
+    model: LanguageModel,
+    architecture: Annotated[str, OneOf(("", *ARCHITECTURES))] = "",
+    config: Annotated[str, Long()] = "",
+    tokens: Annotated[int, Within(1, 1 << 20)] = 8,
+) -> dict:
     """What a model is made of, from its config alone: every part with its formula, shapes and parameters.
 
     Args:
@@ -40,17 +43,26 @@ def anatomy(
     parts = []
     for key, part in blueprint(found, tokens).items():
         share = held.get(key)
-        parts.append({
-            "part": key, "formula": part.formula, "reads": _flows(part.reads), "gives": _flows(part.gives),
-            "tensors": [{"name": each.name, "shape": each.shape} for each in share.tensors] if share else [],
-            "once": share.once if share else 0, "whole": share.whole if share else 0,
-            "share": share.share if share else 0.0,
-        })  # fmt: skip
+        parts.append(
+            {
+                "part": key,
+                "formula": part.formula,
+                "reads": _flows(part.reads),
+                "gives": _flows(part.gives),
+                "tensors": [{"name": each.name, "shape": each.shape} for each in share.tensors] if share else [],
+                "once": share.once if share else 0,
+                "whole": share.whole if share else 0,
+                "share": share.share if share else 0.0,
+            }
+        )
     return {
-        "config": to_dict(found), "parts": parts, "components": by_component(held, COMPONENTS),
-        "total": n_params(found), "published": published[0] if published else None,
+        "config": to_dict(found),
+        "parts": parts,
+        "components": by_component(held, COMPONENTS),
+        "total": n_params(found),
+        "published": published[0] if published else None,
         "counted": None if architecture or config else model.n_params,
-    }  # fmt: skip
+    }
 
 
 def _flows(flows: tuple[Flow, ...]) -> list[dict]:
@@ -83,7 +95,11 @@ def part_numbers(
     rows = partview.passed_of(here, layer).rows if part in ("scores", "softmax") else None
     active = float(partview.passed_of(here, layer).active[place]) if part == "act" else None
     return {
-        "part": part, "formula": looked.part.formula, "layer": layer if looked.part.block else None, "position": place,
-        "vectors": vectors, "attention": rows and {name: each[head, place] for name, each in vars(rows).items()},
+        "part": part,
+        "formula": looked.part.formula,
+        "layer": layer if looked.part.block else None,
+        "position": place,
+        "vectors": vectors,
+        "attention": rows and {name: each[head, place] for name, each in vars(rows).items()},
         "active": active,
-    }  # fmt: skip
+    }

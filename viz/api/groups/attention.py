@@ -3,18 +3,19 @@
 import dataclasses
 from typing import Annotated
 
+from model.attention.cell import explain
+from model.attention.find_heads import RANKINGS, rank_heads
+from model.attention.measures import MEASURES
+from model.attention.measures import measure as measured
 from model.errors import InputError
-from model.explain import explain
-from model.finding import RANKINGS, rank_heads
-from model.measures import MEASURES
-from model.measures import measure as measured
-from viz.answers import largest_cells, ranked_heads
-from viz.tabs import finding, why
-from viz.tabs.endpoints.arguments import OneOf, Rows
-from viz.tabs.endpoints.reading import at, named, on, place, places, prompt_tokens
-from viz.tabs.jobs import kept
-from viz.tabs.picking import cell_of
-from viz.tabs.tab import Scene
+from viz.api.answers import largest_cells, ranked_heads
+from viz.api.arguments import OneOf, Rows
+from viz.api.reading import at, named, on, place, places, prompt_tokens
+from viz.page.background import kept
+from viz.page.picking import cell_of
+from viz.page.scene import Scene
+from viz.views.attention.cell import view as cell
+from viz.views.attention.find import view as find
 
 Measure = Annotated[str, OneOf(tuple(MEASURES))]
 
@@ -58,9 +59,13 @@ def attention(scene: Scene, layer: int, head: int, measure: Measure = "weights",
     """
     wanted, z = places(scene, queries), _matrix(scene, measure, layer, head)
     return {
-        "layer": layer, "head": head, "measure": measure, "tokens": prompt_tokens(scene), "queries": wanted,
+        "layer": layer,
+        "head": head,
+        "measure": measure,
+        "tokens": prompt_tokens(scene),
+        "queries": wanted,
         "rows": z[wanted],
-    }  # fmt: skip
+    }
 
 
 def attention_links(scene: Scene, layer: int, head: int, measure: Measure = "weights", most: Rows = 40) -> dict:
@@ -97,16 +102,19 @@ def attention_cell(scene: Scene, layer: int, head: int, query: int = -1, key: in
     query, key = cell_of(looked) if key is None else (place(scene, query), place(scene, key))
     with scene.playground.computing:
         found = explain(scene.trace, layer, head, query, key)
-    told = why.check(found, why.changes(scene.picked.edits, (layer, head), (query, key)))
+    told = cell.check(found, cell.changes(scene.picked.edits, (layer, head), (query, key)))
     tokens = prompt_tokens(scene)
     parts = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
     return {"query_text": tokens[query], "key_text": tokens[key], **parts, "check": told}
 
 
 def find_heads(
-    scene: Scene, queries: list[int], keys: list[int], measure: Annotated[str, OneOf(tuple(RANKINGS))] = "weights",
+    scene: Scene,
+    queries: list[int],
+    keys: list[int],
+    measure: Annotated[str, OneOf(tuple(RANKINGS))] = "weights",
     most: Rows = 20,
-) -> dict:  # fmt: skip
+) -> dict:
     """Which heads look from some tokens back to some others, the strongest first.
 
     Args:
@@ -122,14 +130,14 @@ def find_heads(
         raise InputError("An argument is missing.", "queries" if not queries else "keys", "Give at least one position.")
     q, k = (tuple(sorted(places(scene, each))) for each in (queries, keys))
     T = len(scene.trace.tokens)
-    if len(q) * T > finding.MOST_ROWS:
-        raise InputError("These are too many queries.", str(len(q)), f"At most {finding.MOST_ROWS // T}.")
+    if len(q) * T > find.MOST_ROWS:
+        raise InputError("These are too many queries.", str(len(q)), f"At most {find.MOST_ROWS // T}.")
 
     def make() -> object:
         with scene.playground.computing:
             return rank_heads(scene.trace, q, k, measure)
 
-    values = kept(scene.playground, (scene.trace.key, "find", finding.Asked(q, k, measure)), make)
+    values = kept(scene.playground, (scene.trace.key, "find", find.Asked(q, k, measure)), make)
     return {"measure": measure, "queries": q, "keys": k, "heads": ranked_heads(values, most)}
 
 
@@ -147,7 +155,13 @@ def head_vectors(scene: Scene, layer: int, head: int, positions: list[int] = ())
     with scene.playground.computing:
         found, z = scene.trace.qkv(layer, head), scene.trace.z(layer, head)
     return {
-        "layer": layer, "head": head, "kv_head": head // scene.model.config.group_size, "positions": wanted,
+        "layer": layer,
+        "head": head,
+        "kv_head": head // scene.model.config.group_size,
+        "positions": wanted,
         "tokens": [named(scene.model, scene.trace.tokens.ids[each])["text"] for each in wanted],
-        "q": found.q[wanted], "k": found.k[wanted], "v": found.v[wanted], "z": z[wanted],
-    }  # fmt: skip
+        "q": found.q[wanted],
+        "k": found.k[wanted],
+        "v": found.v[wanted],
+        "z": z[wanted],
+    }

@@ -1,13 +1,14 @@
 """The checks: is what this server computes right?"""
 
-from model.checks import CHECKS, machine, run_checks, summary
+from model.checks import run_checks
+from model.checks.registry import CHECKS, machine, summary
+from model.checks.result import Finding, Subject
 from model.errors import InputError
-from model.findings import Finding, Subject
 from model.progress import Progress
-from viz.tabs import jobs
-from viz.tabs.endpoints.arguments import got
-from viz.tabs.endpoints.reading import done
-from viz.tabs.tab import Scene
+from viz.api.arguments import got
+from viz.api.reading import done
+from viz.page import background
+from viz.page.scene import Scene
 
 
 def checks(scene: Scene, names: list[str] = ()) -> dict:
@@ -30,7 +31,7 @@ def checks(scene: Scene, names: list[str] = ()) -> dict:
     def work(progress: Progress) -> dict[str, Finding]:
         return run_checks(subject, keys, progress)
 
-    found = done(scene.playground, jobs.Job(("endpoint checks", scene.trace.key, scene.prompt, keys), work))
+    found = done(scene.playground, background.Job(("endpoint checks", scene.trace.key, scene.prompt, keys), work))
     rows = [{"check": key, "kind": CHECKS[key].kind} | vars(each) for key, each in found.items()]
     return {"checks": rows, "summary": summary(found), "machine": machine()}
 

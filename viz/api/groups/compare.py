@@ -2,22 +2,24 @@
 
 from typing import Annotated
 
-from model.effects import PATCH_SITES, recovered
-from model.effects import patch as patched
+from model.attention.effects import PATCH_SITES, recovered
+from model.attention.effects import patch as patched
+from model.attention.measures import MEASURES, attend_rows
+from model.attention.measures import measure as measured
 from model.errors import InputError
-from model.heads import HEAD_METRICS
-from model.measures import MEASURES, attend_rows
-from model.measures import measure as measured
+from model.gpt.head_metrics import HEAD_METRICS
 from model.progress import Progress
-from viz.answers import by_head
-from viz.compare import all_gaps, difference, divergence, likely, shares_of
-from viz.tabs import compare, jobs, patching
-from viz.tabs.beside import Other, other_run
-from viz.tabs.endpoints.arguments import Few, OneOf, Prompt
-from viz.tabs.endpoints.reading import done, named, on
-from viz.tabs.endpoints.registry import model_of
-from viz.tabs.jobs import kept
-from viz.tabs.tab import Scene
+from viz.api.answers import by_head
+from viz.api.arguments import Few, OneOf, Prompt
+from viz.api.reading import done, named, on
+from viz.api.registry import model_of
+from viz.page import background
+from viz.page.background import kept
+from viz.page.scene import Scene
+from viz.views.compare.patching import view as patching
+from viz.views.compare.runs import view as compare
+from viz.views.compare.runs.figures import all_gaps, difference, divergence, likely, shares_of
+from viz.views.compare.runs.run_b import Other, other_run
 
 OfHead = Annotated[str, OneOf(tuple(name for name, each in MEASURES.items() if each.of == "head"))]
 
@@ -42,8 +44,9 @@ def _next(scene: Scene, other: Other, at: tuple[int, int], most: int) -> dict:
         ids = sorted({*likely(a, most), *likely(b, most)}, key=lambda n: -max(a[n], b[n]))
         rows = [named(scene.model, n) | {"p_a": a[n], "p_b": b[n]} for n in ids]
         return {"tokens": rows, "kl": divergence(a, b)}
-    lists = [[named(model, n) | {"p": p[n]} for n in likely(p, most)]
-             for (model, _, _), p in zip(pairs, (a, b), strict=True)]  # fmt: skip
+    lists = [
+        [named(model, n) | {"p": p[n]} for n in likely(p, most)] for (model, _, _), p in zip(pairs, (a, b), strict=True)
+    ]
     return {"tokens_a": lists[0], "tokens_b": lists[1], "kl": None}
 
 
@@ -88,8 +91,9 @@ def compare_runs(
     if other.one_shape:
         numbers = {
             f"{name}_{side}": run.metrics[..., n]
-            for n, name in enumerate(HEAD_METRICS) for side, run in (("a", scene.trace), ("b", other.trace))
-        }  # fmt: skip
+            for n, name in enumerate(HEAD_METRICS)
+            for side, run in (("a", scene.trace), ("b", other.trace))
+        }
         if patterns and other.one_vocabulary:
             numbers["pattern"] = _gaps(scene, other)
         heads = by_head(numbers)
@@ -97,8 +101,9 @@ def compare_runs(
         "other": {"how": other.how, "model": other.model.id, "tokens": list(other.trace.tokens.pieces)},
         "tokens": list(scene.trace.tokens.pieces),
         "alignment": [{"kind": step.kind, "a": step.a, "b": step.b} for step in other.alignment.steps],
-        "next": {"position_a": at[0], "position_b": at[1]} | _next(scene, other, at, most), "heads": heads,
-    }  # fmt: skip
+        "next": {"position_a": at[0], "position_b": at[1]} | _next(scene, other, at, most),
+        "heads": heads,
+    }
 
 
 def compare_head(
@@ -121,15 +126,23 @@ def compare_head(
     with scene.playground.computing:
         a, b = measured(scene.trace, measure, layer, head), measured(other.trace, measure, *other.head)
     return {
-        "measure": measure, "head_a": (layer, head), "head_b": other.head, "a": a, "b": b,
+        "measure": measure,
+        "head_a": (layer, head),
+        "head_b": other.head,
+        "a": a,
+        "b": b,
         "difference": difference(a, b, other.alignment.pairs) if other.one_vocabulary else None,
-    }  # fmt: skip
+    }
 
 
 def patch(
-    scene: Scene, other_prompt: Prompt, site: Annotated[str, OneOf(PATCH_SITES)] = "resid_pre",
-    into: Annotated[str, OneOf(patching.INTO)] = "b", token: str = "", distractor: str = "",
-) -> dict:  # fmt: skip
+    scene: Scene,
+    other_prompt: Prompt,
+    site: Annotated[str, OneOf(PATCH_SITES)] = "resid_pre",
+    into: Annotated[str, OneOf(patching.INTO)] = "b",
+    token: str = "",
+    distractor: str = "",
+) -> dict:
     """Activation patching: which vectors, put from one run into another, bring the first run's answer back.
 
     Args:
@@ -152,10 +165,16 @@ def patch(
     def work(progress: Progress) -> object:
         return patched(found.clean, found.corrupted, found.target, found.site, progress)
 
-    effects = done(scene.playground, jobs.Job(found.key, work))
+    effects = done(scene.playground, background.Job(found.key, work))
     return {
-        "site": site, "into": into, "tokens_a": list(scene.trace.tokens.pieces),
-        "tokens_b": list(other.trace.tokens.pieces), "token": named(scene.model, found.target.token),
-        "distractor": named(scene.model, found.target.distractor), "effects": effects,
-        "recovered": recovered(effects, *found.ends), "clean": found.ends[0], "corrupted": found.ends[1],
-    }  # fmt: skip
+        "site": site,
+        "into": into,
+        "tokens_a": list(scene.trace.tokens.pieces),
+        "tokens_b": list(other.trace.tokens.pieces),
+        "token": named(scene.model, found.target.token),
+        "distractor": named(scene.model, found.target.distractor),
+        "effects": effects,
+        "recovered": recovered(effects, *found.ends),
+        "clean": found.ends[0],
+        "corrupted": found.ends[1],
+    }

@@ -4,23 +4,26 @@ import dataclasses
 from typing import Annotated
 
 from model.api import LanguageModel
+from model.design.past_length import FAMILIES, Part, by_position, edges, parts_of
 from model.errors import InputError
-from model.longer import FAMILIES, Part, by_position, edges, parts_of
-from viz.distance import over_buckets
-from viz.tabs import distance as distance_view
-from viz.tabs import longer as longer_view
-from viz.tabs.context import Playground
-from viz.tabs.endpoints.arguments import Long, OneOf, Within
-from viz.tabs.endpoints.reading import done, on, unprompted
-from viz.tabs.tab import Scene
+from viz.api.arguments import Long, OneOf, Within
+from viz.api.reading import done, on, unprompted
+from viz.page.playground import Playground
+from viz.page.scene import Scene
+from viz.views.design.distance import view as distance_view
+from viz.views.design.distance.figures import over_buckets
+from viz.views.design.past_length import view as longer_view
 
 LEAST = 16  # tokens of a window
 
 
 def score_by_distance(
-    scene: Scene, layer: int, head: int, first: Annotated[str, OneOf(distance_view.FIRST)] = "apart",
+    scene: Scene,
+    layer: int,
+    head: int,
+    first: Annotated[str, OneOf(distance_view.FIRST)] = "apart",
     axis: Annotated[str, OneOf(distance_view.AXES)] = "log",
-) -> dict:  # fmt: skip
+) -> dict:
     """A head's scores before the softmax and its weights, pooled by the distance from query to key.
 
     Args:
@@ -45,10 +48,13 @@ def score_by_distance(
 
 
 def past_trained_length(
-    playground: Playground, model: LanguageModel, length: Annotated[int, Within(0, longer_view.MOST)] = 0,
-    factor: Annotated[float, Within(0, 64)] = 0.0, family: Annotated[str, OneOf(FAMILIES)] = "stretch",
+    playground: Playground,
+    model: LanguageModel,
+    length: Annotated[int, Within(0, longer_view.MOST)] = 0,
+    factor: Annotated[float, Within(0, 64)] = 0.0,
+    family: Annotated[str, OneOf(FAMILIES)] = "stretch",
     text: Annotated[str, Long()] = "",
-) -> dict:  # fmt: skip
+) -> dict:
     """The loss by position within and beyond the trained length, with the usual remedies; the model stays as it is.
 
     Args:
@@ -75,8 +81,16 @@ def past_trained_length(
     ways = []
     for n, way in enumerate(past.schemes):
         inside, beyond = parts_of(past, n)
-        ways.append({"scheme": way.key, "factor": way.factor, "inside": _plain(inside), "beyond": _plain(beyond),
-                     "losses": losses[n], "errors": errors[n]})  # fmt: skip
+        ways.append(
+            {
+                "scheme": way.key,
+                "factor": way.factor,
+                "inside": _plain(inside),
+                "beyond": _plain(beyond),
+                "losses": losses[n],
+                "errors": errors[n],
+            }
+        )
     return {"trained": past.trained, "length": past.length, "windows": past.loss.shape[1], "edges": ends, "ways": ways}
 
 

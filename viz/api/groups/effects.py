@@ -2,16 +2,17 @@
 
 from typing import Annotated
 
-from model.effects import ABLATIONS, TARGETS, Target, metric, next_tokens
-from model.effects import sweep as swept
+from model.attention.effects import ABLATIONS, TARGETS, Target, metric, next_tokens
+from model.attention.effects import sweep as swept
 from model.errors import InputError
 from model.progress import Progress
-from viz.answers import ranked_heads
-from viz.effects import Swept, entropy, likeliest
-from viz.tabs import effects, jobs
-from viz.tabs.endpoints.arguments import OneOf, Rows
-from viz.tabs.endpoints.reading import done, named, place, token_id
-from viz.tabs.tab import Scene
+from viz.api.answers import ranked_heads
+from viz.api.arguments import OneOf, Rows
+from viz.api.reading import done, named, place, token_id
+from viz.page import background
+from viz.page.scene import Scene
+from viz.views.effects.edits import view as edits
+from viz.views.effects.edits.figures import Swept, entropy, likeliest
 
 
 def next_token(scene: Scene, position: int = -1, most: Rows = 10) -> dict:
@@ -45,10 +46,14 @@ def _target(scene: Scene, kind: str, position: int, token: str, distractor: str)
 
 
 def sweep(
-    scene: Scene, how: Annotated[str, OneOf(ABLATIONS)] = "zero",
-    watch: Annotated[str, OneOf(tuple(TARGETS))] = "logit", position: int = -1, token: str = "", distractor: str = "",
+    scene: Scene,
+    how: Annotated[str, OneOf(ABLATIONS)] = "zero",
+    watch: Annotated[str, OneOf(tuple(TARGETS))] = "logit",
+    position: int = -1,
+    token: str = "",
+    distractor: str = "",
     most: Rows = 20,
-) -> dict:  # fmt: skip
+) -> dict:
     """What the absence of each head does to one number of the output, one head after the other.
 
     Args:
@@ -61,16 +66,20 @@ def sweep(
         start: the number without the change; effects: by layer and head what it changes by (kl: the divergence);
         strongest: heads with the largest effects in size.
     """
-    watched = effects.Watched(how, _target(scene, watch, position, token, distractor))
+    watched = edits.Watched(how, _target(scene, watch, position, token, distractor))
     trace, target = scene.trace, watched.target
 
     def work(progress: Progress) -> Swept:
         return Swept(metric(trace, target), swept(trace, how, target, progress))
 
-    found = done(scene.playground, jobs.Job(effects.sweep_key(scene, watched), work))
+    found = done(scene.playground, background.Job(edits.sweep_key(scene, watched), work))
     tokens = {name: getattr(target, name) for name in ("token", "distractor")}
     return {
-        "how": how, "watch": watch, "position": None if watch == "loss" else target.position,
+        "how": how,
+        "watch": watch,
+        "position": None if watch == "loss" else target.position,
         **{name: None if n is None else named(scene.model, n) for name, n in tokens.items()},
-        "start": found.start, "effects": found.effects, "strongest": ranked_heads(found.effects, most, size=True),
-    }  # fmt: skip
+        "start": found.start,
+        "effects": found.effects,
+        "strongest": ranked_heads(found.effects, most, size=True),
+    }

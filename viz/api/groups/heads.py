@@ -1,11 +1,11 @@
 """The heads tab's numbers: every head over a probe set, and which heads are wired to which."""
 
 from model.api import LanguageModel
-from viz.answers import ranked_heads
-from viz.tabs import heads as heads_view
-from viz.tabs.context import Playground
-from viz.tabs.endpoints.arguments import Rows
-from viz.tabs.endpoints.reading import done, on, unprompted
+from viz.api.answers import ranked_heads
+from viz.api.arguments import Rows
+from viz.api.reading import done, on, unprompted
+from viz.page.playground import Playground
+from viz.views.heads.table import view as heads_view
 
 
 def head_survey(playground: Playground, model: LanguageModel) -> dict:
@@ -19,12 +19,16 @@ def head_survey(playground: Playground, model: LanguageModel) -> dict:
     found = done(playground, heads_view.plan_survey(unprompted(playground, model), {}))
     names = [
         {"layer": layer, "head": head, "name": name, "score": score, "baseline": baseline}
-        for (layer, head), given in found.names.items() for name, score, baseline in given
-    ]  # fmt: skip
+        for (layer, head), given in found.names.items()
+        for name, score, baseline in given
+    ]
     return {
-        "random": found.random.mean, "sentences": found.sentences.mean, "names": names, "copying": found.copying,
+        "random": found.random.mean,
+        "sentences": found.sentences.mean,
+        "names": names,
+        "copying": found.copying,
         "sequences": {"random": found.random.sequences, "sentences": found.sentences.sequences},
-    }  # fmt: skip
+    }
 
 
 def composition(playground: Playground, model: LanguageModel, layer: int, head: int, most: Rows = 10) -> dict:
@@ -37,6 +41,8 @@ def composition(playground: Playground, model: LanguageModel, layer: int, head: 
     with playground.computing:
         found = heads_view.wiring(on(unprompted(playground, model), layer, head))
     sides = {"reads": found.reads, "feeds": found.feeds}
-    return {"layer": layer, "head": head} | {
-        name: {kind: ranked_heads(z, most) for kind, z in side.items()} for name, side in sides.items()
-    } | {"baseline": found.baseline, "baseline_sd": found.baseline_sd}  # fmt: skip
+    return (
+        {"layer": layer, "head": head}
+        | {name: {kind: ranked_heads(z, most) for kind, z in side.items()} for name, side in sides.items()}
+        | {"baseline": found.baseline, "baseline_sd": found.baseline_sd}
+    )

@@ -3,8 +3,8 @@
 import dataclasses
 
 from model.api import LanguageModel, list_models
-from viz.tabs.context import Playground
-from viz.tabs.tab import Scene
+from viz.page.playground import Playground
+from viz.page.scene import Scene
 
 
 def models(playground: Playground) -> dict:
@@ -32,10 +32,14 @@ def model_info(playground: Playground, model: LanguageModel) -> dict:
     listed = list_models()
     lines = dict(zip(listed["id"], listed["line"], strict=True))
     return {
-        "label": model.label, "line": lines.get(model.id), "parameters": model.n_params, "bytes": model.nbytes,
-        "vocabulary": model.tokenizer.vocab_size, "chat": bool(model.tokenizer.chat_template),
+        "label": model.label,
+        "line": lines.get(model.id),
+        "parameters": model.n_params,
+        "bytes": model.nbytes,
+        "vocabulary": model.tokenizer.vocab_size,
+        "chat": bool(model.tokenizer.chat_template),
         "config": {field.name: getattr(model.config, field.name) for field in dataclasses.fields(model.config)},
-    }  # fmt: skip
+    }
 
 
 def tokenize(scene: Scene) -> dict:

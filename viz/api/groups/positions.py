@@ -4,7 +4,7 @@ import dataclasses
 from typing import Annotated
 
 from model.api import LanguageModel
-from model.positions import (
+from model.design.positions import (
     PRECISIONS,
     SCHEMES,
     as_rope,
@@ -21,19 +21,21 @@ from model.positions import (
     vectors,
     wavelengths,
 )
-from viz.tabs.context import Playground
-from viz.tabs.endpoints.arguments import OneOf, Within
-from viz.tabs.endpoints.reading import check_head, place, prompt_tokens
-from viz.tabs.tab import Scene
+from viz.api.arguments import OneOf, Within
+from viz.api.reading import check_head, place, prompt_tokens
+from viz.page.playground import Playground
+from viz.page.scene import Scene
 
 OWN = "own"
 MOST_VECTORS = 512
 
 
 def position_vectors(
-    playground: Playground, model: LanguageModel, scheme: Annotated[str, OneOf((OWN, *SCHEMES))] = OWN,
+    playground: Playground,
+    model: LanguageModel,
+    scheme: Annotated[str, OneOf((OWN, *SCHEMES))] = OWN,
     length: Annotated[int, Within(1, MOST_VECTORS)] = 64,
-) -> dict:  # fmt: skip
+) -> dict:
     """How a scheme writes the first positions: its vectors, how alike they are by distance, its wavelengths.
 
     Args:
@@ -57,18 +59,23 @@ def position_vectors(
     theta = frequencies(config, name) if turns else None
     found = None if name == "none" else dataclasses.asdict(similarity(table))
     answer |= {
-        "similarity": found, "wavelengths": wavelengths(theta) if turns else None,
+        "similarity": found,
+        "wavelengths": wavelengths(theta) if turns else None,
         "kernel": kernel(theta, range(count)) if turns else None,
         "bound": decay_bound(theta, range(count)) if turns else None,
-    }  # fmt: skip
+    }
     rope = as_rope(config) if name == "rope" else None
     return answer | {"theta": rope and rope.rope_theta, "rotary": rope and rope.d_rotary}
 
 
 def rope_pairs(
-    scene: Scene, layer: int, head: int, query: int = -1, key: int = 0,
+    scene: Scene,
+    layer: int,
+    head: int,
+    query: int = -1,
+    key: int = 0,
     shifts: Annotated[int, Within(0, 1 << 20)] = 4096,
-) -> dict:  # fmt: skip
+) -> dict:
     """One query and one key of a head as pairs of dimensions that RoPE turns: what each pair adds to the score.
 
     A model without RoPE does not turn them; then theta is 10,000, own is false, and model_score is the sum of before.
@@ -91,9 +98,14 @@ def rope_pairs(
     (q, q_angle), (k, k_angle) = polar(pair.q, len(theta)), polar(pair.k, len(theta))
     before, after = contributions(pair, [0, pair.distance])
     columns = {
-        "wavelength": wavelengths(theta), "q": q, "k": k, "q_angle": q_angle, "k_angle": k_angle, "before": before[:-1],
+        "wavelength": wavelengths(theta),
+        "q": q,
+        "k": k,
+        "q_angle": q_angle,
+        "k_angle": k_angle,
+        "before": before[:-1],
         "adds": after[:-1],
-    }  # fmt: skip
+    }
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     by = [2**power for power in range(21) if 2**power <= shifts]
     moved = {
@@ -102,7 +114,16 @@ def rope_pairs(
     }
     tokens = prompt_tokens(scene)
     return {
-        "layer": layer, "head": head, "own": pair.own, "theta": pair.config.rope_theta, "query": m, "key": n,
-        "tokens": {"query": tokens[m], "key": tokens[n]}, "pairs": rows, "rest": after[-1], "score": after.sum(),
-        "model_score": pair.score, "shift": moved,
-    }  # fmt: skip
+        "layer": layer,
+        "head": head,
+        "own": pair.own,
+        "theta": pair.config.rope_theta,
+        "query": m,
+        "key": n,
+        "tokens": {"query": tokens[m], "key": tokens[n]},
+        "pairs": rows,
+        "rest": after[-1],
+        "score": after.sum(),
+        "model_score": pair.score,
+        "shift": moved,
+    }

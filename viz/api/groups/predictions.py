@@ -3,18 +3,16 @@
 import math
 from typing import Annotated
 
-from model.attribution import attribute, by_source, promoted
 from model.errors import InputError
-from model.gradients import MOST, Gradients
-from model.gradients import gradients as take_gradients
-from model.lens import read_layers, read_position
-from model.predictions import summarise
+from model.gpt.logit_lens import read_layers, read_position
+from model.predictions.attribution import attribute, by_source, promoted
+from model.predictions.gradients import MOST, Gradients
+from model.predictions.gradients import gradients as take_gradients
+from model.predictions.predictions import summarise
 from model.progress import Progress
-from viz.answers import largest_parts
-from viz.tabs import follow, jobs, surprise, wrote
-from viz.tabs import lens as lens_view
-from viz.tabs.endpoints.arguments import Few, OneOf, Rows
-from viz.tabs.endpoints.reading import (
+from viz.api.answers import largest_parts
+from viz.api.arguments import Few, OneOf, Rows
+from viz.api.reading import (
     check_head,
     done,
     named,
@@ -24,7 +22,12 @@ from viz.tabs.endpoints.reading import (
     token_id,
     token_or_likeliest,
 )
-from viz.tabs.tab import Scene
+from viz.page import background
+from viz.page.scene import Scene
+from viz.views.predictions.follow import view as follow
+from viz.views.predictions.lens import view as lens_view
+from viz.views.predictions.logit_parts import view as wrote
+from viz.views.predictions.surprise import view as surprise
 
 Lens = Annotated[str, OneOf(lens_view.LENSES)]
 PATH_TOKENS = 4096  # run along the path of integrated gradients, by which long prompts take fewer places
@@ -50,10 +53,15 @@ def predictions(scene: Scene, positions: list[int] = (), most: Few = 5) -> dict:
             log_p = float(found.next_log_probability[t - 1])
             own = {"rank": int(found.rank[t - 1]), "probability": math.exp(log_p), "surprisal": -log_p / math.log(2)}
         best = zip(found.ids[t][:most], found.probabilities[t], found.logits[t], strict=False)
-        rows.append({
-            "position": t, **named(scene.model, tokens.ids[t]), **own, "entropy": float(found.entropy[t]) / math.log(2),
-            "expected": [named(scene.model, n) | {"probability": p, "logit": logit} for n, p, logit in best],
-        })  # fmt: skip
+        rows.append(
+            {
+                "position": t,
+                **named(scene.model, tokens.ids[t]),
+                **own,
+                "entropy": float(found.entropy[t]) / math.log(2),
+                "expected": [named(scene.model, n) | {"probability": p, "logit": logit} for n, p, logit in best],
+            }
+        )
     return {"rows": rows, "summary": summarise(found, tokens) if len(tokens) > 1 else None}
 
 
@@ -105,18 +113,21 @@ def lens(scene: Scene, lens: Lens = "plain", positions: list[int] = (), most: Fe
         return read_layers(scene.trace, wanted, top=5, lens=translator, progress=progress)
 
     key = (*lens_view.whole_key(scene, kind), tuple(wanted)) if positions else lens_view.whole_key(scene, kind)
-    found = done(scene.playground, jobs.Job(key, work))
+    found = done(scene.playground, background.Job(key, work))
     ids, shares = found.ids.tolist(), found.probabilities.tolist()
-    cells = [
-        [_tops(scene, *cell, most) for cell in zip(*row, strict=True)] for row in zip(ids, shares, strict=True)
-    ]  # fmt: skip
+    cells = [[_tops(scene, *cell, most) for cell in zip(*row, strict=True)] for row in zip(ids, shares, strict=True)]
     return {
-        "lens": kind, "layers": found.places, "positions": wanted,
+        "lens": kind,
+        "layers": found.places,
+        "positions": wanted,
         "tokens": [scene.trace.tokens.pieces[t] for t in wanted],
         "answers": [named(scene.model, n) for n in found.candidates[:, 0]],
-        "likeliest": cells, "entropy": found.entropy, "kl": found.kl, "rank": found.ranks[..., 0],
+        "likeliest": cells,
+        "entropy": found.entropy,
+        "kl": found.kl,
+        "rank": found.ranks[..., 0],
         "probability": found.shares[..., 0],
-    }  # fmt: skip
+    }
 
 
 def lens_at(scene: Scene, position: int = -1, lens: Lens = "plain", tokens: list[str] = (), most: Few = 5) -> dict:
@@ -138,13 +149,26 @@ def lens_at(scene: Scene, position: int = -1, lens: Lens = "plain", tokens: list
     translator = lens_view.translator(scene, kind)
     with scene.playground.computing:
         found = read_position(scene.trace, t, top=most, candidates=ids, lens=translator)
-    columns = (found.places, found.ids[:, 0], found.probabilities[:, 0], found.entropy[:, 0], found.kl[:, 0],
-               found.ranks[:, 0], found.shares[:, 0])  # fmt: skip
+    columns = (
+        found.places,
+        found.ids[:, 0],
+        found.probabilities[:, 0],
+        found.entropy[:, 0],
+        found.kl[:, 0],
+        found.ranks[:, 0],
+        found.shares[:, 0],
+    )
     points = [
-        {"blocks": blocks, "likeliest": _tops(scene, *best, most), "entropy": entropy, "kl": kl, "rank": rank,
-         "probability": share}
+        {
+            "blocks": blocks,
+            "likeliest": _tops(scene, *best, most),
+            "entropy": entropy,
+            "kl": kl,
+            "rank": rank,
+            "probability": share,
+        }
         for blocks, *best, entropy, kl, rank, share in zip(*(each.tolist() for each in columns), strict=True)
-    ]  # fmt: skip
+    ]
     followed = [named(scene.model, n) for n in found.candidates[0]]
     return {"lens": kind, "position": t, "followed": followed, "points": points}
 
@@ -165,9 +189,10 @@ def _watched(scene: Scene, position: int, token: str, distractor: str) -> wrote.
 def _asked(scene: Scene, watched: wrote.Watched) -> dict:
     other = watched.distractor
     return {
-        "position": watched.position, "token": named(scene.model, watched.token),
+        "position": watched.position,
+        "token": named(scene.model, watched.token),
         "distractor": None if other is None else named(scene.model, other),
-    }  # fmt: skip
+    }
 
 
 def logit_parts(scene: Scene, position: int = -1, token: str = "", distractor: str = "", most: Rows = 30) -> dict:
@@ -183,15 +208,24 @@ def logit_parts(scene: Scene, position: int = -1, token: str = "", distractor: s
     watched = _watched(scene, position, token, distractor)
     parts = attribute(wrote.found_at(scene, watched.position), scene.model.model, watched.token, watched.distractor)
     return _asked(scene, watched) | {
-        "strongest": largest_parts(parts.parts(), most), "heads": parts.heads, "mlps": parts.mlps,
-        "total": parts.total, "logit": parts.logit, "gap": parts.gap,
-    }  # fmt: skip
+        "strongest": largest_parts(parts.parts(), most),
+        "heads": parts.heads,
+        "mlps": parts.mlps,
+        "total": parts.total,
+        "logit": parts.logit,
+        "gap": parts.gap,
+    }
 
 
 def part_tokens(
-    scene: Scene, layer: int, head: int | None = None, position: int = -1, token: str = "", distractor: str = "",
+    scene: Scene,
+    layer: int,
+    head: int | None = None,
+    position: int = -1,
+    token: str = "",
+    distractor: str = "",
     most: Rows = 10,
-) -> dict:  # fmt: skip
+) -> dict:
     """One head or MLP from inside: the tokens that it promotes and suppresses most, and, of a head, from which tokens
     of the prompt its part of a logit came.
 
@@ -214,9 +248,14 @@ def part_tokens(
             sources = by_source(scene.trace, layer, head, watched.position, parts.directions[layer])
     value = parts.mlps[layer] if head is None else parts.heads[layer, head]
     return _asked(scene, watched) | {
-        "layer": layer, "head": head, "value": value, "tokens": prompt_tokens(scene), "sources": sources,
-        "promoted": _valued(scene, told.ids, told.values), "suppressed": _valued(scene, told.low_ids, told.low_values),
-    }  # fmt: skip
+        "layer": layer,
+        "head": head,
+        "value": value,
+        "tokens": prompt_tokens(scene),
+        "sources": sources,
+        "promoted": _valued(scene, told.ids, told.values),
+        "suppressed": _valued(scene, told.low_ids, told.low_values),
+    }
 
 
 def _valued(scene: Scene, ids: object, values: object) -> list[dict]:
@@ -241,7 +280,9 @@ def gradients(scene: Scene, position: int = -1, token: str = "", distractor: str
     def work(progress: Progress) -> Gradients:
         return take_gradients(trace, watched.position, watched.token, watched.distractor, most, progress)
 
-    found = done(scene.playground, jobs.Job(("wrote gradients", trace.key, watched, most), work))
+    found = done(scene.playground, background.Job(("wrote gradients", trace.key, watched, most), work))
     return _asked(scene, watched) | {
-        "tokens": prompt_tokens(scene)[: watched.position + 1], **vars(found), "gap": found.gap,
-    }  # fmt: skip
+        "tokens": prompt_tokens(scene)[: watched.position + 1],
+        **vars(found),
+        "gap": found.gap,
+    }

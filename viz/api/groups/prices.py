@@ -2,18 +2,21 @@
 
 from typing import Annotated
 
-from model.prices import bundled, cost, most_turns, read_prices, talk
-from viz.tabs.context import Playground
-from viz.tabs.endpoints.arguments import Long, Within
-from viz.tabs.prices import MOST, TURNS
+from model.anatomy.prices import bundled, cost, most_turns, read_prices, talk
+from viz.api.arguments import Long, Within
+from viz.page.playground import Playground
+from viz.views.anatomy.prices.view import MOST, TURNS
 
 Tokens = Annotated[int, Within(1, MOST)]
 
 
 def prices(
-    playground: Playground, question: Tokens = 1000, answer: Tokens = 300,
-    turns: Annotated[int, Within(1, TURNS)] = 10, table: Annotated[str, Long()] = "",
-) -> dict:  # fmt: skip
+    playground: Playground,
+    question: Tokens = 1000,
+    answer: Tokens = 300,
+    turns: Annotated[int, Within(1, TURNS)] = 10,
+    table: Annotated[str, Long()] = "",
+) -> dict:
     """What a conversation costs by a dated table of prices, every turn of which sends all earlier ones again.
 
     Args:
@@ -31,8 +34,15 @@ def prices(
     told, rows = talk(question, answer, turns), []
     for price in read_prices(table or bundled()):
         found = cost(price, told)
-        rows.append(vars(price) | {
-            "fresh": found.fresh, "again": found.again, "written": found.written, "total": found.total,
-            "fits": found.fits, "most_turns": most_turns(price, question, answer),
-        })  # fmt: skip
+        rows.append(
+            vars(price)
+            | {
+                "fresh": found.fresh,
+                "again": found.again,
+                "written": found.written,
+                "total": found.total,
+                "fits": found.fits,
+                "most_turns": most_turns(price, question, answer),
+            }
+        )
     return {"tokens": vars(told), "prices": sorted(rows, key=lambda row: row["total"])}

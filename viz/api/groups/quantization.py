@@ -3,17 +3,17 @@
 from typing import Annotated
 
 from model.api import LanguageModel
+from model.attention.measures import check_layer
 from model.errors import InputError
-from model.measures import check_layer
-from model.quantize import FORMATS, WeightError, stored, weight_error
-from model.quantlab import Outcome, Reading, kinds_of, layer_of, total_bytes, usable
-from viz.formats import mean_moved, most_moved
-from viz.tabs import formats as formats_view
-from viz.tabs import sensitive as sensitive_view
-from viz.tabs.context import Playground
-from viz.tabs.endpoints.arguments import OneOf
-from viz.tabs.endpoints.reading import done
-from viz.tabs.tab import Scene
+from model.quantization.experiments import Outcome, Reading, kinds_of, layer_of, total_bytes, usable
+from model.quantization.formats import FORMATS, WeightError, stored, weight_error
+from viz.api.arguments import OneOf
+from viz.api.reading import done
+from viz.page.playground import Playground
+from viz.page.scene import Scene
+from viz.views.quantization.formats import view as formats_view
+from viz.views.quantization.formats.figures import mean_moved, most_moved
+from viz.views.quantization.layer_sweep import view as sensitive_view
 
 Matrix = Annotated[str, OneOf(("q", "k", "v", "o", "gate", "up", "down"))]
 
@@ -31,8 +31,11 @@ def weight_errors(playground: Playground, model: LanguageModel, layer: int = 0, 
     """
     check_layer(layer, model.config.n_layer)
     if matrix not in kinds_of(model.model):
-        raise InputError("An argument is none of its names.", f"matrix: {matrix}",
-                         f"Choose one of: {', '.join(kinds_of(model.model))}.")  # fmt: skip
+        raise InputError(
+            "An argument is none of its names.",
+            f"matrix: {matrix}",
+            f"Choose one of: {', '.join(kinds_of(model.model))}.",
+        )
     weight, rows = layer_of(model.model.blocks[layer], matrix).weight, []
     for kind in FORMATS.values():
         if usable(model.model, kind):
@@ -63,9 +66,11 @@ def quantization_formats(
 
 
 def quantization_sweep(
-    scene: Scene, format: Annotated[str, OneOf(sensitive_view.SWEPT)] = "int4-32",
-    by: Annotated[str, OneOf(sensitive_view.BY)] = "matrix", on: Annotated[str, OneOf(sensitive_view.ON)] = "prompt",
-) -> dict:  # fmt: skip
+    scene: Scene,
+    format: Annotated[str, OneOf(sensitive_view.SWEPT)] = "int4-32",
+    by: Annotated[str, OneOf(sensitive_view.BY)] = "matrix",
+    on: Annotated[str, OneOf(sensitive_view.ON)] = "prompt",
+) -> dict:
     """Which layers bear fewer bits: one part of one layer is rounded at a time, and the predictions are compared.
 
     Args:
@@ -81,14 +86,21 @@ def quantization_sweep(
     values = {"sensitive_form": {"one": format, "by": by, "on": on}}
     found = done(scene.playground, sensitive_view.plan(scene, values))
     rows = [
-        {"layer": layer, "kl": found.kl[layer].tolist(), "agree": found.agree[layer].tolist(),
-         "loss": None if found.loss is None else found.loss[layer].tolist()}
+        {
+            "layer": layer,
+            "kl": found.kl[layer].tolist(),
+            "agree": found.agree[layer].tolist(),
+            "loss": None if found.loss is None else found.loss[layer].tolist(),
+        }
         for layer in range(len(found.kl))
-    ]  # fmt: skip
+    ]
     return {
-        "format": format, "parts": list(found.parts), "rows": rows, "sum": float(found.single.sum()),
+        "format": format,
+        "parts": list(found.parts),
+        "rows": rows,
+        "sum": float(found.single.sum()),
         "together": _reading(found.together),
-    }  # fmt: skip
+    }
 
 
 def _error(error: WeightError) -> dict:
@@ -97,14 +109,24 @@ def _error(error: WeightError) -> dict:
 
 def _reading(found: Reading) -> dict:
     return {
-        "tokens": found.positions, "kl": found.kl, "agree": found.agree, "loss": found.loss, "before": found.before,
-    }  # fmt: skip
+        "tokens": found.positions,
+        "kl": found.kl,
+        "agree": found.agree,
+        "loss": found.loss,
+        "before": found.before,
+    }
 
 
 def _told(found: Outcome) -> dict:
     layer, head, moved = most_moved(found.moved)
     return {
-        "format": found.key, "bits": found.error.bits, "bytes": found.error.nbytes, **_error(found.error),
-        "prompt": _reading(found.prompt), "text": _reading(found.text), "moved": mean_moved(found.moved),
-        "most_moved": {"layer": layer, "head": head, "moved": moved}, "speed": found.speed,
-    }  # fmt: skip
+        "format": found.key,
+        "bits": found.error.bits,
+        "bytes": found.error.nbytes,
+        **_error(found.error),
+        "prompt": _reading(found.prompt),
+        "text": _reading(found.text),
+        "moved": mean_moved(found.moved),
+        "most_moved": {"layer": layer, "head": head, "moved": moved},
+        "speed": found.speed,
+    }

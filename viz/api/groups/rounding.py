@@ -5,20 +5,24 @@ from typing import Annotated
 
 from model.api import LanguageModel
 from model.errors import InputError
-from model.quantlab import KINDS
-from model.rounding import matrices_of
-from viz.tabs import rounding
-from viz.tabs.context import Playground
-from viz.tabs.endpoints.arguments import OneOf
-from viz.tabs.endpoints.reading import check_head, done, unprompted
-from viz.tabs.selection import Selection
+from model.quantization.experiments import KINDS
+from model.quantization.rounding import matrices_of
+from viz.api.arguments import OneOf
+from viz.api.reading import check_head, done, unprompted
+from viz.page.playground import Playground
+from viz.page.selection import Selection
+from viz.views.quantization.rounding import view as rounding
 
 
 def round_matrix(
-    playground: Playground, model: LanguageModel, layer: int = 0, matrix: Annotated[str, OneOf(KINDS)] = "v",
-    bits: Annotated[str, OneOf(rounding.BITS)] = "3", group: Annotated[str, OneOf(rounding.GROUPS)] = "64",
+    playground: Playground,
+    model: LanguageModel,
+    layer: int = 0,
+    matrix: Annotated[str, OneOf(KINDS)] = "v",
+    bits: Annotated[str, OneOf(rounding.BITS)] = "3",
+    group: Annotated[str, OneOf(rounding.GROUPS)] = "64",
     tokens: Annotated[str, OneOf(rounding.TOKENS)] = "2048",
-) -> dict:  # fmt: skip
+) -> dict:
     """One matrix rounded to few bits in four ways, each measured by what the matrix gives out.
 
     Args:
@@ -40,7 +44,13 @@ def round_matrix(
     form = {"matrix": matrix, "bits": bits, "group": group, "tokens": tokens}
     found = done(playground, rounding.plan(scene, {"rounding_form": form}))
     return {
-        "name": found.name, "shape": found.shape, "nbytes": found.nbytes,
-        "outcomes": [vars(each) for each in found.outcomes], "power": found.power, "powers": found.powers,
-        "errors": found.errors, "fit_tokens": found.fit_tokens, "held_out_tokens": found.held_out_tokens,
-    }  # fmt: skip
+        "name": found.name,
+        "shape": found.shape,
+        "nbytes": found.nbytes,
+        "outcomes": [vars(each) for each in found.outcomes],
+        "power": found.power,
+        "powers": found.powers,
+        "errors": found.errors,
+        "fit_tokens": found.fit_tokens,
+        "held_out_tokens": found.held_out_tokens,
+    }

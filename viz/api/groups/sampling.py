@@ -4,26 +4,32 @@ import time
 from typing import Annotated
 
 from model.api import LanguageModel
-from model.cachelab import cache_bytes
-from model.decoders import STRATEGIES, Made
-from model.draft_costs import summary, swept
-from model.draws import band, fit
 from model.errors import InputError
+from model.generation.cache_costs import cache_bytes
+from model.generation.draft_costs import summary, swept
+from model.generation.samples import Many, certain, take_samples
+from model.generation.speculative import DRAFTS, MOST_DRAFTED
+from model.generation.strategies import STRATEGIES, Made
+from model.generation.text_statistics import distinct
 from model.progress import Progress
-from model.samples import Many, certain, take_samples
-from model.speculative import DRAFTS, MOST_DRAFTED
-from model.texts import distinct
-from viz.many import MEASURES, spread
-from viz.shape import shown_tokens
-from viz.tabs import cachelab, drafting, heat, jobs, many, race_run, shape
-from viz.tabs import draws as draws_view
-from viz.tabs import strategies as cards
-from viz.tabs.allowed import check_samples, check_writing
-from viz.tabs.context import Playground
-from viz.tabs.endpoints.arguments import OneOf, Rows, Within
-from viz.tabs.endpoints.reading import at, done, most_seconds, named
-from viz.tabs.pipelines import value_of
-from viz.tabs.tab import Scene
+from model.sampling.draw_statistics import band, fit
+from viz.api.arguments import OneOf, Rows, Within
+from viz.api.reading import at, done, most_seconds, named
+from viz.page import background
+from viz.page.playground import Playground
+from viz.page.scene import Scene
+from viz.server.limits import check_samples, check_writing
+from viz.views.sampling import strategies as cards
+from viz.views.sampling.distribution import view as shape
+from viz.views.sampling.distribution.figures import shown_tokens
+from viz.views.sampling.draws import view as draws_view
+from viz.views.sampling.kv_cache import view as kv_cache
+from viz.views.sampling.many_samples import view as many
+from viz.views.sampling.many_samples.figures import MEASURES, spread
+from viz.views.sampling.pipelines import value_of
+from viz.views.sampling.side_by_side import run
+from viz.views.sampling.speculative import view as drafting
+from viz.views.sampling.temperature import view as temperature
 
 Seed = Annotated[int, Within(0, cards.MOST_SEED)]
 NewTokens = Annotated[int, Within(1, cards.MOST_TOKENS)]
@@ -49,21 +55,26 @@ def distribution(scene: Scene, steps: list[dict] | None = None, position: int = 
     found = looked.stages()
     names = [{"warp": None, "values": {}}, *value_of(looked.steps)]
     tokens = [
-        named(scene.model, n) | {
-            "logits": found.logits[:, n], "probabilities": found.probabilities[:, n],
+        named(scene.model, n)
+        | {
+            "logits": found.logits[:, n],
+            "probabilities": found.probabilities[:, n],
             "removed_by": int(found.out[n]) or None,
         }
         for n in shown_tokens(found, len(looked.steps), looked.following, most)
-    ]  # fmt: skip
+    ]
     following = None if looked.following is None else named(scene.model, looked.following)
     stages = [name | vars(report) for name, report in zip(names, found.reports, strict=True)]
     return {"position": looked.at, "stages": stages, "tokens": tokens, "really_next": following}
 
 
 def temperatures(
-    scene: Scene, steps: list[dict] | None = None, position: int = -1,
-    spacing: Annotated[str, OneOf(heat.AXES)] = "log", most: Rows = 20,
-) -> dict:  # fmt: skip
+    scene: Scene,
+    steps: list[dict] | None = None,
+    position: int = -1,
+    spacing: Annotated[str, OneOf(temperature.AXES)] = "log",
+    most: Rows = 20,
+) -> dict:
     """The distribution of the next token at forty temperatures from 0.05 to 3, under a sampling pipeline.
 
     Args:
@@ -74,21 +85,29 @@ def temperatures(
         entropy (nats), largest probability and tokens that are left (kept).
     """
     looked = shape.looked_at(at(scene, position), _pipeline(steps))
-    found = heat.heated(looked, looked.steps, spacing == "log")
+    found = temperature.heated(looked, looked.steps, spacing == "log")
     tokens = [
         named(scene.model, n) | {"probabilities": found.probabilities[place]}
         for place, n in list(enumerate(found.ids))[:most]
-    ]  # fmt: skip
+    ]
     return {
-        "position": looked.at, "temperatures": found.temperatures, "tokens": tokens, "entropy": found.entropy,
-        "largest": found.largest, "kept": found.kept,
-    }  # fmt: skip
+        "position": looked.at,
+        "temperatures": found.temperatures,
+        "tokens": tokens,
+        "entropy": found.entropy,
+        "largest": found.largest,
+        "kept": found.kept,
+    }
 
 
 def draws(
-    scene: Scene, steps: list[dict] | None = None, position: int = -1, seed: Seed = 0,
-    count: Annotated[int, Within(1, 10_000)] = 1000, most: Rows = 20,
-) -> dict:  # fmt: skip
+    scene: Scene,
+    steps: list[dict] | None = None,
+    position: int = -1,
+    seed: Seed = 0,
+    count: Annotated[int, Within(1, 10_000)] = 1000,
+    most: Rows = 20,
+) -> dict:
     """Many draws of the next token, beside what its probabilities say, with a chi-square test.
 
     Args:
@@ -109,9 +128,12 @@ def draws(
     ]
     first = [{"u": u, **named(scene.model, bar.ids[int(bar.places(u))])} for u in sample.u[:20].tolist()]
     return {
-        "position": looked.at, "possible": len(bar.ids), "tokens": tokens, "fit": fit(sample.counts, bar.shares),
+        "position": looked.at,
+        "possible": len(bar.ids),
+        "tokens": tokens,
+        "fit": fit(sample.counts, bar.shares),
         "first": first,
-    }  # fmt: skip
+    }
 
 
 # --- texts -----------------------------------------------------------------------------------------------
@@ -129,9 +151,16 @@ def _cards(presets: list[str], own: list[dict], settings: dict) -> dict:
 
 
 def generate(
-    scene: Scene, presets: list[str] = cards.DEFAULT, strategies: list[dict] = (), new_tokens: NewTokens = 40,
-    seed: Seed = 0, stop: list[str] = (), same_numbers: bool = True, chat: bool = False, details: bool = False,
-) -> dict:  # fmt: skip
+    scene: Scene,
+    presets: list[str] = cards.DEFAULT,
+    strategies: list[dict] = (),
+    new_tokens: NewTokens = 40,
+    seed: Seed = 0,
+    stop: list[str] = (),
+    same_numbers: bool = True,
+    chat: bool = False,
+    details: bool = False,
+) -> dict:
     """What several decoding strategies write after the prompt, side by side.
 
     Args:
@@ -151,12 +180,10 @@ def generate(
         itself, nats), rank, entropy, probability after the steps, and the random number.
     """
     settings = {"tokens": new_tokens, "seed": seed, "shared": same_numbers, "stop": list(stop), "chat": chat}
-    wanted = race_run.wanted_of(
-        scene.playground, scene.model, scene.prompt, _cards(presets, strategies, settings), {}
-    )  # fmt: skip
-    race, ended = race_run.Race("", wanted), [""] * len(wanted.rows)
+    wanted = run.wanted_of(scene.playground, scene.model, scene.prompt, _cards(presets, strategies, settings), {})
+    race, ended = run.Race("", wanted), [""] * len(wanted.rows)
     until = time.perf_counter() + most_seconds(scene.playground)
-    for changes in race_run.rounds(scene.playground, wanted, race.stop):
+    for changes in run.rounds(scene.playground, wanted, race.stop):
         race.add(changes, 0.0)
         ended = [change.ended if change else was for change, was in zip(changes, ended, strict=True)]
         if time.perf_counter() > until:
@@ -177,10 +204,16 @@ def _made(model: LanguageModel, made: Made) -> dict:
 
 
 def many_samples(
-    scene: Scene, presets: list[str] = cards.DEFAULT, strategies: list[dict] = (),
-    count: Annotated[int, Within(1, 32)] = 8, new_tokens: NewTokens = 40, seed: Seed = 0, stop: list[str] = (),
-    chat: bool = False, most: Rows = 100,
-) -> dict:  # fmt: skip
+    scene: Scene,
+    presets: list[str] = cards.DEFAULT,
+    strategies: list[dict] = (),
+    count: Annotated[int, Within(1, 32)] = 8,
+    new_tokens: NewTokens = 40,
+    seed: Seed = 0,
+    stop: list[str] = (),
+    chat: bool = False,
+    most: Rows = 100,
+) -> dict:
     """Many texts of each strategy, and how they differ: perplexity, diversity, repetition, length.
 
     Args:
@@ -207,25 +240,36 @@ def many_samples(
         prompt = cards.prompt_ids(scene.model, scene.prompt, wanted.chat)
         return many.Taken(take_samples(scene.model, prompt, wanted.strategies, wanted.many, progress))
 
-    taken = done(scene.playground, jobs.Job(many.key_of(scene, wanted), work))
+    taken = done(scene.playground, background.Job(many.key_of(scene, wanted), work))
     names = cards.labels(scene.words, wanted.strategies)
     rows, texts = [], []
     for name, strategy, samples in zip(names, wanted.strategies, taken.samples, strict=True):
         ids = [each.ids.tolist() for each in samples]
         measured = {key: spread([getattr(each.measured, key) for each in samples]) for key in MEASURES}
-        rows.append({
-            "strategy": name, "texts": len(samples), "once": certain(strategy),
-            "different": len({tuple(each) for each in ids}), "distinct_2": distinct(ids, 2), "measured": measured,
-        })  # fmt: skip
+        rows.append(
+            {
+                "strategy": name,
+                "texts": len(samples),
+                "once": certain(strategy),
+                "different": len({tuple(each) for each in ids}),
+                "distinct_2": distinct(ids, 2),
+                "measured": measured,
+            }
+        )
         texts += [{"strategy": name, "text": each.text, "ended": each.ended} for each in samples]
     return {"strategies": rows, "texts": texts[:most]}
 
 
 def speculative(
-    scene: Scene, draft: Annotated[str, OneOf(tuple(DRAFTS))] = "layers", size: int | None = None,
-    draft_model: str = "", gamma: Annotated[int, Within(1, MOST_DRAFTED)] = 4,
-    new_tokens: Annotated[int, Within(8, drafting.MOST_TOKENS)] = 40, steps: list[dict] | None = None, seed: Seed = 0,
-) -> dict:  # fmt: skip
+    scene: Scene,
+    draft: Annotated[str, OneOf(tuple(DRAFTS))] = "layers",
+    size: int | None = None,
+    draft_model: str = "",
+    gamma: Annotated[int, Within(1, MOST_DRAFTED)] = 4,
+    new_tokens: Annotated[int, Within(8, drafting.MOST_TOKENS)] = 40,
+    steps: list[dict] | None = None,
+    seed: Seed = 0,
+) -> dict:
     """Speculative decoding: a draft proposes tokens, the model accepts or rejects them; what it gains here, measured.
 
     Args:
@@ -253,24 +297,32 @@ def speculative(
         form |= {"layers": size, "suffix": size}
     found = done(scene.playground, drafting.plan(scene, {"drafting_form": form} | _pipeline(steps)))
     rounds = [
-        {"tokens": [named(scene.model, n) for n in each.tokens], "proposed": len(each.proposals),
-         "accepted": each.accepted, "last": each.kind or None}
+        {
+            "tokens": [named(scene.model, n) for n in each.tokens],
+            "proposed": len(each.proposals),
+            "accepted": each.accepted,
+            "last": each.kind or None,
+        }
         for each in found.rounds
-    ]  # fmt: skip
+    ]
     return {
-        "text": scene.model.decode(found.tokens), "same_as_without": found.tokens == found.plain_tokens,
-        "summary": summary(found), "rounds": rounds,
+        "text": scene.model.decode(found.tokens),
+        "same_as_without": found.tokens == found.plain_tokens,
+        "summary": summary(found),
+        "rounds": rounds,
         "by_gamma": [dict(zip(("gamma", "tokens_per_call", "speed"), row, strict=True)) for row in swept(found)],
-    }  # fmt: skip
+    }
 
 
 # --- the cache -------------------------------------------------------------------------------------------
 
 
 def cache_size(
-    playground: Playground, model: LanguageModel, length: Annotated[int, Within(1, 1 << 20)] = 1024,
+    playground: Playground,
+    model: LanguageModel,
+    length: Annotated[int, Within(1, 1 << 20)] = 1024,
     batch: Annotated[int, Within(1, 1024)] = 1,
-) -> dict:  # fmt: skip
+) -> dict:
     """Bytes of the KV cache by its formula, 2 L B G S E x 4, beside the weights.
 
     Args:
@@ -283,13 +335,21 @@ def cache_size(
     """
     config = model.config
     factors = {
-        "tensors": 2, "layers": config.n_layer, "batch": batch, "kv_heads": config.n_kv_head, "length": length,
-        "d_head": config.d_head, "bytes": 4,
-    }  # fmt: skip
+        "tensors": 2,
+        "layers": config.n_layer,
+        "batch": batch,
+        "kv_heads": config.n_kv_head,
+        "length": length,
+        "d_head": config.d_head,
+        "bytes": 4,
+    }
     return {
-        "bytes": cache_bytes(config, batch, length), "a_token": cache_bytes(config, batch, 1),
-        "unshared": cache_bytes(config, batch, length, config.n_head), "weights": model.nbytes, "factors": factors,
-    }  # fmt: skip
+        "bytes": cache_bytes(config, batch, length),
+        "a_token": cache_bytes(config, batch, 1),
+        "unshared": cache_bytes(config, batch, length, config.n_head),
+        "weights": model.nbytes,
+        "factors": factors,
+    }
 
 
 def cache_times(scene: Scene) -> dict:
@@ -300,13 +360,22 @@ def cache_times(scene: Scene) -> dict:
         (gap) and whether the likeliest token is the same (agree); null where it would have taken too long. prefill:
         seconds of the whole prompt at once; step: seconds of one more token after it; threads.
     """
-    found = done(scene.playground, cachelab.plan(scene, {}))
+    found = done(scene.playground, kv_cache.plan(scene, {}))
     rows = [
-        {"length": row.length, "cached": row.cached.median, "whole": row.whole.median if row.whole else None,
-         "ratio": row.ratio, "gap": row.gap, "agree": row.agree}
+        {
+            "length": row.length,
+            "cached": row.cached.median,
+            "whole": row.whole.median if row.whole else None,
+            "ratio": row.ratio,
+            "gap": row.gap,
+            "agree": row.agree,
+        }
         for row in found.rows
-    ]  # fmt: skip
+    ]
     return {
-        "rows": rows, "prompt": found.prompt, "prefill": found.prefill.median, "step": found.step.median,
+        "rows": rows,
+        "prompt": found.prompt,
+        "prefill": found.prefill.median,
+        "step": found.step.median,
         "threads": found.threads,
-    }  # fmt: skip
+    }

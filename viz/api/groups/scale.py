@@ -2,23 +2,25 @@
 
 from typing import Annotated
 
+from model.anatomy.known_models import KNOWN, TINYGPT
+from model.anatomy.scaling import LAWS, extra_compute, planned
+from model.anatomy.scaling_curves import WITH_PRICE
+from model.anatomy.tokenizer_comparison import counted
 from model.api import LanguageModel
-from model.known_models import KNOWN, TINYGPT
-from model.merging import replay
-from model.scaling import LAWS, extra_compute, planned
-from model.scaling_curves import WITH_PRICE
-from model.vocabularies import counted
-from viz.tabs import vocabs
-from viz.tabs.context import Playground
-from viz.tabs.endpoints.arguments import Long, OneOf, Within
-from viz.tabs.tab import Scene
-from viz.vocabs import SAMPLES, part_text
+from model.text.bpe_steps import replay
+from viz.api.arguments import Long, OneOf, Within
+from viz.page.playground import Playground
+from viz.page.scene import Scene
+from viz.views.anatomy.tokenizers import view as vocabs
+from viz.views.anatomy.tokenizers.figures import SAMPLES, part_text
 
 
 def scaling_laws(
-    playground: Playground, given: Annotated[str, OneOf(("compute", "params", "tokens"))] = "compute",
-    value: Annotated[float, Within(1e-3, 1e15)] = 5.76, exponent: Annotated[int, Within(0, 30)] = 23,
-) -> dict:  # fmt: skip
+    playground: Playground,
+    given: Annotated[str, OneOf(("compute", "params", "tokens"))] = "compute",
+    value: Annotated[float, Within(1e-3, 1e15)] = 5.76,
+    exponent: Annotated[int, Within(0, 30)] = 23,
+) -> dict:
     """The compute-optimal model under every published scaling law, and what known models were trained with.
 
     Args:
@@ -83,6 +85,7 @@ def merges(playground: Playground, model: LanguageModel, text: Annotated[str, Lo
             parts = piece.parts(step)
             left, right = (part_text(parts[merge.at + n]) for n in (0, 1))
             rows.append({"left": left, "right": right, "rank": merge.rank})
-        pieces.append({"text": piece.text, "added": piece.added, "whole": piece.whole, "merges": rows,
-                       "ids": list(piece.ids)})  # fmt: skip
+        pieces.append(
+            {"text": piece.text, "added": piece.added, "whole": piece.whole, "merges": rows, "ids": list(piece.ids)}
+        )
     return {"pieces": pieces}

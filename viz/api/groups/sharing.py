@@ -3,15 +3,16 @@
 import math
 from typing import Annotated
 
+from model.design.kv_sharing import MERGES, group_counts, survey
+from model.design.score_scaling import drawn, products, softmax, summary
 from model.progress import Progress
-from model.rootd import drawn, products, softmax, summary
-from model.sharing import MERGES, group_counts, survey
-from viz.tabs import jobs, kernels
-from viz.tabs import rootd as rootd_view
-from viz.tabs import sharing as sharing_view
-from viz.tabs.endpoints.arguments import OneOf, Within
-from viz.tabs.endpoints.reading import at, done, on, prompt_tokens
-from viz.tabs.tab import Scene
+from viz.api.arguments import OneOf, Within
+from viz.api.reading import at, done, on, prompt_tokens
+from viz.page import background
+from viz.page.scene import Scene
+from viz.views.design.attention_ways import view as attention_ways
+from viz.views.design.kv_heads import view as sharing_view
+from viz.views.design.score_scaling import view as rootd_view
 
 Block = Annotated[int, Within(1, 128)]
 
@@ -34,7 +35,7 @@ def shared_heads(scene: Scene, merge: Annotated[str, OneOf(("all", *MERGES))] = 
     def work(progress: Progress) -> object:
         return survey(model, ids, progress)
 
-    found = done(playground, jobs.Job(key, work))
+    found = done(playground, background.Job(key, work))
     own, variants = found.variants[0].groups, []
     for each in found.variants:
         if merge not in ("all", each.merge) and each.groups != own:
@@ -56,16 +57,21 @@ def attention_kernels(scene: Scene, layer: int = 0, costs: bool = True) -> dict:
         prompt the largest difference from float64 (gap), and as a share of the bound of float32 rounding. costs: for
         each way and context (length) seconds, peak bytes of tensors (null if not told), scores_held: bytes by formula.
     """
-    exact = [vars(each) for each in kernels.exact_of(on(scene, layer, 0))]
+    exact = [vars(each) for each in attention_ways.exact_of(on(scene, layer, 0))]
     found = {"layer": layer, "exact": exact}
     if not costs:
         return found | {"costs": []}
-    measured = done(scene.playground, kernels.plan(scene, {}))
+    measured = done(scene.playground, attention_ways.plan(scene, {}))
     rows = [
-        {"way": cost.way, "length": cost.length, "seconds": cost.seconds.median, "peak": cost.peak,
-         "scores_held": cost.derived}
+        {
+            "way": cost.way,
+            "length": cost.length,
+            "seconds": cost.seconds.median,
+            "peak": cost.peak,
+            "scores_held": cost.derived,
+        }
         for cost in measured.costs
-    ]  # fmt: skip
+    ]
     return found | {"costs": rows, "threads": measured.threads}
 
 
@@ -81,18 +87,29 @@ def online_softmax(scene: Scene, layer: int = 0, head: int = 0, position: int = 
         (length of o / l); gap: largest difference of the last weights from the softmax of the whole row at once.
     """
     looked = at(on(scene, layer, head), position)
-    row = kernels.walked(looked, looked.picked.tokens[0], block)
+    row = attention_ways.walked(looked, looked.picked.tokens[0], block)
     steps = [
-        {"start": step.start, "end": step.end, "largest": _number(step.block), "maximum": _number(step.maximum),
-         "scale": step.scale, "total": step.total, "weights": step.weights[: step.end],
-         "output": math.hypot(*step.output.tolist())}
+        {
+            "start": step.start,
+            "end": step.end,
+            "largest": _number(step.block),
+            "maximum": _number(step.maximum),
+            "scale": step.scale,
+            "total": step.total,
+            "weights": step.weights[: step.end],
+            "output": math.hypot(*step.output.tolist()),
+        }
         for step in row.steps
-    ]  # fmt: skip
+    ]
     scores = [_number(score) for score in row.scores.tolist()]
     return {
-        "position": row.at, "block": row.block, "tokens": prompt_tokens(scene)[: row.at + 1], "scores": scores,
-        "steps": steps, "gap": row.gap,
-    }  # fmt: skip
+        "position": row.at,
+        "block": row.block,
+        "tokens": prompt_tokens(scene)[: row.at + 1],
+        "scores": scores,
+        "steps": steps,
+        "gap": row.gap,
+    }
 
 
 def _number(value: float) -> float | None:
@@ -123,5 +140,5 @@ def score_scaling(
     }
     made = {"trained": summary(dots, d, rootd_view.TRAINED), "chosen": summary(dots, d, power)}
     found = {name: None if each is None else vars(each) for name, each in made.items()}
-    random = jobs.kept(scene.playground, ("rootd random",), drawn)
+    random = background.kept(scene.playground, ("rootd random",), drawn)
     return {"d_head": d, "position": row, **found, "weights": weights, "random": [vars(each) for each in random]}

@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
-from model.mlp_trials import KINDS, MlpTrial, config_of, cost, curves, gated, verdict
-from model.trials import STARTS, VARIANTS, WIRINGS, Trial
-from viz.tabs import mlps, wiring
-from viz.tabs.context import Playground
-from viz.tabs.endpoints.arguments import OneOf, Within
-from viz.tabs.endpoints.reading import done
-from viz.tabs.trialpage import page_lesson
+from model.design.block_trials import STARTS, VARIANTS, WIRINGS, Trial
+from model.design.mlp_trials import KINDS, MlpTrial, config_of, cost, curves, gated, verdict
+from viz.api.arguments import OneOf, Within
+from viz.api.reading import done
+from viz.page.playground import Playground
+from viz.views.design.mlps import view as mlps
+from viz.views.design.norms_residuals import view as norms_residuals
+from viz.views.design.trials import page_lesson
 
 Depth = Annotated[int, Within(2, 16)]
 Rate = Annotated[float, Within(1e-5, 0.1)]
@@ -27,7 +28,7 @@ def gradient_norms(playground: Playground, depth: Depth = 8, start: Start = "gpt
         wirings: wiring; weights: length of the gradient of each block's parameters; stream: of what enters each block;
         both a list of blocks for each seed of the weights; losses: one a seed (nats a byte).
     """
-    found = wiring.found_starts(playground, depth, start)
+    found = norms_residuals.found_starts(playground, depth, start)
     rows = [
         {"wiring": key, "weights": found.weights[n], "stream": found.stream[n], "losses": found.losses[n]}
         for n, key in enumerate(WIRINGS)
@@ -36,9 +37,12 @@ def gradient_norms(playground: Playground, depth: Depth = 8, start: Start = "gpt
 
 
 def wiring_trial(
-    playground: Playground, depth: Depth = 8, start: Start = "gpt2",
-    rate: Rate = 0.003, steps: Annotated[int, Within(2, 200)] = 160,
-) -> dict:  # fmt: skip
+    playground: Playground,
+    depth: Depth = 8,
+    start: Start = "gpt2",
+    rate: Rate = 0.003,
+    steps: Annotated[int, Within(2, 200)] = 160,
+) -> dict:
     """The first steps of a tiny model as five variants: pre- and post-norm, with and without warm-up, and pre-norm
     without residuals; trained on the server now, on the same batches. Takes about 20 seconds.
 
@@ -52,7 +56,7 @@ def wiring_trial(
         variants: variant; losses: of every step's batch (nats a byte); norms: length of each block's gradient at every
         step, before clipping; seconds: median of a step. frequencies: the loss of who knows how often each byte occurs.
     """
-    found = done(playground, wiring.train_job(playground, Trial(depth, start, rate, steps)))
+    found = done(playground, norms_residuals.train_job(playground, Trial(depth, start, rate, steps)))
     rows = [
         {"variant": key, "losses": found.losses[n], "norms": found.norms[n], "seconds": found.seconds[n]}
         for n, key in enumerate(VARIANTS)
@@ -80,9 +84,11 @@ def mlp_costs(playground: Playground) -> dict:
 
 
 def mlp_trial(
-    playground: Playground, start: Start = "glorot", rate: Rate = 0.001,
+    playground: Playground,
+    start: Start = "glorot",
+    rate: Rate = 0.001,
     steps: Annotated[int, Within(6, 360)] = 240,
-) -> dict:  # fmt: skip
+) -> dict:
     """SwiGLU, GELU and ReLU with equal parameters, trained on the server now on the same batches with three seeds.
     Takes about 25 seconds.
 

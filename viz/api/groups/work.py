@@ -3,19 +3,19 @@
 import dataclasses
 from typing import Annotated
 
-from model import flops, footprint
-from model.anatomy import ARCHITECTURES, n_params
+from model.anatomy import flops, footprint
+from model.anatomy.anatomy import ARCHITECTURES, n_params
+from model.anatomy.component_times import Forward
 from model.api import LanguageModel
-from model.clocks import Forward
-from model.config import ModelConfig
-from viz.tabs import clocked
-from viz.tabs import memory as memory_view
-from viz.tabs import work as work_view
-from viz.tabs.context import Playground
-from viz.tabs.endpoints.arguments import OneOf, Within
-from viz.tabs.endpoints.reading import done
-from viz.tabs.subject import LOADED
-from viz.tabs.tab import Scene
+from model.gpt.config import ModelConfig
+from viz.api.arguments import OneOf, Within
+from viz.api.reading import done
+from viz.page.playground import Playground
+from viz.page.scene import Scene
+from viz.views.anatomy.compute import times
+from viz.views.anatomy.compute import view as work_view
+from viz.views.anatomy.memory import view as memory_view
+from viz.views.anatomy.subject import LOADED
 
 Which = Annotated[str, OneOf((LOADED, *ARCHITECTURES))]
 
@@ -29,21 +29,32 @@ def _operations(config: ModelConfig, reading: flops.Reading, item: int) -> dict:
     """All of one forward."""
     found = flops.operations(config, reading)
     rows = [
-        {"operation": op.key, "times": op.layers, "products": op.products, "all": op.all_products,
-         "useful": op.all_useful, "elementwise": op.all_elementwise}
+        {
+            "operation": op.key,
+            "times": op.layers,
+            "products": op.products,
+            "all": op.all_products,
+            "useful": op.all_useful,
+            "elementwise": op.all_elementwise,
+        }
         for op in found
-    ]  # fmt: skip
+    ]
     return {
-        "operations": rows, "total": flops.total(found), "useful": flops.total(found, useful=True),
+        "operations": rows,
+        "total": flops.total(found),
+        "useful": flops.total(found, useful=True),
         "intensity": flops.intensity(config, reading, item),
-    }  # fmt: skip
+    }
 
 
 def work(
-    playground: Playground, model: LanguageModel, architecture: Which = LOADED,
-    tokens: Annotated[int, Within(1, work_view.MOST)] = 1024, every_head: bool = True,
+    playground: Playground,
+    model: LanguageModel,
+    architecture: Which = LOADED,
+    tokens: Annotated[int, Within(1, work_view.MOST)] = 1024,
+    every_head: bool = True,
     item: Annotated[str, OneOf(tuple(work_view.ITEMS))] = "float32",
-) -> dict:  # fmt: skip
+) -> dict:
     """FLOPs of every operation of a prompt and of one token after it, from the config alone.
 
     Args:
@@ -85,19 +96,22 @@ def work_times(scene: Scene, every_head: bool = True) -> dict:
         prompt and step: parts (component, median seconds, flops, rate in FLOPs a second), clocked and plain: seconds of
         the whole forward with and without the clock, flops. threads.
     """
-    values = {clocked.FORM: {"logits": clocked.LOGITS[0 if every_head else 1]}}
-    found = done(scene.playground, clocked.plan(scene, values))
+    values = {times.FORM: {"logits": times.LOGITS[0 if every_head else 1]}}
+    found = done(scene.playground, times.plan(scene, values))
     return {"prompt": _forward(found.prompt), "step": _forward(found.step), "threads": found.threads}
 
 
 def memory(
-    playground: Playground, model: LanguageModel, architecture: Which = LOADED,
+    playground: Playground,
+    model: LanguageModel,
+    architecture: Which = LOADED,
     mode: Annotated[str, OneOf(footprint.MODES)] = "inference",
     weights: Annotated[str, OneOf(tuple(footprint.FORMATS))] = "float32",
     tokens: Annotated[int, Within(1, memory_view.MOST_TOKENS_ASKED)] = 1024,
     batch: Annotated[int, Within(1, memory_view.MOST_BATCH)] = 1,
-    item: Annotated[str, OneOf(tuple(memory_view.ITEMS))] = "float32", explicit_attention: bool = False,
-) -> dict:  # fmt: skip
+    item: Annotated[str, OneOf(tuple(memory_view.ITEMS))] = "float32",
+    explicit_attention: bool = False,
+) -> dict:
     """Bytes of weights, cache, activations, gradients and optimizer, and what fits into 8, 16, 24 and 80 GB.
 
     Args:
@@ -120,8 +134,10 @@ def memory(
         longest, most = footprint.largest(config, setting, size * memory_view.GB)
         fits.append({"gigabytes": size, "context": longest, "batch": most})
     return {
-        "setting": dataclasses.asdict(setting), "parts": footprint.parts(config, setting),
+        "setting": dataclasses.asdict(setting),
+        "parts": footprint.parts(config, setting),
         "total": footprint.total_bytes(config, setting),
         "formats": {form: footprint.weights_bytes(config, form) for form in footprint.FORMATS},
-        "fits": fits, "parameters": n_params(config),
-    }  # fmt: skip
+        "fits": fits,
+        "parameters": n_params(config),
+    }

@@ -155,16 +155,27 @@ def grid_figure(grid: Grid) -> go.Figure:
     exact = grid.values.astype(np.float32)
     number = "%{customdata:.6g}"
     heat = go.Heatmap(
-        z=z.astype(np.float32), customdata=exact, x=grid.columns.names, y=grid.rows.names, coloraxis="coloraxis",
-        meta={"exact": True}, xgap=int(C <= 40), ygap=int(R <= 40), text=grid.told,
+        z=z.astype(np.float32),
+        customdata=exact,
+        x=grid.columns.names,
+        y=grid.rows.names,
+        coloraxis="coloraxis",
+        meta={"exact": True},
+        xgap=int(C <= 40),
+        ygap=int(R <= 40),
+        text=grid.told,
         hovertemplate=f"%{{y}}<br>{plotly_text(grid.columns.title)}: %{{x}}<br>{plotly_text(grid.value)}: {number}"
-        + ("<br>%{text}" if grid.told else "") + "<extra></extra>",
-    )  # fmt: skip
+        + ("<br>%{text}" if grid.told else "")
+        + "<extra></extra>",
+    )
     dots = go.Scatter(
-        x=[grid.columns.names[c] for _, c in grid.marked], y=[grid.rows.names[r] for r, _ in grid.marked],
-        mode="markers", hoverinfo="skip", showlegend=False,
+        x=[grid.columns.names[c] for _, c in grid.marked],
+        y=[grid.rows.names[r] for r, _ in grid.marked],
+        mode="markers",
+        hoverinfo="skip",
+        showlegend=False,
         marker={"size": 6, "color": "#ffffff", "line": {"color": "#000000", "width": 1.2}},
-    )  # fmt: skip
+    )
     height = min(max(_FIXED + _ROW * R, _LEAST), _MOST)
     across = [-R - C, -R] if grid.told else [0, C]
     meta = {"block": 1, "window": [-R, 0, *across], "whole": True, "scales": scales, "height": height, "narrow": height}
@@ -180,10 +191,15 @@ def grid_figure(grid: Grid) -> go.Figure:
 def _labels(line: Line) -> dict:
     """A category axis with a label on some of its names."""
     return {
-        "type": "category", "tickmode": "array", "tickvals": [line.names[at] for at in line.ticks],
-        "ticktext": list(line.texts), "automargin": True, "showgrid": False, "zeroline": False,
+        "type": "category",
+        "tickmode": "array",
+        "tickvals": [line.names[at] for at in line.ticks],
+        "ticktext": list(line.texts),
+        "automargin": True,
+        "showgrid": False,
+        "zeroline": False,
         "title": {"text": plotly_text(line.title), "standoff": 8},
-    }  # fmt: skip
+    }
 
 
 @dataclass(frozen=True)
@@ -235,14 +251,26 @@ def profile_figure(
         last = n == len(curves) - 1
         domain = [max(0.0, top - height), top]
         layout[f"yaxis{tail}"] = _number_axis(words.value, log, 6 // len(curves)) | {"domain": domain}
-        layout[f"xaxis{tail}"] = _X_LAYERS | {"anchor": f"y{tail}", "showticklabels": last} | (
-            {"title": {"text": plotly_text(words.across), "standoff": 8}} if last else {}
-        ) | ({"matches": "x"} if n else {})  # fmt: skip
+        layout[f"xaxis{tail}"] = (
+            _X_LAYERS
+            | {"anchor": f"y{tail}", "showticklabels": last}
+            | ({"title": {"text": plotly_text(words.across), "standoff": 8}} if last else {})
+            | ({"matches": "x"} if n else {})
+        )
         if curve.title:
-            layout["annotations"].append({
-                "text": plotly_text(curve.title), "x": 0, "y": top, "xref": "paper", "yref": "paper", "xanchor": "left",
-                "yanchor": "bottom", "showarrow": False, "font": {"size": 12},
-            })  # fmt: skip
+            layout["annotations"].append(
+                {
+                    "text": plotly_text(curve.title),
+                    "x": 0,
+                    "y": top,
+                    "xref": "paper",
+                    "yref": "paper",
+                    "xanchor": "left",
+                    "yanchor": "bottom",
+                    "showarrow": False,
+                    "font": {"size": 12},
+                }
+            )
     layout["margin"] = {"l": 8, "r": 8, "t": 24 if curves[0].title else 8, "b": 8}
     return go.Figure(traces, layout)
 
@@ -262,9 +290,13 @@ def _profile_traces(
     """The band of all tokens, their median, and the tokens that are picked. values [rows of the curve, T]"""
     low, middle, high = _spread(values).T
     common = {
-        "x": list(curve.at), "text": [plotly_text(name) for name in curve.names], "xaxis": f"x{tail}",
-        "yaxis": f"y{tail}", "hovertemplate": "%{text}<br>%{y:.6g}", "showlegend": not tail,
-    }  # fmt: skip
+        "x": list(curve.at),
+        "text": [plotly_text(name) for name in curve.names],
+        "xaxis": f"x{tail}",
+        "yaxis": f"y{tail}",
+        "hovertemplate": "%{text}<br>%{y:.6g}",
+        "showlegend": not tail,
+    }
 
     def line(y: np.ndarray, name: str, look: dict) -> go.Scatter:
         return go.Scatter({"y": y, "name": name, "legendgroup": name} | common | look)
@@ -305,23 +337,40 @@ def row_figure(
     names = [axis_name(at, piece) for at, piece in enumerate(pieces)]
     marks = "lines" if len(row) > MAX_MARKS else "lines+markers"
     every = go.Scatter(
-        x=list(range(len(row))), y=row, text=names, name=plotly_text(words.every), mode=marks,
-        line={"color": _GREY, "width": 1}, marker={"size": 5, "color": _GREY},
-        customdata=[{"tokens": [at]} for at in range(len(row))], hovertemplate="%{text}<br>%{y:.6g}<extra></extra>",
-    )  # fmt: skip
+        x=list(range(len(row))),
+        y=row,
+        text=names,
+        name=plotly_text(words.every),
+        mode=marks,
+        line={"color": _GREY, "width": 1},
+        marker={"size": 5, "color": _GREY},
+        customdata=[{"tokens": [at]} for at in range(len(row))],
+        hovertemplate="%{text}<br>%{y:.6g}<extra></extra>",
+    )
     picked = [
         go.Scatter(
-            x=[each.token], y=[row[each.token]], text=[each.name], name=each.name, mode="markers",
-            marker={"size": 10, "color": each.hue}, hovertemplate="%{text}<br>%{y:.6g}<extra></extra>",
+            x=[each.token],
+            y=[row[each.token]],
+            text=[each.name],
+            name=each.name,
+            mode="markers",
+            marker={"size": 10, "color": each.hue},
+            hovertemplate="%{text}<br>%{y:.6g}<extra></extra>",
             customdata=[{"tokens": [each.token]}],
         )
         for each in series
-    ]  # fmt: skip
+    ]
     layout = frame_layout({"height": 280, "narrow": 280}) | {
-        "showlegend": False, "yaxis": _number_axis(words.value, log),
-        "xaxis": {"title": {"text": plotly_text(words.across), "standoff": 8}, "automargin": True, "zeroline": False,
-                  "showgrid": False, "range": [-0.5, len(row) - 0.5]},
-    }  # fmt: skip
+        "showlegend": False,
+        "yaxis": _number_axis(words.value, log),
+        "xaxis": {
+            "title": {"text": plotly_text(words.across), "standoff": 8},
+            "automargin": True,
+            "zeroline": False,
+            "showgrid": False,
+            "range": [-0.5, len(row) - 0.5],
+        },
+    }
     return go.Figure([every, *picked], layout)
 
 
@@ -344,20 +393,43 @@ def dimension_figure(
     """
     x = list(range(len(token)))
     template = f"{plotly_text(words.dimension)} %{{x}}<br>%{{y:.6g}}"
-    traces = [go.Scatter(x=x, y=_drawn(token), name=name, mode="lines", line={"color": HUES[0], "width": 1.2},
-                         hovertemplate=template)]  # fmt: skip
+    traces = [
+        go.Scatter(
+            x=x, y=_drawn(token), name=name, mode="lines", line={"color": HUES[0], "width": 1.2}, hovertemplate=template
+        )
+    ]
     if others is not None:
-        traces.append(go.Scatter(x=x, y=_drawn(others), name=plotly_text(words.others), mode="lines",
-                                 line={"color": HUES[1], "width": 1.2}, hovertemplate=template))  # fmt: skip
-    traces.append(go.Scatter(
-        x=[0, max(len(token) - 1, 1)], y=[reach, reach], name=plotly_text(words.limit), mode="lines", hoverinfo="skip",
-        line={"color": _LIMIT, "dash": "dash", "width": 1.5},
-    ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=x,
+                y=_drawn(others),
+                name=plotly_text(words.others),
+                mode="lines",
+                line={"color": HUES[1], "width": 1.2},
+                hovertemplate=template,
+            )
+        )
+    traces.append(
+        go.Scatter(
+            x=[0, max(len(token) - 1, 1)],
+            y=[reach, reach],
+            name=plotly_text(words.limit),
+            mode="lines",
+            hoverinfo="skip",
+            line={"color": _LIMIT, "dash": "dash", "width": 1.5},
+        )
+    )
     layout = frame_layout({"height": 380, "narrow": 380}) | {
-        "showlegend": True, "legend": _LEGEND, "yaxis": _number_axis(words.size, True),
-        "xaxis": {"title": {"text": plotly_text(words.dimension), "standoff": 8}, "automargin": True,
-                  "zeroline": False, "showgrid": False},
-    }  # fmt: skip
+        "showlegend": True,
+        "legend": _LEGEND,
+        "yaxis": _number_axis(words.size, True),
+        "xaxis": {
+            "title": {"text": plotly_text(words.dimension), "standoff": 8},
+            "automargin": True,
+            "zeroline": False,
+            "showgrid": False,
+        },
+    }
     return go.Figure(traces, layout)
 
 

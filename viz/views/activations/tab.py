@@ -1,6 +1,11 @@
 """The tab of norms and activations: what flows through the model, and what each norm and neuron does to it."""
 
-from viz.tabs import neurons, onenorm, outliers, sizes, space, swap
-from viz.tabs.views import tab_of
+from viz.page.old_view import tab_of
+from viz.views.activations.neurons import view as neurons
+from viz.views.activations.norm import view as norm
+from viz.views.activations.norm_swap import view as norm_swap
+from viz.views.activations.outliers import view as outliers
+from viz.views.activations.sizes import view as sizes
+from viz.views.activations.stream_picture import view as stream_picture
 
-TAB = tab_of("inside", (sizes.VIEW, outliers.VIEW, onenorm.VIEW, swap.VIEW, neurons.VIEW, space.VIEW))
+TAB = tab_of("inside", (sizes.VIEW, outliers.VIEW, norm.VIEW, norm_swap.VIEW, neurons.VIEW, stream_picture.VIEW))

@@ -5,11 +5,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from model.anatomy import ARCHITECTURES, config_of
-from model.config import ModelConfig, to_dict
-from viz.tabs.parts import choice
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Scene, Values
+from model.anatomy.anatomy import ARCHITECTURES, config_of
+from model.gpt.config import ModelConfig, to_dict
+from viz.page.parts import choice
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Values
 
 FORM = "anatomy_form"  # the part that asks, shown by every view that is of a `Subject`
 LOADED, PASTED = "loaded", "pasted"
@@ -36,11 +37,20 @@ def form(words: Mapping[str, str]) -> dict:
     """The payload of the part that asks."""
     named = [[key, architecture.label] for key, architecture in ARCHITECTURES.items()]
     options = [[LOADED, words["subject.loaded"]], *named, [PASTED, words["subject.pasted"]]]
-    return {"controls": [
-        {"name": "which", "kind": "choice", "label": words["subject.which"], "value": LOADED, "options": options},
-        {"name": "config", "kind": "text", "lines": 6, "label": words["subject.config"], "value": "",
-         "placeholder": words["subject.placeholder"], "when": {"which": [PASTED]}},
-    ]}  # fmt: skip
+    return {
+        "controls": [
+            {"name": "which", "kind": "choice", "label": words["subject.which"], "value": LOADED, "options": options},
+            {
+                "name": "config",
+                "kind": "text",
+                "lines": 6,
+                "label": words["subject.config"],
+                "value": "",
+                "placeholder": words["subject.placeholder"],
+                "when": {"which": [PASTED]},
+            },
+        ]
+    }
 
 
 def asked_of(values: Values) -> tuple[str, str]:
@@ -79,7 +89,7 @@ def config_python(scene: Scene, subject: Subject, lines: Sequence[str], imports:
     """`lines` after those that make the subject's config as `config`; of a pasted one, from a file of it."""
     if subject.live:
         return python_lines(scene, ["config = lm.config", *lines], imports)
-    made, needed = f"config = ARCHITECTURES[{subject.key!r}].config", "from model.anatomy import ARCHITECTURES"
+    made, needed = f"config = ARCHITECTURES[{subject.key!r}].config", "from model.anatomy.anatomy import ARCHITECTURES"
     if subject.key == PASTED:
-        made, needed = 'config = config_of(open("config.json").read())', "from model.anatomy import config_of"
+        made, needed = 'config = config_of(open("config.json").read())', "from model.anatomy.anatomy import config_of"
     return "\n".join([*sorted({needed, *imports}), "", made, *lines])

@@ -5,16 +5,18 @@ from collections.abc import Mapping
 
 import gradio as gr
 
-from model.checks import CHECKS, GROUPS, machine, quick, run_checks, seconds_of, summary
-from model.findings import SEED, Finding, Subject
+from model.checks import run_checks
+from model.checks.registry import CHECKS, GROUPS, machine, quick, seconds_of, summary
+from model.checks.result import SEED, Finding, Subject
 from model.progress import Progress
-from viz.checks import FORMULAS, place_on_scale, scientific, share_of
-from viz.tabs import jobs
-from viz.tabs.checks_python import EDITED_AWAY, PYTHON, repeat
-from viz.tabs.jobs import Job, Result, kept
-from viz.tabs.parts import part
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Tab, Values
+from viz.page import background
+from viz.page.background import Job, Result, kept
+from viz.page.parts import part
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Tab, Values
+from viz.views.checks.figures import FORMULAS, place_on_scale, scientific, share_of
+from viz.views.checks.python_lines import EDITED_AWAY, PYTHON, repeat
 from viz.words import section
 
 PARTS = ("checks_question", "checks_howto", "checks_job", "checks_table")
@@ -82,7 +84,7 @@ def job_payload(scene: Scene, found: Result | None) -> dict:
     subject, said = subject_of(scene), scene.words
     waiting = len(CHECKS) - len(quick(subject))
     hint = said["checks.hint"].format(n=len(CHECKS), waiting=waiting, seconds=math.ceil(seconds_of(subject)))
-    return jobs.button(said["checks.run"], said, found, hint)
+    return background.button(said["checks.run"], said, found, hint)
 
 
 # --- what is shown ---
@@ -111,7 +113,7 @@ def table_payload(scene: Scene, found: Mapping[str, Finding]) -> dict:
     }
 
 
-_IMPORTS = ("from model.checks import run_checks", "from model.findings import subject_of")
+_IMPORTS = ("from model.checks import run_checks", "from model.checks.result import subject_of")
 
 
 def verdict(said: Mapping[str, str], found: Mapping[str, Finding]) -> tuple[list[str], str]:
@@ -162,11 +164,21 @@ def row(scene: Scene, key: str, found: Finding) -> dict:
         "seed": said["checks.seed"].format(seed=SEED) if check.random else said["checks.seed_none"],
         "edited": edited,
         "compared": said["checks.compared"].format(n=f"{found.compared:,}") if done else "",
-        "full": [_plain(found.difference), found.bound, found.unit, found.layer, found.head, found.position,
-                 found.compared, found.seconds] if done else [],
+        "full": [
+            _plain(found.difference),
+            found.bound,
+            found.unit,
+            found.layer,
+            found.head,
+            found.position,
+            found.compared,
+            found.seconds,
+        ]
+        if done
+        else [],
         "random": check.random,
         "python": _lines(scene, key),
-    }  # fmt: skip
+    }
 
 
 def _lines(scene: Scene, key: str) -> str:

@@ -1,19 +1,27 @@
 """The tab of design choices: what each part of the architecture does, tried out."""
 
-from viz.tabs import distance, kernels, longer, mlps, posvec, rootd, rope, sharing, wiring
-from viz.tabs.views import tab_of
+from viz.page.old_view import tab_of
+from viz.views.design.attention_ways import view as attention_ways
+from viz.views.design.distance import view as distance
+from viz.views.design.kv_heads import view as kv_heads
+from viz.views.design.mlps import view as mlps
+from viz.views.design.norms_residuals import view as norms_residuals
+from viz.views.design.past_length import view as past_length
+from viz.views.design.position_vectors import view as position_vectors
+from viz.views.design.rope import view as rope
+from viz.views.design.score_scaling import view as score_scaling
 
 TAB = tab_of(
     "design",
     (
-        posvec.VIEW,
+        position_vectors.VIEW,
         rope.VIEW,
         distance.VIEW,
-        longer.VIEW,
-        wiring.VIEW,
+        past_length.VIEW,
+        norms_residuals.VIEW,
         mlps.VIEW,
-        sharing.VIEW,
-        kernels.VIEW,
-        rootd.VIEW,
+        kv_heads.VIEW,
+        attention_ways.VIEW,
+        score_scaling.VIEW,
     ),
 )

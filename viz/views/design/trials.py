@@ -2,21 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 
-from model.trials import Lesson, chapter, lesson_of
-from viz.tabs import jobs
-from viz.tabs.context import Playground
-from viz.tabs.parts import plot_words
-from viz.tabs.tab import Scene
+from model.design.block_trials import Lesson, chapter, lesson_of
+from viz.page import background
+from viz.page.parts import plot_words
+from viz.page.playground import Playground
+from viz.page.scene import Scene
 
 
 def page_lesson(playground: Playground) -> Lesson:
     """The bundled chapter as something to learn from; cut into bytes once."""
-    return jobs.kept(playground, ("trials", "lesson"), lambda: lesson_of(chapter()))
+    return background.kept(playground, ("trials", "lesson"), lambda: lesson_of(chapter()))
 
 
 def python_of(imports: Sequence[str], lines: Sequence[str]) -> str:
     """Lines that need no loaded model."""
-    imports = sorted({*imports, "from model.trials import chapter, lesson_of"})
+    imports = sorted({*imports, "from model.design.block_trials import chapter, lesson_of"})
     return "\n".join([*imports, "", "lesson = lesson_of(chapter())", *lines])
 
 

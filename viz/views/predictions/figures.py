@@ -95,31 +95,58 @@ def bits_figure(told: Scored, pieces: Sequence[str], V: int, words: Mapping[str,
     picks = [{"tokens": [n]} for n in at]
     numbers = zip(at, names, told.bits, told.rank, told.share.tolist(), strict=True)
     hover = [
-        _hover(words["hover"], {
-            "token": name, "position": n, "bits": f"{bits:.3g}", "rank": f"{rank:,.0f}", "share": percent(share)})
+        _hover(
+            words["hover"],
+            {"token": name, "position": n, "bits": f"{bits:.3g}", "rank": f"{rank:,.0f}", "share": percent(share)},
+        )
         for n, name, bits, rank, share in numbers
-    ]  # fmt: skip
+    ]
     bar = {
-        "type": "bar", "name": plotly_text(words["surprisal"]), "x": at, "y": told.bits.tolist(), "text": names,
-        "textposition": "none", "hovertext": hover, "hovertemplate": "%{hovertext}<extra></extra>",
-        "customdata": picks, "showlegend": False,
-        "marker": {"color": told.bits.tolist(), "coloraxis": "coloraxis",
-                   "line": {"color": "rgba(128,128,128,0.6)", "width": 0.5 if T <= _MARKED else 0}},
-    }  # fmt: skip
+        "type": "bar",
+        "name": plotly_text(words["surprisal"]),
+        "x": at,
+        "y": told.bits.tolist(),
+        "text": names,
+        "textposition": "none",
+        "hovertext": hover,
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        "customdata": picks,
+        "showlegend": False,
+        "marker": {
+            "color": told.bits.tolist(),
+            "coloraxis": "coloraxis",
+            "line": {"color": "rgba(128,128,128,0.6)", "width": 0.5 if T <= _MARKED else 0},
+        },
+    }
     line = {
-        "type": "scatter", "mode": "lines+markers" if T <= _MARKED else "lines", "name": plotly_text(words["entropy"]),
-        "x": at, "y": told.entropy.tolist(), "text": names, "customdata": picks,
+        "type": "scatter",
+        "mode": "lines+markers" if T <= _MARKED else "lines",
+        "name": plotly_text(words["entropy"]),
+        "x": at,
+        "y": told.entropy.tolist(),
+        "text": names,
+        "customdata": picks,
         "hovertemplate": f"{plotly_text(words['entropy'])}: %{{y:.3g}}<extra></extra>",
-        "line": {"color": HUES[4], "width": 2 if T <= _MARKED else 1}, "marker": {"size": 6},
-    }  # fmt: skip
+        "line": {"color": HUES[4], "width": 2 if T <= _MARKED else 1},
+        "marker": {"size": 6},
+    }
     found = scales("size", "linear")
     layout = _layout({"scales": found, "height": 320, "narrow": 300, "places": True}, pieces, words["axis_token"])
     layout |= {
         "yaxis": _axis(words["axis_bits"]) | {"rangemode": "tozero"},
-        "coloraxis": {"colorscale": found["light"], "cmin": 0, "cmax": blind(V), "colorbar": {
-            "thickness": 10, "outlinewidth": 0, "title": {"text": plotly_text(words["surprisal"]), "side": "right"}}},
-        "bargap": 0.25 if T <= _MARKED else 0, "hovermode": "x",
-    }  # fmt: skip
+        "coloraxis": {
+            "colorscale": found["light"],
+            "cmin": 0,
+            "cmax": blind(V),
+            "colorbar": {
+                "thickness": 10,
+                "outlinewidth": 0,
+                "title": {"text": plotly_text(words["surprisal"]), "side": "right"},
+            },
+        },
+        "bargap": 0.25 if T <= _MARKED else 0,
+        "hovermode": "x",
+    }
     return json.dumps({"data": [bar, line], "layout": layout}, ensure_ascii=False, allow_nan=False)
 
 
@@ -148,22 +175,47 @@ def follow_figure(
         comes = [*(ids[1:] == line.token).tolist(), False]
         hue, name = HUES[n % len(HUES)], plotly_text(line.name)
         hover = [
-            _hover(words["hover"], {"token": name, "after": names[t], "position": t, "share": percent(share),
-                                    "rank": f"{rank:,}", "logit": f"{logit:.4g}"})
+            _hover(
+                words["hover"],
+                {
+                    "token": name,
+                    "after": names[t],
+                    "position": t,
+                    "share": percent(share),
+                    "rank": f"{rank:,}",
+                    "logit": f"{logit:.4g}",
+                },
+            )
             + (f"<br>{plotly_text(words['next'])}" if comes[t] else "")
             for t, (share, rank, logit) in enumerate(zip(line.probability.tolist(), line.rank, line.logit, strict=True))
-        ]  # fmt: skip
+        ]
         y, there = getattr(line, measure).tolist(), [t for t in range(T) if comes[t]]
-        data.append({
-            "type": "scatter", "mode": "lines+markers" if T <= _MARKED else "lines", "name": name, "x": list(range(T)),
-            "y": y, "text": names, "hovertext": hover, "hovertemplate": "%{hovertext}<extra></extra>",
-            "customdata": [{"tokens": [t]} for t in range(T)],
-            "line": {"color": hue, "width": 2 if T <= _MARKED else 1.2}, "marker": {"size": 6},
-        })  # fmt: skip
-        data.append({
-            "type": "scatter", "mode": "markers", "x": there, "y": [y[t] for t in there], "hoverinfo": "skip",
-            "showlegend": False, "marker": {"color": hue, "size": 13, "symbol": "diamond"},
-        })  # fmt: skip
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers" if T <= _MARKED else "lines",
+                "name": name,
+                "x": list(range(T)),
+                "y": y,
+                "text": names,
+                "hovertext": hover,
+                "hovertemplate": "%{hovertext}<extra></extra>",
+                "customdata": [{"tokens": [t]} for t in range(T)],
+                "line": {"color": hue, "width": 2 if T <= _MARKED else 1.2},
+                "marker": {"size": 6},
+            }
+        )
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": there,
+                "y": [y[t] for t in there],
+                "hoverinfo": "skip",
+                "showlegend": False,
+                "marker": {"color": hue, "size": 13, "symbol": "diamond"},
+            }
+        )
     last = math.log10(max(10, *(int(line.rank.max()) for line in lines)))
     scale = {
         "probability": {"rangemode": "tozero", "tickformat": ".3~p"},
@@ -204,5 +256,12 @@ def expected_row(number: int, piece: str, rank: int, chances: tuple[float, float
     """One of them, or the token that really comes next. Chances: probability and logit."""
     share, logit = chances
     bits = f"{-math.log2(share) + 0.0:.2f}" if share > 0 else "∞"
-    return {"id": number, "text": visible(piece), "rank": rank, "share": share, "percent": percent(share),
-            "bits": bits, "logit": f"{logit:.3f}"}  # fmt: skip
+    return {
+        "id": number,
+        "text": visible(piece),
+        "rank": rank,
+        "share": share,
+        "percent": percent(share),
+        "bits": bits,
+        "logit": f"{logit:.3f}",
+    }

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from model.api import LanguageModel
 from model.errors import InputError
-from model.sampling import MOST_STEPS, Parameter, Step, checked
-from model.warps import WARPS, values_of
-from viz.tabs.typed import token_of
+from model.sampling.pipeline import MOST_STEPS, Parameter, Step, checked
+from model.sampling.warps import WARPS, values_of
+from viz.page.typed import token_of
 from viz.words import section
 
 DEFAULT: tuple[Step, ...] = (
@@ -38,8 +38,12 @@ def spec(words: Mapping[str, str]) -> dict:
     return {
         "warps": [
             {
-                "key": key, "label": words[f"warp.{key}"], "help": words[f"warp_help.{key}"], "kind": warp.kind,
-                "source": warp.source, "tokens": warp.takes_tokens,
+                "key": key,
+                "label": words[f"warp.{key}"],
+                "help": words[f"warp_help.{key}"],
+                "kind": warp.kind,
+                "source": warp.source,
+                "tokens": warp.takes_tokens,
                 "parameters": [parameter_spec(words, parameter) for parameter in warp.parameters],
             }
             for key, warp in WARPS.items()
@@ -47,12 +51,13 @@ def spec(words: Mapping[str, str]) -> dict:
         "groups": [[kind, words[f"pipeline.group_{kind}"]] for kind in KINDS],
         "presets": [
             {"key": key, "label": words[f"pipeline.preset_{key}"], "steps": value_of(steps)}
-            for key, steps in PRESETS.items() if all(step.warp in WARPS for step in steps)
+            for key, steps in PRESETS.items()
+            if all(step.warp in WARPS for step in steps)
         ],
         "default": value_of(DEFAULT),
         "most": MOST_STEPS,
         "words": section(words, "pipeline"),
-    }  # fmt: skip
+    }
 
 
 def parameter_spec(words: Mapping[str, str], parameter: Parameter) -> dict:

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 import gradio as gr
 
 from model.api import LanguageModel
-from model.decoders import METHODS, STRATEGIES, Method, Strategy
 from model.errors import InputError
-from model.generate import MOST_STRATEGIES
-from model.sampling import Parameter, Step
-from model.warps import values_of
+from model.generation.generate import MOST_STRATEGIES
+from model.generation.strategies import METHODS, STRATEGIES, Method, Strategy
+from model.sampling.pipeline import Parameter, Step
+from model.sampling.warps import values_of
 from viz.labels import shorten, visible
-from viz.tabs import pipelines
-from viz.tabs.allowed import PRIVATE, Allowed
-from viz.tabs.parts import part
-from viz.tabs.tab import Picture, Scene
+from viz.page.parts import part
+from viz.page.scene import Scene
+from viz.page.tab import Picture
+from viz.server.limits import PRIVATE, Allowed
 from viz.theme import HUES
+from viz.views.sampling import pipelines
 from viz.words import section
 
 DEFAULT = ("greedy", "temperature", "top_k", "top_p")  # of STRATEGIES: the cards at the start
@@ -69,20 +70,29 @@ def payload(words: Mapping[str, str], chat: bool, allowed: Allowed = PRIVATE) ->
         "methods": [_method(words, key, method) for key, method in METHODS.items()],
         "pipeline": pipelines.spec(words),
         "settings": vars(Settings()) | {"stop": []},
-        "bounds": {"tokens": min(MOST_TOKENS, allowed.new_tokens), "seed": MOST_SEED, "stops": MOST_STOPS,
-                   "name": MOST_NAME, "stop": MOST_STOP, "strategies": min(MOST_STRATEGIES, allowed.texts)},
+        "bounds": {
+            "tokens": min(MOST_TOKENS, allowed.new_tokens),
+            "seed": MOST_SEED,
+            "stops": MOST_STOPS,
+            "name": MOST_NAME,
+            "stop": MOST_STOP,
+            "strategies": min(MOST_STRATEGIES, allowed.texts),
+        },
         "chat": chat,
         "hues": list(HUES),
         "names": section(words, "strategy"),
         "words": section(words, "strategies"),
-    }  # fmt: skip
+    }
 
 
 def _method(words: Mapping[str, str], key: str, method: Method) -> dict:
     return {
-        "key": key, "label": words[f"method.{key}"], "help": words[f"method_help.{key}"], "source": method.source,
+        "key": key,
+        "label": words[f"method.{key}"],
+        "help": words[f"method_help.{key}"],
+        "source": method.source,
         "parameters": [_parameter(words, parameter) for parameter in method.parameters],
-    }  # fmt: skip
+    }
 
 
 def _parameter(words: Mapping[str, str], parameter: Parameter) -> dict:
@@ -92,10 +102,14 @@ def _parameter(words: Mapping[str, str], parameter: Parameter) -> dict:
 def value_of(strategies: Sequence[Strategy]) -> list[dict]:
     """Strategies as a page holds them: [{"name", "method", "options": {name: number}, "steps": [...]}]."""
     return [
-        {"name": each.name, "method": each.method, "options": dict(each.options),
-         "steps": pipelines.value_of(each.steps)}
+        {
+            "name": each.name,
+            "method": each.method,
+            "options": dict(each.options),
+            "steps": pipelines.value_of(each.steps),
+        }
         for each in strategies
-    ]  # fmt: skip
+    ]
 
 
 # --- what a page sends ------------------------------------------------------------------------------

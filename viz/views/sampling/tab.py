@@ -1,6 +1,23 @@
 """The sampling tab: how a distribution becomes a token, and what each strategy does to the same prompt."""
 
-from viz.tabs import cachelab, drafting, draws, heat, many, race, shape
-from viz.tabs.views import tab_of
+from viz.page.old_view import tab_of
+from viz.views.sampling.distribution import view as distribution
+from viz.views.sampling.draws import view as draws
+from viz.views.sampling.kv_cache import view as kv_cache
+from viz.views.sampling.many_samples import view as many_samples
+from viz.views.sampling.side_by_side import view as side_by_side
+from viz.views.sampling.speculative import view as speculative
+from viz.views.sampling.temperature import view as temperature
 
-TAB = tab_of("sampling", (shape.VIEW, heat.VIEW, draws.VIEW, race.VIEW, many.VIEW, drafting.VIEW, cachelab.VIEW))
+TAB = tab_of(
+    "sampling",
+    (
+        distribution.VIEW,
+        temperature.VIEW,
+        draws.VIEW,
+        side_by_side.VIEW,
+        many_samples.VIEW,
+        speculative.VIEW,
+        kv_cache.VIEW,
+    ),
+)

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from model.records import Snapshot, Tokens
-from viz.attention import Panel, PatternWords, Window, pattern_figure
+from viz.charts.heatmap import Panel, PatternWords, Window, pattern_figure
 from viz.labels import visible
 
 _SCORES = ("previous_token", "induction", "induction_baseline")
@@ -26,11 +26,13 @@ def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Ca
         "accuracy": snapshot.accuracy,
         "bits": _number(snapshot.bits_per_byte),
         "patterns": base64.b64encode(codes.tobytes()).decode(),
-        "top": [[[shown[int(i)], round(float(z), 4), round(float(p), 6)] for i, z, p in zip(*row, strict=True)]
-                for row in top],
+        "top": [
+            [[shown[int(i)], round(float(z), 4), round(float(p), 6)] for i, z, p in zip(*row, strict=True)]
+            for row in top
+        ],
         "next": [round(float(p), 6) for p in snapshot.next_share],
         "sample": {"given": decode(ids[:given]), "written": decode(ids[given:])},
-    } | {name: _numbers(getattr(snapshot, name)) for name in _SCORES}  # fmt: skip
+    } | {name: _numbers(getattr(snapshot, name)) for name in _SCORES}
 
 
 def _number(value: float) -> float | None:

@@ -8,20 +8,21 @@ from collections.abc import Iterator, Mapping
 
 import gradio as gr
 
-from model.config import CHOICES
 from model.errors import PlaygroundError
-from model.lesson import TEXT, Job, Limits, job_of
-from model.live import LiveRun
-from model.tasks import TASKS
-from model.trainer import SCHEDULES, Recipe
-from viz.attention import PatternWords
+from model.gpt.config import CHOICES
+from model.training.job import TEXT, Job, Limits, job_of
+from model.training.loop import SCHEDULES, Recipe
+from model.training.tasks import TASKS
+from viz.charts.heatmap import PatternWords
 from viz.labels import visible
-from viz.tabs.context import Playground
-from viz.tabs.loading import choose_model, notice
-from viz.tabs.parts import part, plot_words, update
-from viz.tabs.tab import Picture, Scene, Shared, Tab
+from viz.page.loading import choose_model, notice
+from viz.page.parts import part, plot_words, update
+from viz.page.playground import Playground
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Shared, Tab
+from viz.server.training_process import LiveRun
 from viz.theme import RAMPS
-from viz.training import blank_figure, snapshot_payload
+from viz.views.training.figures import blank_figure, snapshot_payload
 from viz.words import some, translate, words
 
 _EVERY = 0.6  # seconds between two messages to the page
@@ -41,10 +42,12 @@ def fixed(said: Mapping[str, str]) -> dict[str, dict]:
     """The question, how to read it, and the form before the server's bounds are known."""
     return {
         "training_question": {"text": said["tab.training_question"]},
-        "training_howto": {"title": said["howto.title"], "parts": some(said, "training_howto", "body", "formula",
-                                                                      "caveat", "try")},
+        "training_howto": {
+            "title": said["howto.title"],
+            "parts": some(said, "training_howto", "body", "formula", "caveat", "try"),
+        },
         "training": form(said, Limits()),
-    }  # fmt: skip
+    }
 
 
 def form(said: Mapping[str, str], limits: Limits) -> dict:
@@ -54,21 +57,40 @@ def form(said: Mapping[str, str], limits: Limits) -> dict:
     plot = plot_words(said) | some(said, "pattern", "query", "key", "weight")
     choices = {"placement": CHOICES["norm_placement"], "schedule": tuple(SCHEDULES)}
     choices |= {name: CHOICES[name] for name in ("norm", "positions", "mlp")}
-    most = {"layers": limits.layers, "heads": limits.heads, "width": limits.width, "length": limits.length,
-            "batch": limits.batch, "steps": limits.steps, "vocabulary": limits.vocabulary}  # fmt: skip
+    most = {
+        "layers": limits.layers,
+        "heads": limits.heads,
+        "width": limits.width,
+        "length": limits.length,
+        "batch": limits.batch,
+        "steps": limits.steps,
+        "vocabulary": limits.vocabulary,
+    }
     return {
         "words": names | plot | {"plot": plot},
         "tasks": [_task(said, name, recipe) for name in (*TASKS, TEXT)],
         "choices": {name: {key: said[f"choice.{key}"] for key in keys} for name, keys in choices.items()},
         "limits": {name: [low, most[name]] for name, low in LOWEST.items()} | {"bytes": [0, limits.text_bytes]},
         "defaults": {
-            "task": "induction", "layers": 2, "heads": 4, "width": 128, "positions": "learned", "placement": "pre",
-            "norm": "layernorm", "mlp": "gelu_tanh", "schedule": recipe.schedule, "steps": recipe.steps,
-            "length": recipe.length, "batch": recipe.batch, "rate": recipe.learning_rate, "warmup": recipe.warmup,
-            "seed": recipe.seed, "vocabulary": Job().vocab_size,
+            "task": "induction",
+            "layers": 2,
+            "heads": 4,
+            "width": 128,
+            "positions": "learned",
+            "placement": "pre",
+            "norm": "layernorm",
+            "mlp": "gelu_tanh",
+            "schedule": recipe.schedule,
+            "steps": recipe.steps,
+            "length": recipe.length,
+            "batch": recipe.batch,
+            "rate": recipe.learning_rate,
+            "warmup": recipe.warmup,
+            "seed": recipe.seed,
+            "vocabulary": Job().vocab_size,
         },
         "ramps": {name: list(stops) for name, stops in RAMPS.items()},
-    }  # fmt: skip
+    }
 
 
 def _task(said: Mapping[str, str], name: str, recipe: Recipe) -> dict:
@@ -76,8 +98,13 @@ def _task(said: Mapping[str, str], name: str, recipe: Recipe) -> dict:
     found = TASKS.get(name)
     length = found.length if found else 64
     settings = {"length": length, "batch": {4: 64}.get(length, recipe.batch), "steps": _STEPS.get(name, recipe.steps)}
-    return {"key": name, "label": said[f"task.{name}"], "about": said[f"task_about.{name}"],
-            "example": found.example if found else "", "settings": settings}  # fmt: skip
+    return {
+        "key": name,
+        "label": said[f"task.{name}"],
+        "about": said[f"task_about.{name}"],
+        "example": found.example if found else "",
+        "settings": settings,
+    }
 
 
 _STEPS = {"modular_addition": 6000, "sort": 1500, "reverse": 1500, "copy": 1000, TEXT: 1500}
@@ -91,13 +118,22 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> dict:
     said = words(language)
     reports, snapshots = run.reports[have[0] :], run.snapshots[have[1] :]
     piece = {
-        "run": run.id, "label": run_label(run, said), "state": run.state, "over": run.over,
-        "steps": run.job.recipe.steps, "pace": run.spent / max(1, len(run.reports)), "model_id": run.model_id,
-        "download": f"playground/trained/{run.id}.zip", "layers": 0, "heads": 0, "probe": [],
-        "from_report": have[0], "from_snapshot": have[1],
+        "run": run.id,
+        "label": run_label(run, said),
+        "state": run.state,
+        "over": run.over,
+        "steps": run.job.recipe.steps,
+        "pace": run.spent / max(1, len(run.reports)),
+        "model_id": run.model_id,
+        "download": f"playground/trained/{run.id}.zip",
+        "layers": 0,
+        "heads": 0,
+        "probe": [],
+        "from_report": have[0],
+        "from_snapshot": have[1],
         "reports": [[r.step, r.loss, r.learning_rate, r.gradient_norm, r.tokens, r.seconds] for r in reports],
         "snapshots": [snapshot_payload(snapshot, run.tokenizer.piece, run.tokenizer.decode) for snapshot in snapshots],
-    }  # fmt: skip
+    }
     if run.state == "failed":
         piece["error"] = error_payload(run, language)
         piece["model_id"] = ""
@@ -105,18 +141,23 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> dict:
         tokens = run.tokenizer.tokens(run.started.ids)
         figure = blank_figure(tokens, PatternWords(**some(said, "pattern", "query", "key", "weight", "largest")))
         piece |= {
-            "layers": run.started.n_layer, "heads": run.started.n_head, "figure": figure.to_json(),
+            "layers": run.started.n_layer,
+            "heads": run.started.n_head,
+            "figure": figure.to_json(),
             "probe": [visible(text) for text in tokens.pieces],
             "source": said["training.source"].format(params=f"{run.started.n_params:,}"),
-        }  # fmt: skip
+        }
     return piece
 
 
 def run_label(run: LiveRun, said: Mapping[str, str]) -> str:
     """What a run is called in lists: what was learned, the choices that tell runs apart, its steps."""
     config = run.job.config
-    parts = [said[f"task.{run.job.task}"], f"{config['n_layer']}×{config['n_head']}",
-             *(said[f"choice.{config[key]}"] for key in ("positions", "norm_placement", "norm"))]  # fmt: skip
+    parts = [
+        said[f"task.{run.job.task}"],
+        f"{config['n_layer']}×{config['n_head']}",
+        *(said[f"choice.{config[key]}"] for key in ("positions", "norm_placement", "norm")),
+    ]
     return " · ".join([*parts, f"{run.job.recipe.steps:,}"])
 
 
@@ -207,26 +248,37 @@ def wire(parts: Mapping[str, gr.HTML], shared: Shared) -> None:
         text = run.tokenizer.decode(run.started.ids)
         for told, loaded, _, wanted in choose_model(playground, run.model_id, old, shared.language_of(request)):
             done = "opened" in loaded  # else it is a skip
-            yield (told, loaded, gr.Dropdown(choices=playground.choices(request.session_hash), value=run.model_id)
-                   if done else gr.skip(), wanted, text if done else gr.skip(),
-                   gr.Tabs(selected="attention") if done else gr.skip())  # fmt: skip
+            yield (
+                told,
+                loaded,
+                gr.Dropdown(choices=playground.choices(request.session_hash), value=run.model_id)
+                if done
+                else gr.skip(),
+                wanted,
+                text if done else gr.skip(),
+                gr.Tabs(selected="attention") if done else gr.skip(),
+            )
 
     lesson.start(start, [lesson], [lesson, shared.picker], concurrency_limit=8, **quiet)
     for name in ("pause", "resume", "stop"):
         getattr(lesson, name)(wish(name), [lesson], None, concurrency_limit=None, **quiet)
     lesson.again(lacking, [lesson], [lesson], concurrency_limit=4, **quiet)
     lesson.open(
-        show, [lesson, shared.loaded],
-        [shared.told, shared.loaded, shared.picker, shared.wanted, shared.prompt, shared.tabs], **quiet,
-    )  # fmt: skip
+        show,
+        [lesson, shared.loaded],
+        [shared.told, shared.loaded, shared.picker, shared.wanted, shared.prompt, shared.tabs],
+        **quiet,
+    )
 
 
 def draw(scene: Scene, values: Mapping[str, object]) -> dict[str, Picture]:
     """Nothing here depends on the prompt; the form is drawn again where this server's bounds are others."""
     limits, words = scene.playground.workshop.limits, scene.words
     if limits.minutes <= 0:
-        closed = {"text": translate("Training is switched off on this server.", scene.language),
-                  "hint": translate("Run the app on your own machine.", scene.language)}  # fmt: skip
+        closed = {
+            "text": translate("Training is switched off on this server.", scene.language),
+            "hint": translate("Run the app on your own machine.", scene.language),
+        }
         return {"training": Picture("off", lambda: {"empty": closed})}
     if dataclasses.replace(limits, minutes=Limits.minutes) == Limits():
         return {}

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
+from model.activations.neurons import layer_activations, ranked
+from model.activations.principal_components import principal
 from model.api import load_model
-from model.neurons import layer_activations, ranked
-from model.space import principal
-from tests.visitor import expect, exported_rows, open_tab
+from tests.support.visitor import expect, exported_rows, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -47,7 +47,7 @@ def point(page, part, x, y):
            plot.scrollIntoView({block: 'center'}); const l = plot._fullLayout, r = plot.getBoundingClientRect();
            return [r.left + l.xaxis._offset + l.xaxis.l2p(x), r.top + l.yaxis._offset + l.yaxis.l2p(y)]; }""",
         [part, x, y],
-    )  # fmt: skip
+    )
 
 
 def click(page, place):
@@ -106,8 +106,9 @@ def test_the_stream_moves_with_the_layer_and_follows_tokens(open_page, run):
     data = "document.querySelector('#pg-space_map .pg-chart')._fullData"
     assert page.evaluate(f"Array.from({data}.at(-1).x)") == pytest.approx(found[4, :, 0].tolist(), abs=ROUNDING)
     assert page.evaluate(f"{data}.map((each) => each.name).filter((_, n) => n % 2 === 0).slice(0, 2)") == [
-        "9 ·tired", "0 The"
-    ]  # fmt: skip
+        "9 ·tired",
+        "0 The",
+    ]
     page.locator("#pg-space_form input[type=range]").fill("8")
     expect(title(page, "space_map")).to_have_text(
         "Residual stream after the last layer, components 1 and 2", timeout=SOON

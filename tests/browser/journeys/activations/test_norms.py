@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from model.effects import next_tokens
-from model.norm_swap import places_of, swapped
-from model.norm_walk import norms_of, walk
-from tests.visitor import expect, export, open_tab
+from model.activations.norm_swap import places_of, swapped
+from model.activations.norm_walk import norms_of, walk
+from model.attention.effects import next_tokens
+from tests.support.visitor import expect, export, open_tab
 
 pytestmark = pytest.mark.browser
 

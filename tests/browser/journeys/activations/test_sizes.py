@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from model.activations.residual_statistics import outliers, statistic, survey
 from model.api import load_model
-from model.stream import outliers, statistic, survey
-from tests.visitor import expect, exported_rows, open_tab
+from tests.support.visitor import expect, exported_rows, open_tab
 
 pytestmark = pytest.mark.browser
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from model.blueprint import blueprint
-from model.passing import block_numbers, vector
-from tests.visitor import SOON, expect, exported_rows, open_tab
+from model.activations.site_statistics import block_numbers, vector
+from model.anatomy.blueprint import blueprint
+from tests.support.visitor import SOON, expect, exported_rows, open_tab
 
 pytestmark = pytest.mark.browser
 
 PROMPT = "The cat sat on the mat because it was tired"
-PASTED = (Path(__file__).parents[1] / "data" / "configs" / "pythia-70m.json").read_text()
+PASTED = (Path(__file__).parents[3] / "data" / "configs" / "pythia-70m.json").read_text()
 
 
 @pytest.fixture(scope="module")

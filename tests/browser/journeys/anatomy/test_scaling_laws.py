@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from model.merging import replay
-from model.scaling import planned
-from tests.visitor import SOON, expect, open_tab
-from viz.laws import told_count
+from model.anatomy.scaling import planned
+from model.text.bpe_steps import replay
+from tests.support.visitor import SOON, expect, open_tab
+from viz.views.anatomy.scaling_laws.figures import told_count
 
 pytestmark = pytest.mark.browser
 

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from model.explain import explain
-from model.finding import rank_heads
-from tests.visitor import export, exported_rows
+from model.attention.cell import explain
+from model.attention.find_heads import rank_heads
+from tests.support.visitor import export, exported_rows
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser

@@ -6,9 +6,9 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from tests.helpers import tokens_of
-from tests.visitor import export, exported_rows
-from viz.links import links_payload
+from tests.support.helpers import tokens_of
+from tests.support.visitor import export, exported_rows
+from viz.views.attention.lines.figures import links_payload
 from viz.words import section, words
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -291,9 +291,13 @@ def test_tokens_that_are_html_are_shown_literally(opened, kind):
     pieces = ("<img src=x onerror=alert(1)>", "&lt;i&gt;", "<i>bold</i>")
     z = np.array([[1, np.nan, np.nan], [0.5, 0.5, np.nan], [0.25, 0.25, 0.5]], np.float32)
     payload = links_payload([(pieces[0], z)], [[0, 0]], tokens_of(range(3), pieces)) | {
-        "run": "0.0", "title": pieces[2], "measure": pieces[0], "note": pieces[0], "source": pieces[2],
+        "run": "0.0",
+        "title": pieces[2],
+        "measure": pieces[0],
+        "note": pieces[0],
+        "source": pieces[2],
         "words": section(words("en"), "lines") | section(words("en"), "reading"),
-    }  # fmt: skip
+    }
     page = opened()
     page.evaluate(
         """([kind, payload]) => { const box = document.createElement("div"), part = document.createElement("div");

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from model.api import load_model
-from model.measures import measure
-from tests.visitor import export
+from model.attention.measures import measure
+from tests.support.visitor import export
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -205,7 +205,7 @@ def test_an_edit_is_seen_in_every_number_and_can_be_taken_back(page, lm):
     strip = page.locator("#pg-selection")
     expect(strip).to_contain_text("head 5.0 off")
     expect(page.locator("#pg-plot .pg-source")).to_contain_text("edited run")
-    from model.interventions import Edit
+    from model.gpt.edits import Edit
 
     assert_same(drawn(page)[0], measure(lm.trace(PROMPT).edit(Edit("zero", 5, 0)), "weights", 7, 3))
     strip.get_by_role("button", name="Remove: head 5.0 off").click()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from model.checks import CHECKS
-from tests.visitor import SOON, expect, open_tab
+from model.checks.registry import CHECKS
+from tests.support.visitor import SOON, expect, open_tab
 
 pytestmark = pytest.mark.browser
 

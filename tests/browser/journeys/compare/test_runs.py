@@ -5,12 +5,12 @@ import re
 import numpy as np
 import pytest
 
-from model.effects import Target, metric, patch, recovered
-from model.heads import HEAD_METRICS
-from model.interventions import Edit
-from model.sources import available
-from tests.visitor import expect, exported_rows, open_tab
-from viz.compare import difference, shares_of
+from model.attention.effects import Target, metric, patch, recovered
+from model.gpt.edits import Edit
+from model.gpt.head_metrics import HEAD_METRICS
+from model.loading.sources import available
+from tests.support.visitor import expect, exported_rows, open_tab
+from viz.views.compare.runs.figures import difference, shares_of
 
 pytestmark = pytest.mark.browser
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from model.distance import buckets, by_distance
-from tests.visitor import SOON, expect, exported_rows, open_tab
+from model.attention.distance import buckets, by_distance
+from tests.support.visitor import SOON, expect, exported_rows, open_tab
 
 pytestmark = pytest.mark.browser
 

@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from model.kernels import online_steps
-from model.rootd import products, summary
-from model.sharing import survey
-from tests.visitor import SOON, expect, open_tab
+from model.design.kernels import online_steps
+from model.design.kv_sharing import survey
+from model.design.score_scaling import products, summary
+from tests.support.visitor import SOON, expect, open_tab
 
 pytestmark = pytest.mark.browser
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from model.positions import contributions, head_qk, pair_of
-from tests.visitor import SOON, expect, open_tab
+from model.design.positions import contributions, head_qk, pair_of
+from tests.support.visitor import SOON, expect, open_tab
 
 pytestmark = pytest.mark.browser
 

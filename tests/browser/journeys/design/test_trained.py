@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.visitor import SOON, expect, open_tab
+from tests.support.visitor import SOON, expect, open_tab
 
 pytestmark = pytest.mark.browser
 

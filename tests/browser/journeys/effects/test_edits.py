@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from model.effects import Target, next_tokens, sweep
-from model.interventions import Edit
-from tests.visitor import expect, exported_rows, open_tab
+from model.attention.effects import Target, next_tokens, sweep
+from model.gpt.edits import Edit
+from tests.support.visitor import expect, exported_rows, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -204,9 +204,11 @@ def test_another_token_another_position(page, lm):
 def drawn_map(page):
     """The numbers of the map, [heads, layers]."""
     page.locator("#pg-sweep_map .js-plotly-plot").wait_for(timeout=SOON)
-    return np.array(page.evaluate(
-        "() => Array.from(document.querySelector('#pg-sweep_map .pg-chart')._fullData[0].z, (row) => Array.from(row))"
-    ))  # fmt: skip
+    return np.array(
+        page.evaluate(
+            "() => Array.from(document.querySelector('#pg-sweep_map .pg-chart')._fullData[0].z, (row) => Array.from(row))"
+        )
+    )
 
 
 def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):

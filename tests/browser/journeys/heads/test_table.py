@@ -7,15 +7,15 @@ import zipfile
 import numpy as np
 import pytest
 
-from model import data
-from model.circuits import copying
-from model.config import ModelConfig
-from model.heads import HEAD_METRICS
+from model.attention.circuits import copying
+from model.attention.surveys import random_survey
+from model.gpt.config import ModelConfig
+from model.gpt.head_metrics import HEAD_METRICS
+from model.gpt.transformer import Transformer
 from model.loading.checkpoint import save_folder
-from model.surveys import random_survey
-from model.transformer import Transformer
-from tests import visitor
-from tests.visitor import expect, export, exported_rows
+from model.training import data
+from tests.support import visitor
+from tests.support.visitor import expect, export, exported_rows
 
 pytestmark = pytest.mark.browser
 
@@ -233,8 +233,14 @@ def test_the_survey_that_is_measured(page, lm):
     found = random_survey(lm.model, pool=lm.tokenizer.vocab_size)
     expect(page.locator("#pg-headtable .pg-about")).to_contain_text(f"{found.sequences} sequences", timeout=SOON)
     names, *lines = exported_rows(page.locator("#pg-headtable"))
-    assert names == ["layer", "head", "names", *[name for key in KEYS for name in (key, f"{key}_sd")],
-                     "copying", "copying_sd"]  # fmt: skip
+    assert names == [
+        "layer",
+        "head",
+        "names",
+        *[name for key in KEYS for name in (key, f"{key}_sd")],
+        "copying",
+        "copying_sd",
+    ]
     sent = {name: [line[i] for line in lines] for i, name in enumerate(names)}
     for key in KEYS:
         near = 1e-5 * np.maximum(1, found.mean[key])  # float32: a first product and later ones differ by rounding

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.browser.conftest import READY, blank_page
-from tests.visitor import SOON, expect, export, exported_rows, open_tab
+from tests.support.visitor import SOON, expect, export, exported_rows, open_tab
 
 HOSTILE = "=1+1 <img src=x onerror=alert(1)> </script><script>alert(2)</script> </style> \"q\" 'q' \u202ertl"
 ROUNDING = 1e-6  # float32
@@ -74,7 +74,14 @@ def test_a_figure_leaves_in_every_format(open_page, start_tiny, reader, lm):
     button = plot.get_by_role("button", name="Export")
     button.press("Enter")
     assert page.get_by_role("menuitem").all_inner_texts() == [
-        "PNG", "SVG", "HTML, works offline", "CSV", "Parquet", "NPZ", "Copy the Python lines"]  # fmt: skip
+        "PNG",
+        "SVG",
+        "HTML, works offline",
+        "CSV",
+        "Parquet",
+        "NPZ",
+        "Copy the Python lines",
+    ]
     page.keyboard.press("ArrowUp")
     expect(page.get_by_role("menuitem", name="Copy the Python lines")).to_be_focused()
     page.keyboard.press("ArrowDown")

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tests.visitor import SOON, expect
-from viz.tabs.guide import payload
+from tests.support.visitor import SOON, expect
+from viz.page.guide import payload
 from viz.words import words
 
 pytestmark = pytest.mark.browser

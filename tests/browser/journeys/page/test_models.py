@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from model.sources import smollm2_path
+from model.loading.sources import smollm2_path
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser

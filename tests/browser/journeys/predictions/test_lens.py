@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from model.lens import read_layers, read_position
-from tests.visitor import exported_rows, open_tab
+from model.gpt.logit_lens import read_layers, read_position
+from tests.support.visitor import exported_rows, open_tab
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser

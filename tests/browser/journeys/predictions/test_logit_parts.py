@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from model.attribution import attribute, components, promoted
-from tests.visitor import expect, open_tab
+from model.predictions.attribution import attribute, components, promoted
+from tests.support.visitor import expect, open_tab
 
 pytestmark = pytest.mark.browser
 

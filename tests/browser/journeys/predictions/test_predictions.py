@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from model.predictions import follow, predict, summarise
-from tests.visitor import exported_rows, open_tab
+from model.predictions.predictions import follow, predict, summarise
+from tests.support.visitor import exported_rows, open_tab
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from model.quantize import FORMATS, USUAL
-from model.quantlab import total_bytes
-from tests.visitor import SOON, expect, open_tab
-from viz.cachelab import told_bytes
+from model.quantization.experiments import total_bytes
+from model.quantization.formats import FORMATS, USUAL
+from tests.support.visitor import SOON, expect, open_tab
+from viz.views.sampling.kv_cache.figures import told_bytes
 
 pytestmark = pytest.mark.browser
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from model.prices import bundled, cost, read_prices, talk
-from tests.visitor import SOON, expect, exported_rows, open_tab
-from viz.prices import money
+from model.anatomy.prices import bundled, cost, read_prices, talk
+from tests.support.visitor import SOON, expect, exported_rows, open_tab
+from viz.views.anatomy.prices.figures import money
 
 pytestmark = pytest.mark.browser
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from model.sampling import Context, Step
-from model.warps import shape
-from tests.visitor import SOON, expect, exported_rows, open_tab
+from model.sampling.pipeline import Context, Step
+from model.sampling.warps import shape
+from tests.support.visitor import SOON, expect, exported_rows, open_tab
 
 pytestmark = pytest.mark.browser
 

@@ -5,12 +5,12 @@ import re
 import pytest
 import torch
 
-from model.cachelab import cache_bytes
-from model.draws import bar_of, fit, uniforms
-from model.sampling import draw, softmax, uniform, usable
-from model.warps import final
-from tests.visitor import SOON, expect, open_tab
-from viz.tabs.pipelines import DEFAULT
+from model.generation.cache_costs import cache_bytes
+from model.sampling.draw_statistics import bar_of, fit, uniforms
+from model.sampling.pipeline import draw, softmax, uniform, usable
+from model.sampling.warps import final
+from tests.support.visitor import SOON, expect, open_tab
+from viz.views.sampling.pipelines import DEFAULT
 
 pytestmark = pytest.mark.browser
 
@@ -101,8 +101,9 @@ def test_the_cache_is_measured_on_a_narrow_dark_chinese_page(open_page, lm):
             page.evaluate("document.querySelector('#pg-cachelab_job [data-part] button').click()")
             page.wait_for_function(
                 "state => document.querySelector('#pg-cachelab_job [data-part]').dataset.state === state",
-                arg=state, timeout=SOON,
-            )  # fmt: skip
+                arg=state,
+                timeout=SOON,
+            )
     job.locator("button").click()
     rows = page.locator("#pg-cachelab_table tbody tr")
     expect(rows).to_have_count(6, timeout=2 * SOON)

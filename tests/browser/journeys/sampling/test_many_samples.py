@@ -3,10 +3,10 @@
 import pytest
 
 from model.api import load_model
-from model.decoders import STRATEGIES
-from model.samples import Many, take_samples
-from tests.visitor import SOON, expect, exported_rows, open_tab
-from viz.many import spread
+from model.generation.samples import Many, take_samples
+from model.generation.strategies import STRATEGIES
+from tests.support.visitor import SOON, expect, exported_rows, open_tab
+from viz.views.sampling.many_samples.figures import spread
 
 pytestmark = pytest.mark.browser
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from model.texts import written
-from tests.visitor import SOON, expect, export, open_tab
+from model.generation.text_statistics import written
+from tests.support.visitor import SOON, expect, export, open_tab
 
 pytestmark = pytest.mark.browser
 

@@ -3,9 +3,9 @@
 import pytest
 
 from model.api import load_model
-from model.sampling import Step
-from model.speculative import Draft, Request, speculate
-from tests.visitor import SOON, expect, exported_rows, open_tab
+from model.generation.speculative import Draft, Request, speculate
+from model.sampling.pipeline import Step
+from tests.support.visitor import SOON, expect, exported_rows, open_tab
 
 pytestmark = pytest.mark.browser
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from model import data
-from model.config import ModelConfig
+from model.gpt.config import ModelConfig
+from model.gpt.transformer import Transformer
 from model.loading.checkpoint import save_folder
-from model.transformer import Transformer
-from tests import visitor
-from tests.visitor import expect, too_late
+from model.training import data
+from tests.support import visitor
+from tests.support.visitor import expect, too_late
 
 pytestmark = pytest.mark.browser
 
@@ -80,8 +80,9 @@ def reports(page):
 def wait_for_reports(page, more_than=0):
     page.wait_for_function(
         "least => (playground.lab.runs.get(playground.lab.current)?.reports.length ?? 0) > least",
-        arg=more_than, timeout=SOON,
-    )  # fmt: skip
+        arg=more_than,
+        timeout=SOON,
+    )
 
 
 def reports_at_rest(page):
@@ -107,8 +108,9 @@ def cells(page, chart):
     """What a heat map holds, NaN as None."""
     return page.evaluate(
         """selector => Array.from(document.querySelector(selector)._fullData[0].z,
-                         row => Array.from(row, v => Number.isFinite(v) ? v : null))""", chart,
-    )  # fmt: skip
+                         row => Array.from(row, v => Number.isFinite(v) ? v : null))""",
+        chart,
+    )
 
 
 BIG = ".pg-replay-large .pg-chart"
@@ -187,9 +189,13 @@ def test_two_runs_are_laid_over_one_another(same_page):
     expect(state(page)).to_have_text("Done", timeout=SOON)
     page.wait_for_function("() => document.querySelector('.pg-curve-plot').data[2].x.length === 7", timeout=SOON)
     assert curves(page) == [
-        [f"each step · {new}", "solid", 6], [f"training · {new}", "solid", 6], [f"held out · {new}", "dot", 7],
-        [f"each step · {old}", "dash", 30], [f"training · {old}", "dash", 30], [f"held out · {old}", "dot", 31],
-    ]  # fmt: skip
+        [f"each step · {new}", "solid", 6],
+        [f"training · {new}", "solid", 6],
+        [f"held out · {new}", "dot", 7],
+        [f"each step · {old}", "dash", 30],
+        [f"training · {old}", "dash", 30],
+        [f"held out · {old}", "dot", 31],
+    ]
     legend = page.locator(".pg-curve-plot").first.locator(".legendtext")
     expect(legend).to_have_count(4)
     assert {dash for name, dash, _ in curves(page, 1) if name.startswith("head") and old in name} == {"dash"}

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.errors import InputError
-from model.interventions import Edit
-from model.layers import MLPS
-from model.neurons import (
+from model.activations.neurons import (
     ACTIVE,
     EDGES,
     activation,
@@ -21,8 +18,23 @@ from model.neurons import (
     token_scores,
     write_lengths,
 )
-from model.trace import run
-from tests.helpers import VARIANTS, D, L, M, V, assert_close, random_ids, steer, tiny_config, tiny_model, tokens_of
+from model.errors import InputError
+from model.gpt.edits import Edit
+from model.gpt.layers import MLPS
+from model.gpt.trace import run
+from tests.support.helpers import (
+    VARIANTS,
+    D,
+    L,
+    M,
+    V,
+    assert_close,
+    random_ids,
+    steer,
+    tiny_config,
+    tiny_model,
+    tokens_of,
+)
 
 T = 9
 
@@ -69,9 +81,10 @@ def test_a_tap_of_the_run_reaches_the_activations():
 def test_a_layer_that_does_not_exist(layer):
     trace = traced()
     calls = (
-        lambda: layer_activations(trace, layer), lambda: write_lengths(trace.model, layer),
+        lambda: layer_activations(trace, layer),
+        lambda: write_lengths(trace.model, layer),
         lambda: token_scores(trace.model, layer, [0]),
-    )  # fmt: skip
+    )
     for call in calls:
         with pytest.raises(InputError, match="no such layer"):
             call()

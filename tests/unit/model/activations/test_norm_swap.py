@@ -8,14 +8,34 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from model.effects import Target, metric, next_tokens
+from model.activations.norm_swap import (
+    SWAPS,
+    WHERE,
+    Seen,
+    Swap,
+    divergence_at,
+    mean_divisor,
+    places_of,
+    swapped,
+    swaps_of,
+)
+from model.activations.norm_walk import norm_of
+from model.attention.effects import Target, metric, next_tokens
 from model.errors import InputError
-from model.interventions import Edit
-from model.norm_swap import SWAPS, WHERE, Seen, Swap, divergence_at, mean_divisor, places_of, swapped, swaps_of
-from model.norm_walk import norm_of
-from model.tap import compose, identity, record
-from model.trace import Trace, run
-from tests.helpers import VARIANTS, D, L, assert_close, random_ids, steer, tiny_config, tiny_model, tokens_of
+from model.gpt.edits import Edit
+from model.gpt.tap import compose, identity, record
+from model.gpt.trace import Trace, run
+from tests.support.helpers import (
+    VARIANTS,
+    D,
+    L,
+    assert_close,
+    random_ids,
+    steer,
+    tiny_config,
+    tiny_model,
+    tokens_of,
+)
 
 T = 11
 IDS = random_ids(1, T, seed=5)[0]
@@ -178,9 +198,13 @@ def test_what_is_refused():
     trace = traced("llama")
     places = places_of(trace.config, "all")
     for swap, where, said in (
-        ("nothing", places, "no such change"), (None, places, "no such change"), ("no_bias", places, "no such part"),
-        ("removed", (), "No norm"), ("removed", ((0, "norm9"),), "no such norm"), ("removed", ((L, "norm1"),), "layer"),
-    ):  # fmt: skip
+        ("nothing", places, "no such change"),
+        (None, places, "no such change"),
+        ("no_bias", places, "no such part"),
+        ("removed", (), "No norm"),
+        ("removed", ((0, "norm9"),), "no such norm"),
+        ("removed", ((L, "norm1"),), "layer"),
+    ):
         with pytest.raises(InputError, match=said):
             swapped(trace, swap, where)
     with pytest.raises(ValueError, match="tap"):

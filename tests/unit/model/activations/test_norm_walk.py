@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.errors import InputError
-from model.interventions import Edit
-from model.norm_walk import (
+from model.activations.norm_walk import (
     batch_norm,
     compare_batch,
     norm_input,
@@ -19,10 +17,22 @@ from model.norm_walk import (
     walk,
     walk_vector,
 )
-from model.tap import compose, identity, record
-from model.trace import Trace, run
-from model.transformer import Norm
-from tests.helpers import VARIANTS, D, L, assert_close, random_ids, steer, tiny_config, tiny_model, tokens_of
+from model.errors import InputError
+from model.gpt.edits import Edit
+from model.gpt.tap import compose, identity, record
+from model.gpt.trace import Trace, run
+from model.gpt.transformer import Norm
+from tests.support.helpers import (
+    VARIANTS,
+    D,
+    L,
+    assert_close,
+    random_ids,
+    steer,
+    tiny_config,
+    tiny_model,
+    tokens_of,
+)
 
 T = 11
 IDS = random_ids(1, T, seed=5)[0]

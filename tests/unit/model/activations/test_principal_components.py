@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from model import space
+from model.activations import principal_components
+from model.activations.principal_components import principal, work
 from model.errors import InputError
-from model.interventions import Edit
-from model.space import principal, work
-from model.trace import run
-from tests.helpers import VARIANTS, D, L, assert_close, random_ids, tiny_model, tokens_of
+from model.gpt.edits import Edit
+from model.gpt.trace import run
+from tests.support.helpers import VARIANTS, D, L, assert_close, random_ids, tiny_model, tokens_of
 
 
 def traced(variant="gpt2", length=15, edits=()):
@@ -63,8 +63,10 @@ def test_the_sign_does_not_depend_on_the_solver(monkeypatch):
     trace = traced(length=15)
     found = principal(trace)
     for name in ("_many_states", "_few_states"):
-        solve = getattr(space, name)
-        monkeypatch.setattr(space, name, lambda *given, solve=solve: (solve(*given)[0], -solve(*given)[1]))
+        solve = getattr(principal_components, name)
+        monkeypatch.setattr(
+            principal_components, name, lambda *given, solve=solve: (solve(*given)[0], -solve(*given)[1])
+        )
     turned = principal(trace)
     assert (turned.coordinates == found.coordinates).all() and (turned.directions == found.directions).all()
     largest = np.take_along_axis(found.directions, np.abs(found.directions).argmax(1)[:, None], 1)

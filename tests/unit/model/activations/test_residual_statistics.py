@@ -4,13 +4,23 @@ import numpy as np
 import pytest
 import torch
 
-from model import stream as module
-from model.interventions import Edit
-from model.norm_sites import STREAM_SITES, moments, stream_sites
-from model.stream import RULES, Rule, Stream, limit, middle_of, outliers, ratios, survey, top_dimensions
-from model.tap import SITES, compose, record
-from model.trace import Trace, run
-from tests.helpers import VARIANTS, D, L, V, random_ids, steer, tiny_model, tokens_of
+from model.activations import residual_statistics as module
+from model.activations.residual_statistics import (
+    RULES,
+    Rule,
+    Stream,
+    limit,
+    middle_of,
+    outliers,
+    ratios,
+    survey,
+    top_dimensions,
+)
+from model.gpt.edits import Edit
+from model.gpt.norm_sites import STREAM_SITES, moments, stream_sites
+from model.gpt.tap import SITES, compose, record
+from model.gpt.trace import Trace, run
+from tests.support.helpers import VARIANTS, D, L, V, random_ids, steer, tiny_model, tokens_of
 
 T = 17
 IDS = random_ids(1, T, seed=5)

@@ -6,14 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from model.anatomy import ARCHITECTURES, MOST_LAYERS, MOST_TEXT, PARTS, Weight, config_of, n_params, weights
-from model.config import PRESETS, ModelConfig, to_dict
+from model.anatomy.anatomy import (
+    ARCHITECTURES,
+    MOST_LAYERS,
+    MOST_TEXT,
+    PARTS,
+    Weight,
+    config_of,
+    n_params,
+    weights,
+)
 from model.errors import CheckpointError, InputError, UnsupportedModel
+from model.gpt.config import PRESETS, ModelConfig, to_dict
 from model.loading.convert import skeleton
 from model.loading.families import FAMILIES
-from tests.helpers import VARIANTS, tiny_config
+from tests.support.helpers import VARIANTS, tiny_config
 
-PUBLISHED = Path(__file__).parents[1] / "data" / "configs"  # config.json files as the Hub has them
+PUBLISHED = Path(__file__).parents[3] / "data" / "configs"  # config.json files as the Hub has them
 FILES = sorted(path.stem for path in PUBLISHED.glob("*.json"))
 KNOWN = (
     {f"variant {name}": tiny_config(changes) for name, changes in VARIANTS.items()}
@@ -79,9 +88,13 @@ def test_a_size_is_a_product():
 # --- pasted texts ---
 
 OF_FILE = {
-    "gpt2": "gpt2", "llama-3.1-8b": "llama-3.1-8b", "qwen3-8b": "qwen3-8b", "qwen2.5-0.5b": "qwen2.5-0.5b",
-    "pythia-70m": "pythia-70m", "smollm2-135m": "smollm2-135m",
-}  # fmt: skip
+    "gpt2": "gpt2",
+    "llama-3.1-8b": "llama-3.1-8b",
+    "qwen3-8b": "qwen3-8b",
+    "qwen2.5-0.5b": "qwen2.5-0.5b",
+    "pythia-70m": "pythia-70m",
+    "smollm2-135m": "smollm2-135m",
+}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -100,10 +113,12 @@ def test_every_family_can_be_pasted():
 @pytest.mark.parametrize(
     "change",
     [
-        {"quantization_config": {"quant_method": "fp8", "bits": 8}}, {"max_length": 20, "do_sample": False},
-        {"use_mrope": False, "is_encoder_decoder": False}, {"hidden_dropout_prob": 0.1},
+        {"quantization_config": {"quant_method": "fp8", "bits": 8}},
+        {"max_length": 20, "do_sample": False},
+        {"use_mrope": False, "is_encoder_decoder": False},
+        {"hidden_dropout_prob": 0.1},
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("name", FILES)
 def test_keys_that_change_nothing_are_forgiven(name, change):
     assert config_of(json.dumps(published(name) | change)) == ARCHITECTURES[OF_FILE[name]].config
@@ -123,19 +138,27 @@ def test_what_surrounds_a_paste_is_forgiven():
 @pytest.mark.parametrize(
     ("change", "error", "got"),
     [
-        ({"n_layer": "12"}, CheckpointError, "n_layer"), ({"n_layer": 0}, CheckpointError, "n_layer"),
-        ({"n_layer": -3}, CheckpointError, "n_layer"), ({"n_layer": True}, CheckpointError, "n_layer"),
-        ({"n_layer": 1.5}, CheckpointError, "n_layer"), ({"n_embd": 770}, CheckpointError, "d_model 770"),
-        ({"n_head": None}, CheckpointError, "n_head"), ({"vocab_size": 1 << 40}, CheckpointError, "vocab_size"),
+        ({"n_layer": "12"}, CheckpointError, "n_layer"),
+        ({"n_layer": 0}, CheckpointError, "n_layer"),
+        ({"n_layer": -3}, CheckpointError, "n_layer"),
+        ({"n_layer": True}, CheckpointError, "n_layer"),
+        ({"n_layer": 1.5}, CheckpointError, "n_layer"),
+        ({"n_embd": 770}, CheckpointError, "d_model 770"),
+        ({"n_head": None}, CheckpointError, "n_head"),
+        ({"vocab_size": 1 << 40}, CheckpointError, "vocab_size"),
         ({"n_layer": MOST_LAYERS + 1}, CheckpointError, str(MOST_LAYERS)),
-        ({"n_layer": 10**30}, CheckpointError, "n_layer"), ({"use_mrope": True}, CheckpointError, "use_mrope"),
+        ({"n_layer": 10**30}, CheckpointError, "n_layer"),
+        ({"use_mrope": True}, CheckpointError, "use_mrope"),
         ({"activation_function": "swish"}, UnsupportedModel, "swish"),
-        ({"num_experts": 8}, CheckpointError, "num_experts"), ({"is_encoder_decoder": True}, CheckpointError, "is_enc"),
-        ({"model_type": "mamba"}, UnsupportedModel, "mamba"), ({"model_type": ["gpt2"]}, UnsupportedModel, "gpt2"),
-        ({"model_type": None}, UnsupportedModel, "None"), ({"layer_norm_epsilon": 10**400}, CheckpointError, "epsilon"),
+        ({"num_experts": 8}, CheckpointError, "num_experts"),
+        ({"is_encoder_decoder": True}, CheckpointError, "is_enc"),
+        ({"model_type": "mamba"}, UnsupportedModel, "mamba"),
+        ({"model_type": ["gpt2"]}, UnsupportedModel, "gpt2"),
+        ({"model_type": None}, UnsupportedModel, "None"),
+        ({"layer_norm_epsilon": 10**400}, CheckpointError, "epsilon"),
         ({"model_type": "<script>" * 40}, UnsupportedModel, "script"),
     ],
-)  # fmt: skip
+)
 def test_a_config_of_no_model_is_refused_by_its_key(change, error, got):
     with pytest.raises(error) as caught:
         config_of(json.dumps(published("gpt2") | change))
@@ -144,9 +167,24 @@ def test_a_config_of_no_model_is_refused_by_its_key(change, error, got):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "   ", "gpt2", "[]", "null", "3", '"model"', "{", '{"model_type": "gpt2",}', '{"a": 1, "a": 2}', '{"a": NaN}',
-     "[" * 5000, '{"model_type": "gpt2"' + " " * 9000, "\x00", "```json\n```"],
-)  # fmt: skip
+    [
+        "",
+        "   ",
+        "gpt2",
+        "[]",
+        "null",
+        "3",
+        '"model"',
+        "{",
+        '{"model_type": "gpt2",}',
+        '{"a": 1, "a": 2}',
+        '{"a": NaN}',
+        "[" * 5000,
+        '{"model_type": "gpt2"' + " " * 9000,
+        "\x00",
+        "```json\n```",
+    ],
+)
 def test_a_text_that_is_no_config_is_refused(text):
     with pytest.raises(InputError, match=r"not a config\.json"):
         config_of(text)

@@ -6,15 +6,25 @@ import numpy as np
 import pytest
 import torch
 
-from model.anatomy import ARCHITECTURES, PARTS, n_params
-from model.blueprint import blueprint, by_component, shares
-from model.config import PRESETS
+from model.activations.site_statistics import block_numbers, block_sites, outside_numbers, sizes_of, vector
+from model.anatomy.anatomy import ARCHITECTURES, PARTS, n_params
+from model.anatomy.blueprint import blueprint, by_component, shares
 from model.errors import InputError
-from model.interventions import Edit
-from model.passing import block_numbers, block_sites, outside_numbers, sizes_of, vector
-from model.tap import SITES, record
-from model.trace import run
-from tests.helpers import VARIANTS, E, H, M, assert_close, random_ids, tiny_config, tiny_model, tokens_of
+from model.gpt.config import PRESETS
+from model.gpt.edits import Edit
+from model.gpt.tap import SITES, record
+from model.gpt.trace import run
+from tests.support.helpers import (
+    VARIANTS,
+    E,
+    H,
+    M,
+    assert_close,
+    random_ids,
+    tiny_config,
+    tiny_model,
+    tokens_of,
+)
 
 T = 7
 CONFIGS = {f"variant {name}": tiny_config(changes) for name, changes in VARIANTS.items()} | {

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from model import clocks
-from model.clocks import COMPONENTS, REST, clock, durations, measure
-from model.flops import next_token, operations, prompt, total
-from tests.helpers import N_CTX, VARIANTS, random_ids, tiny_model
+from model.anatomy import component_times
+from model.anatomy.component_times import COMPONENTS, REST, clock, durations, measure
+from model.anatomy.flops import next_token, operations, prompt, total
+from tests.support.helpers import N_CTX, VARIANTS, random_ids, tiny_model
 
 
 def hooks_of(model):
@@ -36,8 +36,14 @@ def test_every_component_ends_as_often_as_it_runs(name):
         count[key] = count.get(key, 0) + 1
     norms = 2 * n + bool(model.config.final_norm)
     assert {key: count[key] for key in COMPONENTS} == {
-        "embed": 1, "norms": norms, "qkv": n, "attention": n, "o": n, "mlp": n, "head": 1,
-    }  # fmt: skip
+        "embed": 1,
+        "norms": norms,
+        "qkv": n,
+        "attention": n,
+        "o": n,
+        "mlp": n,
+        "head": 1,
+    }
 
 
 def test_moments_by_hand():
@@ -87,13 +93,13 @@ def test_the_clock_is_taken_off_where_a_forward_fails():
 def test_rounds_end_with_the_time_and_can_be_cancelled(monkeypatch):
     model, ids = tiny_model(), random_ids(1, 5)[0].tolist()
     assert len(measure(model, ids, budget=0.0).prompt.plain.seconds) == 1
-    assert len(measure(model, ids, budget=60.0).step.plain.seconds) == clocks.ROUNDS
+    assert len(measure(model, ids, budget=60.0).step.plain.seconds) == component_times.ROUNDS
 
     class Enough(Exception):
         pass
 
     def progress(done, total, what):
-        assert total == clocks.ROUNDS + 1 and hooks_of(model) == 0
+        assert total == component_times.ROUNDS + 1 and hooks_of(model) == 0
         if done == 2:
             raise Enough
 

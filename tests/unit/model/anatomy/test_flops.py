@@ -7,10 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.anatomy import ARCHITECTURES, weights
-from model.cache import KVCache
-from model.config import PRESETS
-from model.flops import (
+from model.anatomy.anatomy import ARCHITECTURES, weights
+from model.anatomy.flops import (
     AGAINST,
     GROUPS,
     Reading,
@@ -28,9 +26,11 @@ from model.flops import (
     training,
     weights_read,
 )
-from model.held import trainable
-from model.transformer import attend_explicit
-from tests.helpers import N_CTX, VARIANTS, D, E, G, H, L, M, V, random_ids, tiny_config, tiny_model
+from model.anatomy.measured_memory import trainable
+from model.gpt.cache import KVCache
+from model.gpt.config import PRESETS
+from model.gpt.transformer import attend_explicit
+from tests.support.helpers import N_CTX, VARIANTS, D, E, G, H, L, M, V, random_ids, tiny_config, tiny_model
 
 STEPWISE = attend_explicit(lambda site, layer, x: x)
 LENGTHS = (1, 2, 7, N_CTX)

@@ -6,10 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.anatomy import ARCHITECTURES
-from model.cache import KVCache
-from model.config import PRESETS
-from model.footprint import (
+from model.anatomy.anatomy import ARCHITECTURES
+from model.anatomy.footprint import (
     FIXED,
     FORMATS,
     MODES,
@@ -25,9 +23,18 @@ from model.footprint import (
     weights_bytes,
     working_bytes,
 )
-from model.held import MOST_TOKENS, kept_by_autograd, measure, peak_bytes, storage_bytes, trainable
-from model.int8 import effect, quantised
-from tests.helpers import N_CTX, VARIANTS, E, G, L, random_ids, tiny_config, tiny_model
+from model.anatomy.measured_memory import (
+    MOST_TOKENS,
+    kept_by_autograd,
+    measure,
+    peak_bytes,
+    storage_bytes,
+    trainable,
+)
+from model.gpt.cache import KVCache
+from model.gpt.config import PRESETS
+from model.quantization.int8 import effect, quantised
+from tests.support.helpers import N_CTX, VARIANTS, E, G, L, random_ids, tiny_config, tiny_model
 
 # --- weights ---
 
@@ -59,8 +66,18 @@ def test_int8_is_what_this_projects_int8_holds(name):
 
 
 def test_formats_by_hand():
-    config = tiny_config({"n_layer": 1, "d_model": 40, "n_head": 2, "n_kv_head": 1, "d_head": 12, "d_mlp": 33,
-                          "positions": "none", "vocab_size": 10})  # fmt: skip
+    config = tiny_config(
+        {
+            "n_layer": 1,
+            "d_model": 40,
+            "n_head": 2,
+            "n_kv_head": 1,
+            "d_head": 12,
+            "d_mlp": 33,
+            "positions": "none",
+            "vocab_size": 10,
+        }
+    )
     matrices = [(10, 40), (24, 40), (12, 40), (12, 40), (40, 24), (33, 40), (40, 33)]
     vectors = 2 * (40 + 40) + 24 + 12 + 12 + 40 + 33 + 40 + 2 * 40
     assert weights_bytes(config) == 4 * (sum(a * b for a, b in matrices) + vectors)
@@ -125,9 +142,11 @@ def test_working_memory_is_that_of_the_tensors(name, T):
             peak, cache = peak_bytes(model, random_ids(batch, T), explicit)
             setting = Setting(batch=batch, tokens=T, explicit=explicit)
             assert working_bytes(model.config, setting) == peak
-            assert parts(model.config, setting)["cache"] == cache == 2 * L * batch * model.config.n_kv_head * T * (
-                model.config.d_head
-            ) * 4  # fmt: skip
+            assert (
+                parts(model.config, setting)["cache"]
+                == cache
+                == 2 * L * batch * model.config.n_kv_head * T * (model.config.d_head) * 4
+            )
 
 
 def test_smaller_numbers_halve_cache_and_activations():
@@ -182,8 +201,10 @@ def test_a_measurement_is_the_formulas(name):
     c, T = model.config, MOST_TOKENS
     assert found.tokens == T and steps == [0, 1, 2, 3]
     assert (found.weights, found.kept, found.kept_explicit) == (
-        weights_bytes(c), kept_bytes(c, 1, T), kept_bytes(c, 1, T, True),
-    )  # fmt: skip
+        weights_bytes(c),
+        kept_bytes(c, 1, T),
+        kept_bytes(c, 1, T, True),
+    )
     assert found.peak == working_bytes(c, Setting(tokens=T))
     assert found.cache == KVCache.empty(c, 1, T).k.nbytes * 2
     assert not any(p.requires_grad for p in model.parameters())

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from model.anatomy.power_fit import floor_fit, line_fit, smoothed
 from model.errors import InputError
-from model.power_fit import floor_fit, line_fit, smoothed
 
 
 def test_a_line_by_hand():
@@ -51,9 +51,15 @@ def test_floor_and_scale_are_not_negative():
 
 @pytest.mark.parametrize(
     ("fit", "x", "y"),
-    [(line_fit, [1, 2], [2, 1]), (line_fit, [1, 1, 1, 2], [3, 2, 1, 1]), (line_fit, [1, 2, 3], [1, np.nan, 2]),
-     (line_fit, [0, 1, 2], [1, 1, 1]), (floor_fit, [1, 2, 3, 4], [4, 3, 2, 1]), (line_fit, [], [])],
-)  # fmt: skip
+    [
+        (line_fit, [1, 2], [2, 1]),
+        (line_fit, [1, 1, 1, 2], [3, 2, 1, 1]),
+        (line_fit, [1, 2, 3], [1, np.nan, 2]),
+        (line_fit, [0, 1, 2], [1, 1, 1]),
+        (floor_fit, [1, 2, 3, 4], [4, 3, 2, 1]),
+        (line_fit, [], []),
+    ],
+)
 def test_too_few_points_are_said(fit, x, y):
     with pytest.raises(InputError, match="too few points"):
         fit(np.array(x, float), np.array(y, float))

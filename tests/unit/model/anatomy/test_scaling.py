@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from model.api import load_model
-from model.errors import InputError
-from model.known_models import KNOWN, TINYGPT, TINYGPT_LOSSES, training_of
-from model.scaling import (
+from model.anatomy.known_models import KNOWN, TINYGPT, TINYGPT_LOSSES, training_of
+from model.anatomy.scaling import (
     LAWS,
     PARAMETRIC,
     PF_DAY,
@@ -25,7 +23,7 @@ from model.scaling import (
     planned,
     tokens_for,
 )
-from model.scaling_curves import (
+from model.anatomy.scaling_curves import (
     MOST_EXTRA,
     PLANE,
     contours,
@@ -37,18 +35,29 @@ from model.scaling_curves import (
     run_curve,
     size_curves,
 )
+from model.api import load_model
+from model.errors import InputError
 
 GOPHER = 5.76e23  # FLOPs, Hoffmann et al. 2022
 # Hoffmann et al. 2022, tables 3 and A3 (approach 2): parameters, FLOPs, tokens, and half of the last digit of these.
 TABLE_3 = [
-    (400e6, 1.92e19, 8.0e9, 0.05e9), (1e9, 1.21e20, 20.2e9, 0.1e9), (10e9, 1.23e22, 205.1e9, 1e9),
-    (175e9, 3.85e24, 3.7e12, 0.05e12), (280e9, 9.90e24, 5.9e12, 0.05e12), (520e9, 3.43e25, 11.0e12, 0.05e12),
-    (1e12, 1.27e26, 21.2e12, 0.1e12), (10e12, 1.30e28, 216.2e12, 1e12),
-]  # fmt: skip
+    (400e6, 1.92e19, 8.0e9, 0.05e9),
+    (1e9, 1.21e20, 20.2e9, 0.1e9),
+    (10e9, 1.23e22, 205.1e9, 1e9),
+    (175e9, 3.85e24, 3.7e12, 0.05e12),
+    (280e9, 9.90e24, 5.9e12, 0.05e12),
+    (520e9, 3.43e25, 11.0e12, 0.05e12),
+    (1e12, 1.27e26, 21.2e12, 0.1e12),
+    (10e12, 1.30e28, 216.2e12, 1e12),
+]
 TABLE_A3 = [
-    (400e6, 1.84e19, 7.7e9, 0.05e9), (1e9, 1.20e20, 20.0e9, 0.1e9), (10e9, 1.32e22, 219.5e9, 1e9),
-    (67e9, 6.88e23, 1.7e12, 0.05e12), (280e9, 1.18e25, 7.1e12, 0.1e12), (1e12, 1.59e26, 26.5e12, 0.1e12),
-]  # fmt: skip
+    (400e6, 1.84e19, 7.7e9, 0.05e9),
+    (1e9, 1.20e20, 20.0e9, 0.1e9),
+    (10e9, 1.32e22, 219.5e9, 1e9),
+    (67e9, 6.88e23, 1.7e12, 0.05e12),
+    (280e9, 1.18e25, 7.1e12, 0.1e12),
+    (1e12, 1.59e26, 26.5e12, 0.1e12),
+]
 # Table A3, approach 3: FLOPs -> parameters.
 APPROACH_3 = [(2.21e19, 400e6), (1.62e20, 1e9), (2.46e22, 10e9), (1.71e24, 67e9), (3.52e25, 280e9), (1.36e26, 520e9)]
 
@@ -120,8 +129,10 @@ def test_the_closed_form_is_the_best_of_all_sizes(law, power):
     plan = optimum(law, 10**power)
     found = minimize_scalar(
         lambda log_n: float(loss_of(law, math.exp(log_n), 10**power / 6 / math.exp(log_n))),
-        bounds=(math.log(1e3), math.log(1e20)), method="bounded", options={"xatol": 1e-9},
-    )  # fmt: skip
+        bounds=(math.log(1e3), math.log(1e20)),
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
     assert plan.loss <= found.fun + 1e-12
     assert math.log(plan.params) == pytest.approx(found.x, abs=1e-3)
     assert 6 * plan.params * plan.tokens == pytest.approx(10**power)

@@ -7,10 +7,22 @@ import numpy as np
 import pytest
 import torch
 
+from model.attention.cell import explain
 from model.errors import InputError
-from model.explain import explain
-from model.trace import Trace, run
-from tests.helpers import VARIANTS, D, E, H, L, assert_close, force, random_ids, steer, tiny_model, tokens_of
+from model.gpt.trace import Trace, run
+from tests.support.helpers import (
+    VARIANTS,
+    D,
+    E,
+    H,
+    L,
+    assert_close,
+    force,
+    random_ids,
+    steer,
+    tiny_model,
+    tokens_of,
+)
 
 T = 19
 IDS = random_ids(1, T, seed=3, vocab_size=9)

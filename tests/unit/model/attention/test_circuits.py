@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from model.circuits import KINDS, composition, copying
+from model.attention.cell import explain
+from model.attention.circuits import KINDS, composition, copying
 from model.errors import InputError
-from model.explain import explain
-from model.trace import run
-from model.transformer import Transformer
-from tests.helpers import VARIANTS, D, E, H, L, V, assert_close, tiny_config, tiny_model, tokens_of
+from model.gpt.trace import run
+from model.gpt.transformer import Transformer
+from tests.support.helpers import VARIANTS, D, E, H, L, V, assert_close, tiny_config, tiny_model, tokens_of
 
 # --- whole matrices, straight from the definitions ---
 
@@ -42,10 +42,7 @@ def dense(model: Transformer, layer: int, head: int) -> tuple[np.ndarray, np.nda
 def dense_scores(later: tuple, earlier: tuple) -> dict[str, float]:
     (qk, ov), (_, written) = later, earlier
     norm = np.linalg.norm
-    return {
-        kind: norm(m @ written) / norm(m) / norm(written)
-        for kind, m in (("q", qk.T), ("k", qk), ("v", ov))
-    }  # fmt: skip
+    return {kind: norm(m @ written) / norm(m) / norm(written) for kind, m in (("q", qk.T), ("k", qk), ("v", ov))}
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -231,10 +228,12 @@ def test_nothing_of_the_model_changes():
 @pytest.mark.parametrize(
     ("at", "what"),
     [
-        ((L, 0), f"no such layer. Got: {L}. Layers run from 0 to {L - 1}"), ((-1, 0), "no such layer"),
-        ((0, H), f"no such head. Got: {H}. Heads run from 0 to {H - 1}"), ((0, -1), "no such head"),
+        ((L, 0), f"no such layer. Got: {L}. Layers run from 0 to {L - 1}"),
+        ((-1, 0), "no such layer"),
+        ((0, H), f"no such head. Got: {H}. Heads run from 0 to {H - 1}"),
+        ((0, -1), "no such head"),
     ],
-)  # fmt: skip
+)
 def test_heads_that_are_not_there(at, what: str):
     with pytest.raises(InputError, match=what):
         composition(tiny_model(), *at)

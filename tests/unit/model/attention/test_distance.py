@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.distance import (
+from model.attention.distance import (
     buckets,
     by_distance,
     first_layer_parts,
@@ -17,11 +17,11 @@ from model.distance import (
     share_of_distance,
     sink_scores,
 )
-from model.interventions import Edit
-from model.layers import rope_table, rotate
-from model.trace import run
-from tests.helpers import VARIANTS, E, H, L, assert_close, random_ids, tiny_model, tokens_of
-from viz.distance import over_buckets, uniform_weight
+from model.gpt.edits import Edit
+from model.gpt.layers import rope_table, rotate
+from model.gpt.trace import run
+from tests.support.helpers import VARIANTS, E, H, L, assert_close, random_ids, tiny_model, tokens_of
+from viz.views.design.distance.figures import over_buckets, uniform_weight
 
 NAN = math.nan
 SCORES = np.array([[1, NAN, NAN, NAN], [2, 3, NAN, NAN], [4, 5, 6, NAN], [7, 8, 9, 10]])

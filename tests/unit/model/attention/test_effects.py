@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from model import effects
-from model.effects import PATCH_SITES, TARGETS, Target, metric, next_tokens, patch, recovered, sweep
+from model.attention import effects
+from model.attention.effects import PATCH_SITES, TARGETS, Target, metric, next_tokens, patch, recovered, sweep
 from model.errors import InputError
-from model.interventions import Edit, tap_of
-from model.trace import Trace, run
-from tests.helpers import VARIANTS, H, L, V, assert_close, random_ids, tiny_model, tokens_of
+from model.gpt.edits import Edit, tap_of
+from model.gpt.trace import Trace, run
+from tests.support.helpers import VARIANTS, H, L, V, assert_close, random_ids, tiny_model, tokens_of
 
 T = 11
 IDS = random_ids(2, T, seed=3, vocab_size=9)
@@ -22,9 +22,13 @@ TARGET = {
 }
 # Edits before, in and after a layer that is swept, at every site.
 EDITS = (
-    Edit("mean", 0, 1), Edit("zero", 1, 2), Edit("uniform", 1, 0), Edit("block_edge", 2, query=6, key=2),
-    Edit("block_edge", query=9, key=4), Edit("scale", 2, 3, factor=2.0),
-)  # fmt: skip
+    Edit("mean", 0, 1),
+    Edit("zero", 1, 2),
+    Edit("uniform", 1, 0),
+    Edit("block_edge", 2, query=6, key=2),
+    Edit("block_edge", query=9, key=4),
+    Edit("scale", 2, 3, factor=2.0),
+)
 
 
 def traced(name: str = "gpt2", row: int = 0, edits: tuple[Edit, ...] = ()) -> Trace:
@@ -220,8 +224,10 @@ def test_progress_may_cancel():
     def stop(*told) -> None:
         raise Cancelled
 
-    for work in (lambda: sweep(traced(), "zero", TARGET["loss"], stop),
-                 lambda: patch(*pair(), TARGET["logit"], "attn_out", stop)):  # fmt: skip
+    for work in (
+        lambda: sweep(traced(), "zero", TARGET["loss"], stop),
+        lambda: patch(*pair(), TARGET["logit"], "attn_out", stop),
+    ):
         with pytest.raises(Cancelled):
             work()
 
@@ -312,7 +318,9 @@ def test_a_sweep_of_something_else():
 
 def test_a_trace_with_a_tap_of_its_own_is_a_programmers_mistake():
     tapped = run(tiny_model(), tokens_of(IDS[0]), tap=tap_of([Edit("zero", 1, 2)], {}))
-    for work in (lambda: sweep(tapped, "zero", TARGET["logit"]),
-                 lambda: patch(tapped, tapped, TARGET["logit"], "attn_out")):  # fmt: skip
+    for work in (
+        lambda: sweep(tapped, "zero", TARGET["logit"]),
+        lambda: patch(tapped, tapped, TARGET["logit"], "attn_out"),
+    ):
         with pytest.raises(ValueError, match="which its key does not hold"):
             work()

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from model import finding, measures
+from model.attention import find_heads, measures
+from model.attention.find_heads import RANKINGS, rank_heads
+from model.attention.measures import attend_rows, measure, value_rows
 from model.errors import InputError
-from model.finding import RANKINGS, rank_heads
-from model.measures import attend_rows, measure, value_rows
-from model.tap import compose, identity, record
-from model.trace import Trace, run
-from tests.helpers import VARIANTS, D, H, L, assert_close, random_ids, tiny_model, tokens_of
+from model.gpt.tap import compose, identity, record
+from model.gpt.trace import Trace, run
+from tests.support.helpers import VARIANTS, D, H, L, assert_close, random_ids, tiny_model, tokens_of
 
 T = 17
 IDS = random_ids(1, T, seed=8)
@@ -126,9 +126,11 @@ def test_a_rollout_holds_some_rows_of_one_layer_at_a_time(monkeypatch):
 def test_rows_refused(rows, edit):
     trace = traced(edit=edit)
     for layer, positions, what in (
-        (L, [0], "no such layer.*0 to 2"), (-1, [0], "no such layer"),
-        (0, [T], "no such position.*17.*0 to 16"), (0, [3, -1], "no such position"),
-    ):  # fmt: skip
+        (L, [0], "no such layer.*0 to 2"),
+        (-1, [0], "no such layer"),
+        (0, [T], "no such position.*17.*0 to 16"),
+        (0, [3, -1], "no such position"),
+    ):
         with pytest.raises(InputError, match=what):
             rows(trace, layer, positions)
     with pytest.raises(ValueError, match="at least one position"):
@@ -208,7 +210,9 @@ def test_many_queries_are_taken_in_portions(monkeypatch):
     monkeypatch.setattr(measures, "_CHUNK", 5)
     asked = []
     monkeypatch.setattr(
-        finding, "attend_rows", lambda t, layer, queries: asked.append(len(queries)) or attend_rows(t, layer, queries)
+        find_heads,
+        "attend_rows",
+        lambda t, layer, queries: asked.append(len(queries)) or attend_rows(t, layer, queries),
     )
     for measured, expected in whole.items():
         assert_close(rank_heads(trace, range(T), [0, 4, 9], measured), expected, 2e-6, measured)

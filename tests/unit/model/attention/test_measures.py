@@ -7,8 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.errors import InputError
-from model.measures import (
+from model.attention.measures import (
     FLOW_TOKENS,
     FLOW_UNIT,
     MEASURES,
@@ -21,9 +20,22 @@ from model.measures import (
     rows_undefined,
     with_residual,
 )
-from model.tap import SITES, compose, record
-from model.trace import Trace, run
-from tests.helpers import N_CTX, VARIANTS, D, H, L, assert_close, force, random_ids, steer, tiny_model, tokens_of
+from model.errors import InputError
+from model.gpt.tap import SITES, compose, record
+from model.gpt.trace import Trace, run
+from tests.support.helpers import (
+    N_CTX,
+    VARIANTS,
+    D,
+    H,
+    L,
+    assert_close,
+    force,
+    random_ids,
+    steer,
+    tiny_model,
+    tokens_of,
+)
 
 T = 19
 IDS = random_ids(1, T, seed=5)

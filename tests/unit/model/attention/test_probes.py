@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from model import trace
-from model.heads import HEAD_METRICS
-from model.layers import fused_attention
-from model.probes import SHORTEST, probe_heads, repeated_ids
-from tests.helpers import N_CTX, H, L, V, tiny_config, tiny_model, tokens_of
+from model.attention.probes import SHORTEST, probe_heads, repeated_ids
+from model.gpt import trace
+from model.gpt.head_metrics import HEAD_METRICS
+from model.gpt.layers import fused_attention
+from tests.support.helpers import N_CTX, H, L, V, tiny_config, tiny_model, tokens_of
 
 # --- the sequences ---
 

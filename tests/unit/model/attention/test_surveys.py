@@ -7,12 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
-from model import trace
 from model.api import load_model
-from model.errors import InputError
-from model.heads import HEAD_METRICS
-from model.probes import SHORTEST, probe_heads, repeated_ids
-from model.surveys import (
+from model.attention.probes import SHORTEST, probe_heads, repeated_ids
+from model.attention.surveys import (
     LABELS,
     MARGIN,
     PROBES,
@@ -24,7 +21,10 @@ from model.surveys import (
     sentence_survey,
     survey,
 )
-from tests.helpers import N_CTX, VARIANTS, H, L, V, assert_close, random_ids, tiny_model, tokens_of
+from model.errors import InputError
+from model.gpt import trace
+from model.gpt.head_metrics import HEAD_METRICS
+from tests.support.helpers import N_CTX, VARIANTS, H, L, V, assert_close, random_ids, tiny_model, tokens_of
 
 COLUMNS = list(HEAD_METRICS)
 REPEATS = ["duplicate_token", "induction"]
@@ -256,8 +256,10 @@ def test_labels_come_in_order_of_heads_and_names():
     mean.loc[(0, 1), "first_token"] = 0.7
     found = labels(Survey("random", 9, mean, mean * 0, mean * 0))
     assert list(zip(found.index, found["label"], found["score"], strict=True)) == [
-        ((0, 1), "first_token", 0.7), ((1, 0), "self", 0.3), ((1, 0), "induction", 0.9),
-    ]  # fmt: skip
+        ((0, 1), "first_token", 0.7),
+        ((1, 0), "self", 0.3),
+        ((1, 0), "induction", 0.9),
+    ]
     assert set(LABELS) < set(COLUMNS)
 
 

@@ -6,28 +6,33 @@ import math
 import pytest
 import torch
 
-import model.attribution as attribution
-import model.check_runs as check_runs
-import model.decoders as decoders
-import model.gradients as gradients
-import model.interventions as interventions
-import model.lens as lens
-import model.transformer as transformer
-from model import sampling
+import model.checks.run_checks as check_runs
+import model.generation.strategies as decoders
+import model.gpt.edits as interventions
+import model.gpt.logit_lens as lens
+import model.gpt.transformer as transformer
+import model.predictions.attribution as attribution
+import model.predictions.gradients as gradients
 from model.api import LanguageModel
-from model.cache import KVCache
-from model.checks import CHECKS, GROUPS, QUICK_TOGETHER, pass_seconds, quick, run_checks, seconds_of, summary
-from model.findings import REASONS, RULES, UNITS, Subject, subject_of
-from model.interventions import Edit
-from model.trace import Trace
-from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
+from model.checks import run_checks
+from model.checks.registry import CHECKS, GROUPS, QUICK_TOGETHER, pass_seconds, quick, seconds_of, summary
+from model.checks.result import REASONS, RULES, UNITS, Subject, subject_of
+from model.gpt.cache import KVCache
+from model.gpt.edits import Edit
+from model.gpt.trace import Trace
+from model.sampling import pipeline
+from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 
 PROMPT = "abcabd ab"
 OURS = [key for key in CHECKS if not key.startswith("parity")]
 EDITS = (
-    Edit("zero", 1, 2), Edit("uniform", 0, 1), Edit("mean", 2, 3), Edit("block_edge", query=3, key=1),
-    Edit("scale", 0, 0, factor=2.0), Edit("previous_token", 2, 0),
-)  # fmt: skip
+    Edit("zero", 1, 2),
+    Edit("uniform", 0, 1),
+    Edit("mean", 2, 3),
+    Edit("block_edge", query=3, key=1),
+    Edit("scale", 0, 0, factor=2.0),
+    Edit("previous_token", 2, 0),
+)
 
 
 @pytest.fixture(scope="module")
@@ -119,13 +124,20 @@ def _nan(x):
 
 
 SITES = {  # check: (the site that is wrong, how)
-    "rows": ("pattern", _tilted), "no_future": ("pattern", lambda p: p + 1e-7),
-    "scores": ("scores", lambda s: s * 1.001), "norm_unit": ("norm1_scale", lambda s: s * 1.001),
-    "softmax": ("pattern", lambda p: (p + 1e-4) / (p + 1e-4).sum(-1, keepdim=True)), "mixed": ("z", _off),
-    "head_outputs": ("attn_out", _off), "sublayers": ("mlp_out", _off),
-    "norm_formula": ("norm2_out", _off), "finite": ("mlp_post", _nan), "recomputed": ("resid_post", _off),
-    "one_head": ("pattern", lambda p: p.flip(1)), "stepwise": ("pattern", lambda p: p.flip(1)),
-}  # fmt: skip
+    "rows": ("pattern", _tilted),
+    "no_future": ("pattern", lambda p: p + 1e-7),
+    "scores": ("scores", lambda s: s * 1.001),
+    "norm_unit": ("norm1_scale", lambda s: s * 1.001),
+    "softmax": ("pattern", lambda p: (p + 1e-4) / (p + 1e-4).sum(-1, keepdim=True)),
+    "mixed": ("z", _off),
+    "head_outputs": ("attn_out", _off),
+    "sublayers": ("mlp_out", _off),
+    "norm_formula": ("norm2_out", _off),
+    "finite": ("mlp_post", _nan),
+    "recomputed": ("resid_post", _off),
+    "one_head": ("pattern", lambda p: p.flip(1)),
+    "stepwise": ("pattern", lambda p: p.flip(1)),
+}
 
 
 @pytest.mark.parametrize("variant", ["gpt2", "llama", "post"])
@@ -198,7 +210,7 @@ def _break_seed(subject, monkeypatch):
 
 def _break_order(subject, monkeypatch):
     """The same draw twice, but the unlikeliest token first."""
-    monkeypatch.setattr(decoders, "draw", lambda p, u: sampling.draw(p, 1 - 2**-53 - u))
+    monkeypatch.setattr(decoders, "draw", lambda p, u: pipeline.draw(p, 1 - 2**-53 - u))
 
 
 def _break_fused(subject, monkeypatch):
@@ -231,9 +243,12 @@ def _break_batch(subject, monkeypatch):
     """Rows of a batch look at one another."""
     whole = transformer.Attention.forward
     monkeypatch.setattr(
-        transformer.Attention, "forward", lambda self, x, layer, run: 0.99 * whole(self, x, layer, run)
-        + 0.01 * whole(self, x, layer, run).mean(0, keepdim=True),
-    )  # fmt: skip
+        transformer.Attention,
+        "forward",
+        lambda self, x, layer, run: (
+            0.99 * whole(self, x, layer, run) + 0.01 * whole(self, x, layer, run).mean(0, keepdim=True)
+        ),
+    )
 
 
 def _break_edit(subject, monkeypatch):
@@ -259,14 +274,33 @@ def _break_spans(subject, monkeypatch):
 
 
 BROKEN = [
-    ("tokens", _break_tokens), ("tokens", _break_spans), ("embedding", _break_stream), ("numbers", _break_nan),
-    ("weights", _break_weight), ("lens", _break_lens), ("unembedding", _break_head), ("probabilities", _break_logits),
-    ("parts", _break_parts), ("sources", _break_values), ("sampler", _break_sampler), ("draws", _break_seed),
-    ("draws", _break_order), ("fused", _break_fused), ("fused", _break_any_weight), ("explicit", _break_explicit),
-    ("later_tokens", _break_mask), ("chunked", _break_cache), ("cached", _break_cache), ("batched", _break_batch),
-    ("no_edit", _break_edit), ("float64", _break_any_weight), ("gradient", _break_gradient),
-    ("recomputed", _break_any_weight), ("sublayers", _break_stream), ("stepwise", _break_any_weight),
-]  # fmt: skip
+    ("tokens", _break_tokens),
+    ("tokens", _break_spans),
+    ("embedding", _break_stream),
+    ("numbers", _break_nan),
+    ("weights", _break_weight),
+    ("lens", _break_lens),
+    ("unembedding", _break_head),
+    ("probabilities", _break_logits),
+    ("parts", _break_parts),
+    ("sources", _break_values),
+    ("sampler", _break_sampler),
+    ("draws", _break_seed),
+    ("draws", _break_order),
+    ("fused", _break_fused),
+    ("fused", _break_any_weight),
+    ("explicit", _break_explicit),
+    ("later_tokens", _break_mask),
+    ("chunked", _break_cache),
+    ("cached", _break_cache),
+    ("batched", _break_batch),
+    ("no_edit", _break_edit),
+    ("float64", _break_any_weight),
+    ("gradient", _break_gradient),
+    ("recomputed", _break_any_weight),
+    ("sublayers", _break_stream),
+    ("stepwise", _break_any_weight),
+]
 
 
 @pytest.mark.parametrize(("key", "change"), BROKEN, ids=lambda value: getattr(value, "__name__", value))
@@ -340,7 +374,7 @@ def test_unknown_checks_are_refused_and_without_a_text_there_is_nothing_to_spell
 
 
 def test_a_run_with_a_tap_of_its_own_is_refused(tokenizer):
-    from model.trace import run
+    from model.gpt.trace import run
 
     plain = made(tokenizer)
     tapped = run(plain.lm.model, plain.run.tokens, tap=lambda site, layer, x: x)
@@ -392,7 +426,7 @@ def test_quick_checks_fit_their_budget(tokenizer):
 def test_a_large_model_waits(tokenizer, monkeypatch):
     """With passes of half a second no whole pass is made at once, nor all blocks walked."""
     subject = made(tokenizer)
-    monkeypatch.setattr("model.checks.pass_seconds", lambda subject, most=None: 0.1 if most else 0.5)
+    monkeypatch.setattr("model.checks.registry.pass_seconds", lambda subject, most=None: 0.1 if most else 0.5)
     found = quick(subject)
     assert {"tokens", "lens", "sampler"} <= set(found) and not {"fused", "rows"} & set(found)
     assert sum((0.1 if CHECKS[key].short else 0.5) * CHECKS[key].passes for key in found) <= QUICK_TOGETHER

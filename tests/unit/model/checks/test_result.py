@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from model.findings import EPS, Finding, Worst, counted
+from model.checks.result import EPS, Finding, Worst, counted
 
 
 def test_worst_by_hand():

@@ -8,13 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from model import trials
-from model.data import Batch
-from model.layers import attention_pattern, attention_scores, merge_heads, mix
-from model.tasks import IGNORE
-from model.trainer import attend_rows, learning_rate
-from model.transformer import Transformer
-from model.trials import (
+from model.design import block_trials
+from model.design.block_trials import (
     DEPTHS,
     STARTS,
     VARIANTS,
@@ -33,8 +28,13 @@ from model.trials import (
     wired,
     without_additions,
 )
-from tests.helpers import VARIANTS as CONFIGS
-from tests.helpers import V, assert_close, tiny_model
+from model.gpt.layers import attention_pattern, attention_scores, merge_heads, mix
+from model.gpt.transformer import Transformer
+from model.training.data import Batch
+from model.training.loop import attend_rows, learning_rate
+from model.training.tasks import IGNORE
+from tests.support.helpers import VARIANTS as CONFIGS
+from tests.support.helpers import V, assert_close, tiny_model
 
 TEXT = "\n<|endoftext|>\n".join(f"{n} times {m} is {n * m}, as everybody knows." for n in range(40) for m in range(9))
 ADDED = [name for name, each in CONFIGS.items() if not each.get("parallel_residual")]
@@ -42,7 +42,7 @@ ADDED = [name for name, each in CONFIGS.items() if not each.get("parallel_residu
 
 @pytest.fixture(scope="module")
 def lesson():
-    return trials.lesson_of(TEXT)
+    return block_trials.lesson_of(TEXT)
 
 
 def batch_of(seed=0, rows=3, length=7):
@@ -119,7 +119,7 @@ def test_norms_by_hand(monkeypatch):
             x = block(x)
         return 4 * x.sum()  # four scored tokens, whose mean counts
 
-    monkeypatch.setattr(trials, "summed_loss", summed)
+    monkeypatch.setattr(block_trials, "summed_loss", summed)
     found = gradient_norms(Toy(), Batch(np.zeros((1, 5), int), np.array([[1, 2, 3, 4, IGNORE]])))
     assert found.weights.tolist() == [15.0, 6.0]
     assert found.stream.tolist() == [10.0, 5.0]
@@ -150,8 +150,8 @@ def test_without_additions_the_sublayers_follow_one_another(variant):
 
 def test_a_bare_block_by_its_formula():
     """One pre-norm block in plain tensors: norm, attention, norm, MLP, nothing added."""
-    model = without_additions(initialised(trials.config_of(1, "pre", 50), 0, "glorot"))
-    (block,), x = model.blocks, torch.randn(2, 6, trials.WIDTH, generator=torch.Generator().manual_seed(1))
+    model = without_additions(initialised(block_trials.config_of(1, "pre", 50), 0, "glorot"))
+    (block,), x = model.blocks, torch.randn(2, 6, block_trials.WIDTH, generator=torch.Generator().manual_seed(1))
 
     def norm(x, module):
         centred = x - x.mean(-1, keepdim=True)
@@ -159,7 +159,7 @@ def test_a_bare_block_by_its_formula():
 
     read = norm(x, block.norm1)
     q, k, v = (
-        (read @ linear.weight.T + linear.bias).unflatten(-1, (trials.HEADS, -1)).transpose(1, 2)
+        (read @ linear.weight.T + linear.bias).unflatten(-1, (block_trials.HEADS, -1)).transpose(1, 2)
         for linear in (block.attn.q, block.attn.k, block.attn.v)
     )
     z = merge_heads(mix(attention_pattern(attention_scores(q, k)), v))
@@ -186,18 +186,18 @@ def test_all_wirings_start_from_the_same_weights(start):
 
 
 def test_weights_have_the_spread_they_should():
-    glorot = initialised(trials.config_of(8, "pre"), 0, "glorot").blocks[3]
-    D, M = trials.WIDTH, 4 * trials.WIDTH
+    glorot = initialised(block_trials.config_of(8, "pre"), 0, "glorot").blocks[3]
+    D, M = block_trials.WIDTH, 4 * block_trials.WIDTH
     assert glorot.attn.o.weight.std().item() == pytest.approx(math.sqrt(2 / (2 * D)), rel=0.05)
     assert glorot.mlp.up.weight.std().item() == pytest.approx(math.sqrt(2 / (D + M)), rel=0.05)
-    gpt2 = initialised(trials.config_of(8, "pre"), 0).blocks[3]
+    gpt2 = initialised(block_trials.config_of(8, "pre"), 0).blocks[3]
     assert gpt2.mlp.up.weight.std().item() == pytest.approx(0.02, rel=0.05)
     assert gpt2.mlp.down.weight.std().item() == pytest.approx(0.02 / 4, rel=0.05)  # / sqrt(2 * 8)
 
 
 def test_an_unknown_start_is_refused():
     with pytest.raises(ValueError, match="gpt2, glorot"):
-        initialised(trials.config_of(1, "pre"), 0, "ones")
+        initialised(block_trials.config_of(1, "pre"), 0, "ones")
 
 
 def test_random_numbers_are_left_as_they_were(lesson):
@@ -240,10 +240,10 @@ def test_one_thread_ends_with_what_goes_wrong():
 
 def test_frequencies_are_an_entropy():
     """Half a, half b: ln 2 and what the ends of text add; what is not scored does not count."""
-    found = trials.lesson_of("\n<|endoftext|>\n".join(["ab" * 200] * 40))
+    found = block_trials.lesson_of("\n<|endoftext|>\n".join(["ab" * 200] * 40))
     assert found.vocab_size == 257 and found.characters == 40 * 400 + 39 * 15
     assert np.exp(found.log_share).sum() == pytest.approx(1)
-    assert found.guessed(trials.fixed_batch(found)) == pytest.approx(math.log(2), abs=0.05)
+    assert found.guessed(block_trials.fixed_batch(found)) == pytest.approx(math.log(2), abs=0.05)
     targets = np.array([[3, IGNORE, 5]])
     assert found.guessed(Batch(targets, targets)) == pytest.approx(-(found.log_share[3] + found.log_share[5]) / 2)
 
@@ -265,7 +265,7 @@ def test_starts_are_gradients_of_one_batch(lesson):
     found = starts(lesson, 3, "glorot", seeds=2)
     assert found.weights.shape == found.stream.shape == (4, 2, 3) and found.losses.shape == (4, 2)
     for w, wiring in enumerate(WIRINGS.values()):
-        own = gradient_norms(wired(wiring, 3, lesson.vocab_size, 1, "glorot"), trials.fixed_batch(lesson))
+        own = gradient_norms(wired(wiring, 3, lesson.vocab_size, 1, "glorot"), block_trials.fixed_batch(lesson))
         np.testing.assert_allclose(found.weights[w, 1], own.weights, rtol=1e-4)
         np.testing.assert_allclose(found.stream[w, 1], own.stream, rtol=1e-4)
         assert found.losses[w, 1] == pytest.approx(own.loss, rel=1e-5)
@@ -297,14 +297,16 @@ def test_exponents(power):
 def independent(lesson, trial, variant):
     """The same training by hand: autograd, clipping and AdamW without the project's loop."""
     model = wired(WIRINGS[variant.wiring], trial.depth, lesson.vocab_size, trial.seed, trial.start)
-    recipe, losses, norms = trials.recipe_of(trial, variant.warmup), [], []
+    recipe, losses, norms = block_trials.recipe_of(trial, variant.warmup), [], []
     groups = [
         {"params": [p for p in model.parameters() if p.ndim >= 2], "weight_decay": 0.1},
         {"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.95))
     for step in range(trial.steps):
-        batch = lesson.train(np.random.default_rng([trial.seed, step]), trials.ROWS, trials.LENGTH, step / trial.steps)
+        batch = lesson.train(
+            np.random.default_rng([trial.seed, step]), block_trials.ROWS, block_trials.LENGTH, step / trial.steps
+        )
         losses.append(mean_loss(model, batch))
         optimizer.zero_grad()
         losses[-1].backward()
@@ -328,7 +330,7 @@ def test_the_first_steps_are_those_of_a_plain_loop(lesson):
 
 
 def test_warm_up_is_the_only_difference():
-    warm, cold = (trials.recipe_of(Trial(steps=100), warmup) for warmup in (True, False))
+    warm, cold = (block_trials.recipe_of(Trial(steps=100), warmup) for warmup in (True, False))
     assert dataclasses.replace(warm, warmup=0) == cold
     assert [learning_rate(step, warm) for step in (0, WARMUP // 2 - 1, WARMUP, 99)] == pytest.approx(
         [3e-3 / WARMUP, 1.5e-3, 3e-3, 3e-3]
@@ -337,7 +339,7 @@ def test_warm_up_is_the_only_difference():
 
 
 def test_a_run_that_goes_astray_ends_and_the_others_go_on(lesson, monkeypatch):
-    whole, calls = trials.steps, []
+    whole, calls = block_trials.steps, []
 
     def broken(run, recipe, source):
         for report in whole(run, recipe, source):
@@ -345,7 +347,7 @@ def test_a_run_that_goes_astray_ends_and_the_others_go_on(lesson, monkeypatch):
             bad = recipe.warmup == 0 and report.step >= 2
             yield dataclasses.replace(report, loss=math.nan if bad else report.loss)
 
-    monkeypatch.setattr(trials, "steps", broken)
+    monkeypatch.setattr(block_trials, "steps", broken)
     found = train_wirings(lesson, Trial(2, steps=4))
     assert np.isnan(found.losses[[1, 3], 1:]).all() and np.isnan(found.norms[[1, 3], 1:]).all()
     assert np.isfinite(found.losses[[0, 2, 4]]).all() and np.isfinite(found.losses[:, 0]).all()
@@ -374,4 +376,4 @@ def test_gradients_are_taken_where_they_are_switched_off(lesson):
 
 
 def test_the_models_class_is_left_alone():
-    assert type(initialised(trials.config_of(2, "pre"), 0)) is Transformer
+    assert type(initialised(block_trials.config_of(2, "pre"), 0)) is Transformer

@@ -10,11 +10,18 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model import kernel_costs
-from model.cachelab import Times
-from model.errors import InputError
-from model.kernel_costs import Cost, growth, lengths_of, matrix_bytes, measure, peak_bytes, random_qkv, ways_at
-from model.kernels import (
+from model.design import kernel_costs
+from model.design.kernel_costs import (
+    Cost,
+    growth,
+    lengths_of,
+    matrix_bytes,
+    measure,
+    peak_bytes,
+    random_qkv,
+    ways_at,
+)
+from model.design.kernels import (
     WAYS,
     blocks_for,
     by_rows,
@@ -26,8 +33,10 @@ from model.kernels import (
     reference,
     rows_of,
 )
-from model.trace import run
-from tests.helpers import VARIANTS, assert_close, random_ids, steer, tiny_model, tokens_of
+from model.errors import InputError
+from model.generation.cache_costs import Times
+from model.gpt.trace import run
+from tests.support.helpers import VARIANTS, assert_close, random_ids, steer, tiny_model, tokens_of
 
 
 @st.composite
@@ -248,8 +257,10 @@ def test_a_measurement(monkeypatch):
     told = []
     found = measure((4, 2, 8), 40, lambda done, total, what: told.append((done, total)), budget=0.2)
     assert [(cost.length, cost.way) for cost in found.costs] == [
-        *((8, way) for way in WAYS), *((16, way) for way in WAYS), (32, "fused"),
-    ]  # fmt: skip
+        *((8, way) for way in WAYS),
+        *((16, way) for way in WAYS),
+        (32, "fused"),
+    ]
     assert told[0] == (0, 56) and told == sorted(told)
     assert all(len(cost.seconds.seconds) >= 3 and cost.peak > 0 for cost in found.costs)
     assert [length for length, _ in found.exact] == [8, 16, 32]

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from model.anatomy import n_params
-from model.cachelab import cache_bytes
+from model.anatomy.anatomy import n_params
+from model.design.kv_sharing import MERGES, group_counts, pattern_at, pooled, readers, stops, survey
 from model.errors import InputError
-from model.sharing import MERGES, group_counts, pattern_at, pooled, readers, stops, survey
-from model.trace import run
-from model.transformer import Transformer
-from tests.helpers import VARIANTS, E, H, assert_close, random_ids, tiny_config, tiny_model, tokens_of
+from model.generation.cache_costs import cache_bytes
+from model.gpt.trace import run
+from model.gpt.transformer import Transformer
+from tests.support.helpers import VARIANTS, E, H, assert_close, random_ids, tiny_config, tiny_model, tokens_of
 
 MHA = {"n_kv_head": H}
 
@@ -49,8 +49,11 @@ def test_merging_equal_heads_changes_nothing(variant):
             for layer in (block.attn.k, block.attn.v):
                 for part in (layer.weight, layer.bias):
                     if part is not None:
-                        part.copy_(part[:E if model.config.d_head == E else model.config.d_head].repeat(
-                            model.config.n_kv_head, *[1] * (part.ndim - 1)))  # fmt: skip
+                        part.copy_(
+                            part[: E if model.config.d_head == E else model.config.d_head].repeat(
+                                model.config.n_kv_head, *[1] * (part.ndim - 1)
+                            )
+                        )
     for merge in ("mean", "first"):
         assert_close(logits(pooled(model, 1, merge), ids), logits(model, ids), 1e-5, merge)
 
@@ -172,7 +175,7 @@ def test_a_survey_reports_and_can_be_ended():
 @pytest.mark.parametrize("room", [1, 1 << 20])
 def test_a_pattern_is_that_of_a_run_of_the_merged_model(variant, room, monkeypatch):
     """With every stream kept, and with the first one only."""
-    monkeypatch.setattr("model.sharing.STOPS_BYTES", room)
+    monkeypatch.setattr("model.design.kv_sharing.STOPS_BYTES", room)
     model, ids = tiny_model(VARIANTS[variant]), random_ids(1, 9)
     kept = stops(model, ids[0].tolist(), 1, "mean")
     assert set(kept.streams) == ({0} if room == 1 else {0, 1, 2})
@@ -184,7 +187,7 @@ def test_a_pattern_is_that_of_a_run_of_the_merged_model(variant, room, monkeypat
 
 
 def test_stops_take_as_much_room_as_they_say(monkeypatch):
-    monkeypatch.setattr("model.sharing.STOPS_BYTES", 2 * 4 * 9 * 48)
+    monkeypatch.setattr("model.design.kv_sharing.STOPS_BYTES", 2 * 4 * 9 * 48)
     kept = stops(tiny_model(MHA), random_ids(1, 9)[0].tolist(), 1, "mean")
     assert kept.nbytes == 2 * 4 * 9 * 48 and set(kept.streams) == {0, 2}
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from model import mlp_trials, trials
-from model.loading.convert import skeleton
-from model.mlp_trials import (
+from model.design import block_trials, mlp_trials
+from model.design.mlp_trials import (
     KINDS,
     MlpTrial,
     config_of,
@@ -21,14 +20,15 @@ from model.mlp_trials import (
     train_mlps,
     verdict,
 )
-from model.trainer import from_model, steps
+from model.loading.convert import skeleton
+from model.training.loop import from_model, steps
 
 TEXT = "\n<|endoftext|>\n".join(f"{n} times {m} is {n * m}, as everybody knows." for n in range(40) for m in range(9))
 
 
 @pytest.fixture(scope="module")
 def lesson():
-    return trials.lesson_of(TEXT)
+    return block_trials.lesson_of(TEXT)
 
 
 # --- functions ---
@@ -38,9 +38,11 @@ def by_formula(name, x):
     normal = 0.5 * (1 + math.erf(x / math.sqrt(2)))
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
     return {
-        "relu": max(x, 0.0), "gelu": x * normal, "gelu_tanh": 0.5 * x * (1 + math.tanh(inner)),
+        "relu": max(x, 0.0),
+        "gelu": x * normal,
+        "gelu_tanh": 0.5 * x * (1 + math.tanh(inner)),
         "silu": x / (1 + math.exp(-x)),
-    }[name]  # fmt: skip
+    }[name]
 
 
 @pytest.mark.parametrize("name", mlp_trials.FUNCTIONS)
@@ -113,12 +115,12 @@ def test_every_kind_is_trained_by_the_projects_code(lesson):
     assert found.losses.shape == (3, 3, 3) and found.held_out.shape == (3, 3, 3) and found.moments == (1, 2, 3)
     assert np.isfinite(found.losses).all() and (found.seconds > 0).all() and found.tokens > 100
     for k, kind in enumerate(KINDS):
-        model = trials.initialised(config_of(kind, lesson.vocab_size), 2, "glorot")
+        model = block_trials.initialised(config_of(kind, lesson.vocab_size), 2, "glorot")
         recipe = mlp_trials.recipe_of(trial, 2)
         alone = [report.loss for report in steps(from_model(model, recipe), recipe, lesson.train)]
         np.testing.assert_allclose(found.losses[k, 2], alone, rtol=1e-4)
         total, count = 0.0, 0
-        for at, batch in enumerate(lesson.held_out(16, trials.LENGTH)):
+        for at, batch in enumerate(lesson.held_out(16, block_trials.LENGTH)):
             if at == 16:
                 break
             with torch.no_grad():

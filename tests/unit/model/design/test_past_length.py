@@ -8,10 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.config import RopeScaling
-from model.errors import InputError
-from model.layers import rope_frequencies, rope_table, sinusoidal_positions
-from model.longer import (
+from model.design.past_length import (
     BUCKETS,
     FAMILIES,
     LEAST_WINDOWS,
@@ -32,8 +29,11 @@ from model.longer import (
     windows_of,
     windows_within,
 )
-from model.transformer import Transformer
-from tests.helpers import N_CTX, VARIANTS, D, V, assert_close, random_ids, tiny_config, tiny_model
+from model.errors import InputError
+from model.gpt.config import RopeScaling
+from model.gpt.layers import rope_frequencies, rope_table, sinusoidal_positions
+from model.gpt.transformer import Transformer
+from tests.support.helpers import N_CTX, VARIANTS, D, V, assert_close, random_ids, tiny_config, tiny_model
 
 LONG = 3 * N_CTX  # 120
 
@@ -96,9 +96,15 @@ def test_places_between_sines():
     assert torch.equal(placed(model, Scheme("as_is"), LONG).table, whole)
     assert_close(placed(model, Scheme("interpolate", 2.0), LONG).table[::2], whole[: LONG // 2], 1e-6)
     found = table_at(model, torch.tensor([2.5]))[0]
-    assert found[:4].tolist() == pytest.approx([
-        math.sin(2.5), math.cos(2.5), math.sin(2.5 * 10_000 ** (-2 / D)), math.cos(2.5 * 10_000 ** (-2 / D)),
-    ], abs=1e-6)  # fmt: skip
+    assert found[:4].tolist() == pytest.approx(
+        [
+            math.sin(2.5),
+            math.cos(2.5),
+            math.sin(2.5 * 10_000 ** (-2 / D)),
+            math.cos(2.5 * 10_000 ** (-2 / D)),
+        ],
+        abs=1e-6,
+    )
     assert torch.equal(placed(model, Scheme("repeat"), LONG).table[N_CTX : 2 * N_CTX], whole[:N_CTX])
 
 
@@ -220,10 +226,15 @@ def test_joined_products_give_the_same():
 
 
 def test_progress_grows_to_its_end(monkeypatch):
-    monkeypatch.setattr("model.longer._TELL", -1.0)
+    monkeypatch.setattr("model.design.past_length._TELL", -1.0)
     told = []
-    past_trained(tiny_model(VARIANTS["gpt2"]), windows(9, 130), [Scheme("pieces"), Scheme("repeat")], None,
-                 lambda done, total, what: told.append((done, total)))  # fmt: skip
+    past_trained(
+        tiny_model(VARIANTS["gpt2"]),
+        windows(9, 130),
+        [Scheme("pieces"), Scheme("repeat")],
+        None,
+        lambda done, total, what: told.append((done, total)),
+    )
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert {total for _, total in told} == {4000} and told[-1][0] == 4000  # two forwards of several windows, two ways
 

@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.config import RopeScaling
-from model.errors import InputError
-from model.layers import rope_frequencies, rope_table, sinusoidal_positions
-from model.positions import (
+from model.design.positions import (
     PRECISIONS,
     QKPair,
     angles,
@@ -33,12 +30,26 @@ from model.positions import (
     vectors,
     wavelengths,
 )
-from model.trace import run
-from tests.helpers import VARIANTS, assert_close, random_ids, steer, tiny_config, tiny_model, tokens_of
+from model.errors import InputError
+from model.gpt.config import RopeScaling
+from model.gpt.layers import rope_frequencies, rope_table, sinusoidal_positions
+from model.gpt.trace import run
+from tests.support.helpers import (
+    VARIANTS,
+    assert_close,
+    random_ids,
+    steer,
+    tiny_config,
+    tiny_model,
+    tokens_of,
+)
 
 ROPE = [name for name, changes in VARIANTS.items() if changes.get("positions") == "rope"]
-SCALED = {"positions": "rope", "d_head": 16, "rope_scaling": RopeScaling(
-    factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_n_ctx=64)}  # fmt: skip
+SCALED = {
+    "positions": "rope",
+    "d_head": 16,
+    "rope_scaling": RopeScaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_n_ctx=64),
+}
 
 
 def traced(variant, T=11, **given):
@@ -285,8 +296,14 @@ def test_scores_at_positions_are_the_pairs_sums():
     assert scores_at(pair, d, d, "float32").dtype == np.float32
 
 
-@pytest.mark.parametrize("changes", [{"positions": "rope", "d_head": 64}, SCALED, {"positions": "rope", "d_head": 16,
-                         "rotary_fraction": 0.25, "rope_theta": 500_000.0}])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"positions": "rope", "d_head": 64},
+        SCALED,
+        {"positions": "rope", "d_head": 16, "rotary_fraction": 0.25, "rope_theta": 500_000.0},
+    ],
+)
 def test_a_shift_moves_the_score_by_rounding_only(changes):
     config, rng = tiny_config(changes), np.random.default_rng(2)
     shifts = [2**n for n in range(21)]

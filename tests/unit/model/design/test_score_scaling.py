@@ -7,9 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from model.rootd import SIZES, drawn, jacobian_norm, products, rows_of, scaled, softmax, summary
-from model.trace import run
-from tests.helpers import VARIANTS, assert_close, random_ids, tiny_model, tokens_of
+from model.design.score_scaling import (
+    SIZES,
+    drawn,
+    jacobian_norm,
+    products,
+    rows_of,
+    scaled,
+    softmax,
+    summary,
+)
+from model.gpt.trace import run
+from tests.support.helpers import VARIANTS, assert_close, random_ids, tiny_model, tokens_of
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -6,10 +6,10 @@ import math
 import pytest
 import torch
 
-from model.decoders import STRATEGIES, Plan, Strategy
-from model.generate import generate
-from model.sampling import Step
-from tests.helpers import VARIANTS, V, random_ids, tiny_model, written
+from model.generation.generate import generate
+from model.generation.strategies import STRATEGIES, Plan, Strategy
+from model.sampling.pipeline import Step
+from tests.support.helpers import VARIANTS, V, random_ids, tiny_model, written
 
 SMALL = 4  # tokens of the vocabulary, so that everything can be tried
 PROMPT = [1, 3, 0, 2, 2]

@@ -3,11 +3,31 @@
 import pytest
 import torch
 
-from model import cachelab
-from model.cache import KVCache
-from model.cachelab import LENGTHS, Row, Times, cache_bytes, last_logits, lengths_of, measure, tensor_bytes
-from model.transformer import Transformer
-from tests.helpers import N_CTX, VARIANTS, E, G, H, L, assert_close, random_ids, tiny_config, tiny_model
+from model.generation import cache_costs
+from model.generation.cache_costs import (
+    LENGTHS,
+    Row,
+    Times,
+    cache_bytes,
+    last_logits,
+    lengths_of,
+    measure,
+    tensor_bytes,
+)
+from model.gpt.cache import KVCache
+from model.gpt.transformer import Transformer
+from tests.support.helpers import (
+    N_CTX,
+    VARIANTS,
+    E,
+    G,
+    H,
+    L,
+    assert_close,
+    random_ids,
+    tiny_config,
+    tiny_model,
+)
 
 IDS = random_ids(1, 9)[0].tolist()
 
@@ -144,7 +164,7 @@ def test_without_time_the_long_contexts_are_run_with_the_cache_only():
 
 
 def test_what_follows_a_context_that_was_too_slow_is_not_tried(monkeypatch):
-    monkeypatch.setattr(cachelab, "LENGTHS", (4, 8, 16))
+    monkeypatch.setattr(cache_costs, "LENGTHS", (4, 8, 16))
     found = measure(tiny_model(), IDS, N_CTX, budget=0.0)
     assert [row.whole is None for row in found.rows] == [False, True, True]
 

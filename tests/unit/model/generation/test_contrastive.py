@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from model.decoders import STRATEGIES, Plan, Strategy
-from model.generate import generate
-from model.sampling import Step
-from tests.helpers import VARIANTS, V, random_ids, tiny_model, written
+from model.generation.generate import generate
+from model.generation.strategies import STRATEGIES, Plan, Strategy
+from model.sampling.pipeline import Step
+from tests.support.helpers import VARIANTS, V, random_ids, tiny_model, written
 
 PROMPT = random_ids(1, 6, seed=4)[0].tolist()
 

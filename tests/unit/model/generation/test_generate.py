@@ -6,22 +6,35 @@ import math
 import pytest
 import torch
 
-from model.cache import KVCache
-from model.decoders import METHODS, STRATEGIES, Given, Plan, Strategy, measured
 from model.errors import CheckpointError, InputError
-from model.generate import MOST_ROWS, following, generate
-from model.sampling import Context, Step, draw, softmax, uniform, usable
-from model.warps import WARPS, final, values_of
-from tests.helpers import N_CTX, VARIANTS, V, assert_close, byte_model, random_ids, tiny_config, tiny_model, written
+from model.generation.generate import MOST_ROWS, following, generate
+from model.generation.strategies import METHODS, STRATEGIES, Given, Plan, Strategy, measured
+from model.gpt.cache import KVCache
+from model.sampling.pipeline import Context, Step, draw, softmax, uniform, usable
+from model.sampling.warps import WARPS, final, values_of
+from tests.support.helpers import (
+    N_CTX,
+    VARIANTS,
+    V,
+    assert_close,
+    byte_model,
+    random_ids,
+    tiny_config,
+    tiny_model,
+    written,
+)
 
 PROMPT = random_ids(1, 7)[0].tolist()
 TWELVE = Plan(12)
 SEARCHES = ("beam", "contrastive")
 DRAWN = [name for name in STRATEGIES if name not in SEARCHES]
-PENALISED = Strategy((
-    Step("presence_penalty", (("presence", 1.5),)), Step("frequency_penalty", (("frequency", 0.5),)),
-    Step("mirostat", (("tau", 3.0), ("rate", 0.9))),
-))  # fmt: skip
+PENALISED = Strategy(
+    (
+        Step("presence_penalty", (("presence", 1.5),)),
+        Step("frequency_penalty", (("frequency", 0.5),)),
+        Step("mirostat", (("tau", 3.0), ("rate", 0.9))),
+    )
+)
 
 
 def run(model, strategies, plan: Plan = TWELVE, ids=PROMPT, size: int = V, text=None):
@@ -123,8 +136,9 @@ def test_what_is_said_is_true_of_the_model():
     made = [tick.changes[0].made[0] for tick in run(model, [STRATEGIES["top_k"]])]
     ids = [*PROMPT, *(each.id for each in made)]
     logs = model(torch.tensor([ids]))[0, len(PROMPT) - 1 : -1].double().log_softmax(-1)
-    assert_close([each.log_probability for each in made], [row[each.id] for row, each in zip(logs, made, strict=True)],
-                 1e-5)  # fmt: skip
+    assert_close(
+        [each.log_probability for each in made], [row[each.id] for row, each in zip(logs, made, strict=True)], 1e-5
+    )
     assert_close([each.entropy for each in made], -(logs * logs.exp()).sum(-1), 1e-5)
     assert [each.rank for each in made] == [
         int((row > row[each.id]).sum()) + 1 for row, each in zip(logs, made, strict=True)
@@ -136,8 +150,13 @@ def test_what_is_said_is_true_of_the_model():
 
 def test_rows_without_a_token_are_never_written():
     model, size = tiny_model(), V - 20
-    ticks = run(model, [Strategy((Step("temperature", (("temperature", 3.0),)),)), *map(STRATEGIES.get, SEARCHES)],
-                Plan(30), [1, 2, 3], size)  # fmt: skip
+    ticks = run(
+        model,
+        [Strategy((Step("temperature", (("temperature", 3.0),)),)), *map(STRATEGIES.get, SEARCHES)],
+        Plan(30),
+        [1, 2, 3],
+        size,
+    )
     assert all(max(written(ticks, row)[0]) < size for row in range(3))
     assert {change.made[0].kept for tick in ticks for change in tick.changes[:1] if change} == {size}
 
@@ -158,9 +177,16 @@ def test_a_broken_model_is_said_to_be_broken(broken):
 @pytest.mark.parametrize("name", ["temperature", "beam"])
 @pytest.mark.parametrize(
     ("length", "most", "new", "reason"),
-    [(N_CTX, 5, 1, "context"), (N_CTX, 1, 1, "length"), (N_CTX - 3, 9, 4, "context"), (N_CTX - 3, 4, 4, "length"),
-     (N_CTX - 3, 3, 3, "length"), (1, 4096, N_CTX, "context"), (1, 1, 1, "length")],
-)  # fmt: skip
+    [
+        (N_CTX, 5, 1, "context"),
+        (N_CTX, 1, 1, "length"),
+        (N_CTX - 3, 9, 4, "context"),
+        (N_CTX - 3, 4, 4, "length"),
+        (N_CTX - 3, 3, 3, "length"),
+        (1, 4096, N_CTX, "context"),
+        (1, 1, 1, "length"),
+    ],
+)
 def test_a_text_ends_by_length_or_where_the_context_is_full(name, length, most, new, reason):
     ids = random_ids(1, length)[0].tolist()
     found, ended = written(run(tiny_model(), [STRATEGIES[name]], Plan(most), ids))
@@ -258,18 +284,24 @@ def test_a_stop_text_ends_any_method(name, tmp_path):
 
 TOP_K = Step("top_k", (("k", 0),))
 BAD = [
-    ([], {}, "too many strategies"), ([Strategy()] * 9, {}, "too many strategies"),
+    ([], {}, "too many strategies"),
+    ([Strategy()] * 9, {}, "too many strategies"),
     ([Strategy(method="beam", options=(("beams", 16),))] * 5, {}, "too many rows"),
-    ([Strategy(method="guess")], {}, "method is not known"), ([Strategy((Step("shake"),))], {}, "step is not known"),
-    ([Strategy((TOP_K,))], {}, "top_k, k: 0"), ([Strategy((Step("top_k", (("p", 1),)),))], {}, "top_k, p: 1"),
+    ([Strategy(method="guess")], {}, "method is not known"),
+    ([Strategy((Step("shake"),))], {}, "step is not known"),
+    ([Strategy((TOP_K,))], {}, "top_k, k: 0"),
+    ([Strategy((Step("top_k", (("p", 1),)),))], {}, "top_k, p: 1"),
     ([Strategy(method="beam", options=(("beams", 17),))], {}, "from 1 to 16"),
     ([Strategy(method="beam", options=(("beams", 1.5),))], {}, "beams: 1.5"),
     ([Strategy(method="beam", options=(("alpha", 0.5),))], {}, "Choose one of the list"),
     ([Strategy(method="contrastive", options=(("alpha", math.nan),))], {}, "alpha: nan"),
-    ([Strategy(options=(("beams", 2),))], {}, "sample, beams: 2"), (["nothing"], {}, "no strategy of this name"),
-    ("greedy", {"max_new_tokens": 0}, "max_new_tokens: 0"), ("greedy", {"max_new_tokens": 4097}, "from 1 to 4096"),
-    ("greedy", {"max_new_tokens": 2.5}, "max_new_tokens: 2.5"), ("greedy", {"seed": -1}, "seed: -1"),
-]  # fmt: skip
+    ([Strategy(options=(("beams", 2),))], {}, "sample, beams: 2"),
+    (["nothing"], {}, "no strategy of this name"),
+    ("greedy", {"max_new_tokens": 0}, "max_new_tokens: 0"),
+    ("greedy", {"max_new_tokens": 4097}, "from 1 to 4096"),
+    ("greedy", {"max_new_tokens": 2.5}, "max_new_tokens: 2.5"),
+    ("greedy", {"seed": -1}, "seed: -1"),
+]
 
 
 @pytest.mark.parametrize(("strategies", "settings", "said"), BAD)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from model import warps
-from model.draft_costs import (
+from model.errors import InputError
+from model.generation.draft_costs import (
     Compared,
     compare,
     needed_acceptance,
@@ -16,9 +16,7 @@ from model.draft_costs import (
     swept,
     tokens_per_call,
 )
-from model.errors import InputError
-from model.sampling import Context, Step, Warp, draw, softmax, uniform
-from model.speculative import (
+from model.generation.speculative import (
     MOST_DRAFTED,
     PLAIN,
     Draft,
@@ -32,10 +30,12 @@ from model.speculative import (
     speculate,
     verify,
 )
-from model.tokenizer import from_tiktoken
-from model.transformer import Transformer
-from model.warps import final
-from tests.helpers import VARIANTS, V, assert_close, byte_tokenizer, tiny_model
+from model.gpt.transformer import Transformer
+from model.sampling import warps
+from model.sampling.pipeline import Context, Step, Warp, draw, softmax, uniform
+from model.sampling.warps import final
+from model.text.tokenizer import from_tiktoken
+from tests.support.helpers import VARIANTS, V, assert_close, byte_tokenizer, tiny_model
 
 IDS = [5, 9, 2, 5, 9, 2, 5]
 GREEDY = (Step("temperature", (("temperature", 0),)),)
@@ -72,9 +72,11 @@ def model(request):
 
 def drafts(model):
     return {
-        "layers": Draft("layers", 2), "all": Draft("layers", model.config.n_layer), "ngram": Draft("ngram", 3),
+        "layers": Draft("layers", 2),
+        "all": Draft("layers", model.config.n_layer),
+        "ngram": Draft("ngram", 3),
         "model": Draft("model", model=tiny_model({"n_layer": 1}, seed=3)),
-    }  # fmt: skip
+    }
 
 
 # --- the rule ---

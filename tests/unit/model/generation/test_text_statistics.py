@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from model.decoders import STRATEGIES, Change, Made, Strategy
 from model.errors import InputError
-from model.generate import Tick
-from model.samples import Many, batches_of, certain, take_samples
-from model.sampling import Step
-from model.texts import distinct, measure_text, written
+from model.generation.generate import Tick
+from model.generation.samples import Many, batches_of, certain, take_samples
+from model.generation.strategies import STRATEGIES, Change, Made, Strategy
+from model.generation.text_statistics import distinct, measure_text, written
+from model.sampling.pipeline import Step
 
 NAN = math.nan
 

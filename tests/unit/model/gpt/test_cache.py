@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from model.cache import KVCache
-from model.tap import identity, record
-from tests.helpers import N_CTX, VARIANTS, E, G, L, assert_close, random_ids, tiny_config, tiny_model
+from model.gpt.cache import KVCache
+from model.gpt.tap import identity, record
+from tests.support.helpers import N_CTX, VARIANTS, E, G, L, assert_close, random_ids, tiny_config, tiny_model
 
 T = 17
 

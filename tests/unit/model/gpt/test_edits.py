@@ -10,15 +10,26 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model import heads
-from model.cache import KVCache
 from model.errors import InputError
-from model.heads import find_repeats, head_metrics, rows_from_pattern, thumbnails_from_pattern
-from model.interventions import EDITS, FIELDS, MAX_FACTOR, Edit, check_edits, edit_of, sites_edited, tap_of
+from model.gpt import head_metrics as heads
+from model.gpt.cache import KVCache
+from model.gpt.edits import EDITS, FIELDS, MAX_FACTOR, Edit, check_edits, edit_of, sites_edited, tap_of
+from model.gpt.head_metrics import find_repeats, head_metrics, rows_from_pattern, thumbnails_from_pattern
+from model.gpt.tap import SITES, compose, record
+from model.gpt.trace import Trace, run
 from model.records import RunKey
-from model.tap import SITES, compose, record
-from model.trace import Trace, run
-from tests.helpers import VARIANTS, E, H, L, V, assert_close, random_ids, tiny_config, tiny_model, tokens_of
+from tests.support.helpers import (
+    VARIANTS,
+    E,
+    H,
+    L,
+    V,
+    assert_close,
+    random_ids,
+    tiny_config,
+    tiny_model,
+    tokens_of,
+)
 
 T = 13
 IDS = random_ids(1, T, seed=3, vocab_size=9)  # nine ids among 13 tokens: there are repeats
@@ -321,9 +332,15 @@ def test_a_whole_factor_becomes_a_float():
 
 
 ODD = st.one_of(
-    st.none(), st.booleans(), st.integers(-2, T + 1), st.integers(), st.floats(), st.text(max_size=3),
-    st.lists(st.integers(), max_size=2), st.dictionaries(st.text(max_size=2), st.integers(), max_size=1),
-)  # fmt: skip
+    st.none(),
+    st.booleans(),
+    st.integers(-2, T + 1),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=3),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.text(max_size=2), st.integers(), max_size=1),
+)
 FIELD = st.sampled_from([*FIELDS, "kind", "x", 0])
 
 
@@ -367,8 +384,11 @@ def test_a_row_keeps_at_least_one_key():
 
 def test_a_run_refuses_edits_that_do_not_fit():
     trace = traced()
-    for edit, what in ((Edit("zero", L, 0), "no such layer"), (Edit("scale", 0, 0), "lacks a field"),
-                       (Edit("block_edge", query=T, key=0), "no such position")):  # fmt: skip
+    for edit, what in (
+        (Edit("zero", L, 0), "no such layer"),
+        (Edit("scale", 0, 0), "lacks a field"),
+        (Edit("block_edge", query=T, key=0), "no such position"),
+    ):
         with pytest.raises(InputError, match=what):
             trace.edit(edit)
         with pytest.raises(InputError, match=what):

@@ -6,11 +6,19 @@ import math
 import pytest
 import torch
 
-from model import heads
-from model.heads import HEAD_METRICS, MASKED, HeadReducer, RowStats, find_repeats, head_metrics, rows_from_pattern
-from model.layers import attention_pattern, attention_scores, mix
-from model.tap import identity
-from tests.helpers import assert_close
+from model.gpt import head_metrics as heads
+from model.gpt.head_metrics import (
+    HEAD_METRICS,
+    MASKED,
+    HeadReducer,
+    RowStats,
+    find_repeats,
+    head_metrics,
+    rows_from_pattern,
+)
+from model.gpt.layers import attention_pattern, attention_scores, mix
+from model.gpt.tap import identity
+from tests.support.helpers import assert_close
 
 NAMES = list(HEAD_METRICS)
 

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from model import layers
-from model.config import RopeScaling
-from model.transformer import Norm, Pass, attend_fused
-from tests.helpers import assert_close, tiny_config
+from model.gpt import layers
+from model.gpt.config import RopeScaling
+from model.gpt.transformer import Norm, Pass, attend_fused
+from tests.support.helpers import assert_close, tiny_config
 
 LN2, LN3, LN4 = math.log(2), math.log(3), math.log(4)
 
@@ -128,10 +128,18 @@ def test_llama3_scaling_against_transformers():
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     hf = LlamaConfig(
-        hidden_size=512, num_attention_heads=4, max_position_embeddings=1024,
-        rope_parameters={"rope_type": "llama3", "rope_theta": 5000.0, "factor": 8.0, "low_freq_factor": 1.5,
-                         "high_freq_factor": 4.0, "original_max_position_embeddings": 512},
-    )  # fmt: skip
+        hidden_size=512,
+        num_attention_heads=4,
+        max_position_embeddings=1024,
+        rope_parameters={
+            "rope_type": "llama3",
+            "rope_theta": 5000.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.5,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 512,
+        },
+    )
     wanted, attention_factor = ROPE_INIT_FUNCTIONS["llama3"](hf, device="cpu")
     scaling = RopeScaling(factor=8.0, low_freq_factor=1.5, high_freq_factor=4.0, original_n_ctx=512)
     config = tiny_config({"d_head": 128, "positions": "rope", "rope_theta": 5000.0, "rope_scaling": scaling})

@@ -4,9 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model import linear
-from model.linear import PRODUCTS, ROW_CLASSES, Linear, row_class, tune
-from tests.helpers import VARIANTS, D, M, V, assert_close, random_ids, tiny_model
+from model.gpt import linear
+from model.gpt.linear import PRODUCTS, ROW_CLASSES, Linear, row_class, tune
+from tests.support.helpers import VARIANTS, D, M, V, assert_close, random_ids, tiny_model
 
 
 def randn(*shape: int, seed: int = 0) -> torch.Tensor:

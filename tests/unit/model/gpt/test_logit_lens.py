@@ -6,12 +6,24 @@ import torch
 
 from model.api import load_model
 from model.errors import InputError
-from model.interventions import Edit
-from model.lens import checkpoints, lens_gap, lens_logits, middle_at, read_layers, read_position
-from model.ranking import ranks_of, top_ids
-from model.tap import SITES, compose, record
-from model.trace import run
-from tests.helpers import VARIANTS, D, L, V, assert_close, byte_model, force, random_ids, steer, tiny_model, tokens_of
+from model.gpt.edits import Edit
+from model.gpt.logit_lens import checkpoints, lens_gap, lens_logits, middle_at, read_layers, read_position
+from model.gpt.ranking import ranks_of, top_ids
+from model.gpt.tap import SITES, compose, record
+from model.gpt.trace import run
+from tests.support.helpers import (
+    VARIANTS,
+    D,
+    L,
+    V,
+    assert_close,
+    byte_model,
+    force,
+    random_ids,
+    steer,
+    tiny_model,
+    tokens_of,
+)
 
 T = 11
 IDS = random_ids(1, T, seed=5)[0]
@@ -159,7 +171,7 @@ def test_portions_change_nothing(monkeypatch):
     whole = read_layers(trace, range(T), top=4, candidates=[1, 2])
     steps = []
     for held in (1, 3 * V, 7 * V):
-        monkeypatch.setattr("model.lens._HELD", held)
+        monkeypatch.setattr("model.gpt.logit_lens._HELD", held)
         steps.clear()
         part = read_layers(trace, range(T), top=4, candidates=[1, 2], progress=lambda *step: steps.append(step[:2]))
         for name, value in vars(whole).items():
@@ -188,8 +200,10 @@ def test_of_equals_the_smaller_id_comes_first():
     ):
         assert top_ids(logits, top).tolist() == expected
     assert ranks_of(logits, torch.tensor([[1, 3, 0], [0, 4, 2], [3, 0, 1]])).tolist() == [
-        [1, 3, 5], [1, 5, 3], [2, 1, 5]
-    ]  # fmt: skip
+        [1, 3, 5],
+        [1, 5, 3],
+        [2, 1, 5],
+    ]
 
 
 def test_ties_in_a_long_row():

@@ -5,11 +5,17 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.heads import HEAD_METRICS, find_repeats, head_metrics, rows_from_pattern, thumbnails_from_pattern
+from model.gpt.head_metrics import (
+    HEAD_METRICS,
+    find_repeats,
+    head_metrics,
+    rows_from_pattern,
+    thumbnails_from_pattern,
+)
+from model.gpt.tap import SITES, compose, record
+from model.gpt.trace import Trace, check_length, run
 from model.records import RunKey
-from model.tap import SITES, compose, record
-from model.trace import Trace, check_length, run
-from tests.helpers import (
+from tests.support.helpers import (
     N_CTX,
     VARIANTS,
     D,

@@ -6,12 +6,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.config import preset
-from model.layers import sinusoidal_positions
-from model.tap import record
-from model.transformer import Transformer
-from tests.helpers import N_CTX, VARIANTS, D, L, V, assert_close, random_ids, tiny_config, tiny_model
-from tests.textbook import textbook_logits
+from model.gpt.config import preset
+from model.gpt.layers import sinusoidal_positions
+from model.gpt.tap import record
+from model.gpt.transformer import Transformer
+from tests.support.helpers import N_CTX, VARIANTS, D, L, V, assert_close, random_ids, tiny_config, tiny_model
+from tests.support.textbook import textbook_logits
 
 
 def n_params(model: Transformer) -> int:

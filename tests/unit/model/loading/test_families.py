@@ -7,46 +7,106 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.config import PRESETS, ModelConfig, RopeScaling
 from model.errors import CheckpointError, UnsupportedModel
+from model.gpt.config import PRESETS, ModelConfig, RopeScaling
+from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build, load_folder, parameter_bytes, save_folder
 from model.loading.convert import expected_shapes
 from model.loading.families import FAMILIES
-from model.transformer import Transformer
 
 # Configs as they lie on the Hub, in the older spelling, cut down in size.
 LLAMA = {
-    "architectures": ["LlamaForCausalLM"], "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 1,
-    "hidden_act": "silu", "hidden_size": 8, "initializer_range": 0.04, "intermediate_size": 12,
-    "is_llama_config": True, "max_position_embeddings": 16, "model_type": "llama", "num_attention_heads": 2,
-    "num_hidden_layers": 2, "num_key_value_heads": 1, "pretraining_tp": 1, "rms_norm_eps": 1e-05,
-    "rope_interleaved": False, "rope_scaling": None, "rope_theta": 100000, "tie_word_embeddings": True,
-    "torch_dtype": "bfloat16", "transformers_version": "4.40.1", "use_cache": True, "vocab_size": 11,
-}  # fmt: skip
+    "architectures": ["LlamaForCausalLM"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "bos_token_id": 1,
+    "hidden_act": "silu",
+    "hidden_size": 8,
+    "initializer_range": 0.04,
+    "intermediate_size": 12,
+    "is_llama_config": True,
+    "max_position_embeddings": 16,
+    "model_type": "llama",
+    "num_attention_heads": 2,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 1,
+    "pretraining_tp": 1,
+    "rms_norm_eps": 1e-05,
+    "rope_interleaved": False,
+    "rope_scaling": None,
+    "rope_theta": 100000,
+    "tie_word_embeddings": True,
+    "torch_dtype": "bfloat16",
+    "transformers_version": "4.40.1",
+    "use_cache": True,
+    "vocab_size": 11,
+}
 GPT2 = {
-    "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1, "bos_token_id": 50256,
-    "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02, "layer_norm_epsilon": 1e-05,
-    "model_type": "gpt2", "n_ctx": 16, "n_embd": 8, "n_head": 2, "n_layer": 2, "n_positions": 16, "resid_pdrop": 0.1,
-    "summary_activation": None, "summary_first_dropout": 0.1, "summary_proj_to_labels": True,
-    "summary_type": "cls_index", "summary_use_proj": True, "vocab_size": 11,
+    "activation_function": "gelu_new",
+    "architectures": ["GPT2LMHeadModel"],
+    "attn_pdrop": 0.1,
+    "bos_token_id": 50256,
+    "embd_pdrop": 0.1,
+    "eos_token_id": 50256,
+    "initializer_range": 0.02,
+    "layer_norm_epsilon": 1e-05,
+    "model_type": "gpt2",
+    "n_ctx": 16,
+    "n_embd": 8,
+    "n_head": 2,
+    "n_layer": 2,
+    "n_positions": 16,
+    "resid_pdrop": 0.1,
+    "summary_activation": None,
+    "summary_first_dropout": 0.1,
+    "summary_proj_to_labels": True,
+    "summary_type": "cls_index",
+    "summary_use_proj": True,
+    "vocab_size": 11,
     "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
-}  # fmt: skip
+}
 QWEN = {
-    "architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1, "hidden_act": "silu",
-    "hidden_size": 8, "intermediate_size": 12, "max_position_embeddings": 16, "max_window_layers": 2,
-    "num_attention_heads": 2, "num_hidden_layers": 2, "num_key_value_heads": 1, "rms_norm_eps": 1e-06,
-    "rope_theta": 1000000.0, "sliding_window": 32768, "tie_word_embeddings": True, "use_sliding_window": False,
-    "vocab_size": 11, "torch_dtype": "bfloat16", "use_cache": True,
-}  # fmt: skip
+    "architectures": ["Qwen2ForCausalLM"],
+    "attention_dropout": 0.0,
+    "bos_token_id": 1,
+    "hidden_act": "silu",
+    "hidden_size": 8,
+    "intermediate_size": 12,
+    "max_position_embeddings": 16,
+    "max_window_layers": 2,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 1,
+    "rms_norm_eps": 1e-06,
+    "rope_theta": 1000000.0,
+    "sliding_window": 32768,
+    "tie_word_embeddings": True,
+    "use_sliding_window": False,
+    "vocab_size": 11,
+    "torch_dtype": "bfloat16",
+    "use_cache": True,
+}
 QWEN2 = QWEN | {"model_type": "qwen2"}
 QWEN3 = QWEN | {"model_type": "qwen3", "head_dim": 6, "attention_bias": False, "rope_scaling": None}
 NEOX = {
-    "architectures": ["GPTNeoXForCausalLM"], "bos_token_id": 0, "hidden_act": "gelu", "hidden_size": 16,
-    "initializer_range": 0.02, "intermediate_size": 12, "layer_norm_eps": 1e-05, "max_position_embeddings": 16,
-    "model_type": "gpt_neox", "num_attention_heads": 2, "num_hidden_layers": 2, "rotary_emb_base": 10000,
-    "rotary_pct": 0.25, "tie_word_embeddings": False, "torch_dtype": "float16", "use_parallel_residual": True,
+    "architectures": ["GPTNeoXForCausalLM"],
+    "bos_token_id": 0,
+    "hidden_act": "gelu",
+    "hidden_size": 16,
+    "initializer_range": 0.02,
+    "intermediate_size": 12,
+    "layer_norm_eps": 1e-05,
+    "max_position_embeddings": 16,
+    "model_type": "gpt_neox",
+    "num_attention_heads": 2,
+    "num_hidden_layers": 2,
+    "rotary_emb_base": 10000,
+    "rotary_pct": 0.25,
+    "tie_word_embeddings": False,
+    "torch_dtype": "float16",
+    "use_parallel_residual": True,
     "vocab_size": 11,
-}  # fmt: skip
+}
 CONFIGS = {"llama": LLAMA, "gpt2": GPT2, "qwen2": QWEN2, "qwen3": QWEN3, "gpt_neox": NEOX}
 A_SIZE = {name: "n_embd" if name == "gpt2" else "hidden_size" for name in CONFIGS}
 TINY = ModelConfig(vocab_size=11, n_ctx=16, n_layer=2, d_model=8, n_head=2)
@@ -62,12 +122,21 @@ def read(values: dict) -> ModelConfig:
 def test_the_facts_of_each_family():
     llama, gpt2, qwen2, qwen3, neox = (read(CONFIGS[name]) for name in ("llama", "gpt2", "qwen2", "qwen3", "gpt_neox"))
     assert (llama.norm, llama.mlp, llama.n_kv_head, llama.rope_theta, llama.tie_embeddings, llama.norm_eps) == (
-        "rmsnorm", "swiglu", 1, 100_000.0, True, 1e-5,
-    )  # fmt: skip
+        "rmsnorm",
+        "swiglu",
+        1,
+        100_000.0,
+        True,
+        1e-5,
+    )
     assert not (llama.q_bias or llama.o_bias or llama.mlp_bias or llama.qk_norm)
     assert (gpt2.positions, gpt2.mlp, gpt2.d_mlp, gpt2.tie_embeddings, gpt2.n_kv_head) == (
-        "learned", "gelu_tanh", 32, True, 2,
-    )  # fmt: skip
+        "learned",
+        "gelu_tanh",
+        32,
+        True,
+        2,
+    )
     assert (qwen2.q_bias, qwen2.k_bias, qwen2.v_bias, qwen2.o_bias, qwen2.qk_norm) == (True, True, True, False, False)
     assert (qwen3.q_bias, qwen3.o_bias, qwen3.qk_norm, qwen3.d_head) == (False, False, True, 6)
     assert read({key: value for key, value in QWEN3.items() if key != "head_dim"}).d_head == 128
@@ -95,13 +164,20 @@ def test_a_size_that_is_no_size_is_refused(family, value):
 
 
 REFUSED = [
-    (LLAMA, "hidden_act", "gelu"), (LLAMA, "pretraining_tp", 2), (LLAMA, "rope_interleaved", True),
-    (LLAMA, "partial_rotary_factor", 0.5), (QWEN3, "partial_rotary_factor", 0.5),
-    (GPT2, "activation_function", "swish"), (GPT2, "scale_attn_by_inverse_layer_idx", True),
-    (GPT2, "scale_attn_weights", False), (GPT2, "add_cross_attention", True),
-    (QWEN2, "use_sliding_window", True), (QWEN2, "layer_types", ["full_attention", "sliding_attention"]),
-    (QWEN3, "layer_types", ["sliding_attention"] * 2), (NEOX, "hidden_act", "quick_gelu"),
-]  # fmt: skip
+    (LLAMA, "hidden_act", "gelu"),
+    (LLAMA, "pretraining_tp", 2),
+    (LLAMA, "rope_interleaved", True),
+    (LLAMA, "partial_rotary_factor", 0.5),
+    (QWEN3, "partial_rotary_factor", 0.5),
+    (GPT2, "activation_function", "swish"),
+    (GPT2, "scale_attn_by_inverse_layer_idx", True),
+    (GPT2, "scale_attn_weights", False),
+    (GPT2, "add_cross_attention", True),
+    (QWEN2, "use_sliding_window", True),
+    (QWEN2, "layer_types", ["full_attention", "sliding_attention"]),
+    (QWEN3, "layer_types", ["sliding_attention"] * 2),
+    (NEOX, "hidden_act", "quick_gelu"),
+]
 
 
 @pytest.mark.parametrize(("values", "key", "value"), REFUSED, ids=[f"{v['model_type']} {k}" for v, k, _ in REFUSED])
@@ -118,8 +194,13 @@ def test_other_rotary_scalings_are_refused_by_name(kind, key, spelling):
         read(LLAMA | {key: {spelling: kind, "factor": 2.0}})
 
 
-LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-          "original_max_position_embeddings": 8192}  # fmt: skip
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
 
 
 def test_both_spellings_of_rope():
@@ -133,16 +214,22 @@ def test_both_spellings_of_rope():
     assert read(bare).rope_theta == 10_000.0
 
 
-@pytest.mark.parametrize(("change", "name"), [
-    ({"rope_parameters": {"rope_theta": 1.0, "rope_type": "default"}}, "rope_theta"),
-    ({"rope_scaling": {"rope_type": "default", "mscale": 1.0}}, "mscale"),
-    ({"rope_scaling": {"rope_type": "default", "factor": 8.0}}, "factor"),
-    ({"rope_scaling": {key: value for key, value in LLAMA3.items() if key != "high_freq_factor"}}, "high_freq_factor"),
-    ({"rope_scaling": LLAMA3 | {"low_freq_factor": 4.0}}, "low 4.0"),
-    ({"rope_scaling": LLAMA3 | {"factor": 0}}, "factor"),
-    ({"rope_scaling": [1]}, "rope_scaling"),
-    ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "full_attention"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"rope_parameters": {"rope_theta": 1.0, "rope_type": "default"}}, "rope_theta"),
+        ({"rope_scaling": {"rope_type": "default", "mscale": 1.0}}, "mscale"),
+        ({"rope_scaling": {"rope_type": "default", "factor": 8.0}}, "factor"),
+        (
+            {"rope_scaling": {key: value for key, value in LLAMA3.items() if key != "high_freq_factor"}},
+            "high_freq_factor",
+        ),
+        ({"rope_scaling": LLAMA3 | {"low_freq_factor": 4.0}}, "low 4.0"),
+        ({"rope_scaling": LLAMA3 | {"factor": 0}}, "factor"),
+        ({"rope_scaling": [1]}, "rope_scaling"),
+        ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "full_attention"),
+    ],
+)
 def test_rope_that_makes_no_sense_is_refused(change, name):
     with pytest.raises(CheckpointError, match=name):
         read(LLAMA | change)
@@ -182,10 +269,12 @@ def test_a_folder_without_a_config(tmp_path):
 
 # One weight of the second layer, under each family's own name.
 A_WEIGHT = {
-    "llama": "model.layers.1.mlp.up_proj.weight", "qwen2": "model.layers.1.self_attn.k_proj.bias",
-    "qwen3": "model.layers.1.self_attn.q_norm.weight", "gpt2": "transformer.h.1.attn.c_attn.weight",
+    "llama": "model.gpt.layers.1.mlp.up_proj.weight",
+    "qwen2": "model.gpt.layers.1.self_attn.k_proj.bias",
+    "qwen3": "model.gpt.layers.1.self_attn.q_norm.weight",
+    "gpt2": "transformer.h.1.attn.c_attn.weight",
     "gpt_neox": "gpt_neox.layers.1.attention.query_key_value.weight",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(params=CONFIGS)
@@ -248,8 +337,11 @@ def test_a_missing_weight_is_named(checkpoint):
     assert caught.value.got == A_WEIGHT[family].removeprefix(prefix)
 
 
-@pytest.mark.parametrize("change", [lambda w: w[:-1].clone(), lambda w: w[None].clone(), lambda w: w.sum()],
-                         ids=["one row less", "one axis more", "a number"])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [lambda w: w[:-1].clone(), lambda w: w[None].clone(), lambda w: w.sum()],
+    ids=["one row less", "one axis more", "a number"],
+)
 def test_a_wrong_shape_is_named(change, checkpoint):
     family, folder, weights = checkpoint
     store(folder, weights | {A_WEIGHT[family]: change(weights[A_WEIGHT[family]])})
@@ -269,7 +361,7 @@ def test_one_weight_under_two_names_is_refused(checkpoint):
 
 MASKS = {
     "gpt2": ("transformer.h.0.attn.bias", "transformer.h.1.attn.masked_bias"),
-    "llama": ("model.layers.0.self_attn.rotary_emb.inv_freq",),
+    "llama": ("model.gpt.layers.0.self_attn.rotary_emb.inv_freq",),
     "gpt_neox": ("gpt_neox.layers.0.attention.bias", "gpt_neox.layers.1.attention.rotary_emb.inv_freq"),
 }
 
@@ -334,10 +426,16 @@ def test_build_takes_the_tensors_as_they_are():
     assert model(torch.zeros(1, 3, dtype=torch.long)).isfinite().all()
 
 
-@pytest.mark.parametrize("change", [
-    lambda s: s.pop("blocks.1.mlp.up.bias"), lambda s: s.update({"blocks.1.mlp.up.bias": torch.zeros(3)}),
-    lambda s: s.update({"more": torch.zeros(3)}), lambda s: s.pop("embed.weight"),
-], ids=["missing", "shape", "extra", "no embedding"])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: s.pop("blocks.1.mlp.up.bias"),
+        lambda s: s.update({"blocks.1.mlp.up.bias": torch.zeros(3)}),
+        lambda s: s.update({"more": torch.zeros(3)}),
+        lambda s: s.pop("embed.weight"),
+    ],
+    ids=["missing", "shape", "extra", "no embedding"],
+)
 def test_build_names_what_does_not_fit(change):
     state = {name: torch.randn(shape) for name, shape in expected_shapes(TINY).items()}
     change(state)

@@ -48,20 +48,41 @@ FLOATS = np.arange(6, dtype="<f4").tobytes()
 
 def test_values_of_every_type(parse):
     values = [
-        entry("u8", 0, b"\xff"), entry("i8", 1, b"\xff"), entry("u16", 2, b"\xff\xff"), entry("i16", 3, b"\xfe\xff"),
-        entry("u32", 4, struct.pack("<I", 7)), entry("i32", 5, struct.pack("<i", -7)),
-        entry("f32", 6, struct.pack("<f", 0.5)), entry("yes", 7, b"\1"), entry("s", 8, text("é")),
-        entry("u64", 10, struct.pack("<Q", 1 << 40)), entry("i64", 11, struct.pack("<q", -1)),
+        entry("u8", 0, b"\xff"),
+        entry("i8", 1, b"\xff"),
+        entry("u16", 2, b"\xff\xff"),
+        entry("i16", 3, b"\xfe\xff"),
+        entry("u32", 4, struct.pack("<I", 7)),
+        entry("i32", 5, struct.pack("<i", -7)),
+        entry("f32", 6, struct.pack("<f", 0.5)),
+        entry("yes", 7, b"\1"),
+        entry("s", 8, text("é")),
+        entry("u64", 10, struct.pack("<Q", 1 << 40)),
+        entry("i64", 11, struct.pack("<q", -1)),
         entry("f64", 12, struct.pack("<d", 0.1)),
         entry("strings", 9, struct.pack("<IQ", 8, 2) + text("a") + text("")),
         entry("ints", 9, struct.pack("<IQ3i", 5, 3, 1, -2, 3)),
         entry("none", 9, struct.pack("<IQ", 8, 0)),
-    ]  # fmt: skip
+    ]
     got = parse(file(values, [])).metadata
     ints = got.pop("ints")
     assert ints.dtype == np.int32 and ints.tolist() == [1, -2, 3]
-    assert got == {"u8": 255, "i8": -1, "u16": 65535, "i16": -2, "u32": 7, "i32": -7, "f32": 0.5, "yes": True, "s": "é",
-                   "u64": 1 << 40, "i64": -1, "f64": 0.1, "strings": ["a", ""], "none": []}  # fmt: skip
+    assert got == {
+        "u8": 255,
+        "i8": -1,
+        "u16": 65535,
+        "i16": -2,
+        "u32": 7,
+        "i32": -7,
+        "f32": 0.5,
+        "yes": True,
+        "s": "é",
+        "u64": 1 << 40,
+        "i64": -1,
+        "f64": 0.1,
+        "strings": ["a", ""],
+        "none": [],
+    }
     assert got["yes"] is True
 
 
@@ -159,7 +180,8 @@ BROKEN = {
     "absurd array of strings": (file([entry("k", 9, struct.pack("<IQ", 8, HUGE))], []), "reaches past"),
     "absurd array of numbers": (file([entry("k", 9, struct.pack("<IQ", 5, HUGE))], []), "reaches past"),
     "array whose last string is too long": (
-        file([entry("k", 9, struct.pack("<IQ", 8, 1) + struct.pack("<Q", 500))], []), "reaches past",
+        file([entry("k", 9, struct.pack("<IQ", 8, 1) + struct.pack("<Q", 500))], []),
+        "reaches past",
     ),
     "array of arrays": (file([entry("k", 9, struct.pack("<IQ", 9, 1) + b"\0" * 20)], []), "value type 9"),
     "unknown value type": (file([entry("k", 13, b"\0" * 8)], []), "value type 13"),
@@ -173,7 +195,7 @@ BROKEN = {
     "rows that are no blocks": (file([], [info("w", (33,), 8, 0)], b"\0" * 68), "multiples of 32"),
     "odd alignment": (file([entry("general.alignment", 4, struct.pack("<I", 3))], []), "power of two"),
     "alignment of text": (file([entry("general.alignment", 8, text("x"))], []), "power of two"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BROKEN)
@@ -184,9 +206,15 @@ def test_broken_files_say_what_is_wrong(case, parse):
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("content", [
-    file([], [], version=1), b"GGUF" + struct.pack(">IQQ", 3, 0, 0), file([], [info("w", (6,), 99, 0)], FLOATS),
-], ids=["version 1", "big-endian", "unknown tensor type"])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        file([], [], version=1),
+        b"GGUF" + struct.pack(">IQQ", 3, 0, 0),
+        file([], [info("w", (6,), 99, 0)], FLOATS),
+    ],
+    ids=["version 1", "big-endian", "unknown tensor type"],
+)
 def test_what_is_intact_but_not_read(content, parse):
     with pytest.raises(UnsupportedModel):
         parse(content)

@@ -93,10 +93,20 @@ def test_every_cut_of_a_file_is_seen(tmp_path):
             open_folder(tmp_path)
 
 
-@pytest.mark.parametrize("name", [
-    "../model-1.safetensors", "/etc/model-1.safetensors", "sub/model-1.safetensors", "..\\model-1.safetensors",
-    "C:model-1.safetensors", ".safetensors", "model-1.bin", "model-1.safetensors\n", "",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../model-1.safetensors",
+        "/etc/model-1.safetensors",
+        "sub/model-1.safetensors",
+        "..\\model-1.safetensors",
+        "C:model-1.safetensors",
+        ".safetensors",
+        "model-1.bin",
+        "model-1.safetensors\n",
+        "",
+    ],
+)
 def test_a_shard_outside_the_folder_is_refused(name, shards):
     index(shards, {"w": name, "b": "model-2.safetensors"})
     with pytest.raises(CheckpointError, match="outside its folder"):
@@ -109,10 +119,14 @@ def test_a_missing_shard_is_named(shards):
         open_folder(shards)
 
 
-@pytest.mark.parametrize("weight_map", [
-    {"w": "model-2.safetensors", "b": "model-2.safetensors"},
-    {"w": "model-1.safetensors", "b": "model-2.safetensors", "w2": "model-2.safetensors"},
-], ids=["in the other shard", "nowhere"])  # fmt: skip
+@pytest.mark.parametrize(
+    "weight_map",
+    [
+        {"w": "model-2.safetensors", "b": "model-2.safetensors"},
+        {"w": "model-1.safetensors", "b": "model-2.safetensors", "w2": "model-2.safetensors"},
+    ],
+    ids=["in the other shard", "nowhere"],
+)
 def test_an_index_that_disagrees_with_its_shards(weight_map, shards):
     index(shards, weight_map)
     with pytest.raises(CheckpointError, match="w"):
@@ -131,10 +145,19 @@ def test_a_weight_in_two_shards(shards):
         open_folder(shards)
 
 
-@pytest.mark.parametrize("content", [
-    "", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {}}', '{"weight_map": {"w": 1}}', "[" * 100_000,
-    '{"weight_map": "\xff"}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"weight_map": 3}',
+        '{"weight_map": {}}',
+        '{"weight_map": {"w": 1}}',
+        "[" * 100_000,
+        '{"weight_map": "\xff"}',
+    ],
+)
 def test_an_index_that_is_none(content, shards):
     (shards / INDEX).write_text(content, encoding="latin-1")
     with pytest.raises(CheckpointError, match="index"):

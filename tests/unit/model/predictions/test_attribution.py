@@ -4,22 +4,26 @@ import numpy as np
 import pytest
 import torch
 
-from model.attribution import Components, attribute, by_source, components, promoted
 from model.errors import InputError
-from model.interventions import Edit
-from model.tap import compose, identity
-from model.trace import Trace, run
-from model.transformer import Transformer
-from tests.helpers import VARIANTS, D, H, L, V, assert_close, force, random_ids, tiny_model, tokens_of
+from model.gpt.edits import Edit
+from model.gpt.tap import compose, identity
+from model.gpt.trace import Trace, run
+from model.gpt.transformer import Transformer
+from model.predictions.attribution import Components, attribute, by_source, components, promoted
+from tests.support.helpers import VARIANTS, D, H, L, V, assert_close, force, random_ids, tiny_model, tokens_of
 
 T = 13
 IDS = random_ids(1, T, seed=5)[0]
 TOKEN, OTHER = 7, 31
 # Each site that an edit can change, in one layer and in all.
 EDITS = (
-    Edit("mean", 0, 1), Edit("zero", 1, 2), Edit("uniform", 1, 0), Edit("block_edge", 2, query=6, key=2),
-    Edit("block_edge", query=9, key=4), Edit("scale", 2, 3, factor=2.0),
-)  # fmt: skip
+    Edit("mean", 0, 1),
+    Edit("zero", 1, 2),
+    Edit("uniform", 1, 0),
+    Edit("block_edge", 2, query=6, key=2),
+    Edit("block_edge", query=9, key=4),
+    Edit("scale", 2, 3, factor=2.0),
+)
 # float32 runs of a few layers: how far a sum may lie from the logit, as a share of the sum of the parts' sizes.
 SHARE = 3e-7
 
@@ -249,10 +253,26 @@ def test_ids_without_a_token_are_left_out():
 def by_hand() -> Transformer:
     """One layer, one head, width 4, RMSNorm of gain 2 at the end; what each part writes is plain to see."""
     changes = {
-        "vocab_size": 3, "n_ctx": 4, "n_layer": 1, "d_model": 4, "n_head": 1, "n_kv_head": 1, "d_head": 4, "d_mlp": 4,
-        "norm": "rmsnorm", "norm_bias": False, "norm_eps": 1e-12, "positions": "none", "mlp": "relu",
-        "q_bias": False, "k_bias": False, "v_bias": False, "mlp_bias": True, "o_bias": True, "tie_embeddings": False,
-    }  # fmt: skip
+        "vocab_size": 3,
+        "n_ctx": 4,
+        "n_layer": 1,
+        "d_model": 4,
+        "n_head": 1,
+        "n_kv_head": 1,
+        "d_head": 4,
+        "d_mlp": 4,
+        "norm": "rmsnorm",
+        "norm_bias": False,
+        "norm_eps": 1e-12,
+        "positions": "none",
+        "mlp": "relu",
+        "q_bias": False,
+        "k_bias": False,
+        "v_bias": False,
+        "mlp_bias": True,
+        "o_bias": True,
+        "tie_embeddings": False,
+    }
     model = tiny_model(changes)
     block, eye = model.blocks[0], torch.eye(4)
     with torch.no_grad():

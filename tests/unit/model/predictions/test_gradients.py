@@ -4,21 +4,25 @@ import numpy as np
 import pytest
 import torch
 
-from model import gradients as module
 from model.errors import InputError
-from model.gradients import gradients
-from model.interventions import Edit
-from model.tap import compose
-from model.trace import Trace, run
-from tests.helpers import VARIANTS, D, L, V, assert_close, force, random_ids, tiny_model, tokens_of
+from model.gpt.edits import Edit
+from model.gpt.tap import compose
+from model.gpt.trace import Trace, run
+from model.predictions import gradients as module
+from model.predictions.gradients import gradients
+from tests.support.helpers import VARIANTS, D, L, V, assert_close, force, random_ids, tiny_model, tokens_of
 
 T = 9
 IDS = random_ids(1, T, seed=5)[0]
 TOKEN, OTHER = 7, 31
 EDITS = (
-    Edit("mean", 0, 1), Edit("zero", 1, 2), Edit("uniform", 1, 0), Edit("block_edge", 2, query=6, key=2),
-    Edit("block_edge", query=7, key=4), Edit("scale", 2, 3, factor=2.0),
-)  # fmt: skip
+    Edit("mean", 0, 1),
+    Edit("zero", 1, 2),
+    Edit("uniform", 1, 0),
+    Edit("block_edge", 2, query=6, key=2),
+    Edit("block_edge", query=7, key=4),
+    Edit("scale", 2, 3, factor=2.0),
+)
 
 
 def traced(name: str = "gpt2", edits: tuple[Edit, ...] = ()) -> Trace:

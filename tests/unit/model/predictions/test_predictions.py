@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from model import predictions
 from model.errors import InputError
-from model.interventions import Edit
-from model.predictions import Followed, follow, follow_all, predict, summarise
-from model.trace import run
-from tests.helpers import VARIANTS, V, assert_close, random_ids, tiny_model, tokens_of
+from model.gpt.edits import Edit
+from model.gpt.trace import run
+from model.predictions import predictions
+from model.predictions.predictions import Followed, follow, follow_all, predict, summarise
+from tests.support.helpers import VARIANTS, V, assert_close, random_ids, tiny_model, tokens_of
 
 T = 9
 ROUNDING = 2e-6  # of float32 logits that are made for few positions at a time or for all at once

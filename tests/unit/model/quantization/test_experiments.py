@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from model import quantlab, quantspeed
-from model.int8 import quantised
-from model.linear import linears, pack, tune
-from model.quantize import FORMATS, WeightError, stored, weight_error
-from model.quantlab import (
+from model.gpt.linear import linears, pack, tune
+from model.gpt.trace import run
+from model.quantization import experiments, speed
+from model.quantization.experiments import (
     Sample,
     changed,
     changed_block,
@@ -28,10 +27,11 @@ from model.quantlab import (
     usable,
     with_format,
 )
-from model.quantspeed import RUNNERS, halved, tokens_per_second
-from model.quantsweep import parts_of, sweep
-from model.trace import run
-from tests.helpers import VARIANTS, H, L, assert_close, random_ids, tiny_model, tokens_of
+from model.quantization.formats import FORMATS, WeightError, stored, weight_error
+from model.quantization.int8 import quantised
+from model.quantization.layer_sweep import parts_of, sweep
+from model.quantization.speed import RUNNERS, halved, tokens_per_second
+from tests.support.helpers import VARIANTS, H, L, assert_close, random_ids, tiny_model, tokens_of
 
 T, FEW = 9, "int4-32"
 PROMPT, TEXT = random_ids(1, T)[0].tolist(), random_ids(1, 14, seed=7)[0].tolist()
@@ -77,9 +77,7 @@ def test_measured_block_by_block_is_what_a_whole_copy_does(name):
     following = torch.tensor(TEXT[1:])[:, None]
     assert made.text.before == pytest.approx(-float(z[:-1].gather(1, following).mean()), rel=1e-5)
     assert made.text.loss == pytest.approx(-float(other[:-1].gather(1, following).mean()), rel=1e-5)
-    total = sum(
-        (weight_error(weight, *stored(weight, kind)) for _, weight in matrices(model)), start=WeightError()
-    )  # fmt: skip
+    total = sum((weight_error(weight, *stored(weight, kind)) for _, weight in matrices(model)), start=WeightError())
     assert made.error == total == errors(model, kind)
 
 
@@ -128,7 +126,7 @@ def test_a_reordered_weight_is_not_multiplied_with_any_more():
     model = tiny_model(VARIANTS["gpt2"])
     tune(model)
     for each in linears(model):
-        each.products = tuple(quantlab.functools.partial(_old, each.weight.detach().clone()) for _ in each.products)
+        each.products = tuple(experiments.functools.partial(_old, each.weight.detach().clone()) for _ in each.products)
     twin = copied(tiny_model(VARIANTS["gpt2"]), lambda _, weight: stored(weight, FORMATS[FEW])[0])
     with torch.inference_mode():
         ids = random_ids(1, T)
@@ -145,7 +143,7 @@ def test_kl_without_cancellation(spread):
     generator = torch.Generator().manual_seed(3)
     z = 4 * torch.randn(6, 40, generator=generator)
     other = z + spread * torch.randn(6, 40, generator=generator)
-    kl, mean = quantlab._divergence(z.softmax(-1), other - z)
+    kl, mean = experiments._divergence(z.softmax(-1), other - z)
     assert float(kl.mean()) == pytest.approx(divergence(z, other), rel=1e-3)
     gap = other.double().logsumexp(-1) - z.double().logsumexp(-1)
     assert_close(kl + mean, gap, 1e-5 * max(spread, 1))
@@ -213,10 +211,10 @@ def test_progress_goes_up_and_may_stop_it():
 
 def test_maps_are_bounded():
     model = tiny_model(VARIANTS["gpt2"])
-    assert map_size(model, 9, 10) == 9 and map_size(model, 100, 10) == quantlab.MAP
+    assert map_size(model, 9, 10) == 9 and map_size(model, 100, 10) == experiments.MAP
     huge = 3000
     size = map_size(model, 100, huge)
-    assert 1 <= size < quantlab.MAP and huge * L * H * 2 * size**2 <= quantlab.MAPS
+    assert 1 <= size < experiments.MAP and huge * L * H * 2 * size**2 <= experiments.MAPS
 
 
 # --- speed ---
@@ -237,7 +235,7 @@ def test_speed_is_of_the_model_that_is_named(monkeypatch):
         assert tokens_per_second(model, key, PROMPT, lambda: None) > 0
     monkeypatch.setitem(RUNNERS, "bf16", lambda given: (ran.append(given), model)[1])
     tokens_per_second(model, "bf16", PROMPT, lambda: None)
-    assert ran == [model] and RUNNERS["int8-channel"] is quantised and quantspeed.RUNNERS["float32"](model) is model
+    assert ran == [model] and RUNNERS["int8-channel"] is quantised and speed.RUNNERS["float32"](model) is model
     with pytest.raises(ValueError, match="only float32, bf16, int8-channel are run"):
         tokens_per_second(model, "Q4_0", PROMPT, lambda: None)
     full = list(range(model.config.n_ctx))  # a prompt that fills the context is cut, so that there is room to write

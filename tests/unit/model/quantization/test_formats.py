@@ -11,8 +11,8 @@ from gguf.quants import dequantize, quantize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model import int8
-from model.quantize import (
+from model.quantization import int8
+from model.quantization.formats import (
     FORMATS,
     USUAL,
     Scheme,
@@ -24,7 +24,7 @@ from model.quantize import (
     stored_bytes,
     weight_error,
 )
-from tests.helpers import assert_close
+from tests.support.helpers import assert_close
 
 SCHEMES = [
     Scheme(f"{bits}-{symmetric}-{per}-{group}", bits, symmetric, per, group)
@@ -45,9 +45,7 @@ def by_hand(weight, scheme):
     size = {"tensor": None, "channel": width, "group": scheme.group}[scheme.per]
     places = [[(i, j) for i in range(out) for j in range(width)]]
     if size:
-        places = [
-            [(i, j) for j in range(a, min(a + size, width))] for i in range(out) for a in range(0, width, size)
-        ]  # fmt: skip
+        places = [[(i, j) for j in range(a, min(a + size, width))] for i in range(out) for a in range(0, width, size)]
     values = np.zeros_like(w)
     for place in places:
         part = np.array([w[at] for at in place])
@@ -108,8 +106,9 @@ def test_bytes_by_hand():
 
 WEIGHTS = st.lists(
     st.lists(st.floats(-100, 100, width=32).filter(lambda x: x == 0 or abs(x) > 1e-3), min_size=9, max_size=9),
-    min_size=1, max_size=4,
-)  # fmt: skip
+    min_size=1,
+    max_size=4,
+)
 
 
 @settings(max_examples=60, deadline=None)

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from model import int8
-from model.cache import KVCache
-from model.decoders import STRATEGIES, Plan
-from model.generate import generate
-from model.int8 import Int8Linear, effect, quantised, rounded
-from tests.helpers import VARIANTS, V, assert_close, random_ids, tiny_model
+from model.generation.generate import generate
+from model.generation.strategies import STRATEGIES, Plan
+from model.gpt.cache import KVCache
+from model.quantization import int8
+from model.quantization.int8 import Int8Linear, effect, quantised, rounded
+from tests.support.helpers import VARIANTS, V, assert_close, random_ids, tiny_model
 
 T = 9
 
@@ -53,8 +53,9 @@ def test_the_model_around_the_weights_is_the_same(name):
     twin = tiny_model(VARIANTS[name])
     ids = random_ids(2, 20)  # 40 rows: no bfloat16
     for ours, theirs in zip(twin.blocks, small.blocks, strict=True):
-        mine_all, others = ([*block.attn.parts(), block.attn.o, *block.mlp.parts(), block.mlp.down]
-                            for block in (ours, theirs))  # fmt: skip
+        mine_all, others = (
+            [*block.attn.parts(), block.attn.o, *block.mlp.parts(), block.mlp.down] for block in (ours, theirs)
+        )
         for mine, other in zip(mine_all, others, strict=True):
             mine.weight.data = other.weight
             assert other.weight.shape == mine.weight.shape
@@ -76,10 +77,13 @@ def test_it_decodes_with_a_cache(name):
 def test_a_batch_writes_what_one_row_writes(name):
     small, plan = quantised(tiny_model(VARIANTS[name])), Plan(max_new_tokens=8)
     alone, batch = (
-        [change.made[0].id for tick in generate(small, [1, 2, 3], [STRATEGIES["greedy"]] * n, plan, V)
-         for change in tick.changes]
+        [
+            change.made[0].id
+            for tick in generate(small, [1, 2, 3], [STRATEGIES["greedy"]] * n, plan, V)
+            for change in tick.changes
+        ]
         for n in (1, 6)
-    )  # fmt: skip
+    )
     assert batch == [token for token in alone for _ in range(6)]
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy import stats
 
-from model.draws import LEAST, _bins, band, bar_of, fit, uniforms
-from model.sampling import draw, softmax, uniform
+from model.sampling.draw_statistics import LEAST, _bins, band, bar_of, fit, uniforms
+from model.sampling.pipeline import draw, softmax, uniform
 
 SHARES = np.array([0.5, 0.25, 0.15, 0.0, 0.1])  # token 3 cannot be drawn
 

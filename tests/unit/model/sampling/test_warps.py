@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.sampling import (
+from model.sampling.pipeline import (
     FIRST,
     MOST_STEPS,
     Context,
@@ -21,8 +21,8 @@ from model.sampling import (
     uniform,
     usable,
 )
-from model.warps import WARPS, final, shape, values_of
-from tests.helpers import assert_close
+from model.sampling.warps import WARPS, final, shape, values_of
+from tests.support.helpers import assert_close
 from viz.words import words
 
 OUT = -math.inf

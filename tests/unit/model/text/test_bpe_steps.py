@@ -4,12 +4,12 @@ import base64
 
 import pytest
 
+from model.anatomy.tokenizer_comparison import BYTES, CHARACTERS, built_in, counted, cut, here
 from model.api import load_model
 from model.errors import InputError
-from model.merges import ALPHABET
-from model.merging import MOST_CHARACTERS, Merge, candidates, merges_of, replay, split
-from model.tokenizer import from_gguf, from_tiktoken
-from model.vocabularies import BYTES, CHARACTERS, built_in, counted, cut, here
+from model.text.bpe_ranks import ALPHABET
+from model.text.bpe_steps import MOST_CHARACTERS, Merge, candidates, merges_of, replay, split
+from model.text.tokenizer import from_gguf, from_tiktoken
 
 RANKS = {bytes([byte]): byte for byte in range(256)} | {b"ab": 256, b"bc": 257, b"abc": 258, b"aa": 259}
 
@@ -17,8 +17,13 @@ RANKS = {bytes([byte]): byte for byte in range(256)} | {b"ab": 256, b"bc": 257, 
 def gguf(merges, pre="gpt-2", added=()):
     tokens = list(dict.fromkeys(["<|end|>", *added, *ALPHABET, *(merge.replace(" ", "") for merge in merges)]))
     types = [3 if token == "<|end|>" else 4 if token in added else 1 for token in tokens]
-    return {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": pre, "tokenizer.ggml.tokens": tokens,
-            "tokenizer.ggml.merges": list(merges), "tokenizer.ggml.token_type": types}  # fmt: skip
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": pre,
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.merges": list(merges),
+        "tokenizer.ggml.token_type": types,
+    }
 
 
 def test_the_lowest_rank_first_and_the_left_one_of_equals():
@@ -36,8 +41,11 @@ def test_parts_after_each_step():
     tokenizer = from_gguf(gguf(["a b", "ab c"]))
     (piece,) = replay(tokenizer, "abcab")
     assert [piece.parts(step) for step in range(4)] == [
-        [b"a", b"b", b"c", b"a", b"b"], [b"ab", b"c", b"a", b"b"], [b"ab", b"c", b"ab"], [b"abc", b"ab"],
-    ]  # fmt: skip
+        [b"a", b"b", b"c", b"a", b"b"],
+        [b"ab", b"c", b"a", b"b"],
+        [b"ab", b"c", b"ab"],
+        [b"abc", b"ab"],
+    ]
     assert list(piece.ids) == tokenizer.encode_ids("abcab")
 
 

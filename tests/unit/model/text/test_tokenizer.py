@@ -7,10 +7,10 @@ import time
 import numpy as np
 import pytest
 
-from model import tokenizer as module
 from model.errors import CheckpointError, InputError, PlaygroundError, UnsupportedModel
-from model.merges import ALPHABET, bytes_of, merge_ranks
-from model.tokenizer import from_folder, from_gguf, from_tiktoken, from_tokenizer_json, from_vocab_merges
+from model.text import tokenizer as module
+from model.text.bpe_ranks import ALPHABET, bytes_of, merge_ranks
+from model.text.tokenizer import from_folder, from_gguf, from_tiktoken, from_tokenizer_json, from_vocab_merges
 
 MERGES = ["h e", "l l", "he ll", "hell o", "Ġ w", "â ĸ", "Ġ Ġ"]
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import torch
 
-from model import data, finetuning, trainer, training
 from model.api import load_model
-from model.config import ModelConfig
-from model.tasks import TASKS
-from model.tokenizer import from_folder
-from model.trainer import Recipe
+from model.gpt.config import ModelConfig
+from model.text.tokenizer import from_folder
+from model.training import cli, data, finetuning, loop
+from model.training.loop import Recipe
+from model.training.tasks import TASKS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 TINY = json.dumps({"n_layer": 1, "d_model": 32, "n_head": 2})
 NUMBERS = ["--batch", "4", "--length", "16", "--warmup", "2", "--learning-rate", "0.01"]
 COLUMNS = "step,tokens,seconds,loss,learning_rate,gradient_norm,held_out,held_out_loss,bits_per_byte,accuracy"
@@ -29,7 +29,7 @@ COLUMNS = "step,tokens,seconds,loss,learning_rate,gradient_norm,held_out,held_ou
 @pytest.fixture(autouse=True)
 def _allocator_untouched(monkeypatch):
     """What it sets would hold for every test that follows in this process."""
-    monkeypatch.setattr(training, "keep_freed_memory", lambda: None)
+    monkeypatch.setattr(cli, "keep_freed_memory", lambda: None)
 
 
 def stories(seed: int, count: int) -> str:
@@ -40,7 +40,7 @@ def stories(seed: int, count: int) -> str:
 
 
 def call(*arguments: object) -> int:
-    return training.main([str(argument) for argument in arguments])
+    return cli.main([str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +49,45 @@ def texts(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("texts")
     (folder / "tales.txt").write_text(stories(0, 40), encoding="utf-8")
     (folder / "rhymes.txt").write_text(stories(1, 10).replace("The", "Zwölf"), encoding="utf-8")
-    assert call("prepare", folder / "tales.txt", folder / "rhymes.txt", "--out", folder / "data", "--vocab-size", 280,
-                "--held-out", 0.2, "--vocabulary-from", folder / "tales.txt") == 0  # fmt: skip
+    assert (
+        call(
+            "prepare",
+            folder / "tales.txt",
+            folder / "rhymes.txt",
+            "--out",
+            folder / "data",
+            "--vocab-size",
+            280,
+            "--held-out",
+            0.2,
+            "--vocabulary-from",
+            folder / "tales.txt",
+        )
+        == 0
+    )
     return folder
 
 
 def train_arguments(texts: Path, out: Path, *more: object) -> list:
     mix = ["--mix", "tales=0.7,rhymes=0.2,repeated=0.1", "--final-mix", "tales=1", "--final-from", 0.5]
-    return ["train", "--data", texts / "data", "--config", TINY, "--out", out, "--steps", 6, "--save-every", 3,
-            "--held-out-batches", 1, *mix, *NUMBERS, *more]  # fmt: skip
+    return [
+        "train",
+        "--data",
+        texts / "data",
+        "--config",
+        TINY,
+        "--out",
+        out,
+        "--steps",
+        6,
+        "--save-every",
+        3,
+        "--held-out-batches",
+        1,
+        *mix,
+        *NUMBERS,
+        *more,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +127,9 @@ def test_prepare_splits_every_text_and_makes_one_vocabulary(texts):
 
 def test_prepare_says_how_far_it_is(texts, tmp_path):
     said = []
-    training.prepare([texts / "tales.txt", texts / "rhymes.txt"], tmp_path, vocab_size=260,
-                     progress=lambda *what: said.append(what))  # fmt: skip
+    cli.prepare(
+        [texts / "tales.txt", texts / "rhymes.txt"], tmp_path, vocab_size=260, progress=lambda *what: said.append(what)
+    )
     assert said == [(0, 2, "Tokenising"), (1, 2, "Tokenising")]
 
 
@@ -122,7 +153,7 @@ def test_the_last_evaluation_reads_all_that_is_held_out(texts, trained):
     model, sizes = load_model(str(trained)).model, data.token_bytes(from_folder(trained))
     tokens = data.read_tokens(texts / "data" / "tales.held_out.u16")
     assert len(tokens) > 16 * 16 + 1
-    found = trainer.evaluate(model, data.consecutive(tokens), sizes, length=16)
+    found = loop.evaluate(model, data.consecutive(tokens), sizes, length=16)
     assert found.tokens == len(tokens) - 1
     last = log_of(trained)[-2]
     assert (last["held_out"], float(last["held_out_loss"])) == ("tales", pytest.approx(found.loss, rel=1e-5))
@@ -131,8 +162,8 @@ def test_the_last_evaluation_reads_all_that_is_held_out(texts, trained):
 
 
 def test_evaluations_on_the_way_read_less(texts, tmp_path, monkeypatch):
-    limits, found = [], trainer.Evaluation(1.0, 0.5, 2.0, 1)
-    monkeypatch.setattr(trainer, "evaluate", lambda *_, limit, **more: limits.append(limit) or found)
+    limits, found = [], loop.Evaluation(1.0, 0.5, 2.0, 1)
+    monkeypatch.setattr(loop, "evaluate", lambda *_, limit, **more: limits.append(limit) or found)
     assert call(*train_arguments(texts, tmp_path)) == 0
     assert limits == [1, 1, None, None]
 
@@ -170,7 +201,7 @@ def test_export_writes_a_folder_that_opens(trained, tmp_path):
 
 
 def test_shares_choose_the_texts(texts):
-    dataset = training.prepared(texts / "data", {"tales": 1, "repeated": 1}, {"repeated": 1}, 0.5)
+    dataset = cli.prepared(texts / "data", {"tales": 1, "repeated": 1}, {"repeated": 1}, 0.5)
     assert [*dataset.held_out] == ["tales"]
     assert (dataset.name, dataset.tokenizer.vocab_size) == ("data", 280)
     early, late = (dataset.train(np.random.default_rng(0), 200, 16, done) for done in (0.0, 0.5))
@@ -196,11 +227,11 @@ def test_an_interrupted_run_goes_on_as_if_it_had_not_been(texts, trained, tmp_pa
 
     A process that is killed can leave a last row cut short, here after the first digit of step "12".
     """
-    options = training.parser().parse_args([str(a) for a in train_arguments(texts, tmp_path)])
-    recipe = training._recipe(options)
-    dataset = training.prepared(options.data, options.mix, options.final_mix, options.final_from)
-    run = trainer.start(training._config(options, dataset, recipe), recipe)
-    reports = training.train(run, recipe, dataset, tmp_path, evaluate_every=3, save_every=3, held_out_batches=1)
+    options = cli.parser().parse_args([str(a) for a in train_arguments(texts, tmp_path)])
+    recipe = cli._recipe(options)
+    dataset = cli.prepared(options.data, options.mix, options.final_mix, options.final_from)
+    run = loop.start(cli._config(options, dataset, recipe), recipe)
+    reports = cli.train(run, recipe, dataset, tmp_path, evaluate_every=3, save_every=3, held_out_batches=1)
     assert [report.step for report in itertools.islice(reports, 3)] == [1, 2, 3]
     assert [row["step"] for row in log_of(tmp_path)] == ["1", "2", "3", "3", "3"]  # on the disk, as the checkpoint is
     assert [report.step for report in itertools.islice(reports, 2)] == [4, 5]
@@ -225,12 +256,12 @@ def test_a_finished_run_that_is_resumed_stays_as_it_is(texts, trained):
 def test_a_run_moves_with_its_optimizer(texts):
     config, recipe = ModelConfig(vocab_size=40, n_ctx=16, n_layer=1, d_model=16, n_head=2), Recipe(steps=4, length=16)
     source = data.repeated(40)
-    whole, begun = trainer.start(config, recipe), trainer.start(config, recipe)
-    expected = [report.loss for report in trainer.steps(whole, recipe, source)]
-    first = [report.loss for report in itertools.islice(trainer.steps(begun, recipe, source), 2)]
-    moved = training._moved(begun, recipe, "cpu")
+    whole, begun = loop.start(config, recipe), loop.start(config, recipe)
+    expected = [report.loss for report in loop.steps(whole, recipe, source)]
+    first = [report.loss for report in itertools.islice(loop.steps(begun, recipe, source), 2)]
+    moved = cli._moved(begun, recipe, "cpu")
     assert (moved.step, moved.tokens) == (2, begun.tokens)
-    assert first + [report.loss for report in trainer.steps(moved, recipe, source)] == expected
+    assert first + [report.loss for report in loop.steps(moved, recipe, source)] == expected
 
 
 # --- refused ---
@@ -254,15 +285,17 @@ REFUSED = {
     "nothing to resume": ("train --data {texts}/data --out {out}/run --steps 1 --resume", "no checkpoint"),
     "unknown preset": ("train --data {texts}/data --out {out}/run --steps 1 --preset gpt9", "no preset"),
     "unknown field": ('train --data {texts}/data --out {out}/run --steps 1 --config {{"layers":2}}', "layers"),
-    "field of a preset": ('train --data {texts}/data --out {out}/run --steps 1 --preset gpt2 --config {{"layers":2}}',
-                          "layers"),
+    "field of a preset": (
+        'train --data {texts}/data --out {out}/run --steps 1 --preset gpt2 --config {{"layers":2}}',
+        "layers",
+    ),
     "odd sizes": ('train --data {texts}/data --out {out}/run --steps 1 --config {{"n_head":3}}', "multiple of n_head"),
     "too long a row": ('train --data {texts}/data --out {out}/run --steps 1 --config {{"n_ctx":8}}', "learned up to 8"),
     "no steps": ("train --task sort --out {out}/run --steps 0", "steps must be at least 1"),
     "no run": ("export --run {out}/none --out {out}/model", "no checkpoint"),
     "no model": ("evaluate --model {out}/none --data {texts}/data", "no config.json"),
     "no examples": ("tune --model {texts}/run --examples {out}/none.jsonl --out {out}/run --steps 1", "cannot be read"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -270,7 +303,7 @@ def test_what_is_wrong_is_said_in_one_line(texts, trained, tmp_path, capsys, nam
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n" * 50)
     (tmp_path / "tales.txt").write_text(stories(2, 5))
     command, what = REFUSED[name]
-    assert training.main(command.format(texts=texts, out=tmp_path).split()) == 2
+    assert cli.main(command.format(texts=texts, out=tmp_path).split()) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert what in error
 
@@ -278,12 +311,18 @@ def test_what_is_wrong_is_said_in_one_line(texts, trained, tmp_path, capsys, nam
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        ("--mix tales", "expected NAME=SHARE"), ("--mix tales=x", "expected NAME=SHARE"), ("--mix a=1,b", "NAME=SHARE"),
-        ("--mix tales=0", "not all 0"), ("--mix tales=2,rhymes=-1", "0 or more"), ("--config {n_layer:1}", "--config"),
-        ("--config [1]", "--config"), ("--schedule linear", "inverse_sqrt"), ("--precision half", "bfloat16"),
+        ("--mix tales", "expected NAME=SHARE"),
+        ("--mix tales=x", "expected NAME=SHARE"),
+        ("--mix a=1,b", "NAME=SHARE"),
+        ("--mix tales=0", "not all 0"),
+        ("--mix tales=2,rhymes=-1", "0 or more"),
+        ("--config {n_layer:1}", "--config"),
+        ("--config [1]", "--config"),
+        ("--schedule linear", "inverse_sqrt"),
+        ("--precision half", "bfloat16"),
         ("--task sort", "not allowed with"),
     ],
-)  # fmt: skip
+)
 def test_an_option_that_cannot_be_read_is_named(texts, tmp_path, capsys, arguments: str, what: str):
     with pytest.raises(SystemExit) as stop:
         call("train", "--data", texts / "data", "--out", tmp_path / "run", "--steps", 1, *arguments.split())
@@ -297,20 +336,39 @@ def test_every_field_of_the_recipe_is_an_option():
         "--batch 2 --length 3 --accumulate 4 --learning-rate 0.5 --schedule trapezoid --warmup 6 --floor 0.7 "
         "--decay 0.8 --beta1 0.9 --beta2 0.25 --weight-decay 0.5 --clip 2 --seed 9 --precision auto --compile"
     )
-    parse = lambda text: training._recipe(training.parser().parse_args(text.split()))  # noqa: E731
+    parse = lambda text: cli._recipe(cli.parser().parse_args(text.split()))  # noqa: E731
     assert parse("train --task sort --out x --steps 1 " + more) == Recipe(
-        steps=1, batch=2, length=3, accumulate=4, learning_rate=0.5, schedule="trapezoid", warmup=6, floor=0.7,
-        decay=0.8, beta1=0.9, beta2=0.25, weight_decay=0.5, clip=2.0, seed=9, precision="auto", compile=True,
-    )  # fmt: skip
+        steps=1,
+        batch=2,
+        length=3,
+        accumulate=4,
+        learning_rate=0.5,
+        schedule="trapezoid",
+        warmup=6,
+        floor=0.7,
+        decay=0.8,
+        beta1=0.9,
+        beta2=0.25,
+        weight_decay=0.5,
+        clip=2.0,
+        seed=9,
+        precision="auto",
+        compile=True,
+    )
     assert parse("tune --model m --examples e --out x --steps 7") == Recipe(steps=7)
-    assert training._shares("stories=0.7,books=0.3") == {"stories": 0.7, "books": 0.3}
+    assert cli._shares("stories=0.7,books=0.3") == {"stories": 0.7, "books": 0.3}
 
 
 def test_the_module_runs_as_a_program(tmp_path):
     """The help lists the commands; an error is one line and status 2. Side by side: most of it is importing torch."""
-    program = [sys.executable, "-m", "model.training"]
-    options = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
-               "env": os.environ | {"OMP_NUM_THREADS": "1"}}  # fmt: skip
+    program = [sys.executable, "-m", "model.training.cli"]
+    options = {
+        "cwd": ROOT,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "env": os.environ | {"OMP_NUM_THREADS": "1"},
+    }
     shown = subprocess.Popen([*program, "--help"], **options)
     refused = subprocess.Popen([*program, "export", "--run", str(tmp_path), "--out", str(tmp_path / "x")], **options)
     out, _ = shown.communicate(timeout=120)
@@ -342,7 +400,7 @@ def test_tune_teaches_a_trained_model_its_examples(texts, tmp_path):
         (base, lambda *_: iter([drawn]), rows[0]["loss"]),
         (out, finetuning.every_demonstration(fit, end), rows[30]["held_out_loss"]),
     ):
-        loss = trainer.evaluate(load_model(str(folder)).model, held, data.token_bytes(tokenizer), length=64).loss
+        loss = loop.evaluate(load_model(str(folder)).model, held, data.token_bytes(tokenizer), length=64).loss
         assert float(found) == pytest.approx(loss, rel=1e-4)
     assert [(row["step"], row["held_out"]) for row in rows if row["held_out"]] == [("30", "examples")]
     assert call(*tuned, "--steps", 30) == 2
@@ -357,12 +415,20 @@ def test_tune_teaches_a_trained_model_its_examples(texts, tmp_path):
 def learn(name: str, steps: int, rate: float, batch: int, length: int, **shape):
     """The losses of a small model on a task, and how well it does on the held-out examples."""
     dataset = data.task_dataset(name, TASKS[name])
-    recipe = Recipe(steps=steps, batch=batch, length=length, learning_rate=rate, schedule="trapezoid", warmup=20,
-                    weight_decay=0.0, beta2=0.98)  # fmt: skip
+    recipe = Recipe(
+        steps=steps,
+        batch=batch,
+        length=length,
+        learning_rate=rate,
+        schedule="trapezoid",
+        warmup=20,
+        weight_decay=0.0,
+        beta2=0.98,
+    )
     fields = {"n_layer": 1, "n_head": 2, "d_model": 32, "tie_embeddings": False} | shape
-    run = trainer.start(ModelConfig(vocab_size=dataset.tokenizer.vocab_size, n_ctx=length, **fields), recipe)
-    losses = [report.loss for report in trainer.steps(run, recipe, dataset.train)]
-    return losses, trainer.evaluate(run.model, dataset.held_out[name], dataset.token_bytes, length=length)
+    run = loop.start(ModelConfig(vocab_size=dataset.tokenizer.vocab_size, n_ctx=length, **fields), recipe)
+    losses = [report.loss for report in loop.steps(run, recipe, dataset.train)]
+    return losses, loop.evaluate(run.model, dataset.held_out[name], dataset.token_bytes, length=length)
 
 
 @pytest.mark.parametrize("name", ["copy", "reverse", "sort"])
@@ -375,8 +441,19 @@ def test_short_words_are_copied_reversed_and_sorted(name: str):
 
 def test_sums_are_learnt_on_the_training_pairs():
     """ln 97 = 4.57 is what guessing costs."""
-    losses, _ = learn("modular_addition", 200, 7e-3, 256, 4, d_model=48, d_mlp=128, mlp="swiglu", norm="rmsnorm",
-                      positions="none", embed_scale=True)  # fmt: skip
+    losses, _ = learn(
+        "modular_addition",
+        200,
+        7e-3,
+        256,
+        4,
+        d_model=48,
+        d_mlp=128,
+        mlp="swiglu",
+        norm="rmsnorm",
+        positions="none",
+        embed_scale=True,
+    )
     assert losses[0] > 4.57 and np.mean(losses[-10:]) < 4.3
 
 

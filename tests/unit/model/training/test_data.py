@@ -9,15 +9,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from model import data
-from model.data import END_OF_TEXT, Batch, Part
 from model.errors import InputError
-from model.tasks import IGNORE
+from model.training import data
+from model.training.data import END_OF_TEXT, Batch, Part
+from model.training.tasks import IGNORE
 
-TEXT = ["The fox ran. The fox ran home.\n\nThe hen sat, and the hen sat.\n", "\tÉté à la plage: 1234 cafés!  Thé?",
-        "狐狸跑回家。狐狸跑。", "The cat 🦊🦊 sat on the mat.\nThe cat sat."]  # fmt: skip
-VARIED = ["", "a", "The fox sat on the hen.", "naïve Été, ça va", "狐狸坐下了", "🦊 and 🐔\n\n\n🦊", "1234567890 12 3",
-          "a     b  \n   c\t\td ", "don't we'll I'm THE\r\nfox\u2028", "\x00\x01\x7f", "½²Ⅷ ١٢٣ e\u0301"]  # fmt: skip
+TEXT = [
+    "The fox ran. The fox ran home.\n\nThe hen sat, and the hen sat.\n",
+    "\tÉté à la plage: 1234 cafés!  Thé?",
+    "狐狸跑回家。狐狸跑。",
+    "The cat 🦊🦊 sat on the mat.\nThe cat sat.",
+]
+VARIED = [
+    "",
+    "a",
+    "The fox sat on the hen.",
+    "naïve Été, ça va",
+    "狐狸坐下了",
+    "🦊 and 🐔\n\n\n🦊",
+    "1234567890 12 3",
+    "a     b  \n   c\t\td ",
+    "don't we'll I'm THE\r\nfox\u2028",
+    "\x00\x01\x7f",
+    "½²Ⅷ ١٢٣ e\u0301",
+]
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from model import data, finetuning, trainer
 from model.errors import InputError
-from model.finetuning import Example
-from model.tasks import IGNORE
-from model.trainer import Recipe
-from model.transformer import Transformer
-from tests.helpers import shake, tiny_config
+from model.gpt.transformer import Transformer
+from model.training import data, finetuning, loop
+from model.training.finetuning import Example
+from model.training.loop import Recipe
+from model.training.tasks import IGNORE
+from tests.support.helpers import shake, tiny_config
 
 END = 256
 # "Instruction: Add 1.\nAnswer:" is 12 + 7 + 1 + 7 = 27 bytes, " 3" two more, and the end of text: 30 ids.
@@ -77,13 +77,13 @@ def test_the_loss_is_that_of_the_answer_and_its_end(tokenizer, model):
             surprise.append((logits.exp().sum().log() - logits[token]).item())
     assert len(surprise) == 3 + 8
     (batch,) = finetuning.every_demonstration(rows, END)(2, 64)
-    loss = trainer.summed_loss(model, torch.from_numpy(batch.ids), torch.from_numpy(batch.targets)).item()
+    loss = loop.summed_loss(model, torch.from_numpy(batch.ids), torch.from_numpy(batch.targets)).item()
     assert loss == pytest.approx(sum(surprise), rel=1e-5)
-    run = trainer.from_model(model, Recipe(steps=1, batch=2, length=64, learning_rate=0.0))
-    assert next(trainer.steps(run, Recipe(steps=1, learning_rate=0.0), lambda *_: batch)).loss == pytest.approx(
+    run = loop.from_model(model, Recipe(steps=1, batch=2, length=64, learning_rate=0.0))
+    assert next(loop.steps(run, Recipe(steps=1, learning_rate=0.0), lambda *_: batch)).loss == pytest.approx(
         sum(surprise) / 11, rel=1e-5
     )
-    found = trainer.evaluate(model, finetuning.every_demonstration(rows, END), data.token_bytes(tokenizer), length=64)
+    found = loop.evaluate(model, finetuning.every_demonstration(rows, END), data.token_bytes(tokenizer), length=64)
     assert (found.tokens, found.loss) == (11, pytest.approx(sum(surprise) / 11, rel=1e-5))
     assert found.bits_per_byte == pytest.approx(sum(surprise) / math.log(2) / (2 + 7), rel=1e-5)  # the ends are no text
 
@@ -131,8 +131,9 @@ GOOD = {"instruction": "Add.", "output": "3"}
 
 
 def test_examples_are_read_with_and_without_input(tmp_path):
-    path = write(tmp_path / "a.jsonl", GOOD, "", {"instruction": "x", "input": "é\n", "output": "狐"}, "  ",
-                 GOOD | {"input": ""})  # fmt: skip
+    path = write(
+        tmp_path / "a.jsonl", GOOD, "", {"instruction": "x", "input": "é\n", "output": "狐"}, "  ", GOOD | {"input": ""}
+    )
     add = Example("Add.", "", "3")
     assert finetuning.read_examples(path) == [add, Example("x", "é\n", "狐"), add]
 
@@ -169,10 +170,14 @@ def test_a_bad_line_is_named(tmp_path, name: str):
 
 @pytest.mark.parametrize(
     ("content", "what"),
-    [(b"", "no examples.*a.jsonl"), (b"\n \n", "no examples"), (b'{"instruction": "\xff"}', "cannot be read.*utf-8"),
-     (None, "cannot be read.*No such file")],
+    [
+        (b"", "no examples.*a.jsonl"),
+        (b"\n \n", "no examples"),
+        (b'{"instruction": "\xff"}', "cannot be read.*utf-8"),
+        (None, "cannot be read.*No such file"),
+    ],
     ids=["empty", "blank", "not UTF-8", "missing"],
-)  # fmt: skip
+)
 def test_a_file_without_examples(tmp_path, content: bytes | None, what: str):
     if content is not None:
         (tmp_path / "a.jsonl").write_bytes(content)

@@ -8,10 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model import lesson, trainer
 from model.errors import InputError
-from model.lesson import Job, Limits, begin, check, job_of, snapshot_steps
-from model.trainer import Recipe, Report
+from model.training import job as training
+from model.training import loop
+from model.training.job import Job, Limits, begin, check, job_of, snapshot_steps
+from model.training.loop import Recipe, Report
 
 LIMITS = Limits()
 SMALL = {"layers": 1, "heads": 2, "width": 16, "length": 16, "batch": 4, "steps": 2, "warmup": 1}
@@ -48,8 +49,11 @@ BOUNDS = [  # what is told, the last value that is accepted, the first that is r
     ("tokens a row: 3", own(length=4), own(length=3)),
     ("rows a step: 65", job(batch=64), job(batch=65)),
     ("tokens a step: 8256", job(batch=64, length=128), job(batch=64, length=129)),
-    ("tokens a step: 8320", recipe(job(batch=64), length=64, accumulate=2),
-     recipe(job(batch=64), length=65, accumulate=2)),
+    (
+        "tokens a step: 8320",
+        recipe(job(batch=64), length=64, accumulate=2),
+        recipe(job(batch=64), length=65, accumulate=2),
+    ),
     ("steps: 20001", job(steps=20_000), job(steps=20_001)),
     ("warm-up steps: 20001", recipe(job(), warmup=20_000), recipe(job(), warmup=20_001)),
     ("warm-up steps: -1", job(warmup=0), job(warmup=-1)),
@@ -62,7 +66,7 @@ BOUNDS = [  # what is told, the last value that is accepted, the first that is r
     ("seed: 1e+09", job(seed=1_000_000_000), job(seed=1_000_000_001)),
     ("vocabulary: 256", own(vocabulary=257), own(vocabulary=256)),
     ("vocabulary: 4097", own(vocabulary=4096), own(vocabulary=4097)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("told", "accepted", "refused"), BOUNDS, ids=[told for told, *_ in BOUNDS])
@@ -75,15 +79,34 @@ def test_every_setting_has_its_bounds(told, accepted, refused):
 
 
 def test_the_bounds_are_those_of_the_server():
-    ours = Limits(layers=3, width=24, heads=4, length=12, batch=6, batch_tokens=48, steps=9, vocabulary=300,
-                  text_bytes=3100, minutes=0.5)  # fmt: skip
-    fits = job_of({**OWN, "layers": 3, "width": 24, "heads": 4, "length": 12, "batch": 4, "steps": 9,
-                   "vocabulary": 300}, ours)  # fmt: skip
+    ours = Limits(
+        layers=3,
+        width=24,
+        heads=4,
+        length=12,
+        batch=6,
+        batch_tokens=48,
+        steps=9,
+        vocabulary=300,
+        text_bytes=3100,
+        minutes=0.5,
+    )
+    fits = job_of(
+        {**OWN, "layers": 3, "width": 24, "heads": 4, "length": 12, "batch": 4, "steps": 9, "vocabulary": 300}, ours
+    )
     check(fits, ours)
-    for changed in (config(fits, n_layer=4), config(fits, d_model=28), config(fits, n_head=6), recipe(fits, length=13),
-                    recipe(fits, batch=7, length=4), recipe(fits, batch=5), recipe(fits, steps=10),
-                    dataclasses.replace(fits, vocab_size=301), dataclasses.replace(fits, text="x" * 3101),
-                    dataclasses.replace(fits, minutes=0.6)):  # fmt: skip
+    for changed in (
+        config(fits, n_layer=4),
+        config(fits, d_model=28),
+        config(fits, n_head=6),
+        recipe(fits, length=13),
+        recipe(fits, batch=7, length=4),
+        recipe(fits, batch=5),
+        recipe(fits, steps=10),
+        dataclasses.replace(fits, vocab_size=301),
+        dataclasses.replace(fits, text="x" * 3101),
+        dataclasses.replace(fits, minutes=0.6),
+    ):
         check(changed, LIMITS)
         with pytest.raises(InputError):
             check(changed, ours)
@@ -126,10 +149,19 @@ def test_a_task_has_no_use_for_a_text_or_a_vocabulary():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"width": 18, "heads": 4}, {"norm": "batchnorm"}, {"placement": "both"}, {"positions": "x" * 1_000_000},
-     {"mlp": "<script>"}, {"width": 18, "heads": 2, "positions": "rope"}, {"heads": 0}, {"layers": 0}, {"width": 0},
-     {"layers": -1}],
-)  # fmt: skip
+    [
+        {"width": 18, "heads": 4},
+        {"norm": "batchnorm"},
+        {"placement": "both"},
+        {"positions": "x" * 1_000_000},
+        {"mlp": "<script>"},
+        {"width": 18, "heads": 2, "positions": "rope"},
+        {"heads": 0},
+        {"layers": 0},
+        {"width": 0},
+        {"layers": -1},
+    ],
+)
 def test_what_is_no_model_is_refused(changes):
     with pytest.raises(InputError, match="do not describe a model") as error:
         check(job(**changes), LIMITS)
@@ -147,25 +179,67 @@ def test_an_unknown_task_is_refused(name):
 
 
 def test_nothing_said_is_the_default_job():
-    shape = {"n_layer": 2, "n_head": 4, "d_model": 128, "norm": "layernorm", "norm_placement": "pre",
-             "positions": "learned", "mlp": "gelu_tanh"}  # fmt: skip
+    shape = {
+        "n_layer": 2,
+        "n_head": 4,
+        "d_model": 128,
+        "norm": "layernorm",
+        "norm_placement": "pre",
+        "positions": "learned",
+        "mlp": "gelu_tanh",
+    }
     assert job_of({}, Limits(minutes=3)) == Job(
-        task="induction", text="", vocab_size=512, probe="", config=shape, minutes=3,
+        task="induction",
+        text="",
+        vocab_size=512,
+        probe="",
+        config=shape,
+        minutes=3,
         recipe=Recipe(steps=600, batch=32, length=64, learning_rate=1e-3, schedule="cosine", warmup=50, seed=0),
-    )  # fmt: skip
+    )
     check(job_of({}, LIMITS), LIMITS)
 
 
 def test_every_field_reaches_the_job():
-    asked = {"task": "text", "text": TALE, "vocabulary": 300, "probe": "The cat", "layers": 3, "heads": 2, "width": 24,
-             "norm": "rmsnorm", "placement": "post", "positions": "rope", "mlp": "swiglu", "steps": 11, "batch": 3,
-             "length": 20, "rate": 0.002, "schedule": "trapezoid", "warmup": 4, "seed": 9, "minutes": 1e9}  # fmt: skip
-    shape = {"n_layer": 3, "n_head": 2, "d_model": 24, "norm": "rmsnorm", "norm_placement": "post",
-             "positions": "rope", "mlp": "swiglu"}  # fmt: skip
+    asked = {
+        "task": "text",
+        "text": TALE,
+        "vocabulary": 300,
+        "probe": "The cat",
+        "layers": 3,
+        "heads": 2,
+        "width": 24,
+        "norm": "rmsnorm",
+        "placement": "post",
+        "positions": "rope",
+        "mlp": "swiglu",
+        "steps": 11,
+        "batch": 3,
+        "length": 20,
+        "rate": 0.002,
+        "schedule": "trapezoid",
+        "warmup": 4,
+        "seed": 9,
+        "minutes": 1e9,
+    }
+    shape = {
+        "n_layer": 3,
+        "n_head": 2,
+        "d_model": 24,
+        "norm": "rmsnorm",
+        "norm_placement": "post",
+        "positions": "rope",
+        "mlp": "swiglu",
+    }
     assert job_of(asked, Limits(minutes=7)) == Job(
-        task="text", text=TALE, vocab_size=300, probe="The cat", config=shape, minutes=7,
+        task="text",
+        text=TALE,
+        vocab_size=300,
+        probe="The cat",
+        config=shape,
+        minutes=7,
         recipe=Recipe(steps=11, batch=3, length=20, learning_rate=0.002, schedule="trapezoid", warmup=4, seed=9),
-    )  # fmt: skip
+    )
 
 
 def test_whole_numbers_may_come_as_floats_and_the_warm_up_ends_with_the_run():
@@ -211,13 +285,33 @@ def test_settings_are_an_object(value):
         job_of(value, LIMITS)
 
 
-SIMPLE = st.one_of(st.none(), st.booleans(), st.integers(), st.integers(-300, 300), st.floats(), st.text(max_size=9),
-                   st.sampled_from([10**400, -(10**4000), 1e300, "\ud800"]))  # fmt: skip
+SIMPLE = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-300, 300),
+    st.floats(),
+    st.text(max_size=9),
+    st.sampled_from([10**400, -(10**4000), 1e300, "\ud800"]),
+)
 VALUES = st.recursive(SIMPLE, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
-NEARLY = {"task": ["text", "copy", "sort", "modular_addition"], "text": [TALE, TALE + "\ud800", ""], "probe": ["", "a"],
-          "norm": ["rmsnorm"], "placement": ["post"], "positions": ["rope", "none", "sinusoidal"], "mlp": ["swiglu"],
-          "schedule": ["trapezoid"], "rate": [0.01, 1], "layers": [1, 6, 7.0], "heads": [1, 3, 8], "width": [96, 256],
-          "length": [4, 16, 64, 128, 256], "batch": [1, 64], "vocabulary": [256, 300]}  # fmt: skip
+NEARLY = {
+    "task": ["text", "copy", "sort", "modular_addition"],
+    "text": [TALE, TALE + "\ud800", ""],
+    "probe": ["", "a"],
+    "norm": ["rmsnorm"],
+    "placement": ["post"],
+    "positions": ["rope", "none", "sinusoidal"],
+    "mlp": ["swiglu"],
+    "schedule": ["trapezoid"],
+    "rate": [0.01, 1],
+    "layers": [1, 6, 7.0],
+    "heads": [1, 3, 8],
+    "width": [96, 256],
+    "length": [4, 16, 64, 128, 256],
+    "batch": [1, 64],
+    "vocabulary": [256, 300],
+}
 NAMES = st.sampled_from([*WHOLE, *TEXTS, "rate"])
 PAGES = st.fixed_dictionaries(
     {},
@@ -261,12 +355,12 @@ def test_begin_looks_at_the_bounds():
 
 def kinds(asked: Job) -> list[str]:
     run, dataset, _, probe = begin(asked, LIMITS)
-    return [f"{type(m).__name__[0]}{m.step}" for m in lesson.lesson(run, dataset, asked, probe)]
+    return [f"{type(m).__name__[0]}{m.step}" for m in training.lesson(run, dataset, asked, probe)]
 
 
 def test_messages_come_in_order(monkeypatch):
     assert kinds(job(steps=3)) == ["S0", "R1", "S1", "R2", "S2", "R3", "S3"]
-    monkeypatch.setattr(lesson, "SNAPSHOTS", 2)
+    monkeypatch.setattr(training, "SNAPSHOTS", 2)
     assert kinds(job(steps=5)) == ["S0", "R1", "R2", "S2", "R3", "R4", "S4", "R5", "S5"]
 
 
@@ -281,8 +375,8 @@ def test_snapshots_are_evenly_spread_and_the_last_step_has_one(steps, every):
 def test_looking_changes_nothing_of_the_training():
     asked = job(steps=4, layers=2)
     watched, dataset, _, probe = begin(asked, LIMITS)
-    reports = [m for m in lesson.lesson(watched, dataset, asked, probe) if isinstance(m, Report)]
+    reports = [m for m in training.lesson(watched, dataset, asked, probe) if isinstance(m, Report)]
     alone, dataset, _, _ = begin(asked, LIMITS)
-    plain = [*trainer.steps(alone, asked.recipe, dataset.train)]
+    plain = [*loop.steps(alone, asked.recipe, dataset.train)]
     assert [r.loss for r in reports] == [r.loss for r in plain]
     assert all(torch.equal(a, b) for a, b in zip(watched.model.parameters(), alone.model.parameters(), strict=True))

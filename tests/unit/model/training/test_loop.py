@@ -10,14 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from model import trainer
-from model.data import Batch
 from model.errors import CheckpointError
-from model.layers import fused_attention
-from model.tasks import IGNORE
-from model.trainer import Recipe, Run
-from model.transformer import Transformer
-from tests.helpers import VARIANTS, V, assert_close, tiny_config, tiny_model
+from model.gpt.layers import fused_attention
+from model.gpt.transformer import Transformer
+from model.training import loop
+from model.training.data import Batch
+from model.training.loop import Recipe, Run
+from model.training.tasks import IGNORE
+from tests.support.helpers import VARIANTS, V, assert_close, tiny_config, tiny_model
 
 PLAIN = {"warmup": 0, "learning_rate": 1.0, "schedule": "trapezoid", "steps": 100, "clip": 1e9}  # one step: old - g
 
@@ -33,7 +33,7 @@ def recipe(**changes) -> Recipe:
 
 
 def rates(*steps: int, **fields) -> list[float]:
-    return [trainer.learning_rate(step, Recipe(learning_rate=2.0, **fields)) for step in steps]
+    return [loop.learning_rate(step, Recipe(learning_rate=2.0, **fields)) for step in steps]
 
 
 def test_a_recipe_that_cannot_be_followed_is_refused():
@@ -71,7 +71,7 @@ def test_trapezoid_by_hand():
 
 def test_only_matrices_decay():
     model = tiny_model({"qk_norm": True, **VARIANTS["gpt2"]}).requires_grad_(False)
-    run = trainer.from_model(model, recipe(weight_decay=0.3, beta1=0.8, beta2=0.7))
+    run = loop.from_model(model, recipe(weight_decay=0.3, beta1=0.8, beta2=0.7))
     matrices, vectors = run.optimizer.param_groups
     assert isinstance(run.optimizer, torch.optim.AdamW)
     assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.3, 0.0)
@@ -95,9 +95,9 @@ def test_the_first_step_of_adamw_by_hand():
     model = tiny_model()
     before = [p.detach().clone() for p in model.parameters()]
     r = recipe(accumulate=1, warmup=0, learning_rate=0.01, weight_decay=0.5, clip=1e9)
-    run = trainer.from_model(model, r)
+    run = loop.from_model(model, r)
     _, gradients = mean_gradients(model, [source(np.random.default_rng([3, 0]), 4, 9, 0.0)])
-    next(trainer.steps(run, r, source))
+    next(loop.steps(run, r, source))
     assert model.training
     for old, new, g in zip(before, model.parameters(), gradients, strict=True):
         kept = old * (1 - 0.01 * 0.5) if old.ndim == 2 else old
@@ -117,8 +117,8 @@ def test_two_halves_give_the_step_of_the_whole():
     whole, split = plain_run(tiny_model()), plain_run(tiny_model())
     feed = iter(halves)
     r = recipe(**PLAIN)
-    one = next(trainer.steps(whole, dataclasses.replace(r, batch=8, accumulate=1), lambda *_: rows))
-    two = next(trainer.steps(split, r, lambda *_: next(feed)))
+    one = next(loop.steps(whole, dataclasses.replace(r, batch=8, accumulate=1), lambda *_: rows))
+    two = next(loop.steps(split, r, lambda *_: next(feed)))
     loss, gradients = mean_gradients(tiny_model(), halves)
     norm = math.sqrt(sum(g.double().square().sum().item() for g in gradients))
     models = (whole.model, split.model, tiny_model())
@@ -133,8 +133,8 @@ def test_two_halves_give_the_step_of_the_whole():
 
 def test_gradients_are_clipped_to_a_length_and_reported_before():
     free, clipped = plain_run(tiny_model()), plain_run(tiny_model())
-    norm = next(trainer.steps(free, recipe(**PLAIN), source)).gradient_norm
-    report = next(trainer.steps(clipped, recipe(**PLAIN | {"clip": 0.01}), source))
+    norm = next(loop.steps(free, recipe(**PLAIN), source)).gradient_norm
+    report = next(loop.steps(clipped, recipe(**PLAIN | {"clip": 0.01}), source))
     old, one, two = (nn.utils.parameters_to_vector(m.parameters()) for m in (tiny_model(), free.model, clipped.model))
     moved, short = old - one, old - two
     assert report.gradient_norm == norm > 0.1
@@ -146,7 +146,7 @@ def test_gradients_are_clipped_to_a_length_and_reported_before():
 def test_a_batch_without_a_scored_token_moves_nothing():
     run = plain_run(tiny_model())
     blank = Batch(np.zeros((4, 9), int), np.full((4, 9), IGNORE))
-    assert next(trainer.steps(run, recipe(**PLAIN), lambda *_: blank)).loss == 0
+    assert next(loop.steps(run, recipe(**PLAIN), lambda *_: blank)).loss == 0
     assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), tiny_model().parameters(), strict=True))
 
 
@@ -157,13 +157,13 @@ def test_the_source_is_told_where_the_run_stands():
         asked.append((rows, length, done, rng.random()))
         return source(rng, rows, length, done)
 
-    run = trainer.start(tiny_config(), recipe(steps=4))
-    reports = [*trainer.steps(run, recipe(steps=4), listening)]
+    run = loop.start(tiny_config(), recipe(steps=4))
+    reports = [*loop.steps(run, recipe(steps=4), listening)]
     assert [a[:3] for a in asked] == [(4, 9, done) for done in (0, 0, 0.25, 0.25, 0.5, 0.5, 0.75, 0.75)]
     assert len({a[3] for a in asked}) == 8  # no two batches use the same chance
     assert [r.step for r in reports] == [1, 2, 3, 4]
     assert [r.tokens for r in reports] == [72, 144, 216, 288]
-    assert [r.learning_rate for r in reports] == [trainer.learning_rate(step, recipe(steps=4)) for step in range(4)]
+    assert [r.learning_rate for r in reports] == [loop.learning_rate(step, recipe(steps=4)) for step in range(4)]
     assert all(r.seconds > 0 for r in reports)
 
 
@@ -171,8 +171,8 @@ def test_the_step_is_compiled_only_when_asked(monkeypatch):
     compiled = []
     monkeypatch.setattr(torch, "compile", lambda function: compiled.append(function) or function)
     for wanted in (False, True):
-        next(trainer.steps(trainer.start(tiny_config(), recipe()), recipe(compile=wanted), source))
-    assert compiled == [trainer.summed_loss]
+        next(loop.steps(loop.start(tiny_config(), recipe()), recipe(compile=wanted), source))
+    assert compiled == [loop.summed_loss]
 
 
 # --- the same again, and checkpoints ---
@@ -191,10 +191,10 @@ def test_runs_repeat_bit_by_bit_by_their_seed():
     for seed in (3, 3, 4):
         torch.manual_seed(len(runs))  # the seed of the recipe counts, no other
         state = torch.get_rng_state()
-        runs.append(trainer.start(tiny_config(), recipe(seed=seed)))
+        runs.append(loop.start(tiny_config(), recipe(seed=seed)))
         assert torch.equal(torch.get_rng_state(), state)
     assert not same_weights(runs[1].model, runs[2].model)
-    reports = [values(trainer.steps(run, recipe(seed=seed), source)) for run, seed in zip(runs, (3, 3, 4), strict=True)]
+    reports = [values(loop.steps(run, recipe(seed=seed), source)) for run, seed in zip(runs, (3, 3, 4), strict=True)]
     assert same_weights(runs[0].model, runs[1].model)
     assert reports[0] == reports[1] != reports[2]
 
@@ -203,47 +203,47 @@ def test_runs_repeat_bit_by_bit_by_their_seed():
 def test_a_resumed_run_is_the_uninterrupted_one(tmp_path, stop: int):
     """Stopped in warm-up or behind it; the moments of AdamW, the step and the tokens come back as they were."""
     config, path = tiny_config(VARIANTS["qwen3"]), tmp_path / "checkpoint.pt"
-    whole, begun = (trainer.start(config, recipe()) for _ in range(2))
-    expected = values(trainer.steps(whole, recipe(), source))
-    before = values(itertools.islice(trainer.steps(begun, recipe(), source), stop))
-    trainer.save_checkpoint(path, begun, recipe())
-    resumed, read = trainer.load_checkpoint(path)
+    whole, begun = (loop.start(config, recipe()) for _ in range(2))
+    expected = values(loop.steps(whole, recipe(), source))
+    before = values(itertools.islice(loop.steps(begun, recipe(), source), stop))
+    loop.save_checkpoint(path, begun, recipe())
+    resumed, read = loop.load_checkpoint(path)
     assert (read, resumed.step, resumed.tokens, resumed.model.config) == (recipe(), stop, stop * 72, config)
-    assert before + values(trainer.steps(resumed, recipe(), source)) == expected
+    assert before + values(loop.steps(resumed, recipe(), source)) == expected
     assert same_weights(resumed.model, whole.model)
-    assert [*trainer.steps(resumed, recipe(), source)] == []
+    assert [*loop.steps(resumed, recipe(), source)] == []
 
 
 @pytest.fixture
 def saved(tmp_path):
     """A checkpoint after one step."""
-    run = trainer.start(tiny_config(), recipe())
-    next(trainer.steps(run, recipe(), source))
-    trainer.save_checkpoint(tmp_path / "checkpoint.pt", run, recipe())
+    run = loop.start(tiny_config(), recipe())
+    next(loop.steps(run, recipe(), source))
+    loop.save_checkpoint(tmp_path / "checkpoint.pt", run, recipe())
     return tmp_path / "checkpoint.pt"
 
 
 def test_a_run_goes_on_under_a_new_recipe(saved):
     new = recipe(steps=3, weight_decay=0.7, beta1=0.5, beta2=0.6)
-    resumed, read = trainer.load_checkpoint(saved, new)
+    resumed, read = loop.load_checkpoint(saved, new)
     assert read == new
     matrices, vectors = resumed.optimizer.param_groups
     assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.7, 0.0)
     assert matrices["betas"] == vectors["betas"] == (0.5, 0.6)
     assert len(resumed.optimizer.state) == len([*resumed.model.parameters()])
-    assert [report.step for report in trainer.steps(resumed, new, source)] == [2, 3]
+    assert [report.step for report in loop.steps(resumed, new, source)] == [2, 3]
 
 
 def test_a_checkpoint_that_is_missing_a_folder_or_cut_short(saved):
     with pytest.raises(CheckpointError, match=r"no checkpoint to go on from.*other\.pt"):
-        trainer.load_checkpoint(saved.parent / "other.pt")
+        loop.load_checkpoint(saved.parent / "other.pt")
     with pytest.raises(CheckpointError, match="cannot be read"):
-        trainer.load_checkpoint(saved.parent)
+        loop.load_checkpoint(saved.parent)
     whole = saved.read_bytes()
     for share in (0.0, 0.1, 0.5, 0.99):
         saved.write_bytes(whole[: int(len(whole) * share)])
         with pytest.raises(CheckpointError, match="cannot be read"):
-            trainer.load_checkpoint(saved)
+            loop.load_checkpoint(saved)
 
 
 class Harmful:
@@ -269,26 +269,26 @@ def test_a_checkpoint_that_is_no_run(saved, name: str, capsys):
     content = DAMAGE[name](torch.load(saved, weights_only=True))
     saved.write_bytes(content) if isinstance(content, bytes) else torch.save(content, saved)
     with pytest.raises(CheckpointError, match="cannot be read"):
-        trainer.load_checkpoint(saved)
+        loop.load_checkpoint(saved)
     assert "must not run" not in capsys.readouterr().out
 
 
 def test_a_crash_while_saving_leaves_the_old_file(saved, monkeypatch):
-    old, run = saved.read_bytes(), trainer.load_checkpoint(saved)[0]
+    old, run = saved.read_bytes(), loop.load_checkpoint(saved)[0]
 
     def half(state: dict, path) -> None:
         path.write_bytes(old[: len(old) // 2])
         raise OSError("no space left")
 
-    next(trainer.steps(run, recipe(), source))
+    next(loop.steps(run, recipe(), source))
     with monkeypatch.context() as patch:
         patch.setattr(torch, "save", half)
         with pytest.raises(OSError, match="no space"):
-            trainer.save_checkpoint(saved, run, recipe())
+            loop.save_checkpoint(saved, run, recipe())
     assert saved.read_bytes() == old and [*saved.parent.iterdir()] == [saved]
     (saved.parent / "link").hardlink_to(saved)  # the file itself stays: another takes its place
-    trainer.save_checkpoint(saved, run, recipe())
-    assert trainer.load_checkpoint(saved)[0].step == 2 and (saved.parent / "link").read_bytes() == old
+    loop.save_checkpoint(saved, run, recipe())
+    assert loop.load_checkpoint(saved)[0].step == 2 and (saved.parent / "link").read_bytes() == old
 
 
 # --- the kernel and the loss ---
@@ -300,7 +300,7 @@ def test_rows_of_attention_are_the_fused_kernels(length: int, groups: int):
     g = torch.Generator().manual_seed(length)
     q, *kv = (torch.randn(2, heads, length, 12, generator=g, requires_grad=True) for heads in (4, groups, groups))
     weight = torch.randn(2, 4, length, 12, generator=g)
-    ours, theirs = trainer.attend_rows(0, q, *kv), fused_attention(q, *kv)
+    ours, theirs = loop.attend_rows(0, q, *kv), fused_attention(q, *kv)
     assert_close(ours, theirs, 1e-6)
     found, expected = (torch.autograd.grad((out * weight).sum(), (q, *kv)) for out in (ours, theirs))
     for name, a, b in zip("qkv", found, expected, strict=True):
@@ -315,7 +315,7 @@ class Table(nn.Module):
         self.rows = nn.Parameter(torch.tensor([[0, math.log(2), math.log(3)], [0, 0, 0], [0, 0, 0]]))
 
     def trunk(self, ids, attend):
-        assert attend is trainer.attend_rows
+        assert attend is loop.attend_rows
         return ids
 
     def logits(self, ids):
@@ -327,24 +327,24 @@ class Table(nn.Module):
 def test_the_summed_loss_by_hand():
     """Token 0 is followed by 1 (2/6) and by 2 (3/6), token 1 by 0 (1/3): ln 3 + ln 2 + ln 3; the rest is masked."""
     ids, targets = torch.tensor([[0, 0, 0], [1, 2, 2]]), torch.tensor([[1, IGNORE, 2], [0, IGNORE, IGNORE]])
-    assert trainer.summed_loss(Table(), ids, targets).item() == pytest.approx(math.log(18))
-    assert trainer.summed_loss(Table(), ids, torch.full((2, 3), IGNORE)).item() == 0
+    assert loop.summed_loss(Table(), ids, targets).item() == pytest.approx(math.log(18))
+    assert loop.summed_loss(Table(), ids, torch.full((2, 3), IGNORE)).item() == 0
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_summed_loss_is_that_of_the_forward(name: str):
     model = tiny_model(VARIANTS[name])
-    ids, targets = trainer.to_tensors(source(np.random.default_rng(1), 3, 20, 0.0), torch.device("cpu"))
+    ids, targets = loop.to_tensors(source(np.random.default_rng(1), 3, 20, 0.0), torch.device("cpu"))
     expected = F.cross_entropy(model(ids).flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="sum")
-    assert_close(trainer.summed_loss(model, ids, targets), expected, 1e-4)
+    assert_close(loop.summed_loss(model, ids, targets), expected, 1e-4)
 
 
 def test_bfloat16_trains_weights_of_float32():
-    seen, run = [], trainer.start(tiny_config(), recipe())
+    seen, run = [], loop.start(tiny_config(), recipe())
     run.model.unembed.register_forward_hook(lambda module, args, out: seen.append(out.dtype))
     fixed = source(np.random.default_rng(0), 4, 9, 0.0)
     r = recipe(steps=15, learning_rate=3e-3, precision="bfloat16")
-    losses = [report.loss for report in trainer.steps(run, r, lambda *_: fixed)]
+    losses = [report.loss for report in loop.steps(run, r, lambda *_: fixed)]
     assert {*seen} == {torch.bfloat16}
     assert {p.dtype for p in run.model.parameters()} == {torch.float32}
     assert all(map(math.isfinite, losses)) and losses[-1] < losses[0] - 0.2
@@ -353,8 +353,8 @@ def test_bfloat16_trains_weights_of_float32():
 def test_precision_is_timed_only_where_it_is_left_open(monkeypatch):
     cpu, kinds = torch.device("cpu"), ("float32", "bfloat16", "auto")
     for faster in (True, False):
-        monkeypatch.setattr(trainer, "_bfloat16_is_faster", lambda device, faster=faster: faster)
-        assert [trainer.uses_bfloat16(recipe(precision=kind), cpu) for kind in kinds] == [False, True, faster]
+        monkeypatch.setattr(loop, "_bfloat16_is_faster", lambda device, faster=faster: faster)
+        assert [loop.uses_bfloat16(recipe(precision=kind), cpu) for kind in kinds] == [False, True, faster]
 
 
 # --- what is measured ---
@@ -371,15 +371,15 @@ def test_an_evaluation_by_hand():
     """ln 3 + ln 2, then ln 3 + ln 3 + ln 2: ln 108 over 5 tokens. Right: 2 after 0, twice, and 0 after 1 and 2 (the
     first of equals). Bytes: 1 for token 0, 2 for token 1, 4 for token 2: 2 + 4 + 1 + 1 + 4 = 12."""
     sizes = np.array([1, 2, 4])
-    found = trainer.evaluate(Table(), held_out, sizes, length=3)
+    found = loop.evaluate(Table(), held_out, sizes, length=3)
     assert found.loss == pytest.approx(math.log(108) / 5)
     assert (found.accuracy, found.tokens) == (4 / 5, 5)
     assert found.bits_per_byte == pytest.approx(math.log2(108) / 12)
     assert found.perplexity == pytest.approx(108 ** (1 / 5))
-    first = trainer.evaluate(Table(), held_out, sizes, length=3, limit=1)
+    first = loop.evaluate(Table(), held_out, sizes, length=3, limit=1)
     assert (first.loss, first.accuracy, first.tokens) == (pytest.approx(math.log(6) / 2), 1 / 2, 2)
-    assert math.isnan(trainer.evaluate(Table(), held_out, np.zeros(3, int), length=3).bits_per_byte)
-    assert trainer.Evaluation(1e9, 0, 0, 1).perplexity == math.exp(700)
+    assert math.isnan(loop.evaluate(Table(), held_out, np.zeros(3, int), length=3).bits_per_byte)
+    assert loop.Evaluation(1e9, 0, 0, 1).perplexity == math.exp(700)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -391,7 +391,7 @@ def test_a_model_that_knows_nothing(training: bool):
     modes = []
     model.register_forward_hook(lambda module, args, out: modes.append((module.training, out.requires_grad)))
     batch = Batch(np.ones((3, 10), int), np.arange(30).reshape(3, 10))
-    found = trainer.evaluate(model, lambda rows, length: iter([batch]), np.full(V, 2), length=10)
+    found = loop.evaluate(model, lambda rows, length: iter([batch]), np.full(V, 2), length=10)
     assert found.loss == pytest.approx(math.log(53), abs=1e-6)
     assert found.perplexity == pytest.approx(53, rel=1e-5)
     assert found.bits_per_byte == pytest.approx(math.log2(53) / 2, abs=1e-6)

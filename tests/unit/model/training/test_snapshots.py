@@ -9,12 +9,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model import lesson, trace, trainer
+from model.attention.probes import probe_heads
 from model.errors import InputError
-from model.lesson import PROBE_TOKENS, Job, Limits, begin, job_of, snapshot
-from model.probes import probe_heads
-from model.tasks import TASKS
-from tests.helpers import assert_close, shake, tokens_of
+from model.gpt import trace
+from model.training import job as training
+from model.training import loop
+from model.training.job import PROBE_TOKENS, Job, Limits, begin, job_of, snapshot
+from model.training.tasks import TASKS
+from tests.support.helpers import assert_close, shake, tokens_of
 
 LIMITS = Limits()
 SMALL = {"layers": 1, "heads": 2, "width": 16, "length": 16, "batch": 4, "steps": 2, "warmup": 1}
@@ -98,7 +100,7 @@ def test_bits_are_said_of_a_text_and_of_no_task(looked):
         assert math.isnan(found.bits_per_byte)
         return
     length, rows = asked.recipe.length, asked.recipe.batch
-    held = trainer.evaluate(run.model, dataset.held_out["text"], dataset.token_bytes, length=length, rows=rows, limit=4)
+    held = loop.evaluate(run.model, dataset.held_out["text"], dataset.token_bytes, length=length, rows=rows, limit=4)
     assert found.bits_per_byte == held.bits_per_byte > 0
 
 
@@ -107,7 +109,7 @@ def test_a_short_context_is_not_scored_and_a_long_one_up_to_64_tokens(monkeypatc
     assert np.isnan([found.induction, found.previous_token, found.induction_baseline]).all()
     lengths = []
     monkeypatch.setattr(
-        lesson, "probe_heads", lambda model, **asked: lengths.append(asked["length"]) or probe_heads(model, **asked)
+        training, "probe_heads", lambda model, **asked: lengths.append(asked["length"]) or probe_heads(model, **asked)
     )
     looked_at(job(length=128))
     assert lengths == [64]
@@ -128,8 +130,12 @@ def test_the_sequence_to_replay_is_an_example_or_the_beginning_of_the_held_out_t
 
 
 def test_a_sum_to_replay_is_one_that_is_held_out():
-    held = {tuple(ids) for ids in next(begin(job(task="modular_addition", length=4), LIMITS)[1]
-            .held_out["modular_addition"](256, 4)).ids[:, [0, 2]].tolist()}  # fmt: skip
+    held = {
+        tuple(ids)
+        for ids in next(begin(job(task="modular_addition", length=4), LIMITS)[1].held_out["modular_addition"](256, 4))
+        .ids[:, [0, 2]]
+        .tolist()
+    }
     trained = TASKS["modular_addition"].make(np.random.default_rng(0), 100_000, 4, False)[0]
     trained = {tuple(ids) for ids in trained[:, [0, 2]].tolist()}
     assert not held & trained
@@ -208,7 +214,7 @@ def test_a_question_of_ones_own_is_answered(probe, question, more):
 def test_a_text_is_continued_by_chance_that_the_step_decides():
     asked = own(length=40)
     run, dataset, _, probe = begin(asked, LIMITS)
-    same = [lesson.sample(run.model, asked, dataset, probe, step) for step in (3, 3, 4)]
+    same = [training.sample(run.model, asked, dataset, probe, step) for step in (3, 3, 4)]
     assert same[0] == same[1] != same[2]
 
 
@@ -241,7 +247,7 @@ def test_a_text_is_continued_up_to_the_context_or_its_end():
         logits = torch.zeros(last + 1)
         logits[token] = 100
         model = Stub(logits.tolist(), n_ctx)
-        given, ids = lesson.sample(model, asked, dataset, probe, 0)
+        given, ids = training.sample(model, asked, dataset, probe, 0)
         assert ids[:given] == tuple(probe[:given].tolist()) and set(ids[given:]) == {token}
         return given, len(ids) - given, max(model.lengths)
 
@@ -254,7 +260,7 @@ def test_a_text_is_continued_up_to_the_context_or_its_end():
 def test_a_model_gone_astray_writes_nothing():
     for asked in (own(length=40), job(length=40)):
         _, dataset, _, probe = begin(asked, LIMITS)
-        given, ids = lesson.sample(Stub([math.nan] * dataset.tokenizer.vocab_size), asked, dataset, probe, 0)
+        given, ids = training.sample(Stub([math.nan] * dataset.tokenizer.vocab_size), asked, dataset, probe, 0)
         assert ids == tuple(probe[:given].tolist())
 
 
@@ -262,7 +268,7 @@ def test_chance_follows_the_softmax_at_temperature_0_8():
     asked = own(length=40)
     _, dataset, _, probe = begin(asked, LIMITS)
     model = Stub([0.8 * math.log(3.0), 0.0] + [-100.0] * (dataset.tokenizer.vocab_size - 2))  # 3 to 1
-    drawn = [i for step in range(30) for i in lesson.sample(model, asked, dataset, probe, step)[1][10:]]
+    drawn = [i for step in range(30) for i in training.sample(model, asked, dataset, probe, step)[1][10:]]
     assert len(drawn) == 30 * 48 and set(drawn) == {0, 1}
     assert drawn.count(0) / len(drawn) == pytest.approx(0.75, abs=4 * math.sqrt(0.75 * 0.25 / len(drawn)))
 
@@ -270,10 +276,18 @@ def test_chance_follows_the_softmax_at_temperature_0_8():
 # --- every choice ---
 
 CHOICES = [
-    {"norm": "rmsnorm"}, {"placement": "post"}, {"positions": "sinusoidal"}, {"positions": "rope"},
-    {"positions": "none"}, {"mlp": "relu"}, {"mlp": "gelu"}, {"mlp": "swiglu"}, {"schedule": "trapezoid"},
-    {"schedule": "inverse_sqrt"}, {"placement": "post", "norm": "rmsnorm", "positions": "rope", "mlp": "swiglu"},
-]  # fmt: skip
+    {"norm": "rmsnorm"},
+    {"placement": "post"},
+    {"positions": "sinusoidal"},
+    {"positions": "rope"},
+    {"positions": "none"},
+    {"mlp": "relu"},
+    {"mlp": "gelu"},
+    {"mlp": "swiglu"},
+    {"schedule": "trapezoid"},
+    {"schedule": "inverse_sqrt"},
+    {"placement": "post", "norm": "rmsnorm", "positions": "rope", "mlp": "swiglu"},
+]
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
@@ -283,7 +297,7 @@ def test_every_choice_can_be_trained_and_looked_at(choice):
     names = {"placement": "norm_placement"}
     for name, value in choice.items():
         assert name == "schedule" or getattr(run.model.config, names.get(name, name)) == value
-    messages = [*lesson.lesson(run, dataset, asked, probe)]
+    messages = [*training.lesson(run, dataset, asked, probe)]
     assert [m.step for m in messages] == [0, 1, 1, 2, 2]
     assert all(math.isfinite(m.loss) for m in messages)
     first, last = messages[0], messages[-1]

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from model import data, tasks
 from model.errors import InputError
-from model.tasks import IGNORE, TASKS
+from model.training import data, tasks
+from model.training.tasks import IGNORE, TASKS
 
-ANSWERS = {"copy": lambda letters: letters, "reverse": lambda letters: letters[::-1],
-           "sort": lambda letters: "".join(sorted(letters))}  # fmt: skip
+ANSWERS = {
+    "copy": lambda letters: letters,
+    "reverse": lambda letters: letters[::-1],
+    "sort": lambda letters: "".join(sorted(letters)),
+}
 
 
 def tokenizer_of(name: str):

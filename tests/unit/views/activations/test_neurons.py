@@ -8,21 +8,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from model.activations.neurons import EDGES, layer_activations, promoted, ranked, survey, write_lengths
+from model.activations.principal_components import principal
 from model.api import LanguageModel
-from model.interventions import Edit
-from model.neurons import EDGES, layer_activations, promoted, ranked, survey, write_lengths
-from model.space import principal
-from tests.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
-from viz.neurons import bin_names, bins_figure, map_figure, ordered_rows, outside, short, signed_scales, span, spread
-from viz.space import MOST_LABELS, percent
-from viz.tabs import jobs, neurons, space
-from viz.tabs.context import Options
-from viz.tabs.inside import TAB
-from viz.tabs.page import Asked, payloads, scene_of
+from model.gpt.edits import Edit
+from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from viz.page import background
+from viz.page.build import Asked, payloads, scene_of
+from viz.page.playground import Options
+from viz.views.activations.neurons import view as neurons
+from viz.views.activations.neurons.figures import (
+    bin_names,
+    bins_figure,
+    map_figure,
+    ordered_rows,
+    outside,
+    short,
+    signed_scales,
+    span,
+    spread,
+)
+from viz.views.activations.stream_picture import view as stream_picture
+from viz.views.activations.stream_picture.figures import MOST_LABELS, percent
+from viz.views.activations.tab import TAB
 from viz.words import LANGUAGES, section, words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "neurons.js").read_text(encoding="utf-8")
+SCRIPT = (Path(__file__).parents[4] / "static" / "neurons.js").read_text(encoding="utf-8")
 SAID = section(words("en"), "neurons")
 ZERO = [{"kind": "zero", "layer": 0, "head": 1}]
 
@@ -147,9 +159,18 @@ def test_one_neuron_shows_its_own_numbers(playground, lm):
 
 @pytest.mark.parametrize(
     "chosen",
-    [None, 3, [], {"neuron": 5}, {"of": "tiny 1", "neuron": 5}, {"of": "tiny 2", "neuron": -1},
-     {"of": "tiny 2", "neuron": 100}, {"of": "tiny 2", "neuron": True}, {"of": "tiny 2", "neuron": "5"}],
-)  # fmt: skip
+    [
+        None,
+        3,
+        [],
+        {"neuron": 5},
+        {"of": "tiny 1", "neuron": 5},
+        {"of": "tiny 2", "neuron": -1},
+        {"of": "tiny 2", "neuron": 100},
+        {"of": "tiny 2", "neuron": True},
+        {"of": "tiny 2", "neuron": "5"},
+    ],
+)
 def test_a_neuron_of_another_layer_or_none_is_the_first_of_the_list(playground, chosen):
     values = {"neurons_form": {"layer": "2"}, "neurons_top": chosen}
     parts = drawn(playground, "neurons", values=values)
@@ -175,7 +196,7 @@ def test_layers_wait_for_the_button_where_the_run_was_slow(playground, lm, monke
     parts = drawn(playground, "neurons")
     assert parts["neurons_survey"]["state"] == "idle"
     assert set(parts["neurons_bins"]) == set(parts["neurons_shares"]) == {"empty"}
-    list(jobs.perform(playground, neurons.plan_survey(scene_of(playground, asked("neurons")), {}), "en"))
+    list(background.perform(playground, neurons.plan_survey(scene_of(playground, asked("neurons")), {}), "en"))
     parts = drawn(playground, "neurons")
     assert parts["neurons_survey"]["state"] == "done" and "Measured here" in parts["neurons_survey"]["text"]
     assert "figure" in parts["neurons_bins"] and "figure" in parts["neurons_shares"]
@@ -202,7 +223,7 @@ def test_the_pictures_of_all_layers_are_the_survey(playground, lm):
 @pytest.mark.parametrize("view", ["neurons", "space"])
 def test_short_long_and_hostile_prompts_are_drawn(playground, prompt, view):
     parts = drawn(playground, view, prompt)
-    for name in neurons.PARTS if view == "neurons" else space.PARTS:
+    for name in neurons.PARTS if view == "neurons" else stream_picture.PARTS:
         assert "problem" not in parts[name], name
         assert "\u202e" not in json.dumps(parts[name], ensure_ascii=False), name
 
@@ -229,8 +250,9 @@ def test_the_python_lines_make_the_numbers(playground, lm, monkeypatch):
 def test_rows_by_hand():
     post = np.array([[1.0, -3], [-5, 2], [4, 0]])
     assert ordered_rows(post, [1, 0], 2) == [
-        {"neuron": 1, "value": 0.0, "peak": -3.0, "at": 0}, {"neuron": 0, "value": 4.0, "peak": -5.0, "at": 1}
-    ]  # fmt: skip
+        {"neuron": 1, "value": 0.0, "peak": -3.0, "at": 0},
+        {"neuron": 0, "value": 4.0, "peak": -5.0, "at": 1},
+    ]
     assert ordered_rows(post, [0], None)[0]["value"] == -5.0
 
 
@@ -278,16 +300,19 @@ def test_bins_that_no_activation_is_in_are_cut_off():
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_first_drawing_of_the_stream_fills_every_part(playground, language):
     parts = drawn(playground, "space", language=language)
-    assert set(space.PARTS) <= set(parts) and set(space.PARTS) <= set(TAB.parts)
+    assert set(stream_picture.PARTS) <= set(parts) and set(stream_picture.PARTS) <= set(TAB.parts)
     assert "figure" in parts["space_map"] and parts["space_job"]["state"] == "done"
     assert parts["space_form"]["controls"][0]["max"] == 3
 
 
 @pytest.mark.parametrize(
     "form,axes,scaled,first",
-    [({}, (0, 1), True, True), ({"axes": "23", "states": "raw", "layer": 3}, (1, 2), False, True),
-     ({"axes": "13", "first": False, "layer": 0}, (0, 2), True, False)],
-)  # fmt: skip
+    [
+        ({}, (0, 1), True, True),
+        ({"axes": "23", "states": "raw", "layer": 3}, (1, 2), False, True),
+        ({"axes": "13", "first": False, "layer": 0}, (0, 2), True, False),
+    ],
+)
 def test_points_and_paths_are_the_projection(playground, lm, form, axes, scaled, first):
     payload = drawn(playground, "space", values={"space_form": form}, edits=ZERO)["space_map"]
     found = principal(lm.trace(PROMPT).edit(Edit("zero", 0, 1)), scaled=scaled, first=first)
@@ -312,7 +337,7 @@ def test_picked_tokens_are_followed(playground):
     def followed(tokens, form=None):
         values = {"space_form": form}
         there = scene_of(playground, asked("space", "abcab" * 4, values=values, tokens=tokens))
-        return space.paths_of(there, space.shown_of(there, form))
+        return stream_picture.paths_of(there, stream_picture.shown_of(there, form))
 
     assert followed([]) == (19, 0) and followed([3, 1]) == (3, 1)
     assert followed([0, 2], {"first": False}) == (2,) and followed([0], {"first": False}) == ()
@@ -321,17 +346,17 @@ def test_picked_tokens_are_followed(playground):
 
 def test_moving_the_layer_works_nothing_out_again(playground, monkeypatch):
     _, shown = payloads(playground, asked("space"))
-    monkeypatch.setattr(space, "principal", lambda *_, **__: pytest.fail("worked out again"))
+    monkeypatch.setattr(stream_picture, "principal", lambda *_, **__: pytest.fail("worked out again"))
     parts = drawn(playground, "space", values={"space_form": {"layer": 3, "axes": "13"}}, shown=shown)
-    assert set(parts) & set(space.PARTS) == {"space_map"}
+    assert set(parts) & set(stream_picture.PARTS) == {"space_map"}
     assert "after the last layer" in parts["space_map"]["title"]
 
 
 def test_a_wide_model_is_asked_about_first(playground, monkeypatch):
-    monkeypatch.setattr(space, "QUICK", 0)
+    monkeypatch.setattr(stream_picture, "QUICK", 0)
     parts = drawn(playground, "space")
     assert set(parts["space_map"]) == {"empty"} and parts["space_job"]["state"] == "idle"
-    list(jobs.perform(playground, space.plan_space(scene_of(playground, asked("space")), {}), "en"))
+    list(background.perform(playground, stream_picture.plan_space(scene_of(playground, asked("space")), {}), "en"))
     parts = drawn(playground, "space")
     assert "figure" in parts["space_map"] and "Measured here" in parts["space_job"]["text"]
     other = drawn(playground, "space", values={"space_form": {"states": "raw"}})
@@ -346,7 +371,7 @@ def test_one_token_without_itself_is_said_in_the_readers_language(playground, la
 
 @pytest.mark.parametrize("form", [None, 3, {"layer": "x", "states": 1, "axes": [], "first": 0}, {"layer": 99}])
 def test_a_form_that_is_none_is_the_usual_picture(playground, form):
-    shown = space.shown_of(scene_of(playground, asked("space")), form)
+    shown = stream_picture.shown_of(scene_of(playground, asked("space")), form)
     assert (shown.scaled, shown.first, shown.axes) == (True, True, (0, 1))
     assert shown.layer == (3 if form == {"layer": 99} else 1)
 

@@ -8,21 +8,31 @@ import numpy as np
 import pytest
 import torch
 
+from model.activations.norm_swap import SWAPS, WHERE, places_of, swapped, swaps_of
+from model.activations.norm_walk import (
+    compare_batch,
+    norm_input,
+    norm_of,
+    norm_output,
+    norms_of,
+    quantiles,
+    walk,
+)
 from model.api import LanguageModel
-from model.effects import next_tokens
-from model.norm_swap import SWAPS, WHERE, places_of, swapped, swaps_of
-from model.norm_walk import compare_batch, norm_input, norm_of, norm_output, norms_of, quantiles, walk
-from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
-from viz.effects import prediction_rows
-from viz.onenorm import counted, decimals_for, shown_dimensions, told
-from viz.swap import size_figure
-from viz.tabs import jobs, onenorm, swap
-from viz.tabs.context import Options, Playground
-from viz.tabs.page import Asked, payloads, scene_of
+from model.attention.effects import next_tokens
+from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
+from viz.page import background
+from viz.page.build import Asked, payloads, scene_of
+from viz.page.playground import Options, Playground
+from viz.views.activations.norm import view as onenorm
+from viz.views.activations.norm.figures import counted, decimals_for, shown_dimensions, told
+from viz.views.activations.norm_swap import view as norm_swap
+from viz.views.activations.norm_swap.figures import size_figure
+from viz.views.effects.edits.figures import prediction_rows
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "onenorm.js").read_text(encoding="utf-8")
+SCRIPT = (Path(__file__).parents[4] / "static" / "onenorm.js").read_text(encoding="utf-8")
 WIRINGS = ("gpt2", "llama", "neox", "post", "post-rope", "mqa")
 
 
@@ -87,7 +97,7 @@ def test_every_part_is_filled(playground, lm, language):
         assert "problem" not in parts[name], parts[name]
     assert len(parts["onenorm_form"]["controls"][0]["options"]) == len(norms_of(lm.config))
     parts = drawn(playground, "swap", language=language)
-    for name in swap.PARTS:
+    for name in norm_swap.PARTS:
         assert "problem" not in parts[name] and "empty" not in parts[name], parts[name]
 
 
@@ -108,8 +118,16 @@ def test_the_walk_shows_the_models_numbers_and_they_add_up(playground, lm, n):
     found = walk(run, *place, 2)
     table, columns = payload["table"], payload["table"]["columns"]
     assert [row["d"] for row in table["rows"]] == shown_dimensions(found.x)
-    arrays = {"x": found.x, "x − μ": found.centred, "n": found.normalised, "γ": found.gain, "n · γ": found.scaled,
-              "β": found.bias, "n · γ + β": found.out, "model": found.model_out}  # fmt: skip
+    arrays = {
+        "x": found.x,
+        "x − μ": found.centred,
+        "n": found.normalised,
+        "γ": found.gain,
+        "n · γ": found.scaled,
+        "β": found.bias,
+        "n · γ + β": found.out,
+        "model": found.model_out,
+    }
     for row in table["rows"]:
         cells = dict(zip([*columns, "model"], row["cells"], strict=True))
         for name, (shown, exact) in cells.items():
@@ -193,14 +211,14 @@ def test_one_token_and_hostile_text(playground):
     assert "<extra></extra>" in trace(parts["onenorm_batch"])["hovertemplate"]
     assert trace(parts["onenorm_batch"])["text"] == ["0 &lt;"]
     parts = drawn(playground, "swap", prompt="<")
-    assert all("problem" not in parts[name] for name in swap.PARTS)
+    assert all("problem" not in parts[name] for name in norm_swap.PARTS)
 
 
 @pytest.mark.parametrize("form", [None, 3, {"norm": "99"}, {"norm": ["0"]}, {"norm": 1}, {"swap": "x", "where": {}}])
 def test_forms_that_are_none_are_the_default(playground, lm, form):
     first, changed = drawn(playground), drawn(playground, form=form)
     assert first["onenorm_walk"]["run"] == changed["onenorm_walk"]["run"]
-    change = swap.change_of(scene_of(playground, asked()), form)
+    change = norm_swap.change_of(scene_of(playground, asked()), form)
     assert (change.swap, change.where, change.places) == ("other", "all", places_of(lm.config, "all"))
 
 
@@ -268,15 +286,15 @@ def test_a_change_shows_what_the_changed_run_gives(playground, lm, monkeypatch):
 
 
 def test_a_slow_model_waits_for_the_button(playground, lm, monkeypatch):
-    monkeypatch.setattr(swap, "QUICK", 0.0)
+    monkeypatch.setattr(norm_swap, "QUICK", 0.0)
     form = {"swap": "no_gain", "where": "one", "norm": "1"}
-    monkeypatch.setattr(swap, "swapped", lambda *_: pytest.fail("it ran by itself"))
+    monkeypatch.setattr(norm_swap, "swapped", lambda *_: pytest.fail("it ran by itself"))
     parts = drawn(playground, "swap", form)
-    assert parts["swap_job"]["state"] == "idle" and all(set(parts[name]) == {"empty"} for name in swap.PARTS[2:])
+    assert parts["swap_job"]["state"] == "idle" and all(set(parts[name]) == {"empty"} for name in norm_swap.PARTS[2:])
     monkeypatch.undo()
-    monkeypatch.setattr(swap, "QUICK", 0.0)
-    job = swap.plan(scene_of(playground, asked()), {"swap_form": form})
-    list(jobs.perform(playground, job, "en"))
+    monkeypatch.setattr(norm_swap, "QUICK", 0.0)
+    job = norm_swap.plan(scene_of(playground, asked()), {"swap_form": form})
+    list(background.perform(playground, job, "en"))
     parts = drawn(playground, "swap", form)
     assert parts["swap_job"]["state"] == "done" and parts["swap_next"]["rows"]
     assert set(drawn(playground, "swap", form | {"norm": "2"})["swap_next"]) == {"empty"}
@@ -284,7 +302,7 @@ def test_a_slow_model_waits_for_the_button(playground, lm, monkeypatch):
 
 def test_a_quick_change_is_computed_once(playground, monkeypatch):
     calls = []
-    monkeypatch.setattr(swap, "swapped", lambda *given: (calls.append(given), swapped(*given))[1])
+    monkeypatch.setattr(norm_swap, "swapped", lambda *given: (calls.append(given), swapped(*given))[1])
     drawn(playground, "swap")
     drawn(playground, "swap", tokens=[1])
     assert len(calls) == 1
@@ -317,8 +335,8 @@ def test_overflow_is_said_and_stays_out_of_the_payload(tmp_path):
 
 
 def test_perplexities_that_no_number_can_hold():
-    assert swap.perplexity(0.0) == "1" and swap.perplexity(2.0) == "7.389"
-    assert swap.perplexity(2302.585093) == "10^1000"  # 1000 ln 10
+    assert norm_swap.perplexity(0.0) == "1" and norm_swap.perplexity(2.0) == "7.389"
+    assert norm_swap.perplexity(2302.585093) == "10^1000"  # 1000 ln 10
 
 
 def test_sizes_that_are_zero_or_gone_have_no_point():

@@ -6,12 +6,22 @@ import json
 import numpy as np
 import pytest
 
-from model import stream as module
-from model.interventions import Edit
-from model.norm_walk import norm_input
-from model.stream import RULES, STATISTICS, Rule, carriers, nearest_row, outliers, statistic, survey
-from tests.helpers import byte_model, tiny_model
-from viz.stream import (
+from model.activations import residual_statistics as module
+from model.activations.norm_walk import norm_input
+from model.activations.residual_statistics import (
+    RULES,
+    STATISTICS,
+    Rule,
+    carriers,
+    nearest_row,
+    outliers,
+    statistic,
+    survey,
+)
+from model.gpt.edits import Edit
+from tests.support.helpers import byte_model, tiny_model
+from viz.page.build import Asked, payloads
+from viz.views.activations.figures import (
     Curve,
     Grid,
     Line,
@@ -32,10 +42,9 @@ from viz.stream import (
     shade_of,
     token_line,
 )
-from viz.stream import DimensionWords as Dimensions
-from viz.tabs import outliers as outliers_tab
-from viz.tabs import sizes
-from viz.tabs.page import Asked, payloads
+from viz.views.activations.figures import DimensionWords as Dimensions
+from viz.views.activations.outliers import view as outliers_tab
+from viz.views.activations.sizes import view as sizes
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
@@ -233,9 +242,19 @@ def test_a_change_of_settings_or_language_does_not_run_the_model(playground, mon
 
 
 @pytest.mark.parametrize(
-    "value", [None, 3, [], "x", {"what": ["norm1"]}, {"what": "nope", "layer": "1"}, {"what": "final", "layer": 10**9},
-              {"what": "norm2", "layer": float("nan")}, {"layer": 2}]
-)  # fmt: skip
+    "value",
+    [
+        None,
+        3,
+        [],
+        "x",
+        {"what": ["norm1"]},
+        {"what": "nope", "layer": "1"},
+        {"what": "final", "layer": 10**9},
+        {"what": "norm2", "layer": float("nan")},
+        {"layer": 2},
+    ],
+)
 @pytest.mark.parametrize("view", ["sizes", "outliers"])
 def test_what_a_page_sends_is_checked(playground, value, view):
     form = {"number": value, "rule": value, "site": value}
@@ -322,8 +341,8 @@ def survey_of_hand():
     """One layer that adds nothing, every number 3, but a -1000 and a 400 in dimensions 7 and 9 of token 1."""
     import torch
 
-    from model.trace import run
-    from tests.helpers import D, V, tokens_of
+    from model.gpt.trace import run
+    from tests.support.helpers import D, V, tokens_of
 
     model = tiny_model({"positions": "none", "n_layer": 1})
     model.embed.weight.data = torch.full((V, D), 3.0)

@@ -5,29 +5,32 @@ import re
 
 import pytest
 
-from model.anatomy import ARCHITECTURES
+from model.anatomy.anatomy import ARCHITECTURES
+from model.anatomy.component_times import Clocked, measure
+from model.anatomy.flops import by_group, crossing, intensity, next_token, operations, prompt, total
+from model.anatomy.footprint import Setting, kept_bytes, largest, parts, weights_bytes, working_bytes
+from model.anatomy.measured_memory import Held
 from model.api import LanguageModel
-from model.clocks import Clocked, measure
 from model.errors import InputError
-from model.flops import by_group, crossing, intensity, next_token, operations, prompt, total
-from model.footprint import Setting, kept_bytes, largest, parts, weights_bytes, working_bytes
-from model.held import Held
-from model.transformer import Transformer
-from tests.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
-from viz.memory import Layer, memory_figure
-from viz.tabs import clocked, jobs, memory, work
-from viz.tabs.endpoints import ENDPOINTS
-from viz.tabs.endpoints.registry import call
-from viz.tabs.page import Asked, payloads, scene_of
+from model.gpt.transformer import Transformer
+from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from viz.api.endpoints import ENDPOINTS
+from viz.api.registry import call
+from viz.page import background
+from viz.page.build import Asked, payloads, scene_of
+from viz.views.anatomy.compute import times
+from viz.views.anatomy.compute import view as compute
+from viz.views.anatomy.compute.figures import Band, Bar, Mark, contexts, times_figure, told_flops, work_figure
+from viz.views.anatomy.memory import view as memory
+from viz.views.anatomy.memory.figures import Layer, memory_figure
 from viz.words import LANGUAGES, section, words
-from viz.work import Band, Bar, Mark, contexts, times_figure, told_flops, work_figure
 
 PROMPT = "abcabd ab"
 T = len(PROMPT)
 NAMED = {each.name: each for each in ENDPOINTS}
 EDIT = {"kind": "zero", "layer": 1, "head": 2}
 LLAMA = {"anatomy_form": {"which": "llama-3.1-8b"}}
-TIMED = [name for name in clocked.PARTS if name != "work_job"]
+TIMED = [name for name in times.PARTS if name != "work_job"]
 
 
 def playground_of(tokenizer, variant="gpt2"):
@@ -62,7 +65,7 @@ def drawn(playground, view, values=None, **changes):
 def finished(playground, view, plan, values=None, **changes):
     """The payloads once the job of a view is done."""
     asked = question(view, values, **changes)
-    list(jobs.perform(playground, plan(scene_of(playground, asked), asked.values), "en"))
+    list(background.perform(playground, plan(scene_of(playground, asked), asked.values), "en"))
     return drawn(playground, view, values, **changes)
 
 
@@ -94,14 +97,15 @@ def test_the_tables_are_the_operations_and_pytorch_agrees(tokenizer, variant):
         assert table["same"] and f"{total(made):,} FLOPs" in table["check"]
         rows = cells(table)
         assert [row[3] for row in rows] == [*(f"{op.all_products:,}" for op in made), f"{total(made):,}"]
-        assert [row[2] for row in rows[:-1] if row[2] != "–"] == [f"{op.products:,}" for op in made
-                                                                   if op.products and op.key != "head"]  # fmt: skip
+        assert [row[2] for row in rows[:-1] if row[2] != "–"] == [
+            f"{op.products:,}" for op in made if op.products and op.key != "head"
+        ]
         assert all((row[1] == "0") == (op.products == 0) for row, op in zip(rows, made, strict=False))
         apart = sum(op.all_elementwise for op in made)
         assert rows[-1][5] == f"{apart:,}"
 
 
-@pytest.mark.parametrize("shown", work.SHOWN)
+@pytest.mark.parametrize("shown", compute.SHOWN)
 @pytest.mark.parametrize("which", [{}, LLAMA])
 def test_the_curves_are_the_groups(playground, shown, which):
     config = ARCHITECTURES["llama-3.1-8b"].config if which else playground.opened("tiny").config
@@ -128,8 +132,11 @@ def test_the_curves_are_the_groups(playground, shown, which):
 
 def test_facts_have_the_exact_numbers(playground):
     config = playground.opened("tiny").config
-    items = dict(drawn(playground, "work", {"work_form": {"tokens": 100, "logits": "last", "item": "bfloat16"}})[
-        "work_facts"]["items"])  # fmt: skip
+    items = dict(
+        drawn(playground, "work", {"work_form": {"tokens": 100, "logits": "last", "item": "bfloat16"}})["work_facts"][
+            "items"
+        ]
+    )
     reading = prompt(100, 1)
     assert f"{total(operations(config, reading)):,} FLOPs" in items["The prompt"]
     assert f"= 48·(1 + 4/4) = {crossing(config):.0f} tokens" in items["Where attention overtakes"]
@@ -165,7 +172,7 @@ def test_what_is_not_offered_is_the_default(playground, sent):
 
 def test_bounds_are_kept(playground):
     asked = question("work", {"work_form": {"tokens": 1e30}})
-    assert work.asked_of(scene_of(playground, asked), asked.values).tokens == work.MOST
+    assert compute.asked_of(scene_of(playground, asked), asked.values).tokens == compute.MOST
     drawn(playground, "work", {"work_form": {"tokens": 1e30}})
     drawn(playground, "memory", {"memory_form": {"tokens": 1e30, "batch": 1e30, "mode": "mixed"}})
 
@@ -186,9 +193,9 @@ def test_a_measurement_is_shown(tokenizer, variant):
     playground = playground_of(tokenizer, variant)
     idle = drawn(playground, "work")
     assert idle["work_job"]["state"] == "idle" and all("empty" in idle[name] for name in TIMED)
-    found = finished(playground, "work", clocked.plan)
+    found = finished(playground, "work", times.plan)
     asked = question("work")
-    result = playground.results.peek(clocked.key_of(scene_of(playground, asked), True)).value
+    result = playground.results.peek(times.key_of(scene_of(playground, asked), True)).value
     for kind, forward in (("prompt", result.prompt), ("step", result.step)):
         rows = cells(found[f"work_clock_{kind}"])
         assert len(rows) == len(forward.parts) + 1
@@ -201,7 +208,7 @@ def test_a_measurement_is_shown(tokenizer, variant):
 
 
 def test_a_measurement_is_of_its_prompt_and_its_head(playground):
-    finished(playground, "work", clocked.plan)
+    finished(playground, "work", times.plan)
     assert all("empty" in drawn(playground, "work", text="other")[name] for name in TIMED)
     last = {"work_form": {"logits": "last"}}
     assert all("empty" in drawn(playground, "work", last)[name] for name in TIMED)
@@ -211,7 +218,7 @@ def test_a_measurement_is_of_its_prompt_and_its_head(playground):
 
 def test_edits_are_left_out_and_it_is_said(playground):
     assert "edits are left out" in drawn(playground, "work", edits=[EDIT])["work_job"]["text"]
-    found = finished(playground, "work", clocked.plan, edits=[EDIT])
+    found = finished(playground, "work", times.plan, edits=[EDIT])
     assert "without your edits" in found["work_times_prompt"]["source"]
 
 
@@ -225,8 +232,8 @@ def test_the_model_is_held_while_it_is_timed(playground, monkeypatch):
         return trunk(*given, **named)
 
     monkeypatch.setattr(Transformer, "trunk", spy)
-    list(jobs.perform(playground, clocked.plan(scene, {}), "en"))
-    list(jobs.perform(playground, memory.plan(scene, {}), "en"))
+    list(background.perform(playground, times.plan(scene, {}), "en"))
+    list(background.perform(playground, memory.plan(scene, {}), "en"))
     assert len(held) > 20 and all(held) and not playground.computing.locked()
 
 
@@ -241,8 +248,9 @@ def test_the_table_is_the_parts(playground, mode):
     setting = Setting(mode, "int8", 3, 70, 2, True)
     expected = parts(config, setting)
     assert [row[1] for row in cells(found["memory_table"])] == [
-        *(f"{n:,}" for n in expected.values() if n), f"{sum(expected.values()):,}",
-    ]  # fmt: skip
+        *(f"{n:,}" for n in expected.values() if n),
+        f"{sum(expected.values()):,}",
+    ]
     data = figure(found["memory_figure"])["data"]
     assert len(data) == sum(n > 0 for n in expected.values())
     for size, row in zip(memory.BUDGETS, cells(found["memory_fits"]), strict=True):
@@ -266,11 +274,14 @@ def test_what_is_measured_is_equal(tokenizer, variant):
     config = playground.opened("tiny").config
     assert found["same"] and "6" in found["check"]
     assert [row[2] for row in cells(found)][2:] == [
-        f"{n:,}" for n in (
-            working_bytes(config, Setting(tokens=T)), working_bytes(config, Setting(tokens=T, explicit=True)),
-            kept_bytes(config, 1, T), kept_bytes(config, 1, T, True),
+        f"{n:,}"
+        for n in (
+            working_bytes(config, Setting(tokens=T)),
+            working_bytes(config, Setting(tokens=T, explicit=True)),
+            kept_bytes(config, 1, T),
+            kept_bytes(config, 1, T, True),
         )
-    ]  # fmt: skip
+    ]
 
 
 def test_what_is_not_equal_is_not_called_equal(playground):
@@ -291,8 +302,16 @@ def test_the_published_formula_is_only_shown_where_it_applies(playground):
 
 
 def test_figures_escape_what_plotly_would_read():
-    said = {"context": "<b>", "axis": "<b>", "tokens": "<b>", "work": "<b>", "time": "<b>", "share": "<b>",
-            "size": "<b>", "here": "<b>"}  # fmt: skip
+    said = {
+        "context": "<b>",
+        "axis": "<b>",
+        "tokens": "<b>",
+        "work": "<b>",
+        "time": "<b>",
+        "share": "<b>",
+        "size": "<b>",
+        "here": "<b>",
+    }
     made = work_figure([1, 2], [Band("mlp", "<b>", [1, 2])], [Mark(1, "<b>", 1)], True, said)
     made += times_figure([Bar("<b>", 1, 1, (1, 1), ("<b>", "<b>"))], said)
     made += memory_figure([1, 2], [Layer("cache", "<b>", [1, 2])], {"<b>": 2}, 1, said)
@@ -301,9 +320,15 @@ def test_figures_escape_what_plotly_would_read():
 
 @pytest.mark.parametrize(
     ("n", "text"),
-    [(0, "0 FLOP"), (999, "999 FLOP"), (1000, "1.00 kFLOP"), (168_591_360, "169 MFLOP"), (3.625e14, "362 TFLOP"),
-     (999_600, "1.00 MFLOP")],
-)  # fmt: skip
+    [
+        (0, "0 FLOP"),
+        (999, "999 FLOP"),
+        (1000, "1.00 kFLOP"),
+        (168_591_360, "169 MFLOP"),
+        (3.625e14, "362 TFLOP"),
+        (999_600, "1.00 MFLOP"),
+    ],
+)
 def test_numbers_as_they_are_read(n, text):
     assert told_flops(n) == text
 
@@ -345,7 +370,7 @@ def found_x(found):
 
 
 def test_the_python_lines_measure(playground):
-    found = finished(playground, "work", clocked.plan)
+    found = finished(playground, "work", times.plan)
     (rows,) = run_lines(found["work_times_step"]["python"], playground.opened("tiny"))
     assert rows[0][0] == "embed" and all(seconds >= 0 for _, seconds, _ in rows)
 

@@ -8,23 +8,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.anatomy import ARCHITECTURES, PARTS, config_of, n_params, weights
+from model.activations.site_statistics import block_numbers, vector
+from model.anatomy.anatomy import ARCHITECTURES, PARTS, config_of, n_params, weights
+from model.anatomy.blueprint import blueprint, shares
 from model.api import LanguageModel
-from model.blueprint import blueprint, shares
-from model.config import PRESETS, ModelConfig
-from model.passing import block_numbers, vector
-from tests.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
-from viz.diagram import EDGE, STREAM, SUM, drawing, drawn, heads_drawn, sub
-from viz.params import MOST_LAYERS, nodes, share_text, tree_figure
-from viz.tabs import diagram, params, partview, subject
-from viz.tabs.endpoints import ENDPOINTS
-from viz.tabs.page import Asked, payloads, scene_of
+from model.gpt.config import PRESETS, ModelConfig
+from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
+from viz.api.endpoints import ENDPOINTS
+from viz.page.build import Asked, payloads, scene_of
+from viz.views.anatomy import subject
+from viz.views.anatomy.diagram import part as partview
+from viz.views.anatomy.diagram import view as diagram
+from viz.views.anatomy.diagram.figures import EDGE, STREAM, SUM, drawing, drawn, heads_drawn, sub
+from viz.views.anatomy.parameters import view as parameters
+from viz.views.anatomy.parameters.figures import MOST_LAYERS, nodes, share_text, tree_figure
 from viz.words import LANGUAGES, section, words
 
 CONFIGS = {f"variant {name}": tiny_config(changes) for name, changes in VARIANTS.items()} | {
     name: each.config for name, each in ARCHITECTURES.items()
 }
-PUBLISHED = Path(__file__).parents[1] / "data" / "configs"
+PUBLISHED = Path(__file__).parents[3] / "data" / "configs"
 PROMPT = "abcabd ab"
 T = len(PROMPT)
 EDIT = {"kind": "zero", "layer": 1, "head": 2}
@@ -135,11 +138,15 @@ def test_a_parallel_block_has_its_sublayers_side_by_side():
 @pytest.mark.parametrize(
     ("heads", "kv", "chosen", "drawn_"),
     [
-        (12, 12, 5, (12, 1, False, [5, 0])), (9, 3, 4, (3, 3, False, [1, 1])), (32, 8, 31, (8, 4, False, [7, 3])),
-        (96, 96, 40, (32, 1, True, None)), (64, 1, 3, (1, 32, True, [0, 3])), (64, 1, 40, (1, 32, True, None)),
+        (12, 12, 5, (12, 1, False, [5, 0])),
+        (9, 3, 4, (3, 3, False, [1, 1])),
+        (32, 8, 31, (8, 4, False, [7, 3])),
+        (96, 96, 40, (32, 1, True, None)),
+        (64, 1, 3, (1, 32, True, [0, 3])),
+        (64, 1, 40, (1, 32, True, None)),
         (4, 2, None, (2, 2, False, None)),
     ],
-)  # fmt: skip
+)
 def test_heads_by_hand(heads, kv, chosen, drawn_):
     config = ModelConfig(vocab_size=9, n_ctx=9, n_layer=1, d_model=heads, n_head=heads, n_kv_head=kv, d_head=2)
     assert tuple(heads_drawn(config, chosen).values()) == drawn_
@@ -316,9 +323,9 @@ def test_another_count_is_not_hidden(llama, monkeypatch):
 
 
 def test_a_loaded_model_of_a_known_config_has_its_published_count():
-    assert params.published_of(PRESETS["llama"]) == (134_515_008, ARCHITECTURES["smollm2-135m"].source)
-    assert params.published_of(tiny_config()) is None
-    assert params.published_of(config_of((PUBLISHED / "qwen3-8b.json").read_text()))[0] == 8_190_735_360
+    assert parameters.published_of(PRESETS["llama"]) == (134_515_008, ARCHITECTURES["smollm2-135m"].source)
+    assert parameters.published_of(tiny_config()) is None
+    assert parameters.published_of(config_of((PUBLISHED / "qwen3-8b.json").read_text()))[0] == 8_190_735_360
 
 
 @pytest.mark.parametrize("form", [{}, {"which": "gpt2-xl"}, {"which": "pasted"}])

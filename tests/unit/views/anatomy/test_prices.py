@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.anatomy.prices import MOST_ROWS, Price, bundled, cost, most_turns, read_prices, talk
 from model.api import LanguageModel
 from model.errors import InputError
-from model.prices import MOST_ROWS, Price, bundled, cost, most_turns, read_prices, talk
-from tests.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
-from viz.prices import Bar, money, price_figure
-from viz.tabs.endpoints import ENDPOINTS
-from viz.tabs.endpoints.registry import call
-from viz.tabs.page import Asked, payloads
+from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from viz.api.endpoints import ENDPOINTS
+from viz.api.registry import call
+from viz.page.build import Asked, payloads
+from viz.views.anatomy.prices.figures import Bar, money, price_figure
 from viz.words import LANGUAGES, section, words
 
 HEAD = "model,context,input,output,currency,as_of,source\n"
@@ -105,8 +105,12 @@ def test_any_text_is_read_or_refused(text):
 
 def test_amounts_are_told_in_few_digits():
     assert [money(x, "USD") for x in (0, 1234.5, 1, 0.01234, 1e-7)] == [
-        "0 USD", "1,234.50 USD", "1.00 USD", "0.0123 USD", "1e-07 USD"
-    ]  # fmt: skip
+        "0 USD",
+        "1,234.50 USD",
+        "1.00 USD",
+        "0.0123 USD",
+        "1e-07 USD",
+    ]
 
 
 def test_the_bars_are_the_costs():
@@ -146,8 +150,17 @@ def test_the_view_counts_the_prompt(playground, language):
 
 
 def test_a_table_of_ones_own_takes_its_place(playground):
-    parts = drawn(playground, {"of": "number", "question": 100, "answer": 50, "turns": 3, "table": "own",
-                               "csv": HEAD + LINE.replace("A,", "<i>M</i>,").replace("8000", "400")})  # fmt: skip
+    parts = drawn(
+        playground,
+        {
+            "of": "number",
+            "question": 100,
+            "answer": 50,
+            "turns": 3,
+            "table": "own",
+            "csv": HEAD + LINE.replace("A,", "<i>M</i>,").replace("8000", "400"),
+        },
+    )
     (row,) = parts["prices_table"]["rows"]
     assert row[0]["text"] == "<i>M</i>" and row[-1] == {"text": "ends after 2 turns", "bar": 450 / 400}
     assert "Tiny" not in parts["prices_table"]["source"] and "your table" in parts["prices_table"]["source"]

@@ -6,19 +6,20 @@ import types
 import numpy as np
 import pytest
 
+from model.anatomy.known_models import KNOWN
+from model.anatomy.scaling import LAWS, optimum, planned
 from model.api import LanguageModel
-from model.known_models import KNOWN
-from model.lesson import Job, Started
-from model.live import LiveRun
-from model.scaling import LAWS, optimum, planned
-from model.trainer import Report
-from tests.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
-from viz.laws import told_count, told_fit, told_flops, told_ratio
-from viz.tabs import laws, ownruns
-from viz.tabs.endpoints import ENDPOINTS
-from viz.tabs.endpoints.registry import call
-from viz.tabs.page import Asked, payloads
-from viz.tabs.parts import unpacked
+from model.training.job import Job, Started
+from model.training.loop import Report
+from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from viz.api.endpoints import ENDPOINTS
+from viz.api.registry import call
+from viz.page.build import Asked, payloads
+from viz.page.parts import unpacked
+from viz.server.training_process import LiveRun
+from viz.views.anatomy.scaling_laws import own_runs
+from viz.views.anatomy.scaling_laws import view as scaling_laws
+from viz.views.anatomy.scaling_laws.figures import told_count, told_fit, told_flops, told_ratio
 from viz.words import LANGUAGES
 
 NAMED = {each.name: each for each in ENDPOINTS}
@@ -43,10 +44,12 @@ def drawn(playground, form=None, language="en"):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_everything_is_drawn_at_once(playground, language):
     parts = drawn(playground, language=language)
-    assert set(laws.PICTURES) <= set(parts)
-    assert not [name for name in laws.PICTURES if "empty" in parts[name] or "problem" in parts[name]]
+    assert set(scaling_laws.PICTURES) <= set(parts)
+    assert not [name for name in scaling_laws.PICTURES if "empty" in parts[name] or "problem" in parts[name]]
     assert "empty" in parts["laws_mine"] and parts["laws_mine_ask"]["state"] == "idle"
-    assert "{" not in "".join(parts[name].get("source", "") + parts[name].get("about", "") for name in laws.PICTURES)
+    assert "{" not in "".join(
+        parts[name].get("source", "") + parts[name].get("about", "") for name in scaling_laws.PICTURES
+    )
 
 
 def test_the_plan_is_that_of_every_law(playground):
@@ -70,7 +73,7 @@ def test_the_plan_is_that_of_every_law(playground):
     ],
 )
 def test_what_is_given(playground, form, given, value):
-    assert laws.asked({"laws_form": form})[:2] == (given, pytest.approx(value))
+    assert scaling_laws.asked({"laws_form": form})[:2] == (given, pytest.approx(value))
     row = drawn(playground, form)["laws_plan"]["lines"][-1]
     plan = planned("besiroglu", given, value)
     assert row[1:4] == pytest.approx([plan.params, plan.tokens, plan.compute])
@@ -114,9 +117,16 @@ def test_the_lines_below_make_the_same_numbers(playground):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(999, "999"), (8_546_816, "8.55 M"), (999_999, "1.00 M"), (6.7e10, "67.0 B"), (1.5e12, "1.50 T"), (0, "0"),
-     (np.inf, "–")],
-)  # fmt: skip
+    [
+        (999, "999"),
+        (8_546_816, "8.55 M"),
+        (999_999, "1.00 M"),
+        (6.7e10, "67.0 B"),
+        (1.5e12, "1.50 T"),
+        (0, "0"),
+        (np.inf, "–"),
+    ],
+)
 def test_counts_as_they_are_read(value, text):
     assert told_count(value) == text
 
@@ -142,17 +152,17 @@ def own_run(number, params, exponent=0.3, task="copy", steps=200, floor=0.0):
 
 
 def test_without_runs_it_is_said():
-    found = ownruns.payloads([], "en")
+    found = own_runs.payloads([], "en")
     assert "no run of yours" in found["laws_mine"]["empty"]["text"]
     assert found["laws_mine_ask"]["state"] == "idle"
     started = own_run(1, 1000)
     started.reports.clear()
-    assert "empty" in ownruns.payloads([started], "en")["laws_mine"]
+    assert "empty" in own_runs.payloads([started], "en")["laws_mine"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_one_run_has_its_own_exponent_and_lacks_two(language):
-    found = ownruns.payloads([own_run(1, 1000)], language)
+    found = own_runs.payloads([own_run(1, 1000)], language)
     json.dumps(found, allow_nan=False)
     (row,) = found["laws_mine_table"]["rows"]
     assert row[5].startswith("0.30") and "2" in found["laws_mine_table"]["check"]
@@ -162,7 +172,7 @@ def test_one_run_has_its_own_exponent_and_lacks_two(language):
 
 def test_three_runs_have_an_exponent_across():
     runs = [own_run(n, 1000 * 4**n) for n in range(3)] + [own_run(9, 5000, 0.9, task="reverse")]
-    found = ownruns.payloads(runs, "en")
+    found = own_runs.payloads(runs, "en")
     across = found["laws_mine_table"]["rows"][-1]
     assert across[0] == "all 3 runs of this task, x = 6 N D" and across[5].startswith("0.300 (")
     assert "very uncertain" in found["laws_mine_table"]["check"]
@@ -173,8 +183,8 @@ def test_three_runs_have_an_exponent_across():
 
 def test_only_runs_of_one_task_and_vocabulary_are_compared():
     runs = [own_run(1, 1000), own_run(2, 2000, task="reverse"), own_run(3, 4000)]
-    assert [len(each) for each in ownruns.groups(runs)] == [2, 1]
-    assert ownruns.across(ownruns.groups(runs)[0]) is None
+    assert [len(each) for each in own_runs.groups(runs)] == [2, 1]
+    assert own_runs.across(own_runs.groups(runs)[0]) is None
 
 
 def test_a_visitor_sees_own_runs_only(playground, monkeypatch):
@@ -185,12 +195,12 @@ def test_a_visitor_sees_own_runs_only(playground, monkeypatch):
         events["show"] = function
 
     ask = types.SimpleNamespace(start=start)
-    parts = dict.fromkeys(ownruns.PARTS, ask)
+    parts = dict.fromkeys(own_runs.PARTS, ask)
     shared = types.SimpleNamespace(playground=playground, language_of=lambda request: "en")
-    ownruns.wire(parts, shared)
+    own_runs.wire(parts, shared)
     monkeypatch.setattr(type(playground.workshop), "of", lambda self, owner: asked.append(owner) or [own_run(1, 1000)])
     made = events["show"](types.SimpleNamespace(session_hash="visitor"))
-    assert asked == ["visitor"] and len(made) == len(ownruns.PARTS)
+    assert asked == ["visitor"] and len(made) == len(own_runs.PARTS)
     assert unpacked(made[2])["rows"]
 
 

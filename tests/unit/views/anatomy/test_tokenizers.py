@@ -4,16 +4,16 @@ import json
 
 import pytest
 
+from model.anatomy.tokenizer_comparison import built_in
 from model.api import LanguageModel
-from model.merging import MOST_CHARACTERS
-from model.vocabularies import built_in
-from tests.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
-from viz.tabs import vocabs
-from viz.tabs.context import Options
-from viz.tabs.endpoints import ENDPOINTS
-from viz.tabs.endpoints.registry import call
-from viz.tabs.page import Asked, payloads
-from viz.vocabs import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text
+from model.text.bpe_steps import MOST_CHARACTERS
+from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from viz.api.endpoints import ENDPOINTS
+from viz.api.registry import call
+from viz.page.build import Asked, payloads
+from viz.page.playground import Options
+from viz.views.anatomy.tokenizers import view as tokenizers
+from viz.views.anatomy.tokenizers.figures import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text
 from viz.words import LANGUAGES as SPOKEN
 
 NAMED = {each.name: each for each in ENDPOINTS}
@@ -23,7 +23,7 @@ HOSTILE = '<img src=x onerror="alert(1)"> {x} \u202e'
 @pytest.fixture
 def playground(tmp_path, monkeypatch):
     """A byte model beside TinyGPT's vocabulary; SmolLM2's is not there, whatever this machine has."""
-    monkeypatch.setattr(vocabs, "here", lambda: ("tinygpt",))
+    monkeypatch.setattr(tokenizers, "here", lambda: ("tinygpt",))
     model = tiny_model({**VARIANTS["gpt2"], "vocab_size": 256, "n_ctx": 512})
     return serving(
         LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path)), Options(model="tiny", max_tokens=500)
@@ -40,7 +40,7 @@ def drawn(playground, form=None, prompt="the cat", language="en"):
 @pytest.mark.parametrize("language", SPOKEN)
 def test_everything_is_drawn_at_once(playground, language):
     parts = drawn(playground, language=language)
-    shown = [parts[name] for name in vocabs.PARTS[1:]]
+    shown = [parts[name] for name in tokenizers.PARTS[1:]]
     assert not [each for each in shown if "empty" in each or "problem" in each]
     assert all("{" not in each.get("about", "") + each["source"] for each in shown)
 
@@ -62,7 +62,7 @@ def test_another_text_takes_the_place_of_the_prompt(playground):
 
 
 def test_a_text_that_is_too_long_is_said_in_its_parts(playground):
-    parts = drawn(playground, {"text": "a" * (vocabs.MOST_TEXT + 1)})
+    parts = drawn(playground, {"text": "a" * (tokenizers.MOST_TEXT + 1)})
     for name in ("vocabs_counts", "vocabs_chips", "vocabs_merge"):
         assert parts[name]["problem"]["text"].startswith("The text is too long to compare.")
     assert "figure" in parts["vocabs_languages"]
@@ -108,14 +108,14 @@ def test_a_long_prompt_is_cut_for_the_merges(playground):
 def test_a_vocabulary_that_lacks_a_byte_says_so(playground, monkeypatch):
     from model.errors import InputError
 
-    real = vocabs.cut
+    real = tokenizers.cut
 
     def cut(name, tokenizer, text):
         if name == "tinygpt":
             raise InputError("This vocabulary has no token for a character of the text.")
         return real(name, tokenizer, text)
 
-    monkeypatch.setattr(vocabs, "cut", cut)
+    monkeypatch.setattr(tokenizers, "cut", cut)
     parts = drawn(playground)
     assert parts["vocabs_counts"]["rows"][1][1:] == ["–"] * 5
     assert parts["vocabs_chips"]["rows"][1]["problem"] and parts["vocabs_chips"]["rows"][1]["chips"] == []

@@ -9,16 +9,24 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from model.attention.cell import explain
 from model.errors import InputError
-from model.explain import explain
-from model.interventions import Edit
-from model.trace import run
-from tests.helpers import VARIANTS, E, H, L, random_ids, tiny_model, tokens_of
-from viz.tabs import why as tab
-from viz.tabs.context import Options, Playground
-from viz.tabs.selection import Selection
-from viz.tabs.tab import Scene
-from viz.why import adding_up, decimals_of, named, products_said, row_said, stages_of, why_payload
+from model.gpt.edits import Edit
+from model.gpt.trace import run
+from tests.support.helpers import VARIANTS, E, H, L, random_ids, tiny_model, tokens_of
+from viz.page.playground import Options, Playground
+from viz.page.scene import Scene
+from viz.page.selection import Selection
+from viz.views.attention.cell import view as tab
+from viz.views.attention.cell.figures import (
+    adding_up,
+    decimals_of,
+    named,
+    products_said,
+    row_said,
+    stages_of,
+    why_payload,
+)
 from viz.words import words
 
 T = 19
@@ -213,7 +221,7 @@ def test_the_tab_shows_the_models_numbers(lm):
     assert payload["names"] == ["b (4)", "b (1)"] and payload["run"] == "run 1.2 4 1"
     assert payload["check"]["state"] == "same" and payload["group"] == 2
     lines = payload["python"].split("\n")
-    assert "from model.explain import explain" in lines and lines[-1] == "explain(run, 1, 2, 4, 1)"
+    assert "from model.attention.cell import explain" in lines and lines[-1] == "explain(run, 1, 2, 4, 1)"
 
 
 def test_another_cell_or_head_is_another_picture(lm):
@@ -222,18 +230,21 @@ def test_another_cell_or_head_is_another_picture(lm):
     assert len(keys) == 3
 
 
-@pytest.mark.parametrize("edits,state,output", [
-    ((), "same", False),
-    ((Edit("uniform", 1, 2),), "forced", False),
-    ((Edit("uniform", 1, 1),), "same", False),
-    ((Edit("uniform", 0, 2),), "same", False),  # an earlier layer changes the vectors, not the steps
-    ((Edit("block_edge", query=4, key=1),), "cell", False),
-    ((Edit("block_edge", 1, 2, query=4, key=0),), "row", False),
-    ((Edit("block_edge", 1, 2, query=3, key=1),), "same", False),
-    ((Edit("zero", 1, 2),), "same", True),
-    ((Edit("zero", 1, 3),), "same", False),
-    ((Edit("scale", 1, 2, factor=0.5), Edit("previous_token", 1, 2)), "forced", True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "edits,state,output",
+    [
+        ((), "same", False),
+        ((Edit("uniform", 1, 2),), "forced", False),
+        ((Edit("uniform", 1, 1),), "same", False),
+        ((Edit("uniform", 0, 2),), "same", False),  # an earlier layer changes the vectors, not the steps
+        ((Edit("block_edge", query=4, key=1),), "cell", False),
+        ((Edit("block_edge", 1, 2, query=4, key=0),), "row", False),
+        ((Edit("block_edge", 1, 2, query=3, key=1),), "same", False),
+        ((Edit("zero", 1, 2),), "same", True),
+        ((Edit("zero", 1, 3),), "same", False),
+        ((Edit("scale", 1, 2, factor=0.5), Edit("previous_token", 1, 2)), "forced", True),
+    ],
+)
 def test_edits_are_given_as_the_reason(lm, edits, state, output):
     scene = scene_of(lm, edits=edits)
     payload = shown(scene, (4, 1))

@@ -6,16 +6,16 @@ import json
 import numpy as np
 import pytest
 
+from model.attention.find_heads import rank_heads
 from model.errors import InputError
-from model.finding import rank_heads
-from model.interventions import Edit
-from tests.helpers import byte_model
-from viz.finding import even_share, heads_figure, positions_of, ranked
-from viz.tabs import finding as tab
-from viz.tabs.context import Options, Playground
-from viz.tabs.picking import cell_of
-from viz.tabs.selection import Selection
-from viz.tabs.tab import Scene
+from model.gpt.edits import Edit
+from tests.support.helpers import byte_model
+from viz.page.picking import cell_of
+from viz.page.playground import Options, Playground
+from viz.page.scene import Scene
+from viz.page.selection import Selection
+from viz.views.attention.find import view as tab
+from viz.views.attention.find.figures import even_share, heads_figure, positions_of, ranked
 from viz.words import words
 
 NONE = {"tokens": [], "pair": None}
@@ -75,10 +75,20 @@ def test_figure_has_layers_across_and_heads_down():
     assert heads_figure(values, said, "share").layout.coloraxis.cmax == 1
 
 
-@pytest.mark.parametrize(("value", "positions"), [
-    ([3, 1, 1], (1, 3)), ([], ()), ([0, 6, -1, 5], (0, 5)), ([True, "1", 1.0, None, [2], 2], (2,)),
-    ([10**400, float("nan")], ()), (None, None), ("123", None), ({"0": 1}, None), (3, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "positions"),
+    [
+        ([3, 1, 1], (1, 3)),
+        ([], ()),
+        ([0, 6, -1, 5], (0, 5)),
+        ([True, "1", 1.0, None, [2], 2], (2,)),
+        ([10**400, float("nan")], ()),
+        (None, None),
+        ("123", None),
+        ({"0": 1}, None),
+        (3, None),
+    ],
+)
 def test_positions_of_a_page_are_checked(value, positions):
     assert positions_of(value, 6) == positions
 
@@ -161,9 +171,14 @@ def test_many_tokens_are_counted_not_named(lm):
     assert chart["file"] == "find-weights-from-5-to-0_1_2_and_2"
 
 
-@pytest.mark.parametrize("queries,keys,what", [
-    ([], [0], "No token to look from"), ([3], [], "No token to look back to"), ([1], [4], "only look back"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "queries,keys,what",
+    [
+        ([], [0], "No token to look from"),
+        ([3], [], "No token to look back to"),
+        ([1], [4], "only look back"),
+    ],
+)
 def test_rows_that_cannot_be_asked_stay_to_be_corrected(lm, queries, keys, what):
     scene = scene_of(lm)
     pictures = tab.pictures(scene, value_of(scene, queries, keys))

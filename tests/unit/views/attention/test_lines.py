@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from tests.helpers import tokens_of
-from viz.links import ALL_UP_TO, MOST_LINKS, STRONGEST, links_payload, strongest
+from tests.support.helpers import tokens_of
+from viz.views.attention.lines.figures import ALL_UP_TO, MOST_LINKS, STRONGEST, links_payload, strongest
 
 
 def causal(T: int, seed: int = 0) -> np.ndarray:

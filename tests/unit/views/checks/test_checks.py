@@ -7,17 +7,18 @@ import sys
 
 import pytest
 
-import viz.tabs.checks as tab
+import viz.views.checks.view as tab
 from model.api import LanguageModel
-from model.checks import CHECKS, GROUPS, quick, run_checks
-from model.findings import REASONS, RULES, UNITS, Finding, unable
-from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
-from viz.checks import FORMULAS, place_on_scale, scientific, share_of
-from viz.tabs import page
-from viz.tabs.checks_python import EDITED_AWAY, PYTHON
-from viz.tabs.context import Options, Playground
-from viz.tabs.jobs import perform
-from viz.tabs.page import Asked, payloads, scene_of
+from model.checks import run_checks
+from model.checks.registry import CHECKS, GROUPS, quick
+from model.checks.result import REASONS, RULES, UNITS, Finding, unable
+from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
+from viz.page import build
+from viz.page.background import perform
+from viz.page.build import Asked, payloads, scene_of
+from viz.page.playground import Options, Playground
+from viz.views.checks.figures import FORMULAS, place_on_scale, scientific, share_of
+from viz.views.checks.python_lines import EDITED_AWAY, PYTHON
 from viz.words import LANGUAGES, words
 
 OURS = [key for key in CHECKS if not key.startswith("parity")]
@@ -95,8 +96,9 @@ def test_what_does_not_agree_is_named_on_top(playground, monkeypatch, state, lan
     assert shown["state"] == state and any(name in sentence for sentence in shown["verdict"])
     row = next(row for row in shown["rows"] if row["key"] == "rows")
     assert row["state"] == state
-    assert row["reason"] == ("" if state == "differs" else words(language)["checkreason.raised"].format(
-        reason="ValueError", got="<b>no</b>"))  # fmt: skip
+    assert row["reason"] == (
+        "" if state == "differs" else words(language)["checkreason.raised"].format(reason="ValueError", got="<b>no</b>")
+    )
 
 
 def test_a_check_that_raises_is_shown_and_the_page_stays(playground, monkeypatch, caplog):
@@ -147,8 +149,12 @@ def test_every_check_has_its_words_formula_and_group():
     for key in CHECKS:
         assert english[f"checkname.{key}"] and english[f"checksays.{key}"] and FORMULAS[key]
     assert set(FORMULAS) == set(CHECKS) >= set(PYTHON)
-    for section, keys in (("checkunit", UNITS), ("checkrule", RULES), ("checkgroup", GROUPS),
-                          ("checkreason", (*REASONS, "raised"))):  # fmt: skip
+    for section, keys in (
+        ("checkunit", UNITS),
+        ("checkrule", RULES),
+        ("checkgroup", GROUPS),
+        ("checkreason", (*REASONS, "raised")),
+    ):
         assert {key.split(".")[1] for key in english if key.startswith(f"{section}.")} == set(keys)
 
 
@@ -157,8 +163,10 @@ def test_the_verdict_counts():
     found = {"rows": Finding("agrees"), "fused": Finding("differs"), "lens": unable("one_token")}
     told, state = tab.verdict(said, found)
     assert told == [
-        "1 of 2 does not agree: Traced = fused.", "1 cannot be checked here.", f"{len(CHECKS) - 3} wait for the button."
-    ]  # fmt: skip
+        "1 of 2 does not agree: Traced = fused.",
+        "1 cannot be checked here.",
+        f"{len(CHECKS) - 3} wait for the button.",
+    ]
     assert state == "differs"
     assert tab.verdict(said, found | {"rows": Finding("differs")})[0][0] == (
         "2 of 2 do not agree: Rows sum to 1, Traced = fused."
@@ -170,9 +178,18 @@ def test_the_verdict_counts():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0"), (3.0, "3"), (2.46e-6, "2.5 × 10⁻⁶"), (1e-12, "1.0 × 10⁻¹²"), (0.05, "0.05"), (12.34, "12"),
-     (123456.0, "1.2 × 10⁵"), (math.inf, "∞"), (math.nan, "∞")],
-)  # fmt: skip
+    [
+        (0.0, "0"),
+        (3.0, "3"),
+        (2.46e-6, "2.5 × 10⁻⁶"),
+        (1e-12, "1.0 × 10⁻¹²"),
+        (0.05, "0.05"),
+        (12.34, "12"),
+        (123456.0, "1.2 × 10⁵"),
+        (math.inf, "∞"),
+        (math.nan, "∞"),
+    ],
+)
 def test_scientific(value, text):
     assert scientific(value) == text
 
@@ -237,4 +254,4 @@ def test_a_problem_of_the_prompt_is_the_pages(playground):
 
 
 def test_it_is_the_last_tab():
-    assert page.TABS[-1] is tab.TAB
+    assert build.TABS[-1] is tab.TAB

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.helpers import tokens_of
-from viz.attention import PatternWords
-from viz.compare import (
+from tests.support.helpers import tokens_of
+from viz.charts.heatmap import PatternWords
+from viz.views.compare.runs.figures import (
     HeadWords,
     align,
     alignment_payload,
@@ -20,7 +20,7 @@ from viz.compare import (
     nearest,
     patch_figure,
     shares_of,
-)  # fmt: skip
+)
 
 WORDS = PatternWords("query", "key", "weight", "largest of {n}")
 HOSTILE = "<b>&\u202e\x00</b>"
@@ -45,12 +45,21 @@ def kinds(a, b):
 @pytest.mark.parametrize(
     ("a", "b", "signs"),
     [
-        ("abc", "abc", "==="), ("abc", "axc", "=/="), ("abc", "ac", "=-="), ("ac", "abc", "=+="),
+        ("abc", "abc", "==="),
+        ("abc", "axc", "=/="),
+        ("abc", "ac", "=-="),
+        ("ac", "abc", "=+="),
         ("ab", "xyz", "--+++"),
-        ("abcd", "xbyd", "/=/="), ("", "ab", "++"), ("ab", "", "--"), ("", "", ""), ("a", "a", "="), ("a", "b", "/"),
-        ("aab", "ab", "=-="), ("abab", "baba", "+===-"),
+        ("abcd", "xbyd", "/=/="),
+        ("", "ab", "++"),
+        ("ab", "", "--"),
+        ("", "", ""),
+        ("a", "a", "="),
+        ("a", "b", "/"),
+        ("aab", "ab", "=-="),
+        ("abab", "baba", "+===-"),
     ],
-)  # fmt: skip
+)
 def test_alignment_by_hand(a, b, signs):
     assert kinds(a, b) == signs
 

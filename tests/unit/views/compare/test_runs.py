@@ -5,22 +5,20 @@ import json
 import numpy as np
 import pytest
 
-from model import effects
 from model.api import LanguageModel
-from model.effects import Target, metric, recovered
+from model.attention import effects
+from model.attention.effects import Target, metric, recovered
+from model.attention.measures import MEASURES, measure
 from model.errors import InputError
-from model.heads import HEAD_METRICS
-from model.measures import MEASURES, measure
-from tests.helpers import tiny_model
-from viz.attention import PatternWords
-from viz.compare import (
-    divergence,
-    likely,
-    shares_of,
-)  # fmt: skip
-from viz.tabs import beside, compare, patching
-from viz.tabs.context import Options, Playground
-from viz.tabs.page import Asked, payloads, scene_of
+from model.gpt.head_metrics import HEAD_METRICS
+from tests.support.helpers import tiny_model
+from viz.charts.heatmap import PatternWords
+from viz.page.build import Asked, payloads, scene_of
+from viz.page.playground import Options, Playground
+from viz.views.compare.patching import view as patching
+from viz.views.compare.runs import run_b
+from viz.views.compare.runs import view as runs
+from viz.views.compare.runs.figures import divergence, likely, shares_of
 from viz.words import words
 
 WORDS = PatternWords("query", "key", "weight", "largest of {n}")
@@ -51,8 +49,8 @@ def with_models(playground, lm, monkeypatch):
     unlike = LanguageModel("unlike", "Unlike", small, Shifted())
     for model in (alike, unlike):
         playground.models.get(model.id, lambda model=model: model)
-    monkeypatch.setattr(beside, "models_ready", lambda scene: {"alike": "Alike", "unlike": "Unlike"})
-    monkeypatch.setattr(compare, "models_ready", lambda scene: {"alike": "Alike", "unlike": "Unlike"})
+    monkeypatch.setattr(run_b, "models_ready", lambda scene: {"alike": "Alike", "unlike": "Unlike"})
+    monkeypatch.setattr(runs, "models_ready", lambda scene: {"alike": "Alike", "unlike": "Unlike"})
     return playground
 
 
@@ -89,7 +87,7 @@ def layout(payload):
 
 def test_first_view_compares_with_the_suggestion_and_fills_every_part(playground):
     parts = drawn(playground, "The cat")
-    assert set(compare.TAB.parts) <= set(parts)
+    assert set(runs.TAB.parts) <= set(parts)
     assert parts["compare_form"]["controls"][1]["placeholder"] == "The dog"
     assert [step[0] for step in parts["alignment"]["steps"]] == ["same"] * 4 + ["replaced"] * 3
     assert parts["patch_map"] == {"absent": True} and parts["patch_job"]["state"] == "idle"
@@ -111,7 +109,7 @@ def test_maps_are_those_of_the_two_runs_and_their_difference(playground, lm):
     assert parts["compare_b"]["places"] == [0, 1, None, 2, 3, 4]
 
 
-@pytest.mark.parametrize("name", compare.OF_HEADS)
+@pytest.mark.parametrize("name", runs.OF_HEADS)
 def test_every_measure_of_heads_is_drawn_on_one_scale(playground, lm, name):
     parts = drawn(playground, "abcab", {"prompt": "xycab", "measure": name})
     scales = [layout(parts[f"compare_{side}"])["coloraxis"] for side in "ab"]
@@ -144,7 +142,7 @@ def test_pattern_gap_of_every_head(playground, lm):
 
 
 def test_too_many_patterns_are_not_compared_by_themselves(playground, monkeypatch):
-    monkeypatch.setattr(compare, "MOST_CELLS", 100)
+    monkeypatch.setattr(runs, "MOST_CELLS", 100)
     parts = drawn(playground, values={"compare_metric": {"metric": "pattern"}})
     assert "too long" in parts["compare_heads"]["problem"]["text"] and parts["compare_heads"]["problem"]["hint"]
 
@@ -172,7 +170,7 @@ EDIT = {"kind": "zero", "layer": 1, "head": 2}
 def test_the_run_without_edits(playground, lm):
     selection = {"heads": [[2, 0]], "edits": [EDIT]}
     parts = drawn(playground, "abcab", {"with": "unedited"}, selection=selection)
-    from model.interventions import Edit
+    from model.gpt.edits import Edit
 
     edited = lm.trace("abcab").edit(Edit("zero", 1, 2))
     expected = edited.pattern(2, 0) - lm.trace("abcab").pattern(2, 0)
@@ -202,9 +200,18 @@ def test_a_bad_prompt_of_b_is_said_in_this_tab_and_breaks_nothing(playground, pr
 
 @pytest.mark.parametrize(
     "form",
-    [None, "x", [1], {"with": "nonsense"}, {"with": []}, {"prompt": 7}, {"prompt": None}, {"measure": "rollout"},
-     {"measure": {"a": 1}}],
-)  # fmt: skip
+    [
+        None,
+        "x",
+        [1],
+        {"with": "nonsense"},
+        {"with": []},
+        {"prompt": 7},
+        {"prompt": None},
+        {"measure": "rollout"},
+        {"measure": {"a": 1}},
+    ],
+)
 def test_form_values_nobody_checked_become_the_first_choice(playground, form):
     first = drawn(playground, "abcab")
     found = drawn(playground, "abcab", form)
@@ -253,10 +260,10 @@ def test_a_model_that_is_not_offered_is_never_loaded(with_models, model_id, monk
 
 
 def test_models_offered_are_those_on_this_computer_but_not_this_one(playground, monkeypatch):
-    monkeypatch.setattr(beside, "available", lambda: ("tinygpt",))
+    monkeypatch.setattr(run_b, "available", lambda: ("tinygpt",))
     scene = scene_of(playground, asked())
-    assert list(beside.models_ready(scene)) == ["tinygpt"]
-    monkeypatch.setattr(beside, "available", lambda: ())
+    assert list(run_b.models_ready(scene)) == ["tinygpt"]
+    monkeypatch.setattr(run_b, "available", lambda: ())
     parts = drawn(playground, "abcab", {"with": "model"})
     assert parts["alignment"]["problem"]["text"] == "No other model is on this computer."
 
@@ -269,8 +276,9 @@ def test_one_token_is_enough(playground):
 
 def test_hostile_prompts_are_drawn_as_text(playground):
     parts = drawn(playground, HOSTILE, {"prompt": HOSTILE + "!"})
-    text = json.dumps({name: part for name, part in parts.items() if name.startswith(("compare", "align"))
-                       and name != "compare_form"})  # fmt: skip
+    text = json.dumps(
+        {name: part for name, part in parts.items() if name.startswith(("compare", "align")) and name != "compare_form"}
+    )
     assert "\\u202e" not in text.replace("\\\\u202e", "")  # but in the Python lines, escaped there
     assert all("<b>" not in parts[name]["figure"] for name in ("compare_a", "compare_b", "compare_diff"))
 
@@ -312,7 +320,7 @@ def patched(playground, prompt, form, patch_form):
     values = {"patch_form": patch_form}
     question = asked(prompt, form, values=values)
     job = patching.plan(scene_of(playground, question), question.values)
-    from viz.tabs.jobs import perform
+    from viz.page.background import perform
 
     list(perform(playground, job, "en"))
     return drawn(playground, prompt, form, values=values)
@@ -350,7 +358,7 @@ def test_patching_lines_make_the_map(playground, lm, monkeypatch):
 
 def test_default_tokens_are_the_likeliest_of_a_and_of_b(playground, lm):
     scene = scene_of(playground, asked("abcab"))
-    other = beside.other_run(scene, {"prompt": "axcab"}, {})
+    other = run_b.other_run(scene, {"prompt": "axcab"}, {})
     found = patching.patching_of(scene, other, {})
     a, b = (shares_of(lm.trace(text).logits_at(-1)) for text in ("abcab", "axcab"))
     if a.argmax() != b.argmax():
@@ -361,9 +369,9 @@ def test_default_tokens_are_the_likeliest_of_a_and_of_b(playground, lm):
 
 def test_tokens_that_both_runs_find_likeliest_give_way_to_those_that_change_most(playground, monkeypatch):
     scene = scene_of(playground, asked("abcab"))
-    other = beside.other_run(scene, {"prompt": "axcab"}, {})
+    other = run_b.other_run(scene, {"prompt": "axcab"}, {})
     logits = {id(scene.trace): [5.0, 2.0, 1.0], id(other.trace): [5.0, 1.0, 2.5]}
-    monkeypatch.setattr("model.trace.Trace.logits_at", lambda self, at: np.array(logits[id(self)]))
+    monkeypatch.setattr("model.gpt.trace.Trace.logits_at", lambda self, at: np.array(logits[id(self)]))
     assert patching.opposed(scene, other) == (0, 2) or patching.opposed(scene, other) == (1, 2)
     a, b = (shares_of(np.array(each)) for each in logits.values())
     assert patching.opposed(scene, other) == ((a - b).argmax(), (b - a).argmax())
@@ -372,12 +380,14 @@ def test_tokens_that_both_runs_find_likeliest_give_way_to_those_that_change_most
 @pytest.mark.parametrize(
     ("form", "patch_form", "why"),
     [
-        ({"prompt": "abcabc"}, {}, "A has 5, B has 6"), ({"prompt": "abcab"}, {}, "nothing to patch"),
+        ({"prompt": "abcabc"}, {}, "A has 5, B has 6"),
+        ({"prompt": "abcab"}, {}, "nothing to patch"),
         ({"prompt": "axcab"}, {"token": "two"}, "not one token"),
         ({"prompt": "axcab"}, {"token": "q", "distractor": "q"}, "no gap"),
-        ({"prompt": "axcab"}, {"token": "\ud800"}, "surrogate"), ({"with": "unedited"}, {}, "No edits"),
+        ({"prompt": "axcab"}, {"token": "\ud800"}, "surrogate"),
+        ({"with": "unedited"}, {}, "No edits"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_patched_says_why(playground, form, patch_form, why):
     question = asked("abcab", form, values={"patch_form": patch_form})
     with pytest.raises(InputError, match=why.split("(")[0]):
@@ -396,15 +406,15 @@ def test_a_map_of_too_many_places_is_refused(playground, monkeypatch):
 @pytest.mark.parametrize("value", [None, 3, [], {"site": "resid_post", "into": 4, "token": 7, "distractor": None}])
 def test_patch_values_nobody_checked_become_the_first_choice(playground, value):
     scene = scene_of(playground, asked("abcab"))
-    other = beside.other_run(scene, {"prompt": "axcab"}, {})
+    other = run_b.other_run(scene, {"prompt": "axcab"}, {})
     assert patching.patching_of(scene, other, value).key == patching.patching_of(scene, other, {}).key
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_suggestions_differ_from_every_example(language):
-    from viz.tabs.page import EXAMPLES
+    from viz.page.build import EXAMPLES
 
     for prompt in EXAMPLES.values():
-        assert beside.suggestion(prompt) != prompt
-    assert beside.suggestion("nothing to swap") == "nothing to swap"
+        assert run_b.suggestion(prompt) != prompt
+    assert run_b.suggestion("nothing to swap") == "nothing to swap"
     assert words(language)["compare.alike"]

@@ -8,22 +8,24 @@ import numpy as np
 import pytest
 import torch
 
-from model import kernel_costs
 from model.api import LanguageModel
+from model.design import kernel_costs
+from model.design.kernels import WAYS
+from model.design.kv_sharing import MERGES, group_counts, pattern_at, pooled, stops, survey
+from model.design.score_scaling import drawn as random_rows
 from model.errors import PlaygroundError
-from model.kernels import WAYS
-from model.rootd import drawn as random_rows
-from model.sharing import MERGES, group_counts, pattern_at, pooled, stops, survey
-from model.trace import run
-from model.transformer import Transformer
-from tests.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
-from viz.sharing import moved
-from viz.tabs import jobs, kernels, sharing
-from viz.tabs.allowed import PUBLIC
-from viz.tabs.context import Options
-from viz.tabs.endpoints import ENDPOINTS
-from viz.tabs.endpoints.registry import call
-from viz.tabs.page import Asked, payloads, scene_of
+from model.gpt.trace import run
+from model.gpt.transformer import Transformer
+from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
+from viz.api.endpoints import ENDPOINTS
+from viz.api.registry import call
+from viz.page import background
+from viz.page.build import Asked, payloads, scene_of
+from viz.page.playground import Options
+from viz.server.limits import PUBLIC
+from viz.views.design.attention_ways import view as attention_ways
+from viz.views.design.kv_heads import view as kv_heads
+from viz.views.design.kv_heads.figures import moved
 
 PROMPT = "abcabd ab"
 EDIT = {"kind": "zero", "layer": 1, "head": 2}
@@ -49,7 +51,7 @@ def playground(tokenizer):
 def short(monkeypatch):
     """Measurements of a moment."""
     monkeypatch.setattr(kernel_costs, "LENGTHS", (8, 16))
-    monkeypatch.setattr(kernels, "LENGTHS", (8, 16))
+    monkeypatch.setattr(attention_ways, "LENGTHS", (8, 16))
 
 
 def question(view, form=None, prompt=PROMPT, language="en", **selection):
@@ -66,7 +68,7 @@ def drawn(playground, view, form=None, **changes):
 def done(playground, view, plan, form=None, **changes):
     """The payloads once the job is done."""
     asked = question(view, form, **changes)
-    list(jobs.perform(playground, plan(scene_of(playground, asked), asked.values), "en"))
+    list(background.perform(playground, plan(scene_of(playground, asked), asked.values), "en"))
     return drawn(playground, view, form, **changes)
 
 
@@ -84,10 +86,12 @@ def run_lines(text, model):
 
 def no_holes(parts):
     """No placeholder is left in any text."""
-    texts = json.dumps([
-        {k: v for k, v in part.items() if k in ("title", "note", "about", "check", "text", "source")}
-        for part in parts.values()
-    ])  # fmt: skip
+    texts = json.dumps(
+        [
+            {k: v for k, v in part.items() if k in ("title", "note", "about", "check", "text", "source")}
+            for part in parts.values()
+        ]
+    )
     assert not re.search(r"\{\w+\}", texts)
 
 
@@ -171,28 +175,28 @@ def test_one_token_shows_the_divergence(playground):
 
 
 def test_what_takes_a_while_waits_for_the_button(playground, monkeypatch):
-    monkeypatch.setattr(sharing, "QUICK", 0)
+    monkeypatch.setattr(kv_heads, "QUICK", 0)
     parts = drawn(playground, "sharing")
     assert parts["sharing_job"]["state"] == "idle" and parts["sharing_job"]["start"] == "Compute all variants"
     shown = ("table", "damage", "where", "before", "after", "change")
     assert all("empty" in parts[f"sharing_{name}"] for name in shown)
-    parts = done(playground, "sharing", sharing.plan)
+    parts = done(playground, "sharing", kv_heads.plan)
     assert parts["sharing_job"]["state"] == "done" and not any("empty" in parts[f"sharing_{name}"] for name in shown)
     other = drawn(playground, "sharing", {"groups": "1"})
     assert other["sharing_job"]["start"] == "Compute this variant"
     assert "empty" in other["sharing_after"] and "empty" not in other["sharing_where"]
-    monkeypatch.setattr(sharing, "survey", lambda *_: pytest.fail("computed again"))
-    assert "empty" not in done(playground, "sharing", sharing.plan, {"groups": "1"})["sharing_after"]
+    monkeypatch.setattr(kv_heads, "survey", lambda *_: pytest.fail("computed again"))
+    assert "empty" not in done(playground, "sharing", kv_heads.plan, {"groups": "1"})["sharing_after"]
 
 
 def test_the_model_is_held_while_it_runs(playground, monkeypatch):
-    held, layers = [], sharing.survey
+    held, layers = [], kv_heads.survey
 
     def spy(*given):
         held.append(playground.computing.locked())
         return layers(*given)
 
-    monkeypatch.setattr(sharing, "survey", spy)
+    monkeypatch.setattr(kv_heads, "survey", spy)
     drawn(playground, "sharing")
     assert held == [True] and not playground.computing.locked()
 
@@ -200,7 +204,7 @@ def test_the_model_is_held_while_it_runs(playground, monkeypatch):
 @pytest.mark.parametrize("form", [None, [], {"groups": 2}, {"groups": "3", "merge": "worst"}, {"groups": None}])
 def test_what_is_not_offered_is_the_first_choice(playground, form):
     scene = scene_of(playground, question("sharing"))
-    assert sharing.chosen_of(scene, {"sharing_form": form}) == sharing.Chosen(2, "mean")
+    assert kv_heads.chosen_of(scene, {"sharing_form": form}) == kv_heads.Chosen(2, "mean")
 
 
 # --- ways to attend ---
@@ -245,7 +249,7 @@ def test_costs_are_measured_by_the_button(playground, short):
     before = drawn(playground, "kernels")
     shown = ("kernels_times", "kernels_memory", "kernels_costs")
     assert before["kernels_job"]["state"] == "idle" and all(set(before[name]) == {"empty"} for name in shown)
-    parts = done(playground, "kernels", kernels.plan)
+    parts = done(playground, "kernels", attention_ways.plan)
     no_holes(parts)
     assert parts["kernels_job"]["state"] == "done" and parts["kernels_costs"]["same"]
     assert [row[:2] for row in parts["kernels_costs"]["rows"]][::4] == [
@@ -260,12 +264,12 @@ def test_costs_are_measured_by_the_button(playground, short):
 
 def test_a_public_server_measures_less(tokenizer):
     ours = playground_of(tokenizer, options=Options(model="tiny", max_tokens=40, allowed=PUBLIC))
-    assert kernels.limit_of(scene_of(ours, question("kernels"))) == 1024
-    assert kernels.limit_of(scene_of(playground_of(tokenizer), question("kernels"))) == 4096
+    assert attention_ways.limit_of(scene_of(ours, question("kernels"))) == 1024
+    assert attention_ways.limit_of(scene_of(playground_of(tokenizer), question("kernels"))) == 4096
 
 
 def test_python_lines_of_the_ways(playground, short):
-    model, parts = playground.opened("tiny"), done(playground, "kernels", kernels.plan)
+    model, parts = playground.opened("tiny"), done(playground, "kernels", attention_ways.plan)
     heat = figure(parts["kernels_steps"])["data"][2]["z"]
     assert_close(run_lines(parts["kernels_steps"]["python"], model)[-1], heat[-1], 1e-5)
     steps = run_lines(parts["kernels_rows"]["python"], model)
@@ -298,7 +302,7 @@ def test_the_scaling_of_a_head(tokenizer, variant):
 def test_nothing_is_run_while_the_slider_moves(playground, monkeypatch):
     drawn(playground, "rootd")
     monkeypatch.setattr(Transformer, "trunk", lambda *_, **__: pytest.fail("the model was run"))
-    monkeypatch.setattr("model.trace.Trace.scores", lambda *_: pytest.fail("scores were computed again"))
+    monkeypatch.setattr("model.gpt.trace.Trace.scores", lambda *_: pytest.fail("scores were computed again"))
     seen = {drawn(playground, "rootd", {"power": power})["rootd_scores"]["figure"] for power in (0, 0.3, 1)}
     assert len(seen) == 3
 
@@ -363,8 +367,15 @@ def test_endpoint_of_the_online_softmax(playground):
     assert_close(found["steps"][-1]["weights"], trace.pattern(1, 3)[6, :7], 1e-6)
     assert [len(step["weights"]) for step in found["steps"]] == [3, 6, 7] and found["gap"] < 1e-12
     assert found["tokens"] == list(PROMPT[:7])
-    blocked = ask(playground, "online_softmax", layer=1, head=3, position=6, block=1,
-                  edits=[{"kind": "block_edge", "query": 6, "key": 0}])  # fmt: skip
+    blocked = ask(
+        playground,
+        "online_softmax",
+        layer=1,
+        head=3,
+        position=6,
+        block=1,
+        edits=[{"kind": "block_edge", "query": 6, "key": 0}],
+    )
     assert blocked["scores"][0] is None and blocked["steps"][0]["maximum"] is None
 
 

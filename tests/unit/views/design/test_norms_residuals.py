@@ -8,16 +8,19 @@ import re
 import numpy as np
 import pytest
 
-from model.longer import bundled_text
-from model.mlp_trials import KINDS, Compared, MlpTrial
-from model.trials import VARIANTS, WIRINGS, Starts, Trained, Trial, chapter, exponent
-from tests.helpers import byte_model, serving
-from viz.mlps import largest_gap, slices
-from viz.tabs import firststeps, jobs, mlps, wiring
-from viz.tabs.endpoints import ENDPOINTS
-from viz.tabs.endpoints.registry import call
-from viz.tabs.page import Asked, payloads, scene_of
-from viz.wiring import last_mean, running_mean, told
+from model.design.block_trials import VARIANTS, WIRINGS, Starts, Trained, Trial, chapter, exponent
+from model.design.mlp_trials import KINDS, Compared, MlpTrial
+from model.design.past_length import bundled_text
+from tests.support.helpers import byte_model, serving
+from viz.api.endpoints import ENDPOINTS
+from viz.api.registry import call
+from viz.page import background
+from viz.page.build import Asked, payloads, scene_of
+from viz.views.design.mlps import view as mlps
+from viz.views.design.mlps.figures import largest_gap, slices
+from viz.views.design.norms_residuals import first_steps
+from viz.views.design.norms_residuals import view as norms_residuals
+from viz.views.design.norms_residuals.figures import last_mean, running_mean, told
 from viz.words import LANGUAGES, section
 
 NAMED = {each.name: each for each in ENDPOINTS}
@@ -37,7 +40,7 @@ def playground(model):
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     """Trainings of a few steps."""
-    monkeypatch.setattr(wiring, "STEPS", {4: 3, 8: 3, 16: 3})
+    monkeypatch.setattr(norms_residuals, "STEPS", {4: 3, 8: 3, 16: 3})
 
 
 def question(view, values=None, language="en"):
@@ -52,7 +55,7 @@ def drawn(playground, view, values=None, language="en"):
 
 def done(playground, view, plan, values=None, language="en"):
     job = plan(scene_of(playground, question(view, values)), values or {})
-    list(jobs.perform(playground, job, "en"))
+    list(background.perform(playground, job, "en"))
     return drawn(playground, view, values, language)
 
 
@@ -82,7 +85,7 @@ def run_lines(text):
 def test_gradients_are_drawn_at_once(playground, of):
     values = {"wiring_form": {"depth": "4", "start": "glorot", "of": of}}
     parts = drawn(playground, "wiring", values)
-    found = wiring.found_starts(playground, 4, "glorot")
+    found = norms_residuals.found_starts(playground, 4, "glorot")
     lines = [each for each in figure(parts["wiring_starts"])["data"] if each.get("hoverinfo") != "skip"]
     assert len(lines) == len(WIRINGS)
     for line, numbers in zip(lines, getattr(found, of), strict=True):
@@ -95,19 +98,22 @@ def test_gradients_are_drawn_at_once(playground, of):
 
 @pytest.mark.parametrize(
     ("row", "wanted"),
-    [([4.0, 1, 1, 2], "The first is 2 times the last."), ([1.0, 9, 9, 3], "The last is 3 times the first."),
-     ([1.0, 9, 9, 1.05], "They agree within 10 %.")],
-)  # fmt: skip
+    [
+        ([4.0, 1, 1, 2], "The first is 2 times the last."),
+        ([1.0, 9, 9, 3], "The last is 3 times the first."),
+        ([1.0, 9, 9, 1.05], "They agree within 10 %."),
+    ],
+)
 def test_a_sentence_says_what_the_numbers_do(playground, monkeypatch, row, wanted):
     found = Starts(4, np.array([[row]] * 4), np.ones((4, 1, 4)), np.ones((4, 1)))
-    monkeypatch.setattr(wiring, "found_starts", lambda *_: found)
+    monkeypatch.setattr(norms_residuals, "found_starts", lambda *_: found)
     items = dict(drawn(playground, "wiring", {"wiring_form": {"depth": "4"}})["wiring_said"]["items"])
     assert items["pre-norm"].endswith(wanted)
     assert items["Last block, post- over pre-norm"].endswith("a ratio of 1.")
 
 
 def test_depths_are_measured_by_a_job(playground):
-    parts = done(playground, "wiring", wiring.plan_depths, {"wiring_form": {"depth": "4", "start": "glorot"}})
+    parts = done(playground, "wiring", norms_residuals.plan_depths, {"wiring_form": {"depth": "4", "start": "glorot"}})
     lines = {each["name"]: each for each in figure(parts["wiring_depths"])["data"] if "name" in each}
     assert lines["pre-norm"]["x"] == [4, 8, 16]
     fall = lines["∝ 1/√L"]["y"]
@@ -126,15 +132,15 @@ def test_depths_are_measured_by_a_job(playground):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_training_is_shown(playground, language):
     values = {"wiring_form": {"depth": "4"}, "wiring_training": {"variant": "post"}}
-    parts = done(playground, "wiring", wiring.plan_training, values, language)
-    found = playground.results.peek(wiring.train_job(playground, Trial(4, steps=3)).key).value
+    parts = done(playground, "wiring", norms_residuals.plan_training, values, language)
+    found = playground.results.peek(norms_residuals.train_job(playground, Trial(4, steps=3)).key).value
     lines = figure(parts["wiring_loss"])["data"]
     assert len(lines) == 6 and lines[0]["y"] == pytest.approx(running_mean(found.losses[0]).tolist())
     assert lines[5]["y"] == pytest.approx(running_mean(found.frequencies).tolist())
     (heat,) = figure(parts["wiring_heat"])["data"]
     assert heat["x"] == [1, 2, 3] and heat["y"] == [0, 1, 2, 3]
     assert len(parts["wiring_table"]["rows"]) == len(VARIANTS)
-    text = json.dumps({name: parts[name] for name in wiring.PARTS if name in parts}, ensure_ascii=False)
+    text = json.dumps({name: parts[name] for name in norms_residuals.PARTS if name in parts}, ensure_ascii=False)
     assert "0.003" in parts["wiring_loss"]["source"] and not re.search(r"\{[a-z_]+\}", text.replace("%{", ""))
 
 
@@ -144,17 +150,17 @@ def test_facts_follow_from_the_losses(playground):
     losses[:, -10:] = np.array([2.5, 2.51, 3.0, 2.75, 3.3])[:, None]
     norms = np.ones((5, 20, 4))
     norms[2, -1, 0] = 1e-5
-    facts = dict(firststeps.facts_payload(scene, made(losses=losses, norms=norms))["items"])
+    facts = dict(first_steps.facts_payload(scene, made(losses=losses, norms=norms))["items"])
     assert facts["Pre- against post-norm"].endswith("The first ends 0.500 nats lower.")
     assert facts["Warm-up, pre-norm"].endswith("They end within 0.02 nats of each other.")
     assert facts["Warm-up, post-norm"].endswith("The first ends 0.250 nats higher.")
     assert facts["Vanishing gradients"].endswith("in: post-norm (1.00e−5).")
-    table = firststeps.table_payload(scene, made(losses=losses, norms=norms))
+    table = first_steps.table_payload(scene, made(losses=losses, norms=norms))
     names = "pre-norm, pre-norm, no warm-up, post-norm, post-norm, no warm-up"
     assert table["check"] == f"Below the frequencies by more than 0.02 nats: {names}."
-    level = firststeps.facts_payload(scene, made())["items"]
+    level = first_steps.facts_payload(scene, made())["items"]
     assert "no variant" in dict(level)["Vanishing gradients"]
-    flat = firststeps.table_payload(scene, made(losses=np.full((5, 20), 3.3)))
+    flat = first_steps.table_payload(scene, made(losses=np.full((5, 20), 3.3)))
     assert flat["check"].startswith("None is below")
 
 
@@ -163,20 +169,20 @@ def test_a_run_that_went_astray_is_said(playground):
     losses, norms = np.full((5, 20), 3.0), np.ones((5, 20, 4))
     losses[1, 7:], norms[1, 7:] = np.nan, np.nan
     found = made(losses=losses, norms=norms)
-    assert firststeps.table_payload(scene, found)["rows"][1][2] == "step 8: not finite"
-    assert "no finite number" in dict(firststeps.facts_payload(scene, found)["items"])["Warm-up, pre-norm"]
-    for payload in (firststeps.loss_payload(scene, found), firststeps.heat_payload(scene, found, "pre_cold")):
+    assert first_steps.table_payload(scene, found)["rows"][1][2] == "step 8: not finite"
+    assert "no finite number" in dict(first_steps.facts_payload(scene, found)["items"])["Warm-up, pre-norm"]
+    for payload in (first_steps.loss_payload(scene, found), first_steps.heat_payload(scene, found, "pre_cold")):
         json.dumps(payload, allow_nan=False)
-    assert figure(firststeps.loss_payload(scene, found))["data"][1]["y"][7:] == [None] * 13
+    assert figure(first_steps.loss_payload(scene, found))["data"][1]["y"][7:] == [None] * 13
     nothing = made(losses=np.full((5, 20), np.nan), norms=np.full((5, 20, 4), np.nan))
-    for make in (firststeps.loss_payload, firststeps.table_payload, firststeps.facts_payload):
+    for make in (first_steps.loss_payload, first_steps.table_payload, first_steps.facts_payload):
         json.dumps(make(scene, nothing), allow_nan=False)
-    json.dumps(firststeps.heat_payload(scene, nothing, "pre"), allow_nan=False)
+    json.dumps(first_steps.heat_payload(scene, nothing, "pre"), allow_nan=False)
 
 
-@pytest.mark.parametrize("plan", [wiring.plan_training, wiring.plan_depths, mlps.plan])
+@pytest.mark.parametrize("plan", [norms_residuals.plan_training, norms_residuals.plan_depths, mlps.plan])
 def test_jobs_can_be_cancelled(playground, plan):
-    steps = jobs.perform(playground, plan(scene_of(playground, question("wiring")), {}), "en")
+    steps = background.perform(playground, plan(scene_of(playground, question("wiring")), {}), "en")
     next(steps)
     steps.close()
     with playground.computing:
@@ -185,7 +191,7 @@ def test_jobs_can_be_cancelled(playground, plan):
 
 @pytest.mark.parametrize("sent", [None, [], {"depth": "1000000", "start": 3}, {"depth": None}])
 def test_what_is_not_offered_is_the_default(sent):
-    assert wiring.trial_of({"wiring_form": sent, "wiring_training": sent}) == Trial(steps=3)
+    assert norms_residuals.trial_of({"wiring_form": sent, "wiring_training": sent}) == Trial(steps=3)
     assert mlps.trial_of({"mlps_training": sent}) == MlpTrial(steps=240)
 
 
@@ -226,9 +232,14 @@ def test_gaps_and_slices():
 def compared(held):
     held = np.array(held, dtype=float)
     return Compared(
-        MlpTrial(steps=20), np.full((3, 3, 20), 2.0), (10, 20), np.repeat(held[:, :, None], 2, 2),
-        np.array([0.02, 0.01, 0.01]), 100, 3.2,
-    )  # fmt: skip
+        MlpTrial(steps=20),
+        np.full((3, 3, 20), 2.0),
+        (10, 20),
+        np.repeat(held[:, :, None], 2, 2),
+        np.array([0.02, 0.01, 0.01]),
+        100,
+        3.2,
+    )
 
 
 def test_the_result_says_whether_seeds_explain_it(playground):
@@ -260,10 +271,12 @@ def test_a_training_of_mlps_is_shown(playground, monkeypatch):
 
 def test_the_python_lines_give_the_same_numbers(playground):
     values = {"wiring_form": {"depth": "4", "start": "gpt2", "of": "stream"}}
-    parts = done(playground, "wiring", wiring.plan_training, values)
+    parts = done(playground, "wiring", norms_residuals.plan_training, values)
     again = run_lines(parts["wiring_starts"]["python"])
-    np.testing.assert_allclose(again, wiring.found_starts(playground, 4, "gpt2").stream, rtol=1e-4)
-    found = playground.results.peek(wiring.plan_training(scene_of(playground, question("wiring")), values).key).value
+    np.testing.assert_allclose(again, norms_residuals.found_starts(playground, 4, "gpt2").stream, rtol=1e-4)
+    found = playground.results.peek(
+        norms_residuals.plan_training(scene_of(playground, question("wiring")), values).key
+    ).value
     np.testing.assert_allclose(run_lines(parts["wiring_loss"]["python"]), found.losses, rtol=1e-4)
     np.testing.assert_allclose(run_lines(parts["wiring_heat"]["python"]), found.norms[0], rtol=1e-3)
     left, right = (run_lines(drawn(playground, "mlps")[name]["python"]) for name in ("mlps_left", "mlps_right"))
@@ -280,7 +293,7 @@ def ask(playground, name, **given):
 
 def test_endpoints_give_the_numbers_of_the_views(playground):
     found = ask(playground, "gradient_norms", depth=4, start="glorot")
-    own = wiring.found_starts(playground, 4, "glorot")
+    own = norms_residuals.found_starts(playground, 4, "glorot")
     np.testing.assert_allclose([each["weights"] for each in found["wirings"]], own.weights, rtol=1e-6)
     trained = ask(playground, "wiring_trial", depth=2, steps=2)
     assert [each["variant"] for each in trained["variants"]] == list(VARIANTS)
@@ -295,4 +308,4 @@ def test_endpoints_give_the_numbers_of_the_views(playground):
 
 def test_results_are_small():
     found = dataclasses.replace(made(), norms=np.zeros((5, 200, 16)))
-    assert jobs.held(found) < 1 << 20
+    assert background.held(found) < 1 << 20

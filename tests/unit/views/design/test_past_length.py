@@ -7,19 +7,30 @@ import numpy as np
 import pytest
 
 from model.api import LanguageModel
-from model.distance import buckets, by_distance, layer_weights, position_score, share_of_distance
-from model.longer import SCHEMES, Scheme, by_position, edges, parts_of, past_trained, schemes_of, windows_of
-from model.transformer import Transformer
-from tests.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
-from viz.longer import Line, loss_figure, signed
-from viz.tabs import distance, jobs, longer
-from viz.tabs.allowed import PUBLIC
-from viz.tabs.context import Options
-from viz.tabs.endpoints.distance import past_trained_length, score_by_distance
-from viz.tabs.endpoints.reading import unprompted
-from viz.tabs.endpoints.registry import Endpoint, call
-from viz.tabs.page import Asked, scene_of
-from viz.tabs.parts import unpacked, update
+from model.attention.distance import buckets, by_distance, layer_weights, position_score, share_of_distance
+from model.design.past_length import (
+    SCHEMES,
+    Scheme,
+    by_position,
+    edges,
+    parts_of,
+    past_trained,
+    schemes_of,
+    windows_of,
+)
+from model.gpt.transformer import Transformer
+from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
+from viz.api.groups.distance import past_trained_length, score_by_distance
+from viz.api.reading import unprompted
+from viz.api.registry import Endpoint, call
+from viz.page import background
+from viz.page.build import Asked, scene_of
+from viz.page.parts import unpacked, update
+from viz.page.playground import Options
+from viz.server.limits import PUBLIC
+from viz.views.design.distance import view as distance
+from viz.views.design.past_length import view as past_length
+from viz.views.design.past_length.figures import Line, loss_figure, signed
 from viz.words import LANGUAGES, some, words
 
 PROMPT = "abcabd abcabe abd"
@@ -55,9 +66,9 @@ def drawn(view, playground, values=None, **changes):
 
 
 def measured(playground, values=None, **changes):
-    job = longer.plan(scene(playground, **changes), values or {})
-    list(jobs.perform(playground, job, "en"))
-    return drawn(longer, playground, values, **changes)
+    job = past_length.plan(scene(playground, **changes), values or {})
+    list(background.perform(playground, job, "en"))
+    return drawn(past_length, playground, values, **changes)
 
 
 def data(payload):
@@ -179,8 +190,8 @@ def test_the_python_lines_of_distance(tokenizer, variant, head):
 
 
 def test_lengths_around_the_trained_one(playground):
-    assert longer.lengths_of(scene(playground)) == (80, 40, 160)
-    form = {each["name"]: each for each in drawn(longer, playground)["longer_form"]["controls"]}
+    assert past_length.lengths_of(scene(playground)) == (80, 40, 160)
+    form = {each["name"]: each for each in drawn(past_length, playground)["longer_form"]["controls"]}
     assert form["length"]["value"] == "80" and [key for key, _ in form["length"]["options"]] == ["40", "80", "160"]
     assert "family" not in form and form["own"]["when"] == {"text": ["own"]}
     assert len(form) <= 7
@@ -188,15 +199,15 @@ def test_lengths_around_the_trained_one(playground):
 
 def test_a_large_model_is_offered_what_is_quick(tokenizer, monkeypatch):
     playground = playground_of(tokenizer, "llama")
-    monkeypatch.setattr(longer, "SHORTER", (10, 15, 30))  # the trained length of 40 is a long one now
-    monkeypatch.setattr(longer, "cost", lambda model, T: T * 5e8)
-    assert longer.lengths_of(scene(playground)) == (80, 10, 15, 30, 40, 160)
-    monkeypatch.setattr(longer, "cost", lambda model, T: T * 5e9)  # 4 windows, 6 schemes, 2e12 at most: 16 tokens
-    assert longer.lengths_of(scene(playground)) == (15, 10, 30, 40, 80, 160)
+    monkeypatch.setattr(past_length, "SHORTER", (10, 15, 30))  # the trained length of 40 is a long one now
+    monkeypatch.setattr(past_length, "cost", lambda model, T: T * 5e8)
+    assert past_length.lengths_of(scene(playground)) == (80, 10, 15, 30, 40, 160)
+    monkeypatch.setattr(past_length, "cost", lambda model, T: T * 5e9)  # 4 windows, 6 schemes, 2e12 at most: 16 tokens
+    assert past_length.lengths_of(scene(playground)) == (15, 10, 30, 40, 80, 160)
     public = playground_of(tokenizer, "llama", allowed=PUBLIC)
-    assert longer.lengths_of(scene(public)) == (15, 10)
-    monkeypatch.setattr(longer, "cost", lambda model, T: 1e15)
-    assert longer.lengths_of(scene(public)) == (10,)
+    assert past_length.lengths_of(scene(public)) == (15, 10)
+    monkeypatch.setattr(past_length, "cost", lambda model, T: 1e15)
+    assert past_length.lengths_of(scene(public)) == (10,)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -204,9 +215,9 @@ def test_a_large_model_is_offered_what_is_quick(tokenizer, monkeypatch):
 def test_nothing_is_measured_before_the_button(tokenizer, variant, language, monkeypatch):
     playground = playground_of(tokenizer, variant)
     scene(playground)
-    monkeypatch.setattr(longer, "past_trained", lambda *_: pytest.fail("measured by itself"))
+    monkeypatch.setattr(past_length, "past_trained", lambda *_: pytest.fail("measured by itself"))
     monkeypatch.setattr(Transformer, "embed_tokens", lambda *_: pytest.fail("the model was run"))
-    parts = drawn(longer, playground, language=language)
+    parts = drawn(past_length, playground, language=language)
     assert parts["longer_job"]["state"] == "idle" and "80" in parts["longer_job"]["text"]
     assert set(parts["longer_figure"]) == set(parts["longer_table"]) == {"empty"}
     told = parts["longer_facts"]
@@ -222,7 +233,9 @@ def test_a_measurement_is_shown(tokenizer, variant):
     assert parts["longer_job"]["state"] == "done"
     ids = lm.tokenizer.encode_ids(TEXT)
     ways = schemes_of(lm.config, 80, 2.0)
-    past = past_trained(lm.model, windows_of(ids, 80, longer.ways_of(scene(playground), _asked(playground))[1]), ways)
+    past = past_trained(
+        lm.model, windows_of(ids, 80, past_length.ways_of(scene(playground), _asked(playground))[1]), ways
+    )
     loss, _ = by_position(past, edges(80, 40))
     lines = [trace for trace in data(parts["longer_figure"]) if "name" in trace]
     assert_close([trace["y"] for trace in lines], loss, 1e-5)
@@ -236,14 +249,14 @@ def test_a_measurement_is_shown(tokenizer, variant):
     layout = json.loads(parts["longer_figure"]["figure"])["layout"]
     assert layout["meta"]["shapes"][0]["x0"] == 39.5 and "trained length 40" in layout["annotations"][0]["text"]
     values = {"longer_form": OWN["longer_form"] | {"show": "difference"}}
-    apart = drawn(longer, playground, values)["longer_figure"]  # the same measurement
+    apart = drawn(past_length, playground, values)["longer_figure"]  # the same measurement
     lines = [trace for trace in data(apart) if "name" in trace]
     assert_close([trace["y"] for trace in lines], by_position(past, edges(80, 40), difference=True)[0], 1e-5)
     assert "measured here" in parts["longer_figure"]["source"] and "a text of yours" in parts["longer_table"]["source"]
 
 
 def _asked(playground):
-    return longer.asked_of(scene(playground), OWN)
+    return past_length.asked_of(scene(playground), OWN)
 
 
 def test_within_the_trained_length_there_is_no_line(playground):
@@ -271,34 +284,39 @@ def test_every_scheme_has_its_words(tokenizer):
                 for family in ("stretch", "theta"):
                     for way in schemes_of(here.model.config, length, 2.0, family):
                         seen.add(way.key)
-                        assert longer.scheme_name(here, way) and longer.scheme_help(here, way)
+                        assert past_length.scheme_name(here, way) and past_length.scheme_help(here, way)
             assert here.words[f"longer.model_{positions}"] and seen <= set(SCHEMES)
 
 
 def test_the_measurement_is_of_its_question(playground):
     measured(playground, OWN)
     other = {"longer_form": OWN["longer_form"] | {"own": TEXT + "x"}}
-    assert "empty" in drawn(longer, playground, other)["longer_table"]
-    assert "empty" in drawn(longer, playground)["longer_table"]
-    assert "empty" not in drawn(longer, playground, OWN, prompt="other")["longer_table"]  # the prompt is not read
-    assert "edits are left out" in drawn(longer, playground, edits=[EDIT])["longer_job"]["text"]
+    assert "empty" in drawn(past_length, playground, other)["longer_table"]
+    assert "empty" in drawn(past_length, playground)["longer_table"]
+    assert "empty" not in drawn(past_length, playground, OWN, prompt="other")["longer_table"]  # the prompt is not read
+    assert "edits are left out" in drawn(past_length, playground, edits=[EDIT])["longer_job"]["text"]
 
 
 @pytest.mark.parametrize(
-    ("own", "text"), [("", "no text yet"), ("  \n", "no text yet"), ("too short", "too short for this length"),
-                      ("a" * 20_001, "too long")],
-)  # fmt: skip
+    ("own", "text"),
+    [
+        ("", "no text yet"),
+        ("  \n", "no text yet"),
+        ("too short", "too short for this length"),
+        ("a" * 20_001, "too long"),
+    ],
+)
 def test_texts_that_cannot_be_read(tokenizer, own, text):
     playground = playground_of(tokenizer, allowed=PUBLIC)
-    job = longer.plan(scene(playground), {"longer_form": {"text": "own", "own": own}})
-    steps = list(jobs.perform(playground, job, "en"))
+    job = past_length.plan(scene(playground), {"longer_form": {"text": "own", "own": own}})
+    steps = list(background.perform(playground, job, "en"))
     assert text in unpacked(steps[-1][0])["text"]
 
 
 @pytest.mark.parametrize("sent", [None, [], {"length": 80}, {"length": "7", "factor": "1e9", "family": 4, "own": 5}])
 def test_a_question_that_is_not_offered_is_the_default(playground, sent):
-    assert longer.asked_of(scene(playground), {"longer_form": sent}) == longer.Asked(80, "stretch", 2.0, None)
-    assert longer.asked_of(scene(playground), {"longer_form": {"text": "own", "own": 5}}).own == ""
+    assert past_length.asked_of(scene(playground), {"longer_form": sent}) == past_length.Asked(80, "stretch", 2.0, None)
+    assert past_length.asked_of(scene(playground), {"longer_form": {"text": "own", "own": 5}}).own == ""
 
 
 def test_the_python_lines_of_the_measurement(tokenizer):
@@ -326,8 +344,11 @@ def test_names_are_escaped_and_one_window_has_no_band():
 def test_score_by_distance(tokenizer, variant):
     playground = playground_of(tokenizer, variant)
     lm = playground.opened("tiny")
-    found = call(playground, Endpoint(score_by_distance, ("design.distance",)),
-                 {"prompt": PROMPT, "layer": 1, "head": 3, "first": "in", "axis": "linear"})  # fmt: skip
+    found = call(
+        playground,
+        Endpoint(score_by_distance, ("design.distance",)),
+        {"prompt": PROMPT, "layer": 1, "head": 3, "first": "in", "axis": "linear"},
+    )
     json.dumps(found, allow_nan=False)
     run = lm.trace(PROMPT)
     groups = buckets(len(PROMPT), len(PROMPT))
@@ -355,5 +376,5 @@ def test_past_trained_length(tokenizer):
     assert inside["ways"][1]["beyond"] is None and inside["ways"][1]["factor"] == 3
     with pytest.raises(Exception, match="too short"):
         call(playground, endpoint, {"length": 3})
-    assert longer.lengths_of(unprompted(playground, lm))[0] == 80
+    assert past_length.lengths_of(unprompted(playground, lm))[0] == 80
     assert Scheme("ntk", 2.0) in ways

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from model.api import LanguageModel
-from model.config import RopeScaling
-from model.positions import (
+from model.design.positions import (
     Similarity,
     contributions,
     decay_bound,
@@ -25,9 +24,12 @@ from model.positions import (
     vectors,
     wavelengths,
 )
-from model.transformer import Block, Transformer
-from tests.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
-from viz.posvec import (
+from model.gpt.config import RopeScaling
+from model.gpt.transformer import Block, Transformer
+from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
+from viz.page.build import Asked, payloads, scene_of
+from viz.views.design.position_vectors import view as position_vectors
+from viz.views.design.position_vectors.figures import (
     MOST_CELLS,
     MOST_POINTS,
     Line,
@@ -41,9 +43,16 @@ from viz.posvec import (
     similarity_figure,
     waves_figure,
 )
-from viz.rope import MOST_SHIFT, SHOWN, bars_figure, numbers, shifts, slow_sum, strongest, tiny
-from viz.tabs import posvec
-from viz.tabs.page import Asked, payloads, scene_of
+from viz.views.design.rope.figures import (
+    MOST_SHIFT,
+    SHOWN,
+    bars_figure,
+    numbers,
+    shifts,
+    slow_sum,
+    strongest,
+    tiny,
+)
 from viz.words import LANGUAGES, section, words
 
 PROMPT = "abcabd ab"
@@ -114,8 +123,16 @@ def test_every_scheme_of_every_model(wired, scheme, language):
     shown = lm.config.positions if scheme == "own" else scheme
     absent = shown == "none" or (shown == "learned" and lm.config.positions != "learned")
     assert ("empty" in parts["posvec_matrix"]) == ("empty" in parts["posvec_pairs"]) == absent
-    assert not re.search(r"\{\w*\}", json.dumps([{k: v for k, v in p.items() if k not in ("figure", "python", "words")}
-                                                 for p in parts.values() if "controls" not in p]))  # fmt: skip
+    assert not re.search(
+        r"\{\w*\}",
+        json.dumps(
+            [
+                {k: v for k, v in p.items() if k not in ("figure", "python", "words")}
+                for p in parts.values()
+                if "controls" not in p
+            ]
+        ),
+    )
     for name in FIGURES:
         if "empty" in parts[name]:
             continue
@@ -141,10 +158,18 @@ def test_the_form_names_the_models_own_scheme(wired):
     assert [key for key, _ in length["options"]] == ["64", "256", "all"] and length["value"] == "256"
 
 
-@pytest.mark.parametrize(("n_ctx", "offered"), [(40, ("all",)), (64, ("all",)), (256, ("all", "64")),
-                         (300, ("256", "all", "64")), (8192, ("256", "all", "64", "1024"))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("n_ctx", "offered"),
+    [
+        (40, ("all",)),
+        (64, ("all",)),
+        (256, ("all", "64")),
+        (300, ("256", "all", "64")),
+        (8192, ("256", "all", "64", "1024")),
+    ],
+)
 def test_ranges_fit_the_context(n_ctx, offered):
-    assert posvec.lengths_of(dataclasses.replace(tiny_model().config, n_ctx=n_ctx)) == offered
+    assert position_vectors.lengths_of(dataclasses.replace(tiny_model().config, n_ctx=n_ctx)) == offered
 
 
 @pytest.mark.parametrize("sent", [None, [], {"scheme": "alibi", "length": "9999"}, {"scheme": 3, "length": 64}])
@@ -162,14 +187,14 @@ def test_the_learned_curve_and_its_band(learned):
 
 def test_even_and_odd_distances_are_told_apart(learned):
     scene = scene_of(learned, question("posvec"))
-    shown = posvec.shown_of(scene, {})
+    shown = position_vectors.shown_of(scene, {})
     mean = np.array([1.0, 0.1, 0.5] + [0.1, 0.5] * 20)
     found = Similarity(np.arange(len(mean)), mean, mean - 0.1, mean + 0.1)
-    even, odd = posvec.learned_lines(shown, found)
+    even, odd = position_vectors.learned_lines(shown, found)
     assert set(even.x % 2) == {0} and set(odd.x % 2) == {1} and set(odd.y) == {0.1} and set(even.y) == {1.0, 0.5}
     assert even.colour != odd.colour and "even" in even.name and "odd" in odd.name
     smooth = np.linspace(1, 0, 40)
-    assert len(posvec.learned_lines(shown, Similarity(np.arange(40), smooth, smooth, smooth))) == 1
+    assert len(position_vectors.learned_lines(shown, Similarity(np.arange(40), smooth, smooth, smooth))) == 1
     assert not alternates(np.array([1.0, 0, 1])) and alternates(mean[1:])
 
 
@@ -278,9 +303,11 @@ def test_dimensions_that_do_not_turn_have_a_bar(tokenizer):
 
 def test_the_pair_is_what_is_picked(llama):
     for selection, expected in (
-        ({"tokens": [2, 6]}, (6, 2)), ({"tokens": [6, 2]}, (6, 2)), ({"pair": [8, 8], "tokens": [1]}, (8, 8)),
+        ({"tokens": [2, 6]}, (6, 2)),
+        ({"tokens": [6, 2]}, (6, 2)),
+        ({"pair": [8, 8], "tokens": [1]}, (8, 8)),
         ({"tokens": [0]}, (0, 0)),
-    ):  # fmt: skip
+    ):
         circles = drawn(llama, "rope", **selection)["rope_pairs"]
         assert (circles["query"], circles["key"]) == expected
     circles = drawn(llama, "rope")["rope_pairs"]
@@ -304,7 +331,7 @@ def test_the_curve_and_the_shift_are_the_models_functions(llama):
 
 
 def test_an_error_beyond_the_bound_is_not_called_rounding(llama, monkeypatch):
-    monkeypatch.setattr("viz.tabs.rope.shift_errors", lambda pair, by, name: np.ones(len(by)))
+    monkeypatch.setattr("viz.views.design.rope.view.shift_errors", lambda pair, by, name: np.ones(len(by)))
     facts = dict(drawn(llama, "rope", prompt="ab ab ab")["rope_facts"]["items"])
     assert "more than rounding explains" in facts["Shifted, the score stays"]
 

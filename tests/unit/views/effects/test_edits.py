@@ -9,21 +9,29 @@ import numpy as np
 import pytest
 
 from model.api import LanguageModel
-from model.effects import TARGETS, Target, metric, next_tokens, sweep
+from model.attention.effects import TARGETS, Target, metric, next_tokens, sweep
 from model.errors import InputError
-from model.interventions import EDITS, Edit
-from model.tokenizer import from_tiktoken
-from tests.helpers import tiny_model
-from viz.effects import EffectWords, Swept, effect_figure, entropy, prediction_rows, strongest
-from viz.tabs import effects, jobs
-from viz.tabs.effects import TAB, map_payload, plan_sweep, sweep_key, watched_of
-from viz.tabs.page import Asked, payloads, scene_of
-from viz.tabs.picking import position_of
-from viz.tabs.typed import token_of
+from model.gpt.edits import EDITS, Edit
+from model.text.tokenizer import from_tiktoken
+from tests.support.helpers import tiny_model
+from viz.page import background
+from viz.page.build import Asked, payloads, scene_of
+from viz.page.picking import position_of
+from viz.page.typed import token_of
+from viz.views.effects.edits import view as effects
+from viz.views.effects.edits.figures import (
+    EffectWords,
+    Swept,
+    effect_figure,
+    entropy,
+    prediction_rows,
+    strongest,
+)
+from viz.views.effects.edits.view import TAB, map_payload, plan_sweep, sweep_key, watched_of
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "effects.js").read_text(encoding="utf-8")
+SCRIPT = (Path(__file__).parents[4] / "static" / "effects.js").read_text(encoding="utf-8")
 WORDS = EffectWords("layer", "head", "change", "logits")
 
 
@@ -52,7 +60,7 @@ def drawn(playground, prompt=PROMPT, **changes):
 def swept(playground, form, prompt=PROMPT, **changes):
     """The payloads once the sweep is done."""
     job = plan_sweep(scene(playground, prompt, **changes), {"sweep_form": form})
-    list(jobs.perform(playground, job, "en"))
+    list(background.perform(playground, job, "en"))
     return drawn(playground, prompt, form=form, **changes)
 
 
@@ -102,8 +110,10 @@ def test_numbers_by_hand():
     logits = np.log(np.array([0.5, 0.25, 0.25], np.float32))
     assert entropy(logits + 300) == pytest.approx(1.5 * np.log(2), abs=1e-5)
     assert strongest(np.array([[0.1, -3, 0], [2, 0, -0.5]]), 3) == [
-        {"head": [0, 1], "effect": -3.0}, {"head": [1, 0], "effect": 2.0}, {"head": [1, 2], "effect": -0.5}
-    ]  # fmt: skip
+        {"head": [0, 1], "effect": -3.0},
+        {"head": [1, 0], "effect": 2.0},
+        {"head": [1, 2], "effect": -0.5},
+    ]
     assert len(strongest(np.zeros((2, 3)))) == 6
 
 
@@ -155,10 +165,18 @@ def test_short_and_hostile_prompts_are_drawn(playground, prompt):
 @pytest.mark.parametrize(
     "text,token",
     [
-        ("a", ord("a")), ("th", 256), (" a", 257), ("·a", 257), (" ", ord(" ")), ("↵", ord("\n")), ("\n", ord("\n")),
-        ("⇥", ord("\t")), ("<|end|>", 260), ("·!", 259),
+        ("a", ord("a")),
+        ("th", 256),
+        (" a", 257),
+        ("·a", 257),
+        (" ", ord(" ")),
+        ("↵", ord("\n")),
+        ("\n", ord("\n")),
+        ("⇥", ord("\t")),
+        ("<|end|>", 260),
+        ("·!", 259),
     ],
-)  # fmt: skip
+)
 def test_typed_text_is_a_token(lm, text, token):
     assert token_of(lm, text)[0] == token
 
@@ -229,9 +247,11 @@ def test_a_distractor_that_is_not_shown_is_not_read(playground):
 def test_the_key_tells_every_setting_apart(playground):
     forms = [
         {"how": how, "kind": kind, "token": token, "distractor": other}
-        for how in ("zero", "mean") for kind in ("logit", "difference", "probability")
-        for token in ("a", "b") for other in ("c", "d")
-    ] + [{"how": how, "kind": kind} for how in ("zero", "mean") for kind in ("kl", "loss")]  # fmt: skip
+        for how in ("zero", "mean")
+        for kind in ("logit", "difference", "probability")
+        for token in ("a", "b")
+        for other in ("c", "d")
+    ] + [{"how": how, "kind": kind} for how in ("zero", "mean") for kind in ("kl", "loss")]
     places = [{}, {"tokens": [2]}, {"edits": [{"kind": "zero", "layer": 0, "head": 0}]}]
     scenes = [scene(playground, **place) for place in places] + [scene(playground, "abcac")]
     keys = {sweep_key(each, watched_of(each, form)) for each in scenes for form in forms}
@@ -288,8 +308,12 @@ def test_the_python_lines_make_the_numbers_of_the_map(playground, lm, monkeypatc
 def test_a_result_is_shown_only_for_its_own_settings(playground):
     form = {"kind": "kl"}
     assert "figure" in swept(playground, form)["sweep_map"]
-    for change in ({"form": {"kind": "loss"}}, {"form": form, "tokens": [1]}, {"form": {**form, "how": "mean"}},
-                   {"form": form, "edits": [{"kind": "zero", "layer": 0, "head": 0}]}):  # fmt: skip
+    for change in (
+        {"form": {"kind": "loss"}},
+        {"form": form, "tokens": [1]},
+        {"form": {**form, "how": "mean"}},
+        {"form": form, "edits": [{"kind": "zero", "layer": 0, "head": 0}]},
+    ):
         assert set(drawn(playground, **change)["sweep_map"]) == {"empty"}
     assert "figure" in drawn(playground, form=form, heads=[[2, 2]])["sweep_map"]
 
@@ -311,9 +335,9 @@ def test_a_sweep_can_be_cancelled(playground):
     job = plan_sweep(scene(playground), {"sweep_form": None})
 
     def stop(*_):
-        raise jobs.Cancelled
+        raise background.Cancelled
 
-    with pytest.raises(jobs.Cancelled):
+    with pytest.raises(background.Cancelled):
         job.work(stop)
 
 
@@ -322,6 +346,6 @@ def test_the_map_of_a_made_up_result(playground):
     effect = np.zeros((3, 4), np.float32)
     effect[2, 1] = -0.25
     watched = effects.Watched("zero", Target("loss"))
-    payload = map_payload(at, watched, jobs.Result(Swept(1.5, effect), 2.0))
+    payload = map_payload(at, watched, background.Result(Swept(1.5, effect), 2.0))
     assert payload["ranked"][0] == {"head": [2, 1], "effect": -0.25} and "1.5 nats a token" in payload["note"]
     assert payload["columns"] == ["head", "layer", "change (nats a token)"] and "in 2.0 s" in payload["source"]

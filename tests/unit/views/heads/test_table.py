@@ -13,19 +13,19 @@ import pytest
 
 from model import api
 from model.api import LanguageModel
-from model.circuits import composition, copying
-from model.heads import HEAD_METRICS
-from model.surveys import LABELS, SENTENCES, Survey, labels, random_survey, sentence_survey
-from tests.helpers import H, L, assert_close, byte_tokenizer, tiny_model
-from viz.heads import named, packed
-from viz.tabs import heads
-from viz.tabs.context import Options, Playground
-from viz.tabs.jobs import Result, perform
-from viz.tabs.page import Asked, payloads, scene_of
+from model.attention.circuits import composition, copying
+from model.attention.surveys import LABELS, SENTENCES, Survey, labels, random_survey, sentence_survey
+from model.gpt.head_metrics import HEAD_METRICS
+from tests.support.helpers import H, L, assert_close, byte_tokenizer, tiny_model
+from viz.page.background import Result, perform
+from viz.page.build import Asked, payloads, scene_of
+from viz.page.playground import Options, Playground
 from viz.theme import HUES
+from viz.views.heads.table import view as heads
+from viz.views.heads.table.figures import named, packed
 from viz.words import LANGUAGES, words
 
-STATIC = Path(__file__).parents[2] / "static"
+STATIC = Path(__file__).parents[4] / "static"
 PROMPT = "abcab"
 KEYS = list(HEAD_METRICS)
 INDEX = pd.MultiIndex.from_product([range(L), range(H)], names=["layer", "head"])
@@ -46,8 +46,14 @@ def lm(tokenizer):
 
 
 def asked(prompt=PROMPT, head=(1, 2), form=None, **changes):
-    first = {"model_id": "tiny", "selection": {"heads": [list(head)]}, "shown": {}, "language": "en", "tab": "heads",
-             "values": {"heads_form": form}}  # fmt: skip
+    first = {
+        "model_id": "tiny",
+        "selection": {"heads": [list(head)]},
+        "shown": {},
+        "language": "en",
+        "tab": "heads",
+        "values": {"heads_form": form},
+    }
     return Asked(**{**first, "prompt": prompt, **changes})
 
 
@@ -63,9 +69,13 @@ def unpacked(value):
 
 def decoded(value):
     """A figure's array, packed or a list."""
-    return np.frombuffer(base64.b64decode(value["bdata"]), value["dtype"]).reshape(
-        [int(n) for n in value.get("shape", "-1").split(",")]
-    ) if isinstance(value, dict) else np.array(value, float)  # fmt: skip
+    return (
+        np.frombuffer(base64.b64decode(value["bdata"]), value["dtype"]).reshape(
+            [int(n) for n in value.get("shape", "-1").split(",")]
+        )
+        if isinstance(value, dict)
+        else np.array(value, float)
+    )
 
 
 def figure(payload):
@@ -175,9 +185,15 @@ def test_arrays_keep_their_digits():
 
 @pytest.mark.parametrize(
     "form",
-    [None, "x", [], {"source": 3, "x": None, "y": ["induction"], "colour": {}}, {"source": "../x", "x": "<b>", "y": ""},
-     {"source": "", "colour": "javascript:"}],
-)  # fmt: skip
+    [
+        None,
+        "x",
+        [],
+        {"source": 3, "x": None, "y": ["induction"], "colour": {}},
+        {"source": "../x", "x": "<b>", "y": ""},
+        {"source": "", "colour": "javascript:"},
+    ],
+)
 def test_a_form_that_makes_no_sense_is_as_it_was_at_first(playground, form):
     plain, odd = parts_of(playground, form={}), parts_of(playground, form=form)
     for name in ("headtable", "scatter", "composition"):
@@ -293,8 +309,10 @@ def test_maps_are_scores_less_those_of_random_heads(playground, lm, head):
     found = composition(lm.model, *head)
     traces = figure(payload)["data"]
     assert [trace["name"] for trace in traces] == [
-        "through the query (Q)", "through the key (K)", "through the value (V)"
-    ]  # fmt: skip
+        "through the query (Q)",
+        "through the key (K)",
+        "through the value (V)",
+    ]
     for trace, kind in zip(traces, "qkv", strict=True):
         z = decoded(trace["z"]).T  # [L, H]
         expected = np.full((L, H), np.nan)
@@ -471,8 +489,10 @@ def test_the_python_lines_make_the_numbers(playground, lm, monkeypatch, source):
     for name in ("headtable", "scatter", "composition"):
         space = {}
         lines = ast.parse(parts[name]["python"]).body
-        values = [eval(ast.unparse(line), space) if isinstance(line, ast.Expr) else exec(ast.unparse(line), space)
-                  for line in lines]  # fmt: skip
+        values = [
+            eval(ast.unparse(line), space) if isinstance(line, ast.Expr) else exec(ast.unparse(line), space)
+            for line in lines
+        ]
         found = [value for value in values if value is not None]
         if name == "headtable":
             frame = found[0] if source == "prompt" else found[0][0]

@@ -10,21 +10,22 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.interventions import Edit
-from model.lens import read_layers, read_position
+from model.gpt.edits import Edit
+from model.gpt.logit_lens import read_layers, read_position
 from model.progress import silent
-from tests.helpers import D, L, serving
+from tests.support.helpers import D, L, serving
 from viz.labels import visible
-from viz.lens import COLOURS, CURVES, colour_scale, page_of, settled, table_payload
-from viz.tabs import jobs, lens
-from viz.tabs.context import Options
-from viz.tabs.lens import VIEW, plan_whole
-from viz.tabs.page import Asked, payloads, scene_of
+from viz.page import background
+from viz.page.build import Asked, payloads, scene_of
+from viz.page.playground import Options
 from viz.theme import RAMPS, ramp_at
+from viz.views.predictions.lens import view as lens
+from viz.views.predictions.lens.figures import COLOURS, CURVES, colour_scale, page_of, settled, table_payload
+from viz.views.predictions.lens.view import VIEW, plan_whole
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "lens.js").read_text(encoding="utf-8")
+SCRIPT = (Path(__file__).parents[4] / "static" / "lens.js").read_text(encoding="utf-8")
 
 
 class Stub:
@@ -175,8 +176,12 @@ def test_another_colour_reads_nothing_again(playground, monkeypatch, colour):
     z, layout, _ = heat(again["lens_map"])
     table = again["lens_table"]
     ranks = np.array(table["ranks"]).reshape(4, 5)
-    expected = {"probability": numbers(table["probabilities"])[..., 0], "entropy": numbers(table["entropy"]),
-                "kl": numbers(table["kl"]), "rank": np.log10(ranks)}[colour]  # fmt: skip
+    expected = {
+        "probability": numbers(table["probabilities"])[..., 0],
+        "entropy": numbers(table["entropy"]),
+        "kl": numbers(table["kl"]),
+        "rank": np.log10(ranks),
+    }[colour]
     assert np.allclose(z, expected, atol=1e-6)
     assert layout["coloraxis"]["cmax"] == pytest.approx(np.log10(256) if colour == "rank" else table["top"])
 
@@ -295,7 +300,7 @@ def test_a_long_prompt_waits_for_the_button(playground, lm, monkeypatch):
     assert "not been read" in parts["lens_map"]["empty"]["text"]
     assert drawn(playground, prompt, tokens=[20])["lens_table"]["positions"] == [17, 18, 19, 20, 21]
     job = plan_whole(scene(playground, prompt), {"lens_form": {}})
-    list(jobs.perform(playground, job, "en"))
+    list(background.perform(playground, job, "en"))
     after = drawn(playground, prompt, tokens=[20])
     assert after["lens_job"]["state"] == "done" and len(after["lens_table"]["positions"]) == 32
     reading = read_layers(lm.trace(prompt), range(32))
@@ -317,7 +322,7 @@ def test_pages_of_what_was_read_are_cut_out_of_it(lm):
 
 
 def test_python_lines_compute_what_is_shown(playground, lm, tuned, monkeypatch):
-    monkeypatch.setattr("model.tuned_lens.load_lens", lambda model_id, config: tuned)
+    monkeypatch.setattr("model.predictions.tuned_lens.load_lens", lambda model_id, config: tuned)
     for kind in lens.LENSES:
         parts = drawn(playground, tokens=[3], form={"lens": kind, "curve": "rank", "colour": "kl", "token1": "z"})
         table, curve, whole = (done(parts[name], lm)["reading"] for name in ("lens_table", "lens_curve", "lens_map"))

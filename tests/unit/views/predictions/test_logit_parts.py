@@ -10,20 +10,21 @@ import pandas as pd
 import pytest
 
 from model.api import LanguageModel
-from model.attribution import attribute, by_source, components, promoted
-from model.gradients import MOST, gradients
-from model.interventions import Edit
-from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
+from model.gpt.edits import Edit
+from model.predictions.attribution import attribute, by_source, components, promoted
+from model.predictions.gradients import MOST, gradients
+from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from viz.labels import visible
-from viz.tabs import jobs, wrote
-from viz.tabs.context import Options, Playground
-from viz.tabs.page import Asked, payloads, scene_of
-from viz.tabs.wrote import PARTS, inside_of, plan_gradients, watched_of
+from viz.page import background
+from viz.page.build import Asked, payloads, scene_of
+from viz.page.playground import Options, Playground
+from viz.views.predictions.logit_parts import view as logit_parts
+from viz.views.predictions.logit_parts.figures import map_figure, steps_of, strongest, tokens_figure
+from viz.views.predictions.logit_parts.view import PARTS, inside_of, plan_gradients, watched_of
 from viz.words import LANGUAGES, words
-from viz.wrote import map_figure, steps_of, strongest, tokens_figure
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "wrote.js").read_text(encoding="utf-8")
+SCRIPT = (Path(__file__).parents[4] / "static" / "wrote.js").read_text(encoding="utf-8")
 
 
 def asked(prompt=PROMPT, form=None, inside=None, language="en", **selection):
@@ -45,7 +46,7 @@ def data(payload):
 def test_the_script_has_the_words_it_asks_for():
     parts = SCRIPT.split("  define(")
     given = {
-        '"wrotemap"': set(wrote._SIDE_WORDS),
+        '"wrotemap"': set(logit_parts._SIDE_WORDS),
         '"wrotetokens"': {"promoted", "suppressed"},
     }
     for name, known in given.items():
@@ -53,12 +54,12 @@ def test_the_script_has_the_words_it_asks_for():
         found = set(re.findall(r"\bwords\.(\w+)", code))
         assert len(found) > 1 and found <= known, name
     kinds = {"head", "mlp", "embedding", "position", "o_bias", "mlp_bias", "norm1_bias", "norm2_bias", "final_bias"}
-    assert {f"part_{kind}" for kind in kinds} <= set(wrote._SIDE_WORDS)
+    assert {f"part_{kind}" for kind in kinds} <= set(logit_parts._SIDE_WORDS)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_first_drawing_fills_every_part_and_computes_no_gradients(playground, language, monkeypatch):
-    monkeypatch.setattr(wrote, "gradients", lambda *_: pytest.fail("the gradients ran by themselves"))
+    monkeypatch.setattr(logit_parts, "gradients", lambda *_: pytest.fail("the gradients ran by themselves"))
     shown = drawn(playground, language=language)
     assert set(PARTS) <= set(shown)
     assert not any("problem" in shown[name] for name in PARTS)
@@ -80,8 +81,10 @@ def test_everything_shown_is_of_the_likeliest_token(playground, lm):
     )
     assert [place["part"] for place in strip["customdata"][0]] == [0, 1, 2]
     assert [value for _, value in shown["wrote_check"]["facts"]] == [
-        f"{parts.total:.6f}", f"{parts.logit:.6f}", f"{parts.gap:+.1e}"
-    ]  # fmt: skip
+        f"{parts.total:.6f}",
+        f"{parts.logit:.6f}",
+        f"{parts.gap:+.1e}",
+    ]
     assert parts.logit == run.logits_at(-1)[token] and f"id {token}" in shown["wrote_check"]["told"]
     (bars,) = data(shown["wrote_sources"])
     assert bars["y"] == pytest.approx(by_source(run, 2, 1, 4, parts.directions[2]))
@@ -130,10 +133,21 @@ def test_inside_an_mlp(playground, lm):
     assert "MLP 1" in shown["wrote_tokens"]["title"]
 
 
-@pytest.mark.parametrize("sent", [
-    None, 3, [], {}, {"mlp": 1}, {"mlp": 1, "head": [0, 0]}, {"mlp": 3, "head": [2, 3]}, {"mlp": -1, "head": [2, 3]},
-    {"mlp": True, "head": [2, 3]}, {"mlp": "1", "head": [2, 3]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "sent",
+    [
+        None,
+        3,
+        [],
+        {},
+        {"mlp": 1},
+        {"mlp": 1, "head": [0, 0]},
+        {"mlp": 3, "head": [2, 3]},
+        {"mlp": -1, "head": [2, 3]},
+        {"mlp": True, "head": [2, 3]},
+        {"mlp": "1", "head": [2, 3]},
+    ],
+)
 def test_an_mlp_gives_way_to_another_head_and_to_nonsense(playground, sent):
     assert inside_of(scene_of(playground, asked(heads=[[2, 3]])), sent) is None
 
@@ -141,7 +155,7 @@ def test_an_mlp_gives_way_to_another_head_and_to_nonsense(playground, sent):
 @pytest.mark.parametrize("sent", [None, 5, {"token": 7}, {"token": ["x"]}, {"token": "", "distractor": None}])
 def test_what_is_no_text_is_an_empty_field(playground, lm, sent):
     watched = watched_of(scene_of(playground, asked()), sent)
-    assert watched == wrote.Watched(4, int(np.argmax(lm.trace(PROMPT).logits_at(-1))))
+    assert watched == logit_parts.Watched(4, int(np.argmax(lm.trace(PROMPT).logits_at(-1))))
 
 
 @pytest.mark.parametrize(
@@ -171,18 +185,26 @@ def test_every_wiring_is_drawn(tmp_path, name, prompt):
 
 def parts_frame():
     rows = [
-        ("embedding", -1, -1, 1.0), ("head", 0, 0, 2.0), ("head", 0, 1, -0.5), ("o_bias", 0, -1, 0.25),
-        ("mlp", 0, -1, -4.0), ("mlp_bias", 0, -1, 0.0), ("final_bias", 1, -1, 3.0),
-    ]  # fmt: skip
+        ("embedding", -1, -1, 1.0),
+        ("head", 0, 0, 2.0),
+        ("head", 0, 1, -0.5),
+        ("o_bias", 0, -1, 0.25),
+        ("mlp", 0, -1, -4.0),
+        ("mlp_bias", 0, -1, 0.0),
+        ("final_bias", 1, -1, 3.0),
+    ]
     return pd.DataFrame(rows, columns=["kind", "layer", "head", "value"])
 
 
 def test_steps_by_hand():
     steps = steps_of(parts_frame())
     assert [(step["kind"], step["layer"], step["value"], step["total"]) for step in steps] == [
-        ("embedding", -1, 1.0, 1.0), ("attention", 0, 1.5, 2.5), ("mlp", 0, -4.0, -1.5), ("bias", 0, 0.25, -1.25),
+        ("embedding", -1, 1.0, 1.0),
+        ("attention", 0, 1.5, 2.5),
+        ("mlp", 0, -4.0, -1.5),
+        ("bias", 0, 0.25, -1.25),
         ("bias", 1, 3.0, 1.75),
-    ]  # fmt: skip
+    ]
 
 
 def test_strongest_by_hand():
@@ -205,7 +227,7 @@ def test_the_bars_of_the_layers_end_where_the_next_begin(playground):
 
 
 def test_one_scale_for_heads_and_mlps():
-    said = wrote.some(words("en"), "wrote", *wrote._FIGURE_WORDS)
+    said = logit_parts.some(words("en"), "wrote", *logit_parts._FIGURE_WORDS)
     layout = map_figure(np.array([[0.5, -1]]), np.array([-3.0]), said).layout
     assert (layout.coloraxis.cmin, layout.coloraxis.cmax) == (-3, 3) and layout.meta["heads"]
     assert map_figure(np.zeros((1, 2)), np.zeros(1), said).layout.coloraxis.cmax == 1
@@ -214,7 +236,7 @@ def test_one_scale_for_heads_and_mlps():
 def test_hostile_tokens_are_text(playground):
     pieces = ("<b>", "&amp;", "\u202e")
     figure = tokens_figure(
-        {"": np.array([1.0, -1, 0])}, pieces, 2, wrote.some(words("en"), "wrote", *wrote._FIGURE_WORDS)
+        {"": np.array([1.0, -1, 0])}, pieces, 2, logit_parts.some(words("en"), "wrote", *logit_parts._FIGURE_WORDS)
     )
     assert figure.data[0].text == (
         "&lt;b&gt;",
@@ -225,7 +247,7 @@ def test_hostile_tokens_are_text(playground):
 
 
 def test_a_long_prompt_has_few_labels():
-    said = wrote.some(words("en"), "wrote", *wrote._FIGURE_WORDS)
+    said = logit_parts.some(words("en"), "wrote", *logit_parts._FIGURE_WORDS)
     figure = tokens_figure({"": np.zeros(1024)}, ["a"] * 1024, 1023, said)
     assert len(figure.data[0].x) == 1024 and len(figure.layout.xaxis.tickvals) <= 32
 
@@ -236,7 +258,7 @@ def test_a_long_prompt_has_few_labels():
 def test_the_comparison_is_what_the_model_code_computes(playground, lm):
     form = {"token": "x", "distractor": "y"}
     scene = scene_of(playground, asked(form=form, tokens=[3]))
-    list(jobs.perform(playground, plan_gradients(scene, {"wrote_form": form}), "en"))
+    list(background.perform(playground, plan_gradients(scene, {"wrote_form": form}), "en"))
     shown = drawn(playground, form=form, tokens=[3])
     found = gradients(lm.trace(PROMPT), 3, ord("x"), ord("y"))
     first, second = data(shown["wrote_gradients"])
@@ -247,7 +269,7 @@ def test_the_comparison_is_what_the_model_code_computes(playground, lm):
 
 
 def test_long_prompts_take_fewer_gradients():
-    assert [wrote._places(n) for n in (1, 10, 32, 64, 256, 1024)] == [128, 128, 128, 64, 16, 16]
+    assert [logit_parts._places(n) for n in (1, 10, 32, 64, 256, 1024)] == [128, 128, 128, 64, 16, 16]
 
 
 # --- python ---
@@ -278,7 +300,7 @@ def test_the_python_lines_give_the_numbers(playground, lm, inside, monkeypatch):
 def test_the_python_lines_of_the_gradients(playground, lm, monkeypatch):
     monkeypatch.setattr("model.api.load_model", lambda name: lm)
     scene = scene_of(playground, asked())
-    list(jobs.perform(playground, plan_gradients(scene, {"wrote_form": None}), "en"))
+    list(background.perform(playground, plan_gradients(scene, {"wrote_form": None}), "en"))
     shown = drawn(playground)["wrote_gradients"]
     *lines, final = shown["python"].splitlines()
     names: dict = {}
@@ -288,7 +310,7 @@ def test_the_python_lines_of_the_gradients(playground, lm, monkeypatch):
 
 def test_a_target_is_dotted_anew_and_nothing_else_is(playground, monkeypatch):
     calls = []
-    monkeypatch.setattr(wrote, "components", lambda *given: calls.append(given) or components(*given))
+    monkeypatch.setattr(logit_parts, "components", lambda *given: calls.append(given) or components(*given))
     drawn(playground)
     drawn(playground, form={"token": "x"})
     drawn(playground, form={"token": "x"}, heads=[[1, 1]])

@@ -10,23 +10,24 @@ import numpy as np
 import pytest
 
 from model.api import LanguageModel
-from model.interventions import Edit
-from model.predictions import follow, predict, summarise
-from model.tokenizer import from_tiktoken
-from tests.helpers import serving, tiny_model
-from viz.predictions import COLOURS, FOLLOWED, brief, percent, places, ramp_ticks, scored
-from viz.tabs import follow as following
-from viz.tabs import guess, surprise
-from viz.tabs.context import Options
-from viz.tabs.guess import Turn, turn_of
-from viz.tabs.page import Asked, payloads, scene_of
-from viz.tabs.parts import run_id
+from model.gpt.edits import Edit
+from model.predictions.predictions import follow, predict, summarise
+from model.text.tokenizer import from_tiktoken
+from tests.support.helpers import serving, tiny_model
+from viz.page.build import Asked, payloads, scene_of
+from viz.page.playground import Options
+from viz.page.scene import run_id
+from viz.views.predictions.figures import COLOURS, FOLLOWED, brief, percent, places, ramp_ticks, scored
+from viz.views.predictions.follow import view as following
+from viz.views.predictions.guess import view as guess
+from viz.views.predictions.guess.view import Turn, turn_of
+from viz.views.predictions.surprise import view as surprise
 from viz.words import LANGUAGES, words
 
 PROMPT = "the cat sat"
 EDITS = [{"kind": "scale", "layer": 0, "head": 1, "factor": 5}, {"kind": "zero", "layer": 2, "head": 0}]
 HOSTILE = "\u202e<b>{token}</b>\n%{x} `${y}`"
-STATIC = Path(__file__).parents[2] / "static"
+STATIC = Path(__file__).parents[4] / "static"
 V, UNUSED = 270, 263  # rows of the model; ids from 263 on have no token
 
 
@@ -87,8 +88,12 @@ def test_numbers_by_hand():
     assert ramp_ticks("rank", 10_000)[::2] == [[0, "1"], [0.5, "100"], [1, "10k"]]
     assert [label for _, label in ramp_ticks("entropy", 53)] == ["0", "2", "4", "5.7"]
     assert [percent(p) for p in (1, 0.12345, 0.012345, 1.2345e-4, 1.2e-9)] == [
-        "100.0 %", "12.3 %", "1.23 %", "0.012 %", "1.2e-07 %"
-    ]  # fmt: skip
+        "100.0 %",
+        "12.3 %",
+        "1.23 %",
+        "0.012 %",
+        "1.2e-07 %",
+    ]
     assert [brief(x) for x in (12345.6, 58.827, math.nan, math.inf, None)] == ["12,346", "58.83", "–", "–", "–"]
     assert math.copysign(1, scored(np.zeros(1), np.ones(1), np.zeros(2)).bits[0]) == 1  # certain, not -0
 
@@ -284,7 +289,8 @@ def test_the_answer_is_what_was_predicted(playground, lm):
         rows = {row["id"]: row for row in wrong["rows"]}
         assert list(rows)[:5] == found.ids[at - 1][:5].tolist() and {int(ids[at]), ord("~")} <= set(rows)
         assert len(rows) == len(wrong["rows"]) and [row["rank"] for row in wrong["rows"]] == sorted(
-            row["rank"] for row in wrong["rows"])  # fmt: skip
+            row["rank"] for row in wrong["rows"]
+        )
         assert rows[ord("~")]["rank"] == one.rank[at - 1] and rows[int(ids[at])]["rank"] == found.rank[at - 1]
         assert rows[ord("~")]["share"] == pytest.approx(one.probability[at - 1], abs=1e-6)
         none = board(playground, at, "")["answer"]
@@ -300,10 +306,12 @@ def test_the_answer_is_what_was_predicted(playground, lm):
         ("thez", 2, "at", "at", 1),  # one token rather than two
         ("thez", 2, "sat", "", 2),  # both are two: the likelier one
         ("the c", 2, "cat", " c", 2),  # of several the first counts, and it is right
-        ("the c", 2, " c", " c", 1), ("the c", 2, "·c", " c", 1), ("the\nz", 2, "↵", "\n", 1),
+        ("the c", 2, " c", " c", 1),
+        ("the c", 2, "·c", " c", 1),
+        ("the\nz", 2, "↵", "\n", 1),
         ("the z", 2, " ", " ", 1),
     ],
-)  # fmt: skip
+)
 def test_how_a_guess_is_read(playground, lm, prompt, at, typed, meant, n):
     there = scene(playground, prompt)
     read = guess.reading(there, Turn(at, typed))
@@ -330,9 +338,7 @@ def test_what_cannot_be_read_can_be_typed_anew(playground):
         assert any("一" <= c <= "鿿" for c in payload["refused"]) == (language == "zh")
 
 
-@pytest.mark.parametrize(
-    "value", [None, 3, [], {}, {"at": 2}, {"run": "other", "at": 2}, {"run": 1, "at": {}}, "x"]
-)  # fmt: skip
+@pytest.mark.parametrize("value", [None, 3, [], {}, {"at": 2}, {"run": "other", "at": 2}, {"run": 1, "at": {}}, "x"])
 def test_a_turn_of_another_run_is_the_first(playground, value):
     assert turn_of(scene(playground), value) == Turn(1)
 

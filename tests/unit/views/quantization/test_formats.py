@@ -9,18 +9,21 @@ import pytest
 import torch
 
 from model.api import LanguageModel
-from model.quantize import FORMATS, USUAL, stored, weight_error
-from model.quantlab import errors, total_bytes, usable, with_format
-from model.quantsources import file_types, held_out_ids
-from model.trace import run
-from model.transformer import Transformer
-from tests.helpers import VARIANTS, L, byte_tokenizer, serving, tiny_model
-from viz.formats import Dot, bounded, levels_figure, scatter_figure, small
-from viz.sensitive import heat_figure, line_figure, mildest, strongest
-from viz.tabs import formats, formats_run, jobs, sensitive
-from viz.tabs.endpoints import quant
-from viz.tabs.endpoints.reading import unprompted
-from viz.tabs.page import Asked, payloads, scene_of
+from model.gpt.trace import run
+from model.gpt.transformer import Transformer
+from model.quantization.experiments import errors, total_bytes, usable, with_format
+from model.quantization.formats import FORMATS, USUAL, stored, weight_error
+from model.quantization.texts import file_types, held_out_ids
+from tests.support.helpers import VARIANTS, L, byte_tokenizer, serving, tiny_model
+from viz.api.groups import quantization
+from viz.api.reading import unprompted
+from viz.page import background
+from viz.page.build import Asked, payloads, scene_of
+from viz.views.quantization.formats import job as formats_run
+from viz.views.quantization.formats import view as formats
+from viz.views.quantization.formats.figures import Dot, bounded, levels_figure, scatter_figure, small
+from viz.views.quantization.layer_sweep import view as layer_sweep
+from viz.views.quantization.layer_sweep.figures import heat_figure, line_figure, mildest, strongest
 from viz.words import LANGUAGES, section, words
 
 PROMPT = "abcabd ab"
@@ -55,9 +58,9 @@ def drawn(playground, view, form=None, **changes):
 
 def measured(playground, view, form=None, **changes):
     """The payloads once the job is done."""
-    plan = {"formats": formats.plan, "sensitive": sensitive.plan}[view]
+    plan = {"formats": formats.plan, "sensitive": layer_sweep.plan}[view]
     job = plan(scene_of(playground, question(view, form, **changes)), {f"{view}_form": form})
-    list(jobs.perform(playground, job, "en"))
+    list(background.perform(playground, job, "en"))
     return drawn(playground, view, form, **changes)
 
 
@@ -244,13 +247,13 @@ def test_one_token_has_a_kl_only(playground):
 @pytest.mark.parametrize(("ratio", "key"), [(1.0, "add up"), (2.0, "build on"), (0.5, "cancel")])
 def test_sums_are_judged(ratio, key):
     said = section(words("en"), "sensitivefacts")
-    assert key in sensitive._sum_told(said, 0.5, 0.5 * ratio)
-    assert "0 nats" in sensitive._sum_told(said, 0.0, 0.0)
+    assert key in layer_sweep._sum_told(said, 0.5, 0.5 * ratio)
+    assert "0 nats" in layer_sweep._sum_told(said, 0.0, 0.0)
 
 
 def test_a_sweep_can_be_cancelled(playground):
-    for view, plan in (("formats", formats.plan), ("sensitive", sensitive.plan)):
-        steps = jobs.perform(playground, plan(scene_of(playground, question(view)), {}), "en")
+    for view, plan in (("formats", formats.plan), ("sensitive", layer_sweep.plan)):
+        steps = background.perform(playground, plan(scene_of(playground, question(view)), {}), "en")
         next(steps)
         steps.close()
         with playground.computing:  # free again
@@ -289,11 +292,12 @@ def test_figures_escape_what_plotly_would_read():
     keys = "bits damage float int8 few gguf value count before after rounded steps layer part"
     said = dict.fromkeys(keys.split(), "<b>")
     figures = [
-        scatter_figure([Dot("<b>", "gguf", 4.5, 0.1, ["<b>"])], said), scatter_figure([], said),
+        scatter_figure([Dot("<b>", "gguf", 4.5, 0.1, ["<b>"])], said),
+        scatter_figure([], said),
         levels_figure(np.eye(3), np.eye(3), slice(0, 3), said),
         heat_figure(np.eye(2), ["<b>", "q"], said, signed=False),
         line_figure({"<b>": np.ones(2)}, said, signed=True),
-    ]  # fmt: skip
+    ]
     assert not [figure for figure in figures if "<b>" in figure]
 
 
@@ -313,29 +317,31 @@ def test_the_strongest_and_the_mildest():
 
 def test_weight_errors(playground):
     model = playground.opened("tiny")
-    found = quant.weight_errors(playground, model, 1, "q")
+    found = quantization.weight_errors(playground, model, 1, "q")
     rows = {row["format"]: row for row in found["formats"]}
     weight = model.model.blocks[1].attn.q.weight
     assert rows["int4-32"]["relative"] == weight_error(weight, *stored(weight, FORMATS["int4-32"])).relative
     assert rows["int4-32"]["bytes"] == total_bytes(model.model, FORMATS["int4-32"])[0]
     assert rows["float32"]["snr"] is None and "TQ1_0" not in rows
     with pytest.raises(Exception, match="names"):
-        quant.weight_errors(playground, model, 0, "gate")
+        quantization.weight_errors(playground, model, 0, "gate")
     with pytest.raises(Exception, match="layer"):
-        quant.weight_errors(playground, model, 9)
+        quantization.weight_errors(playground, model, 9)
     assert unprompted(playground, model).model is model
 
 
 def test_the_endpoints_answer_with_the_numbers_of_the_page(playground):
     scene = scene_of(playground, question("formats"))
-    found = quant.quantization_formats(scene)
+    found = quantization.quantization_formats(scene)
     parts = measured(playground, "formats")
     json.dumps(found, allow_nan=False)
     assert [row["text"]["kl"] for row in found["formats"]] == [row[7] for row in parts["formats_table"]["lines"]]
     assert found["text_tokens"] == 40 and {row["format"] for row in found["formats"] if row["speed"]} == {
-        "float32", "bf16", "int8-channel",
-    }  # fmt: skip
-    swept = quant.quantization_sweep(scene, "int4-32", "half", "prompt")
+        "float32",
+        "bf16",
+        "int8-channel",
+    }
+    swept = quantization.quantization_sweep(scene, "int4-32", "half", "prompt")
     json.dumps(swept, allow_nan=False)
     heat = measured(playground, "sensitive", {"by": "half"})["sensitive_heat"]
     assert [row["kl"] for row in swept["rows"]] == json.loads(heat["figure"])["data"][0]["z"]

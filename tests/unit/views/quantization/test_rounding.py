@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from model.api import LanguageModel
-from model.longer import bundled_text
-from model.quantize import Scheme, rounded
-from model.quantlab import changed
-from model.rounding import (
+from model.design.past_length import bundled_text
+from model.quantization.experiments import changed
+from model.quantization.formats import Scheme, rounded
+from model.quantization.rounding import (
     METHODS,
     POINTS,
     best_power,
@@ -27,11 +27,12 @@ from model.rounding import (
     scales_of,
     with_weight,
 )
-from tests.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
-from viz.tabs import jobs, rounding
-from viz.tabs.endpoints import ENDPOINTS
-from viz.tabs.endpoints.registry import call
-from viz.tabs.page import Asked, payloads, scene_of
+from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from viz.api.endpoints import ENDPOINTS
+from viz.api.registry import call
+from viz.page import background
+from viz.page.build import Asked, payloads, scene_of
+from viz.views.quantization.rounding import view as rounding
 from viz.words import LANGUAGES
 
 GROUPED = Scheme("int3-8", 3, False, "group", 8)
@@ -262,7 +263,7 @@ def asked(value=None, language="en", heads=((1, 2),)):
 def measured(playground, value=None, language="en"):
     question = asked(value, language)
     job = rounding.plan(scene_of(playground, question), question.values)
-    list(jobs.perform(playground, job, language))
+    list(background.perform(playground, job, language))
     return payloads(playground, question)[0]
 
 
@@ -287,8 +288,12 @@ def test_the_view_shows_what_was_measured(playground, tokens, language):
 def test_the_sentence_follows_from_the_numbers(playground):
     parts = measured(playground, {"matrix": "v"})
     best = min(parts["rounding_table"]["lines"], key=lambda line: line[2])[0]
-    said = {"nearest": "none is better", "scaled": "“scaled first” is best", "compensated": "“compensated” is best",
-            "both": "“scaled and compensated” is best"}  # fmt: skip
+    said = {
+        "nearest": "none is better",
+        "scaled": "“scaled first” is best",
+        "compensated": "“compensated” is best",
+        "both": "“scaled and compensated” is best",
+    }
     assert said[best] in parts["rounding_errors"]["note"]
 
 

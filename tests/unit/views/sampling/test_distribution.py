@@ -11,26 +11,29 @@ import torch
 
 from model.api import LanguageModel
 from model.errors import InputError
-from model.interventions import Edit
-from model.next_token import context_at, logits_after
-from model.sampling import Context, Step, entropy, softmax
-from model.trace import Trace
-from model.transformer import Block, Transformer
-from model.warps import WARPS, shape
-from tests.helpers import byte_tokenizer, tiny_model
+from model.generation.next_token import context_at, logits_after
+from model.gpt.edits import Edit
+from model.gpt.trace import Trace
+from model.gpt.transformer import Block, Transformer
+from model.sampling.pipeline import Context, Step, entropy, softmax
+from model.sampling.warps import WARPS, shape
+from tests.support.helpers import byte_tokenizer, tiny_model
 from viz.labels import visible
-from viz.shape import PAGE, place, shown_tokens, stages_of, step_rows
-from viz.tabs.context import Options, Playground
-from viz.tabs.page import Asked, payloads
-from viz.tabs.shape import VIEW
-from viz.vocabulary_table import Asked as Rows
-from viz.vocabulary_table import frame, matches, ordered, page_of, told_rows
+from viz.page.build import Asked, payloads
+from viz.page.playground import Options, Playground
+from viz.views.sampling.distribution.figures import PAGE, place, shown_tokens, stages_of, step_rows
+from viz.views.sampling.distribution.view import VIEW
+from viz.views.sampling.distribution.vocabulary_table import Asked as Rows
+from viz.views.sampling.distribution.vocabulary_table import frame, matches, ordered, page_of, told_rows
 from viz.words import words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "shape.js").read_text(encoding="utf-8")
-STEPS = [{"warp": "temperature", "values": {"temperature": 0.5}}, {"warp": "top_k", "values": {"k": 20}},
-         {"warp": "top_p", "values": {"p": 0.8}}]  # fmt: skip
+SCRIPT = (Path(__file__).parents[4] / "static" / "shape.js").read_text(encoding="utf-8")
+STEPS = [
+    {"warp": "temperature", "values": {"temperature": 0.5}},
+    {"warp": "top_k", "values": {"k": 20}},
+    {"warp": "top_p", "values": {"p": 0.8}},
+]
 OURS = (Step("temperature", (("temperature", 0.5),)), Step("top_k", (("k", 20.0),)), Step("top_p", (("p", 0.8),)))
 
 
@@ -245,11 +248,15 @@ def test_frame_has_a_row_a_token():
 @pytest.mark.parametrize(
     ("by", "down", "ids"),
     [
-        ("rank", False, [1, 3, 2, 0]), ("rank", True, [0, 2, 3, 1]), ("id", True, [3, 2, 1, 0]),
-        ("after_1", False, [2, 3, 1, 0]), ("after_1", True, [1, 3, 2, 0]),  # what is out is last either way
-        ("out", True, [0, 1, 3, 2]), ("before", False, [0, 2, 3, 1]),
+        ("rank", False, [1, 3, 2, 0]),
+        ("rank", True, [0, 2, 3, 1]),
+        ("id", True, [3, 2, 1, 0]),
+        ("after_1", False, [2, 3, 1, 0]),
+        ("after_1", True, [1, 3, 2, 0]),  # what is out is last either way
+        ("out", True, [0, 1, 3, 2]),
+        ("before", False, [0, 2, 3, 1]),
     ],
-)  # fmt: skip
+)
 def test_rows_are_sorted_and_the_likelier_of_equals_is_first(by, down, ids):
     assert ordered(table_by_hand(), by, down)["id"].tolist() == ids
 
@@ -263,10 +270,21 @@ def test_rows_are_sorted_by_text():
 @pytest.mark.parametrize(
     ("query", "ids"),
     [
-        ("the", [0, 1, 2, 4]), ("The", [2]), (" the", [1]), ("·the", [1, 4]), ("↵", [3]), ("·", [1, 4]), ("3", [3]),
-        ("99", []), ("<b>", [5]), ("he", [0, 1, 2, 4]), ("x y", []), ("٣", []), ("²", []),
+        ("the", [0, 1, 2, 4]),
+        ("The", [2]),
+        (" the", [1]),
+        ("·the", [1, 4]),
+        ("↵", [3]),
+        ("·", [1, 4]),
+        ("3", [3]),
+        ("99", []),
+        ("<b>", [5]),
+        ("he", [0, 1, 2, 4]),
+        ("x y", []),
+        ("٣", []),
+        ("²", []),
     ],
-)  # fmt: skip
+)
 def test_tokens_are_found_by_text_with_the_signs_of_the_page_and_by_id(query, ids):
     pieces = ["the", " the", "The", "a\n", "·the", "<b>"]
     assert np.flatnonzero(matches(query, pieces)).tolist() == ids
@@ -337,9 +355,11 @@ def test_text_in_figures_is_escaped(playground):
 
 
 def test_the_script_has_the_words_it_asks_for():
-    parts = {"shapefacts": {"before", "then"},
-             "shapesteps": {f"column_{name}" for name in ("step", "left", "removed", "entropy", "choices")},
-             "shapetable": {key.split(".")[1] for key in words("en") if key.startswith("shapetable.")}}  # fmt: skip
+    parts = {
+        "shapefacts": {"before", "then"},
+        "shapesteps": {f"column_{name}" for name in ("step", "left", "removed", "entropy", "choices")},
+        "shapetable": {key.split(".")[1] for key in words("en") if key.startswith("shapetable.")},
+    }
     for name, known in parts.items():
         code = SCRIPT.split(f'define("{name}"')[1].split("define(")[0]
         found = set(re.findall(r"\bwords\.(\w+)", code)) - {"numbers", "python"}

@@ -9,21 +9,21 @@ import pytest
 import torch
 
 from model.api import LanguageModel
-from model.draws import bar_of, fit, uniforms
-from model.sampling import Context, draw, softmax, uniform, usable
-from model.transformer import Transformer
-from model.warps import final
-from tests.helpers import byte_tokenizer, tiny_model
-from viz import draws as pictures
-from viz.draws import Line, groups, many_figure, rug, single
-from viz.tabs import draws
-from viz.tabs.draws import AHEAD, MOST_SEED, MOST_STEP, asked, looked_at
-from viz.tabs.page import Asked, payloads, scene_of
-from viz.tabs.pipelines import DEFAULT
+from model.gpt.transformer import Transformer
+from model.sampling.draw_statistics import bar_of, fit, uniforms
+from model.sampling.pipeline import Context, draw, softmax, uniform, usable
+from model.sampling.warps import final
+from tests.support.helpers import byte_tokenizer, tiny_model
+from viz.page.build import Asked, payloads, scene_of
+from viz.views.sampling.draws import figures as pictures
+from viz.views.sampling.draws import view as draws
+from viz.views.sampling.draws.figures import Line, groups, many_figure, rug, single
+from viz.views.sampling.draws.view import AHEAD, MOST_SEED, MOST_STEP, asked, looked_at
+from viz.views.sampling.pipelines import DEFAULT
 from viz.words import LANGUAGES, section, words
 
 PROMPT = "abcabd ab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "draws.js").read_text(encoding="utf-8")
+SCRIPT = (Path(__file__).parents[4] / "static" / "draws.js").read_text(encoding="utf-8")
 NONE = {"steps": []}  # the model's own distribution
 
 
@@ -235,9 +235,12 @@ def test_no_model_runs_for_a_draw(playground, monkeypatch):
     drawn(playground)  # the run itself
     monkeypatch.setattr(Transformer, "trunk", lambda *given, **named: pytest.fail("the model was run"))
     for values in (
-        {"draws_bar": {"seed": 9, "step": 700}}, {"draws_bar": {"u": 0.9999}}, {"draws_form": {"n": "10000"}},
-        {"pipeline": NONE}, {"pipeline": {"steps": [{"warp": "temperature", "values": {"temperature": 2}}]}},
-    ):  # fmt: skip
+        {"draws_bar": {"seed": 9, "step": 700}},
+        {"draws_bar": {"u": 0.9999}},
+        {"draws_form": {"n": "10000"}},
+        {"pipeline": NONE},
+        {"pipeline": {"steps": [{"warp": "temperature", "values": {"temperature": 2}}]}},
+    ):
         assert "problem" not in drawn(playground, values)["draws_bar"]
     assert "problem" not in drawn(playground, tokens=[1])["draws_bar"]
 

@@ -3,13 +3,13 @@
 import pytest
 
 from model.api import LanguageModel
-from model.decoders import STRATEGIES
-from model.int8 import effect, int8
-from model.texts import written
-from tests.helpers import byte_tokenizer, tiny_model
-from viz.tabs import race
-from viz.tabs.parts import unpacked
-from viz.tabs.race_run import Races
+from model.generation.strategies import STRATEGIES
+from model.generation.text_statistics import written
+from model.quantization.int8 import effect, int8
+from tests.support.helpers import byte_tokenizer, tiny_model
+from viz.page.parts import unpacked
+from viz.views.sampling.side_by_side import view as side_by_side
+from viz.views.sampling.side_by_side.run import Races
 from viz.words import LANGUAGES
 
 PROMPT, TOKENS = "abcab", 10
@@ -22,10 +22,12 @@ def lm(tmp_path_factory):
 
 
 def pieces(playground, eight, language="en"):
-    cards = {"strategies": [{"name": "greedy", "steps": [{"warp": "temperature", "values": {"temperature": 0}}]}],
-             "settings": {"tokens": TOKENS, "eight": eight}}  # fmt: skip
+    cards = {
+        "strategies": [{"name": "greedy", "steps": [{"warp": "temperature", "values": {"temperature": 0}}]}],
+        "settings": {"tokens": TOKENS, "eight": eight},
+    }
     asked = (PROMPT, cards, {"kind": "start", "tag": "a"})
-    made = race.watch(playground, Races(), "me", playground.opened("tiny"), asked, language)
+    made = side_by_side.watch(playground, Races(), "me", playground.opened("tiny"), asked, language)
     return [unpacked(each) for each in made]
 
 

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from model.api import LanguageModel
-from model.cache import KVCache
-from model.cachelab import Measured, Row, Times, cache_bytes
-from model.transformer import Transformer
-from tests.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
-from viz.cachelab import Growth, Timed, bytes_figure, times_figure, told_bytes, told_ms
-from viz.tabs import cachelab, jobs
-from viz.tabs.context import Options
-from viz.tabs.page import Asked, payloads, scene_of
+from model.generation.cache_costs import Measured, Row, Times, cache_bytes
+from model.gpt.cache import KVCache
+from model.gpt.transformer import Transformer
+from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from viz.page import background
+from viz.page.build import Asked, payloads, scene_of
+from viz.page.playground import Options
+from viz.views.sampling.kv_cache import view as kv_cache
+from viz.views.sampling.kv_cache.figures import Growth, Timed, bytes_figure, times_figure, told_bytes, told_ms
 from viz.words import LANGUAGES, section, words
 
 PROMPT = "abcabd ab"
@@ -50,8 +51,8 @@ def drawn(playground, values=None, **changes):
 
 def measured(playground, values=None, **changes):
     """The payloads once the measurement is done."""
-    job = cachelab.plan(scene_of(playground, question(values, **changes)), values or {})
-    list(jobs.perform(playground, job, "en"))
+    job = kv_cache.plan(scene_of(playground, question(values, **changes)), values or {})
+    list(background.perform(playground, job, "en"))
     return drawn(playground, values, **changes)
 
 
@@ -59,7 +60,7 @@ def measured(playground, values=None, **changes):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("batch", cachelab.BATCHES)
+@pytest.mark.parametrize("batch", kv_cache.BATCHES)
 def test_the_formula_is_what_the_tensors_say(tokenizer, variant, batch):
     playground = playground_of(tokenizer, variant)
     payload = drawn(playground, {"cachelab_form": {"batch": str(batch)}})["cachelab_formula"]
@@ -96,9 +97,17 @@ def test_the_figure_shows_shared_heads_and_weights(tokenizer, variant):
 
 @pytest.mark.parametrize(
     ("nbytes", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1.00 kB"), (46_080, "46.1 kB"), (999_499, "999 kB"), (999_500, "1.00 MB"),
-     (94_371_840, "94.4 MB"), (3_019_898_880, "3.02 GB")],
-)  # fmt: skip
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.00 kB"),
+        (46_080, "46.1 kB"),
+        (999_499, "999 kB"),
+        (999_500, "1.00 MB"),
+        (94_371_840, "94.4 MB"),
+        (3_019_898_880, "3.02 GB"),
+    ],
+)
 def test_sizes_as_they_are_read(nbytes, text):
     assert told_bytes(nbytes) == text
 
@@ -121,7 +130,7 @@ def test_a_batch_that_is_not_offered_is_one(playground, sent):
 
 
 def test_no_room_is_said(playground, monkeypatch):
-    monkeypatch.setattr(cachelab, "tensor_bytes", lambda *_: None)
+    monkeypatch.setattr(kv_cache, "tensor_bytes", lambda *_: None)
     payload = drawn(playground)["cachelab_formula"]
     assert not payload["same"] and "no room" in payload["real"]
 
@@ -131,7 +140,7 @@ def test_no_room_is_said(playground, monkeypatch):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_nothing_is_measured_before_the_button(playground, language, monkeypatch):
-    monkeypatch.setattr(cachelab, "measure", lambda *_: pytest.fail("measured by itself"))
+    monkeypatch.setattr(kv_cache, "measure", lambda *_: pytest.fail("measured by itself"))
     parts = drawn(playground, language=language)
     assert parts["cachelab_job"]["state"] == "idle" and "14" in parts["cachelab_job"]["text"]
     assert all(set(parts[name]) == {"empty"} for name in TIMED)
@@ -177,7 +186,7 @@ def test_edits_are_left_out_and_it_is_said(playground):
 
 def test_a_measurement_can_be_cancelled(playground, monkeypatch):
     scene = scene_of(playground, question())
-    steps = jobs.perform(playground, cachelab.plan(scene, {}), "en")
+    steps = background.perform(playground, kv_cache.plan(scene, {}), "en")
     next(steps)
     steps.close()
     with playground.computing:  # free again
@@ -189,12 +198,13 @@ def test_what_was_too_slow_is_said(playground):
     fast, slow = Times((0.01, 0.02, 0.03)), Times((0.5,))
     rows = (Row(16, fast, slow, 2e-5, True), Row(32, fast))
     found = Measured(rows, 9, slow, fast, 2, "")
-    payload = cachelab.times_payload(scene, found)
+    payload = kv_cache.times_payload(scene, found)
     assert "Without the cache, 32 tokens" in payload["note"] and "not set" in payload["source"]
-    table = cachelab.table_payload(scene, found)
+    table = kv_cache.table_payload(scene, found)
     assert table["rows"] == [
-        ["16", "20.0", "500", "25.0 ×", "2.0e−5", "yes"], ["32", "20.0", "–", "–", "–", "–"],
-    ]  # fmt: skip
+        ["16", "20.0", "500", "25.0 ×", "2.0e−5", "yes"],
+        ["32", "20.0", "–", "–", "–", "–"],
+    ]
     without, with_ = json.loads(payload["figure"])["data"]
     assert without["x"] == [16] and with_["x"] == [16, 32]
     assert with_["error_y"]["array"] == pytest.approx([5, 5])
@@ -203,7 +213,7 @@ def test_what_was_too_slow_is_said(playground):
 def test_ways_that_differ_are_not_called_the_same(playground):
     scene, fast = scene_of(playground, question()), Times((0.01,))
     found = Measured((Row(16, fast, fast, 0.5, False),), 9, fast, fast, 2, "PASSIVE")
-    table = cachelab.table_payload(scene, found)
+    table = kv_cache.table_payload(scene, found)
     assert not table["same"] and table["rows"][0][-1] == "no" and "5.0e−1" in table["check"]
 
 
@@ -221,7 +231,7 @@ def test_figures_escape_what_plotly_would_read():
 def test_no_model_runs_for_bytes(playground, monkeypatch):
     drawn(playground)
     monkeypatch.setattr(Transformer, "trunk", lambda *given, **named: pytest.fail("the model was run"))
-    for batch in cachelab.BATCHES:
+    for batch in kv_cache.BATCHES:
         drawn(playground, {"cachelab_form": {"batch": str(batch)}})
 
 
@@ -233,7 +243,7 @@ def test_the_model_is_held_while_it_runs_and_only_then(playground, monkeypatch):
         return trunk(*given, **named)
 
     monkeypatch.setattr(Transformer, "trunk", spy)
-    list(jobs.perform(playground, cachelab.plan(scene, {}), "en"))
+    list(background.perform(playground, kv_cache.plan(scene, {}), "en"))
     assert len(held) > 20 and all(held)
     assert not playground.computing.locked()
 

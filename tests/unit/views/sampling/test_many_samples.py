@@ -8,19 +8,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.decoders import STRATEGIES
-from model.samples import Many, take_samples
-from model.texts import distinct
-from viz.many import MEASURES, beginning, entropy_figure, measure_figure, quartile_band, spread
-from viz.tabs import jobs, many
-from viz.tabs.many import COUNTS, OWN, key_of, plan, seconds_of, wanted_of
-from viz.tabs.page import Asked, payloads, scene_of
-from viz.tabs.sampling import TAB
-from viz.tabs.strategies import value_of
+from model.generation.samples import Many, take_samples
+from model.generation.strategies import STRATEGIES
+from model.generation.text_statistics import distinct
+from viz.page import background
+from viz.page.build import Asked, payloads, scene_of
+from viz.views.sampling.many_samples import view as many_samples
+from viz.views.sampling.many_samples.figures import (
+    MEASURES,
+    beginning,
+    entropy_figure,
+    measure_figure,
+    quartile_band,
+    spread,
+)
+from viz.views.sampling.many_samples.view import COUNTS, OWN, key_of, plan, seconds_of, wanted_of
+from viz.views.sampling.strategies import value_of
+from viz.views.sampling.tab import TAB
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "many.js").read_text(encoding="utf-8")
+SCRIPT = (Path(__file__).parents[4] / "static" / "many.js").read_text(encoding="utf-8")
 CARDS = value_of([STRATEGIES["greedy"], STRATEGIES["temperature"], STRATEGIES["top_p"]])
 FORM = {"count": "8"}
 ASKED = {"strategies": {"strategies": CARDS, "settings": {"tokens": 6, "seed": 2}}, "many_form": FORM}
@@ -40,7 +48,7 @@ def scene(playground, **changes):
 
 def taken(playground, values=ASKED, **changes):
     """The payloads once the samples are there."""
-    list(jobs.perform(playground, plan(scene(playground, **changes), values), "en"))
+    list(background.perform(playground, plan(scene(playground, **changes), values), "en"))
     return drawn(playground, values, **changes)
 
 
@@ -68,7 +76,7 @@ def test_each_step_is_of_the_texts_that_reach_it():
 
 
 def test_hostile_texts_and_names_are_shown_as_they_are():
-    said = many.Named("<b>m", "", "s")
+    said = many_samples.Named("<b>m", "", "s")
     figure = measure_figure(["<i>a&", "b"], [[1.0, float("nan")], [2.0]], [["<img>\n", "x"], ["y" * 99]], said)
     first, second = figure["data"]
     assert first["text"] == ["&lt;img&gt;↵"] and first["y"] == ["&lt;i&gt;a&amp;"] and "<i>" not in str(figure)
@@ -105,9 +113,14 @@ def test_the_key_tells_every_setting_apart_but_not_names(playground):
         return key_of(at, wanted_of(at, {"strategies": {"strategies": cards, "settings": told}, "many_form": form}))
 
     others = [
-        key(prompt="abc"), key(form={"count": "32"}), key(tokens=7), key(seed=3), key(stop=["x"]), key(cards=CARDS[:2]),
+        key(prompt="abc"),
+        key(form={"count": "32"}),
+        key(tokens=7),
+        key(seed=3),
+        key(stop=["x"]),
+        key(cards=CARDS[:2]),
         key(cards=CARDS[::-1]),
-    ]  # fmt: skip
+    ]
     assert len({key(), *others}) == 8
     assert key(cards=[card | {"name": "other"} for card in CARDS]) == key()
     assert key(shared=False) == key()  # every text has its own numbers
@@ -210,7 +223,7 @@ def test_a_name_that_changes_needs_no_new_samples(playground):
 def test_the_time_is_told_from_the_last_time(playground):
     at, wanted = scene(playground), wanted_of(scene(playground), ASKED)
     assert seconds_of(at, wanted) > 0
-    jobs.kept(playground, ("many speed", "tiny", False), lambda: 0.5)
+    background.kept(playground, ("many speed", "tiny", False), lambda: 0.5)
     assert seconds_of(at, wanted) == pytest.approx(3 * (at.unedited.seconds + 6 * 0.5))  # a batch a strategy
 
 
@@ -218,9 +231,9 @@ def test_a_job_can_be_cancelled(playground):
     job = plan(scene(playground), ASKED)
 
     def stop(*_):
-        raise jobs.Cancelled
+        raise background.Cancelled
 
-    with pytest.raises(jobs.Cancelled):
+    with pytest.raises(background.Cancelled):
         job.work(stop)
 
 

@@ -6,12 +6,21 @@ from pathlib import Path
 import pytest
 
 from model.errors import InputError
-from model.sampling import MOST_STEPS, Step, checked
-from model.warps import WARPS, values_of
-from viz.tabs.pipelines import DEFAULT, KINDS, PRESETS, spec, step_name, steps_code, steps_of, value_of
+from model.sampling.pipeline import MOST_STEPS, Step, checked
+from model.sampling.warps import WARPS, values_of
+from viz.views.sampling.pipelines import (
+    DEFAULT,
+    KINDS,
+    PRESETS,
+    spec,
+    step_name,
+    steps_code,
+    steps_of,
+    value_of,
+)
 from viz.words import LANGUAGES, words
 
-SCRIPT = (Path(__file__).parents[2] / "static" / "pipeline.js").read_text(encoding="utf-8")
+SCRIPT = (Path(__file__).parents[4] / "static" / "pipeline.js").read_text(encoding="utf-8")
 
 
 # --- what the editor offers ---
@@ -72,14 +81,26 @@ def test_the_order_that_was_sent_is_kept_and_a_warp_may_come_twice(lm):
 @pytest.mark.parametrize(
     "sent",
     [
-        "steps", {"warp": "top_k"}, [3], [None], [{}], [{"warp": 7}], [{"warp": "nope"}], [{"warp": ["top_k"]}],
-        [{"warp": "top_k", "values": [1]}], [{"warp": "top_k", "values": {"k": "4"}}],
-        [{"warp": "top_k", "values": {"k": True}}], [{"warp": "top_k", "values": {"k": float("nan")}}],
-        [{"warp": "top_k", "values": {"k": float("inf")}}], [{"warp": "top_k", "values": {"k": 0}}],
-        [{"warp": "top_k", "values": {"k": 2.5}}], [{"warp": "top_k", "values": {"other": 2}}],
-        [{"warp": "temperature", "values": {"temperature": -0.1}}], [{"warp": "top_k"}] * (MOST_STEPS + 1),
+        "steps",
+        {"warp": "top_k"},
+        [3],
+        [None],
+        [{}],
+        [{"warp": 7}],
+        [{"warp": "nope"}],
+        [{"warp": ["top_k"]}],
+        [{"warp": "top_k", "values": [1]}],
+        [{"warp": "top_k", "values": {"k": "4"}}],
+        [{"warp": "top_k", "values": {"k": True}}],
+        [{"warp": "top_k", "values": {"k": float("nan")}}],
+        [{"warp": "top_k", "values": {"k": float("inf")}}],
+        [{"warp": "top_k", "values": {"k": 0}}],
+        [{"warp": "top_k", "values": {"k": 2.5}}],
+        [{"warp": "top_k", "values": {"other": 2}}],
+        [{"warp": "temperature", "values": {"temperature": -0.1}}],
+        [{"warp": "top_k"}] * (MOST_STEPS + 1),
     ],
-)  # fmt: skip
+)
 def test_anything_else_is_refused(lm, sent):
     with pytest.raises(InputError):
         steps_of(lm, sent)

@@ -9,26 +9,29 @@ import gradio as gr
 import pytest
 
 from model.api import LanguageModel
-from model.decoders import STRATEGIES, Strategy
 from model.errors import InputError
-from model.sampling import Step
-from model.texts import measure_text, written
-from model.transformer import Transformer
-from tests.helpers import byte_tokenizer, tiny_model
-from viz import race as numbers
-from viz.tabs import race, race_run
-from viz.tabs.loading import opened
-from viz.tabs.parts import unpacked
-from viz.tabs.race_python import lines
-from viz.tabs.race_run import Races, packed, plan_of, strategy_of, wanted_of
+from model.generation.strategies import STRATEGIES, Strategy
+from model.generation.text_statistics import measure_text, written
+from model.gpt.transformer import Transformer
+from model.sampling.pipeline import Step
+from tests.support.helpers import byte_tokenizer, tiny_model
+from viz.page.loading import opened
+from viz.page.parts import unpacked
+from viz.views.sampling.side_by_side import figures as numbers
+from viz.views.sampling.side_by_side import run as race_run
+from viz.views.sampling.side_by_side import view as side_by_side
+from viz.views.sampling.side_by_side.python_lines import lines
+from viz.views.sampling.side_by_side.run import Races, packed, plan_of, strategy_of, wanted_of
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
 TOKENS = 12
 SETTINGS = {"tokens": TOKENS, "seed": 3, "shared": True, "stop": [], "chat": False}
 WARM = {"name": "", "method": "sample", "options": {}, "steps": [{"warp": "temperature", "values": {"temperature": 3}}]}
-CARDS = {"strategies": [{"name": "greedy", "steps": [{"warp": "temperature", "values": {"temperature": 0}}]}, WARM],
-         "settings": SETTINGS}  # fmt: skip
+CARDS = {
+    "strategies": [{"name": "greedy", "steps": [{"warp": "temperature", "values": {"temperature": 0}}]}, WARM],
+    "settings": SETTINGS,
+}
 SHY = Strategy((Step("temperature", (("temperature", 1.5),)),), "sample", (), "Shy")
 
 
@@ -40,7 +43,7 @@ def lm(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def every_piece(monkeypatch):
-    monkeypatch.setattr(race, "_EVERY", 0.0)
+    monkeypatch.setattr(side_by_side, "_EVERY", 0.0)
     monkeypatch.setattr(race_run.jobs, "WAIT", 0.0)
 
 
@@ -48,7 +51,7 @@ def pieces(playground, sent=None, cards=CARDS, races=None, owner="me", language=
     """What a page is sent of a run, from its first piece to its last."""
     model = playground.opened("tiny")
     sent = {"kind": "start", "tag": "a", **(sent or {})}
-    return [unpacked(each) for each in race.watch(playground, races or Races(), owner, model, (PROMPT, cards, sent), language)]  # fmt: skip # noqa: E501
+    return [unpacked(each) for each in side_by_side.watch(playground, races or Races(), owner, model, (PROMPT, cards, sent), language)]  # fmt: skip # noqa: E501
 
 
 def rows_of(found, count=2):
@@ -70,8 +73,15 @@ def going_on(found, row, at, **more):
     before = [record[:7] for record in rows_of(found)[row][:at]]
     sent = {"strategy": each["strategy"], "number": each["number"], "written": before}
     settings = opening["settings"]
-    return {"kind": "branch", "model": "tiny", "prompt": opening["prompt"], "rows": [sent], "settings": settings,
-            "limit": TOKENS, **more}  # fmt: skip
+    return {
+        "kind": "branch",
+        "model": "tiny",
+        "prompt": opening["prompt"],
+        "rows": [sent],
+        "settings": settings,
+        "limit": TOKENS,
+        **more,
+    }
 
 
 # --- pieces ---
@@ -79,7 +89,7 @@ def going_on(found, row, at, **more):
 
 def test_the_pieces_of_a_run_are_what_the_strategies_write(playground, lm):
     found = pieces(playground)
-    expected = written(lm.generate(PROMPT, race.strategies.chosen(lm, CARDS), TOKENS, 3), 2)
+    expected = written(lm.generate(PROMPT, side_by_side.strategies.chosen(lm, CARDS), TOKENS, 3), 2)
     rows = rows_of(found)
     assert [[record[0] for record in row] for row in rows] == [list(text.ids) for text in expected]
     for row, text in zip(rows, expected, strict=True):
@@ -110,7 +120,7 @@ def test_every_token_that_a_piece_names_has_its_text_by_then(playground, lm):
 
 def test_the_last_piece_has_the_numbers_of_each_text(playground, lm):
     last = pieces(playground)[-1]
-    texts = written(lm.generate(PROMPT, race.strategies.chosen(lm, CARDS), TOKENS, 3), 2)
+    texts = written(lm.generate(PROMPT, side_by_side.strategies.chosen(lm, CARDS), TOKENS, 3), 2)
     for told, text in zip(last["measured"], texts, strict=True):
         for name, value in vars(measure_text(text.made)).items():
             assert told[name] == (None if math.isnan(value) else pytest.approx(value, rel=1e-5))
@@ -128,14 +138,14 @@ def test_what_a_run_is_of(playground, lm):
 def test_a_page_that_missed_a_piece_gets_all_it_lacks(playground):
     races = Races()
     found = pieces(playground, races=races)
-    whole = unpacked(race.again(races, "me", {"run": found[0]["run"], "have": -1}, "en"))
+    whole = unpacked(side_by_side.again(races, "me", {"run": found[0]["run"], "have": -1}, "en"))
     assert rows_of([whole]) == rows_of(found) and whole["opening"] == found[0]["opening"]
     assert whole["measured"] == found[-1]["measured"]
-    later = unpacked(race.again(races, "me", {"run": found[0]["run"], "have": 5}, "en"))
+    later = unpacked(side_by_side.again(races, "me", {"run": found[0]["run"], "have": 5}, "en"))
     assert later["from"] == 5 and later["ticks"] == whole["ticks"][5:] and "opening" not in later
-    assert race.again(races, "other", {"run": found[0]["run"], "have": 0}, "en") == gr.skip()
+    assert side_by_side.again(races, "other", {"run": found[0]["run"], "have": 0}, "en") == gr.skip()
     for wrong in (None, [], {}, {"run": 3}, {"run": found[0]["run"] + "0"}):
-        assert race.again(races, "me", wrong, "en") == gr.skip()
+        assert side_by_side.again(races, "me", wrong, "en") == gr.skip()
 
 
 # --- branches and going on ---
@@ -183,9 +193,10 @@ def test_a_token_that_ends_a_text_leaves_nothing_to_write(playground, lm, monkey
     found = pieces(playground)
     plan = plan_of
     monkeypatch.setattr(
-        race_run, "plan_of",
+        race_run,
+        "plan_of",
         lambda wanted, row: types.SimpleNamespace(**vars(plan(wanted, row)) | {"ending": frozenset((65,))}),
-    )  # fmt: skip
+    )
     branch = pieces(playground, going_on(found, 1, 4, token=65))
     assert [[change[2] for change in tick] for piece in branch for tick in piece["ticks"]] == [["end"]]
 
@@ -196,12 +207,29 @@ def test_a_token_that_ends_a_text_leaves_nothing_to_write(playground, lm, monkey
 @pytest.mark.parametrize(
     "change",
     [
-        {"model": "other"}, {"prompt": []}, {"prompt": [256]}, {"prompt": [-1]}, {"prompt": [1.0]}, {"prompt": [True]},
-        {"prompt": "abc"}, {"prompt": [1] * 60}, {"rows": []}, {"rows": None}, {"rows": [{}] * 9}, {"rows": ["x"]},
-        {"token": 256}, {"token": None}, {"token": "a"}, {"token": [1]}, {"typed": "ab"},
-        {"settings": {"tokens": 0}}, {"settings": {"seed": -1}}, {"settings": [1]}, {"prompt": [1] * 58},
+        {"model": "other"},
+        {"prompt": []},
+        {"prompt": [256]},
+        {"prompt": [-1]},
+        {"prompt": [1.0]},
+        {"prompt": [True]},
+        {"prompt": "abc"},
+        {"prompt": [1] * 60},
+        {"rows": []},
+        {"rows": None},
+        {"rows": [{}] * 9},
+        {"rows": ["x"]},
+        {"token": 256},
+        {"token": None},
+        {"token": "a"},
+        {"token": [1]},
+        {"typed": "ab"},
+        {"settings": {"tokens": 0}},
+        {"settings": {"seed": -1}},
+        {"settings": [1]},
+        {"prompt": [1] * 58},
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_gone_on_from_is_refused(playground, change):
     found = pieces(playground)
     sent = going_on(found, 1, 4, token=65) | change
@@ -214,12 +242,19 @@ def test_what_cannot_be_gone_on_from_is_refused(playground, change):
 @pytest.mark.parametrize(
     "record",
     [
-        [], "x", [1, 2],
-        [256, -1.0, 1, 1.0, 0.5, 3, 0.5], [1, "x", 1, 1.0, 0.5, 3, 0.5], [1, -1.0, 1.5, 1.0, 0.5, 3, 0.5],
-        [1, -1.0, 1, 1e300, 0.5, 3, 0.5], [1, -1.0, 1, 1.0, 0.5, -3, 0.5], [1, -1.0, 1, [], 0.5, 3, 0.5],
-        [1, -1.0, 1, 10**400, 0.5, 3, 0.5], [1, -1.0, 257, 1.0, 0.5, 3, 0.5],
+        [],
+        "x",
+        [1, 2],
+        [256, -1.0, 1, 1.0, 0.5, 3, 0.5],
+        [1, "x", 1, 1.0, 0.5, 3, 0.5],
+        [1, -1.0, 1.5, 1.0, 0.5, 3, 0.5],
+        [1, -1.0, 1, 1e300, 0.5, 3, 0.5],
+        [1, -1.0, 1, 1.0, 0.5, -3, 0.5],
+        [1, -1.0, 1, [], 0.5, 3, 0.5],
+        [1, -1.0, 1, 10**400, 0.5, 3, 0.5],
+        [1, -1.0, 257, 1.0, 0.5, 3, 0.5],
     ],
-)  # fmt: skip
+)
 def test_a_token_that_is_no_record_is_refused(playground, record):
     found = pieces(playground)
     sent = going_on(found, 1, 4, token=65)
@@ -236,11 +271,19 @@ def test_a_strategy_comes_back_as_it_was_sent(lm, name):
 
 @pytest.mark.parametrize(
     "sent",
-    [None, [], {}, {"steps": "x"}, {"steps": [3]}, {"steps": [{"warp": "no"}]}, {"steps": [], "method": "no"},
-     {"steps": [{"warp": "top_k", "values": {"k": 0}}]},
-     {"steps": [{"warp": "temperature", "values": {}, "tokens": [[999, 1.0]]}]},
-     {"steps": [{"warp": "temperature", "values": {}, "tokens": [[1, "x"]]}]}],
-)  # fmt: skip
+    [
+        None,
+        [],
+        {},
+        {"steps": "x"},
+        {"steps": [3]},
+        {"steps": [{"warp": "no"}]},
+        {"steps": [], "method": "no"},
+        {"steps": [{"warp": "top_k", "values": {"k": 0}}]},
+        {"steps": [{"warp": "temperature", "values": {}, "tokens": [[999, 1.0]]}]},
+        {"steps": [{"warp": "temperature", "values": {}, "tokens": [[1, "x"]]}]},
+    ],
+)
 def test_what_is_no_strategy_is_refused(lm, sent):
     with pytest.raises(InputError):
         strategy_of(lm, sent)
@@ -250,7 +293,7 @@ def test_a_chat_template_is_put_around_the_prompt(playground, lm, monkeypatch):
     template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
     chatty = dataclasses.replace(lm, tokenizer=dataclasses.replace(lm.tokenizer, chat_template=template))
     cards = CARDS | {"settings": SETTINGS | {"chat": True}}
-    steps = race.watch(playground, Races(), "me", chatty, (PROMPT, cards, {"kind": "start"}), "en")
+    steps = side_by_side.watch(playground, Races(), "me", chatty, (PROMPT, cards, {"kind": "start"}), "en")
     found = [unpacked(each) for each in steps]
     opening = found[0]["opening"]
     assert lm.decode(opening["prompt"]) == f"<user>{PROMPT}<assistant>"
@@ -268,7 +311,7 @@ def test_a_chat_template_is_put_around_the_prompt(playground, lm, monkeypatch):
 def test_closing_ends_the_run_and_frees_the_model(playground, lm, monkeypatch):
     races, ran, trunk = Races(), [], Transformer.trunk
     monkeypatch.setattr(Transformer, "trunk", lambda *given, **named: (ran.append(1), trunk(*given, **named))[1])
-    steps = race.watch(playground, races, "me", lm, (PROMPT, CARDS, {"kind": "start"}), "en")
+    steps = side_by_side.watch(playground, races, "me", lm, (PROMPT, CARDS, {"kind": "start"}), "en")
     next(steps), next(steps)
     assert not playground.computing.locked()  # a click elsewhere is answered between two pieces
     run = races.of("me")
@@ -279,7 +322,7 @@ def test_closing_ends_the_run_and_frees_the_model(playground, lm, monkeypatch):
 
 def test_stopping_keeps_what_was_written_and_measures_it(playground, lm):
     races = Races()
-    steps = race.watch(playground, races, "me", lm, (PROMPT, CARDS, {"kind": "start"}), "en")
+    steps = side_by_side.watch(playground, races, "me", lm, (PROMPT, CARDS, {"kind": "start"}), "en")
     found = [unpacked(next(steps)), unpacked(next(steps))]
     races.of("me").stop.set()
     found += [unpacked(each) for each in steps]
@@ -292,7 +335,7 @@ def test_two_visitors_runs_do_not_cross(playground, lm):
     alone = rows_of(pieces(playground)), rows_of(pieces(playground, cards=CARDS | {"settings": SETTINGS | {"seed": 4}}))
     other = CARDS | {"settings": SETTINGS | {"seed": 4}}
     both = {
-        owner: race.watch(playground, races, owner, lm, (PROMPT, cards, {"tag": owner}), "en")
+        owner: side_by_side.watch(playground, races, owner, lm, (PROMPT, cards, {"tag": owner}), "en")
         for owner, cards in (("me", CARDS), ("you", other))
     }
     found = {"me": [], "you": []}
@@ -309,7 +352,7 @@ def test_two_visitors_runs_do_not_cross(playground, lm):
 
 def test_a_new_run_takes_the_place_of_the_last_one(playground, lm):
     races = Races()
-    first = race.watch(playground, races, "me", lm, (PROMPT, CARDS, {"kind": "start"}), "en")
+    first = side_by_side.watch(playground, races, "me", lm, (PROMPT, CARDS, {"kind": "start"}), "en")
     next(first)
     old = races.of("me")
     pieces(playground, races=races)
@@ -348,8 +391,8 @@ def test_the_channel(playground):
     shared = types.SimpleNamespace(
         playground=playground, prompt=None, loaded=None, language_of=lambda request: "en", leaving=[]
     )
-    race.wire({"race_feed": feed, "strategies": None}, shared)
-    assert set(feed.handlers) == set(race.EVENTS)
+    side_by_side.wire({"race_feed": feed, "strategies": None}, shared)
+    assert set(feed.handlers) == set(side_by_side.EVENTS)
     assert all(settings["api_visibility"] == "private" for settings in feed.settings.values())
     me, you = (types.SimpleNamespace(session_hash=name) for name in ("me", "you"))
     steps = feed.handlers["start"](me, {"kind": "start", "tag": "t"}, CARDS, PROMPT, opened("tiny"))
@@ -414,7 +457,7 @@ def test_every_word_the_script_asks_for_is_there(language):
     from pathlib import Path
 
     said = {key.removeprefix("race.") for key in words(language) if key.startswith("race.")} | {"plot"}
-    static = Path(race.__file__).parents[2] / "static"
+    static = Path(side_by_side.__file__).parents[2] / "static"
     code = "".join((static / name).read_text(encoding="utf-8") for name in ("race.js", "race_token.js", "race_tree.js"))
     asked = set(re.findall(r"\bwords\.([a-z_0-9]+)", code))
     assert asked and asked <= said

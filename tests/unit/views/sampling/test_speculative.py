@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 
 from model.api import LanguageModel
-from model.draft_costs import summary, swept
-from model.sampling import Step
-from model.speculative import DRAFTS, Draft, Request, speculate
-from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
-from viz.drafting import expected_calls, records
-from viz.tabs import drafting, jobs
-from viz.tabs.page import Asked, payloads, scene_of
+from model.generation.draft_costs import summary, swept
+from model.generation.speculative import DRAFTS, Draft, Request, speculate
+from model.sampling.pipeline import Step
+from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
+from viz.page import background
+from viz.page.build import Asked, payloads, scene_of
+from viz.views.sampling.speculative import view as speculative
+from viz.views.sampling.speculative.figures import expected_calls, records
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcabdabcabd ab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "drafting.js").read_text(encoding="utf-8")
+SCRIPT = (Path(__file__).parents[4] / "static" / "drafting.js").read_text(encoding="utf-8")
 GREEDY = [{"warp": "temperature", "values": {"temperature": 0}}]
 SMALL = {"draft": "layers", "layers": 2, "gamma": 3, "tokens": 16, "seed": 2}
 
@@ -40,13 +41,13 @@ def drawn(playground, *given, **changes):
 
 def planned(playground, *given, **changes):
     wanted = asked(*given, **changes)
-    return drafting.plan(scene_of(playground, wanted), wanted.values)
+    return speculative.plan(scene_of(playground, wanted), wanted.values)
 
 
 def done(playground, *given, **changes):
     """The result, and the payloads that show it."""
     job = planned(playground, *given, **changes)
-    list(jobs.perform(playground, job, "en"))
+    list(background.perform(playground, job, "en"))
     return playground.results.peek(job.key).value, drawn(playground, *given, **changes)
 
 
@@ -68,12 +69,12 @@ def test_the_script_has_the_words_it_asks_for():
     used = set(re.findall(r"\bwords\.(\w+)", SCRIPT)) | set(re.findall(r"\bcsv_\w+", SCRIPT))
     used |= {"accepted", "rejected", "corrected", "bonus", "alone", "unread", "told_corrected", "told_bonus"}
     used |= {"told_alone", "below", "not_below"}
-    assert used == set(drafting._TEXT_WORDS)
+    assert used == set(speculative._TEXT_WORDS)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_nothing_runs_by_itself(playground, language, monkeypatch):
-    monkeypatch.setattr(drafting, "compare", lambda *_: pytest.fail("it ran by itself"))
+    monkeypatch.setattr(speculative, "compare", lambda *_: pytest.fail("it ran by itself"))
     parts = drawn(playground, language=language)
     assert parts["drafting_job"]["state"] == "idle"
     assert all("empty" in parts[f"drafting_{name}"] for name in ("text", "numbers", "times", "calls", "sweep"))
@@ -89,7 +90,7 @@ def test_what_a_page_sends_is_kept_within_bounds(playground, lm):
     wild = {"draft": "nobody", "layers": 99, "gamma": -3, "tokens": 1e9, "seed": "x", "suffix": None}
     key = planned(playground, wild).key
     steps = (Step("temperature", (("temperature", 0.8),)), Step("top_k", (("k", 40.0),)), Step("top_p", (("p", 0.9),)))
-    request = Request(256, steps, 1, drafting.MOST_TOKENS, 0)
+    request = Request(256, steps, 1, speculative.MOST_TOKENS, 0)
     assert key == ("drafting", "tiny", tuple(PROMPT.encode()), ("layers", 3, "", request))
     parts = drawn(playground, steps=[{"warp": "nothing"}])
     assert "not known" in parts["drafting_text"]["problem"]["text"] and parts["drafting_job"]["state"] == "unready"
@@ -153,16 +154,16 @@ def test_the_numbers_are_those_of_the_summary(playground):
 def test_slower_or_faster_is_said_and_why(playground):
     scene = scene_of(playground, asked(SMALL))
     found, _ = done(playground, SMALL)
-    wanted = drafting.wanted_of(scene, {"drafting_form": SMALL}, {})
+    wanted = speculative.wanted_of(scene, {"drafting_form": SMALL}, {})
     told = summary(found)
     given = {**vars(told), "per_call": 2.0, "proposed": 3 * told.calls, "c": 0.5, "v": 1.5}
-    slow = drafting.verdict(scene, wanted, type(told)(**{**given, "speed": 0.6, "needed": 0.8}))
+    slow = speculative.verdict(scene, wanted, type(told)(**{**given, "speed": 0.6, "needed": 0.8}))
     assert slow[0].startswith("Slower") and "0.6 times" in slow[0] and "as long as 3 plain steps" in slow[1]
     assert "80.0 %" in slow[2] and "not trained" in slow[3]
-    never = drafting.verdict(scene, wanted, type(told)(**{**given, "speed": 0.6, "needed": float("inf")}))
+    never = speculative.verdict(scene, wanted, type(told)(**{**given, "speed": 0.6, "needed": float("inf")}))
     assert "always right" in never[2]
-    assert drafting.verdict(scene, wanted, type(told)(**{**given, "speed": 2.5}))[0].startswith("2.5 times as fast")
-    assert drafting.verdict(scene, wanted, type(told)(**{**given, "speed": 1.02}))[0].startswith("About")
+    assert speculative.verdict(scene, wanted, type(told)(**{**given, "speed": 2.5}))[0].startswith("2.5 times as fast")
+    assert speculative.verdict(scene, wanted, type(told)(**{**given, "speed": 1.02}))[0].startswith("About")
 
 
 def test_a_draft_that_proposes_nothing(playground):
@@ -185,9 +186,9 @@ def test_how_the_text_lies_beside_the_plain_one(playground):
     )
     turned = type(found)(found.rounds, found.plain[::-1], ())
     scene = scene_of(playground, asked())
-    assert "another text" in drafting.same(scene, turned)
+    assert "another text" in speculative.same(scene, turned)
     greedy, _ = done(playground, SMALL, GREEDY)
-    assert "rounding decides" in drafting.same(scene, type(greedy)(greedy.rounds, greedy.plain[::-1], ()))
+    assert "rounding decides" in speculative.same(scene, type(greedy)(greedy.rounds, greedy.plain[::-1], ()))
 
 
 def test_edits_are_left_out_and_it_says_so(playground, lm):
@@ -227,8 +228,8 @@ def test_expected_calls_by_hand():
 
 def test_it_can_be_stopped(playground, monkeypatch):
     def stop(*_):
-        raise jobs.Cancelled
+        raise background.Cancelled
 
-    monkeypatch.setattr("model.draft_costs._TELL", 0)
-    with pytest.raises(jobs.Cancelled):
+    monkeypatch.setattr("model.generation.draft_costs._TELL", 0)
+    with pytest.raises(background.Cancelled):
         planned(playground, SMALL).work(stop)

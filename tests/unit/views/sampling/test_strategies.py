@@ -7,14 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from model.decoders import METHODS, STRATEGIES, Strategy
 from model.errors import InputError
-from model.sampling import Step
-from viz.tabs import strategies
-from viz.tabs.strategies import DEFAULT, Settings, chosen, code, labels, payload, settings, summary, value_of
+from model.generation.strategies import METHODS, STRATEGIES, Strategy
+from model.sampling.pipeline import Step
+from viz.views.sampling import strategies
+from viz.views.sampling.strategies import (
+    DEFAULT,
+    Settings,
+    chosen,
+    code,
+    labels,
+    payload,
+    settings,
+    summary,
+    value_of,
+)
 from viz.words import LANGUAGES, words
 
-SCRIPT = (Path(__file__).parents[2] / "static" / "strategies.js").read_text(encoding="utf-8")
+SCRIPT = (Path(__file__).parents[4] / "static" / "strategies.js").read_text(encoding="utf-8")
 HUGE = 10**400
 
 
@@ -53,16 +63,30 @@ def test_a_card_is_a_strategy(lm):
 
 
 BAD_CARDS = [
-    [], [card()] * 9, "abc", {"0": card()}, [card(), None], [card(), "x"], [[card()]],
-    [card(method="none")], [card(method=None)], [card(method=["sample"])], [card(method={"a": 1})],
-    [card(name=3)], [card(name=["x"])], [card(options=[1])], [card(options="beams")],
+    [],
+    [card()] * 9,
+    "abc",
+    {"0": card()},
+    [card(), None],
+    [card(), "x"],
+    [[card()]],
+    [card(method="none")],
+    [card(method=None)],
+    [card(method=["sample"])],
+    [card(method={"a": 1})],
+    [card(name=3)],
+    [card(name=["x"])],
+    [card(options=[1])],
+    [card(options="beams")],
     [card(options={"beams": 3})],  # no number of this method
-    *([card(method="beam", options={"beams": value})]
-      for value in (0, -1, 1e9, 2.5, True, "3", None, float("nan"), [3], float("inf"), -float("inf"), HUGE, -HUGE)),
+    *(
+        [card(method="beam", options={"beams": value})]
+        for value in (0, -1, 1e9, 2.5, True, "3", None, float("nan"), [3], float("inf"), -float("inf"), HUGE, -HUGE)
+    ),
     *([card(steps=value)] for value in ("x", {"warp": "top_k"}, [3], [None], [{"warp": []}], [{"warp": "top_k"}] * 25)),
     *([card(steps=[{"warp": "top_k", "values": {"k": value}}])] for value in (0, 1.5, HUGE, float("nan"), "4", True)),
     [card(steps=[{"warp": "top_k", "values": {"p": 0.5}}])],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("cards", BAD_CARDS, ids=range(len(BAD_CARDS)))
@@ -84,14 +108,26 @@ def test_settings():
 @pytest.mark.parametrize(
     "asked",
     [
-        [], "x", 3, {"other": 1}, {1: 2},
+        [],
+        "x",
+        3,
+        {"other": 1},
+        {1: 2},
         *({"tokens": value} for value in (0, 513, 2.5, "3", None, True, float("nan"))),
-        {"tokens": HUGE}, *({"seed": value} for value in (-1, 1.5, HUGE, 10**6, float("inf"), "0", False)),
-        {"shared": 1}, {"shared": "yes"}, {"chat": None}, {"stop": 3}, {"stop": [3]}, {"stop": {"a": 1}},
+        {"tokens": HUGE},
+        *({"seed": value} for value in (-1, 1.5, HUGE, 10**6, float("inf"), "0", False)),
+        {"shared": 1},
+        {"shared": "yes"},
+        {"chat": None},
+        {"stop": 3},
+        {"stop": [3]},
+        {"stop": {"a": 1}},
         {"stop": None},
-        {"stop": ["a"] * 5}, {"stop": ["x" * 41]}, {"stop": "\n".join("abcde")},
+        {"stop": ["a"] * 5},
+        {"stop": ["x" * 41]},
+        {"stop": "\n".join("abcde")},
     ],
-)  # fmt: skip
+)
 def test_what_is_no_setting_is_refused_in_a_sentence(asked):
     with pytest.raises(InputError) as error:
         settings({"settings": asked})

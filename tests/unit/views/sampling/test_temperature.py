@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from model import heat as module
-from model.heat import HIGHEST, LOWEST, MANY, at_temperature, heat, temperatures
-from model.sampling import Context, Step, entropy
-from model.warps import WARPS, shape
-from viz.tabs.page import Asked, payloads
+from model.sampling import temperatures as module
+from model.sampling.pipeline import Context, Step, entropy
+from model.sampling.temperatures import HIGHEST, LOWEST, MANY, at_temperature, heat, temperatures
+from model.sampling.warps import WARPS, shape
+from viz.page.build import Asked, payloads
 from viz.words import LANGUAGES
 
 PROMPT = "abcab"
@@ -122,7 +122,7 @@ def test_temperature_alone_is_one_line_and_without_one_the_mark_is_at_1(playgrou
 
 def test_moving_the_temperature_moves_only_the_mark(playground, monkeypatch):
     first = drawn(playground, sent(("temperature", {"temperature": 0.3}), ("top_k", {"k": 9})))
-    monkeypatch.setattr("viz.tabs.heat.heat", lambda *_: pytest.fail("worked out again"))
+    monkeypatch.setattr("viz.views.sampling.temperature.view.heat", lambda *_: pytest.fail("worked out again"))
     second = drawn(playground, sent(("temperature", {"temperature": 2}), ("top_k", {"k": 9})))
     figures = [json.loads(parts["heat_map"]["figure"]) for parts in (first, second)]
     assert figures[0]["data"] == figures[1]["data"]

@@ -13,22 +13,22 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from model.api import load_resolved
-from model.config import CHOICES
-from model.lesson import Limits, check, job_of
+from model.gpt.config import CHOICES
+from model.loading.sources import Resolved
 from model.records import Snapshot
-from model.sources import Resolved
-from model.tasks import TASKS
-from tests.helpers import assert_close
-from tests.rehearsal import LONG, TALE, finish, in_threads, quick
+from model.training.job import Limits, check, job_of
+from model.training.tasks import TASKS
+from tests.support.helpers import assert_close
+from tests.support.rehearsal import LONG, TALE, finish, in_threads, quick
 from viz.labels import visible
-from viz.tabs import training
-from viz.tabs.context import Options, Playground
-from viz.tabs.serve import launch_options
-from viz.tabs.training import archive, fixed, piece_payload
-from viz.training import snapshot_payload
+from viz.page.playground import Options, Playground
+from viz.server.serve import launch_options
+from viz.views.training import view as training
+from viz.views.training.figures import snapshot_payload
+from viz.views.training.view import archive, fixed, piece_payload
 from viz.words import LANGUAGES, words
 
-STATIC = Path(__file__).parents[2] / "static"
+STATIC = Path(__file__).parents[4] / "static"
 HOSTILE = "<img src=x onerror=alert(1)> \u202e ${x}\n"
 STATES = ("starting", "running", "paused", "done", "time", "stopped", "failed")
 
@@ -38,8 +38,10 @@ STATES = ("starting", "running", "paused", "done", "time", "stopped", "failed")
 
 def asked_for() -> tuple[set[str], set[str]]:
     """The words that the scripts ask for: those of the tab, and those of a plot."""
-    code = {name: (STATIC / name).read_text(encoding="utf-8") for name in
-            ("training.js", "training_charts.js", "training_replay.js", "plot.js")}  # fmt: skip
+    code = {
+        name: (STATIC / name).read_text(encoding="utf-8")
+        for name in ("training.js", "training_charts.js", "training_replay.js", "plot.js")
+    }
     plot = set(re.findall(r"\bwords\.(\w+)", code.pop("plot.js")))
     text = "\n".join(code.values())
     found = set(re.findall(r"\bwords\.(\w+)", text)) | set(re.findall(r'\bbutton\("(\w+)"', text))
@@ -91,9 +93,15 @@ def test_the_form_offers_what_there_is_within_the_bounds_of_the_server(language)
         assert form["choices"][name] == {key: said[f"choice.{key}"] for key in CHOICES[field]}
     assert [*form["choices"]["schedule"]] == ["cosine", "inverse_sqrt", "trapezoid"]
     assert form["limits"] == {
-        "layers": [1, 6], "heads": [1, 8], "width": [8, 256], "length": [4, 256], "batch": [1, 64],
-        "steps": [1, 20_000], "vocabulary": [257, 4096], "bytes": [0, 5_000_000],
-    }  # fmt: skip
+        "layers": [1, 6],
+        "heads": [1, 8],
+        "width": [8, 256],
+        "length": [4, 256],
+        "batch": [1, 64],
+        "steps": [1, 20_000],
+        "vocabulary": [257, 4096],
+        "bytes": [0, 5_000_000],
+    }
 
 
 def test_the_settings_that_the_form_begins_with_can_be_trained():
@@ -117,10 +125,22 @@ def made(**changes) -> Snapshot:
     scores = rng.random((2, 3))
     scores[1, 1] = np.nan
     top = rng.integers(0, 9, (6, 2)), rng.normal(size=(6, 2)), rng.random((6, 2))
-    values = {"step": 7, "loss": 1.5, "accuracy": 0.25, "bits_per_byte": np.nan, "patterns": patterns,
-              "top_ids": top[0], "top_logits": top[1], "top_share": top[2], "next_share": rng.random(5),
-              "previous_token": scores, "induction": scores * 0.5, "induction_baseline": scores * 0.25,
-              "sample": (1, 2, 3), "prompt": 2}  # fmt: skip
+    values = {
+        "step": 7,
+        "loss": 1.5,
+        "accuracy": 0.25,
+        "bits_per_byte": np.nan,
+        "patterns": patterns,
+        "top_ids": top[0],
+        "top_logits": top[1],
+        "top_share": top[2],
+        "next_share": rng.random(5),
+        "previous_token": scores,
+        "induction": scores * 0.5,
+        "induction_baseline": scores * 0.25,
+        "sample": (1, 2, 3),
+        "prompt": 2,
+    }
     return Snapshot(**{**values, **changes})
 
 
@@ -185,8 +205,16 @@ def test_what_a_piece_says_of_its_run(playground):
     piece = piece_payload(run, "en", (0, 0))
     assert piece["label"] == "Repeated random sequence · 1×4 · RoPE · post-norm · RMSNorm · 3"
     assert piece_payload(run, "zh", (0, 0))["label"].startswith(words("zh")["task.induction"])
-    wanted = {"run": run.id, "state": "done", "over": True, "steps": 3, "layers": 1, "heads": 4,
-              "model_id": f"trained:{run.id}", "download": f"playground/trained/{run.id}.zip"}  # fmt: skip
+    wanted = {
+        "run": run.id,
+        "state": "done",
+        "over": True,
+        "steps": 3,
+        "layers": 1,
+        "heads": 4,
+        "model_id": f"trained:{run.id}",
+        "download": f"playground/trained/{run.id}.zip",
+    }
     assert wanted.items() <= piece.items() and "error" not in piece
     assert piece["pace"] == run.spent / 3 > 0
     assert piece["source"].startswith(f"{run.started.n_params:,} parameters")

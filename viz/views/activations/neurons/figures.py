@@ -61,23 +61,49 @@ def map_figure(values: np.ndarray, neurons: Sequence[int], pieces: Sequence[str]
     fixed, each = _HEIGHTS["map"]
     colours = signed_scales()
     heat = go.Heatmap(
-        z=values, x=names, y=[str(neuron) for neuron in neurons], coloraxis="coloraxis", xgap=int(T <= 40),
-        ygap=1, hovertemplate=f"{plotly_text(said['neuron'])} %{{y}}<br>%{{x}}<br>"
+        z=values,
+        x=names,
+        y=[str(neuron) for neuron in neurons],
+        coloraxis="coloraxis",
+        xgap=int(T <= 40),
+        ygap=1,
+        hovertemplate=f"{plotly_text(said['neuron'])} %{{y}}<br>%{{x}}<br>"
         f"{plotly_text(said['activation'])}: %{{z:.4g}}<extra></extra>",
-    )  # fmt: skip
+    )
     # Rows of the window lie below 0, so that a picked token frames its column and never a row.
-    meta = {"scales": colours, "height": fixed + each * n, "narrow": fixed + each * n, "window": [-n, 0, 0, T],
-            "block": 1, "whole": True}  # fmt: skip
+    meta = {
+        "scales": colours,
+        "height": fixed + each * n,
+        "narrow": fixed + each * n,
+        "window": [-n, 0, 0, T],
+        "block": 1,
+        "whole": True,
+    }
     look = {"type": "category", "showgrid": False, "zeroline": False, "automargin": True}
-    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".2~g",
-           "title": {"text": plotly_text(said["activation"]), "side": "right"}}  # fmt: skip
+    bar = {
+        "thickness": 10,
+        "len": 1,
+        "outlinewidth": 0,
+        "tickformat": ".2~g",
+        "title": {"text": plotly_text(said["activation"]), "side": "right"},
+    }
     layout = frame_layout(meta) | {
         "coloraxis": {"colorscale": colours["light"], "cmin": -top, "cmax": top, "colorbar": bar},
-        "xaxis": look | {"title": {"text": plotly_text(said["axis_token"]), "standoff": 8}, "tickmode": "array",
-                         "tickvals": [names[i] for i in shown], "ticktext": [tick_text(pieces[i]) for i in shown]},
-        "yaxis": look | {"title": {"text": plotly_text(said["neuron"]), "standoff": 8}, "autorange": "reversed",
-                         "tickfont": {"size": 10}, "dtick": 1},
-    }  # fmt: skip
+        "xaxis": look
+        | {
+            "title": {"text": plotly_text(said["axis_token"]), "standoff": 8},
+            "tickmode": "array",
+            "tickvals": [names[i] for i in shown],
+            "ticktext": [tick_text(pieces[i]) for i in shown],
+        },
+        "yaxis": look
+        | {
+            "title": {"text": plotly_text(said["neuron"]), "standoff": 8},
+            "autorange": "reversed",
+            "tickfont": {"size": 10},
+            "dtick": 1,
+        },
+    }
     return go.Figure(heat, layout)
 
 
@@ -127,25 +153,52 @@ def curve_figure(drawn: Curve, pieces: Sequence[str], said: Said) -> go.Figure:
     line, mark = HUES[7], HUES[4]
     x_name = plotly_text(said["axis_pre"])
     traces = [
-        go.Scatter(x=drawn.x, y=drawn.y, text=[""] * len(drawn.x), name=plotly_text(drawn.name), mode="lines",
-                   line={"color": line, "width": 2}, hovertemplate=f"{x_name} %{{x:.4g}}<br>%{{y:.4g}}"),
-        go.Scatter(x=drawn.own, y=drawn.own_y, text=labels, name=own, mode="markers", marker={"color": mark, "size": 7,
-                   "opacity": 0.75}, customdata=[{"tokens": [at]} for at in range(len(labels))],
-                   hovertemplate=f"%{{text}}<br>{x_name} %{{x:.4g}}<br>%{{y:.4g}}"),
-        go.Bar(x=centres, y=shares, text=[""] * _BINS, name=plotly_text(said["layer_pre"]), yaxis="y2",
-               width=float(edges[1] - edges[0]), marker={"color": HUES[5], "line": {"width": 0}},
-               hovertemplate=f"{x_name} %{{x:.3g}}<br>%{{y:.2%}}"),
-    ]  # fmt: skip
+        go.Scatter(
+            x=drawn.x,
+            y=drawn.y,
+            text=[""] * len(drawn.x),
+            name=plotly_text(drawn.name),
+            mode="lines",
+            line={"color": line, "width": 2},
+            hovertemplate=f"{x_name} %{{x:.4g}}<br>%{{y:.4g}}",
+        ),
+        go.Scatter(
+            x=drawn.own,
+            y=drawn.own_y,
+            text=labels,
+            name=own,
+            mode="markers",
+            marker={"color": mark, "size": 7, "opacity": 0.75},
+            customdata=[{"tokens": [at]} for at in range(len(labels))],
+            hovertemplate=f"%{{text}}<br>{x_name} %{{x:.4g}}<br>%{{y:.4g}}",
+        ),
+        go.Bar(
+            x=centres,
+            y=shares,
+            text=[""] * _BINS,
+            name=plotly_text(said["layer_pre"]),
+            yaxis="y2",
+            width=float(edges[1] - edges[0]),
+            marker={"color": HUES[5], "line": {"width": 0}},
+            hovertemplate=f"{x_name} %{{x:.3g}}<br>%{{y:.2%}}",
+        ),
+    ]
     height, narrow = _HEIGHTS["curve"]
     look = {"automargin": True, "zeroline": False, "showgrid": True}
     layout = frame_layout({"height": height, "narrow": narrow}) | {
         "xaxis": look | {"title": {"text": x_name, "standoff": 8}, "range": [low, high], "anchor": "y2"},
         "yaxis": look | {"title": {"text": plotly_text(drawn.name), "standoff": 8}, "domain": [0.4, 1], "nticks": 6},
-        "yaxis2": look | {"title": {"text": plotly_text(said["axis_share"]), "standoff": 8}, "domain": [0, 0.32],
-                          "tickformat": ".2~%", "nticks": 4, "rangemode": "tozero"},
+        "yaxis2": look
+        | {
+            "title": {"text": plotly_text(said["axis_share"]), "standoff": 8},
+            "domain": [0, 0.32],
+            "tickformat": ".2~%",
+            "nticks": 4,
+            "rangemode": "tozero",
+        },
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "bgcolor": "rgba(0,0,0,0)"},
         "bargap": 0,
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout)
 
 
@@ -172,40 +225,75 @@ def bins_figure(counts: np.ndarray, edges: np.ndarray, said: Said) -> go.Figure:
     found = scales("share", "sqrt")
     height, narrow = _HEIGHTS["bins"]
     heat = go.Heatmap(
-        z=np.where(share > 0, share, np.nan), x=list(range(len(counts))), y=names, coloraxis="coloraxis", xgap=1,
-        ygap=1, hoverongaps=False, hovertemplate=f"{plotly_text(said['axis_layer'])} %{{x}}<br>"
+        z=np.where(share > 0, share, np.nan),
+        x=list(range(len(counts))),
+        y=names,
+        coloraxis="coloraxis",
+        xgap=1,
+        ygap=1,
+        hoverongaps=False,
+        hovertemplate=f"{plotly_text(said['axis_layer'])} %{{x}}<br>"
         f"{plotly_text(said['activation'])} %{{y}}<br>%{{z:.3%}}<extra></extra>",
-    )  # fmt: skip
-    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".2~%",
-           "title": {"text": plotly_text(said["bin_share"]), "side": "right"}}  # fmt: skip
+    )
+    bar = {
+        "thickness": 10,
+        "len": 1,
+        "outlinewidth": 0,
+        "tickformat": ".2~%",
+        "title": {"text": plotly_text(said["bin_share"]), "side": "right"},
+    }
     layout = frame_layout({"scales": found, "height": height, "narrow": narrow}) | {
         "coloraxis": {"colorscale": found["light"], "cmin": 0, "cmax": float(share.max()), "colorbar": bar},
         "xaxis": _layers(len(counts), said),
-        "yaxis": {"type": "category", "title": {"text": plotly_text(said["activation"]), "standoff": 8},
-                  "showgrid": False, "zeroline": False, "automargin": True, "tickfont": {"size": 10}},
-    }  # fmt: skip
+        "yaxis": {
+            "type": "category",
+            "title": {"text": plotly_text(said["activation"]), "standoff": 8},
+            "showgrid": False,
+            "zeroline": False,
+            "automargin": True,
+            "tickfont": {"size": 10},
+        },
+    }
     return go.Figure(heat, layout)
 
 
 def shares_figure(lines: Mapping[str, np.ndarray], said: Said) -> go.Figure:
     """One line a quantity, named by its key: a share by layer. [L] each"""
     traces = [
-        go.Scatter(x=list(range(len(values))), y=values, name=plotly_text(name), mode="lines+markers",
-                   line={"color": HUES[n], "width": 2, "dash": ("solid", "dash", "dot")[n]}, marker={"size": 6},
-                   hovertemplate=f"{plotly_text(said['axis_layer'])} %{{x}}: %{{y:.2%}}")
+        go.Scatter(
+            x=list(range(len(values))),
+            y=values,
+            name=plotly_text(name),
+            mode="lines+markers",
+            line={"color": HUES[n], "width": 2, "dash": ("solid", "dash", "dot")[n]},
+            marker={"size": 6},
+            hovertemplate=f"{plotly_text(said['axis_layer'])} %{{x}}: %{{y:.2%}}",
+        )
         for n, (name, values) in enumerate(lines.items())
-    ]  # fmt: skip
+    ]
     height, narrow = _HEIGHTS["shares"]
     layout = frame_layout({"height": height, "narrow": narrow}) | {
         "xaxis": _layers(len(next(iter(lines.values()))), said),
-        "yaxis": {"title": {"text": plotly_text(said["axis_fraction"]), "standoff": 8}, "range": [-0.03, 1.03],
-                  "tickformat": ".0%", "automargin": True, "zeroline": False},
+        "yaxis": {
+            "title": {"text": plotly_text(said["axis_fraction"]), "standoff": 8},
+            "range": [-0.03, 1.03],
+            "tickformat": ".0%",
+            "automargin": True,
+            "zeroline": False,
+        },
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "bgcolor": "rgba(0,0,0,0)"},
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout)
 
 
 def _layers(count: int, said: Said) -> dict:
     """An axis of layers: whole numbers from 0 up, a label on at most 16 of them."""
-    return {"title": {"text": plotly_text(said["axis_layer"]), "standoff": 8}, "tickmode": "linear", "tick0": 0,
-            "dtick": -(-count // 16), "showgrid": False, "zeroline": False, "automargin": True}  # fmt: skip
+    return {
+        "title": {"text": plotly_text(said["axis_layer"]), "standoff": 8},
+        "tickmode": "linear",
+        "tick0": 0,
+        "dtick": -(-count // 16),
+        "showgrid": False,
+        "zeroline": False,
+        "automargin": True,
+    }

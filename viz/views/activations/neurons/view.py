@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.neurons import (
+from model.activations.neurons import (
     ACTIVE,
     EDGES,
     ORDERS,
@@ -21,7 +21,16 @@ from model.neurons import (
 )
 from model.progress import Progress
 from viz.labels import shorten, visible
-from viz.neurons import (
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.page.typed import quoted
+from viz.theme import SIGNED_RAMPS
+from viz.views.activations.neurons.figures import (
     Curve,
     bins_figure,
     curve_figure,
@@ -34,28 +43,41 @@ from viz.neurons import (
     span,
     spread,
 )
-from viz.tabs import jobs
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.typed import quoted
-from viz.tabs.views import View
-from viz.theme import SIGNED_RAMPS
 from viz.words import section, some
 
 QUICK = 0.3  # seconds of a run up to which all layers are read without being asked
 _LISTED, _MAPPED, _TOKENS = 12, 24, 8  # neurons in the list, in the map; tokens pushed either way
 _TOP_WORDS = (
-    "number", "column_neuron", "column_value", "column_peak", "column_toward", "row_name",
-)  # fmt: skip
+    "number",
+    "column_neuron",
+    "column_value",
+    "column_peak",
+    "column_toward",
+    "row_name",
+)
 _ONE_WORDS = (
-    "scale", "text", "token_name", "promotes", "suppresses", "pushes_about", "column_position",
-    "column_token", "column_pre", "column_gate", "column_up", "column_post",
-)  # fmt: skip
+    "scale",
+    "text",
+    "token_name",
+    "promotes",
+    "suppresses",
+    "pushes_about",
+    "column_position",
+    "column_token",
+    "column_pre",
+    "column_gate",
+    "column_up",
+    "column_post",
+)
 PARTS = (
-    "neurons_form", "neurons_top", "neurons_one", "neurons_curve", "neurons_survey", "neurons_bins", "neurons_shares",
-)  # fmt: skip
+    "neurons_form",
+    "neurons_top",
+    "neurons_one",
+    "neurons_curve",
+    "neurons_survey",
+    "neurons_bins",
+    "neurons_shares",
+)
 
 
 def build() -> dict[str, gr.HTML]:
@@ -141,10 +163,12 @@ def form_payload(scene: Scene) -> dict:
     said = scene.words
     layers = [["", said["neurons.layer_auto"]], *([str(n), str(n)] for n in range(scene.model.config.n_layer))]
     orders = [[key, said[f"neurons.order_{key}"], said[f"neurons.order_help_{key}"]] for key in ORDERS]
-    return {"controls": [
-        {"name": "layer", "kind": "choice", "label": said["neurons.layer"], "value": "", "options": layers},
-        {"name": "order", "kind": "choice", "label": said["neurons.order"], "value": ORDERS[0], "options": orders},
-    ]}  # fmt: skip
+    return {
+        "controls": [
+            {"name": "layer", "kind": "choice", "label": said["neurons.layer"], "value": "", "options": layers},
+            {"name": "order", "kind": "choice", "label": said["neurons.order"], "value": ORDERS[0], "options": orders},
+        ]
+    }
 
 
 def _token(scene: Scene, at: int, most: int = 24) -> str:
@@ -189,7 +213,7 @@ def _map_payload(scene: Scene, looked: Looked, neurons: list[int]) -> dict:
         f"order = ranked(layer.post, write_lengths(run.model, {looked.layer}), {looked.order!r}, {looked.at})",
         f"layer.post[:, order[:{_MAPPED}]].T  # [neuron, token]",
     ]
-    imports = ["from model.neurons import layer_activations, ranked, write_lengths"]
+    imports = ["from model.activations.neurons import layer_activations, ranked, write_lengths"]
     return {
         "figure": map_figure(looked.post[:, neurons].T, neurons, scene.trace.tokens.pieces, said).to_json(),
         "neurons": neurons,
@@ -230,22 +254,27 @@ def one_payload(scene: Scene, looked: Looked) -> dict:
         "at": looked.at,
         "columns": {name: numbers(column) for name, column in columns.items()},
         "facts": _facts(scene, looked, columns, order.index(neuron) + 1 if looked.order == "here" else None),
-        "pushes": {side: [[quoted(scene, int(token)), float(score)] for token, score in zip(*found, strict=True)]
-                   for side, found in sides.items()},
+        "pushes": {
+            side: [[quoted(scene, int(token)), float(score)] for token, score in zip(*found, strict=True)]
+            for side, found in sides.items()
+        },
         "ramps": {name: list(stops) for name, stops in SIGNED_RAMPS.items()},
         "source": source(scene),
         "file": f"neuron-{looked.layer}-{neuron}",
         "run": f"{scene.run} {looked.layer} {neuron} {looked.at}",
-        "python": python_lines(scene, lines, ["from model.neurons import layer_activations, promoted"]),
+        "python": python_lines(scene, lines, ["from model.activations.neurons import layer_activations, promoted"]),
         "words": some(words, "neurons", *_ONE_WORDS) | plot_words(words),
-    }  # fmt: skip
+    }
 
 
 def _facts(scene: Scene, looked: Looked, columns: Mapping, rank: int | None) -> list[list[str]]:
     """Label and number of what the neuron does at the position, and where it does most."""
     words, at = scene.words, looked.at
-    names = {"pre": "fact_gate", "up": "fact_up", "post": "fact_post"} if "up" in columns else {
-        "pre": "fact_pre", "post": "fact_post"}  # fmt: skip
+    names = (
+        {"pre": "fact_gate", "up": "fact_up", "post": "fact_post"}
+        if "up" in columns
+        else {"pre": "fact_pre", "post": "fact_post"}
+    )
     facts = [[words["neurons.fact_position"].format(token=_token(scene, at), position=at), ""]]
     facts += [[words[f"neurons.{label}"], short(columns[name][at])] for name, label in names.items()]
     peak = int(abs(columns["post"]).argmax())
@@ -276,7 +305,7 @@ def curve_payload(scene: Scene, looked: Looked) -> dict:
         "file": f"activation-function-{looked.layer}-{neuron}",
         "run": f"{scene.run} {looked.layer} {neuron}",
         "columns": [scene.words["plot.series"], said["axis_token"], said["axis_pre"], "f(x)"],
-        "python": python_lines(scene, lines, ["from model.neurons import activation, layer_activations"]),
+        "python": python_lines(scene, lines, ["from model.activations.neurons import activation, layer_activations"]),
         "words": plot_words(scene.words),
     }
 
@@ -289,14 +318,14 @@ def survey_key(scene: Scene) -> tuple:
     return ("neurons", scene.trace.key)
 
 
-def plan_survey(scene: Scene, values: Values) -> jobs.Job:
+def plan_survey(scene: Scene, values: Values) -> background.Job:
     """Read every layer of this prompt."""
     trace = scene.trace
 
     def work(progress: Progress) -> Survey:
         return survey(trace, progress)
 
-    return jobs.Job(survey_key(scene), work)
+    return background.Job(survey_key(scene), work)
 
 
 def _layers(scene: Scene) -> dict[str, Picture]:
@@ -306,16 +335,18 @@ def _layers(scene: Scene) -> dict[str, Picture]:
     quick = done is None and scene.trace.seconds <= QUICK
 
     def found() -> Survey:
-        return jobs.kept(scene.playground, key, lambda: _surveyed(scene))
+        return background.kept(scene.playground, key, lambda: _surveyed(scene))
 
     state = (scene.run, done is not None or quick)
     if not state[1]:
         nothing = {"empty": {"text": words["neurons.survey_empty"], "hint": words["neurons.survey_empty_hint"]}}
-        start = jobs.button(words["neurons.survey"], words, None, words["neurons.survey_hint"])
-        return {"neurons_survey": Picture(state, lambda: start),
-                **{name: Picture(state, lambda: nothing) for name in ("neurons_bins", "neurons_shares")}}  # fmt: skip
+        start = background.button(words["neurons.survey"], words, None, words["neurons.survey_hint"])
+        return {
+            "neurons_survey": Picture(state, lambda: start),
+            **{name: Picture(state, lambda: nothing) for name in ("neurons_bins", "neurons_shares")},
+        }
     waited = done if done is not None and done.seconds else None
-    over = jobs.button(words["neurons.survey"], words, waited) | {"state": "done"}
+    over = background.button(words["neurons.survey"], words, waited) | {"state": "done"}
     return {
         "neurons_survey": Picture((state, waited is not None), lambda: over),
         "neurons_bins": Picture(state, lambda: bins_payload(scene, found())),
@@ -340,7 +371,7 @@ def bins_payload(scene: Scene, found: Survey) -> dict:
         "file": "neurons-by-layer",
         "run": scene.run,
         "columns": [said["column_bin"], said["column_layer"], said["column_share"]],
-        "python": python_lines(scene, lines, ["from model.neurons import EDGES, survey"]),
+        "python": python_lines(scene, lines, ["from model.activations.neurons import EDGES, survey"]),
         "words": plot_words(scene.words),
     }
 
@@ -360,11 +391,16 @@ def shares_payload(scene: Scene, found: Survey) -> dict:
         "file": "neurons-active",
         "run": scene.run,
         "columns": [scene.words["plot.series"], said["column_layer"], said["column_share"]],
-        "python": python_lines(scene, asked, ["from model.neurons import survey"]),
+        "python": python_lines(scene, asked, ["from model.activations.neurons import survey"]),
         "words": plot_words(scene.words),
     }
 
 
 VIEW = View(
-    "neurons", build, draw, parts=PARTS, asks=("neurons_form", "neurons_top"), jobs={"neurons_survey": plan_survey},
-)  # fmt: skip
+    "neurons",
+    build,
+    draw,
+    parts=PARTS,
+    asks=("neurons_form", "neurons_top"),
+    jobs={"neurons_survey": plan_survey},
+)

@@ -109,9 +109,13 @@ def _range(values: np.ndarray) -> dict[str, str]:
 def _step(name: str, letters: str, numbers: str, values: np.ndarray) -> dict:
     top = float(np.abs(values).max())
     return {
-        "name": name, "sign": SIGNS[name], "letters": letters, "numbers": numbers, "top": told(top),
+        "name": name,
+        "sign": SIGNS[name],
+        "letters": letters,
+        "numbers": numbers,
+        "top": told(top),
         "values": [float(f"{value:.5g}") for value in values.tolist()],
-    }  # fmt: skip
+    }
 
 
 # --- two panels -------------------------------------------------------------------------------------
@@ -147,12 +151,17 @@ def _axes(sides: Sequence[Side], domains: Sequence[tuple[list, list]]) -> dict:
     for n, (side, (across, up)) in enumerate(zip(sides, domains, strict=True)):
         tail = str(n + 1) if n else ""
         common = {"automargin": True, "zeroline": False}
-        layout[f"xaxis{tail}"] = common | {
-            "domain": across, "anchor": f"y{tail}", "title": _title(side.x), "showgrid": False
-        } | (side.look or {})  # fmt: skip
+        layout[f"xaxis{tail}"] = (
+            common
+            | {"domain": across, "anchor": f"y{tail}", "title": _title(side.x), "showgrid": False}
+            | (side.look or {})
+        )
         layout[f"yaxis{tail}"] = common | {
-            "domain": up, "anchor": f"x{tail}", "title": _title(side.y), "rangemode": "tozero"
-        }  # fmt: skip
+            "domain": up,
+            "anchor": f"x{tail}",
+            "title": _title(side.y),
+            "rangemode": "tozero",
+        }
     return layout
 
 
@@ -191,11 +200,15 @@ def histogram(found: Counted, name: str, unit: str, colour: str) -> go.Bar:
     middle = (found.edges[:-1] + found.edges[1:]) / 2
     ends = [[told(low), told(high)] for low, high in zip(found.edges[:-1], found.edges[1:], strict=True)]
     return go.Bar(
-        x=middle.tolist(), y=found.counts.tolist(), width=float(found.edges[1] - found.edges[0]),
-        name=plotly_text(name), customdata=ends, marker={"color": colour, "line": {"width": 0}},
+        x=middle.tolist(),
+        y=found.counts.tolist(),
+        width=float(found.edges[1] - found.edges[0]),
+        name=plotly_text(name),
+        customdata=ends,
+        marker={"color": colour, "line": {"width": 0}},
         hovertemplate=f"{plotly_text(name)}<br>%{{customdata[0]}} … %{{customdata[1]}}: %{{y}} {plotly_text(unit)}"
         "<extra></extra>",
-    )  # fmt: skip
+    )
 
 
 # --- all norms, and BatchNorm -----------------------------------------------------------------------
@@ -214,13 +227,19 @@ def spread_traces(table: np.ndarray, places: Sequence[tuple[int, str]], said: Ma
             middle = part == "median"
             traces.append(
                 go.Scatter(
-                    x=x, y=table[rows, column].tolist(), name=plotly_text(f"{name}: {said[part]}"), legendgroup=site,
-                    mode="lines+markers" if middle or len(rows) == 1 else "lines", showlegend=middle,
+                    x=x,
+                    y=table[rows, column].tolist(),
+                    name=plotly_text(f"{name}: {said[part]}"),
+                    legendgroup=site,
+                    mode="lines+markers" if middle or len(rows) == 1 else "lines",
+                    showlegend=middle,
                     marker=dot if middle else dot | {"size": 5, "symbol": "line-ew-open"},
-                    line={"color": colour, "width": 2 if middle else 0.5}, fill="tonexty" if column == 2 else None,
-                    fillcolor=_pale(colour), hovertemplate=_hover(f"{name}: {said[part]}", said["layer"]),
+                    line={"color": colour, "width": 2 if middle else 0.5},
+                    fill="tonexty" if column == 2 else None,
+                    fillcolor=_pale(colour),
+                    hovertemplate=_hover(f"{name}: {said[part]}", said["layer"]),
                 )
-            )  # fmt: skip
+            )
     return traces
 
 
@@ -239,14 +258,20 @@ def size_traces(
     text = [label(i) for i in range(len(own))]
     return [
         go.Scatter(
-            x=list(range(len(values))), y=np.asarray(values).tolist(), name=plotly_text(name), legendgroup=name,
-            mode="markers" if len(own) <= POINTS else "lines", marker={"size": 5 if pick else 4, "color": colour},
-            line={"width": 1, "color": colour}, showlegend=pick,
-            text=text, customdata=[{"tokens": [i]} for i in range(len(values))] if pick else None,
+            x=list(range(len(values))),
+            y=np.asarray(values).tolist(),
+            name=plotly_text(name),
+            legendgroup=name,
+            mode="markers" if len(own) <= POINTS else "lines",
+            marker={"size": 5 if pick else 4, "color": colour},
+            line={"width": 1, "color": colour},
+            showlegend=pick,
+            text=text,
+            customdata=[{"tokens": [i]} for i in range(len(values))] if pick else None,
             hovertemplate=f"{plotly_text(name)}<br>%{{text}}: %{{y:.4g}}<extra></extra>",
         )
         for values, name, colour in ((batch, names[1], HUES[4]), (own, names[0], HUES[0]))
-    ]  # fmt: skip
+    ]
 
 
 def token_label(tokens: Tokens) -> Callable[[int], str]:

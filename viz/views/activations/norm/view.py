@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.config import ModelConfig
-from model.errors import InputError
-from model.norm_walk import (
+from model.activations.norm_walk import (
     BatchCompared,
     Place,
     compare_batch,
@@ -20,7 +18,17 @@ from model.norm_walk import (
     quantiles,
     walk_vector,
 )
-from viz.onenorm import (
+from model.errors import InputError
+from model.gpt.config import ModelConfig
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.page.typed import quoted
+from viz.theme import HUES
+from viz.views.activations.norm.figures import (
     FIRST,
     LARGEST,
     Counted,
@@ -35,18 +43,17 @@ from viz.onenorm import (
     walk_steps,
     walk_table,
 )
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.typed import quoted
-from viz.tabs.views import View
-from viz.theme import HUES
 from viz.words import section, some
 
 PARTS = (
-    "onenorm_form", "onenorm_walk", "onenorm_values", "onenorm_gains", "onenorm_all", "onenorm_batch", "onenorm_why",
-)  # fmt: skip
+    "onenorm_form",
+    "onenorm_walk",
+    "onenorm_values",
+    "onenorm_gains",
+    "onenorm_all",
+    "onenorm_batch",
+    "onenorm_why",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +176,9 @@ def walk_payload(shown: Shown, at: int) -> dict:
         "source": source(scene),
         "file": f"norm-{shown.place[0]}-{shown.place[1]}-token-{at}",
         "run": f"{scene.run} {shown.place} {at}",
-        "python": python_lines(scene, lines, ["from model.norm_walk import walk"]),
+        "python": python_lines(scene, lines, ["from model.activations.norm_walk import walk"]),
         "words": some(words, "onenorm", "dimension", "dimension_help", "dimensions", "model") | plot_words(words),
-    }  # fmt: skip
+    }
 
 
 # --- all tokens -------------------------------------------------------------------------------------
@@ -187,8 +194,11 @@ def values_payload(shown: Shown) -> dict:
         for found, name, colour in zip(both, names, (HUES[1], HUES[0]), strict=True)
     ]
     layer, site = shown.place
-    lines = [f"norm = norm_of(lm.model, {layer}, {site!r})", f"x = norm_input(run, {layer}, {site!r})",
-             "x, norm_output(norm, x)  # [T, D] each"]  # fmt: skip
+    lines = [
+        f"norm = norm_of(lm.model, {layer}, {site!r})",
+        f"x = norm_input(run, {layer}, {site!r})",
+        "x, norm_output(norm, x)  # [T, D] each",
+    ]
     note = words["onenorm.values_note"].format(T=before.shape[0], D=before.shape[1])
     return _figure(shown, sides, "values", note, _outside(shown.scene, both, names)) | {
         "columns": [words["onenorm.series"], words["onenorm.value"], words["onenorm.count"]],
@@ -220,11 +230,10 @@ def gains_payload(shown: Shown) -> dict:
 def _outside(scene: Scene, both: list[Counted], names: list[str]) -> str:
     """How many values lie beyond the ends of a histogram, and how far they go."""
     said = [
-        scene.words["onenorm.outside"].format(
-            n=found.outside, name=name, low=told(found.low), high=told(found.high)
-        )
-        for found, name in zip(both, names, strict=True) if found.outside
-    ]  # fmt: skip
+        scene.words["onenorm.outside"].format(n=found.outside, name=name, low=told(found.low), high=told(found.high))
+        for found, name in zip(both, names, strict=True)
+        if found.outside
+    ]
     return " ".join(said)
 
 
@@ -244,7 +253,7 @@ def _figure(shown: Shown, sides: list[Side], name: str, *notes: str) -> dict:
 
 
 def _lines(scene: Scene, lines: list[str], names: str) -> str:
-    return python_lines(scene, lines, [f"from model.norm_walk import {names}"])
+    return python_lines(scene, lines, [f"from model.activations.norm_walk import {names}"])
 
 
 # --- all norms --------------------------------------------------------------------------------------
@@ -287,14 +296,19 @@ def batch_payload(shown: Shown) -> dict:
     found, names = shown.compared(), (kind_name(scene), "BatchNorm")
     label, dimension = token_label(scene.trace.tokens), words["onenorm.dimension"]
     sides = [
-        Side(size_traces(found.own_tokens, found.batch_tokens, names, label, pick=True),
-             words["onenorm.token"], words["onenorm.token_size"]),
-        Side(size_traces(found.own_dimensions, found.batch_dimensions, names, lambda d: dimension.format(d=d)),
-             words["onenorm.dimension_axis"], words["onenorm.dimension_size"]),
-    ]  # fmt: skip
+        Side(
+            size_traces(found.own_tokens, found.batch_tokens, names, label, pick=True),
+            words["onenorm.token"],
+            words["onenorm.token_size"],
+        ),
+        Side(
+            size_traces(found.own_dimensions, found.batch_dimensions, names, lambda d: dimension.format(d=d)),
+            words["onenorm.dimension_axis"],
+            words["onenorm.dimension_size"],
+        ),
+    ]
     layer, site = shown.place
-    lines = [f"norm = norm_of(lm.model, {layer}, {site!r})",
-             f"compare_batch(norm, norm_input(run, {layer}, {site!r}))"]  # fmt: skip
+    lines = [f"norm = norm_of(lm.model, {layer}, {site!r})", f"compare_batch(norm, norm_input(run, {layer}, {site!r}))"]
     note = words["onenorm.batch_note"].format(kind=kind_name(scene))
     return _figure(shown, sides, "batch", note) | {
         "columns": [words["onenorm.series"], words["onenorm.item"], words["onenorm.index"], words["onenorm.size"]],
@@ -313,12 +327,17 @@ def why_payload(shown: Shown) -> dict:
             last=len(scene.trace.tokens) - 1, batch=told(found.batch_later), own=told(found.own_later), kind=kind
         )
     alone = words["onenorm.why_alone"].format(batch=told(found.batch_alone), own=told(found.own_alone), kind=kind)
-    items = [[words["onenorm.why_later_title"], later], [words["onenorm.why_alone_title"], alone],
-             [words["onenorm.why_use_title"], words["onenorm.why_use"].format(kind=kind)]]  # fmt: skip
+    items = [
+        [words["onenorm.why_later_title"], later],
+        [words["onenorm.why_alone_title"], alone],
+        [words["onenorm.why_use_title"], words["onenorm.why_use"].format(kind=kind)],
+    ]
     return {
-        "title": words["onenorm.why_title"], "about": words["onenorm.why_about"], "items": items,
+        "title": words["onenorm.why_title"],
+        "about": words["onenorm.why_about"],
+        "items": items,
         "run": f"{scene.run} {shown.place}",
-    }  # fmt: skip
+    }
 
 
 VIEW = View("onenorm", build=build, draw=draw, parts=PARTS, asks=("onenorm_form",))

@@ -27,19 +27,23 @@ def size_figure(before: np.ndarray, after: np.ndarray, position: int, said: Mapp
             label = plotly_text(f"{said[name]}, {said[part]}")
             traces.append(
                 go.Scatter(
-                    x=list(range(len(values))), y=[float(v) if np.isfinite(v) and v > 0 else None for v in values],
-                    name=label, mode="lines+markers", marker={"size": 5, "color": colour},
+                    x=list(range(len(values))),
+                    y=[float(v) if np.isfinite(v) and v > 0 else None for v in values],
+                    name=label,
+                    mode="lines+markers",
+                    marker={"size": 5, "color": colour},
                     line={"color": colour, "width": width, "dash": dash},
                     hovertemplate=f"{label}<br>{plotly_text(said['layer'])} %{{x}}: %{{y:.4g}}<extra></extra>",
                 )
-            )  # fmt: skip
+            )
     axis = {"automargin": True, "zeroline": False}
     layout = frame_layout({"height": HEIGHT, "narrow": HEIGHT}) | {
         "xaxis": axis | {"title": {"text": plotly_text(said["layer"]), "standoff": 8}, "tickformat": "d"},
-        "yaxis": axis | {"title": {"text": plotly_text(said["length"]), "standoff": 8}, "type": "log",
-                         "exponentformat": "power"} | _ticks(traces),
+        "yaxis": axis
+        | {"title": {"text": plotly_text(said["length"]), "standoff": 8}, "type": "log", "exponentformat": "power"}
+        | _ticks(traces),
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout)
 
 

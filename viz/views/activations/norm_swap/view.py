@@ -6,29 +6,39 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.effects import next_tokens
-from model.norm_swap import WHERE, Swapped, divergence_at, places_of, swapped, swaps_of
-from model.norm_walk import Place, norms_of
+from model.activations.norm_swap import WHERE, Swapped, divergence_at, places_of, swapped, swaps_of
+from model.activations.norm_walk import Place, norms_of
+from model.attention.effects import next_tokens
 from model.progress import Progress
-from viz.effects import entropy, prediction_rows
-from viz.onenorm import told
-from viz.swap import size_figure
-from viz.tabs import jobs
-from viz.tabs.onenorm import place_key, place_name
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.typed import quoted
-from viz.tabs.views import View
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.page.typed import quoted
+from viz.views.activations.norm.figures import told
+from viz.views.activations.norm.view import place_key, place_name
+from viz.views.activations.norm_swap.figures import size_figure
+from viz.views.effects.edits.figures import entropy, prediction_rows
 from viz.words import some
 
 PARTS = ("swap_form", "swap_job", "swap_facts", "swap_next", "swap_sizes")
 QUICK = 0.3  # seconds of a run up to which the changed one is computed at once
 _NEXT_WORDS = (
-    "column_token", "column_probability", "column_change", "column_logit", "column_before", "column_after", "entropy",
-    "entropy_help", "kl", "kl_help", "nats",
-)  # fmt: skip
+    "column_token",
+    "column_probability",
+    "column_change",
+    "column_logit",
+    "column_before",
+    "column_after",
+    "entropy",
+    "entropy_help",
+    "kl",
+    "kl_help",
+    "nats",
+)
 _COLUMNS = ("column_id", "column_token", "csv_p_before", "csv_p_after", "csv_logit_before", "csv_logit_after")
 
 
@@ -77,20 +87,29 @@ def form(scene: Scene) -> dict:
     other = {"layernorm": "RMSNorm", "rmsnorm": "LayerNorm"}[config.norm]
     swaps = [
         [key, words[f"swap.is_{key}"].format(other=other), words[f"swap.help_{key}_{config.norm}"]]
-        if key == "other" else [key, words[f"swap.is_{key}"], words[f"swap.help_{key}"]]
+        if key == "other"
+        else [key, words[f"swap.is_{key}"], words[f"swap.help_{key}"]]
         for key in swaps_of(config)
-    ]  # fmt: skip
+    ]
     wheres = []
     for where in _wheres(scene):
         key = place_key(config, where) if where.startswith("norm") else f"at_{where}"
         wheres.append([where, words[f"swap.{key}"].format(n=len(places_of(config, where)))])
     norms = [[str(n), place_name(scene, place)] for n, place in enumerate(norms_of(config))]
-    return {"controls": [
-        {"name": "swap", "kind": "choice", "label": words["swap.change"], "value": swaps[0][0], "options": swaps},
-        {"name": "where", "kind": "choice", "label": words["swap.where"], "value": wheres[0][0], "options": wheres},
-        {"name": "norm", "kind": "choice", "label": words["swap.norm"], "value": "0", "options": norms,
-         "when": {"where": ["one"]}},
-    ]}  # fmt: skip
+    return {
+        "controls": [
+            {"name": "swap", "kind": "choice", "label": words["swap.change"], "value": swaps[0][0], "options": swaps},
+            {"name": "where", "kind": "choice", "label": words["swap.where"], "value": wheres[0][0], "options": wheres},
+            {
+                "name": "norm",
+                "kind": "choice",
+                "label": words["swap.norm"],
+                "value": "0",
+                "options": norms,
+                "when": {"where": ["one"]},
+            },
+        ]
+    }
 
 
 def key_of(scene: Scene, change: Change) -> tuple:
@@ -109,7 +128,7 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
     def result() -> Swapped:
         if found is not None:
             return found.value
-        return jobs.kept(scene.playground, key, lambda: _locked(scene, change))
+        return background.kept(scene.playground, key, lambda: _locked(scene, change))
 
     def picture(name: str, key: object, payload: Callable[[Swapped], dict]) -> Picture:
         return Picture(key, lambda: payload(result()) if there else _empty(scene, name))
@@ -133,22 +152,22 @@ def _locked(scene: Scene, change: Change) -> Swapped:
         return swapped(scene.trace, change.swap, change.places)
 
 
-def _button(scene: Scene, quick: bool, found: jobs.Result | None) -> dict:
+def _button(scene: Scene, quick: bool, found: background.Result | None) -> dict:
     words = scene.words
     if quick:
         return {"state": "done", "text": words["swap.at_once"], "cancel": words["job.cancel"]}
     hint = words["swap.takes"].format(seconds=max(1, round(2 * scene.trace.seconds)))
-    return jobs.button(words["swap.start"], words, found, hint)
+    return background.button(words["swap.start"], words, found, hint)
 
 
-def plan(scene: Scene, values: Values) -> jobs.Job:
+def plan(scene: Scene, values: Values) -> background.Job:
     """What the button starts."""
     change = change_of(scene, values.get("swap_form"))
 
     def work(progress: Progress) -> Swapped:
         return swapped(scene.trace, change.swap, change.places, progress)
 
-    return jobs.Job(key_of(scene, change), work)
+    return background.Job(key_of(scene, change), work)
 
 
 # --- what it did ------------------------------------------------------------------------------------
@@ -193,9 +212,11 @@ def facts_payload(scene: Scene, change: Change, found: Swapped) -> dict:
     elif n:
         items.append([words["swap.loss"], words["swap.no_loss"]])
     return {
-        "title": words["swap.facts_title"].format(change=named(scene, change)), "about": words["swap.facts_about"],
-        "items": items, "run": f"{scene.run} {change}",
-    }  # fmt: skip
+        "title": words["swap.facts_title"].format(change=named(scene, change)),
+        "about": words["swap.facts_about"],
+        "items": items,
+        "run": f"{scene.run} {change}",
+    }
 
 
 def perplexity(loss: float) -> str:
@@ -213,7 +234,7 @@ def next_payload(scene: Scene, change: Change, found: Swapped, at: int) -> dict:
     table = next_tokens(scene.trace, found, at)
     both = [run.logits_at(at) for run in (scene.trace, found)]
     lines = [*_lines(change), f"next_tokens(run, changed, {at})"]
-    imports = ["from model.effects import next_tokens", *_IMPORTS]
+    imports = ["from model.attention.effects import next_tokens", *_IMPORTS]
     return {
         "title": words["swap.next_title"].format(token=token, position=at, change=named(scene, change)),
         "note": words["swap.next_note"],
@@ -226,10 +247,13 @@ def next_payload(scene: Scene, change: Change, found: Swapped, at: int) -> dict:
         "columns": [words[f"effects.{name}"] for name in _COLUMNS],
         "python": python_lines(scene, lines, imports),
         "run": f"{scene.run} {change} {at}",
-        "words": some(words, "effects", *_NEXT_WORDS) | plot_words(words) | {
-            "column_before": words["swap.before"], "column_after": words["swap.after"],
+        "words": some(words, "effects", *_NEXT_WORDS)
+        | plot_words(words)
+        | {
+            "column_before": words["swap.before"],
+            "column_after": words["swap.after"],
         },
-    }  # fmt: skip
+    }
 
 
 def sizes_payload(scene: Scene, change: Change, found: Swapped, at: int) -> dict:
@@ -250,7 +274,7 @@ def sizes_payload(scene: Scene, change: Change, found: Swapped, at: int) -> dict
     }
 
 
-_IMPORTS = ["from model.norm_swap import places_of, swapped"]
+_IMPORTS = ["from model.activations.norm_swap import places_of, swapped"]
 
 
 def _lines(change: Change) -> list[str]:

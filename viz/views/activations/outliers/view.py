@@ -5,10 +5,25 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.norm_walk import norm_input
-from model.stream import RULES, Stream, carriers, limit, nearest_row, outliers, ratios, top_dimensions
+from model.activations.norm_walk import norm_input
+from model.activations.residual_statistics import (
+    RULES,
+    Stream,
+    carriers,
+    limit,
+    nearest_row,
+    outliers,
+    ratios,
+    top_dimensions,
+)
 from viz.labels import plotly_text, shorten, visible
-from viz.stream import (
+from viz.page.old_view import View
+from viz.page.parts import choice, number, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.activations.figures import (
     DimensionWords,
     Grid,
     Line,
@@ -19,12 +34,7 @@ from viz.stream import (
     plain,
     shade_of,
 )
-from viz.tabs.parts import choice, number, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.sizes import row_name, stream_of
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from viz.views.activations.sizes.view import row_name, stream_of
 from viz.words import some
 
 SITES = {"norm1": ("norm1", "final"), "norm2": ("norm2", "final")}  # what is asked for: the norms that are drawn
@@ -48,11 +58,20 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     """The threshold, and which norms."""
     rules = [[name, words[f"outliers.rule_{name}"], words[f"outliers.help_{name}"]] for name in RULES]
     sites = [[name, words[f"outliers.site_{name}"]] for name in SITES]
-    return {"outliers_form": {"controls": [
-        {"name": "rule", "kind": "choice", "label": words["outliers.rule"], "value": next(iter(RULES)),
-         "options": rules},
-        {"name": "site", "kind": "choice", "label": words["outliers.site"], "value": "norm1", "options": sites},
-    ]}}  # fmt: skip
+    return {
+        "outliers_form": {
+            "controls": [
+                {
+                    "name": "rule",
+                    "kind": "choice",
+                    "label": words["outliers.rule"],
+                    "value": next(iter(RULES)),
+                    "options": rules,
+                },
+                {"name": "site", "kind": "choice", "label": words["outliers.site"], "value": "norm1", "options": sites},
+            ]
+        }
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +120,11 @@ def _frame(scene: Scene, file: str, run: str) -> dict:
 
 
 def _lines(scene: Scene, lines: Sequence[str], names: str, imports: Sequence[str] = ()) -> str:
-    return python_lines(scene, ["stream = survey(run)", *lines], [f"from model.stream import {names}", *imports])
+    return python_lines(
+        scene,
+        ["stream = survey(run)", *lines],
+        [f"from model.activations.residual_statistics import {names}", *imports],
+    )
 
 
 def _token(scene: Scene, at: int) -> str:
@@ -124,11 +147,21 @@ def map_payload(scene: Scene, shown: Shown) -> dict:
     for r, n in enumerate(shown.rows):
         reach, ratio = limit(RULES[shown.rule], stream.median[n]), ratios(stream, n)
         marked += [(r, c) for c in range(len(dimensions)) if values[r, c] >= reach]
-        told.append([plotly_text(words["outliers.told"].format(
-            value=_signed(stream.largest[n, d]), ratio=plain(ratio[d]), token=_token(scene, stream.carrier[n, d])))
-            for d in dimensions])  # fmt: skip
-    across = Line(words["outliers.dimension"], [f"d{d}" for d in dimensions], range(len(dimensions)),
-                  [str(d) for d in dimensions])  # fmt: skip
+        told.append(
+            [
+                plotly_text(
+                    words["outliers.told"].format(
+                        value=_signed(stream.largest[n, d]),
+                        ratio=plain(ratio[d]),
+                        token=_token(scene, stream.carrier[n, d]),
+                    )
+                )
+                for d in dimensions
+            ]
+        )
+    across = Line(
+        words["outliers.dimension"], [f"d{d}" for d in dimensions], range(len(dimensions)), [str(d) for d in dimensions]
+    )
     rows = layer_line(words["outliers.layer"], names, [layer for _, layer in norms])
     shade = shade_of(values, signed=False)
     figure = grid_figure(Grid(values, words["outliers.largest"], rows, across, shade, told, marked))
@@ -148,7 +181,7 @@ def map_payload(scene: Scene, shown: Shown) -> dict:
         "cells": stream.carrier[shown.rows][:, dimensions].tolist(),
         "python": _lines(scene, lines, "survey, top_dimensions"),
         "labels": some(words, "sizes", "looked_at", "row_before", "row_after"),
-    } | _frame(scene, f"outliers-{shown.sites[0]}", scene.run)  # fmt: skip
+    } | _frame(scene, f"outliers-{shown.sites[0]}", scene.run)
 
 
 def list_payload(scene: Scene, shown: Shown) -> dict:
@@ -156,15 +189,25 @@ def list_payload(scene: Scene, shown: Shown) -> dict:
     words, stream, asked = scene.words, shown.stream, f"{shown.rule}-{shown.sites[0]}"
     table, bearing = outliers(stream, shown.rule, shown.sites), carriers(stream, shown.rule, shown.sites)
     rows = [
-        {"row": row_name(words, each.site, each.layer), "dimension": int(each.dimension), "token": int(each.token),
-         "text": _token(scene, each.token), "value": float(each.value), "ratio": float(each.ratio)}
+        {
+            "row": row_name(words, each.site, each.layer),
+            "dimension": int(each.dimension),
+            "token": int(each.token),
+            "text": _token(scene, each.token),
+            "value": float(each.value),
+            "ratio": float(each.ratio),
+        }
         for each in table.head(LISTED).itertuples()
-    ]  # fmt: skip
+    ]
     by_token = [
-        {"token": int(each.token), "text": _token(scene, each.token), "entries": int(each.entries),
-         "norms": int(each.norms)}
+        {
+            "token": int(each.token),
+            "text": _token(scene, each.token),
+            "entries": int(each.entries),
+            "norms": int(each.norms),
+        }
         for each in bearing.head(CARRIERS).itertuples()
-    ]  # fmt: skip
+    ]
     lines = [f"carriers(stream, {shown.rule!r}, {shown.sites!r})", f"outliers(stream, {shown.rule!r}, {shown.sites!r})"]
     return {
         "title": words["outliers.list_title"],
@@ -190,9 +233,12 @@ def _nothing(scene: Scene, shown: Shown) -> str:
         best = max(best, (n, d, float(ratios(stream, n)[d])), key=lambda each: each[2])
     n, d, ratio = best
     return scene.words["outliers.nothing"].format(
-        value=_signed(stream.largest[n, d]), ratio=plain(ratio), dimension=d,
-        row=row_name(scene.words, *stream.norms[n]), token=_token(scene, stream.carrier[n, d]),
-    )  # fmt: skip
+        value=_signed(stream.largest[n, d]),
+        ratio=plain(ratio),
+        dimension=d,
+        row=row_name(scene.words, *stream.norms[n]),
+        token=_token(scene, stream.carrier[n, d]),
+    )
 
 
 def _attention(scene: Scene) -> str:
@@ -210,13 +256,15 @@ def one_payload(scene: Scene, shown: Shown) -> dict:
         sizes = abs(norm_input(scene.trace, layer, site))
     reach = limit(RULES[shown.rule], stream.median[n])
     said = DimensionWords(
-        words["outliers.dimension"], words["outliers.size"], words["outliers.others"],
+        words["outliers.dimension"],
+        words["outliers.size"],
+        words["outliers.others"],
         words["outliers.limit"].format(limit=plain(reach)),
-    )  # fmt: skip
+    )
     figure = dimension_figure(sizes[at], median_of_others(sizes, at), plotly_text(_token(scene, at)), reach, said)
     count = int((sizes[at] >= reach).sum())
     note = words["outliers.one_note" if shown.picked else "outliers.one_default"]
-    imports = ["import numpy as np", "from model.norm_walk import norm_input"]
+    imports = ["import numpy as np", "from model.activations.norm_walk import norm_input"]
     lines = [
         f"sizes = abs(norm_input(run, {layer}, {site!r}))  # [T, D]",
         f"sizes[{at}], np.median(np.delete(sizes, {at}, 0), 0)",

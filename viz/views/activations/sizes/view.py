@@ -5,9 +5,16 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.stream import STATISTICS, Stream, nearest_row, statistic, survey
+from model.activations.residual_statistics import STATISTICS, Stream, nearest_row, statistic, survey
 from viz.labels import shorten, visible
-from viz.stream import (
+from viz.page.background import kept
+from viz.page.old_view import View
+from viz.page.parts import choice, number, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.activations.figures import (
     Curve,
     Grid,
     ProfileWords,
@@ -22,12 +29,6 @@ from viz.stream import (
     shade_of,
     token_line,
 )
-from viz.tabs.jobs import kept
-from viz.tabs.parts import choice, number, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
 from viz.words import some
 
 Rows = list[tuple[str, int]]  # (what, layer), as model.stream.statistic names them
@@ -51,9 +52,19 @@ def build() -> dict[str, gr.HTML]:
 def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     """Which number is shown."""
     options = [[name, words[f"sizes.{name}"], words[f"sizes.help_{name}"]] for name in STATISTICS]
-    return {"sizes_form": {"controls": [
-        {"name": "number", "kind": "choice", "label": words["sizes.number"], "value": "rms", "options": options},
-    ]}}  # fmt: skip
+    return {
+        "sizes_form": {
+            "controls": [
+                {
+                    "name": "number",
+                    "kind": "choice",
+                    "label": words["sizes.number"],
+                    "value": "rms",
+                    "options": options,
+                },
+            ]
+        }
+    }
 
 
 def stream_of(scene: Scene) -> Stream:
@@ -113,10 +124,12 @@ def map_payload(scene: Scene, shown: Shown) -> dict:
     shade = shade_of(shown.values, name in _SIGNED)
     names = [row_name(words, *row) for row in shown.rows]
     grid = Grid(
-        shown.values, words[f"sizes.value_{name}"],
+        shown.values,
+        words[f"sizes.value_{name}"],
         layer_line(words[f"sizes.rows_{STATISTICS[name]}"], names, [layer for _, layer in shown.rows]),
-        token_line(words["sizes.token"], scene.trace.tokens.pieces), shade,
-    )  # fmt: skip
+        token_line(words["sizes.token"], scene.trace.tokens.pieces),
+        shade,
+    )
     figure = grid_figure(grid)
     return {
         "figure": figure.to_json(),
@@ -129,7 +142,7 @@ def map_payload(scene: Scene, shown: Shown) -> dict:
         "left": figure.layout.meta["window"][2],
         "python": _lines(scene, name, ["rows, values  # values [R, T], a row each of rows"]),
         "labels": some(words, "sizes", "looked_at", "row_before", "row_after"),
-    } | _frame(scene, f"sizes-{name}", scene.run)  # fmt: skip
+    } | _frame(scene, f"sizes-{name}", scene.run)
 
 
 def _frame(scene: Scene, file: str, run: str) -> dict:
@@ -139,7 +152,9 @@ def _frame(scene: Scene, file: str, run: str) -> dict:
 
 def _lines(scene: Scene, name: str, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
     first = f"rows, values = statistic(survey(run), {name!r})"
-    return python_lines(scene, [first, *lines], ["from model.stream import statistic, survey", *imports])
+    return python_lines(
+        scene, [first, *lines], ["from model.activations.residual_statistics import statistic, survey", *imports]
+    )
 
 
 def _reads(scene: Scene, name: str) -> str:
@@ -170,9 +185,12 @@ def profile_payload(scene: Scene, shown: Shown) -> dict:
     """The number along the layers, of the tokens that are looked at and of all."""
     words, name, T = scene.words, shown.name, len(scene.trace.tokens)
     labels = ProfileWords(
-        words[f"sizes.value_{name}"], words["sizes.layers"], words["sizes.median"], words["sizes.low"],
+        words[f"sizes.value_{name}"],
+        words["sizes.layers"],
+        words["sizes.median"],
+        words["sizes.low"],
         words["sizes.high"],
-    )  # fmt: skip
+    )
     series = series_of(shown.tokens, scene.trace.tokens.pieces)
     log = shade_of(shown.values, name in _SIGNED) == "log"
     figure = profile_figure(shown.values, curves_of(scene, shown), series, labels, log)

@@ -66,8 +66,13 @@ def _axis(drawn: Drawn, which: int, values: np.ndarray, said: Said) -> dict:
     axis, low, high = drawn.axes[which], float(values.min()), float(values.max())
     room = 0.06 * (high - low) or 1.0
     text = said["axis"].format(n=axis + 1, share=percent(drawn.shares[axis]))
-    return {"title": {"text": plotly_text(text), "standoff": 8}, "range": [low - room, high + room],
-            "zeroline": False, "automargin": True, "nticks": 7}  # fmt: skip
+    return {
+        "title": {"text": plotly_text(text), "standoff": 8},
+        "range": [low - room, high + room],
+        "zeroline": False,
+        "automargin": True,
+        "nticks": 7,
+    }
 
 
 def _points(drawn: Drawn, labels: Sequence[str], pieces: Sequence[str], said: Said) -> go.Scatter:
@@ -77,12 +82,21 @@ def _points(drawn: Drawn, labels: Sequence[str], pieces: Sequence[str], said: Sa
     few = {"mode": "markers+text", "texttemplate": "%{customdata.label}", "textposition": "top center"}
     short = [plotly_text(shorten(visible(piece), MAX_LABEL)) for piece in pieces[drawn.start :]]
     return go.Scatter(
-        x=x, y=y, text=[plotly_text(label) for label in labels], name=name,
-        customdata=[{"tokens": [drawn.start + n], "label": short[n]} for n in range(T)], showlegend=False,
-        marker={"size": 9 if T <= 100 else 6, "color": list(range(drawn.start, drawn.start + T)),
-                "coloraxis": "coloraxis", "line": {"width": 0.5 if T <= 100 else 0, "color": HUES[7]}},
-        hovertemplate="%{text}<br>%{x:.4g}, %{y:.4g}", **(few if T <= MOST_LABELS else {"mode": "markers"}),
-    )  # fmt: skip
+        x=x,
+        y=y,
+        text=[plotly_text(label) for label in labels],
+        name=name,
+        customdata=[{"tokens": [drawn.start + n], "label": short[n]} for n in range(T)],
+        showlegend=False,
+        marker={
+            "size": 9 if T <= 100 else 6,
+            "color": list(range(drawn.start, drawn.start + T)),
+            "coloraxis": "coloraxis",
+            "line": {"width": 0.5 if T <= 100 else 0, "color": HUES[7]},
+        },
+        hovertemplate="%{text}<br>%{x:.4g}, %{y:.4g}",
+        **(few if T <= MOST_LABELS else {"mode": "markers"}),
+    )
 
 
 def _path(drawn: Drawn, at: int, n: int, pieces: Sequence[str], said: Said) -> list[go.Scatter]:
@@ -95,13 +109,28 @@ def _path(drawn: Drawn, at: int, n: int, pieces: Sequence[str], said: Said) -> l
     sizes = [11, *[4] * (last - 1), 10]
     layers = [said["at_layer"].format(n=layer) for layer in range(last)] + [said["at_end"]]
     line = go.Scatter(
-        x=x, y=y, text=[plotly_text(layer) for layer in layers], name=name, mode="lines+markers",
-        line={"color": hue, "width": 2}, marker={"symbol": symbols, "size": sizes, "color": hue,
-                "opacity": 1, "line": {"width": [2, *[0] * last], "color": hue}},
-        customdata=[{"tokens": [at]}] * (last + 1), hovertemplate=f"{name}<br>%{{text}}<br>%{{x:.4g}}, %{{y:.4g}}",
-    )  # fmt: skip
+        x=x,
+        y=y,
+        text=[plotly_text(layer) for layer in layers],
+        name=name,
+        mode="lines+markers",
+        line={"color": hue, "width": 2},
+        marker={
+            "symbol": symbols,
+            "size": sizes,
+            "color": hue,
+            "opacity": 1,
+            "line": {"width": [2, *[0] * last], "color": hue},
+        },
+        customdata=[{"tokens": [at]}] * (last + 1),
+        hovertemplate=f"{name}<br>%{{text}}<br>%{{x:.4g}}, %{{y:.4g}}",
+    )
     now = go.Scatter(
-        x=[x[drawn.layer]], y=[y[drawn.layer]], mode="markers", hoverinfo="skip", showlegend=False,
+        x=[x[drawn.layer]],
+        y=[y[drawn.layer]],
+        mode="markers",
+        hoverinfo="skip",
+        showlegend=False,
         marker={"symbol": "circle-open", "size": 17, "color": hue, "line": {"width": 2.5}},
-    )  # fmt: skip
+    )
     return [line, now]

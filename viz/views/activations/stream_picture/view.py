@@ -4,15 +4,16 @@ from dataclasses import dataclass
 
 import gradio as gr
 
+from model.activations.principal_components import Space, principal, work
 from model.progress import Progress
-from model.space import Space, principal, work
-from viz.space import Drawn, percent, space_figure
-from viz.tabs import jobs
-from viz.tabs.parts import choice, number, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, number, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.activations.stream_picture.figures import Drawn, percent, space_figure
 from viz.words import section
 
 STATES = ("unit", "raw")
@@ -55,13 +56,22 @@ def form_payload(scene: Scene) -> dict:
     said, last = section(scene.words, "space"), scene.model.config.n_layer
     states = [[key, said[f"states_{key}"], said[f"states_help_{key}"]] for key in STATES]
     axes = [[key, " – ".join(str(axis + 1) for axis in pair)] for key, pair in AXES.items()]
-    return {"controls": [
-        {"name": "layer", "kind": "range", "label": said["layer"], "min": 0, "max": last, "step": 1,
-         "value": last // 2},
-        {"name": "states", "kind": "choice", "label": said["states"], "value": STATES[0], "options": states},
-        {"name": "axes", "kind": "choice", "label": said["axes"], "value": next(iter(AXES)), "options": axes},
-        {"name": "first", "kind": "check", "label": said["first"], "value": True},
-    ]}  # fmt: skip
+    return {
+        "controls": [
+            {
+                "name": "layer",
+                "kind": "range",
+                "label": said["layer"],
+                "min": 0,
+                "max": last,
+                "step": 1,
+                "value": last // 2,
+            },
+            {"name": "states", "kind": "choice", "label": said["states"], "value": STATES[0], "options": states},
+            {"name": "axes", "kind": "choice", "label": said["axes"], "value": next(iter(AXES)), "options": axes},
+            {"name": "first", "kind": "check", "label": said["first"], "value": True},
+        ]
+    }
 
 
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
@@ -71,7 +81,7 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
     done = scene.playground.results.peek(space_key(scene, shown))
     ready = done is not None or work(scene.trace) <= QUICK
     waited = done if done is not None and done.seconds else None
-    button = jobs.button(words["space.run"], words, waited, words["space.run_hint"])
+    button = background.button(words["space.run"], words, waited, words["space.run_hint"])
     button |= {"state": "done", "text": button["text"] if waited else ""} if ready else {}
     empty = {"empty": {"text": words["space.run_empty"], "hint": words["space.run_empty_hint"]}}
     return {
@@ -95,7 +105,7 @@ def space_key(scene: Scene, shown: Shown) -> tuple:
     return ("space", scene.trace.key, shown.scaled, shown.first)
 
 
-def plan_space(scene: Scene, values: Values) -> jobs.Job:
+def plan_space(scene: Scene, values: Values) -> background.Job:
     """Work out the components that the form asks for."""
     shown, trace = shown_of(scene, values.get("space_form")), scene.trace
 
@@ -103,7 +113,7 @@ def plan_space(scene: Scene, values: Values) -> jobs.Job:
         progress(0, None, "")
         return principal(trace, scaled=shown.scaled, first=shown.first)
 
-    return jobs.Job(space_key(scene, shown), components)
+    return background.Job(space_key(scene, shown), components)
 
 
 def _space(scene: Scene, shown: Shown) -> Space:
@@ -113,7 +123,7 @@ def _space(scene: Scene, shown: Shown) -> Space:
         with scene.playground.computing:
             return principal(scene.trace, scaled=shown.scaled, first=shown.first)
 
-    return jobs.kept(scene.playground, space_key(scene, shown), make)
+    return background.kept(scene.playground, space_key(scene, shown), make)
 
 
 def map_payload(scene: Scene, shown: Shown, followed: tuple[int, ...]) -> dict:
@@ -143,7 +153,7 @@ def _lines(scene: Scene, shown: Shown) -> str:
         f"space = principal(run, scaled={shown.scaled}, first={shown.first})",
         f"space.coordinates[{shown.layer}][:, {list(shown.axes)}]  # [token, component]",
     ]
-    return python_lines(scene, lines, ["from model.space import principal"])
+    return python_lines(scene, lines, ["from model.activations.principal_components import principal"])
 
 
 VIEW = View("space", build, draw, parts=PARTS, asks=("space_form",), jobs={"space_job": plan_space})

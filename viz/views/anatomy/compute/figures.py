@@ -90,34 +90,49 @@ def work_figure(
     span = [0, x[-1]] if stacked else [0, float(np.log10(x[-1]))]
     name = plotly_text(said["axis"])
     layout |= {
-        "xaxis": axis | kind | {"title": {"text": plotly_text(said["context"]), "standoff": 8}, "range": span,
-                                "tickformat": ",~r"},
+        "xaxis": axis
+        | kind
+        | {"title": {"text": plotly_text(said["context"]), "standoff": 8}, "range": span, "tickformat": ",~r"},
         "yaxis": axis | kind | y | {"title": {"text": f"{name} ({UNITS[unit]})", "standoff": 8}},
         "legend": {"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0},
         "annotations": [_label(mark, place, stacked, x[-1]) for place, mark in enumerate(marks)],
         "margin": layout["margin"] | {"t": 18 * len(marks) + 8},
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout).to_json()
 
 
 def _curve(x: Sequence[int], band: Band, scale: int, stacked: bool, said: Mapping[str, str]) -> go.Scatter:
     label, colour = plotly_text(band.name), COLOURS[band.key]
-    more = {"stackgroup": "all", "line": {"width": 0.5, "color": colour}, "fillcolor": colour} if stacked else {
-        "line": {"width": 2.5, "color": colour}}  # fmt: skip
+    more = (
+        {"stackgroup": "all", "line": {"width": 0.5, "color": colour}, "fillcolor": colour}
+        if stacked
+        else {"line": {"width": 2.5, "color": colour}}
+    )
     values = [value / scale for value in band.values] if stacked else [value or None for value in band.values]
     return go.Scatter(
-        x=list(x), y=values, name=label, mode="lines", text=[told_flops(value) for value in band.values],
-        hovertemplate=f"{label}<br>%{{x:,}} {plotly_text(said['tokens'])}: %{{text}}<extra></extra>", **more,
-    )  # fmt: skip
+        x=list(x),
+        y=values,
+        name=label,
+        mode="lines",
+        text=[told_flops(value) for value in band.values],
+        hovertemplate=f"{label}<br>%{{x:,}} {plotly_text(said['tokens'])}: %{{text}}<extra></extra>",
+        **more,
+    )
 
 
 def _point(mark: Mark, scale: int) -> go.Scatter:
     label = plotly_text(mark.text)
     return go.Scatter(
-        x=[mark.at], y=[mark.value / scale], mode="markers", name=label, showlegend=False, cliponaxis=False,
+        x=[mark.at],
+        y=[mark.value / scale],
+        mode="markers",
+        name=label,
+        showlegend=False,
+        cliponaxis=False,
         marker={"size": 9, "color": "#ffffff", "line": {"width": 2, "color": "#1f2430"}},
-        text=[told_flops(mark.value)], hovertemplate=f"{label}<br>%{{text}}<extra></extra>",
-    )  # fmt: skip
+        text=[told_flops(mark.value)],
+        hovertemplate=f"{label}<br>%{{text}}<extra></extra>",
+    )
 
 
 def _lines(mark: Mark) -> list[dict]:
@@ -128,8 +143,10 @@ def _lines(mark: Mark) -> list[dict]:
 def upright(at: float, dash: str) -> list[dict]:
     """The shapes of a line from bottom to top at a place on the axis of the contexts."""
     place = {"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1}
-    return [place | {"line": {"width": 2.5, "color": DARK}}, place | {"line": {"width": 1.5, "color": "#ffffff",
-                                                                               "dash": dash}}]  # fmt: skip
+    return [
+        place | {"line": {"width": 2.5, "color": DARK}},
+        place | {"line": {"width": 1.5, "color": "#ffffff", "dash": dash}},
+    ]
 
 
 def _label(mark: Mark, place: int, stacked: bool, longest: int) -> dict:
@@ -137,10 +154,16 @@ def _label(mark: Mark, place: int, stacked: bool, longest: int) -> dict:
     share = mark.at / longest if stacked else np.log10(max(mark.at, 1)) / np.log10(max(longest, 2))
     anchor = "left" if share < 0.25 else "right" if share > 0.6 else "center"
     return {
-        "x": mark.at if stacked else float(np.log10(max(mark.at, 1))), "y": 1, "yref": "paper", "yanchor": "bottom",
-        "yshift": 18 * place, "xanchor": anchor, "text": plotly_text(mark.text), "showarrow": False,
+        "x": mark.at if stacked else float(np.log10(max(mark.at, 1))),
+        "y": 1,
+        "yref": "paper",
+        "yanchor": "bottom",
+        "yshift": 18 * place,
+        "xanchor": anchor,
+        "text": plotly_text(mark.text),
+        "showarrow": False,
         "font": {"size": 11},
-    }  # fmt: skip
+    }
 
 
 def times_figure(bars: Sequence[Bar], said: Mapping[str, str]) -> str:
@@ -148,25 +171,47 @@ def times_figure(bars: Sequence[Bar], said: Mapping[str, str]) -> str:
     names = [plotly_text(bar.name) for bar in bars]
     time = [bar.time for bar in bars]
     low, high = [bar.time - bar.spread[0] for bar in bars], [bar.spread[1] - bar.time for bar in bars]
-    rows = (("work", [bar.work for bar in bars], _QUIET, {}),
-            ("time", time, HUES[0], {"error_x": {
-                "type": "data", "symmetric": False, "array": high, "arrayminus": low, "thickness": 1.5, "width": 3,
-                "color": _GREY}}))  # fmt: skip
+    rows = (
+        ("work", [bar.work for bar in bars], _QUIET, {}),
+        (
+            "time",
+            time,
+            HUES[0],
+            {
+                "error_x": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": high,
+                    "arrayminus": low,
+                    "thickness": 1.5,
+                    "width": 3,
+                    "color": _GREY,
+                }
+            },
+        ),
+    )
     traces = [
         go.Bar(
-            y=names, x=values, orientation="h", name=plotly_text(said[key]),
+            y=names,
+            x=values,
+            orientation="h",
+            name=plotly_text(said[key]),
             marker={"color": colour, "line": {"width": 1, "color": _GREY if key == "work" else colour}},
-            text=[plotly_text(bar.texts[place]) for bar in bars], textposition="none",
-            hovertemplate=f"%{{y}}<br>{plotly_text(said[key])}: %{{x:.1%}}<br>%{{text}}<extra></extra>", **more,
+            text=[plotly_text(bar.texts[place]) for bar in bars],
+            textposition="none",
+            hovertemplate=f"%{{y}}<br>{plotly_text(said[key])}: %{{x:.1%}}<br>%{{text}}<extra></extra>",
+            **more,
         )
         for place, (key, values, colour, more) in enumerate(rows)
-    ]  # fmt: skip
+    ]
     axis = {"automargin": True, "zeroline": False}
     layout = frame_layout({"height": 70 + 38 * len(bars), "narrow": 70 + 38 * len(bars)}) | {
-        "barmode": "group", "bargap": 0.3, "bargroupgap": 0.08,
-        "xaxis": axis | {"title": {"text": plotly_text(said["share"]), "standoff": 8}, "tickformat": ".0%",
-                         "rangemode": "tozero"},
+        "barmode": "group",
+        "bargap": 0.3,
+        "bargroupgap": 0.08,
+        "xaxis": axis
+        | {"title": {"text": plotly_text(said["share"]), "standoff": 8}, "tickformat": ".0%", "rangemode": "tozero"},
         "yaxis": axis | {"autorange": "reversed"},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout).to_json()

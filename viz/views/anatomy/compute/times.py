@@ -4,17 +4,18 @@ from collections.abc import Mapping
 
 import gradio as gr
 
-from model.clocks import BUDGET, Clocked, Forward, Part, measure
+from model.anatomy.component_times import BUDGET, Clocked, Forward, Part, measure
 from model.progress import Progress
-from viz.cachelab import told_ms
-from viz.predictions import brief, percent
-from viz.tabs import jobs
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.python_lines import python_lines
-from viz.tabs.subject import LOADED, asked_of
-from viz.tabs.tab import Picture, Scene, Values
+from viz.page import background
+from viz.page.parts import choice, part, plot_words
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.anatomy.compute.figures import Bar, times_figure, told_flops
+from viz.views.anatomy.subject import LOADED, asked_of
+from viz.views.predictions.figures import brief, percent
+from viz.views.sampling.kv_cache.figures import told_ms
 from viz.words import section
-from viz.work import Bar, times_figure, told_flops
 
 KINDS = ("prompt", "step")
 PARTS = ("work_job", *(f"work_{what}_{kind}" for what in ("times", "clock") for kind in KINDS))
@@ -67,24 +68,24 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
     return pictures
 
 
-def _button(scene: Scene, found: jobs.Result | None, live: bool) -> dict:
+def _button(scene: Scene, found: background.Result | None, live: bool) -> dict:
     words = scene.words
     if not live:
-        return jobs.unready(words, words["work.start"], words["work.not_here"])
+        return background.unready(words, words["work.start"], words["work.not_here"])
     hint = words["work.takes"].format(seconds=round(BUDGET))
     if scene.picked.edits:
         hint = f"{hint} {words['work.no_edits']}"
-    return jobs.button(words["work.start"], words, found, hint)
+    return background.button(words["work.start"], words, found, hint)
 
 
-def plan(scene: Scene, values: Values) -> jobs.Job:
+def plan(scene: Scene, values: Values) -> background.Job:
     """What the button starts."""
     ids, every, model = scene.trace.tokens.ids.tolist(), every_of(values), scene.model.model
 
     def work(progress: Progress) -> Clocked:
         return measure(model, ids, every, progress)
 
-    return jobs.Job(key_of(scene, every), work)
+    return background.Job(key_of(scene, every), work)
 
 
 def _forward(found: Clocked, kind: str) -> Forward:
@@ -108,10 +109,13 @@ def _bar(said: Mapping[str, str], part_: Part, forward: Forward) -> Bar:
     whole = forward.seconds
     first, third = part_.times.spread
     spread = f"{told_ms(first)}–{told_ms(third)}"
-    texts = (told_flops(part_.flops),
-             said["bar"].format(ms=told_ms(part_.times.median), spread=spread, rate=_rate(part_.rate)))  # fmt: skip
-    return Bar(said[part_.key], part_.flops / forward.flops, part_.times.median / whole,
-               (first / whole, third / whole), texts)  # fmt: skip
+    texts = (
+        told_flops(part_.flops),
+        said["bar"].format(ms=told_ms(part_.times.median), spread=spread, rate=_rate(part_.rate)),
+    )
+    return Bar(
+        said[part_.key], part_.flops / forward.flops, part_.times.median / whole, (first / whole, third / whole), texts
+    )
 
 
 def times_payload(scene: Scene, found: Clocked, kind: str) -> dict:
@@ -119,8 +123,10 @@ def times_payload(scene: Scene, found: Clocked, kind: str) -> dict:
     said, forward = section(scene.words, "worktimes"), _forward(found, kind)
     given = {"T": f"{forward.reading.T:,}", "S": f"{forward.reading.S - 1:,}"}
     every = found.prompt.reading.logits == found.prompt.reading.T
-    lines = [f"found = measure(lm.model, run.tokens.ids.tolist(), {every})",
-             f"[(part.key, part.times.median, part.flops) for part in found.{kind}.parts]"]  # fmt: skip
+    lines = [
+        f"found = measure(lm.model, run.tokens.ids.tolist(), {every})",
+        f"[(part.key, part.times.median, part.flops) for part in found.{kind}.parts]",
+    ]
     return {
         "figure": times_figure([_bar(said, each, forward) for each in forward.parts], said),
         "title": said[f"title_{kind}"].format(**given),
@@ -129,7 +135,7 @@ def times_payload(scene: Scene, found: Clocked, kind: str) -> dict:
         "file": f"time-by-component-{kind}",
         "run": f"{scene.run} {kind} {every} times",
         "columns": [said["component"], said["share"]],
-        "python": python_lines(scene, lines, ["from model.clocks import measure"]),
+        "python": python_lines(scene, lines, ["from model.anatomy.component_times import measure"]),
         "words": plot_words(scene.words),
     }
 
@@ -142,19 +148,26 @@ def table_payload(scene: Scene, found: Clocked, kind: str) -> dict:
     for each in forward.parts:
         first, third = each.times.spread
         share = each.times.median / forward.seconds
-        rows.append([
-            names[each.key], told_ms(each.times.median), f"{told_ms(first)}–{told_ms(third)}",
-            {"text": percent(share), "bar": share},
-            percent(each.flops / forward.flops) if each.flops else "–", _rate(each.rate),
-        ])  # fmt: skip
+        rows.append(
+            [
+                names[each.key],
+                told_ms(each.times.median),
+                f"{told_ms(first)}–{told_ms(third)}",
+                {"text": percent(share), "bar": share},
+                percent(each.flops / forward.flops) if each.flops else "–",
+                _rate(each.rate),
+            ]
+        )
     whole = _rate(forward.flops / forward.plain.median)
     first, third = forward.plain.spread
     rows.append([said["plain"], told_ms(forward.plain.median), f"{told_ms(first)}–{told_ms(third)}", "", "", whole])
     apart = forward.clocked.median / forward.plain.median - 1
     given = {
-        "sum": told_ms(forward.seconds), "clocked": told_ms(forward.clocked.median),
-        "plain": told_ms(forward.plain.median), "off": f"{100 * apart:+.1f} %".replace("-", "−"),
-    }  # fmt: skip
+        "sum": told_ms(forward.seconds),
+        "clocked": told_ms(forward.clocked.median),
+        "plain": told_ms(forward.plain.median),
+        "off": f"{100 * apart:+.1f} %".replace("-", "−"),
+    }
     return {
         "title": said["title"],
         "columns": [said[key] for key in ("component", "median", "spread", "share", "work", "rate")],

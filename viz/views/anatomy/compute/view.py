@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.flops import (
+from model.anatomy.flops import (
     Operation,
     Reading,
     by_group,
@@ -22,26 +22,36 @@ from model.flops import (
     training,
     weights_read,
 )
-from viz.cachelab import told_bytes
-from viz.onenorm import told
-from viz.predictions import percent
-from viz.tabs import clocked, jobs
-from viz.tabs.parts import choice, number, part, plot_words
-from viz.tabs.subject import FORM, Subject, config_python, subject_key, subject_of
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, number, part, plot_words
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.activations.norm.figures import told
+from viz.views.anatomy.compute import times
+from viz.views.anatomy.compute.figures import COLOURS, Band, Mark, contexts, told_flops, work_figure
+from viz.views.anatomy.subject import FORM, Subject, config_python, subject_key, subject_of
+from viz.views.predictions.figures import percent
+from viz.views.sampling.kv_cache.figures import told_bytes
 from viz.words import section
-from viz.work import COLOURS, Band, Mark, contexts, told_flops, work_figure
 
-PARTS = (FORM, "work_form", "work_figure", "work_facts", "work_prompt", "work_step", *clocked.PARTS)
+PARTS = (FORM, "work_form", "work_figure", "work_facts", "work_prompt", "work_step", *times.PARTS)
 MOST = 1 << 20  # tokens of a context
 SHOWN = ("whole", "step", "lines")
 ITEMS = {"float32": 4, "bfloat16": 2, "int8": 1}
 # Matrix products of one layer, or of the model: T tokens pass, S are seen; E is the width of a head, M of the MLP.
 FORMULAS = {
-    "q": "2·T·D·H·E", "k": "2·T·D·G·E", "v": "2·T·D·G·E", "scores": "2·H·T·S·E", "mix": "2·H·T·S·E", "o": "2·T·H·E·D",
-    "gate": "2·T·D·M", "up": "2·T·D·M", "down": "2·T·M·D", "head": "2·T·D·V",
-}  # fmt: skip
+    "q": "2·T·D·H·E",
+    "k": "2·T·D·G·E",
+    "v": "2·T·D·G·E",
+    "scores": "2·H·T·S·E",
+    "mix": "2·H·T·S·E",
+    "o": "2·T·H·E·D",
+    "gate": "2·T·D·M",
+    "up": "2·T·D·M",
+    "down": "2·T·M·D",
+    "head": "2·T·D·V",
+}
 COUNTED_LAYERS = 200  # PyTorch counts a forward of at most so many layers
 
 
@@ -77,7 +87,7 @@ def build() -> dict[str, gr.HTML]:
         for name in ("work_prompt", "work_step"):
             with gr.Column(min_width=320):
                 made[name] = part(name, None, kind="labtable")
-    return made | clocked.build()
+    return made | times.build()
 
 
 def fixed(words: Mapping[str, str]) -> dict[str, dict]:
@@ -87,15 +97,42 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     def options(name: str, keys: tuple[str, ...]) -> list[list[str]]:
         return [[key, said[f"{name}_{key}"]] for key in keys]
 
-    return {"work_form": {"controls": [
-        {"name": "tokens", "kind": "number", "min": 1, "max": MOST, "step": 1, "label": said["tokens"], "value": ""},
-        {"name": "shown", "kind": "choice", "label": said["shown"], "value": SHOWN[0],
-         "options": options("shown", SHOWN)},
-        {"name": "logits", "kind": "choice", "label": said["logits"], "value": clocked.LOGITS[0],
-         "options": options("logits", clocked.LOGITS)},
-        {"name": "item", "kind": "choice", "label": said["item"], "value": "float32",
-         "options": options("item", tuple(ITEMS))},
-    ]}}  # fmt: skip
+    return {
+        "work_form": {
+            "controls": [
+                {
+                    "name": "tokens",
+                    "kind": "number",
+                    "min": 1,
+                    "max": MOST,
+                    "step": 1,
+                    "label": said["tokens"],
+                    "value": "",
+                },
+                {
+                    "name": "shown",
+                    "kind": "choice",
+                    "label": said["shown"],
+                    "value": SHOWN[0],
+                    "options": options("shown", SHOWN),
+                },
+                {
+                    "name": "logits",
+                    "kind": "choice",
+                    "label": said["logits"],
+                    "value": times.LOGITS[0],
+                    "options": options("logits", times.LOGITS),
+                },
+                {
+                    "name": "item",
+                    "kind": "choice",
+                    "label": said["item"],
+                    "value": "float32",
+                    "options": options("item", tuple(ITEMS)),
+                },
+            ]
+        }
+    }
 
 
 def asked_of(scene: Scene, values: Values) -> Asked:
@@ -103,7 +140,7 @@ def asked_of(scene: Scene, values: Values) -> Asked:
     value = values.get("work_form")
     return Asked(
         int(number(value, "tokens", 1, MOST, len(scene.trace.tokens))),
-        clocked.every_of(values),
+        times.every_of(values),
         choice(value, "shown", SHOWN),
         ITEMS[choice(value, "item", tuple(ITEMS))],
     )
@@ -114,15 +151,16 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
     asked = asked_of(scene, values)
 
     def of(name: str, payload) -> Picture:
-        return Picture((subject_key(scene, values), asked, name),
-                       lambda: payload(scene, subject_of(scene, values), asked))  # fmt: skip
+        return Picture(
+            (subject_key(scene, values), asked, name), lambda: payload(scene, subject_of(scene, values), asked)
+        )
 
     return {
         "work_figure": of("figure", figure_payload),
         "work_facts": of("facts", facts_payload),
         "work_prompt": of("prompt", lambda *given: table_payload(*given, "prompt")),
         "work_step": of("step", lambda *given: table_payload(*given, "step")),
-        **clocked.draw(scene, values),
+        **times.draw(scene, values),
     }
 
 
@@ -169,12 +207,15 @@ def figure_payload(scene: Scene, subject: Subject, asked: Asked) -> dict:
         marks.append(Mark(config.n_ctx, said["mark_context"].format(n=f"{config.n_ctx:,}"), strong=False))
     marks.append(Mark(asked.tokens, said["mark_here"].format(n=f"{asked.tokens:,}"), strong=False))
     reading = "Reading(1, T)" if asked.shown == "step" else f"prompt(T, {'T' if asked.every else 1})"
-    lines = [f"[by_group(operations(config, {reading})) for T in {x[:3]} + {x[-1:]}]",
-             "crossing(config, 'projections'), crossing(config, 'layer')"]  # fmt: skip
-    imports = ["from model.flops import Reading, by_group, crossing, operations, prompt"]
+    lines = [
+        f"[by_group(operations(config, {reading})) for T in {x[:3]} + {x[-1:]}]",
+        "crossing(config, 'projections'), crossing(config, 'layer')",
+    ]
+    imports = ["from model.anatomy.flops import Reading, by_group, crossing, operations, prompt"]
     return {
-        "figure": work_figure(x, bands, sorted(marks, key=lambda mark: -mark.at), stacked,
-                              said | {"axis": said[f"axis_{asked.shown}"]}),
+        "figure": work_figure(
+            x, bands, sorted(marks, key=lambda mark: -mark.at), stacked, said | {"axis": said[f"axis_{asked.shown}"]}
+        ),
         "title": said[f"title_{asked.shown}"],
         "note": said[f"note_{asked.shown}"],
         "source": derived(scene, subject),
@@ -183,7 +224,7 @@ def figure_payload(scene: Scene, subject: Subject, asked: Asked) -> dict:
         "columns": [said["series"], said["flops"], said["context"], said["axis_" + asked.shown]],
         "python": config_python(scene, subject, lines, imports),
         "words": plot_words(scene.words),
-    }  # fmt: skip
+    }
 
 
 # --- what it comes to ---
@@ -197,13 +238,17 @@ def _off(share: float) -> str:
 def facts_payload(scene: Scene, subject: Subject, asked: Asked) -> dict:
     """Totals, the rules of thumb beside them, the crossing in closed form, and the arithmetic intensity."""
     said = section(scene.words, "workfacts")
-    items = [*_totals(said, subject, asked), *_rules(said, subject, asked), *_crossings(said, subject),
-             *_intensities(said, subject, asked)]  # fmt: skip
+    items = [
+        *_totals(said, subject, asked),
+        *_rules(said, subject, asked),
+        *_crossings(said, subject),
+        *_intensities(said, subject, asked),
+    ]
     return {
         "title": said["title"].format(n=f"{asked.tokens:,}"),
         "items": [list(item) for item in items],
         "run": run_name(scene, subject.id, asked, "facts"),
-    }  # fmt: skip
+    }
 
 
 def _totals(said: Mapping[str, str], subject: Subject, asked: Asked) -> list[tuple[str, str]]:
@@ -211,8 +256,13 @@ def _totals(said: Mapping[str, str], subject: Subject, asked: Asked) -> list[tup
     found, T = operations(subject.config, asked.prompt), asked.tokens
     every, useful = total(found), total(found, useful=True)
     one = total(operations(subject.config, asked.step))
-    given = {"n": f"{every:,}", "brief": told_flops(every), "each": told_flops(every / T),
-             "useful": told_flops(useful), "less": percent(1 - useful / every)}  # fmt: skip
+    given = {
+        "n": f"{every:,}",
+        "brief": told_flops(every),
+        "each": told_flops(every / T),
+        "useful": told_flops(useful),
+        "less": percent(1 - useful / every),
+    }
     step = {"n": f"{one:,}", "brief": told_flops(one), "T": f"{T:,}"}
     return [(said["prompt"], said["prompt_text"].format(**given)), (said["step"], said["step_text"].format(**step))]
 
@@ -224,10 +274,14 @@ def _rules(said: Mapping[str, str], subject: Subject, asked: Asked) -> list[tupl
     kaplan = N["forward"] + 2 * config.n_layer * T * config.n_head * config.d_head
     learn = training(config, asked.prompt) / T
     given = {
-        "N": f"{N['blocks']:,}", "rule": told_flops(N["forward"]), "off": _off(N["forward"] / exact - 1),
-        "all": f"{N['all']:,}", "rule_all": told_flops(N["forward_all"]),
-        "off_all": _off(N["forward_all"] / exact - 1), "exact": told_flops(exact),
-    }  # fmt: skip
+        "N": f"{N['blocks']:,}",
+        "rule": told_flops(N["forward"]),
+        "off": _off(N["forward"] / exact - 1),
+        "all": f"{N['all']:,}",
+        "rule_all": told_flops(N["forward_all"]),
+        "off_all": _off(N["forward_all"] / exact - 1),
+        "exact": told_flops(exact),
+    }
     more = {"kaplan": told_flops(kaplan), "off": _off(kaplan / exact - 1)}
     train = {"rule": told_flops(N["training"]), "exact": told_flops(learn), "off": _off(N["training"] / learn - 1)}
     return [
@@ -241,9 +295,13 @@ def _crossings(said: Mapping[str, str], subject: Subject) -> list[tuple[str, str
     """Where attention overtakes, solved."""
     c = subject.config
     given = {
-        "D": f"{c.d_model:,}", "G": c.n_kv_head, "H": c.n_head, "first": told_number(crossing(c)),
-        "layer": told_number(crossing(c, "layer")), "useful": told_number(crossing(c, useful=True)),
-    }  # fmt: skip
+        "D": f"{c.d_model:,}",
+        "G": c.n_kv_head,
+        "H": c.n_head,
+        "first": told_number(crossing(c)),
+        "layer": told_number(crossing(c, "layer")),
+        "useful": told_number(crossing(c, useful=True)),
+    }
     return [(said["crossing"], said["crossing_text"].format(**given))]
 
 
@@ -278,7 +336,7 @@ def _row(said: Mapping[str, str], op: Operation, every: int) -> list:
         whole,
         {"text": percent(share), "bar": share} if op.all_products else "–",
         f"{op.all_elementwise:,}" if op.all_elementwise else "–",
-    ]  # fmt: skip
+    ]
 
 
 def table_payload(scene: Scene, subject: Subject, asked: Asked, which: str) -> dict:
@@ -292,7 +350,7 @@ def table_payload(scene: Scene, subject: Subject, asked: Asked, which: str) -> d
     rest = sum(op.all_elementwise for op in found)
     rows.append([said["total"], "", f"{layer:,}", f"{every:,}", "100 %", f"{rest:,}"])
     given = {"T": f"{asked.tokens:,}", "logits": f"{reading.logits:,}"}
-    imports = ["from model.flops import counted, next_token, operations, prompt, total"]
+    imports = ["from model.anatomy.flops import counted, next_token, operations, prompt, total"]
     made = f"prompt({asked.tokens}, {reading.logits})" if which == "prompt" else f"next_token({asked.tokens})"
     lines = [f"found = operations(config, {made})", f"total(found), sum(counted(config, {made}).values())"]
     return {
@@ -314,10 +372,16 @@ def _check(scene: Scene, subject: Subject, reading: Reading, every: int) -> dict
     if subject.config.n_layer > COUNTED_LAYERS:
         return {"check": said["uncounted"].format(n=COUNTED_LAYERS), "same": False}
     key = ("work counted", subject.id, reading)
-    found = jobs.kept(scene.playground, key, lambda: sum(counted(subject.config, reading).values()))
+    found = background.kept(scene.playground, key, lambda: sum(counted(subject.config, reading).values()))
     return {"check": said["same" if found == every else "apart"].format(n=f"{found:,}"), "same": found == every}
 
 
 VIEW = View(
-    "work", build, draw, parts=PARTS, fixed=fixed, asks=(FORM, "work_form"), jobs={"work_job": clocked.plan},
-)  # fmt: skip
+    "work",
+    build,
+    draw,
+    parts=PARTS,
+    fixed=fixed,
+    asks=(FORM, "work_form"),
+    jobs={"work_job": times.plan},
+)

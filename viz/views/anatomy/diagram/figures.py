@@ -80,7 +80,7 @@ class Drawing:
 
 
 def drawing(config, parts: Sequence[str]) -> Drawing:
-    """Where the parts of `model.blueprint.blueprint` stand, given by key in their order."""
+    """Where the parts of `model.anatomy.anatomy.blueprint.blueprint` stand, given by key in their order."""
     made = Drawing()
     tokens = made.put("tokens", 0, (0, EDGE), LOW)
     embed = made.put("embed", tokens.foot + GAP, (0, EDGE))
@@ -227,10 +227,16 @@ def sub(config, key: str, part) -> str:
     c = config
     q, kv = c.n_head * c.d_head, c.n_kv_head * c.d_head
     wide = {
-        "embed": (c.vocab_size, c.d_model), "q": (c.d_model, q), "k": (c.d_model, kv), "v": (c.d_model, kv),
-        "o": (q, c.d_model), "gate": (c.d_model, c.d_mlp), "up": (c.d_model, c.d_mlp), "down": (c.d_mlp, c.d_model),
+        "embed": (c.vocab_size, c.d_model),
+        "q": (c.d_model, q),
+        "k": (c.d_model, kv),
+        "v": (c.d_model, kv),
+        "o": (q, c.d_model),
+        "gate": (c.d_model, c.d_mlp),
+        "up": (c.d_model, c.d_mlp),
+        "down": (c.d_mlp, c.d_model),
         "unembed": (c.d_model, c.vocab_size),
-    }  # fmt: skip
+    }
     if key == "pos_embed" and c.positions == "learned":
         return f"{c.n_ctx} × {c.d_model}"
     if key in wide:
@@ -249,9 +255,11 @@ def heads_drawn(config, chosen: int | None) -> dict:
     groups = max(min(config.n_kv_head, MOST_HEADS // size), 1)
     shown = chosen is not None and chosen % config.group_size < size and chosen // config.group_size < groups
     return {
-        "groups": groups, "size": size, "more": groups < config.n_kv_head or size < config.group_size,
+        "groups": groups,
+        "size": size,
+        "more": groups < config.n_kv_head or size < config.group_size,
         "chosen": [chosen // config.group_size, chosen % config.group_size] if shown else None,
-    }  # fmt: skip
+    }
 
 
 def drawn(made: Drawing, of: Mapping[str, str]) -> dict:
@@ -262,10 +270,22 @@ def drawn(made: Drawing, of: Mapping[str, str]) -> dict:
 
     return {
         "boxes": [
-            {"key": box.key, "x": round(box.x, 4), "y": box.y, "w": round(box.w, 4), "h": box.h, "round": box.round,
-             "of": of.get(box.key, "")}
+            {
+                "key": box.key,
+                "x": round(box.x, 4),
+                "y": box.y,
+                "w": round(box.w, 4),
+                "h": box.h,
+                "round": box.round,
+                "of": of.get(box.key, ""),
+            }
             for box in made.boxes
         ],
         "lines": [{"kind": line.kind, "points": points(line)} for line in made.lines],
-        "sums": made.sums, "sum": SUM, "stream": STREAM, "frame": made.frame, "edge": EDGE, "height": made.height,
-    }  # fmt: skip
+        "sums": made.sums,
+        "sum": SUM,
+        "stream": STREAM,
+        "frame": made.frame,
+        "edge": EDGE,
+        "height": made.height,
+    }

@@ -3,25 +3,49 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from model.blueprint import Flow, Part, blueprint
-from model.passing import Passed, Vector, block_numbers, outside_numbers, vector
-from model.sampling import softmax
-from viz.effects import entropy, likeliest
+from model.activations.site_statistics import Passed, Vector, block_numbers, outside_numbers, vector
+from model.anatomy.blueprint import Flow, Part, blueprint
+from model.sampling.pipeline import softmax
 from viz.labels import shorten, visible
-from viz.onenorm import told
-from viz.predictions import percent
-from viz.tabs.jobs import kept
-from viz.tabs.parts import choice
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.subject import Subject, subject_of
-from viz.tabs.tab import Scene, Values
-from viz.tabs.typed import quoted
+from viz.page.background import kept
+from viz.page.parts import choice
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Values
+from viz.page.typed import quoted
+from viz.views.activations.norm.figures import told
+from viz.views.anatomy.subject import Subject, subject_of
+from viz.views.effects.edits.figures import entropy, likeliest
+from viz.views.predictions.figures import percent
 from viz.words import section
 
 FIRST = "q"  # the part that is looked at before a click
-KEYS = (FIRST, "tokens", "embed", "pos_embed", "norm1", "k", "v", "qk_norm", "rope", "scores", "softmax", "mix", "o",
-        "add1", "norm2", "gate", "up", "act", "down", "add2", "final_norm", "unembed", "output")  # fmt: skip
+KEYS = (
+    FIRST,
+    "tokens",
+    "embed",
+    "pos_embed",
+    "norm1",
+    "k",
+    "v",
+    "qk_norm",
+    "rope",
+    "scores",
+    "softmax",
+    "mix",
+    "o",
+    "add1",
+    "norm2",
+    "gate",
+    "up",
+    "act",
+    "down",
+    "add2",
+    "final_norm",
+    "unembed",
+    "output",
+)
 _NEXT = 5  # likeliest next tokens that are named
 
 
@@ -156,7 +180,7 @@ def _of_vectors(scene: Scene, looked: Looked) -> dict:
     needed = "block_numbers"
     if not looked.part.block:
         made, needed = f"found = outside_numbers(run, {at})", "outside_numbers"
-    imports = [f"from model.passing import {needed}, vector"]
+    imports = [f"from model.activations.site_statistics import {needed}, vector"]
     return {
         "columns": [words[f"diagramlive.{column}"] for column in ("vector", "n", "rms", "mean", "largest")],
         "rows": rows,
@@ -178,8 +202,11 @@ _Rows = tuple[list[list[str]], list[str], list[str]]  # rows, Python lines, impo
 
 def _of_tokens(scene: Scene) -> _Rows:
     said, at = section(scene.words, "diagramlive"), position_of(scene)
-    rows = [[said["id"], str(int(scene.trace.tokens.ids[at]))], [said["text"], _token(scene, at)],
-            [said["tokens"], str(len(scene.trace.tokens))]]  # fmt: skip
+    rows = [
+        [said["id"], str(int(scene.trace.tokens.ids[at]))],
+        [said["text"], _token(scene, at)],
+        [said["tokens"], str(len(scene.trace.tokens))],
+    ]
     return rows, [f"run.tokens.ids[{at}], run.tokens.pieces[{at}]"], []
 
 
@@ -192,13 +219,16 @@ def _row(scene: Scene) -> tuple[list[str], dict[str, float]]:
     return lines, {name: float(each[head, at]) for name, each in vars(rows).items()}
 
 
-_IMPORTS = ["from model.passing import block_numbers"]
+_IMPORTS = ["from model.activations.site_statistics import block_numbers"]
 
 
 def _of_scores(scene: Scene) -> _Rows:
     said, (lines, row) = section(scene.words, "diagramlive"), _row(scene)
-    rows = [[said["keys"], f"{position_of(scene) + 1:,}"], [said["top_score"], told(row["top_score"])],
-            [said["mean_score"], told(row["mean_score"])]]  # fmt: skip
+    rows = [
+        [said["keys"], f"{position_of(scene) + 1:,}"],
+        [said["top_score"], told(row["top_score"])],
+        [said["mean_score"], told(row["mean_score"])],
+    ]
     return rows, lines, _IMPORTS
 
 
@@ -226,4 +256,4 @@ def _of_output(scene: Scene) -> _Rows:
     ]
     rows.append([said["next_entropy"], said["nats"].format(value=told(entropy(usable)))])
     lines = [f"logits = run.logits_at({at})[:lm.tokenizer.vocab_size]", f"softmax(logits)[{ids}]"]
-    return rows, lines, ["from model.sampling import softmax"]
+    return rows, lines, ["from model.sampling.pipeline import softmax"]

@@ -4,16 +4,17 @@ from collections.abc import Mapping
 
 import gradio as gr
 
-from model.anatomy import PARTS as COMPONENTS
-from model.blueprint import Flow, Share, shares
-from viz.diagram import drawing, drawn, heads_drawn, shape_text, sub
-from viz.params import share_text
-from viz.tabs.parts import choice, part
-from viz.tabs.partview import FIRST, KEYS, Looked, live_payload, looked_at, name_of
-from viz.tabs.picking import position_of
-from viz.tabs.subject import FORM, LOADED, asked_of, config_python, form, subject_key
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from model.anatomy.anatomy import PARTS as COMPONENTS
+from model.anatomy.blueprint import Flow, Share, shares
+from viz.page.old_view import View
+from viz.page.parts import choice, part
+from viz.page.picking import position_of
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.anatomy.diagram.figures import drawing, drawn, heads_drawn, shape_text, sub
+from viz.views.anatomy.diagram.part import FIRST, KEYS, Looked, live_payload, looked_at, name_of
+from viz.views.anatomy.parameters.figures import share_text
+from viz.views.anatomy.subject import FORM, LOADED, asked_of, config_python, form, subject_key
 from viz.words import some
 
 PARTS = (FORM, "diagram_figure", "diagram_facts", "diagram_live", "diagram_weights")
@@ -51,7 +52,7 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
         "diagram_facts": Picture((sized, key), lambda: facts_payload(scene, looked_at(scene, values))),
         "diagram_live": Picture(looked, lambda: live_payload(scene, looked_at(scene, values))),
         "diagram_weights": Picture((sized, key), lambda: weights_payload(scene, looked_at(scene, values))),
-    }  # fmt: skip
+    }
 
 
 # --- the drawing ---------------------------------------------------------------------------------------
@@ -79,16 +80,26 @@ def figure_payload(scene: Scene, looked: Looked) -> dict:
         "times": words["diagram.times"].format(n=config.n_layer),
         "look": look,
         "words": some(words, "diagram", *_LABELS),
-        "names": [words[f"diagram.{key}"] for key in ("column_part", "formula", "column_reads", "column_gives",
-                                                      "parameters")],
+        "names": [
+            words[f"diagram.{key}"] for key in ("column_part", "formula", "column_reads", "column_gives", "parameters")
+        ],
         "lines": [
-            [name_of(scene, looked, key), part.formula, _flows(part.reads), _flows(part.gives),
-             found[key].whole if key in found else 0]
+            [
+                name_of(scene, looked, key),
+                part.formula,
+                _flows(part.reads),
+                _flows(part.gives),
+                found[key].whole if key in found else 0,
+            ]
             for key, part in looked.parts.items()
         ],
-        "python": config_python(scene, subject, [f"blueprint(config, {len(scene.trace.tokens)})  # the parts by key"],
-                          ["from model.blueprint import blueprint"]),
-    }  # fmt: skip
+        "python": config_python(
+            scene,
+            subject,
+            [f"blueprint(config, {len(scene.trace.tokens)})  # the parts by key"],
+            ["from model.anatomy.blueprint import blueprint"],
+        ),
+    }
 
 
 def _label(scene: Scene, looked: Looked, key: str, share: Share | None) -> list[str]:
@@ -161,9 +172,13 @@ def weights_payload(scene: Scene, looked: Looked) -> dict:
         "run": f"{looked.subject.id} {looked.key} {scene.language}",
         "file": f"weights-{looked.subject.key}-{looked.key}",
         "source": words["diagram.weights_source"],
-        "python": config_python(scene, looked.subject, [f"shares(config)[{looked.key!r}].tensors"],
-                          ["from model.blueprint import shares"]),
-    }  # fmt: skip
+        "python": config_python(
+            scene,
+            looked.subject,
+            [f"shares(config)[{looked.key!r}].tensors"],
+            ["from model.anatomy.blueprint import shares"],
+        ),
+    }
 
 
 VIEW = View("diagram", build, draw, parts=PARTS, fixed=fixed, asks=(FORM, "diagram_figure"))

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import gradio as gr
 
-from model.cachelab import ITEM, cache_bytes, tensor_bytes
-from model.footprint import (
+from model.anatomy.footprint import (
     FORMATS,
     MODES,
     Setting,
@@ -20,18 +19,20 @@ from model.footprint import (
     weights_bytes,
     working_bytes,
 )
-from model.held import MOST_TOKENS, Held, measure
+from model.anatomy.measured_memory import MOST_TOKENS, Held, measure
+from model.generation.cache_costs import ITEM, cache_bytes, tensor_bytes
 from model.progress import Progress
-from viz.cachelab import told_bytes
-from viz.memory import COLOURS, Layer, contexts, memory_figure
-from viz.predictions import percent
-from viz.tabs import jobs
-from viz.tabs.clocked import is_live
-from viz.tabs.parts import choice, number, part, plot_words
-from viz.tabs.subject import FORM, Subject, config_python, subject_key, subject_of
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
-from viz.tabs.work import derived, run_name
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, number, part, plot_words
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.anatomy.compute.times import is_live
+from viz.views.anatomy.compute.view import derived, run_name
+from viz.views.anatomy.memory.figures import COLOURS, Layer, contexts, memory_figure
+from viz.views.anatomy.subject import FORM, Subject, config_python, subject_key, subject_of
+from viz.views.predictions.figures import percent
+from viz.views.sampling.kv_cache.figures import told_bytes
 from viz.words import section
 
 OURS = ("memory_table", "memory_fits", "memory_formats", "memory_facts")
@@ -70,14 +71,18 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
         return {"name": name, "kind": "choice", "label": said[name], "value": value, "options": options}
 
     whole, reading = {"kind": "number", "min": 1, "step": 1}, {"when": {"mode": ["inference"]}}
-    return {"memory_form": {"controls": [
-        chosen("mode", MODES, MODES[0]),
-        chosen("form", tuple(FORMATS), "float32") | reading,
-        chosen("item", tuple(ITEMS), "float32") | reading,
-        whole | {"name": "batch", "label": said["batch"], "value": 1, "max": MOST_BATCH},
-        whole | {"name": "tokens", "label": said["tokens"], "value": "", "max": MOST_TOKENS_ASKED},
-        chosen("attention", ATTENTION, ATTENTION[0]),
-    ]}}  # fmt: skip
+    return {
+        "memory_form": {
+            "controls": [
+                chosen("mode", MODES, MODES[0]),
+                chosen("form", tuple(FORMATS), "float32") | reading,
+                chosen("item", tuple(ITEMS), "float32") | reading,
+                whole | {"name": "batch", "label": said["batch"], "value": 1, "max": MOST_BATCH},
+                whole | {"name": "tokens", "label": said["tokens"], "value": "", "max": MOST_TOKENS_ASKED},
+                chosen("attention", ATTENTION, ATTENTION[0]),
+            ]
+        }
+    }
 
 
 def setting_of(subject: Subject, values: Values) -> Setting:
@@ -124,7 +129,7 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
 def _python(scene: Scene, subject: Subject, setting: Setting, lines: list[str], names: str = "Setting, parts") -> str:
     """Lines that begin with this setting."""
     made = f"setting = {setting!r}"
-    return config_python(scene, subject, [made, *lines], [f"from model.footprint import {names}"])
+    return config_python(scene, subject, [made, *lines], [f"from model.anatomy.footprint import {names}"])
 
 
 def figure_payload(scene: Scene, subject: Subject, setting: Setting) -> dict:
@@ -137,7 +142,7 @@ def figure_payload(scene: Scene, subject: Subject, setting: Setting) -> dict:
     budgets = {f"{size} GB": size * GB for size in BUDGETS}
     here = said["here"].format(n=f"{setting.tokens:,}")
     lines = [f"[parts(config, replace(setting, tokens=T)) for T in {x[:3] + x[-1:]}]"]
-    imports = ["from dataclasses import replace", "from model.footprint import Setting, parts"]
+    imports = ["from dataclasses import replace", "from model.anatomy.footprint import Setting, parts"]
     return {
         "figure": memory_figure(x, layers, budgets, setting.tokens, said | {"here": here}),
         "title": said[f"title_{setting.mode}"].format(batch=setting.batch),
@@ -163,10 +168,15 @@ def table_payload(scene: Scene, subject: Subject, setting: Setting) -> dict:
     found = {key: n for key, n in parts(subject.config, setting).items() if n}
     whole = sum(found.values())
     rows = [
-        [names[key], f"{n:,}", told_bytes(n), {"text": percent(n / whole), "bar": n / whole},
-         _formula(said, key, setting)]
+        [
+            names[key],
+            f"{n:,}",
+            told_bytes(n),
+            {"text": percent(n / whole), "bar": n / whole},
+            _formula(said, key, setting),
+        ]
         for key, n in found.items()
-    ]  # fmt: skip
+    ]
     rows.append([said["total"], f"{whole:,}", told_bytes(whole), "100 %", ""])
     return {
         "title": said["title"].format(batch=setting.batch, tokens=f"{setting.tokens:,}"),
@@ -211,8 +221,16 @@ def formats_payload(scene: Scene, subject: Subject, setting: Setting) -> dict:
     full, config = weights_bytes(subject.config), subject.config
     for form in FORMATS:
         n = weights_bytes(config, form)
-        rows.append([said[form], f"{32 * n / full:.2f}", f"{n:,}", told_bytes(n),
-                     {"text": percent(n / full), "bar": n / full}, said[f"of_{form}"]])  # fmt: skip
+        rows.append(
+            [
+                said[form],
+                f"{32 * n / full:.2f}",
+                f"{n:,}",
+                told_bytes(n),
+                {"text": percent(n / full), "bar": n / full},
+                said[f"of_{form}"],
+            ]
+        )
     lines = ["{form: weights_bytes(config, form) for form in FORMATS}"]
     return {
         "title": said["title"],
@@ -221,11 +239,9 @@ def formats_payload(scene: Scene, subject: Subject, setting: Setting) -> dict:
         "about": said["about"],
         "source": derived(scene, subject),
         "file": f"memory-{subject.key}-formats",
-        "python": config_python(
-            scene, subject, lines, ["from model.footprint import FORMATS, weights_bytes"]
-        ),
+        "python": config_python(scene, subject, lines, ["from model.anatomy.footprint import FORMATS, weights_bytes"]),
         "run": run_name(scene, subject.id, "formats"),
-    }  # fmt: skip
+    }
 
 
 def facts_payload(scene: Scene, subject: Subject, setting: Setting) -> dict:
@@ -236,17 +252,30 @@ def facts_payload(scene: Scene, subject: Subject, setting: Setting) -> dict:
     token = cache_bytes(c, 1, 1) * setting.item // ITEM
     every = cache_bytes(c, 1, 1, c.n_head) * setting.item // ITEM
     items = [
-        (said["token"], said["token_text"].format(size=told_bytes(token), item=setting.item, G=c.n_kv_head, H=c.n_head,
-                                                  every=told_bytes(every))),
+        (
+            said["token"],
+            said["token_text"].format(
+                size=told_bytes(token), item=setting.item, G=c.n_kv_head, H=c.n_head, every=told_bytes(every)
+            ),
+        ),
         (said["adam"], said["adam_text"].format(n=f"{adam:,}", size=told_bytes(adam), count=f"{n_tensors(c):,}")),
         (said["mixed"], said["mixed_text"].format(size=told_bytes(16 * N), N=f"{N:,}")),
-        (said["kept"], said["kept_text"].format(
-            batch=B, tokens=f"{T:,}", fused=told_bytes(kept_bytes(c, B, T, item=2)),
-            explicit=told_bytes(kept_bytes(c, B, T, True, item=2)))),
+        (
+            said["kept"],
+            said["kept_text"].format(
+                batch=B,
+                tokens=f"{T:,}",
+                fused=told_bytes(kept_bytes(c, B, T, item=2)),
+                explicit=told_bytes(kept_bytes(c, B, T, True, item=2)),
+            ),
+        ),
         _published(said, subject, setting),
-    ]  # fmt: skip
-    return {"title": said["title"], "items": [list(item) for item in items],
-            "run": run_name(scene, subject.id, setting, "facts")}  # fmt: skip
+    ]
+    return {
+        "title": said["title"],
+        "items": [list(item) for item in items],
+        "run": run_name(scene, subject.id, setting, "facts"),
+    }
 
 
 def _published(said: Mapping[str, str], subject: Subject, setting: Setting) -> tuple[str, str]:
@@ -254,8 +283,11 @@ def _published(said: Mapping[str, str], subject: Subject, setting: Setting) -> t
     c, B, T = subject.config, setting.batch, setting.tokens
     if c.d_mlp != 4 * c.d_model or c.n_kv_head != c.n_head or c.n_head * c.d_head != c.d_model or c.mlp == "swiglu":
         return said["published"], said["published_other"]
-    given = {"full": told_bytes(published_kept(c, B, T)), "part": told_bytes(published_kept(c, B, T, explicit=False)),
-             "ours": told_bytes(kept_bytes(c, B, T, True, item=2))}  # fmt: skip
+    given = {
+        "full": told_bytes(published_kept(c, B, T)),
+        "part": told_bytes(published_kept(c, B, T, explicit=False)),
+        "ours": told_bytes(kept_bytes(c, B, T, True, item=2)),
+    }
     return said["published"], said["published_text"].format(**given)
 
 
@@ -267,21 +299,21 @@ def key_of(scene: Scene) -> tuple:
     return ("memory held", scene.model.id, tuple(scene.trace.tokens.ids.tolist()[:MOST_TOKENS]))
 
 
-def plan(scene: Scene, values: Values) -> jobs.Job:
+def plan(scene: Scene, values: Values) -> background.Job:
     """What the button starts."""
     ids, model = scene.trace.tokens.ids.tolist(), scene.model.model
 
     def work(progress: Progress) -> Held:
         return measure(model, ids, progress)
 
-    return jobs.Job(key_of(scene), work)
+    return background.Job(key_of(scene), work)
 
 
-def _button(scene: Scene, found: jobs.Result | None, live: bool) -> dict:
+def _button(scene: Scene, found: background.Result | None, live: bool) -> dict:
     words = scene.words
     if not live:
-        return jobs.unready(words, words["memory.start"], words["memory.not_here"])
-    return jobs.button(words["memory.start"], words, found, words["memory.takes"].format(n=MOST_TOKENS))
+        return background.unready(words, words["memory.start"], words["memory.not_here"])
+    return background.button(words["memory.start"], words, found, words["memory.takes"].format(n=MOST_TOKENS))
 
 
 def held_payload(scene: Scene, found: Held | None, live: bool) -> dict:
@@ -291,8 +323,10 @@ def held_payload(scene: Scene, found: Held | None, live: bool) -> dict:
         return {"empty": {"text": scene.words["memory.start"], "hint": scene.words["memory.not_here"]}}
     T = found.tokens if found else min(len(scene.trace.tokens), MOST_TOKENS)
     made = tensor_bytes(config, 1, T)
-    pairs = [("weights", weights_bytes(config), found.weights if found else scene.model.nbytes),
-             ("cache", cache_bytes(config, 1, T), found.cache if found else made[1] if made else None)]  # fmt: skip
+    pairs = [
+        ("weights", weights_bytes(config), found.weights if found else scene.model.nbytes),
+        ("cache", cache_bytes(config, 1, T), found.cache if found else made[1] if made else None),
+    ]
     fused, explicit = Setting(tokens=T), Setting(tokens=T, explicit=True)
     pairs += [
         ("peak", working_bytes(config, fused), found and found.peak),
@@ -300,8 +334,9 @@ def held_payload(scene: Scene, found: Held | None, live: bool) -> dict:
         ("kept", kept_bytes(config, 1, T), found and found.kept),
         ("kept_explicit", kept_bytes(config, 1, T, True), found and found.kept_explicit),
     ]
-    rows = [[said[key], f"{n:,}", "–" if m is None else f"{m:,}", "–" if m is None else _apart(n, m)]
-            for key, n, m in pairs]  # fmt: skip
+    rows = [
+        [said[key], f"{n:,}", "–" if m is None else f"{m:,}", "–" if m is None else _apart(n, m)] for key, n, m in pairs
+    ]
     known = [(n, m) for _, n, m in pairs if m is not None]
     same = all(n == m for n, m in known)
     return {
@@ -325,5 +360,11 @@ def _apart(derived_bytes: int, measured: int) -> str:
 
 
 VIEW = View(
-    "memory", build, draw, parts=PARTS, fixed=fixed, asks=(FORM, "memory_form"), jobs={"memory_job": plan},
-)  # fmt: skip
+    "memory",
+    build,
+    draw,
+    parts=PARTS,
+    fixed=fixed,
+    asks=(FORM, "memory_form"),
+    jobs={"memory_job": plan},
+)

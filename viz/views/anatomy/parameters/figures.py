@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from viz.labels import plotly_text
-from viz.predictions import percent
 from viz.theme import HUES, frame_layout
+from viz.views.predictions.figures import percent
 
 HEIGHT, NARROW = 460, 420
 MOST_LAYERS = 128  # whose tensors are drawn one by one
@@ -59,16 +59,25 @@ def tree_figure(tensors: Sequence[Tensor], said: Mapping[str, str]) -> str:
         f"%{{percentRoot:.2%}} {plotly_text(said['of_all'])}<extra></extra>"
     )
     trace = go.Treemap(
-        ids=ids, labels=[plotly_text(label) for label in labels], parents=parents, values=sizes,
-        branchvalues="total", sort=False, maxdepth=_DEPTH, hovertemplate=hover,
+        ids=ids,
+        labels=[plotly_text(label) for label in labels],
+        parents=parents,
+        values=sizes,
+        branchvalues="total",
+        sort=False,
+        maxdepth=_DEPTH,
+        hovertemplate=hover,
         texttemplate="%{label}<br>%{percentRoot:.1%}",
         marker={
             "colors": [COLOURS.get(component, "rgba(128,134,150,0.18)") for component in components],
-            "pad": {"t": 20, "l": 2, "r": 2, "b": 2}, "cornerradius": 3,
+            "pad": {"t": 20, "l": 2, "r": 2, "b": 2},
+            "cornerradius": 3,
             "line": {"width": 1, "color": "rgba(255,255,255,0.55)"},
         },
-        tiling={"pad": 1}, pathbar={"thickness": 22}, textfont={"size": 12},
-    )  # fmt: skip
+        tiling={"pad": 1},
+        pathbar={"thickness": 22},
+        textfont={"size": 12},
+    )
     meta = {"height": HEIGHT, "narrow": NARROW}
     layout = frame_layout(meta) | {"margin": {"l": 0, "r": 0, "t": 24, "b": 0}}
     return go.Figure(trace, layout).to_json()

@@ -2,15 +2,16 @@
 
 import gradio as gr
 
-from model.anatomy import ARCHITECTURES, n_params, weights
-from model.anatomy import PARTS as COMPONENTS
-from model.blueprint import Share, by_component, shares
-from model.config import ModelConfig
-from viz.params import share_text, tree_figure
-from viz.tabs.parts import part, plot_words
-from viz.tabs.subject import FORM, Subject, config_python, subject_key, subject_of
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from model.anatomy.anatomy import ARCHITECTURES, n_params, weights
+from model.anatomy.anatomy import PARTS as COMPONENTS
+from model.anatomy.blueprint import Share, by_component, shares
+from model.gpt.config import ModelConfig
+from viz.page.old_view import View
+from viz.page.parts import part, plot_words
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.anatomy.parameters.figures import share_text, tree_figure
+from viz.views.anatomy.subject import FORM, Subject, config_python, subject_key, subject_of
 from viz.words import section
 
 PARTS = (FORM, "params_tree", "params_table")
@@ -61,10 +62,14 @@ def tree_payload(scene: Scene, subject: Subject) -> dict:
         "file": f"parameters-{subject.key}",
         "run": f"{subject.id} {scene.language}",
         "columns": [said["tensor"], said["parameters"]],
-        "python": config_python(scene, subject, ["[(each.name, each.size) for each in weights(config)]"],
-                                ["from model.anatomy import weights"]),
+        "python": config_python(
+            scene,
+            subject,
+            ["[(each.name, each.size) for each in weights(config)]"],
+            ["from model.anatomy.anatomy import weights"],
+        ),
         "words": plot_words(words),
-    }  # fmt: skip
+    }
 
 
 def table_payload(scene: Scene, subject: Subject) -> dict:
@@ -74,9 +79,10 @@ def table_payload(scene: Scene, subject: Subject) -> dict:
     rows = [_row(scene, part, share) for part, share in found.items()]
     rows.append([said["total"], "", "", f"{total:,}", share_text(1.0)])
     check, same = verdict(scene, subject, total)
-    lines = [[row[0], row[1], share.once, share.whole, share.share]
-             for row, share in zip(rows, found.values(), strict=False)]  # fmt: skip
-    imports = ["from model.anatomy import n_params", "from model.blueprint import shares"]
+    lines = [
+        [row[0], row[1], share.once, share.whole, share.share] for row, share in zip(rows, found.values(), strict=False)
+    ]
+    imports = ["from model.anatomy.anatomy import n_params", "from model.anatomy.blueprint import shares"]
     count = ["sum(p.numel() for p in lm.model.parameters())"] if subject.live else []
     return {
         "title": said["title"],

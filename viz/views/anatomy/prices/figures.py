@@ -48,17 +48,29 @@ def price_figure(bars: Sequence[Bar], currency: str, said: Mapping[str, str]) ->
             )
             for name, bar in zip(names, bars, strict=True)
         ]
-        traces.append(go.Bar(
-            x=[bar.parts[part] for bar in bars], y=names, name=label, orientation="h", marker={"color": colour},
-            hovertext=hovers, hovertemplate="%{hovertext}<extra></extra>",
-        ))  # fmt: skip
+        traces.append(
+            go.Bar(
+                x=[bar.parts[part] for bar in bars],
+                y=names,
+                name=label,
+                orientation="h",
+                marker={"color": colour},
+                hovertext=hovers,
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+        )
     height = _REST + _ROW * len(bars)
     axis = {"automargin": True, "zeroline": False}
     layout = frame_layout({"height": height, "narrow": height}) | {
-        "barmode": "stack", "bargap": 0.35,
-        "xaxis": axis | {"title": {"text": f"{plotly_text(said['cost'])} ({plotly_text(currency)})", "standoff": 8},
-                         "rangemode": "tozero", "tickformat": ",~g"},
+        "barmode": "stack",
+        "bargap": 0.35,
+        "xaxis": axis
+        | {
+            "title": {"text": f"{plotly_text(said['cost'])} ({plotly_text(currency)})", "standoff": 8},
+            "rangemode": "tozero",
+            "tickformat": ",~g",
+        },
         "yaxis": axis | {"autorange": "reversed", "type": "category"},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout).to_json()

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.prices import Cost, Price, Talk, bundled, cost, most_turns, read_prices, talk
-from viz.predictions import percent
-from viz.prices import PARTS as BARS
-from viz.prices import Bar, money, price_figure
-from viz.tabs.parts import choice, number, part, plot_words
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from model.anatomy.prices import Cost, Price, Talk, bundled, cost, most_turns, read_prices, talk
+from viz.page.old_view import View
+from viz.page.parts import choice, number, part, plot_words
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.anatomy.prices.figures import PARTS as BARS
+from viz.views.anatomy.prices.figures import Bar, money, price_figure
+from viz.views.predictions.figures import percent
 from viz.words import section
 
 PARTS = ("prices_form", "prices_figure", "prices_table")
@@ -52,18 +53,45 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     """The conversation, and the table as text."""
     said = section(words, "prices")
     whole = {"kind": "number", "min": 1, "step": 1}
-    return {"prices_form": {"controls": [
-        {"name": "of", "kind": "choice", "label": said["of"], "value": "prompt",
-         "options": [["prompt", said["of_prompt"]], ["number", said["of_number"]]]},
-        whole | {"name": "question", "label": said["question"], "value": 1000, "max": MOST, "when": {"of": ["number"]}},
-        whole | {"name": "answer", "label": said["answer"], "value": _ANSWER, "max": MOST},
-        whole | {"name": "turns", "label": said["turns"], "value": 10, "max": TURNS},
-        whole | {"name": "times", "label": said["times"], "value": 1000, "max": MOST},
-        {"name": "table", "kind": "choice", "label": said["which"], "value": "bundled",
-         "options": [["bundled", said["bundled"]], ["own", said["own"]]]},
-        {"name": "csv", "kind": "text", "lines": 8, "label": said["csv"], "value": bundled().strip(),
-         "when": {"table": ["own"]}},
-    ]}}  # fmt: skip
+    return {
+        "prices_form": {
+            "controls": [
+                {
+                    "name": "of",
+                    "kind": "choice",
+                    "label": said["of"],
+                    "value": "prompt",
+                    "options": [["prompt", said["of_prompt"]], ["number", said["of_number"]]],
+                },
+                whole
+                | {
+                    "name": "question",
+                    "label": said["question"],
+                    "value": 1000,
+                    "max": MOST,
+                    "when": {"of": ["number"]},
+                },
+                whole | {"name": "answer", "label": said["answer"], "value": _ANSWER, "max": MOST},
+                whole | {"name": "turns", "label": said["turns"], "value": 10, "max": TURNS},
+                whole | {"name": "times", "label": said["times"], "value": 1000, "max": MOST},
+                {
+                    "name": "table",
+                    "kind": "choice",
+                    "label": said["which"],
+                    "value": "bundled",
+                    "options": [["bundled", said["bundled"]], ["own", said["own"]]],
+                },
+                {
+                    "name": "csv",
+                    "kind": "text",
+                    "lines": 8,
+                    "label": said["csv"],
+                    "value": bundled().strip(),
+                    "when": {"table": ["own"]},
+                },
+            ]
+        }
+    }
 
 
 def asked_of(scene: Scene, values: Values) -> Asked:
@@ -76,9 +104,11 @@ def asked_of(scene: Scene, values: Values) -> Asked:
         table = value["csv"]
     return Asked(
         question=int(number(value, "question", 1, MOST, 1000)) if own else length,
-        answer=int(number(value, "answer", 1, MOST, _ANSWER)), turns=int(number(value, "turns", 1, TURNS, 10)),
-        times=int(number(value, "times", 1, MOST, 1000)), table=table,
-    )  # fmt: skip
+        answer=int(number(value, "answer", 1, MOST, _ANSWER)),
+        turns=int(number(value, "turns", 1, TURNS, 10)),
+        times=int(number(value, "times", 1, MOST, 1000)),
+        table=table,
+    )
 
 
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
@@ -101,11 +131,14 @@ def priced(asked: Asked) -> list[tuple[Price, Cost]]:
 def _lines(asked: Asked) -> str:
     """Python that makes the same numbers."""
     text = repr(asked.table) if asked.table else "bundled()"
-    return "\n".join([
-        "from model.prices import bundled, cost, read_prices, talk", "",
-        f"told = talk(question={asked.question}, answer={asked.answer}, turns={asked.turns})",
-        f"costs = {{price.model: {asked.times} * cost(price, told).total for price in read_prices({text})}}",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "from model.anatomy.prices import bundled, cost, read_prices, talk",
+            "",
+            f"told = talk(question={asked.question}, answer={asked.answer}, turns={asked.turns})",
+            f"costs = {{price.model: {asked.times} * cost(price, told).total for price in read_prices({text})}}",
+        ]
+    )
 
 
 def _run(scene: Scene, asked: Asked, counted: str) -> str:
@@ -131,9 +164,13 @@ def figure_payload(scene: Scene, asked: Asked, counted: str) -> dict:
     ]
     told = asked.talk
     note = said["note"].format(
-        question=f"{asked.question:,}", answer=f"{asked.answer:,}", turns=asked.turns,
-        fresh=f"{told.fresh:,}", again=f"{told.again:,}", written=f"{told.written:,}",
-    )  # fmt: skip
+        question=f"{asked.question:,}",
+        answer=f"{asked.answer:,}",
+        turns=asked.turns,
+        fresh=f"{told.fresh:,}",
+        again=f"{told.again:,}",
+        written=f"{told.written:,}",
+    )
     if not all(bar.fits for bar in bars):
         note = f"{note} {said['star']}"
     return {
@@ -157,14 +194,22 @@ def table_payload(scene: Scene, asked: Asked, counted: str) -> dict:
         used = told.context / price.context
         turns = most_turns(price, asked.question, asked.answer)
         cached = "–" if price.cached_input is None else f"{price.cached_input:g}"
-        rows.append([
-            {"text": price.model, "help": f"{said['seen']} {price.as_of}: {price.source}"}, price.as_of,
-            f"{price.input:g}", cached, f"{price.output:g}", money(each.total, currency),
-            {"text": percent(used) if each.fits else said["over"].format(turns=f"{turns:,}"), "bar": used},
-        ])  # fmt: skip
+        rows.append(
+            [
+                {"text": price.model, "help": f"{said['seen']} {price.as_of}: {price.source}"},
+                price.as_of,
+                f"{price.input:g}",
+                cached,
+                f"{price.output:g}",
+                money(each.total, currency),
+                {"text": percent(used) if each.fits else said["over"].format(turns=f"{turns:,}"), "bar": used},
+            ]
+        )
         lines.append([price.model, price.as_of, price.input, price.cached_input, price.output, each.total, used])
-    columns = [said[name].format(currency=currency) for name in
-               ("model", "as_of", "per_input", "per_cached", "per_output", "one", "used")]  # fmt: skip
+    columns = [
+        said[name].format(currency=currency)
+        for name in ("model", "as_of", "per_input", "per_cached", "per_output", "one", "used")
+    ]
     return {
         "title": said["table"],
         "about": said["table_about"].format(context=f"{told.context:,}"),

@@ -12,9 +12,13 @@ from viz.theme import HUES, RAMP, frame_layout, ramp_at
 HEIGHT, NARROW = 440, 420
 MOST_LOSS = 5.0  # of the picture of loss against compute
 COLOURS = {
-    "kaplan": HUES[3], "hoffmann1": HUES[2], "hoffmann2": HUES[6], "hoffmann3": HUES[5], "hoffmann3_source": HUES[0],
+    "kaplan": HUES[3],
+    "hoffmann1": HUES[2],
+    "hoffmann2": HUES[6],
+    "hoffmann3": HUES[5],
+    "hoffmann3_source": HUES[0],
     "besiroglu": HUES[4],
-}  # fmt: skip
+}
 DASHES = {"hoffmann2": "dash", "hoffmann3": "dot", "kaplan": "dashdot"}
 GREY = "rgba(128,134,150,0.75)"
 
@@ -85,22 +89,33 @@ def told_fit(exponent: float, low: float, high: float) -> str:
 def _lines(lines: Sequence[Line], hover: str, told) -> list[go.Scatter]:
     return [
         go.Scatter(
-            x=list(line.x), y=list(line.y), name=plotly_text(line.name), mode="lines",
+            x=list(line.x),
+            y=list(line.y),
+            name=plotly_text(line.name),
+            mode="lines",
             line={"color": line.colour, "width": line.width, "dash": line.dash},
             text=[plotly_text(told(x, y)) for x, y in zip(line.x, line.y, strict=True)],
             hovertemplate=f"{plotly_text(line.name)}<br>{hover}<extra></extra>",
         )
         for line in lines
-    ]  # fmt: skip
+    ]
 
 
 def _dots(dots: Dots) -> go.Scatter:
     return go.Scatter(
-        x=list(dots.x), y=list(dots.y), name=plotly_text(dots.name), mode="markers",
-        text=[plotly_text(text) for text in dots.texts], hovertemplate="%{text}<extra></extra>",
-        marker={"size": 9 if dots.symbol == "circle" else 14, "color": dots.colour, "symbol": dots.symbol,
-                "line": {"width": 1, "color": "rgba(255,255,255,0.8)"}},
-    )  # fmt: skip
+        x=list(dots.x),
+        y=list(dots.y),
+        name=plotly_text(dots.name),
+        mode="markers",
+        text=[plotly_text(text) for text in dots.texts],
+        hovertemplate="%{text}<extra></extra>",
+        marker={
+            "size": 9 if dots.symbol == "circle" else 14,
+            "color": dots.colour,
+            "symbol": dots.symbol,
+            "line": {"width": 1, "color": "rgba(255,255,255,0.8)"},
+        },
+    )
 
 
 def _axis(title: str, *, log: bool = True, bounds: tuple[float, float] | None = None) -> dict:
@@ -114,9 +129,12 @@ def _axis(title: str, *, log: bool = True, bounds: tuple[float, float] | None = 
 
 def _figure(traces: list[go.Scatter], x: dict, y: dict, annotations: Sequence[dict] = (), narrow: int = NARROW) -> str:
     layout = frame_layout({"height": HEIGHT, "narrow": narrow}) | {
-        "xaxis": x, "yaxis": y, "annotations": list(annotations), "hovermode": "closest",
+        "xaxis": x,
+        "yaxis": y,
+        "annotations": list(annotations),
+        "hovermode": "closest",
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout).to_json()
 
 
@@ -146,15 +164,20 @@ def _note(x: float, y: float | None, text: str, more: Mapping[str, object]) -> d
 
 
 _BESIDE = {
-    "right": {"xanchor": "left", "xshift": 7}, "left": {"xanchor": "right", "xshift": -7},
+    "right": {"xanchor": "left", "xshift": 7},
+    "left": {"xanchor": "right", "xshift": -7},
     "above": {"xanchor": "center", "yanchor": "bottom", "yshift": 5},
     "below": {"xanchor": "center", "yanchor": "top", "yshift": -5},
-}  # fmt: skip
+}
 
 
 def plane_figure(
-    contours: Sequence[Line], lines: Sequence[Line], dots: Sequence[Dots], bounds: tuple, said: Mapping[str, str],
-) -> str:  # fmt: skip
+    contours: Sequence[Line],
+    lines: Sequence[Line],
+    dots: Sequence[Dots],
+    bounds: tuple,
+    said: Mapping[str, str],
+) -> str:
     """Tokens against parameters: lines of the same loss, the optimum of every law, and models; JSON."""
 
     def told(x: float, y: float) -> str:
@@ -189,11 +212,17 @@ def runs_figure(runs: Sequence[tuple[Line, Line | None]], ends: Line | None, sai
     traces = []
     for points, law in runs:
         told = [f"{told_flops(x)} FLOPs: {y:.3f}" for x, y in zip(points.x, points.y, strict=True)]
-        traces.append(go.Scatter(
-            x=list(points.x), y=list(points.y), name=plotly_text(points.name), mode="markers", text=told,
-            marker={"size": 7, "color": points.colour},
-            hovertemplate=f"{plotly_text(points.name)}<br>%{{text}}<extra></extra>",
-        ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=list(points.x),
+                y=list(points.y),
+                name=plotly_text(points.name),
+                mode="markers",
+                text=told,
+                marker={"size": 7, "color": points.colour},
+                hovertemplate=f"{plotly_text(points.name)}<br>%{{text}}<extra></extra>",
+            )
+        )
         if law:
             traces += _lines([law], "%{text}", lambda x, y: f"{told_flops(x)} FLOPs: {y:.3f}")
             traces[-1].update(showlegend=False)

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 
 import gradio as gr
 
-from model.live import LiveRun
-from model.power_fit import Fit
-from model.scaling_curves import RunCurve, fitted, lacking, run_curve
-from viz.laws import GREY, Line, runs_figure, told_count, told_fit, told_flops
-from viz.tabs.parts import part, plot_words, update
-from viz.tabs.tab import Picture, Scene, Shared
-from viz.tabs.training import run_label
+from model.anatomy.power_fit import Fit
+from model.anatomy.scaling_curves import RunCurve, fitted, lacking, run_curve
+from viz.page.parts import part, plot_words, update
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Shared
+from viz.server.training_process import LiveRun
 from viz.theme import HUES
+from viz.views.anatomy.scaling_laws.figures import GREY, Line, runs_figure, told_count, told_fit, told_flops
+from viz.views.training.view import run_label
 from viz.words import section, words
 
 PARTS = ("laws_mine_ask", "laws_mine", "laws_mine_table")
@@ -140,9 +141,18 @@ def table_payload(runs: Sequence[LiveRun], curves: Sequence[RunCurve], words_of:
         line, floor = (
             "–" if fit is None else told_fit(fit.exponent, fit.low, fit.high) for fit in (curve.line, curve.floor)
         )
-        rows.append([name_of(run, words_of), told_count(run.started.n_params), told_count(run.reports[-1].tokens),
-                     told_flops(compute), f"{last:.3f}", said["few"] if curve.line is None else line, floor,
-                     f"{curve.floor.floor:.2f}" if curve.floor else "–"])  # fmt: skip
+        rows.append(
+            [
+                name_of(run, words_of),
+                told_count(run.started.n_params),
+                told_count(run.reports[-1].tokens),
+                told_flops(compute),
+                f"{last:.3f}",
+                said["few"] if curve.line is None else line,
+                floor,
+                f"{curve.floor.floor:.2f}" if curve.floor else "–",
+            ]
+        )
     whole = groups(runs)[0]
     fit = across(whole)
     if fit:

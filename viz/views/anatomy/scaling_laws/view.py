@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import gradio as gr
 
-from model.anatomy import n_params
-from model.known_models import KNOWN, TINYGPT, TINYGPT_LOSSES, KnownModel, training_of
-from model.scaling import (
+from model.anatomy.anatomy import n_params
+from model.anatomy.known_models import KNOWN, TINYGPT, TINYGPT_LOSSES, KnownModel, training_of
+from model.anatomy.scaling import (
     KAPLAN,
     LAWS,
     PARAMETRIC,
@@ -21,7 +21,7 @@ from model.scaling import (
     optimum,
     planned,
 )
-from model.scaling_curves import (
+from model.anatomy.scaling_curves import (
     MOST_EXTRA,
     PLANE,
     WITH_PRICE,
@@ -31,7 +31,12 @@ from model.scaling_curves import (
     price_curves,
     size_curves,
 )
-from viz.laws import (
+from viz.page.old_view import View
+from viz.page.parts import choice, number, part, plot_words
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.anatomy.scaling_laws import own_runs
+from viz.views.anatomy.scaling_laws.figures import (
     COLOURS,
     DASHES,
     GREY,
@@ -46,25 +51,31 @@ from viz.laws import (
     told_flops,
     told_ratio,
 )
-from viz.tabs import ownruns
-from viz.tabs.parts import choice, number, part, plot_words
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
 from viz.words import section
 
 PICTURES = ("laws_plan", "laws_loss", "laws_plane", "laws_price", "laws_models", "laws_fits")
-PARTS = ("laws_form", *PICTURES, *ownruns.PARTS)
+PARTS = ("laws_form", *PICTURES, *own_runs.PARTS)
 GIVEN = ("compute", "gpu", "params", "tokens")
 DRAWN = ("besiroglu", "hoffmann3_source", "hoffmann3")  # laws that the pictures can be of
 FIELDS = {  # what is asked for: lowest, highest, default
-    "flops": (1e12, 1e30, 5.76e23), "hours": (1e-2, 1e10, 1e6), "rate": (1e-3, 1e6, 312.0), "used": (1.0, 100.0, 40.0),
-    "params": (1e5, 1e14, 8e9), "tokens": (1e6, 1e16, 1.4e12),
-}  # fmt: skip
+    "flops": (1e12, 1e30, 5.76e23),
+    "hours": (1e-2, 1e10, 1e6),
+    "rate": (1e-3, 1e6, 312.0),
+    "used": (1.0, 100.0, 40.0),
+    "params": (1e5, 1e14, 8e9),
+    "tokens": (1e6, 1e16, 1.4e12),
+}
 WHEN = {"flops": "compute", "hours": "gpu", "rate": "gpu", "used": "gpu", "params": "params", "tokens": "tokens"}
 LABELLED = {
-    "GPT-3 175B": "below", "Chinchilla 70B": "right", "Pythia 410M": "below", "Llama 3 8B": "right",
-    "Llama 3.1 405B": "above", "Qwen2.5 0.5B": "above", "SmolLM2 135M": "left", "TinyGPT": "right",
-}  # fmt: skip
+    "GPT-3 175B": "below",
+    "Chinchilla 70B": "right",
+    "Pythia 410M": "below",
+    "Llama 3 8B": "right",
+    "Llama 3.1 405B": "above",
+    "Qwen2.5 0.5B": "above",
+    "SmolLM2 135M": "left",
+    "TinyGPT": "right",
+}
 
 
 def build() -> dict[str, gr.HTML]:
@@ -79,7 +90,7 @@ def build() -> dict[str, gr.HTML]:
         with gr.Column(min_width=320):
             made["laws_price"] = part("laws_price", None, kind="figure")
         with gr.Column(min_width=320):
-            made |= ownruns.build()
+            made |= own_runs.build()
     made["laws_mine_table"] = part("laws_mine_table", None, kind="labtable")
     for name in ("laws_models", "laws_fits"):
         made[name] = part(name, None, kind="labtable")
@@ -91,16 +102,28 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     said = section(words, "laws")
     given = [[key, said[f"given_{key}"]] for key in GIVEN]
     numbers = [
-        {"name": name, "kind": "number", "label": said[name], "min": low, "max": high, "step": "any", "value": start,
-         "when": {"given": [WHEN[name]]}}
+        {
+            "name": name,
+            "kind": "number",
+            "label": said[name],
+            "min": low,
+            "max": high,
+            "step": "any",
+            "value": start,
+            "when": {"given": [WHEN[name]]},
+        }
         for name, (low, high, start) in FIELDS.items()
-    ]  # fmt: skip
+    ]
     laws = [[key, said[key]] for key in DRAWN]
-    return {"laws_form": {"controls": [
-        {"name": "given", "kind": "choice", "label": said["given"], "value": GIVEN[0], "options": given},
-        *numbers,
-        {"name": "law", "kind": "choice", "label": said["law"], "value": DRAWN[0], "options": laws},
-    ]}}  # fmt: skip
+    return {
+        "laws_form": {
+            "controls": [
+                {"name": "given", "kind": "choice", "label": said["given"], "value": GIVEN[0], "options": given},
+                *numbers,
+                {"name": "law", "kind": "choice", "label": said["law"], "value": DRAWN[0], "options": laws},
+            ]
+        }
+    }
 
 
 def asked(values: Values) -> tuple[str, float, str]:
@@ -126,7 +149,7 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
         "laws_price": Picture(law, lambda: price_payload(scene, law)),
         "laws_models": Picture((law, model), lambda: models_payload(scene, law)),
         "laws_fits": Picture((given, value), lambda: fits_payload(scene, given, value)),
-    } | ownruns.draw(scene)
+    } | own_runs.draw(scene)
 
 
 def _told_loss(loss: float | None) -> str:
@@ -140,11 +163,17 @@ def plan_payload(scene: Scene, given: str, value: float) -> dict:
     for law in LAWS:
         plan = planned(law, given, value)
         half = float(extra_compute(law, 0.5)) if law in WITH_PRICE else None
-        rows.append([
-            names[law], told_count(plan.params), told_count(plan.tokens), told_flops(plan.compute),
-            told_ratio(plan.ratio), _told_loss(plan.loss),
-            {"text": "–" if half is None else f"{half:.2f} ×", "help": said["half_help"]},
-        ])  # fmt: skip
+        rows.append(
+            [
+                names[law],
+                told_count(plan.params),
+                told_count(plan.tokens),
+                told_flops(plan.compute),
+                told_ratio(plan.ratio),
+                _told_loss(plan.loss),
+                {"text": "–" if half is None else f"{half:.2f} ×", "help": said["half_help"]},
+            ]
+        )
         lines.append([names[law], plan.params, plan.tokens, plan.compute, plan.ratio, plan.loss, half])
     told = {"flops": told_flops(value), "n": told_count(value)}
     return {
@@ -156,18 +185,23 @@ def plan_payload(scene: Scene, given: str, value: float) -> dict:
         "source": said["source"],
         "file": "scaling-plan",
         "run": f"{given} {value} {scene.language}",
-        "python": "from model.scaling import LAWS, planned\n\n"
+        "python": "from model.anatomy.scaling import LAWS, planned\n\n"
         f"[planned(law, {given!r}, {value!r}) for law in LAWS]",
-    }  # fmt: skip
+    }
 
 
 def _figure(scene: Scene, said: Mapping[str, str], figure: str, name: str, python: str) -> dict:
     return {
-        "figure": figure, "title": said["title"], "note": said["note"], "source": said["source"],
-        "file": f"scaling-{name}", "run": f"{name} {python} {scene.language}",
-        "columns": [said["line"], said["point"], said["x"], said["y"]], "python": python,
+        "figure": figure,
+        "title": said["title"],
+        "note": said["note"],
+        "source": said["source"],
+        "file": f"scaling-{name}",
+        "run": f"{name} {python} {scene.language}",
+        "columns": [said["line"], said["point"], said["x"], said["y"]],
+        "python": python,
         "words": plot_words(scene.words),
-    }  # fmt: skip
+    }
 
 
 def loss_payload(scene: Scene, law: str, plan: Plan) -> dict:
@@ -184,8 +218,10 @@ def loss_payload(scene: Scene, law: str, plan: Plan) -> dict:
         best.append(Line(names[curve.of], curve.x, curve.y, COLOURS[curve.of], *style))
     told = said["here_text"].format(n=told_count(plan.params), d=told_count(plan.tokens), loss=_told_loss(plan.loss))
     here = Dots(said["here"], [plan.compute], [plan.loss], [told], COLOURS[law], "star")
-    python = ("from model.scaling_curves import frontiers, size_curves\n\n"
-              f"size_curves({law!r}, {plan.compute!r}, {MOST_LOSS})\nfrontiers({plan.compute!r})")  # fmt: skip
+    python = (
+        "from model.anatomy.scaling_curves import frontiers, size_curves\n\n"
+        f"size_curves({law!r}, {plan.compute!r}, {MOST_LOSS})\nfrontiers({plan.compute!r})"
+    )
     said = said | {"title": said["title"].format(law=names[law])}
     return _figure(scene, said, loss_figure(lines, best, here, said), "loss", python)
 
@@ -193,10 +229,14 @@ def loss_payload(scene: Scene, law: str, plan: Plan) -> dict:
 def plane_payload(scene: Scene, law: str, plan: Plan) -> dict:
     """Parameters against tokens with every law's optimum, published models, and the loaded one."""
     said, names = section(scene.words, "lawsplane"), section(scene.words, "laws")
-    equal = [Line(said["contour"].format(loss=f"{curve.of:.2f}"), curve.x, curve.y, GREY, "solid", 1.0)
-             for curve in contours(law)]  # fmt: skip
-    lines = [Line(names[curve.of], curve.x, curve.y, COLOURS[curve.of], DASHES.get(curve.of, "solid"))
-             for curve in optimal_lines()]  # fmt: skip
+    equal = [
+        Line(said["contour"].format(loss=f"{curve.of:.2f}"), curve.x, curve.y, GREY, "solid", 1.0)
+        for curve in contours(law)
+    ]
+    lines = [
+        Line(names[curve.of], curve.x, curve.y, COLOURS[curve.of], DASHES.get(curve.of, "solid"))
+        for curve in optimal_lines()
+    ]
     note, loaded = said["note"].format(law=names[law]), training_of(scene.model.id)
     dots = [
         _dots(said, said["known"], KNOWN, "#5f7196"),
@@ -213,7 +253,8 @@ def plane_payload(scene: Scene, law: str, plan: Plan) -> dict:
     )
     dots.append(Dots(said["here"], [plan.params], [plan.tokens], [told], COLOURS[law], "star"))
     python = (
-        "from model.known_models import KNOWN\nfrom model.scaling_curves import contours, optimal_lines\n\n"
+        "from model.anatomy.known_models import KNOWN\n"
+        "from model.anatomy.scaling_curves import contours, optimal_lines\n\n"
         f"contours({law!r})\noptimal_lines()\n[(each.name, each.params, each.tokens) for each in KNOWN]"
     )
     payload = _figure(scene, said | {"note": note}, plane_figure(equal, lines, dots, PLANE, said), "plane", python)
@@ -223,20 +264,43 @@ def plane_payload(scene: Scene, law: str, plan: Plan) -> dict:
 def _dots(
     said: Mapping[str, str], name: str, models: tuple[KnownModel, ...], colour: str, symbol: str = "circle"
 ) -> Dots:
-    texts = [said["model_text"].format(name=each.name, n=told_count(each.params), d=told_count(each.tokens),
-                                       ratio=told_ratio(each.tokens / each.params)) for each in models]  # fmt: skip
+    texts = [
+        said["model_text"].format(
+            name=each.name,
+            n=told_count(each.params),
+            d=told_count(each.tokens),
+            ratio=told_ratio(each.tokens / each.params),
+        )
+        for each in models
+    ]
     places = tuple((at, LABELLED[each.name]) for at, each in enumerate(models) if each.name in LABELLED)
-    return Dots(name, [each.params for each in models], [each.tokens for each in models], texts, colour, symbol,
-                places if symbol == "circle" else ())  # fmt: skip
+    return Dots(
+        name,
+        [each.params for each in models],
+        [each.tokens for each in models],
+        texts,
+        colour,
+        symbol,
+        places if symbol == "circle" else (),
+    )
 
 
 def price_payload(scene: Scene, law: str) -> dict:
     """What a smaller or a larger model than the optimal one costs."""
     said, names = section(scene.words, "lawsprice"), section(scene.words, "laws")
-    lines = [Line(names[curve.of], curve.x, curve.y, COLOURS[curve.of], DASHES.get(curve.of, "solid"),
-                  3.5 if curve.of == law else 1.8) for curve in price_curves()]  # fmt: skip
+    lines = [
+        Line(
+            names[curve.of],
+            curve.x,
+            curve.y,
+            COLOURS[curve.of],
+            DASHES.get(curve.of, "solid"),
+            3.5 if curve.of == law else 1.8,
+        )
+        for curve in price_curves()
+    ]
     half = f"{float(extra_compute(law, 0.5)):.2f}"
-    python = f"from model.scaling import extra_compute\n\nextra_compute({law!r}, [0.25, 0.5, 1, 2, 4])"
+    python = f"from model.anatomy.scaling import extra_compute\n\nextra_compute({law!r}, [0.25, 0.5, 1, 2, 4])"
     said = said | {"note": said["note"].format(half=half, law=names[law])}
     return _figure(scene, said, price_figure(lines, MOST_EXTRA, said), "price", python)
 
@@ -250,10 +314,32 @@ def models_payload(scene: Scene, law: str) -> dict:
         name = said["loaded"].format(name=each.name) if each is here else each.name
         share = each.params / optimum(law, each.compute).params
         loss = float(loss_of(law, each.params, each.tokens))
-        rows.append([name, str(each.year), told_count(each.params), told_count(each.tokens), told_flops(each.compute),
-                     told_ratio(each.tokens / each.params), told_ratio(share), f"{loss:.2f}", each.source])  # fmt: skip
-        lines.append([name, each.year, each.params, each.tokens, each.compute, each.tokens / each.params, share, loss,
-                      each.source])  # fmt: skip
+        rows.append(
+            [
+                name,
+                str(each.year),
+                told_count(each.params),
+                told_count(each.tokens),
+                told_flops(each.compute),
+                told_ratio(each.tokens / each.params),
+                told_ratio(share),
+                f"{loss:.2f}",
+                each.source,
+            ]
+        )
+        lines.append(
+            [
+                name,
+                each.year,
+                each.params,
+                each.tokens,
+                each.compute,
+                each.tokens / each.params,
+                share,
+                loss,
+                each.source,
+            ]
+        )
     if here is None:
         n = n_params(scene.model.config)
         name = said["loaded"].format(name=scene.model.label)
@@ -271,9 +357,9 @@ def models_payload(scene: Scene, law: str) -> dict:
         "source": said["source"],
         "file": "scaling-models",
         "run": f"{law} {scene.model.id} {scene.language}",
-        "python": "from model.known_models import KNOWN\n\n[(each.name, each.params, each.tokens, each.source) "
+        "python": "from model.anatomy.known_models import KNOWN\n\n[(each.name, each.params, each.tokens, each.source) "
         "for each in KNOWN]",
-    }  # fmt: skip
+    }
 
 
 def fits_payload(scene: Scene, given: str, value: float) -> dict:
@@ -287,16 +373,26 @@ def fits_payload(scene: Scene, given: str, value: float) -> dict:
         [said["kaplan_n"], "(N_c/N)^α", f"N_c {n[0]:.1e}, α {n[1]}", _told_loss(kaplan_params(kaplan.params))],
         [said["kaplan_d"], "(D_c/D)^α", f"D_c {d[0]:.1e}, α {d[1]}", _told_loss(kaplan_tokens(kaplan.tokens))],
         [said["kaplan_c"], "(C_c/C_min)^α", f"C_c {c[0]:.1e} PF-days, α {c[1]:.3f}", _told_loss(kaplan_compute(c_min))],
-        [said["kaplan_nd"], "((N_c/N)^(α_N/α_D) + D_c/D)^α_D",
-         f"N_c {joint[0]:.1e}, α_N {joint[1]}, D_c {joint[2]:.1e}, α_D {joint[3]}",
-         _told_loss(float(loss_of("kaplan", kaplan.params, kaplan.tokens)))],
-    ]  # fmt: skip
+        [
+            said["kaplan_nd"],
+            "((N_c/N)^(α_N/α_D) + D_c/D)^α_D",
+            f"N_c {joint[0]:.1e}, α_N {joint[1]}, D_c {joint[2]:.1e}, α_D {joint[3]}",
+            _told_loss(float(loss_of("kaplan", kaplan.params, kaplan.tokens))),
+        ],
+    ]
     for law, found in PARAMETRIC.items():
         rows.append([names[law], "E + A/N^α + B/D^β", _numbers(found), _told_loss(plans[law].loss)])
-    rows += [[names[law], f"N* ∝ C^{power}", said["approach"], "–"]
-             for law, power in (("hoffmann1", "0.50"), ("hoffmann2", "0.49"))]  # fmt: skip
-    ratios = {"printed": "hoffmann3", "unrounded": "hoffmann3_source", "again": "besiroglu", "first": "hoffmann1",
-              "second": "hoffmann2"}  # fmt: skip
+    rows += [
+        [names[law], f"N* ∝ C^{power}", said["approach"], "–"]
+        for law, power in (("hoffmann1", "0.50"), ("hoffmann2", "0.49"))
+    ]
+    ratios = {
+        "printed": "hoffmann3",
+        "unrounded": "hoffmann3_source",
+        "again": "besiroglu",
+        "first": "hoffmann1",
+        "second": "hoffmann2",
+    }
     return {
         "title": said["title"],
         "about": f"{said['range']}.",
@@ -307,7 +403,7 @@ def fits_payload(scene: Scene, given: str, value: float) -> dict:
         "source": said["source"],
         "file": "scaling-coefficients",
         "run": f"{given} {value} {scene.language} fits",
-        "python": "from model.scaling import KAPLAN, PARAMETRIC\n\nKAPLAN, PARAMETRIC",
+        "python": "from model.anatomy.scaling import KAPLAN, PARAMETRIC\n\nKAPLAN, PARAMETRIC",
     }
 
 
@@ -322,4 +418,4 @@ def _numbers(found) -> str:
     )
 
 
-VIEW = View("laws", build, draw, parts=PARTS, fixed=fixed, asks=("laws_form",), wire=ownruns.wire)
+VIEW = View("laws", build, draw, parts=PARTS, fixed=fixed, asks=("laws_form",), wire=own_runs.wire)

@@ -59,18 +59,32 @@ def premium_figure(counts: Mapping[str, Sequence[int]], names: Sequence[str], sa
     for at, (vocabulary, tokens) in enumerate(counts.items()):
         label = plotly_text(vocabulary)
         ratios = [each / tokens[0] for each in tokens]
-        traces.append(go.Bar(
-            x=[plotly_text(name) for name in names], y=ratios, name=label, marker={"color": HUES[at % len(HUES)]},
-            text=[f"{each} {said['tokens']}" for each in tokens], textposition="none",
-            hovertemplate=f"{label}<br>%{{x}}: %{{y:.2f}} × (%{{text}})<extra></extra>",
-        ))  # fmt: skip
+        traces.append(
+            go.Bar(
+                x=[plotly_text(name) for name in names],
+                y=ratios,
+                name=label,
+                marker={"color": HUES[at % len(HUES)]},
+                text=[f"{each} {said['tokens']}" for each in tokens],
+                textposition="none",
+                hovertemplate=f"{label}<br>%{{x}}: %{{y:.2f}} × (%{{text}})<extra></extra>",
+            )
+        )
     axis = {"automargin": True, "zeroline": False}
-    even = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1,
-            "line": {"width": 1, "dash": "dot", "color": "rgba(128,134,150,0.9)"}}  # fmt: skip
+    even = {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": 1,
+        "y1": 1,
+        "line": {"width": 1, "dash": "dot", "color": "rgba(128,134,150,0.9)"},
+    }
     layout = frame_layout({"height": HEIGHT, "narrow": HEIGHT, "shapes": [even]}) | {
-        "barmode": "group", "bargap": 0.25,
+        "barmode": "group",
+        "bargap": 0.25,
         "xaxis": axis,
         "yaxis": axis | {"title": {"text": plotly_text(said["y"]), "standoff": 8}},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout).to_json()

@@ -5,18 +5,26 @@ from dataclasses import dataclass
 
 import gradio as gr
 
+from model.anatomy.tokenizer_comparison import BYTES, CHARACTERS, Cut, built_in, counted, cut, here
 from model.errors import InputError
-from model.merging import MOST_CHARACTERS, Piece, candidates, replay
-from model.tokenizer import Tokenizer
-from model.vocabularies import BYTES, CHARACTERS, Cut, built_in, counted, cut, here
+from model.text.bpe_steps import MOST_CHARACTERS, Piece, candidates, replay
+from model.text.tokenizer import Tokenizer
 from viz.labels import visible
-from viz.predictions import percent
-from viz.tabs.context import Playground
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
-from viz.vocabs import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text, premium_figure
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.playground import Playground
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.anatomy.tokenizers.figures import (
+    LANGUAGES,
+    MOST_CHIPS,
+    SAMPLES,
+    chips,
+    part_text,
+    premium_figure,
+)
+from viz.views.predictions.figures import percent
 from viz.words import section
 
 PARTS = ("vocabs_form", "vocabs_counts", "vocabs_chips", "vocabs_merge", "vocabs_languages", "vocabs_samples")
@@ -52,11 +60,21 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     """The text, and whose merges are shown."""
     said = section(words, "vocabs")
     options = [[key, said[key]] for key in (LOADED, *here())]
-    return {"vocabs_form": {"controls": [
-        {"name": "text", "kind": "text", "lines": 2, "label": said["text"], "value": "",
-         "placeholder": said["text_hint"].format(n=f"{MOST_TEXT:,}")},
-        {"name": "merges", "kind": "choice", "label": said["merges"], "value": LOADED, "options": options},
-    ]}}  # fmt: skip
+    return {
+        "vocabs_form": {
+            "controls": [
+                {
+                    "name": "text",
+                    "kind": "text",
+                    "lines": 2,
+                    "label": said["text"],
+                    "value": "",
+                    "placeholder": said["text_hint"].format(n=f"{MOST_TEXT:,}"),
+                },
+                {"name": "merges", "kind": "choice", "label": said["merges"], "value": LOADED, "options": options},
+            ]
+        }
+    }
 
 
 def tokenizer_of(playground: Playground, name: str) -> Tokenizer:
@@ -121,11 +139,16 @@ def counts_payload(scene: Scene, text: str) -> dict:
             continue
         numbers = counted(each)
         size = f"{each.size:,}"
-        rows.append([
-            named.label, size, f"{numbers.tokens:,}",
-            {"text": f"{numbers.bytes_per_token:.2f}", "bar": numbers.bytes_per_token / most},
-            f"{numbers.characters_per_token:.2f}", {"text": percent(numbers.single), "help": said["single_help"]},
-        ])  # fmt: skip
+        rows.append(
+            [
+                named.label,
+                size,
+                f"{numbers.tokens:,}",
+                {"text": f"{numbers.bytes_per_token:.2f}", "bar": numbers.bytes_per_token / most},
+                f"{numbers.characters_per_token:.2f}",
+                {"text": percent(numbers.single), "help": said["single_help"]},
+            ]
+        )
         lines.append([named.label, each.size, *vars(numbers).values()])
     n = len(text.encode())
     lines_of = [f"text = {text!r}", "counted(cut('loaded', lm.tokenizer, text))", "counted(cut('bytes', None, text))"]
@@ -139,8 +162,8 @@ def counts_payload(scene: Scene, text: str) -> dict:
         "source": names["source"],
         "file": "tokenizers",
         "run": scene.run,
-        "python": python_lines(scene, lines_of, ["from model.vocabularies import counted, cut"]),
-    }  # fmt: skip
+        "python": python_lines(scene, lines_of, ["from model.anatomy.tokenizer_comparison import counted, cut"]),
+    }
 
 
 def chips_payload(scene: Scene, text: str) -> dict:
@@ -150,12 +173,15 @@ def chips_payload(scene: Scene, text: str) -> dict:
     for named in vocabularies(scene):
         each = tried(named, text)
         n = len(each.raw) if each else 0
-        rows.append({
-            "name": named.label, "count": said["count"].format(n=f"{n:,}") if each else "",
-            "chips": chips(each.raw, each.ids) if each else [],
-            "more": said["more"].format(n=f"{n - MOST_CHIPS:,}") if n > MOST_CHIPS else "",
-            "problem": "" if each else names["refused"],
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": named.label,
+                "count": said["count"].format(n=f"{n:,}") if each else "",
+                "chips": chips(each.raw, each.ids) if each else [],
+                "more": said["more"].format(n=f"{n - MOST_CHIPS:,}") if n > MOST_CHIPS else "",
+                "problem": "" if each else names["refused"],
+            }
+        )
     return {
         "title": said["title"],
         "about": said["about"],
@@ -183,8 +209,8 @@ def merge_payload(scene: Scene, text: str, which: str) -> dict:
     told = [_piece(tokenizer, piece) for piece in pieces]
     notes = [said["about"]] + ([said["cut"].format(n=MOST_CHARACTERS)] if len(text) > len(shown) else [])
     loading = ["lm.tokenizer"] if which == LOADED else [f"built_in({which!r})"]
-    imports = ["from model.merging import replay"]
-    imports += [] if which == LOADED else ["from model.vocabularies import built_in"]
+    imports = ["from model.text.bpe_steps import replay"]
+    imports += [] if which == LOADED else ["from model.anatomy.tokenizer_comparison import built_in"]
     return {
         "title": said["title"].format(name=name),
         "about": " ".join(notes),
@@ -208,9 +234,13 @@ def _piece(tokenizer: Tokenizer, piece: Piece) -> dict:
         parts = [*parts[: merge.at], joined, *parts[merge.at + 2 :]]
         merges.append([merge.at, merge.rank, part_text(joined), pairs, max(0, len(rivals) - MOST_PAIRS)])
     return {
-        "text": visible(piece.text), "bytes": [part_text(each) for each in piece.parts(0)], "merges": merges,
-        "ids": list(piece.ids), "added": piece.added, "whole": piece.whole,
-    }  # fmt: skip
+        "text": visible(piece.text),
+        "bytes": [part_text(each) for each in piece.parts(0)],
+        "merges": merges,
+        "ids": list(piece.ids),
+        "added": piece.added,
+        "whole": piece.whole,
+    }
 
 
 # --- languages ---------------------------------------------------------------------------------------------

@@ -75,10 +75,16 @@ def row_said(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
     weights = adding_up([part / total for part in exact], DECIMALS, own)
     peak = float(scores.max())
     lines = [
-        {"key": int(k), "score": float(scores[k]), "below": float(scores[k] - peak), "exponential": exact[n],
-         "weight": exact[n] / total, "shown": [shown[n], weights[n]]}
+        {
+            "key": int(k),
+            "score": float(scores[k]),
+            "below": float(scores[k] - peak),
+            "exponential": exact[n],
+            "weight": exact[n] / total,
+            "shown": [shown[n], weights[n]],
+        }
         for n, k in enumerate(keys)
-    ]  # fmt: skip
+    ]
     rest = {"count": others, "exponential": exact[-1], "weight": exact[-1] / total, "shown": [shown[-1], weights[-1]]}
     return {
         "lines": lines,

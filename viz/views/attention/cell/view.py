@@ -3,14 +3,15 @@
 import math
 from dataclasses import dataclass
 
+from model.attention.cell import Explanation, explain
 from model.errors import InputError
-from model.explain import Explanation, explain
-from model.interventions import EDITS, Edit
-from viz.tabs.parts import plot_words
-from viz.tabs.picking import source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene
-from viz.why import named, number, why_payload
+from model.gpt.edits import EDITS, Edit
+from viz.page.parts import plot_words
+from viz.page.picking import source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture
+from viz.views.attention.cell.figures import named, number, why_payload
 from viz.words import section
 
 # What float32 may lose: of a score, relative to its absolute terms; of a weight, as a share.
@@ -55,7 +56,7 @@ def payload(scene: Scene, cell: tuple[int, int]) -> dict:
         "source": source(scene),
         "file": f"why-{layer}-{head}-query-{query}-key-{key}",
         "python": python_lines(
-            scene, [f"explain(run, {layer}, {head}, {query}, {key})"], ["from model.explain import explain"]
+            scene, [f"explain(run, {layer}, {head}, {query}, {key})"], ["from model.attention.cell import explain"]
         ),
     }
 

@@ -40,16 +40,28 @@ def heads_figure(values: np.ndarray, words: Mapping[str, str], kind: str) -> go.
     top = 1.0 if kind == "share" else float(np.nanmax(values, initial=0)) or 1.0
     name = plotly_text(words["name"]).format(layer="%{x}", head="%{y}")
     heat = go.Heatmap(
-        z=values.T, x=list(range(layers)), y=list(range(heads)), coloraxis="coloraxis", hoverongaps=False,
-        hovertemplate=f"{name}: %{{z:.4f}}<extra></extra>", xgap=1, ygap=1,
-    )  # fmt: skip
+        z=values.T,
+        x=list(range(layers)),
+        y=list(range(heads)),
+        coloraxis="coloraxis",
+        hoverongaps=False,
+        hovertemplate=f"{name}: %{{z:.4f}}<extra></extra>",
+        xgap=1,
+        ygap=1,
+    )
     found, height = scales(kind, "sqrt"), min(max(110 + 24 * heads, 220), 520)
     figure = frame(go.Figure(heat), meta={"scales": found, "heads": True, "height": height, "narrow": height})
     for axes, title, count in ((figure.update_xaxes, "layer", layers), (figure.update_yaxes, "head", heads)):
         axes(
-            title={"text": plotly_text(words[title]), "standoff": 8}, tickmode="linear", tick0=0,
-            dtick=1 if count <= 16 else 4, showgrid=False, zeroline=False, automargin=True, range=[-0.5, count - 0.5],
-        )  # fmt: skip
+            title={"text": plotly_text(words[title]), "standoff": 8},
+            tickmode="linear",
+            tick0=0,
+            dtick=1 if count <= 16 else 4,
+            showgrid=False,
+            zeroline=False,
+            automargin=True,
+            range=[-0.5, count - 0.5],
+        )
     figure.update_yaxes(range=[heads - 0.5, -0.5])
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": [share * top for share in (0, 0.05, 0.25, 0.5, 1)]}
     bar |= {"title": {"text": plotly_text(words["measure"]), "side": "right"}, "tickformat": ".3~g"}

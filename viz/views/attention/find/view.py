@@ -3,16 +3,17 @@
 import functools
 from dataclasses import dataclass
 
+from model.attention.find_heads import RANKINGS, rank_heads
 from model.errors import InputError, PlaygroundError
-from model.finding import RANKINGS, rank_heads
-from viz.finding import even_share, heads_figure, positions_of, ranked
 from viz.labels import shorten, visible
-from viz.tabs.jobs import kept
-from viz.tabs.parts import choice, plot_words
-from viz.tabs.picking import cell_of, prompt_id, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.why import named
+from viz.page.background import kept
+from viz.page.parts import choice, plot_words
+from viz.page.picking import cell_of, prompt_id, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.attention.cell.figures import named
+from viz.views.attention.find.figures import even_share, heads_figure, positions_of, ranked
 from viz.words import section, translate
 
 MOST_ROWS = 1 << 16  # tokens that look x tokens of the prompt: beyond it a ranking takes longer than a click may
@@ -145,7 +146,7 @@ def map_payload(scene: Scene, asked: Asked) -> dict:
         "file": f"find-{asked.measure}-from-{_spell(asked.queries)}-to-{_spell(asked.keys)}",
         "run": f"{scene.run} {asked.measure} {_spell(asked.queries)} {_spell(asked.keys)}",
         "columns": [names["head"], names["layer"], names[asked.measure]],
-        "python": python_lines(scene, lines, ["from model.finding import rank_heads"]),
+        "python": python_lines(scene, lines, ["from model.attention.find_heads import rank_heads"]),
         "words": plot_words(words),
     }
 

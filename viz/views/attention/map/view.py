@@ -4,24 +4,30 @@ from collections.abc import Callable, Mapping
 
 import gradio as gr
 
-from model.heads import HEAD_METRICS
-from model.measures import MEASURES, rows_undefined
-from model.trace import Trace
-from viz.attention import Look, PatternWords, Window, pattern_figure
-from viz.attention import overview as all_heads
-from viz.links import links_payload
-from viz.tabs import finding, why
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import OF, Shown, cell_of, shown_heads, source
-from viz.tabs.python_lines import head_lines
-from viz.tabs.tab import Picture, Scene, Tab, Values
+from model.attention.measures import MEASURES, rows_undefined
+from model.gpt.head_metrics import HEAD_METRICS
+from model.gpt.trace import Trace
+from viz.charts.heatmap import Look, PatternWords, Window, pattern_figure
+from viz.charts.heatmap import overview as all_heads
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import OF, Shown, cell_of, shown_heads, source
+from viz.page.python_lines import head_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Tab, Values
 from viz.theme import CURVES
+from viz.views.attention.cell import view as cell
+from viz.views.attention.find import view as find
+from viz.views.attention.lines.figures import links_payload
 from viz.words import section, some
 
 VIEWS = ("map", "lines", "text", "why", "find")
 _HOWTO = {
-    "map": "howto", "lines": "lines_howto", "text": "reading_howto", "why": "why_howto", "find": "find_howto",
-}  # fmt: skip
+    "map": "howto",
+    "lines": "lines_howto",
+    "text": "reading_howto",
+    "why": "why_howto",
+    "find": "find_howto",
+}
 _PARTS = {"map": ("plot",), "lines": ("lines",), "text": ("reading",), "why": ("why",), "find": ("find", "findmap")}
 
 
@@ -62,17 +68,40 @@ def looking_payload(words: Mapping[str, str]) -> dict:
     pictures = ["map", "lines", "text"]
     return {
         "controls": [
-            {"name": "view", "kind": "views", "label": words["looking.view"], "value": "map",
-             "options": options("view", VIEWS)},
-            {"name": "measure", "kind": "choice", "label": words["looking.measure"], "value": "weights",
-             "options": measures, "when": {"view": pictures}},
-            {"name": "of", "kind": "choice", "label": words["looking.of"], "value": "each",
-             "options": options("of", OF), "when": {"view": pictures}},
-            {"name": "curve", "kind": "choice", "label": words["looking.curve"], "value": "sqrt",
-             "options": options("curve", CURVES), "when": {"view": ["map"]}},
+            {
+                "name": "view",
+                "kind": "views",
+                "label": words["looking.view"],
+                "value": "map",
+                "options": options("view", VIEWS),
+            },
+            {
+                "name": "measure",
+                "kind": "choice",
+                "label": words["looking.measure"],
+                "value": "weights",
+                "options": measures,
+                "when": {"view": pictures},
+            },
+            {
+                "name": "of",
+                "kind": "choice",
+                "label": words["looking.of"],
+                "value": "each",
+                "options": options("of", OF),
+                "when": {"view": pictures},
+            },
+            {
+                "name": "curve",
+                "kind": "choice",
+                "label": words["looking.curve"],
+                "value": "sqrt",
+                "options": options("curve", CURVES),
+                "when": {"view": ["map"]},
+            },
         ],
         "shows": {view: [_HOWTO[view], *_PARTS[view]] for view in VIEWS},
-    }  # fmt: skip
+    }
 
 
 def _about(words: Mapping[str, str], measure: str) -> str:
@@ -115,19 +144,22 @@ def _links_of(scene: Scene, shown: Shown) -> dict:
     panels = [(panel.name, panel.z) for panel in found.panels]
     payload = links_payload(panels, [list(head) for head in found.heads], scene.trace.tokens)
     return payload | {
-        "run": f"{scene.run} {found.name}", "title": found.title, "measure": scene.words[f"measure.{usable.measure}"],
-        "note": scene.words["lines.no_scores"] if signed else "", "source": source(scene),
+        "run": f"{scene.run} {found.name}",
+        "title": found.title,
+        "measure": scene.words[f"measure.{usable.measure}"],
+        "note": scene.words["lines.no_scores"] if signed else "",
+        "source": source(scene),
         "python": head_lines(scene, usable),
         "words": plot_words(scene.words) | section(scene.words, "lines") | section(scene.words, "reading"),
-    }  # fmt: skip
+    }
 
 
 _DRAW: dict[str, Callable[[Scene, Shown, Values], dict[str, Picture]]] = {
     "map": _map,
     "lines": _links("lines"),
     "text": _links("reading"),
-    "why": lambda scene, shown, values: why.pictures(scene, cell_of(scene)),
-    "find": lambda scene, shown, values: finding.pictures(scene, values),
+    "why": lambda scene, shown, values: cell.pictures(scene, cell_of(scene)),
+    "find": lambda scene, shown, values: find.pictures(scene, values),
 }
 
 
@@ -191,7 +223,10 @@ def default_head(trace: Trace) -> tuple[int, int]:
 
 
 TAB = Tab(
-    "attention", build, fixed, draw,
+    "attention",
+    build,
+    fixed,
+    draw,
     parts=("question", *_HOWTO.values(), "heads", "looking", "plot", "lines", "reading", "why", "find", "findmap"),
     asks=("looking", "plot", "find"),
-)  # fmt: skip
+)

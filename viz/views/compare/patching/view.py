@@ -3,19 +3,20 @@
 from dataclasses import dataclass
 
 from model.api import LanguageModel
-from model.effects import PATCH_SITES, Target, metric, patch, recovered
+from model.attention.effects import PATCH_SITES, Target, metric, patch, recovered
 from model.errors import InputError
+from model.gpt.trace import Trace
 from model.progress import Progress
-from model.trace import Trace
-from viz.compare import HeadWords, by_position, likely, merged, patch_figure, shares_of
 from viz.labels import visible
-from viz.tabs import jobs
-from viz.tabs.beside import Other, models_ready, other_run, text_of
-from viz.tabs.jobs import Job, kept
-from viz.tabs.parts import choice, plot_words
-from viz.tabs.picking import source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
+from viz.page import background
+from viz.page.background import Job, kept
+from viz.page.parts import choice, plot_words
+from viz.page.picking import source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.compare.runs.figures import HeadWords, by_position, likely, merged, patch_figure, shares_of
+from viz.views.compare.runs.run_b import Other, models_ready, other_run, text_of
 from viz.words import some, translate
 
 INTO = ("b", "a")  # which run receives the other's vectors
@@ -47,17 +48,36 @@ def form(scene: Scene, other: Other) -> dict:
     words = scene.words
     placeholders = [visible(scene.model.tokenizer.piece(i)) for i in opposed(scene, other)]
     names = zip(("token", "distractor"), placeholders, strict=True)
-    typed = [{"name": name, "kind": "text", "label": words[f"compare.of_{name}"], "value": "", "placeholder": text,
-              "help": words["compare.token_help"]} for name, text in names]  # fmt: skip
+    typed = [
+        {
+            "name": name,
+            "kind": "text",
+            "label": words[f"compare.of_{name}"],
+            "value": "",
+            "placeholder": text,
+            "help": words["compare.token_help"],
+        }
+        for name, text in names
+    ]
     return {
         "controls": [
-            {"name": "site", "kind": "choice", "label": words["compare.site"], "value": PATCH_SITES[0],
-             "options": [[key, words[f"compare.{key}"], words[f"compare.{key}_help"]] for key in PATCH_SITES]},
-            {"name": "into", "kind": "choice", "label": words["compare.into"], "value": INTO[0],
-             "options": [[key, words[f"compare.into_{key}"], words[f"compare.into_{key}_help"]] for key in INTO]},
+            {
+                "name": "site",
+                "kind": "choice",
+                "label": words["compare.site"],
+                "value": PATCH_SITES[0],
+                "options": [[key, words[f"compare.{key}"], words[f"compare.{key}_help"]] for key in PATCH_SITES],
+            },
+            {
+                "name": "into",
+                "kind": "choice",
+                "label": words["compare.into"],
+                "value": INTO[0],
+                "options": [[key, words[f"compare.into_{key}"], words[f"compare.into_{key}_help"]] for key in INTO],
+            },
             *typed,
         ]
-    }  # fmt: skip
+    }
 
 
 def opposed(scene: Scene, other: Other) -> tuple[int, int]:
@@ -86,8 +106,11 @@ def patching_of(scene: Scene, other: Other, asked: object) -> Patching:
     site, into = choice(asked, "site", PATCH_SITES), choice(asked, "into", INTO)
     clean, corrupted = (a, b) if into == "b" else (b, a)
     target = Target("difference", -1, *tokens)
-    ends = kept(scene.playground, ("ends", clean.key, corrupted.key, target),
-                lambda: (metric(clean, target), metric(corrupted, target)))  # fmt: skip
+    ends = kept(
+        scene.playground,
+        ("ends", clean.key, corrupted.key, target),
+        lambda: (metric(clean, target), metric(corrupted, target)),
+    )
     if abs(ends[0] - ends[1]) < SMALLEST_GAP:
         raise InputError(words["compare.no_gap"], "", words["compare.no_gap_hint"])
     return Patching(clean, corrupted, target, site, into, ends)
@@ -130,10 +153,10 @@ def pictures(scene: Scene, other: Other, asked: object) -> dict[str, Picture]:
     except InputError as error:
         got = f" ({error.got})" if error.got else ""
         why = f"{translate(error.what, scene.language)}{got} {translate(error.hint, scene.language)}".strip()
-        idle = jobs.unready(scene.words, start, why)
+        idle = background.unready(scene.words, start, why)
         return made | {"patch_job": Picture(why, lambda: idle), "patch_map": Picture("", lambda: {"absent": True})}
     result = scene.playground.results.peek(found.key)
-    button = jobs.button(start, scene.words, result, _cost(scene, found))
+    button = background.button(start, scene.words, result, _cost(scene, found))
     drawn = (found.key, found.into, found.ends, result is not None)
     chart = (
         Picture(drawn, lambda: _map(scene, other, found, result)) if result else Picture("", lambda: {"absent": True})
@@ -161,7 +184,7 @@ def _cost(scene: Scene, found: Patching) -> str:
     return scene.words["compare.patch_cost"].format(runs=runs, seconds=seconds)
 
 
-def _map(scene: Scene, other: Other, found: Patching, result: jobs.Result) -> dict:
+def _map(scene: Scene, other: Other, found: Patching, result: background.Result) -> dict:
     words, piece = scene.words, scene.model.tokenizer.piece
     share = words["compare.share"]
     said = HeadWords(words["compare.layer"], words["compare.patched_token"], words["compare.raw"], share)
@@ -172,16 +195,21 @@ def _map(scene: Scene, other: Other, found: Patching, result: jobs.Result) -> di
     sides = {"clean": "A", "corrupted": "B"} if found.into == "b" else {"clean": "B", "corrupted": "A"}
     ends = {"m_clean": f"{found.ends[0]:+.3f}", "m_corrupted": f"{found.ends[1]:+.3f}"}
     clean, corrupted = ("run", "other") if found.into == "b" else ("other", "run")
-    lines = [other.line, f"target = Target('difference', -1, {found.target.token}, {found.target.distractor})",
-             f"clean, corrupted = {clean}, {corrupted}",
-             f"effects = patch(clean, corrupted, target, {found.site!r})  # [L, T]",
-             "recovered(effects, metric(clean, target), metric(corrupted, target))"]  # fmt: skip
+    lines = [
+        other.line,
+        f"target = Target('difference', -1, {found.target.token}, {found.target.distractor})",
+        f"clean, corrupted = {clean}, {corrupted}",
+        f"effects = patch(clean, corrupted, target, {found.site!r})  # [L, T]",
+        "recovered(effects, metric(clean, target), metric(corrupted, target))",
+    ]
     return {
         "figure": figure.to_json(),
         "title": words["compare.map_title"].format(site=words[f"compare.{found.site}"], **two, **sides),
         "note": words["compare.map_note"].format(**two, **sides, **ends),
-        "source": source(scene), "file": f"patching-{found.site}", "run": f"{scene.run} {other.run} {found.site}",
+        "source": source(scene),
+        "file": f"patching-{found.site}",
+        "run": f"{scene.run} {other.run} {found.site}",
         "columns": [words["compare.layer"], words["compare.patched_token"], share],
-        "python": python_lines(scene, lines, ["from model.effects import Target, metric, patch, recovered"]),
+        "python": python_lines(scene, lines, ["from model.attention.effects import Target, metric, patch, recovered"]),
         "words": plot_words(words) | some(words, "pattern", "query", "key", "weight"),
-    }  # fmt: skip
+    }

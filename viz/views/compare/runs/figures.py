@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from model.records import Tokens
-from viz.attention import Look, Panel, PatternWords, Window, pattern_figure
+from viz.charts.heatmap import Look, Panel, PatternWords, Window, pattern_figure
 from viz.labels import axis_name, plotly_text, tick_text, visible
 from viz.theme import frame, scales
 
@@ -99,10 +99,15 @@ def _longest(a: Sequence, b: Sequence) -> list[tuple[int, int]]:
 def alignment_payload(alignment: Alignment, a: Tokens, b: Tokens) -> list[list]:
     """Steps for the page: [kind, position in A, its text, position in B, its text], None where there is no token."""
     return [
-        [step.kind, step.a, None if step.a is None else visible(a.pieces[step.a]),
-         step.b, None if step.b is None else visible(b.pieces[step.b])]
+        [
+            step.kind,
+            step.a,
+            None if step.a is None else visible(a.pieces[step.a]),
+            step.b,
+            None if step.b is None else visible(b.pieces[step.b]),
+        ]
         for step in alignment.steps
-    ]  # fmt: skip
+    ]
 
 
 def difference(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
@@ -170,7 +175,7 @@ def merged(a: Tokens, b: Tokens, alignment: Alignment) -> Tokens:
 def map_figure(z: np.ndarray, tokens: Tokens, words: PatternWords, kind: str, top: float) -> go.Figure:
     """One map of tokens x tokens on a scale that ends at `top`, so that two of them can be compared. z [T, T]
 
-    `kind` as in viz.attention.Look.
+    `kind` as in viz.charts.heatmap.Look.
     """
     figure = pattern_figure([Panel(words.weight, z)], tokens, words, Window.whole(len(tokens)), Look(kind))
     signed = kind == "signed"
@@ -211,10 +216,16 @@ def heads_figure(z: np.ndarray, both: tuple[np.ndarray, np.ndarray] | None, word
     else:
         values = f"{plotly_text(words.difference)}: %{{z:.5f}}"
     heat = go.Heatmap(
-        z=z.T.astype(np.float32), x=list(range(L)), y=list(range(H)), coloraxis="coloraxis", xgap=1, ygap=1,
-        customdata=np.stack([part.T for part in both], -1).round(6).tolist() if both else None, hoverongaps=False,
+        z=z.T.astype(np.float32),
+        x=list(range(L)),
+        y=list(range(H)),
+        coloraxis="coloraxis",
+        xgap=1,
+        ygap=1,
+        customdata=np.stack([part.T for part in both], -1).round(6).tolist() if both else None,
+        hoverongaps=False,
         hovertemplate=f"{place}{values}<extra></extra>",
-    )  # fmt: skip
+    )
     fixed, each, least, most = _BOARD
     height, found = min(max(fixed + each * H, least), most), scales("signed" if both else "size", "sqrt")
     figure = frame(go.Figure(heat), meta={"scales": found, "heads": True, "height": _MAP, "narrow": height})
@@ -233,21 +244,32 @@ def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words:
     names = [axis_name(t, piece) for t, piece in enumerate(tokens.pieces)]
     shown = range(0, T, -(-T // _TICKS))
     heat = go.Heatmap(
-        z=shares.astype(np.float32), x=names, y=list(range(L)), coloraxis="coloraxis", hoverongaps=False,
-        xgap=int(T <= 40), ygap=int(T <= 40),
+        z=shares.astype(np.float32),
+        x=names,
+        y=list(range(L)),
+        coloraxis="coloraxis",
+        hoverongaps=False,
+        xgap=int(T <= 40),
+        ygap=int(T <= 40),
         customdata=[[{"tokens": [t], "raw": round(float(value), 5)} for t, value in enumerate(row)] for row in effects],
         hovertemplate=f"{plotly_text(words.layer)} %{{y}}<br>{plotly_text(words.head)}: %{{x}}<br>"
         f"{plotly_text(words.difference)}: %{{z:.4f}}<br>{plotly_text(words.value)}: %{{customdata.raw:+.4f}}"
         "<extra></extra>",
-    )  # fmt: skip
+    )
     fixed, each, least, most = 150, 20, 320, 700
     height, found = min(max(fixed + each * L, least), most), scales("signed", "linear")
     figure = frame(go.Figure(heat), meta={"scales": found, "height": height, "narrow": height})
     figure.update_xaxes(
-        type="category", tickmode="array", tickvals=[names[t] for t in shown], tickangle=-60, automargin=True,
-        ticktext=[tick_text(tokens.pieces[t]) for t in shown], showgrid=False, zeroline=False,
+        type="category",
+        tickmode="array",
+        tickvals=[names[t] for t in shown],
+        tickangle=-60,
+        automargin=True,
+        ticktext=[tick_text(tokens.pieces[t]) for t in shown],
+        showgrid=False,
+        zeroline=False,
         title={"text": plotly_text(words.head), "standoff": 8},
-    )  # fmt: skip
+    )
     figure.update_yaxes(**_numbers(words.layer, L))
     top = largest(shares)
     return figure.update_layout(coloraxis=_scale(found["light"], -top, top, words.difference))
@@ -256,15 +278,24 @@ def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words:
 def _numbers(title: str, count: int) -> dict:
     """An axis of whole numbers from 0 up, a label on at most 16 of them."""
     return {
-        "tickmode": "array", "tickvals": list(range(0, count, -(-count // 16))), "automargin": True,
-        "title": {"text": plotly_text(title), "standoff": 8}, "showgrid": False, "zeroline": False,
-    }  # fmt: skip
+        "tickmode": "array",
+        "tickvals": list(range(0, count, -(-count // 16))),
+        "automargin": True,
+        "title": {"text": plotly_text(title), "standoff": 8},
+        "showgrid": False,
+        "zeroline": False,
+    }
 
 
 def _scale(colours: list, low: float, top: float, title: str) -> dict:
     """A colour axis with its bar."""
-    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".2~g",
-           "title": {"text": plotly_text(title), "side": "right"}}  # fmt: skip
+    bar = {
+        "thickness": 10,
+        "len": 1,
+        "outlinewidth": 0,
+        "tickformat": ".2~g",
+        "title": {"text": plotly_text(title), "side": "right"},
+    }
     return {"colorscale": colours, "cmin": low, "cmax": top, "colorbar": bar}
 
 

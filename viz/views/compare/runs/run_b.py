@@ -5,20 +5,24 @@ from dataclasses import dataclass
 
 from model.api import LanguageModel
 from model.errors import InputError
-from model.heads import HEAD_METRICS
-from model.sources import available
-from model.trace import Trace
-from viz.compare import Alignment, align, nearest
-from viz.tabs.jobs import kept
-from viz.tabs.parts import choice, number, run_id
-from viz.tabs.tab import Scene
+from model.gpt.head_metrics import HEAD_METRICS
+from model.gpt.trace import Trace
+from model.loading.sources import available
+from viz.page.background import kept
+from viz.page.parts import choice, number
+from viz.page.scene import Scene, run_id
+from viz.views.compare.runs.figures import Alignment, align, nearest
 
 WITH = ("prompt", "model", "unedited")
 # A word of an example and one that can stand in its place; the first that a prompt has is swapped.
 SWAPS = (
-    ("John gave", "Mary gave"), ("The cat", "The dog"), ("geese behind", "ducks behind"), ("bread", "water"),
-    ("holds 3", "holds 2"), ("def subtract", "def multiply"),
-)  # fmt: skip
+    ("John gave", "Mary gave"),
+    ("The cat", "The dog"),
+    ("geese behind", "ducks behind"),
+    ("bread", "water"),
+    ("holds 3", "holds 2"),
+    ("def subtract", "def multiply"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +53,10 @@ def models_ready(scene: Scene) -> dict[str, str]:
     playground = scene.playground
     local, here = playground.options.local, available()
     return {
-        model_id: label for label, model_id in playground.choices()
+        model_id: label
+        for label, model_id in playground.choices()
         if model_id != scene.model.id and (model_id in here or (local and model_id == local.model_id))
-    }  # fmt: skip
+    }
 
 
 def other_run(scene: Scene, asked: object, ready: Mapping[str, str]) -> Other:
@@ -75,9 +80,16 @@ def other_run(scene: Scene, asked: object, ready: Mapping[str, str]) -> Other:
     if model is not scene.model:
         head = _head_of(scene, trace, asked, shapes[0] == shapes[1])
     return Other(
-        model, trace, head, how, run_id(trace.key, scene.language), line, one_vocabulary, shapes[0] == shapes[1],
+        model,
+        trace,
+        head,
+        how,
+        run_id(trace.key, scene.language),
+        line,
+        one_vocabulary,
+        shapes[0] == shapes[1],
         _aligned(scene, trace, one_vocabulary),
-    )  # fmt: skip
+    )
 
 
 def text_of(asked: object, name: str) -> str:

@@ -5,20 +5,22 @@ from collections.abc import Callable, Mapping, Sequence
 import gradio as gr
 import plotly.graph_objects as go
 
+from model.attention.measures import MEASURES, attend_rows, measure
 from model.errors import InputError, PlaygroundError
-from model.heads import HEAD_METRICS
-from model.measures import MEASURES, attend_rows, measure
-from viz import compare
-from viz.attention import PatternWords
-from viz.compare import HeadWords
+from model.gpt.head_metrics import HEAD_METRICS
+from viz.charts.heatmap import PatternWords
 from viz.labels import visible
-from viz.tabs import jobs, patching
-from viz.tabs.beside import WITH, Other, models_ready, other_run, suggestion
-from viz.tabs.jobs import kept
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Tab, Values
+from viz.page import background
+from viz.page.background import kept
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Tab, Values
+from viz.views.compare.patching import view as patching
+from viz.views.compare.runs import figures as compare
+from viz.views.compare.runs.figures import HeadWords
+from viz.views.compare.runs.run_b import WITH, Other, models_ready, other_run, suggestion
 from viz.words import section, some
 
 OF_HEADS = tuple(name for name, entry in MEASURES.items() if entry.of == "head")
@@ -34,8 +36,10 @@ _DRAWN = ("alignment", *_MAPS, "compare_heads", "compare_next", *patching.PARTS)
 
 def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
     """The form and the two token rows; three maps; heads, next tokens and patching below."""
-    made = {f"compare_{kind}": part(f"compare_{kind}", first.get(f"compare_{kind}"), kind=kind)
-            for kind in ("question", "howto")}  # fmt: skip
+    made = {
+        f"compare_{kind}": part(f"compare_{kind}", first.get(f"compare_{kind}"), kind=kind)
+        for kind in ("question", "howto")
+    }
     made["compare_form"] = part("compare_form", None, kind="controls", value={})
     made["alignment"] = part("alignment", None)
     with gr.Row(elem_classes="pg-columns"):
@@ -64,8 +68,13 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     pattern = words["compare.metric_pattern_help"]
     options = [[key, words[f"metric.{key}"], words[f"metric_help.{key}"]] for key in HEAD_METRICS]
     options.append(["pattern", words["compare.metric_pattern"], pattern])
-    metrics = {"name": "metric", "kind": "choice", "label": words["compare.metric"], "value": METRICS[0],
-               "options": options}  # fmt: skip
+    metrics = {
+        "name": "metric",
+        "kind": "choice",
+        "label": words["compare.metric"],
+        "value": METRICS[0],
+        "options": options,
+    }
     howto = some(words, "compare_howto", "body", "formula", "caveat", "try")
     return {
         "compare_question": {"text": words["tab.compare_question"]},
@@ -82,18 +91,41 @@ def _form(scene: Scene, ready: Mapping[str, str]) -> dict:
     measures = [[key, words[f"measure.{key}"], words[f"measure_help.{key}"]] for key in OF_HEADS]
     return {
         "controls": [
-            {"name": "with", "kind": "views", "label": words["compare.with"], "value": "prompt",
-             "options": [[key, words[f"compare.with_{key}"]] for key in WITH]},
-            {"name": "prompt", "kind": "text", "lines": 2, "label": words["compare.prompt"], "value": "",
-             "placeholder": suggestion(scene.prompt), "when": {"with": ["prompt"]}},
-            {"name": "model", "kind": "choice", "label": words["compare.model"], "value": next(iter(ready), ""),
-             "options": [[key, label] for key, label in ready.items()], "when": {"with": ["model"]}},
+            {
+                "name": "with",
+                "kind": "views",
+                "label": words["compare.with"],
+                "value": "prompt",
+                "options": [[key, words[f"compare.with_{key}"]] for key in WITH],
+            },
+            {
+                "name": "prompt",
+                "kind": "text",
+                "lines": 2,
+                "label": words["compare.prompt"],
+                "value": "",
+                "placeholder": suggestion(scene.prompt),
+                "when": {"with": ["prompt"]},
+            },
+            {
+                "name": "model",
+                "kind": "choice",
+                "label": words["compare.model"],
+                "value": next(iter(ready), ""),
+                "options": [[key, label] for key, label in ready.items()],
+                "when": {"with": ["model"]},
+            },
             {"name": "layer", "label": words["compare.layer_b"], **head},
             {"name": "head", "label": words["compare.head_b"], "help": words["compare.head_help"], **head},
-            {"name": "measure", "kind": "choice", "label": words["compare.measure"], "value": OF_HEADS[0],
-             "options": measures},
+            {
+                "name": "measure",
+                "kind": "choice",
+                "label": words["compare.measure"],
+                "value": OF_HEADS[0],
+                "options": measures,
+            },
         ]
-    }  # fmt: skip
+    }
 
 
 # --- what is drawn ---
@@ -131,7 +163,7 @@ def _without(scene: Scene, error: PlaygroundError) -> dict[str, Picture]:
     told = (error.what, error.got, error.hint)
     pictures = {name: Picture(("nothing", *told), lambda: {"absent": True}) for name in _DRAWN}
     pictures["patch_form"] = Picture("nothing", lambda: {"controls": []})
-    idle = jobs.unready(scene.words, scene.words["compare.patch_start"], scene.words["compare.patch_no_b"])
+    idle = background.unready(scene.words, scene.words["compare.patch_start"], scene.words["compare.patch_no_b"])
     return pictures | {"alignment": Picture(told, fail), "patch_job": Picture(told, lambda: idle)}
 
 
@@ -151,9 +183,11 @@ def _alignment(scene: Scene, other: Other) -> dict:
         notes.append(words["compare.edited_a"])
     return {
         "steps": compare.alignment_payload(found, scene.trace.tokens, other.trace.tokens),
-        "counts": counts, "note": " ".join(notes), "run": f"{scene.run} {other.run}",
+        "counts": counts,
+        "note": " ".join(notes),
+        "run": f"{scene.run} {other.run}",
         "words": section(words, "compare"),
-    }  # fmt: skip
+    }
 
 
 def _title(scene: Scene, side: str, head: tuple[int, int], name: str) -> str:
@@ -163,9 +197,13 @@ def _title(scene: Scene, side: str, head: tuple[int, int], name: str) -> str:
 def _figure(scene: Scene, other: Other, figure: go.Figure, said: dict) -> dict:
     """A payload of the kind "compared"."""
     return {
-        "figure": figure.to_json(), "note": "", "source": source(scene), "run": f"{scene.run} {other.run}",
-        "words": plot_words(scene.words) | some(scene.words, "pattern", "query", "key", "weight"), **said,
-    }  # fmt: skip
+        "figure": figure.to_json(),
+        "note": "",
+        "source": source(scene),
+        "run": f"{scene.run} {other.run}",
+        "words": plot_words(scene.words) | some(scene.words, "pattern", "query", "key", "weight"),
+        **said,
+    }
 
 
 def _empty(text: str, hint: str) -> dict:
@@ -196,13 +234,20 @@ def _side(scene: Scene, other: Other, name: str, side: str) -> dict:
     back = {j: i for i, j in other.alignment.pairs}
     places = None if side == "a" else [back.get(j) for j in range(len(trace.tokens))]
     lines = [f"measure({variable}, {name!r}, {head[0]}, {head[1]})  # [T, T]"]
-    made = _figure(scene, other, figure, {
-        "title": _title(scene, side, head, name), "file": f"compare-{side}-{head[0]}-{head[1]}", "places": places,
-        "columns": [words["pattern.query"], words["pattern.key"], words[f"measure.{name}"]],
-        "python": _lines(scene, other, lines, ["from model.measures import measure"]),
-        "note": _about_b(scene, other) if side == "b" else words["compare.about_a"],
-        "source": source(scene) if side == "a" else _source_b(scene, other),
-    })  # fmt: skip
+    made = _figure(
+        scene,
+        other,
+        figure,
+        {
+            "title": _title(scene, side, head, name),
+            "file": f"compare-{side}-{head[0]}-{head[1]}",
+            "places": places,
+            "columns": [words["pattern.query"], words["pattern.key"], words[f"measure.{name}"]],
+            "python": _lines(scene, other, lines, ["from model.attention.measures import measure"]),
+            "note": _about_b(scene, other) if side == "b" else words["compare.about_a"],
+            "source": source(scene) if side == "a" else _source_b(scene, other),
+        },
+    )
     return made | {"note": f"{made['note']} {_pooled(scene, figure)}".strip()}
 
 
@@ -231,16 +276,27 @@ def _difference(scene: Scene, other: Other, name: str) -> dict:
     said = PatternWords(words["pattern.query"], words["pattern.key"], label, words["pattern.largest"])
     figure = compare.map_figure(z, tokens, said, "signed", compare.largest(z))
     a, b = scene.head, other.head
-    lines = [f"a, b = measure(run, {name!r}, {a[0]}, {a[1]}), measure(other, {name!r}, {b[0]}, {b[1]})",
-             "pairs = align(run.tokens.ids.tolist(), other.tokens.ids.tolist()).pairs",
-             "difference(a, b, pairs)  # [T, T], NaN where a token has no counterpart"]  # fmt: skip
-    imports = ["from model.measures import measure", "from viz.compare import align, difference"]
-    return _figure(scene, other, figure, {
-        "title": words["compare.diff"].format(measure=words[f"measure.{name}"]),
-        "note": f"{words['compare.about_diff']} {_pooled(scene, figure)}".strip(),
-        "file": f"compare-difference-{a[0]}-{a[1]}", "columns": [words["pattern.query"], words["pattern.key"], label],
-        "python": _lines(scene, other, lines, imports),
-    })  # fmt: skip
+    lines = [
+        f"a, b = measure(run, {name!r}, {a[0]}, {a[1]}), measure(other, {name!r}, {b[0]}, {b[1]})",
+        "pairs = align(run.tokens.ids.tolist(), other.tokens.ids.tolist()).pairs",
+        "difference(a, b, pairs)  # [T, T], NaN where a token has no counterpart",
+    ]
+    imports = [
+        "from model.attention.measures import measure",
+        "from viz.views.compare.runs.figures import align, difference",
+    ]
+    return _figure(
+        scene,
+        other,
+        figure,
+        {
+            "title": words["compare.diff"].format(measure=words[f"measure.{name}"]),
+            "note": f"{words['compare.about_diff']} {_pooled(scene, figure)}".strip(),
+            "file": f"compare-difference-{a[0]}-{a[1]}",
+            "columns": [words["pattern.query"], words["pattern.key"], label],
+            "python": _lines(scene, other, lines, imports),
+        },
+    )
 
 
 def _maker(which: str, scene: Scene, other: Other, name: str) -> Callable[[], dict]:
@@ -268,22 +324,30 @@ def _heads(scene: Scene, other: Other, name: str) -> dict:
     if not compare.defined(z):
         return _empty(words["compare.no_numbers"], words["compare.no_numbers_hint"].format(metric=said))
     figure = compare.heads_figure(z, both, HeadWords(words["compare.layer"], words["compare.head"], said, label))
-    return _figure(scene, other, figure, {
-        "title": words["compare.heads_title"].format(metric=label),
-        "note": words["compare.metric_pattern_help" if name == "pattern" else "compare.about_heads"],
-        "file": f"compare-heads-{name}", "columns": [words["compare.head"], words["compare.layer"], label],
-        "python": _lines(scene, other, *_heads_lines(name)),
-    })  # fmt: skip
+    return _figure(
+        scene,
+        other,
+        figure,
+        {
+            "title": words["compare.heads_title"].format(metric=label),
+            "note": words["compare.metric_pattern_help" if name == "pattern" else "compare.about_heads"],
+            "file": f"compare-heads-{name}",
+            "columns": [words["compare.head"], words["compare.layer"], label],
+            "python": _lines(scene, other, *_heads_lines(name)),
+        },
+    )
 
 
 def _heads_lines(name: str) -> tuple[list[str], list[str]]:
     if name != "pattern":
         return [f"(run.head_metrics() - other.head_metrics())[{name!r}].unstack()  # [L, H]"], []
-    lines = ["pairs = align(run.tokens.ids.tolist(), other.tokens.ids.tolist()).pairs",
-             "layers, heads = range(lm.config.n_layer), range(lm.config.n_head)",
-             "of = lambda trace, layer: np.stack([trace.pattern(layer, head) for head in heads])  # [H, T, T]",
-             "np.stack([gaps(of(run, layer), of(other, layer), pairs) for layer in layers])  # [L, H]"]  # fmt: skip
-    return lines, ["import numpy as np", "from viz.compare import align, gaps"]
+    lines = [
+        "pairs = align(run.tokens.ids.tolist(), other.tokens.ids.tolist()).pairs",
+        "layers, heads = range(lm.config.n_layer), range(lm.config.n_head)",
+        "of = lambda trace, layer: np.stack([trace.pattern(layer, head) for head in heads])  # [H, T, T]",
+        "np.stack([gaps(of(run, layer), of(other, layer), pairs) for layer in layers])  # [L, H]",
+    ]
+    return lines, ["import numpy as np", "from viz.views.compare.runs.figures import align, gaps"]
 
 
 def _pattern_gaps(scene: Scene, other: Other) -> object:
@@ -311,34 +375,54 @@ def _pattern_gaps(scene: Scene, other: Other) -> object:
 def _next(scene: Scene, other: Other, at: tuple[int, int]) -> dict:
     """The likeliest next tokens of both runs: one list where both have the same vocabulary, else two."""
     words, models = scene.words, (scene.model, other.model)
-    a, b = (compare.shares_of(trace.logits_at(t)[: model.tokenizer.vocab_size])
-            for trace, t, model in zip((scene.trace, other.trace), at, models, strict=True))  # fmt: skip
+    a, b = (
+        compare.shares_of(trace.logits_at(t)[: model.tokenizer.vocab_size])
+        for trace, t, model in zip((scene.trace, other.trace), at, models, strict=True)
+    )
     notes = [words["compare.about_next"]]
     if other.one_vocabulary:
         ids = sorted({*compare.likely(a, MOST_LIKELY), *compare.likely(b, MOST_LIKELY)}, key=lambda i: -max(a[i], b[i]))
         lists = [[[visible(scene.model.tokenizer.piece(i)), float(a[i]), float(b[i])] for i in ids]]
         notes.append(words["compare.kl"].format(kl=f"{compare.divergence(a, b):.3g}"))
     else:
-        lists = [[[visible(model.tokenizer.piece(i)), float(p[i])] for i in compare.likely(p, MOST_LIKELY)]
-                 for model, p in zip(models, (a, b), strict=True)]  # fmt: skip
+        lists = [
+            [[visible(model.tokenizer.piece(i)), float(p[i])] for i in compare.likely(p, MOST_LIKELY)]
+            for model, p in zip(models, (a, b), strict=True)
+        ]
         notes.append(words["compare.two_lists"])
     lines = [f"a, b = (shares_of(trace.logits_at(t)) for trace, t in ((run, {at[0]}), (other, {at[1]})))  # [V] each"]
     return {
         "title": words["compare.next_title"].format(
             a=visible(scene.trace.tokens.pieces[at[0]]), i=at[0], b=visible(other.trace.tokens.pieces[at[1]]), j=at[1]
         ),
-        "note": " ".join(notes), "lists": lists, "file": "compare-next-tokens",
+        "note": " ".join(notes),
+        "lists": lists,
+        "file": "compare-next-tokens",
         "source": source(scene) if other.model is scene.model else f"{source(scene)} · {_source_b(scene, other)}",
         "names": some(words, "compare", "token", "in_a", "in_b", "change", "probability"),
-        "run": f"{scene.run} {other.run}", "words": plot_words(words),
-        "python": _lines(scene, other, lines, ["from viz.compare import shares_of"]),
-    }  # fmt: skip
+        "run": f"{scene.run} {other.run}",
+        "words": plot_words(words),
+        "python": _lines(scene, other, lines, ["from viz.views.compare.runs.figures import shares_of"]),
+    }
 
 
 TAB = Tab(
-    "compare", build, fixed, draw,
-    parts=("compare_question", "compare_howto", "compare_form", "alignment", *_MAPS, "compare_metric", "compare_heads",
-           "compare_next", "patch_about", *patching.PARTS),
+    "compare",
+    build,
+    fixed,
+    draw,
+    parts=(
+        "compare_question",
+        "compare_howto",
+        "compare_form",
+        "alignment",
+        *_MAPS,
+        "compare_metric",
+        "compare_heads",
+        "compare_next",
+        "patch_about",
+        *patching.PARTS,
+    ),
     asks=("compare_form", "compare_metric", "patch_form"),
     jobs={"patch_job": patching.plan},
-)  # fmt: skip
+)

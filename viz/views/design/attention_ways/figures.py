@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.cachelab import told_bytes, told_ms
 from viz.labels import axis_name, plotly_text, tick_text
 from viz.theme import HUES, frame_layout, scales
+from viz.views.sampling.kv_cache.figures import told_bytes, told_ms
 
 BLUE, ORANGE, GREEN, PINK, GREY = HUES[0], HUES[4], HUES[2], HUES[3], "rgba(128,134,150,0.9)"
 COLOURS = {"naive": ORANGE, "rows": PINK, "chunked": BLUE, "fused": GREEN}
@@ -32,21 +32,37 @@ def steps_figure(scores: np.ndarray, steps: Sequence, pieces: Sequence[str], sai
     z = [[None if np.isnan(p) else float(f"{p:.6g}") for p in row] for row in (*(s.weights for s in steps), final)]
     traces = [
         go.Scatter(
-            x=list(range(n)), y=[None if not np.isfinite(s) else float(f"{s:.6g}") for s in scores], name=score,
-            mode="markers", text=tokens, customdata=custom, marker={"size": 8 if n <= 64 else 4, "color": shade},
-            yaxis="y2", hovertemplate=f"{key}: %{{text}}<br>{score}: %{{y:.4f}}<extra></extra>",
+            x=list(range(n)),
+            y=[None if not np.isfinite(s) else float(f"{s:.6g}") for s in scores],
+            name=score,
+            mode="markers",
+            text=tokens,
+            customdata=custom,
+            marker={"size": 8 if n <= 64 else 4, "color": shade},
+            yaxis="y2",
+            hovertemplate=f"{key}: %{{text}}<br>{score}: %{{y:.4f}}<extra></extra>",
         ),
         go.Scatter(
-            x=[-0.5, *ends], y=[top[0], *top], name=plotly_text(said["maximum"]), mode="lines", yaxis="y2",
+            x=[-0.5, *ends],
+            y=[top[0], *top],
+            name=plotly_text(said["maximum"]),
+            mode="lines",
+            yaxis="y2",
             line={"shape": "vh", "color": ORANGE, "width": 2.5},
             hovertemplate=f"{plotly_text(said['maximum'])}: %{{y:.4f}}<extra></extra>",
         ),
         go.Heatmap(
-            x=list(range(n)), y=[*map(plotly_text, rows), plotly_text(said["whole"])], z=z, coloraxis="coloraxis",
-            text=[tokens] * len(z), hoverongaps=False, xgap=1 if n <= 64 else 0, ygap=2,
+            x=list(range(n)),
+            y=[*map(plotly_text, rows), plotly_text(said["whole"])],
+            z=z,
+            coloraxis="coloraxis",
+            text=[tokens] * len(z),
+            hoverongaps=False,
+            xgap=1 if n <= 64 else 0,
+            ygap=2,
             hovertemplate=f"%{{y}}<br>{key}: %{{text}}<br>{weight}: %{{z:.6f}}<extra></extra>",
         ),
-    ]  # fmt: skip
+    ]
     return go.Figure(traces, _steps_layout(n, len(z), pieces, said)).to_json()
 
 
@@ -58,22 +74,46 @@ def _steps_layout(n: int, rows: int, pieces: Sequence[str], said: Mapping[str, s
     height = high + below + 24 + foot
     return frame_layout({"height": height, "narrow": height, "places": True, "scales": found}) | {
         "xaxis": {
-            "title": _title(said["key"]), "tickvals": ticks, "ticktext": [tick_text(pieces[i]) for i in ticks],
-            "tickangle": -60, "automargin": True, "showgrid": False, "zeroline": False, "range": [-0.5, n - 0.5],
+            "title": _title(said["key"]),
+            "tickvals": ticks,
+            "ticktext": [tick_text(pieces[i]) for i in ticks],
+            "tickangle": -60,
+            "automargin": True,
+            "showgrid": False,
+            "zeroline": False,
+            "range": [-0.5, n - 0.5],
             "anchor": "y",
         },
-        "yaxis": {"domain": [0, split], "autorange": "reversed", "automargin": True, "showgrid": False,
-                  "type": "category", "tickfont": {"size": 10}},
-        "yaxis2": {"domain": [1 - high / (high + below + 24), 1], "title": _title(said["score"]), "automargin": True,
-                   "zeroline": False, "anchor": "x"},
+        "yaxis": {
+            "domain": [0, split],
+            "autorange": "reversed",
+            "automargin": True,
+            "showgrid": False,
+            "type": "category",
+            "tickfont": {"size": 10},
+        },
+        "yaxis2": {
+            "domain": [1 - high / (high + below + 24), 1],
+            "title": _title(said["score"]),
+            "automargin": True,
+            "zeroline": False,
+            "anchor": "x",
+        },
         "coloraxis": {
-            "colorscale": found["light"], "cmin": 0, "cmax": 1,
-            "colorbar": {"thickness": 10, "len": 1, "outlinewidth": 0,
-                         "tickvals": [0, 0.05, 0.25, 0.5, 1], "tickformat": ".3~g",
-                         "title": {"text": plotly_text(said["weight"]), "side": "right"}},
+            "colorscale": found["light"],
+            "cmin": 0,
+            "cmax": 1,
+            "colorbar": {
+                "thickness": 10,
+                "len": 1,
+                "outlinewidth": 0,
+                "tickvals": [0, 0.05, 0.25, 0.5, 1],
+                "tickformat": ".3~g",
+                "title": {"text": plotly_text(said["weight"]), "side": "right"},
+            },
         },
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }  # fmt: skip
+    }
 
 
 # --- costs ------------------------------------------------------------------------------------------
@@ -105,10 +145,14 @@ def times_figure(curves: Sequence[Curve], said: Mapping[str, str]) -> str:
             for length, value, (low, high) in zip(curve.lengths, curve.values, curve.spread, strict=True)
         ]
         error = {
-            "type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": curve.colour,
+            "type": "data",
+            "symmetric": False,
+            "thickness": 1.5,
+            "width": 4,
+            "color": curve.colour,
             "array": [1000 * (high - v) for v, (_, high) in zip(curve.values, curve.spread, strict=True)],
             "arrayminus": [1000 * (v - low) for v, (low, _) in zip(curve.values, curve.spread, strict=True)],
-        }  # fmt: skip
+        }
         traces.append(_line(curve, [1000 * value for value in curve.values], hovers) | {"error_y": error})
     return _growth(traces, [length for curve in curves for length in curve.lengths], said["context"], said["time"])
 
@@ -129,23 +173,39 @@ def memory_figure(curves: Sequence[Curve], said: Mapping[str, str]) -> str:
 def _line(curve: Curve, y: Sequence[float], hovers: Sequence[str]) -> dict:
     solid = curve.dash == "solid"
     return {
-        "type": "scatter", "x": list(curve.lengths), "y": list(y), "name": plotly_text(curve.name),
+        "type": "scatter",
+        "x": list(curve.lengths),
+        "y": list(y),
+        "name": plotly_text(curve.name),
         "mode": "lines+markers" if solid else "lines",
         "line": {"color": curve.colour, "width": 2.5 if solid else 1.5, "dash": curve.dash},
-        "marker": {"size": 8, "color": curve.colour}, "hovertext": list(hovers),
+        "marker": {"size": 8, "color": curve.colour},
+        "hovertext": list(hovers),
         "hovertemplate": "%{hovertext}<extra></extra>",
-    }  # fmt: skip
+    }
 
 
 def _growth(traces: Sequence[dict], lengths: Sequence[int], x: str, y: str) -> str:
     """Powers of two across, powers of ten up."""
     layout = frame_layout({"height": 400, "narrow": 420}) | {
-        "xaxis": {"type": "log", "title": _title(x), "tickvals": sorted(set(lengths)),
-                  "ticktext": [f"{n:,}" for n in sorted(set(lengths))], "automargin": True, "zeroline": False},
-        "yaxis": {"type": "log", "title": _title(y), "automargin": True, "zeroline": False, "dtick": 1,
-                  "tickformat": ",~g"},
+        "xaxis": {
+            "type": "log",
+            "title": _title(x),
+            "tickvals": sorted(set(lengths)),
+            "ticktext": [f"{n:,}" for n in sorted(set(lengths))],
+            "automargin": True,
+            "zeroline": False,
+        },
+        "yaxis": {
+            "type": "log",
+            "title": _title(y),
+            "automargin": True,
+            "zeroline": False,
+            "dtick": 1,
+            "tickformat": ",~g",
+        },
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }  # fmt: skip
+    }
     return go.Figure(list(traces), layout).to_json()
 
 

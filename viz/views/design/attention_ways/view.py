@@ -6,11 +6,30 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.kernel_costs import BUDGET, LENGTHS, MOST_MATRIX, Cost, Costs, growth, lengths_of, matrix_bytes, measure
-from model.kernels import WAYS, Exact, Step, blocks_for, exactness, layer_qkv, online_steps
+from model.design.kernel_costs import (
+    BUDGET,
+    LENGTHS,
+    MOST_MATRIX,
+    Cost,
+    Costs,
+    growth,
+    lengths_of,
+    matrix_bytes,
+    measure,
+)
+from model.design.kernels import WAYS, Exact, Step, blocks_for, exactness, layer_qkv, online_steps
 from model.progress import Progress
-from viz.cachelab import told_bytes, told_ms
-from viz.kernels import (
+from viz.labels import visible
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.page.typed import quoted
+from viz.views.activations.norm.figures import told
+from viz.views.design.attention_ways.figures import (
     COLOURS,
     GREY,
     Curve,
@@ -21,21 +40,19 @@ from viz.kernels import (
     times_figure,
     weights_at_once,
 )
-from viz.labels import visible
-from viz.onenorm import told
-from viz.tabs import jobs
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.typed import quoted
-from viz.tabs.views import View
+from viz.views.sampling.kv_cache.figures import told_bytes, told_ms
 from viz.words import section
 
 PARTS = (
-    "kernels_form", "kernels_steps", "kernels_rows", "kernels_exact", "kernels_job", "kernels_times",
-    "kernels_memory", "kernels_costs",
-)  # fmt: skip
+    "kernels_form",
+    "kernels_steps",
+    "kernels_rows",
+    "kernels_exact",
+    "kernels_job",
+    "kernels_times",
+    "kernels_memory",
+    "kernels_costs",
+)
 BLOCKS = (2, 1, 4, 8, 16, 32, 128)  # the first is the one to start with
 PUBLIC_LIMIT = 1024  # context on a server whose jobs end after a minute
 
@@ -62,10 +79,19 @@ def build() -> dict[str, gr.HTML]:
 def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     """How many keys a block has."""
     options = [[str(n), words["kernels.block_one" if n == 1 else "kernels.block"].format(n=n)] for n in sorted(BLOCKS)]
-    return {"kernels_form": {"controls": [
-        {"name": "block", "kind": "choice", "label": words["kernels.blocks"], "value": str(BLOCKS[0]),
-         "options": options},
-    ]}}  # fmt: skip
+    return {
+        "kernels_form": {
+            "controls": [
+                {
+                    "name": "block",
+                    "kind": "choice",
+                    "label": words["kernels.blocks"],
+                    "value": str(BLOCKS[0]),
+                    "options": options,
+                },
+            ]
+        }
+    }
 
 
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
@@ -122,7 +148,7 @@ def walked(scene: Scene, at: int, asked: int) -> Walked:
         return Walked(at, block, asked, scores, steps, whole, *gaps)
 
     key = ("kernels row", scene.trace.key, scene.head, at, asked)
-    return jobs.kept(scene.playground, key, make, lambda found: len(found.steps) * (1000 + 8 * (at + 1)))
+    return background.kept(scene.playground, key, make, lambda found: len(found.steps) * (1000 + 8 * (at + 1)))
 
 
 def _about_row(scene: Scene, row: Walked) -> dict[str, object]:
@@ -139,7 +165,7 @@ def _row_lines(scene: Scene, row: Walked, last: str) -> str:
         f"steps = online_steps(scores, values, {row.block})",
         last,
     ]
-    return python_lines(scene, lines, ["from model.kernels import online_steps"])
+    return python_lines(scene, lines, ["from model.design.kernels import online_steps"])
 
 
 def steps_payload(scene: Scene, row: Walked) -> dict:
@@ -165,12 +191,17 @@ def rows_payload(scene: Scene, row: Walked) -> dict:
     pieces = scene.trace.tokens.pieces
     for n, step in enumerate(row.steps, 1):
         keys = said["keys" if step.end - step.start > 1 else "keys_one"].format(start=step.start, end=step.end - 1)
-        rows.append([
-            {"text": f"{n}", "help": " ".join(map(visible, pieces[step.start : step.end]))[:200]}, keys,
-            _number(step.block),
-            _number(step.maximum), f"{step.scale:.4f}", f"{step.total:.4f}",
-            f"{math.hypot(*step.output.tolist()):.4f}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                {"text": f"{n}", "help": " ".join(map(visible, pieces[step.start : step.end]))[:200]},
+                keys,
+                _number(step.block),
+                _number(step.maximum),
+                f"{step.scale:.4f}",
+                f"{step.total:.4f}",
+                f"{math.hypot(*step.output.tolist()):.4f}",
+            ]
+        )
     same = row.gap < 1e-12 and row.output_gap <= 1e-12 * max(1.0, float(abs(row.steps[-1].output).max()))
     own = "" if scene.picked.edits else " " + said["model"].format(gap=_gap(_model_gap(scene, row)))
     return {
@@ -190,7 +221,7 @@ def rows_payload(scene: Scene, row: Walked) -> dict:
             for n, s in enumerate(row.steps, 1)
         ],
         "python": _row_lines(scene, row, "[(step.maximum, step.scale, step.total) for step in steps]"),
-    }  # fmt: skip
+    }
 
 
 def _model_gap(scene: Scene, row: Walked) -> float:
@@ -217,7 +248,7 @@ def exact_of(scene: Scene) -> tuple[Exact, ...]:
         with scene.playground.computing:
             return exactness(*layer_qkv(scene.trace, scene.head[0]))
 
-    return jobs.kept(scene.playground, ("kernels exact", scene.trace.key, scene.head[0]), make)
+    return background.kept(scene.playground, ("kernels exact", scene.trace.key, scene.head[0]), make)
 
 
 def exact_payload(scene: Scene) -> dict:
@@ -226,11 +257,15 @@ def exact_payload(scene: Scene) -> dict:
     layer, T = scene.head[0], len(scene.trace.tokens)
     given = {"layer": layer, "T": T, "H": config.n_head, "G": config.n_kv_head, "E": config.d_head}
     rows = [
-        [scene.words[f"kernels.is_{each.way}"], said[f"holds_{each.way}"],
-         told_bytes(matrix_bytes(each.way, config.n_head, T, config.d_head)), _gap(each.gap),
-         f"{100 * each.share:.2g} %"]
+        [
+            scene.words[f"kernels.is_{each.way}"],
+            said[f"holds_{each.way}"],
+            told_bytes(matrix_bytes(each.way, config.n_head, T, config.d_head)),
+            _gap(each.gap),
+            f"{100 * each.share:.2g} %",
+        ]
         for each in found
-    ]  # fmt: skip
+    ]
     same = all(each.share <= 1 for each in found)
     return {
         "title": said["title"].format(**given),
@@ -243,7 +278,7 @@ def exact_payload(scene: Scene) -> dict:
         "file": f"attention-ways-layer-{layer}",
         "source": f"{source(scene)} · {said['derived']}",
         "python": python_lines(
-            scene, [f"exactness(*layer_qkv(run, {layer}))"], ["from model.kernels import exactness, layer_qkv"]
+            scene, [f"exactness(*layer_qkv(run, {layer}))"], ["from model.design.kernels import exactness, layer_qkv"]
         ),
     }
 
@@ -267,21 +302,21 @@ def key_of(scene: Scene) -> tuple:
     return ("kernels", shape_of(scene), limit_of(scene))
 
 
-def plan(scene: Scene, values: Values) -> jobs.Job:
+def plan(scene: Scene, values: Values) -> background.Job:
     """What the button starts."""
     shape, limit = shape_of(scene), limit_of(scene)
 
     def work(progress: Progress) -> Costs:
         return measure(shape, limit, progress)
 
-    return jobs.Job(key_of(scene), work)
+    return background.Job(key_of(scene), work)
 
 
-def _button(scene: Scene, found: jobs.Result | None) -> dict:
+def _button(scene: Scene, found: background.Result | None) -> dict:
     words, lengths = scene.words, lengths_of(limit_of(scene))
     seconds = round(BUDGET * sum(lengths) / sum(LENGTHS)) + 2
     hint = words["kernels.takes"].format(first=f"{lengths[0]:,}", last=f"{lengths[-1]:,}", seconds=seconds)
-    return jobs.button(words["kernels.start"], words, found, hint)
+    return background.button(words["kernels.start"], words, found, hint)
 
 
 def _measured_source(scene: Scene, found: Costs) -> str:
@@ -298,21 +333,29 @@ def _frame(scene: Scene, found: Costs, name: str, said: Mapping[str, str]) -> di
     """What both figures share."""
     lines = [f"measure({shape_of(scene)}, {limit_of(scene)})"]
     return {
-        "title": said["title"], "source": _measured_source(scene, found), "file": f"attention-{name}",
+        "title": said["title"],
+        "source": _measured_source(scene, found),
+        "file": f"attention-{name}",
         "run": f"{key_of(scene)} {scene.language} {name}",
-        "python": python_lines(scene, lines, ["from model.kernel_costs import measure"]),
+        "python": python_lines(scene, lines, ["from model.design.kernel_costs import measure"]),
         "words": plot_words(scene.words),
-    }  # fmt: skip
+    }
 
 
 def times_payload(scene: Scene, found: Costs) -> dict:
     """Time against context, a line a way."""
     said = section(scene.words, "kerneltimes")
     curves = [
-        Curve(scene.words[f"kernels.is_{way}"], COLOURS[way], [c.length for c in rows],
-              [c.seconds.median for c in rows], [c.seconds.spread for c in rows])
-        for way in WAYS if (rows := _of(found, way))
-    ]  # fmt: skip
+        Curve(
+            scene.words[f"kernels.is_{way}"],
+            COLOURS[way],
+            [c.length for c in rows],
+            [c.seconds.median for c in rows],
+            [c.seconds.spread for c in rows],
+        )
+        for way in WAYS
+        if (rows := _of(found, way))
+    ]
     least = min(len(cost.seconds.seconds) for cost in found.costs)
     note = said["note"].format(n=least) + _left_out(scene, found)
     columns = {"columns": [said["series"], said["spread"], said["context"], said["time"]], "note": note}
@@ -355,17 +398,24 @@ def costs_payload(scene: Scene, found: Costs) -> dict:
     rows = []
     for cost in found.costs:
         told_exact = next(each for each in exact[cost.length] if each.way == cost.way)
-        rows.append([
-            f"{cost.length:,}", scene.words[f"kernels.is_{cost.way}"], told_ms(cost.seconds.median),
-            "–" if cost.peak is None else told_bytes(cost.peak), told_bytes(cost.derived), _gap(told_exact.gap),
-            f"{100 * told_exact.share:.2g} %",
-        ])  # fmt: skip
+        rows.append(
+            [
+                f"{cost.length:,}",
+                scene.words[f"kernels.is_{cost.way}"],
+                told_ms(cost.seconds.median),
+                "–" if cost.peak is None else told_bytes(cost.peak),
+                told_bytes(cost.derived),
+                _gap(told_exact.gap),
+                f"{100 * told_exact.share:.2g} %",
+            ]
+        )
     same = all(each.share <= 1 for row in exact.values() for each in row)
     last = found.costs[-1].length
     powers = ", ".join(
         said["power"].format(way=scene.words[f"kernels.is_{way}"], power=told(round(power, 2)))
-        for way in WAYS if (power := growth(found.costs, way)) is not None
-    )  # fmt: skip
+        for way in WAYS
+        if (power := growth(found.costs, way)) is not None
+    )
     return {
         "title": said["title"],
         "about": said["about"].format(powers=powers) if powers else said["about_one"].format(n=last),
@@ -377,5 +427,11 @@ def costs_payload(scene: Scene, found: Costs) -> dict:
 
 
 VIEW = View(
-    "kernels", build, draw, parts=PARTS, fixed=fixed, asks=("kernels_form",), jobs={"kernels_job": plan},
-)  # fmt: skip
+    "kernels",
+    build,
+    draw,
+    parts=PARTS,
+    fixed=fixed,
+    asks=("kernels_form",),
+    jobs={"kernels_job": plan},
+)

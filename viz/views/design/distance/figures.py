@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from viz.labels import plotly_text
 from viz.theme import HUES, frame_layout, scales
-from viz.why import number
+from viz.views.attention.cell.figures import number
 
 HEIGHT, NARROW = 400, 380
 GREY = "rgba(128,134,150,0.9)"
@@ -74,8 +74,9 @@ def scores_figure(curves: Sequence[Curves], buckets: Buckets, said: Mapping[str,
         for values, name, dash in ((each.alone, said["alone"], "dash"), (each.sink, said["sink"], "dot")):
             if values is None:
                 continue
-            hovers = [f"{label(at)} {said['tokens']}<br>{name} {value:.3f}"
-                      for at, value in zip(buckets, values, strict=True)]  # fmt: skip
+            hovers = [
+                f"{label(at)} {said['tokens']}<br>{name} {value:.3f}" for at, value in zip(buckets, values, strict=True)
+            ]
             found = _line(values, buckets, f"{each.name}, {name}", hovers, log)
             traces.append(found | {"line": {"color": hue, "width": 1.75, "dash": dash}, "mode": "lines"})
     return _figure(traces, said, said["score"], buckets, log)
@@ -91,8 +92,9 @@ def weights_figure(
     traces = []
     for n, each in enumerate(curves):
         hue = HUES[n % len(HUES)]
-        hovers = [f"{label(at)} {said['tokens']}<br>{weight:.3g}"
-                  for at, weight in zip(buckets, each.weight, strict=True)]  # fmt: skip
+        hovers = [
+            f"{label(at)} {said['tokens']}<br>{weight:.3g}" for at, weight in zip(buckets, each.weight, strict=True)
+        ]
         traces.append(_line(each.weight, buckets, each.name, hovers, log) | {"line": {"color": hue, "width": 2.5}})
     hovers = [f"{label(at)} {said['tokens']}<br>{value:.3g}" for at, value in zip(buckets, uniform, strict=True)]
     even = _line(uniform, buckets, said["uniform"], hovers, log)
@@ -114,24 +116,39 @@ def layer_figure(weights: np.ndarray, layer: int, buckets: Buckets, said: Mappin
     H, K = weights.shape
     names = [label(at) for at in buckets]
     heat = {
-        "type": "heatmap", "z": [[number(value) for value in row] for row in weights], "x": names,
-        "y": [f"{layer}.{head}" for head in range(H)], "coloraxis": "coloraxis", "xgap": 1, "ygap": 1,
+        "type": "heatmap",
+        "z": [[number(value) for value in row] for row in weights],
+        "x": names,
+        "y": [f"{layer}.{head}" for head in range(H)],
+        "coloraxis": "coloraxis",
+        "xgap": 1,
+        "ygap": 1,
         "customdata": [[{"head": [layer, head]}] * K for head in range(H)],
         "hovertemplate": f"{plotly_text(said['head'])} %{{y}}<br>%{{x}} {plotly_text(said['tokens'])}: %{{z:.3g}}"
-                         "<extra></extra>",
-    }  # fmt: skip
+        "<extra></extra>",
+    }
     found, height = scales("share", "sqrt"), min(max(_ROOM + _ROW * H, 200), 640)
     top = float(np.nanmax(weights)) if np.isfinite(weights).any() else 1.0
-    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".2~g",
-           "title": {"text": plotly_text(said["weight"]), "side": "right"}}  # fmt: skip
+    bar = {
+        "thickness": 10,
+        "len": 1,
+        "outlinewidth": 0,
+        "tickformat": ".2~g",
+        "title": {"text": plotly_text(said["weight"]), "side": "right"},
+    }
     shown = list(range(0, K, max(1, -(-K // 12))))
     axis = {"showgrid": False, "zeroline": False, "automargin": True, "type": "category"}
     layout = frame_layout({"scales": found, "height": height, "narrow": height}) | {
         "coloraxis": {"colorscale": found["light"], "cmin": 0, "cmax": top or 1.0, "colorbar": bar},
-        "xaxis": axis | {"title": {"text": plotly_text(said["distance"]), "standoff": 8}, "tickmode": "array",
-                         "tickvals": [names[n] for n in shown], "tickangle": 0},
+        "xaxis": axis
+        | {
+            "title": {"text": plotly_text(said["distance"]), "standoff": 8},
+            "tickmode": "array",
+            "tickvals": [names[n] for n in shown],
+            "tickangle": 0,
+        },
         "yaxis": axis | {"title": {"text": plotly_text(said["head"]), "standoff": 8}, "autorange": "reversed"},
-    }  # fmt: skip
+    }
     return go.Figure({"data": [heat], "layout": layout}).to_json()
 
 
@@ -147,12 +164,16 @@ def _places(buckets: Buckets, log: bool) -> list[float]:
 
 def _line(values: np.ndarray, buckets: Buckets, name: str, hovers: Sequence[str], log: bool) -> dict:
     return {
-        "type": "scatter", "x": _places(buckets, log), "y": [number(value) for value in values],
-        "name": plotly_text(name), "text": [label(at) for at in buckets],
-        "mode": "lines+markers" if len(buckets) <= 80 else "lines", "marker": {"size": 5},
+        "type": "scatter",
+        "x": _places(buckets, log),
+        "y": [number(value) for value in values],
+        "name": plotly_text(name),
+        "text": [label(at) for at in buckets],
+        "mode": "lines+markers" if len(buckets) <= 80 else "lines",
+        "marker": {"size": 5},
         "hovertext": [f"{plotly_text(name)}<br>{hover}" for hover in hovers],
         "hovertemplate": "%{hovertext}<extra></extra>",
-    }  # fmt: skip
+    }
 
 
 def _defined(trace: dict) -> dict:
@@ -168,9 +189,16 @@ def _band(each: Curves, buckets: Buckets, hue: str, log: bool) -> dict:
     low, high = each.low[there].tolist(), each.high[there].tolist()
     red, green, blue = (int(hue[i : i + 2], 16) for i in (1, 3, 5))
     return {
-        "type": "scatter", "x": x + x[::-1], "y": high + low[::-1], "fill": "toself", "mode": "lines",
-        "line": {"width": 0}, "fillcolor": f"rgba({red},{green},{blue},0.16)", "hoverinfo": "skip", "showlegend": False,
-    }  # fmt: skip
+        "type": "scatter",
+        "x": x + x[::-1],
+        "y": high + low[::-1],
+        "fill": "toself",
+        "mode": "lines",
+        "line": {"width": 0},
+        "fillcolor": f"rgba({red},{green},{blue},0.16)",
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
 
 
 def _figure(
@@ -182,12 +210,16 @@ def _figure(
     across = {"title": {"text": plotly_text(said["distance"]), "standoff": 8}, "tickformat": ","}
     if log:
         ticks = [0, *(2**n for n in range(12) if 2**n <= last)]
-        across |= {"type": "log", "tickmode": "array", "tickvals": [each or ZERO for each in ticks],
-                   "ticktext": [f"{each:,}" for each in ticks],
-                   "range": [float(np.log10(0.4)), float(np.log10(max(1.2 * last, 1.2)))]}  # fmt: skip
+        across |= {
+            "type": "log",
+            "tickmode": "array",
+            "tickvals": [each or ZERO for each in ticks],
+            "ticktext": [f"{each:,}" for each in ticks],
+            "range": [float(np.log10(0.4)), float(np.log10(max(1.2 * last, 1.2)))],
+        }
     layout = frame_layout({"height": HEIGHT, "narrow": NARROW}) | {
         "xaxis": axis | across,
         "yaxis": axis | {"title": {"text": plotly_text(y), "standoff": 8}} | (more or {}),
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }  # fmt: skip
+    }
     return go.Figure({"data": [_defined(trace) for trace in traces], "layout": layout}).to_json()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.distance import (
+from model.attention.distance import (
     Buckets,
     ByDistance,
     buckets,
@@ -18,23 +18,36 @@ from model.distance import (
     share_of_distance,
     sink_scores,
 )
-from viz.distance import Curves, layer_figure, over_buckets, scores_figure, uniform_weight, weights_figure
-from viz.effects import EffectWords, effect_figure
-from viz.onenorm import told
-from viz.predictions import percent
-from viz.tabs import jobs
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.activations.norm.figures import told
+from viz.views.design.distance.figures import (
+    Curves,
+    layer_figure,
+    over_buckets,
+    scores_figure,
+    uniform_weight,
+    weights_figure,
+)
+from viz.views.effects.edits.figures import EffectWords, effect_figure
+from viz.views.predictions.figures import percent
 from viz.words import some
 
 PARTS = (
-    "distance_form", "distance_scores", "distance_weights", "distance_map", "distance_layer", "distance_table",
-)  # fmt: skip
+    "distance_form",
+    "distance_scores",
+    "distance_weights",
+    "distance_map",
+    "distance_layer",
+    "distance_table",
+)
 AXES, FIRST = ("log", "linear"), ("apart", "in")
-_IMPORT = "from model.distance import"
+_IMPORT = "from model.attention.distance import"
 
 
 @dataclass(frozen=True)
@@ -85,12 +98,26 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     def options(name: str, keys: tuple[str, ...]) -> list[list[str]]:
         return [[key, words[f"distance.{name}_{key}"], words[f"distance.{name}_{key}_help"]] for key in keys]
 
-    return {"distance_form": {"controls": [
-        {"name": "axis", "kind": "choice", "label": words["distance.axis"], "value": AXES[0],
-         "options": options("axis", AXES)},
-        {"name": "first", "kind": "choice", "label": words["distance.first"], "value": FIRST[0],
-         "options": options("first", FIRST)},
-    ]}}  # fmt: skip
+    return {
+        "distance_form": {
+            "controls": [
+                {
+                    "name": "axis",
+                    "kind": "choice",
+                    "label": words["distance.axis"],
+                    "value": AXES[0],
+                    "options": options("axis", AXES),
+                },
+                {
+                    "name": "first",
+                    "kind": "choice",
+                    "label": words["distance.first"],
+                    "value": FIRST[0],
+                    "options": options("first", FIRST),
+                },
+            ]
+        }
+    }
 
 
 def asked_of(values: Values) -> Asked:
@@ -121,7 +148,7 @@ def read(scene: Scene, head: tuple[int, int], asked: Asked) -> Read:
         sink = None if asked.counted else sink_scores(scores)
         return Read(found, alone, sink, share_of_distance(scores, first=asked.counted), near(pattern))
 
-    return jobs.kept(scene.playground, ("distance", trace.key, head, asked), make)
+    return background.kept(scene.playground, ("distance", trace.key, head, asked), make)
 
 
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
@@ -149,8 +176,10 @@ def _lines(scene: Scene, asked: Asked, lines: list[str], names: str) -> str:
     """After those that read the main head."""
     layer, head = scene.head
     whole = "" if asked.axis == "log" else ", whole=len(run.tokens)"
-    first = [f"scores, pattern = run.scores({layer}, {head}), run.pattern({layer}, {head})",
-             f"groups = buckets(len(run.tokens){whole})"]  # fmt: skip
+    first = [
+        f"scores, pattern = run.scores({layer}, {head}), run.pattern({layer}, {head})",
+        f"groups = buckets(len(run.tokens){whole})",
+    ]
     return python_lines(scene, [*first, *lines], [f"{_IMPORT} {names}"])
 
 
@@ -161,8 +190,11 @@ def curves_of(scene: Scene, asked: Asked) -> list[Curves]:
         each = read(scene, head, asked)
         alone, sink = (None if one is None else over_buckets(one, groups) for one in (each.alone, each.sink))
         found = each.found
-        made.append(Curves(head, _name(scene, head), found.pairs, found.median, found.low, found.high, found.weight,
-                           alone, sink))  # fmt: skip
+        made.append(
+            Curves(
+                head, _name(scene, head), found.pairs, found.median, found.low, found.high, found.weight, alone, sink
+            )
+        )
     return made
 
 
@@ -227,12 +259,20 @@ def table_payload(scene: Scene, asked: Asked) -> dict:
     for head in scene.picked.heads:
         each, row = read(scene, head, asked), metrics.loc[head]
         share, sink = float(each.share), float(row["first_token"])
-        rows.append([
-            _name(scene, head), told(float(row["distance"])), _share(sink), _share(each.near),
-            {"text": "–"} if math.isnan(share) else {"text": percent(share), "bar": share},
-        ])  # fmt: skip
-    lines = ["run.head_metrics()[['distance', 'first_token']]", "near(pattern)",
-             f"share_of_distance(scores, first={asked.counted})"]  # fmt: skip
+        rows.append(
+            [
+                _name(scene, head),
+                told(float(row["distance"])),
+                _share(sink),
+                _share(each.near),
+                {"text": "–"} if math.isnan(share) else {"text": percent(share), "bar": share},
+            ]
+        )
+    lines = [
+        "run.head_metrics()[['distance', 'first_token']]",
+        "near(pattern)",
+        f"share_of_distance(scores, first={asked.counted})",
+    ]
     return {
         "title": words["distance.table_title"],
         "about": words["distance.table_about"],
@@ -276,7 +316,7 @@ def layer_payload(scene: Scene, asked: Asked) -> dict:
         with scene.playground.computing:
             return layer_weights(trace, layer, groups, first=asked.counted)
 
-    found = jobs.kept(scene.playground, ("distance layer", trace.key, layer, asked.counted), make)
+    found = background.kept(scene.playground, ("distance layer", trace.key, layer, asked.counted), make)
     said = some(words, "distance", "distance", "head", "weight", "tokens")
     lines = [f"layer_weights(run, {layer}, buckets(len(run.tokens)), first={asked.counted})  # [H, buckets]"]
     return {

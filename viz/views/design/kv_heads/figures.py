@@ -56,37 +56,58 @@ def sharing_figure(shared: Sharing, said: Mapping[str, str]) -> str:
     layout = frame_layout({"height": 90 * len(rows) + 20, "narrow": 90 * len(rows)}) | {
         "xaxis": {"visible": False, "range": [-0.6, len(after) - 0.4], "fixedrange": True},
         "yaxis": {
-            "tickvals": [y for _, y in rows], "ticktext": [plotly_text(name) for name, _ in rows], "showgrid": False,
-            "range": [-0.45, len(rows) - 0.55], "zeroline": False, "automargin": True, "fixedrange": True,
+            "tickvals": [y for _, y in rows],
+            "ticktext": [plotly_text(name) for name, _ in rows],
+            "showgrid": False,
+            "range": [-0.45, len(rows) - 0.55],
+            "zeroline": False,
+            "automargin": True,
+            "fixedrange": True,
         },
-        "showlegend": False, "dragmode": False,
-    }  # fmt: skip
+        "showlegend": False,
+        "dragmode": False,
+    }
     return go.Figure(lines + boxes, layout).to_json()
 
 
 def _line(ends: Sequence[tuple[float, float]], group: int) -> go.Scatter:
     return go.Scatter(
-        x=[x for x, _ in ends], y=[y for _, y in ends], mode="lines", hoverinfo="skip",
+        x=[x for x, _ in ends],
+        y=[y for _, y in ends],
+        mode="lines",
+        hoverinfo="skip",
         line={"color": HUES[group % len(HUES)], "width": 2},
-    )  # fmt: skip
+    )
 
 
 def _boxes(
-    x: Sequence[float], y: int, name: str, groups: Sequence[int], hovers: Sequence[str],
-    custom: Sequence[dict] | None = None, chosen: int = -1,
-) -> go.Scatter:  # fmt: skip
+    x: Sequence[float],
+    y: int,
+    name: str,
+    groups: Sequence[int],
+    hovers: Sequence[str],
+    custom: Sequence[dict] | None = None,
+    chosen: int = -1,
+) -> go.Scatter:
     """One row of boxes, coloured by the KV head they belong to."""
     named, n = len(x) <= MOST_NAMED, len(x)
     size = 24 if n <= 12 else 18 if named else 10
     return go.Scatter(
-        x=list(x), y=[y] * n, mode="markers+text" if named else "markers", text=[f"{name}{i}" for i in range(n)],
-        textfont={"color": "#ffffff", "size": 10 if n <= 12 else 8}, hovertext=list(hovers),
-        hovertemplate="%{hovertext}<extra></extra>", customdata=None if custom is None else list(custom),
+        x=list(x),
+        y=[y] * n,
+        mode="markers+text" if named else "markers",
+        text=[f"{name}{i}" for i in range(n)],
+        textfont={"color": "#ffffff", "size": 10 if n <= 12 else 8},
+        hovertext=list(hovers),
+        hovertemplate="%{hovertext}<extra></extra>",
+        customdata=None if custom is None else list(custom),
         marker={
-            "symbol": "square", "size": size, "color": [HUES[each % len(HUES)] for each in groups],
+            "symbol": "square",
+            "size": size,
+            "color": [HUES[each % len(HUES)] for each in groups],
             "line": {"width": [4 if i == chosen else 0 for i in range(n)], "color": "rgba(128,134,150,1)"},
         },
-    )  # fmt: skip
+    )
 
 
 def damage_figure(
@@ -99,21 +120,33 @@ def damage_figure(
     x, traces = [str(n) for n in counts], []
     for merge, (name, values) in curves.items():
         label = plotly_text(name)
-        traces.append(go.Scatter(
-            x=x, y=list(values), name=label, mode="lines+markers", line={"color": COLOURS[merge], "width": 2.5},
-            marker={"size": 9, "color": COLOURS[merge]},
-            hovertemplate=f"{label}<br>{plotly_text(said['groups'])}: %{{x}}<br>"
-                          f"{plotly_text(said['value'])}: %{{y:.4f}}<extra></extra>",
-        ))  # fmt: skip
-    traces.append(go.Scatter(
-        x=x, y=[plain] * len(x), name=plotly_text(said["plain"]), mode="lines", hoverinfo="skip",
-        line={"color": GREY, "width": 2, "dash": "dot"},
-    ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=x,
+                y=list(values),
+                name=label,
+                mode="lines+markers",
+                line={"color": COLOURS[merge], "width": 2.5},
+                marker={"size": 9, "color": COLOURS[merge]},
+                hovertemplate=f"{label}<br>{plotly_text(said['groups'])}: %{{x}}<br>"
+                f"{plotly_text(said['value'])}: %{{y:.4f}}<extra></extra>",
+            )
+        )
+    traces.append(
+        go.Scatter(
+            x=x,
+            y=[plain] * len(x),
+            name=plotly_text(said["plain"]),
+            mode="lines",
+            hoverinfo="skip",
+            line={"color": GREY, "width": 2, "dash": "dot"},
+        )
+    )
     layout = frame_layout({"height": 330, "narrow": 330}) | {
         "xaxis": {"type": "category", "title": _title(said["groups"]), "automargin": True, "showgrid": False},
         "yaxis": {"title": _title(said["value"]), "automargin": True, "zeroline": False},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout).to_json()
 
 
@@ -122,17 +155,28 @@ def where_figure(divergences: np.ndarray, pieces: Sequence[str], said: Mapping[s
     T = len(divergences)
     ticks, token, kl = list(range(0, T, -(-T // MOST_TICKS))), plotly_text(said["token"]), plotly_text(said["kl"])
     bar = go.Bar(
-        x=list(range(T)), y=[float(f"{value:.6g}") for value in divergences], marker={"color": BLUE},
-        text=[axis_name(i, pieces[i]) for i in range(T)], textposition="none",
+        x=list(range(T)),
+        y=[float(f"{value:.6g}") for value in divergences],
+        marker={"color": BLUE},
+        text=[axis_name(i, pieces[i]) for i in range(T)],
+        textposition="none",
         customdata=[{"tokens": [i]} for i in range(T)],
         hovertemplate=f"{token}: %{{text}}<br>{kl}: %{{y:.4f}}<extra></extra>",
-    )  # fmt: skip
+    )
     layout = frame_layout({"height": 330, "narrow": 330, "places": True}) | {
-        "xaxis": {"title": _title(said["token"]), "tickvals": ticks, "ticktext": [tick_text(pieces[i]) for i in ticks],
-                  "tickangle": -60, "automargin": True, "showgrid": False, "range": [-0.6, T - 0.4]},
+        "xaxis": {
+            "title": _title(said["token"]),
+            "tickvals": ticks,
+            "ticktext": [tick_text(pieces[i]) for i in ticks],
+            "tickangle": -60,
+            "automargin": True,
+            "showgrid": False,
+            "range": [-0.6, T - 0.4],
+        },
         "yaxis": {"title": _title(said["kl"]), "automargin": True, "rangemode": "tozero", "zeroline": False},
-        "showlegend": False, "bargap": 0.15,
-    }  # fmt: skip
+        "showlegend": False,
+        "bargap": 0.15,
+    }
     return go.Figure([bar], layout).to_json()
 
 

@@ -5,26 +5,52 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.anatomy import n_params
+from model.anatomy.anatomy import n_params
+from model.design.kv_sharing import (
+    MERGES,
+    Stops,
+    Survey,
+    Variant,
+    group_counts,
+    pattern_at,
+    readers,
+    stops,
+    survey,
+)
 from model.progress import Progress
-from model.sharing import MERGES, Stops, Survey, Variant, group_counts, pattern_at, readers, stops, survey
-from viz.attention import Look, Panel, PatternWords, Window, pattern_figure
-from viz.cachelab import told_bytes
-from viz.onenorm import told
-from viz.predictions import percent
-from viz.sharing import Sharing, damage_figure, difference, moved, past, sharing_figure, where_figure
-from viz.tabs import jobs
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import position_of
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from viz.charts.heatmap import Look, Panel, PatternWords, Window, pattern_figure
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import position_of
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.activations.norm.figures import told
+from viz.views.design.kv_heads.figures import (
+    Sharing,
+    damage_figure,
+    difference,
+    moved,
+    past,
+    sharing_figure,
+    where_figure,
+)
+from viz.views.predictions.figures import percent
+from viz.views.sampling.kv_cache.figures import told_bytes
 from viz.words import section
 
 PARTS = (
-    "sharing_form", "sharing_job", "sharing_diagram", "sharing_table", "sharing_damage", "sharing_where",
-    "sharing_before", "sharing_after", "sharing_change",
-)  # fmt: skip
+    "sharing_form",
+    "sharing_job",
+    "sharing_diagram",
+    "sharing_table",
+    "sharing_damage",
+    "sharing_where",
+    "sharing_before",
+    "sharing_after",
+    "sharing_change",
+)
 QUICK = 8e9  # parameters times tokens up to which a run is made at once: about 0.3 s
 
 
@@ -35,9 +61,10 @@ def build() -> dict[str, gr.HTML]:
         "sharing_job": part("sharing_job", None, kind="job", events=("start", "cancel")),
     }
     for row in (
-        ("sharing_diagram", "sharing_table"), ("sharing_damage", "sharing_where"),
+        ("sharing_diagram", "sharing_table"),
+        ("sharing_damage", "sharing_where"),
         ("sharing_before", "sharing_after", "sharing_change"),
-    ):  # fmt: skip
+    ):
         with gr.Row(elem_classes="pg-columns"):
             for name in row:
                 with gr.Column(min_width=320):
@@ -74,11 +101,18 @@ def form(scene: Scene) -> dict:
         for n in counts_of(scene)
     ]
     merges = [[key, words[f"sharing.is_{key}"], words[f"sharing.help_{key}"]] for key in MERGES]
-    return {"controls": [
-        {"name": "groups", "kind": "choice", "label": words["sharing.groups"], "value": counts[0][0],
-         "options": counts},
-        {"name": "merge", "kind": "choice", "label": words["sharing.merge"], "value": "mean", "options": merges},
-    ]}  # fmt: skip
+    return {
+        "controls": [
+            {
+                "name": "groups",
+                "kind": "choice",
+                "label": words["sharing.groups"],
+                "value": counts[0][0],
+                "options": counts,
+            },
+            {"name": "merge", "kind": "choice", "label": words["sharing.merge"], "value": "mean", "options": merges},
+        ]
+    }
 
 
 # --- what is computed, and when ---------------------------------------------------------------------
@@ -119,7 +153,7 @@ def _got(scene: Scene, key: tuple, quick: bool, make: Callable[[], object]) -> o
         with scene.playground.computing:
             return make()
 
-    return jobs.kept(scene.playground, key, locked)
+    return background.kept(scene.playground, key, locked)
 
 
 def survey_of(scene: Scene) -> Survey | None:
@@ -137,7 +171,7 @@ def stops_of(scene: Scene, chosen: Chosen) -> Stops | None:
     return _got(scene, stops_key(scene, chosen), _work(scene) <= QUICK, make)
 
 
-def plan(scene: Scene, values: Values) -> jobs.Job:
+def plan(scene: Scene, values: Values) -> background.Job:
     """What the button starts: all variants' numbers where they are not there, and the run of the chosen one."""
     chosen, results, ids = chosen_of(scene, values), scene.playground.results, ids_of(scene)
     model = scene.model.model
@@ -145,13 +179,13 @@ def plan(scene: Scene, values: Values) -> jobs.Job:
     def work(progress: Progress) -> bool:
         if results.peek(survey_key(scene)) is None:
             found = survey(model, ids, progress)
-            jobs.kept(scene.playground, survey_key(scene), lambda: found)
+            background.kept(scene.playground, survey_key(scene), lambda: found)
         if results.peek(stops_key(scene, chosen)) is None:
             kept = stops(model, ids, chosen.groups, chosen.merge, progress)
-            jobs.kept(scene.playground, stops_key(scene, chosen), lambda: kept)
+            background.kept(scene.playground, stops_key(scene, chosen), lambda: kept)
         return True
 
-    return jobs.Job(("sharing job", *stops_key(scene, chosen)), work)
+    return background.Job(("sharing job", *stops_key(scene, chosen)), work)
 
 
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
@@ -191,7 +225,7 @@ def _button(scene: Scene, found: Survey | None, run: Stops | None) -> dict:
         return {"state": "done", "text": words["sharing.ready"] + edits, "cancel": words["job.cancel"]}
     name = words["sharing.start" if found is None else "sharing.start_maps"]
     seconds = max(1, round(_work(scene) * (_runs(scene) if found is None else 1) / 2e10))
-    return jobs.button(name, words, None, words["sharing.takes"].format(seconds=seconds) + edits)
+    return background.button(name, words, None, words["sharing.takes"].format(seconds=seconds) + edits)
 
 
 # --- what is shown ----------------------------------------------------------------------------------
@@ -216,11 +250,12 @@ def diagram_payload(scene: Scene, chosen: Chosen) -> dict:
         "run": f"{scene.run} {chosen.groups} {scene.head}",
         "columns": [said["column_place"], said["column_row"], said["column_name"]],
         "python": python_lines(
-            scene, [f"readers(lm.config, {chosen.groups})  # (KV head before, after) of each query head"],
-            ["from model.sharing import readers"],
+            scene,
+            [f"readers(lm.config, {chosen.groups})  # (KV head before, after) of each query head"],
+            ["from model.design.kv_sharing import readers"],
         ),
         "words": plot_words(scene.words),
-    }  # fmt: skip
+    }
 
 
 def _lines(*more: str) -> list[str]:
@@ -256,10 +291,11 @@ def table_payload(scene: Scene, found: Survey, chosen: Chosen) -> dict:
         "source": f"{measured_source(scene)} · {said['derived'].format(n=f'{context:,}')}",
         "lines": [[_name(scene, v, v is full), *(getattr(v, name) for name in numbers[2:])] for v in found.variants],
         "python": python_lines(
-            scene, _lines(f"[({', '.join(f'v.{name}' for name in numbers)}) for v in found.variants]"),
-            ["from model.sharing import survey"],
+            scene,
+            _lines(f"[({', '.join(f'v.{name}' for name in numbers)}) for v in found.variants]"),
+            ["from model.design.kv_sharing import survey"],
         ),
-    }  # fmt: skip
+    }
 
 
 def _name(scene: Scene, variant: Variant, own: bool) -> str:
@@ -275,10 +311,12 @@ def damage_payload(scene: Scene, found: Survey) -> dict:
     by = "kl" if found.loss is None else "loss"
     plain = 0.0 if found.loss is None else found.loss
     curves = {
-        merge: (scene.words[f"sharing.is_{merge}"],
-                [plain, *(getattr(v, by) for v in found.variants[1:] if v.merge == merge)])
+        merge: (
+            scene.words[f"sharing.is_{merge}"],
+            [plain, *(getattr(v, by) for v in found.variants[1:] if v.merge == merge)],
+        )
         for merge in MERGES
-    }  # fmt: skip
+    }
     counts = [own.groups, *dict.fromkeys(v.groups for v in found.variants[1:])]
     return {
         "figure": damage_figure(counts, curves, plain, said | {"value": said[by]}),
@@ -291,7 +329,7 @@ def damage_payload(scene: Scene, found: Survey) -> dict:
         "python": python_lines(
             scene,
             _lines(f"[(v.groups, v.merge, v.{by}) for v in found.variants]"),
-            ["from model.sharing import survey"],
+            ["from model.design.kv_sharing import survey"],
         ),
         "words": plot_words(scene.words),
     }
@@ -311,7 +349,7 @@ def where_payload(scene: Scene, found: Survey, chosen: Chosen) -> dict:
         "file": f"shared-kv-heads-{chosen.groups}-{chosen.merge}-tokens",
         "run": f"{scene.run} {chosen} {at} where",
         "columns": [said["series"], said["position"], said["kl"], said["token"]],
-        "python": python_lines(scene, _lines(pick), ["from model.sharing import survey"]),
+        "python": python_lines(scene, _lines(pick), ["from model.design.kv_sharing import survey"]),
         "words": plot_words(scene.words),
     }
 
@@ -324,7 +362,7 @@ def patterns_of(scene: Scene, run: Stops) -> tuple[object, object]:
             return pattern_at(scene.model.model, run, *scene.head)
 
     chosen = Chosen(run.groups, run.merge)
-    after = jobs.kept(scene.playground, (*stops_key(scene, chosen), scene.head), make)
+    after = background.kept(scene.playground, (*stops_key(scene, chosen), scene.head), make)
     return past(scene.unedited.pattern(*scene.head)), after
 
 
@@ -342,7 +380,7 @@ def map_payload(scene: Scene, run: Stops, which: str) -> dict:
     merged = f"pattern_at(lm.model, kept, {layer}, {head})"
     last = {"before": original, "after": merged, "change": f"{merged} - {original}"}[which]
     lines = [f"{last}  # [T, T]"] if which == "before" else [kept, f"{last}  # [T, T]"]
-    imports = [] if which == "before" else ["from model.sharing import pattern_at, stops"]
+    imports = [] if which == "before" else ["from model.design.kv_sharing import pattern_at, stops"]
     figure = pattern_figure([Panel(value, z)], tokens, words, Window.whole(len(tokens)), look)
     figure.layout.meta |= {"height": 440, "narrow": 400}
     return {
@@ -364,5 +402,11 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
 
 
 VIEW = View(
-    "sharing", build, draw, parts=PARTS, fixed=fixed, asks=("sharing_form",), jobs={"sharing_job": plan},
-)  # fmt: skip
+    "sharing",
+    build,
+    draw,
+    parts=PARTS,
+    fixed=fixed,
+    asks=("sharing_form",),
+    jobs={"sharing_job": plan},
+)

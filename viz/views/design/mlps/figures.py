@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from viz.labels import plotly_text
 from viz.theme import HUES, SIGNED_RAMPS, colorscale, frame_layout
-from viz.wiring import Axes, Drawn, lines_figure
+from viz.views.design.norms_residuals.figures import Axes, Drawn, lines_figure
 
 COLOURS = {"swiglu": HUES[0], "gelu": HUES[4], "relu": HUES[2]}
 FUNCTION_COLOURS = {"relu": HUES[2], "gelu": HUES[4], "gelu_tanh": HUES[1], "silu": HUES[0]}
@@ -41,18 +41,23 @@ def gate_figure(x: np.ndarray, values: np.ndarray, said: Mapping[str, str]) -> s
     top = float(np.abs(values).max())
     gate, up, passed = (plotly_text(said[key]) for key in ("gate", "up", "passed"))
     heat = go.Heatmap(
-        z=values.astype(np.float32), x=x.tolist(), y=x.tolist(), coloraxis="coloraxis",
+        z=values.astype(np.float32),
+        x=x.tolist(),
+        y=x.tolist(),
+        coloraxis="coloraxis",
         hovertemplate=f"{gate}: %{{x:.2f}}<br>{up}: %{{y:.2f}}<br>{passed}: %{{z:.4g}}<extra></extra>",
-    )  # fmt: skip
+    )
     axis = {"automargin": True, "zeroline": False, "showgrid": False}
     layout = frame_layout({"scales": scales, "height": HEIGHT, "narrow": HEIGHT}) | {
         "coloraxis": {
-            "colorscale": scales["light"], "cmin": -top, "cmax": top,
+            "colorscale": scales["light"],
+            "cmin": -top,
+            "cmax": top,
             "colorbar": {"thickness": 10, "len": 1, "outlinewidth": 0, "title": {"text": passed, "side": "right"}},
         },
         "xaxis": axis | {"title": {"text": gate, "standoff": 8}},
         "yaxis": axis | {"title": {"text": up, "standoff": 8}},
-    }  # fmt: skip
+    }
     return go.Figure([heat], layout).to_json()
 
 

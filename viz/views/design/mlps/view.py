@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 import gradio as gr
 
-from model.mlp_trials import (
+from model.design.block_trials import LENGTH, ROWS, STARTS, WARMUP
+from model.design.mlp_trials import (
     DEPTH,
     KINDS,
     SEEDS,
@@ -21,21 +22,37 @@ from model.mlp_trials import (
     verdict,
 )
 from model.progress import Progress
-from model.trials import LENGTH, ROWS, STARTS, WARMUP
-from viz.mlps import COLOURS, functions_figure, gate_figure, largest_gap, slices
-from viz.tabs import jobs
-from viz.tabs.context import Playground
-from viz.tabs.parts import choice, part
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.trialpage import chosen, framed, page_lesson, python_of
-from viz.tabs.views import View
-from viz.wiring import GREY, SMOOTH, Axes, Drawn, lines_figure, loss_told, mean_band, told
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, part
+from viz.page.playground import Playground
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.design.mlps.figures import COLOURS, functions_figure, gate_figure, largest_gap, slices
+from viz.views.design.norms_residuals.figures import (
+    GREY,
+    SMOOTH,
+    Axes,
+    Drawn,
+    lines_figure,
+    loss_told,
+    mean_band,
+    told,
+)
+from viz.views.design.trials import chosen, framed, page_lesson, python_of
 from viz.words import section
 
 PARTS = (
-    "mlps_form", "mlps_left", "mlps_right", "mlps_cost", "mlps_training", "mlps_job", "mlps_loss", "mlps_facts",
+    "mlps_form",
+    "mlps_left",
+    "mlps_right",
+    "mlps_cost",
+    "mlps_training",
+    "mlps_job",
+    "mlps_loss",
+    "mlps_facts",
     "mlps_table",
-)  # fmt: skip
+)
 RATES = ("0.001", "0.003")
 STEPS = ("240", "120", "360")
 BEST = ("glorot", *(key for key in STARTS if key != "glorot"))
@@ -70,12 +87,14 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     starts = [[key, words[f"wiring.start_{key}"]] for key in BEST]
     return {
         "mlps_form": {"controls": [chosen(said, "show", [[key, said[f"show_{key}"]] for key in _SHOWS], _SHOWS[0])]},
-        "mlps_training": {"controls": [
-            chosen(said, "start", starts, BEST[0]),
-            chosen(said, "rate", [[rate, rate] for rate in RATES], RATES[0]),
-            chosen(said, "steps", [[n, n] for n in sorted(STEPS, key=int)], STEPS[0]),
-        ]},
-    }  # fmt: skip
+        "mlps_training": {
+            "controls": [
+                chosen(said, "start", starts, BEST[0]),
+                chosen(said, "rate", [[rate, rate] for rate in RATES], RATES[0]),
+                chosen(said, "steps", [[n, n] for n in sorted(STEPS, key=int)], STEPS[0]),
+            ]
+        },
+    }
 
 
 def trial_of(values: Values) -> MlpTrial:
@@ -84,16 +103,16 @@ def trial_of(values: Values) -> MlpTrial:
     return MlpTrial(choice(form, "start", BEST), float(choice(form, "rate", RATES)), int(choice(form, "steps", STEPS)))
 
 
-def train_job(playground: Playground, trial: MlpTrial) -> jobs.Job:
+def train_job(playground: Playground, trial: MlpTrial) -> background.Job:
     """All kinds and seeds."""
 
     def work(progress: Progress) -> Compared:
         return train_mlps(page_lesson(playground), trial, progress)
 
-    return jobs.Job(("trials", "mlps", trial), work)
+    return background.Job(("trials", "mlps", trial), work)
 
 
-def plan(scene: Scene, values: Values) -> jobs.Job:
+def plan(scene: Scene, values: Values) -> background.Job:
     """What the button starts."""
     return train_job(scene.playground, trial_of(values))
 
@@ -115,7 +134,7 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
         "mlps_left": Picture(show, lambda: pair[0](scene)),
         "mlps_right": Picture(show, lambda: pair[1](scene)),
         "mlps_cost": Picture("cost", lambda: cost_payload(scene)),
-        "mlps_job": Picture(state, lambda: jobs.button(words["mlps.train_start"], words, found, takes)),
+        "mlps_job": Picture(state, lambda: background.button(words["mlps.train_start"], words, found, takes)),
         "mlps_loss": after("loss", loss_payload),
         "mlps_facts": after("facts", facts_payload),
         "mlps_table": after("table", table_payload),
@@ -143,8 +162,8 @@ def _functions(scene: Scene, which: int, name: str) -> dict:
         "note": note,
         "source": said["source"],
         "columns": [said["function"], said["x"], said[name]],
-        "python": "\n".join(["from model.mlp_trials import curves", "", *lines]),
-    } | framed(scene, f"activation-{name}", name)  # fmt: skip
+        "python": "\n".join(["from model.design.mlp_trials import curves", "", *lines]),
+    } | framed(scene, f"activation-{name}", name)
 
 
 def function_payload(scene: Scene) -> dict:
@@ -157,7 +176,9 @@ def slope_payload(scene: Scene) -> dict:
     return _functions(scene, 1, "slope")
 
 
-_GATE_LINES = "\n".join(["from model.mlp_trials import gated", "", "x, values = gated()", "values  # [up, gate]"])
+_GATE_LINES = "\n".join(
+    ["from model.design.mlp_trials import gated", "", "x, values = gated()", "values  # [up, gate]"]
+)
 
 
 def gate_payload(scene: Scene) -> dict:
@@ -204,10 +225,17 @@ def cost_payload(scene: Scene) -> dict:
     """Widths, parameters and operations side by side."""
     said, found = section(scene.words, "mlpscost"), costs(page_lesson(scene.playground).vocab_size)
     rows = [
-        [name_of(scene.words, kind), f"{each.d_mlp:,}", str(3 if kind == "swiglu" else 2), f"{each.mlp_params:,}",
-         f"{each.params:,}", f"{each.mlp_flops:,}", f"{each.train_flops:,}"]
+        [
+            name_of(scene.words, kind),
+            f"{each.d_mlp:,}",
+            str(3 if kind == "swiglu" else 2),
+            f"{each.mlp_params:,}",
+            f"{each.params:,}",
+            f"{each.mlp_flops:,}",
+            f"{each.train_flops:,}",
+        ]
         for kind, each in found.items()
-    ]  # fmt: skip
+    ]
     gap = found["swiglu"].params - found["gelu"].params
     given = {"D": WIDTH, "narrow": found["swiglu"].d_mlp, "wide": found["gelu"].d_mlp}
     return {
@@ -229,9 +257,15 @@ def cost_payload(scene: Scene) -> dict:
 def _source(scene: Scene, found: Compared) -> str:
     trial = found.trial
     return scene.words["mlpsloss.source"].format(
-        depth=DEPTH, width=WIDTH, start=scene.words[f"wiring.start_{trial.start}"], rate=f"{trial.rate:g}",
-        warmup=WARMUP, rows=ROWS, length=LENGTH, tokens=f"{found.tokens:,}",
-    )  # fmt: skip
+        depth=DEPTH,
+        width=WIDTH,
+        start=scene.words[f"wiring.start_{trial.start}"],
+        rate=f"{trial.rate:g}",
+        warmup=WARMUP,
+        rows=ROWS,
+        length=LENGTH,
+        tokens=f"{found.tokens:,}",
+    )
 
 
 def loss_payload(scene: Scene, found: Compared) -> dict:
@@ -250,7 +284,7 @@ def loss_payload(scene: Scene, found: Compared) -> dict:
         "note": said["note"].format(seeds=SEEDS),
         "source": _source(scene, found),
         "columns": [said["series"], said["range"], said["step"], said["loss"]],
-        "python": python_of(["from model.mlp_trials import KINDS, MlpTrial, train_mlps"], lines),
+        "python": python_of(["from model.design.mlp_trials import KINDS, MlpTrial, train_mlps"], lines),
     } | framed(scene, "mlps-held-out", f"{trial} loss")
 
 
@@ -260,11 +294,17 @@ def table_payload(scene: Scene, found: Compared) -> dict:
     for at, kind in enumerate(KINDS):
         end = found.held_out[at, :, -1]
         span = f"{loss_told(float(end.min()))} – {loss_told(float(end.max()))}"
-        rows.append([
-            name_of(scene.words, kind), loss_told(float(found.losses[at, :, -SMOOTH:].mean())),
-            loss_told(float(end.mean())), span, told(1000 * float(found.seconds[at])), f"{sizes[kind].params:,}",
-            f"{sizes[kind].train_flops:,}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                name_of(scene.words, kind),
+                loss_told(float(found.losses[at, :, -SMOOTH:].mean())),
+                loss_told(float(end.mean())),
+                span,
+                told(1000 * float(found.seconds[at])),
+                f"{sizes[kind].params:,}",
+                f"{sizes[kind].train_flops:,}",
+            ]
+        )
     columns = [said[key] for key in ("mlp", "train", "held", "spread", "ms", "params", "flops")]
     columns[1] = columns[1].format(n=SMOOTH)
     return {
@@ -303,5 +343,11 @@ def told_pair(said: Mapping[str, str], names: Mapping[str, str], first, second) 
 
 
 VIEW = View(
-    "mlps", build, draw, parts=PARTS, fixed=fixed, asks=("mlps_form", "mlps_training"), jobs={"mlps_job": plan},
-)  # fmt: skip
+    "mlps",
+    build,
+    draw,
+    parts=PARTS,
+    fixed=fixed,
+    asks=("mlps_form", "mlps_training"),
+    jobs={"mlps_job": plan},
+)

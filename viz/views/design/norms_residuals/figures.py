@@ -8,15 +8,19 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz.labels import plotly_text
-from viz.stream import coloured
 from viz.theme import HUES, frame_layout
+from viz.views.activations.figures import coloured
 
 HEIGHT, HEAT_HEIGHT = 380, 380
 GREY = "rgba(128,134,150,0.9)"
 COLOURS = {
-    "pre": HUES[0], "post": HUES[4], "pre_bare": HUES[2], "post_bare": HUES[3],
-    "pre_cold": HUES[5], "post_cold": HUES[1],
-}  # fmt: skip
+    "pre": HUES[0],
+    "post": HUES[4],
+    "pre_bare": HUES[2],
+    "post_bare": HUES[3],
+    "pre_cold": HUES[5],
+    "post_cold": HUES[1],
+}
 DASHES = {"pre_bare": "dash", "post_bare": "dash", "pre_cold": "dot", "post_cold": "dot"}
 SMOOTH = 10  # steps of which a loss is the mean
 
@@ -105,7 +109,7 @@ def lines_figure(drawn: Sequence[Drawn], axes: Axes) -> str:
         "xaxis": axis | across,
         "yaxis": axis | {"title": {"text": plotly_text(axes.y), "standoff": 8}} | _log(axes.log_y),
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout).to_json()
 
 
@@ -116,9 +120,13 @@ def _log(log: bool) -> dict:
 def _band(each: Drawn) -> list[go.Scatter]:
     """From the smallest to the largest seed: only seen, the line says the numbers."""
     hidden = {
-        "x": list(each.x), "mode": "lines", "line": {"width": 0}, "showlegend": False, "hoverinfo": "skip",
+        "x": list(each.x),
+        "mode": "lines",
+        "line": {"width": 0},
+        "showlegend": False,
+        "hoverinfo": "skip",
         "legendgroup": each.name,
-    }  # fmt: skip
+    }
     low, high = each.band
     red, green, blue = (int(each.colour[i : i + 2], 16) for i in (1, 3, 5))
     fill = {"fill": "tonexty", "fillcolor": f"rgba({red},{green},{blue},0.18)"}
@@ -131,10 +139,14 @@ def _line(each: Drawn) -> go.Scatter:
     if each.band is not None:
         spans = [f"{told(low)} – {told(high)}" for low, high in zip(*each.band, strict=True)]
     trace = go.Scatter(
-        x=list(each.x), y=_plain(each.y), name=name, legendgroup=each.name,
+        x=list(each.x),
+        y=_plain(each.y),
+        name=name,
+        legendgroup=each.name,
         mode="lines+markers" if each.marks else "lines",
-        line={"color": each.colour, "width": 2.5 if each.told else 1.5, "dash": each.dash}, marker={"size": 6},
-    )  # fmt: skip
+        line={"color": each.colour, "width": 2.5 if each.told else 1.5, "dash": each.dash},
+        marker={"size": 6},
+    )
     if not each.told:
         return trace.update(hoverinfo="skip")
     more = "<br>[%{text}]" if each.band is not None else ""
@@ -151,11 +163,15 @@ def heat_figure(norms: np.ndarray, x: str, y: str, value: str) -> str:
     values = norms.T  # [L, N]
     z, bar, scales = coloured(values, "log" if (values > 0).any() else "even")
     heat = go.Heatmap(
-        z=z.astype(np.float32), customdata=values.astype(np.float32), coloraxis="coloraxis", meta={"exact": True},
-        x=list(range(1, values.shape[1] + 1)), y=list(range(values.shape[0])),
+        z=z.astype(np.float32),
+        customdata=values.astype(np.float32),
+        coloraxis="coloraxis",
+        meta={"exact": True},
+        x=list(range(1, values.shape[1] + 1)),
+        y=list(range(values.shape[0])),
         hovertemplate=f"{plotly_text(y)}: %{{y}}<br>{plotly_text(x)}: %{{x}}<br>{plotly_text(value)}: "
         "%{customdata:.4g}<extra></extra>",
-    )  # fmt: skip
+    )
     meta = {"scales": scales, "height": HEAT_HEIGHT, "narrow": HEAT_HEIGHT}
     axis = {"automargin": True, "zeroline": False, "showgrid": False}
     layout = frame_layout(meta) | {

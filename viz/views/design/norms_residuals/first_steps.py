@@ -3,10 +3,9 @@
 import math
 from collections.abc import Mapping
 
-from model.trials import LENGTH, ROWS, VARIANTS, WARMUP, WIDTH, Trained, Trial
-from viz.tabs.tab import Scene
-from viz.tabs.trialpage import framed, python_of
-from viz.wiring import (
+from model.design.block_trials import LENGTH, ROWS, VARIANTS, WARMUP, WIDTH, Trained, Trial
+from viz.page.scene import Scene
+from viz.views.design.norms_residuals.figures import (
     COLOURS,
     DASHES,
     GREY,
@@ -20,14 +19,17 @@ from viz.wiring import (
     running_mean,
     told,
 )
+from viz.views.design.trials import framed, python_of
 from viz.words import section
 
 MARGIN = 0.02  # nats a byte: losses that differ by less are called alike
 VANISHED = 1e-3  # a gradient this many times another one is next to nothing beside it
 _PAIRS = {
-    "placement": ("pre", "post"), "warmup_pre": ("pre", "pre_cold"), "warmup_post": ("post", "post_cold"),
+    "placement": ("pre", "post"),
+    "warmup_pre": ("pre", "pre_cold"),
+    "warmup_post": ("post", "post_cold"),
     "residuals": ("pre", "pre_bare"),
-}  # fmt: skip
+}
 
 
 def name_of(words: Mapping[str, str], key: str) -> str:
@@ -66,8 +68,8 @@ def loss_payload(scene: Scene, found: Trained) -> dict:
         "note": said["note"].format(n=SMOOTH),
         "source": _source(scene, trial),
         "columns": [said["series"], said["step"], said["loss"]],
-        "python": python_of(["from model.trials import VARIANTS, Trial, train_wirings"], lines),
-    } | framed(scene, "first-steps", f"{trial} loss")  # fmt: skip
+        "python": python_of(["from model.design.block_trials import VARIANTS, Trial, train_wirings"], lines),
+    } | framed(scene, "first-steps", f"{trial} loss")
 
 
 def heat_payload(scene: Scene, found: Trained, variant: str) -> dict:
@@ -83,8 +85,8 @@ def heat_payload(scene: Scene, found: Trained, variant: str) -> dict:
         "note": said["note"].format(ratio=told(sizes[-1] / sizes[0] if sizes else math.nan)),
         "source": _source(scene, trial),
         "columns": [y, x, said["value"]],
-        "python": python_of(["from model.trials import Trial, train_wirings"], lines),
-    } | framed(scene, f"gradients-{variant}", f"{trial} heat {variant}")  # fmt: skip
+        "python": python_of(["from model.design.block_trials import Trial, train_wirings"], lines),
+    } | framed(scene, f"gradients-{variant}", f"{trial} heat {variant}")
 
 
 def table_payload(scene: Scene, found: Trained) -> dict:
@@ -136,8 +138,13 @@ def _pair(scene: Scene, said: Mapping[str, str], pair: tuple[str, str], ends: Ma
     """Which of two variants ends lower, if any."""
     first, second = (float(ends[key]) for key in pair)
     gap = second - first
-    given = {"a": name_of(scene.words, pair[0]), "b": name_of(scene.words, pair[1]), "first": loss_told(first),
-             "second": loss_told(second), "margin": f"{MARGIN:g}"}  # fmt: skip
+    given = {
+        "a": name_of(scene.words, pair[0]),
+        "b": name_of(scene.words, pair[1]),
+        "first": loss_told(first),
+        "second": loss_told(second),
+        "margin": f"{MARGIN:g}",
+    }
     if not math.isfinite(gap):
         return said["astray"].format(**given)
     if abs(gap) < MARGIN:

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import gradio as gr
 
-from model.progress import Progress
-from model.trials import (
+from model.design.block_trials import (
     DEPTHS,
     HEADS,
     LENGTH,
@@ -23,20 +22,47 @@ from model.trials import (
     starts_by_depth,
     train_wirings,
 )
-from viz.tabs import jobs
-from viz.tabs.context import Playground
-from viz.tabs.firststeps import facts_payload, heat_payload, loss_payload, name_of, table_payload
-from viz.tabs.parts import choice, part
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.trialpage import chosen, framed, page_lesson, python_of
-from viz.tabs.views import View
-from viz.wiring import COLOURS, DASHES, GREY, Axes, Drawn, by_place, lines_figure, mean_band, told
+from model.progress import Progress
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, part
+from viz.page.playground import Playground
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.design.norms_residuals.figures import (
+    COLOURS,
+    DASHES,
+    GREY,
+    Axes,
+    Drawn,
+    by_place,
+    lines_figure,
+    mean_band,
+    told,
+)
+from viz.views.design.norms_residuals.first_steps import (
+    facts_payload,
+    heat_payload,
+    loss_payload,
+    name_of,
+    table_payload,
+)
+from viz.views.design.trials import chosen, framed, page_lesson, python_of
 from viz.words import section
 
 PARTS = (
-    "wiring_form", "wiring_starts", "wiring_said", "wiring_depths_job", "wiring_depths", "wiring_training",
-    "wiring_train_job", "wiring_loss", "wiring_heat", "wiring_facts", "wiring_table",
-)  # fmt: skip
+    "wiring_form",
+    "wiring_starts",
+    "wiring_said",
+    "wiring_depths_job",
+    "wiring_depths",
+    "wiring_training",
+    "wiring_train_job",
+    "wiring_loss",
+    "wiring_heat",
+    "wiring_facts",
+    "wiring_table",
+)
 RATES = ("0.003", "0.001", "0.01")
 STEPS = {4: 200, 8: 160, 16: 100}  # by depth: about the same time
 TAKES = 20  # seconds of a training, about
@@ -76,15 +102,20 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
         return chosen(said, name, [[key, said[f"{word}_{key}"]] for key in keys], keys[0])
 
     return {
-        "wiring_form": {"controls": [
-            chosen(said, "depth", [[str(n), str(n)] for n in DEPTHS], str(DEFAULT.depth)),
-            listed("start", STARTS, "start"), listed("of", _OF, "of"),
-        ]},
-        "wiring_training": {"controls": [
-            chosen(said, "rate", [[rate, rate] for rate in sorted(RATES)], RATES[0]),
-            listed("variant", tuple(VARIANTS), "name"),
-        ]},
-    }  # fmt: skip
+        "wiring_form": {
+            "controls": [
+                chosen(said, "depth", [[str(n), str(n)] for n in DEPTHS], str(DEFAULT.depth)),
+                listed("start", STARTS, "start"),
+                listed("of", _OF, "of"),
+            ]
+        },
+        "wiring_training": {
+            "controls": [
+                chosen(said, "rate", [[rate, rate] for rate in sorted(RATES)], RATES[0]),
+                listed("variant", tuple(VARIANTS), "name"),
+            ]
+        },
+    }
 
 
 # --- what is asked for, and what is kept of it ---
@@ -106,33 +137,33 @@ def found_starts(playground: Playground, depth: int, start: str) -> Starts:
         with playground.computing:
             return starts(lesson, depth, start)
 
-    return jobs.kept(playground, ("trials", "starts", depth, start), make)
+    return background.kept(playground, ("trials", "starts", depth, start), make)
 
 
-def depths_job(playground: Playground, start: str) -> jobs.Job:
+def depths_job(playground: Playground, start: str) -> background.Job:
     """The same for every depth."""
 
     def work(progress: Progress) -> tuple[Starts, ...]:
         return starts_by_depth(page_lesson(playground), start, progress)
 
-    return jobs.Job(("trials", "depths", start), work)
+    return background.Job(("trials", "depths", start), work)
 
 
-def train_job(playground: Playground, trial: Trial) -> jobs.Job:
+def train_job(playground: Playground, trial: Trial) -> background.Job:
     """The first steps of every variant."""
 
     def work(progress: Progress) -> Trained:
         return train_wirings(page_lesson(playground), trial, progress)
 
-    return jobs.Job(("trials", "wirings", trial), work)
+    return background.Job(("trials", "wirings", trial), work)
 
 
-def plan_depths(scene: Scene, values: Values) -> jobs.Job:
+def plan_depths(scene: Scene, values: Values) -> background.Job:
     """What the upper button starts."""
     return depths_job(scene.playground, trial_of(values).start)
 
 
-def plan_training(scene: Scene, values: Values) -> jobs.Job:
+def plan_training(scene: Scene, values: Values) -> background.Job:
     """What the lower button starts."""
     return train_job(scene.playground, trial_of(values))
 
@@ -147,7 +178,7 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
     done = results.peek(train_job(scene.playground, trial).key)
     state = (trial, of, variant, deep is not None, done is not None)
 
-    def after(name: str, empty: str, found: jobs.Result | None, make) -> Picture:
+    def after(name: str, empty: str, found: background.Result | None, make) -> Picture:
         hint = words["wiring.empty_depths_hint" if empty == "depths" else "wiring.empty_train_hint"]
         blank = {"text": words[f"wiring.empty_{empty}"], "hint": hint}
         return Picture((state, name), lambda: make(found.value) if found else {"empty": blank})
@@ -157,9 +188,13 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
     return {
         "wiring_starts": Picture(state, lambda: starts_payload(scene, trial, of)),
         "wiring_said": Picture(state, lambda: said_payload(scene, trial, of, deep.value if deep else None)),
-        "wiring_depths_job": Picture(state, lambda: jobs.button(words["wiring.depths_start"], words, deep, takes)),
+        "wiring_depths_job": Picture(
+            state, lambda: background.button(words["wiring.depths_start"], words, deep, takes)
+        ),
         "wiring_depths": after("depths", "depths", deep, lambda found: depths_payload(scene, found, trial.start, of)),
-        "wiring_train_job": Picture(state, lambda: jobs.button(words["wiring.train_start"], words, done, training)),
+        "wiring_train_job": Picture(
+            state, lambda: background.button(words["wiring.train_start"], words, done, training)
+        ),
         "wiring_loss": after("loss", "train", done, lambda found: loss_payload(scene, found)),
         "wiring_heat": after("heat", "heat", done, lambda found: heat_payload(scene, found, variant)),
         "wiring_table": after("table", "table", done, lambda found: table_payload(scene, found)),
@@ -182,8 +217,17 @@ def starts_payload(scene: Scene, trial: Trial, of: str) -> dict:
     drawn = []
     for key, values in zip(WIRINGS, getattr(found, of), strict=True):
         mean, band = mean_band(values)
-        drawn.append(Drawn(name_of(scene.words, key), COLOURS[key], range(trial.depth), mean, band,
-                           DASHES.get(key, "solid"), marks=True))  # fmt: skip
+        drawn.append(
+            Drawn(
+                name_of(scene.words, key),
+                COLOURS[key],
+                range(trial.depth),
+                mean,
+                band,
+                DASHES.get(key, "solid"),
+                marks=True,
+            )
+        )
     tail = "" if of == "weights" else "_stream"
     lines = [f"starts(lesson, {trial.depth}, {trial.start!r}).{of}  # [wiring, seed, block], wirings as in WIRINGS"]
     return {
@@ -192,8 +236,8 @@ def starts_payload(scene: Scene, trial: Trial, of: str) -> dict:
         "note": said["note"].format(seeds=SEEDS),
         "source": _source(scene, trial.depth, trial.start),
         "columns": [said["series"], said["range"], said["block"], said[f"norm{tail}"]],
-        "python": python_of(["from model.trials import WIRINGS, starts"], lines),
-    } | framed(scene, f"gradients-at-start-{trial.depth}", f"{trial.depth} {trial.start} {of}")  # fmt: skip
+        "python": python_of(["from model.design.block_trials import WIRINGS, starts"], lines),
+    } | framed(scene, f"gradients-at-start-{trial.depth}", f"{trial.depth} {trial.start} {of}")
 
 
 def said_payload(scene: Scene, trial: Trial, of: str, deep: tuple[Starts, ...] | None) -> dict:
@@ -245,11 +289,16 @@ def depths_payload(scene: Scene, deep: tuple[Starts, ...], start: str, of: str) 
         "note": said["note" if of == "weights" else "note_stream"],
         "source": _source(scene, "4, 8, 16", start),
         "columns": [axis["series"], axis["range"], said["depth"], axis[f"norm{tail}"]],
-        "python": python_of(["from model.trials import starts_by_depth"], lines),
-    } | framed(scene, "gradients-by-depth", f"depths {start} {of}")  # fmt: skip
+        "python": python_of(["from model.design.block_trials import starts_by_depth"], lines),
+    } | framed(scene, "gradients-by-depth", f"depths {start} {of}")
 
 
 VIEW = View(
-    "wiring", build, draw, parts=PARTS, fixed=fixed, asks=("wiring_form", "wiring_training"),
+    "wiring",
+    build,
+    draw,
+    parts=PARTS,
+    fixed=fixed,
+    asks=("wiring_form", "wiring_training"),
     jobs={"wiring_depths_job": plan_depths, "wiring_train_job": plan_training},
-)  # fmt: skip
+)

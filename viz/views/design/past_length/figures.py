@@ -46,28 +46,56 @@ def loss_figure(lines: Sequence[Line], ends: Sequence[int], trained: int, said: 
             + (f" ± {error:.3f} ({plotly_text(said['error'])})" if np.isfinite(error) else "")
             for span, loss, error in zip(spans, line.loss, line.error, strict=True)
         ]
-        traces.append({
-            "type": "scatter", "x": middles, "y": [float(v) if np.isfinite(v) else None for v in line.loss],
-            "name": name, "text": spans, "mode": "lines", "hovertext": hovers,
-            "hovertemplate": "%{hovertext}<extra></extra>",
-            "line": {"color": colour, "width": 4 if n == 0 else 2.25},
-        })  # fmt: skip
+        traces.append(
+            {
+                "type": "scatter",
+                "x": middles,
+                "y": [float(v) if np.isfinite(v) else None for v in line.loss],
+                "name": name,
+                "text": spans,
+                "mode": "lines",
+                "hovertext": hovers,
+                "hovertemplate": "%{hovertext}<extra></extra>",
+                "line": {"color": colour, "width": 4 if n == 0 else 2.25},
+            }
+        )
     meta: dict = {"height": HEIGHT, "narrow": NARROW}
     notes = []
     if trained < ends[-1]:
         at = trained - 0.5
-        meta["shapes"] = [{"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1,
-                           "line": {"color": GREY, "width": 2, "dash": "dash"}}]  # fmt: skip
-        notes = [{"x": at, "y": 1, "xref": "x", "yref": "paper", "xanchor": "right", "yanchor": "top", "xshift": -6,
-                  "showarrow": False, "text": plotly_text(said["trained"])}]  # fmt: skip
+        meta["shapes"] = [
+            {
+                "type": "line",
+                "xref": "x",
+                "yref": "paper",
+                "x0": at,
+                "x1": at,
+                "y0": 0,
+                "y1": 1,
+                "line": {"color": GREY, "width": 2, "dash": "dash"},
+            }
+        ]
+        notes = [
+            {
+                "x": at,
+                "y": 1,
+                "xref": "x",
+                "yref": "paper",
+                "xanchor": "right",
+                "yanchor": "top",
+                "xshift": -6,
+                "showarrow": False,
+                "text": plotly_text(said["trained"]),
+            }
+        ]
     axis = {"automargin": True, "zeroline": False}
     layout = frame_layout(meta) | {
-        "xaxis": axis | {"title": {"text": plotly_text(said["position"]), "standoff": 8}, "tickformat": ",",
-                         "range": [0, ends[-1]]},
+        "xaxis": axis
+        | {"title": {"text": plotly_text(said["position"]), "standoff": 8}, "tickformat": ",", "range": [0, ends[-1]]},
         "yaxis": axis | {"title": {"text": plotly_text(said["loss"]), "standoff": 8}},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "annotations": notes,
-    }  # fmt: skip
+    }
     return go.Figure({"data": [*bands, *traces], "layout": layout}).to_json()
 
 
@@ -76,6 +104,13 @@ def _band(x: Sequence[float], line: Line, colour: str) -> dict:
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     high, low = (line.loss + line.error).tolist(), (line.loss - line.error).tolist()
     return {
-        "type": "scatter", "x": [*x, *x[::-1]], "y": [*high, *low[::-1]], "fill": "toself", "mode": "lines",
-        "line": {"width": 0}, "fillcolor": f"rgba({red},{green},{blue},0.14)", "hoverinfo": "skip", "showlegend": False,
-    }  # fmt: skip
+        "type": "scatter",
+        "x": [*x, *x[::-1]],
+        "y": [*high, *low[::-1]],
+        "fill": "toself",
+        "mode": "lines",
+        "line": {"width": 0},
+        "fillcolor": f"rgba({red},{green},{blue},0.14)",
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }

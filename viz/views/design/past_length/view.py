@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.config import ModelConfig
-from model.errors import InputError
-from model.longer import (
+from model.design.past_length import (
     FAMILIES,
     INSIDE,
     LEAST_WINDOWS,
@@ -26,15 +24,18 @@ from model.longer import (
     windows_of,
     windows_within,
 )
+from model.errors import InputError
+from model.gpt.config import ModelConfig
 from model.progress import Progress
-from viz.longer import Line, loss_figure, signed
-from viz.onenorm import told
-from viz.tabs import jobs
-from viz.tabs.allowed import Allowed
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.server.limits import Allowed
+from viz.views.activations.norm.figures import told
+from viz.views.design.past_length.figures import Line, loss_figure, signed
 from viz.words import some
 
 PARTS = ("longer_form", "longer_facts", "longer_job", "longer_figure", "longer_table")
@@ -114,28 +115,55 @@ def form(scene: Scene) -> dict:
     """Length, schemes and text."""
     words, config = scene.words, scene.model.config
     lengths = lengths_of(scene)
-    named = [[str(each), words["longer.length_of"].format(n=f"{each:,}", ratio=told(each / config.n_ctx))]
-             for each in sorted(lengths)]  # fmt: skip
-    controls = [{"name": "length", "kind": "choice", "label": words["longer.length"], "value": str(lengths[0]),
-                 "options": named}]  # fmt: skip
+    named = [
+        [str(each), words["longer.length_of"].format(n=f"{each:,}", ratio=told(each / config.n_ctx))]
+        for each in sorted(lengths)
+    ]
+    controls = [
+        {
+            "name": "length",
+            "kind": "choice",
+            "label": words["longer.length"],
+            "value": str(lengths[0]),
+            "options": named,
+        }
+    ]
     if config.positions == "rope":
         families = [[key, words[f"longer.family_{key}"], words[f"longer.family_{key}_help"]] for key in FAMILIES]
-        controls.append({"name": "family", "kind": "choice", "label": words["longer.family"], "value": FAMILIES[0],
-                         "options": families})  # fmt: skip
+        controls.append(
+            {
+                "name": "family",
+                "kind": "choice",
+                "label": words["longer.family"],
+                "value": FAMILIES[0],
+                "options": families,
+            }
+        )
     if config.positions != "none":
-        factors = [[AUTO, words["longer.factor_auto"], words["longer.factor_help"].format(n=told(INSIDE))],
-                   *([each, each] for each in FACTORS)]  # fmt: skip
+        factors = [
+            [AUTO, words["longer.factor_auto"], words["longer.factor_help"].format(n=told(INSIDE))],
+            *([each, each] for each in FACTORS),
+        ]
         when = {"when": {"family": [FAMILIES[0]]}} if config.positions == "rope" else {}
-        controls.append({"name": "factor", "kind": "choice", "label": words["longer.factor"], "value": AUTO,
-                         "options": factors} | when)  # fmt: skip
+        controls.append(
+            {"name": "factor", "kind": "choice", "label": words["longer.factor"], "value": AUTO, "options": factors}
+            | when
+        )
     texts = [[key, words[f"longer.text_{key}"], words[f"longer.text_{key}_help"]] for key in TEXTS]
     shown = [[key, words[f"longer.show_{key}"], words[f"longer.show_{key}_help"]] for key in SHOWN]
     controls += [
         {"name": "show", "kind": "choice", "label": words["longer.show"], "value": SHOWN[0], "options": shown},
         {"name": "text", "kind": "choice", "label": words["longer.text"], "value": TEXTS[0], "options": texts},
-        {"name": "own", "kind": "text", "lines": 5, "label": words["longer.own"], "value": "",
-         "placeholder": words["longer.own_placeholder"], "when": {"text": ["own"]}},
-    ]  # fmt: skip
+        {
+            "name": "own",
+            "kind": "text",
+            "lines": 5,
+            "label": words["longer.own"],
+            "value": "",
+            "placeholder": words["longer.own_placeholder"],
+            "when": {"text": ["own"]},
+        },
+    ]
     return {"controls": controls}
 
 
@@ -159,14 +187,15 @@ def text_of(own: str | None, allowed: Allowed) -> str:
     if own is None:
         return bundled_text()
     if len(own) > allowed.characters:
-        raise InputError("The text is too long.", f"{len(own)} characters",
-                         f"Give at most {allowed.characters} characters.")  # fmt: skip
+        raise InputError(
+            "The text is too long.", f"{len(own)} characters", f"Give at most {allowed.characters} characters."
+        )
     if not own.strip():
         raise InputError("There is no text yet.", "", "Paste a text of some thousand words.")
     return own
 
 
-def measurement(scene: Scene, asked: Asked) -> jobs.Job:
+def measurement(scene: Scene, asked: Asked) -> background.Job:
     """The job of a question."""
     ways, most = ways_of(scene, asked)
     lm, allowed = scene.model, scene.playground.options.allowed
@@ -177,15 +206,15 @@ def measurement(scene: Scene, asked: Asked) -> jobs.Job:
         windows = windows_of(ids, asked.length, most, first)
         return past_trained(lm.model, windows, ways, first, progress)
 
-    return jobs.Job(key_of(scene, asked), work)
+    return background.Job(key_of(scene, asked), work)
 
 
-def plan(scene: Scene, values: Values) -> jobs.Job:
+def plan(scene: Scene, values: Values) -> background.Job:
     """What the button starts."""
     return measurement(scene, asked_of(scene, values))
 
 
-def _button(scene: Scene, asked: Asked, found: jobs.Result | None) -> dict:
+def _button(scene: Scene, asked: Asked, found: background.Result | None) -> dict:
     words, (ways, windows) = scene.words, ways_of(scene, asked)
     seconds = windows * len(ways) * cost(scene.model.model, asked.length) / SPEED
     hint = words["longer.takes"].format(
@@ -193,7 +222,7 @@ def _button(scene: Scene, asked: Asked, found: jobs.Result | None) -> dict:
     )
     if scene.picked.edits:
         hint = f"{hint} {words['longer.no_edits']}"
-    return jobs.button(words["longer.start"], words, found, hint)
+    return background.button(words["longer.start"], words, found, hint)
 
 
 # --- what is shown ----------------------------------------------------------------------------------
@@ -250,8 +279,12 @@ def facts_payload(scene: Scene, asked: Asked) -> dict:
     items = [[scheme_name(scene, each), scheme_help(scene, each)] for each in ways]
     if config.positions == "rope" and asked.family == FAMILIES[0] and config.rope_scaling:
         items.append([words["longer.scaled"], words["longer.scaled_help"]])
-    return {"title": words["longer.facts_title"], "about": about, "items": items,
-            "run": f"{scene.model.id} {asked} {scene.language}"}  # fmt: skip
+    return {
+        "title": words["longer.facts_title"],
+        "about": about,
+        "items": items,
+        "run": f"{scene.model.id} {asked} {scene.language}",
+    }
 
 
 def _source(scene: Scene, asked: Asked, past: Past) -> str:
@@ -276,7 +309,7 @@ def _lines(scene: Scene, asked: Asked, last: list[str]) -> str:
         *last,
     ]
     names = "bundled_text, by_position, edges, parts_of, past_trained, schemes_of, windows_of"
-    return python_lines(scene, lines, [f"from model.longer import {names}"])
+    return python_lines(scene, lines, [f"from model.design.past_length import {names}"])
 
 
 def figure_payload(scene: Scene, asked: Asked, past: Past, shown: str) -> dict:
@@ -331,12 +364,16 @@ def table_payload(scene: Scene, asked: Asked, past: Past) -> dict:
     if outside is not None:
         about = words["longer.table_about_both"].format(inside=f"{inside.tokens:,}", beyond=f"{outside.tokens:,}")
     return {
-        "title": words["longer.table_title"], "about": about, "columns": columns, "rows": rows,
+        "title": words["longer.table_title"],
+        "about": about,
+        "columns": columns,
+        "rows": rows,
         "lines": [[cell if isinstance(cell, str) or math.isfinite(cell) else None for cell in row] for row in numbers],
-        "source": _source(scene, asked, past), "file": f"loss-past-{past.trained}",
+        "source": _source(scene, asked, past),
+        "file": f"loss-past-{past.trained}",
         "run": f"{scene.model.id} {asked} {scene.language} table",
         "python": _lines(scene, asked, ["[parts_of(past, n) for n in range(len(schemes))]"]),
-    }  # fmt: skip
+    }
 
 
 VIEW = View("longer", build, draw, parts=PARTS, asks=("longer_form",), jobs={"longer_job": plan})

@@ -85,9 +85,12 @@ def _axis(title: str, more: Mapping[str, object] | None = None) -> dict:
 
 def _heat(z: np.ndarray, x: Sequence[int], y: Sequence[int], hover: str) -> go.Heatmap:
     return go.Heatmap(
-        z=z.astype(np.float32), x=np.array(x), y=np.array(y), coloraxis="coloraxis",
+        z=z.astype(np.float32),
+        x=np.array(x),
+        y=np.array(y),
+        coloraxis="coloraxis",
         hovertemplate=f"{hover}<extra></extra>",
-    )  # fmt: skip
+    )
 
 
 def _colours(top: float) -> dict:
@@ -130,11 +133,16 @@ def similarity_figure(lines: Sequence[Line], bound: Line | None, said: Mapping[s
         colour, label = line.colour, plotly_text(line.name)
         if line.band:
             traces += _band(line, f"{label}: {plotly_text(said['band'])}")
-        traces.append(go.Scatter(
-            x=line.x, y=line.y, name=label, mode="lines",
-            line={"color": colour, "width": 2.5 if line.bold else 1.2, "dash": "solid" if line.bold else "dot"},
-            hovertemplate=f"{label}<br>d = %{{x:,}}: %{{y:.3f}}<extra></extra>",
-        ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=line.x,
+                y=line.y,
+                name=label,
+                mode="lines",
+                line={"color": colour, "width": 2.5 if line.bold else 1.2, "dash": "solid" if line.bold else "dot"},
+                hovertemplate=f"{label}<br>d = %{{x:,}}: %{{y:.3f}}<extra></extra>",
+            )
+        )
     high = 460 if bound else 420
     layout = frame_layout({"height": high, "narrow": high - 40}) | {
         "xaxis": _axis(said["distance"], {"tickformat": ",", "rangemode": "tozero"}),
@@ -143,11 +151,18 @@ def similarity_figure(lines: Sequence[Line], bound: Line | None, said: Mapping[s
     }
     if bound:
         label = plotly_text(bound.name)
-        traces.append(go.Scatter(
-            x=bound.x, y=bound.y, name=label, mode="lines", yaxis="y2", showlegend=False,
-            line={"color": COLOURS[bound.scheme], "width": 1.8},
-            hovertemplate=f"{label}<br>d = %{{x:,}}: %{{y:.3f}}<extra></extra>",
-        ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=bound.x,
+                y=bound.y,
+                name=label,
+                mode="lines",
+                yaxis="y2",
+                showlegend=False,
+                line={"color": COLOURS[bound.scheme], "width": 1.8},
+                hovertemplate=f"{label}<br>d = %{{x:,}}: %{{y:.3f}}<extra></extra>",
+            )
+        )
         layout["xaxis"] |= {"anchor": "y2"}
         layout["yaxis"] |= {"domain": [0.38, 1]}
         layout["yaxis2"] = _axis(said["bound"], {"domain": [0, 0.28], "rangemode": "tozero"})
@@ -163,9 +178,10 @@ def _band(line: Line, name: str) -> list[go.Scatter]:
     fill = "rgba({},{},{},0.2)".format(*(int(line.colour[i : i + 2], 16) for i in (1, 3, 5)))
     return [
         go.Scatter(given | {"y": low, "name": f"{name} 10 %", "hovertemplate": hover}),
-        go.Scatter(given | {"y": high, "name": f"{name} 90 %", "hovertemplate": hover, "fill": "tonexty",
-                            "fillcolor": fill}),
-    ]  # fmt: skip
+        go.Scatter(
+            given | {"y": high, "name": f"{name} 90 %", "hovertemplate": hover, "fill": "tonexty", "fillcolor": fill}
+        ),
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,13 +208,18 @@ def waves_figure(waves: Sequence[Waves], context: int, said: Mapping[str, str]) 
             for i, length in enumerate(each.wavelength.tolist())
         ]
         symbols = ["circle-open" if length > context else "circle" for length in each.wavelength]
-        traces.append(go.Scatter(
-            x=np.arange(n) / n, y=each.wavelength, name=label,
-            mode="lines" if n > _CROWDED and not each.bold else "lines+markers",
-            line={"color": colour, "width": 1.5 if each.bold else 0.8, "dash": "solid" if each.bold else "dot"},
-            marker={"size": 4 if n > _CROWDED or not each.bold else 7, "color": colour, "symbol": symbols},
-            hovertext=hovers, hovertemplate="%{hovertext}<extra></extra>",
-        ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=np.arange(n) / n,
+                y=each.wavelength,
+                name=label,
+                mode="lines" if n > _CROWDED and not each.bold else "lines+markers",
+                line={"color": colour, "width": 1.5 if each.bold else 0.8, "dash": "solid" if each.bold else "dot"},
+                marker={"size": 4 if n > _CROWDED or not each.bold else 7, "color": colour, "symbol": symbols},
+                hovertext=hovers,
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+        )
     traces.append(_context_line(context, said["context"]))
     layout = frame_layout({"height": 420, "narrow": 380}) | {
         "xaxis": _axis(said["pair_share"], {"range": [-0.02, 1.02]}),
@@ -211,9 +232,13 @@ def waves_figure(waves: Sequence[Waves], context: int, said: Mapping[str, str]) 
 def _context_line(context: int, name: str) -> go.Scatter:
     label = plotly_text(name.format(n=f"{context:,}"))
     return go.Scatter(
-        x=[0, 1], y=[context, context], name=label, mode="lines", line={"color": _GREY, "width": 1.5, "dash": "dash"},
+        x=[0, 1],
+        y=[context, context],
+        name=label,
+        mode="lines",
+        line={"color": _GREY, "width": 1.5, "dash": "dash"},
         hovertemplate=f"{label}<extra></extra>",
-    )  # fmt: skip
+    )
 
 
 def spectrum_figure(wavelength: np.ndarray, share: np.ndarray, said: Mapping[str, str]) -> str:
@@ -224,9 +249,15 @@ def spectrum_figure(wavelength: np.ndarray, share: np.ndarray, said: Mapping[str
     hover = f"%{{x:,.4g}} {plotly_text(said['positions'])}: %{{y:.2%}}<extra></extra>"
     colour = COLOURS["learned"]
     trace = go.Scatter(
-        x=wavelength, y=share, name=plotly_text(said["share"]), mode="lines+markers", showlegend=False,
-        line={"color": colour, "width": 1.2}, marker={"size": 5, "color": colour}, hovertemplate=hover,
-    )  # fmt: skip
+        x=wavelength,
+        y=share,
+        name=plotly_text(said["share"]),
+        mode="lines+markers",
+        showlegend=False,
+        line={"color": colour, "width": 1.2},
+        marker={"size": 5, "color": colour},
+        hovertemplate=hover,
+    )
     layout = frame_layout({"height": 420, "narrow": 380}) | {
         "xaxis": _axis(said["wavelength"], {"type": "log", "tickformat": ",", "dtick": "D2"}),
         "yaxis": _axis(said["share"], {"type": "log", "tickformat": ".3~%", "dtick": "D2"}),

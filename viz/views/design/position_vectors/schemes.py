@@ -3,13 +3,22 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from model.config import ModelConfig
-from model.positions import SCHEMES, as_rope, frequencies, principal_shares, spectrum, vectors, wavelengths
-from viz.onenorm import told
-from viz.predictions import brief, percent
-from viz.tabs.jobs import kept
-from viz.tabs.parts import choice
-from viz.tabs.tab import Scene, Values
+from model.design.positions import (
+    SCHEMES,
+    as_rope,
+    frequencies,
+    principal_shares,
+    spectrum,
+    vectors,
+    wavelengths,
+)
+from model.gpt.config import ModelConfig
+from viz.page.background import kept
+from viz.page.parts import choice
+from viz.page.scene import Scene
+from viz.page.tab import Values
+from viz.views.activations.norm.figures import told
+from viz.views.predictions.figures import brief, percent
 from viz.words import section
 
 RANGES = (64, 256, 1024)  # positions, beside the whole context
@@ -92,9 +101,11 @@ def scaling_of(shown: Shown) -> str:
     """The config's scaling in words."""
     scaling = as_rope(shown.config).rope_scaling
     return shown.said["scaling"].format(
-        factor=f"{scaling.factor:g}", low=f"{scaling.low_freq_factor:g}", high=f"{scaling.high_freq_factor:g}",
+        factor=f"{scaling.factor:g}",
+        low=f"{scaling.low_freq_factor:g}",
+        high=f"{scaling.high_freq_factor:g}",
         n=f"{scaling.original_n_ctx:,}",
-    )  # fmt: skip
+    )
 
 
 def whole_table(shown: Shown) -> object:
@@ -125,11 +136,17 @@ def learned_facts(shown: Shown, said: Mapping[str, str]) -> list[list[str]]:
     size, token, shares, waves = found["size"], found["token"], found["shares"], found["waves"]
     items = [
         [said["parameters"], said["parameters_text"].format(n=f"{n:,}", D=D, all=f"{n * D:,}")],
-        [said["length"], said["length_text"].format(
-            first=told(size[0]), middle=told(size[1]), last=told(size[2]), token=told(token))],
-        [said["components"], said["components_text"].format(
-            one=percent(shares[0]), few=percent(shares[1]), half=found["half"], D=D)],
-    ]  # fmt: skip
+        [
+            said["length"],
+            said["length_text"].format(
+                first=told(size[0]), middle=told(size[1]), last=told(size[2]), token=told(token)
+            ),
+        ],
+        [
+            said["components"],
+            said["components_text"].format(one=percent(shares[0]), few=percent(shares[1]), half=found["half"], D=D),
+        ],
+    ]
     if waves:
         each = [said["wave"].format(length=brief(length), share=percent(share)) for length, share in waves]
         items.append([said["waves"], said["waves_two"].format(first=each[0], second=each[1]) if each[1:] else each[0]])
@@ -151,8 +168,13 @@ def _measured(shown: Shown) -> dict:
             waves.append((float(found.wavelength[at]), float(found.share[at])))
     size = [float(lengths[at]) for at in (0, len(table) // 2, -1)]
     half = min(int((sums < 0.5).sum()) + 1, len(shares))
-    return {"size": size, "token": token, "shares": (float(shares[0]), float(sums[: 4][-1])), "half": half,
-            "waves": waves}  # fmt: skip
+    return {
+        "size": size,
+        "token": token,
+        "shares": (float(shares[0]), float(sums[:4][-1])),
+        "half": half,
+        "waves": waves,
+    }
 
 
 def turn_facts(shown: Shown, said: Mapping[str, str]) -> list[list[str]]:
@@ -160,8 +182,13 @@ def turn_facts(shown: Shown, said: Mapping[str, str]) -> list[list[str]]:
     config = shown.config
     found = wavelengths(frequencies(config, shown.scheme))
     n, slow = len(found), int((found > config.n_ctx).sum())
-    given = {"short": brief(float(found.min())), "long": brief(float(found.max())), "n": n, "slow": slow,
-             "context": f"{config.n_ctx:,}"}  # fmt: skip
+    given = {
+        "short": brief(float(found.min())),
+        "long": brief(float(found.max())),
+        "n": n,
+        "slow": slow,
+        "context": f"{config.n_ctx:,}",
+    }
     items = [[said["span"], said["span_text"].format(**given)], [said["slow"], said["slow_text"].format(**given)]]
     if shown.scheme == "sinusoidal":
         length = told((config.d_model / 2) ** 0.5)

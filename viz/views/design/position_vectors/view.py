@@ -4,8 +4,7 @@ import dataclasses
 
 import gradio as gr
 
-from model.config import ModelConfig
-from model.positions import (
+from model.design.positions import (
     SCHEMES,
     THETA,
     Similarity,
@@ -18,8 +17,14 @@ from model.positions import (
     vectors,
     wavelengths,
 )
-from viz.onenorm import told
-from viz.posvec import (
+from model.gpt.config import ModelConfig
+from viz.page.old_view import View
+from viz.page.parts import part, plot_words
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.activations.norm.figures import told
+from viz.views.design.position_vectors.figures import (
     Line,
     Waves,
     alternates,
@@ -34,9 +39,7 @@ from viz.posvec import (
     spectrum_figure,
     waves_figure,
 )
-from viz.tabs.parts import part, plot_words
-from viz.tabs.python_lines import python_lines
-from viz.tabs.schemes import (
+from viz.views.design.position_vectors.schemes import (
     ALL,
     OWN,
     RANGES,
@@ -49,8 +52,6 @@ from viz.tabs.schemes import (
     source,
     whole_table,
 )
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
 
 PARTS = ("posvec_form", "posvec_matrix", "posvec_alike", "posvec_pairs", "posvec_waves", "posvec_facts")
 MOST_LEARNED = 2048  # rows of a table whose pairs are all compared
@@ -77,11 +78,24 @@ def form(scene: Scene) -> dict:
     offered = lengths_of(config)
     ranges = [[str(n), words["posvec.first"].format(n=f"{n:,}")] for n in RANGES if str(n) in offered]
     ranges.append([ALL, words["posvec.whole"].format(n=f"{config.n_ctx:,}")])
-    return {"controls": [
-        {"name": "scheme", "kind": "choice", "label": words["posvec.which"], "value": OWN,
-         "options": [[OWN, own], *others]},
-        {"name": "length", "kind": "choice", "label": words["posvec.range"], "value": offered[0], "options": ranges},
-    ]}  # fmt: skip
+    return {
+        "controls": [
+            {
+                "name": "scheme",
+                "kind": "choice",
+                "label": words["posvec.which"],
+                "value": OWN,
+                "options": [[OWN, own], *others],
+            },
+            {
+                "name": "length",
+                "kind": "choice",
+                "label": words["posvec.range"],
+                "value": offered[0],
+                "options": ranges,
+            },
+        ]
+    }
 
 
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
@@ -129,7 +143,7 @@ def _payload(shown: Shown, name: str, figure: str, more: dict) -> dict:
 
 
 def _lines(shown: Shown, lines: list[str], names: str) -> str:
-    return python_lines(shown.scene, lines, [f"from model.positions import {names}"])
+    return python_lines(shown.scene, lines, [f"from model.design.positions import {names}"])
 
 
 # --- vectors ---------------------------------------------------------------------------------------
@@ -151,11 +165,16 @@ def matrix_payload(shown: Shown) -> dict:
     if float(abs(table).max()) > 1.2 * end:
         notes.append(said["beyond"].format(end=told(end), most=told(float(abs(table).max()))))
     lines = [f"vectors(lm.model, {shown.scheme!r}, range({shown.length}))  # [positions, dimensions]"]
-    return _payload(shown, "matrix", matrix_figure(table[:, columns], rows, columns, said), {
-        "note": " ".join(notes),
-        "columns": [said["position"], said["dimension"], said["value"]],
-        "python": _lines(shown, lines, "vectors"),
-    })  # fmt: skip
+    return _payload(
+        shown,
+        "matrix",
+        matrix_figure(table[:, columns], rows, columns, said),
+        {
+            "note": " ".join(notes),
+            "columns": [said["position"], said["dimension"], said["value"]],
+            "python": _lines(shown, lines, "vectors"),
+        },
+    )
 
 
 # --- similarity ------------------------------------------------------------------------------------
@@ -194,11 +213,16 @@ def alike_payload(shown: Shown) -> dict:
         python += [f"decay_bound(theta, range({shown.length}))"] if bound else []
     names = "similarity, vectors" if shown.scheme == "learned" and shown.own else names
     python = python or [f"kernel(frequencies(lm.config, 'sinusoidal'), range({shown.length}))"]
-    return _payload(shown, "alike", similarity_figure(lines, bound, said), {
-        "note": note,
-        "columns": [said["scheme"], said["distance"], said["cosine"]],
-        "python": _lines(shown, python, names),
-    })  # fmt: skip
+    return _payload(
+        shown,
+        "alike",
+        similarity_figure(lines, bound, said),
+        {
+            "note": note,
+            "columns": [said["scheme"], said["distance"], said["cosine"]],
+            "python": _lines(shown, python, names),
+        },
+    )
 
 
 def learned_lines(shown: Shown, found: Similarity) -> list[Line]:
@@ -235,11 +259,16 @@ def pairs_payload(shown: Shown) -> dict:
     note = said["pairs_learned" if shown.scheme == "learned" else "pairs_formula"]
     step = at[1] if len(at) > 1 else 1
     given = f"cosines(vectors(lm.model, {shown.scheme!r}, range(0, {shown.length}, {step})))"
-    return _payload(shown, "pairs", pairs_figure(found, at, said), {
-        "note": f"{note} {said['every_row'].format(n=step)}" if step > 1 else note,
-        "columns": [said["position"], said["other"], said["cosine"]],
-        "python": _lines(shown, [given], "cosines, vectors"),
-    })  # fmt: skip
+    return _payload(
+        shown,
+        "pairs",
+        pairs_figure(found, at, said),
+        {
+            "note": f"{note} {said['every_row'].format(n=step)}" if step > 1 else note,
+            "columns": [said["position"], said["other"], said["cosine"]],
+            "python": _lines(shown, [given], "cosines, vectors"),
+        },
+    )
 
 
 # --- waves -----------------------------------------------------------------------------------------
@@ -260,12 +289,17 @@ def waves_payload(shown: Shown) -> dict:
     lines = [f"wavelengths(frequencies(lm.config, {which!r}))  # positions a turn, one a pair"]
     notes = [said["waves_note"], scaling_of(shown) if config.positions == "rope" and config.rope_scaling else ""]
     compared = Shown(shown.scene, shown.scheme if shown.scheme in _FORMULAS else "none", shown.length)
-    return _payload(shown, "waves", waves_figure(waves, config.n_ctx, said), {
-        "note": " ".join(note for note in notes if note),
-        "source": source(compared),
-        "columns": [said["scheme"], said["pair_share"], said["wavelength"]],
-        "python": _lines(shown, lines, "frequencies, wavelengths"),
-    })  # fmt: skip
+    return _payload(
+        shown,
+        "waves",
+        waves_figure(waves, config.n_ctx, said),
+        {
+            "note": " ".join(note for note in notes if note),
+            "source": source(compared),
+            "columns": [said["scheme"], said["pair_share"], said["wavelength"]],
+            "python": _lines(shown, lines, "frequencies, wavelengths"),
+        },
+    )
 
 
 def spectrum_payload(shown: Shown) -> dict:
@@ -273,12 +307,17 @@ def spectrum_payload(shown: Shown) -> dict:
     said, table = shown.said, whole_table(shown)
     found = spectrum(table)
     n = shown.config.n_ctx
-    return _payload(shown, "spectrum", spectrum_figure(found.wavelength, found.share, said), {
-        "title": said["spectrum_title"].format(n=f"{n:,}"),
-        "note": said["spectrum_note"],
-        "columns": [said["wavelength"], said["share"]],
-        "python": _lines(shown, [f"spectrum(vectors(lm.model, 'learned', range({n})))"], "spectrum, vectors"),
-    })  # fmt: skip
+    return _payload(
+        shown,
+        "spectrum",
+        spectrum_figure(found.wavelength, found.share, said),
+        {
+            "title": said["spectrum_title"].format(n=f"{n:,}"),
+            "note": said["spectrum_note"],
+            "columns": [said["wavelength"], said["share"]],
+            "python": _lines(shown, [f"spectrum(vectors(lm.model, 'learned', range({n})))"], "spectrum, vectors"),
+        },
+    )
 
 
 VIEW = View("posvec", build, draw, parts=PARTS, fixed=lambda words: {}, asks=("posvec_form",))

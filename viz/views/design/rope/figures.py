@@ -85,16 +85,46 @@ def bars_figure(before: np.ndarray, after: np.ndarray, names: Sequence[str], sai
     shown = [plotly_text(name) for name in names]
     hovers = {key: f"%{{text}}<br>{label}: %{{y:+.4f}}<extra></extra>" for key, label in labels.items()}
     traces = [
-        go.Bar(x=x, y=before, name=labels["before"], text=shown, textposition="none", width=0.86,
-               marker={"color": _PALE, "line": {"color": _GREY, "width": 1}}, hovertemplate=hovers["before"]),
-        go.Bar(x=x, y=after, name=labels["after"], text=shown, textposition="none", width=0.5,
-               marker={"color": QUERY}, hovertemplate=hovers["after"]),
-        go.Scatter(x=[*x, len(x)], y=[*np.cumsum(after), after.sum()], name=labels["running"],
-                   text=[*shown, labels["sum"]], mode="lines",
-                   line={"color": SUM, "width": 1.8, "shape": "hv"}, hovertemplate=hovers["running"]),
-        go.Scatter(x=[len(x)], y=[after.sum()], name=labels["sum"], text=[labels["sum"]], mode="markers",
-                   marker={"color": SUM, "size": 10}, hovertemplate=hovers["sum"], cliponaxis=False),
-    ]  # fmt: skip
+        go.Bar(
+            x=x,
+            y=before,
+            name=labels["before"],
+            text=shown,
+            textposition="none",
+            width=0.86,
+            marker={"color": _PALE, "line": {"color": _GREY, "width": 1}},
+            hovertemplate=hovers["before"],
+        ),
+        go.Bar(
+            x=x,
+            y=after,
+            name=labels["after"],
+            text=shown,
+            textposition="none",
+            width=0.5,
+            marker={"color": QUERY},
+            hovertemplate=hovers["after"],
+        ),
+        go.Scatter(
+            x=[*x, len(x)],
+            y=[*np.cumsum(after), after.sum()],
+            name=labels["running"],
+            text=[*shown, labels["sum"]],
+            mode="lines",
+            line={"color": SUM, "width": 1.8, "shape": "hv"},
+            hovertemplate=hovers["running"],
+        ),
+        go.Scatter(
+            x=[len(x)],
+            y=[after.sum()],
+            name=labels["sum"],
+            text=[labels["sum"]],
+            mode="markers",
+            marker={"color": SUM, "size": 10},
+            hovertemplate=hovers["sum"],
+            cliponaxis=False,
+        ),
+    ]
     layout = frame_layout({"height": 400, "narrow": 380}) | {
         "xaxis": _axis(said["pair_axis"], {"range": [-0.8, len(x) + 0.6], "nticks": 12, "tickformat": "d"}),
         "yaxis": _axis(said["adds"], {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}),
@@ -110,15 +140,28 @@ def distance_figure(curve: Curve, said: Mapping[str, str]) -> str:
     traces = []
     for key, y, colour, width in (("all", curve.score, QUERY, 1.6), ("slow", curve.slow, HUES[1], 2.4)):
         label = plotly_text(said[key])
-        traces.append(go.Scatter(
-            x=x, y=y, name=label, mode="lines", line={"color": colour, "width": width},
-            hovertemplate=f"{label}<br>d = %{{x:,}}: %{{y:+.4f}}<extra></extra>",
-        ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=x,
+                y=y,
+                name=label,
+                mode="lines",
+                line={"color": colour, "width": width},
+                hovertemplate=f"{label}<br>d = %{{x:,}}: %{{y:+.4f}}<extra></extra>",
+            )
+        )
     label = plotly_text(said["here"])
-    traces.append(go.Scatter(
-        x=[curve.distance], y=[curve.here], name=label, mode="markers", cliponaxis=False,
-        marker={"size": 11, "color": KEY}, hovertemplate=f"{label}<br>d = %{{x:,}}: %{{y:+.4f}}<extra></extra>",
-    ))  # fmt: skip
+    traces.append(
+        go.Scatter(
+            x=[curve.distance],
+            y=[curve.here],
+            name=label,
+            mode="markers",
+            cliponaxis=False,
+            marker={"size": 11, "color": KEY},
+            hovertemplate=f"{label}<br>d = %{{x:,}}: %{{y:+.4f}}<extra></extra>",
+        )
+    )
     layout = frame_layout({"height": 400, "narrow": 380}) | {
         "xaxis": _axis(said["distance"], {"tickformat": ",", "range": [-0.01 * len(x), 1.01 * len(x)]}),
         "yaxis": _axis(said["score"], {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}),
@@ -133,22 +176,39 @@ def shift_figure(by: Sequence[int], found: Sequence[Errors], context: int, said:
     for each in found:
         label, bound = plotly_text(each.name), plotly_text(each.bound_name)
         moved = each.errors > 0  # a logarithmic axis has no 0
-        traces.append(go.Scatter(
-            x=x, y=each.bound, name=bound, mode="lines", line={"color": each.colour, "width": 1.5, "dash": "dash"},
-            hovertemplate=f"{bound}<br>s = %{{x:,}}: %{{y:.2e}}<extra></extra>",
-        ))  # fmt: skip
-        traces.append(go.Scatter(
-            x=x[moved], y=each.errors[moved], name=label, mode="markers",
-            marker={"size": 4, "color": each.colour, "opacity": 0.75},
-            hovertemplate=f"{label}<br>s = %{{x:,}}: %{{y:.2e}}<extra></extra>",
-        ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=x,
+                y=each.bound,
+                name=bound,
+                mode="lines",
+                line={"color": each.colour, "width": 1.5, "dash": "dash"},
+                hovertemplate=f"{bound}<br>s = %{{x:,}}: %{{y:.2e}}<extra></extra>",
+            )
+        )
+        traces.append(
+            go.Scatter(
+                x=x[moved],
+                y=each.errors[moved],
+                name=label,
+                mode="markers",
+                marker={"size": 4, "color": each.colour, "opacity": 0.75},
+                hovertemplate=f"{label}<br>s = %{{x:,}}: %{{y:.2e}}<extra></extra>",
+            )
+        )
     low = min(float(each.bound.min()) for each in found) / 1e3
     high = max(float(each.bound.max()) for each in found) * 3
     name = plotly_text(said["context"].format(n=f"{context:,}"))
-    traces.append(go.Scatter(
-        x=[context, context], y=[low, high], name=name, mode="lines",
-        line={"color": _GREY, "width": 1.2, "dash": "dot"}, hovertemplate=f"{name}<extra></extra>",
-    ))  # fmt: skip
+    traces.append(
+        go.Scatter(
+            x=[context, context],
+            y=[low, high],
+            name=name,
+            mode="lines",
+            line={"color": _GREY, "width": 1.2, "dash": "dot"},
+            hovertemplate=f"{name}<extra></extra>",
+        )
+    )
     layout = frame_layout({"height": 440, "narrow": 420}) | {
         "xaxis": _axis(said["shift"], {"type": "log", "tickformat": ",", "dtick": 1}),
         "yaxis": _axis(said["error"], {"type": "log", "exponentformat": "power", "showexponent": "all", "nticks": 8}),

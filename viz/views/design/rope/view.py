@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.errors import InputError
-from model.positions import (
+from model.design.positions import (
     PRECISIONS,
     THETA,
     QKPair,
@@ -21,9 +20,18 @@ from model.positions import (
     shift_errors,
     wavelengths,
 )
-from viz.onenorm import told
-from viz.predictions import brief
-from viz.rope import (
+from model.errors import InputError
+from viz.page.background import kept
+from viz.page.old_view import View
+from viz.page.parts import part, plot_words
+from viz.page.picking import cell_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.page.typed import quoted
+from viz.theme import HUES
+from viz.views.activations.norm.figures import told
+from viz.views.design.rope.figures import (
     MOST_SHIFT,
     SHOWN,
     Curve,
@@ -38,14 +46,7 @@ from viz.rope import (
     strongest,
     tiny,
 )
-from viz.tabs.jobs import kept
-from viz.tabs.parts import part, plot_words
-from viz.tabs.picking import cell_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.typed import quoted
-from viz.tabs.views import View
-from viz.theme import HUES
+from viz.views.predictions.figures import brief
 from viz.words import section
 
 PARTS = ("rope_pairs", "rope_bars", "rope_distance", "rope_shift", "rope_facts")
@@ -109,8 +110,13 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
         return _shifted(shown)
 
     shown = Shown(scene, query, key, pair, shifted)
-    made = {"rope_pairs": pairs_payload, "rope_bars": bars_payload, "rope_distance": distance_payload,
-            "rope_shift": shift_payload, "rope_facts": facts_payload}  # fmt: skip
+    made = {
+        "rope_pairs": pairs_payload,
+        "rope_bars": bars_payload,
+        "rope_distance": distance_payload,
+        "rope_shift": shift_payload,
+        "rope_facts": facts_payload,
+    }
     return {name: Picture((shown.run, name), functools.partial(payload, shown)) for name, payload in made.items()}
 
 
@@ -146,9 +152,13 @@ def head_name(shown: Shown) -> str:
     scene, ids = shown.scene, shown.scene.trace.tokens.ids
     layer, head = scene.head
     return shown.said["head"].format(
-        layer=layer, head=head, query=shown.query, key=shown.key, query_text=quoted(scene, int(ids[shown.query])),
+        layer=layer,
+        head=head,
+        query=shown.query,
+        key=shown.key,
+        query_text=quoted(scene, int(ids[shown.query])),
         key_text=quoted(scene, int(ids[shown.key])),
-    )  # fmt: skip
+    )
 
 
 def source_of(shown: Shown) -> str:
@@ -160,7 +170,7 @@ def source_of(shown: Shown) -> str:
 def _lines(shown: Shown, lines: list[str], names: str) -> str:
     layer, head = shown.scene.head
     first = f"pair = pair_of(lm.config, head_qk(run, {layer}, {head}), {shown.query}, {shown.key})"
-    return python_lines(shown.scene, [first, *lines], [f"from model.positions import {names}"])
+    return python_lines(shown.scene, [first, *lines], [f"from model.design.positions import {names}"])
 
 
 def _payload(shown: Shown, name: str, figure: str, more: dict) -> dict:
@@ -194,18 +204,30 @@ def pairs_payload(shown: Shown) -> dict:
         "title": said["pairs_title"].format(head=head_name(shown)),
         "note": note if shown.own else f"{note} {said['derived_note'].format(theta=f'{THETA:,.0f}')}",
         "derived": not shown.own,
-        "q": numbers(q), "k": numbers(k), "q_angle": numbers(q_angle), "k_angle": numbers(k_angle),
-        "theta": theta.tolist(), "wavelength": numbers(wavelengths(theta)),
-        "rest": float(contributions(pair, [0])[0, n]), "root": math.sqrt(len(pair.q)),
-        "query": shown.query, "key": shown.key, "first": strongest(q, k), "shown": SHOWN,
-        "farthest": shown.farthest, "most": MOST_SHIFT,
+        "q": numbers(q),
+        "k": numbers(k),
+        "q_angle": numbers(q_angle),
+        "k_angle": numbers(k_angle),
+        "theta": theta.tolist(),
+        "wavelength": numbers(wavelengths(theta)),
+        "rest": float(contributions(pair, [0])[0, n]),
+        "root": math.sqrt(len(pair.q)),
+        "query": shown.query,
+        "key": shown.key,
+        "first": strongest(q, k),
+        "shown": SHOWN,
+        "farthest": shown.farthest,
+        "most": MOST_SHIFT,
         "words": section(scene.words, "rope_pairs"),
         "source": source_of(shown),
         "file": f"rope-pairs-{layer}-{head}-{shown.query}-{shown.key}",
-        "python": _lines(shown, ["contributions(pair, [pair.distance])  # by pair, last what is not turned"],
-                         "contributions, head_qk, pair_of"),
+        "python": _lines(
+            shown,
+            ["contributions(pair, [pair.distance])  # by pair, last what is not turned"],
+            "contributions, head_qk, pair_of",
+        ),
         "run": shown.run,
-    }  # fmt: skip
+    }
 
 
 # --- the score -------------------------------------------------------------------------------------
@@ -219,16 +241,27 @@ def bars_payload(shown: Shown) -> dict:
     names = [said["pair"].format(i=i, length=brief(float(length))) for i, length in enumerate(wavelengths(theta))]
     if rest:
         names.append(said["not_turned"].format(first=2 * n, last=len(pair.q) - 1))
-    given = {"before": told(float(before.sum())), "after": told(float(after.sum())), "d": pair.distance,
-             "gap": tiny(_gap(pair))}  # fmt: skip
+    given = {
+        "before": told(float(before.sum())),
+        "after": told(float(after.sum())),
+        "d": pair.distance,
+        "gap": tiny(_gap(pair)),
+    }
     note = said["bars_note" if shown.own else "bars_derived"].format(**given)
-    lines = ["before, after = contributions(pair, [0, pair.distance])",
-             "before, after, after.sum(), pair.score  # by pair; the score, and what the model has"]  # fmt: skip
-    return _payload(shown, "bars", bars_figure(before[: len(names)], after[: len(names)], names, said), {
-        "note": note,
-        "columns": [said["series"], said["pair_name"], said["pair_axis"], said["adds"]],
-        "python": _lines(shown, lines, "contributions, head_qk, pair_of"),
-    })  # fmt: skip
+    lines = [
+        "before, after = contributions(pair, [0, pair.distance])",
+        "before, after, after.sum(), pair.score  # by pair; the score, and what the model has",
+    ]
+    return _payload(
+        shown,
+        "bars",
+        bars_figure(before[: len(names)], after[: len(names)], names, said),
+        {
+            "note": note,
+            "columns": [said["series"], said["pair_name"], said["pair_axis"], said["adds"]],
+            "python": _lines(shown, lines, "contributions, head_qk, pair_of"),
+        },
+    )
 
 
 def _gap(pair: QKPair) -> float:
@@ -246,11 +279,16 @@ def distance_payload(shown: Shown) -> dict:
     n = int((wavelengths(theta) > shown.scene.model.config.n_ctx).sum())
     given = {"slow": n, "n": len(theta), "context": f"{shown.scene.model.config.n_ctx:,}"}
     lines = [f"contributions(pair, range({longest})).sum(1)  # the score at each distance"]
-    return _payload(shown, "distance", distance_figure(curve, said | {"slow": said["slow"].format(**given)}), {
-        "note": said["distance_note"],
-        "columns": [said["series"], said["distance"], said["score"]],
-        "python": _lines(shown, lines, "contributions, head_qk, pair_of"),
-    })  # fmt: skip
+    return _payload(
+        shown,
+        "distance",
+        distance_figure(curve, said | {"slow": said["slow"].format(**given)}),
+        {
+            "note": said["distance_note"],
+            "columns": [said["series"], said["distance"], said["score"]],
+            "python": _lines(shown, lines, "contributions, head_qk, pair_of"),
+        },
+    )
 
 
 # --- the shift -------------------------------------------------------------------------------------
@@ -262,16 +300,24 @@ def shift_payload(shown: Shown) -> dict:
     context = shown.scene.model.config.n_ctx
     inside = [n for n, s in enumerate(by) if s < context] or [0]
     note = said["shift_note"].format(
-        single=tiny(most_of(found[0].errors[inside])), double=tiny(most_of(found[1].errors[inside])),
-        bound=tiny(most_of(found[0].bound[inside])), n=len(inside), context=f"{context:,}",
-    )  # fmt: skip
+        single=tiny(most_of(found[0].errors[inside])),
+        double=tiny(most_of(found[1].errors[inside])),
+        bound=tiny(most_of(found[0].bound[inside])),
+        n=len(inside),
+        context=f"{context:,}",
+    )
     lines = ["shifts = [2**n for n in range(21)]"]
     lines += [f"{name}(pair, shifts, {each!r})" for each in PRECISIONS for name in ("shift_errors", "shift_bound")]
-    return _payload(shown, "shift", shift_figure(by, found, context, said), {
-        "note": note,
-        "columns": [said["series"], said["shift"], said["error"]],
-        "python": _lines(shown, lines, "head_qk, pair_of, shift_bound, shift_errors"),
-    })  # fmt: skip
+    return _payload(
+        shown,
+        "shift",
+        shift_figure(by, found, context, said),
+        {
+            "note": note,
+            "columns": [said["series"], said["shift"], said["error"]],
+            "python": _lines(shown, lines, "head_qk, pair_of, shift_bound, shift_errors"),
+        },
+    )
 
 
 def facts_payload(shown: Shown) -> dict:
@@ -281,15 +327,23 @@ def facts_payload(shown: Shown) -> dict:
     single, double = shown.shifted()
     near, far = (_at(single, s) for s in (shown.scene.model.config.n_ctx, MOST_SHIFT))
     given = {
-        "score": told(score), "content": told(content), "gap": tiny(_gap(pair)), "d": pair.distance,
+        "score": told(score),
+        "content": told(content),
+        "gap": tiny(_gap(pair)),
+        "d": pair.distance,
         "model": told(pair.score),
-        "single": tiny(most_of(single.errors)), "double": tiny(most_of(double.errors)),
-        "bound": tiny(most_of(single.bound)), "bound_double": tiny(most_of(double.bound)),
-        "most": f"{MOST_SHIFT:,}", "n": len(single.errors), "near": tiny(near), "far": tiny(far),
+        "single": tiny(most_of(single.errors)),
+        "double": tiny(most_of(double.errors)),
+        "bound": tiny(most_of(single.bound)),
+        "bound_double": tiny(most_of(double.bound)),
+        "most": f"{MOST_SHIFT:,}",
+        "n": len(single.errors),
+        "near": tiny(near),
+        "far": tiny(far),
         "context": f"{shown.scene.model.config.n_ctx:,}",
         "turn": brief(float(pair.distance * theta[0] / (2 * math.pi))),
         "slow": told(float(pair.distance * theta[-1] * 180 / math.pi)),
-    }  # fmt: skip
+    }
     held = bool((single.errors <= single.bound).all() and (double.errors <= double.bound).all())
     items = [
         [said["sum"], said["sum_text" if shown.own else "sum_derived"].format(**given)],

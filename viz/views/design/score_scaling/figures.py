@@ -31,16 +31,25 @@ def scores_figure(both: Both, said: Mapping[str, str]) -> str:
     for part, key, colour in zip(values, ("trained", "chosen"), (BLUE, ORANGE), strict=True):
         shares = np.histogram(part, edges)[0] / len(part)
         name = plotly_text(said[key])
-        traces.append(go.Bar(
-            x=((edges[1:] + edges[:-1]) / 2).round(6).tolist(), y=shares.round(6).tolist(), name=name, opacity=0.65,
-            marker={"color": colour, "line": {"width": 0}}, width=float(edges[1] - edges[0]),
-            hovertemplate=f"{name}<br>{plotly_text(said['score'])}: %{{x:.2f}}<br>"
-                          f"{plotly_text(said['share'])}: %{{y:.2%}}<extra></extra>",
-        ))  # fmt: skip
+        traces.append(
+            go.Bar(
+                x=((edges[1:] + edges[:-1]) / 2).round(6).tolist(),
+                y=shares.round(6).tolist(),
+                name=name,
+                opacity=0.65,
+                marker={"color": colour, "line": {"width": 0}},
+                width=float(edges[1] - edges[0]),
+                hovertemplate=f"{name}<br>{plotly_text(said['score'])}: %{{x:.2f}}<br>"
+                f"{plotly_text(said['share'])}: %{{y:.2%}}<extra></extra>",
+            )
+        )
     layout = frame_layout({"height": 320, "narrow": 320}) | {
-        "xaxis": _axis(said["score"]), "yaxis": _axis(said["share"]) | {"tickformat": ".0%"}, "barmode": "overlay",
-        "legend": _LEGEND, "bargap": 0,
-    }  # fmt: skip
+        "xaxis": _axis(said["score"]),
+        "yaxis": _axis(said["share"]) | {"tickformat": ".0%"},
+        "barmode": "overlay",
+        "legend": _LEGEND,
+        "bargap": 0,
+    }
     return go.Figure(traces, layout).to_json()
 
 
@@ -50,19 +59,31 @@ def row_figure(both: Both, pieces: Sequence[str], said: Mapping[str, str]) -> st
     ticks = list(range(0, n, -(-n // MOST_TICKS)))
     traces = [
         go.Bar(
-            x=list(range(n)), y=[float(f"{p:.6g}") for p in part], name=plotly_text(said[key]),
-            marker={"color": colour}, text=[axis_name(i, pieces[i]) for i in range(n)], textposition="none",
+            x=list(range(n)),
+            y=[float(f"{p:.6g}") for p in part],
+            name=plotly_text(said[key]),
+            marker={"color": colour},
+            text=[axis_name(i, pieces[i]) for i in range(n)],
+            textposition="none",
             customdata=[{"tokens": [i]} for i in range(n)],
             hovertemplate=f"{plotly_text(said[key])}<br>{plotly_text(said['key'])}: %{{text}}<br>"
-                          f"{plotly_text(said['weight'])}: %{{y:.4f}}<extra></extra>",
+            f"{plotly_text(said['weight'])}: %{{y:.4f}}<extra></extra>",
         )
         for part, key, colour in ((both.trained, "trained", BLUE), (both.chosen, "chosen", ORANGE))
-    ]  # fmt: skip
+    ]
     layout = frame_layout({"height": 320, "narrow": 320, "places": True}) | {
-        "xaxis": _axis(said["key"]) | {"tickvals": ticks, "ticktext": [tick_text(pieces[i]) for i in ticks],
-                                       "tickangle": -60, "showgrid": False, "range": [-0.6, n - 0.4]},
-        "yaxis": _axis(said["weight"]) | {"range": [0, 1.02]}, "legend": _LEGEND, "bargap": 0.2,
-    }  # fmt: skip
+        "xaxis": _axis(said["key"])
+        | {
+            "tickvals": ticks,
+            "ticktext": [tick_text(pieces[i]) for i in ticks],
+            "tickangle": -60,
+            "showgrid": False,
+            "range": [-0.6, n - 0.4],
+        },
+        "yaxis": _axis(said["weight"]) | {"range": [0, 1.02]},
+        "legend": _LEGEND,
+        "bargap": 0.2,
+    }
     return go.Figure(traces, layout).to_json()
 
 
@@ -75,31 +96,49 @@ def rows_figure(rows: Mapping[str, Both], keys: np.ndarray, pieces: Sequence[str
     x, tokens = list(range(T)), [axis_name(i, pieces[i]) for i in range(T)]
     traces, layout = [], {}
     most = go.Scatter(
-        x=x, y=np.log(np.maximum(keys, 1)).round(6).tolist(), mode="lines", name=plotly_text(said["most"]),
-        line={"color": GREY, "width": 1.5, "dash": "dot"}, hoverinfo="skip",
-    )  # fmt: skip
+        x=x,
+        y=np.log(np.maximum(keys, 1)).round(6).tolist(),
+        mode="lines",
+        name=plotly_text(said["most"]),
+        line={"color": GREY, "width": 1.5, "dash": "dot"},
+        hoverinfo="skip",
+    )
     for at, name in enumerate(names):
         tail = str(at + 1) if at else ""
         for key, colour in (("trained", BLUE), ("chosen", ORANGE)):
             values = getattr(rows[name], key)
-            traces.append(go.Scatter(
-                x=x, y=[None if np.isnan(value) else float(f"{value:.6g}") for value in values], text=tokens,
-                mode="lines+markers" if T <= 128 else "lines", name=plotly_text(said[key]), yaxis=f"y{tail}",
-                legendgroup=key, showlegend=at == 0, customdata=[{"tokens": [i]} for i in x],
-                line={"color": colour, "width": 2}, marker={"size": 5, "color": colour},
-                hovertemplate=f"{plotly_text(said[key])}<br>{plotly_text(said['query'])}: %{{text}}<br>"
-                              f"{plotly_text(said[name])}: %{{y:.4f}}<extra></extra>",
-            ))  # fmt: skip
+            traces.append(
+                go.Scatter(
+                    x=x,
+                    y=[None if np.isnan(value) else float(f"{value:.6g}") for value in values],
+                    text=tokens,
+                    mode="lines+markers" if T <= 128 else "lines",
+                    name=plotly_text(said[key]),
+                    yaxis=f"y{tail}",
+                    legendgroup=key,
+                    showlegend=at == 0,
+                    customdata=[{"tokens": [i]} for i in x],
+                    line={"color": colour, "width": 2},
+                    marker={"size": 5, "color": colour},
+                    hovertemplate=f"{plotly_text(said[key])}<br>{plotly_text(said['query'])}: %{{text}}<br>"
+                    f"{plotly_text(said[name])}: %{{y:.4f}}<extra></extra>",
+                )
+            )
         low = 1 - (at + 1) / len(names)
         layout[f"yaxis{tail}"] = _axis(said[name]) | {
-            "domain": [low + (0.04 if at < len(names) - 1 else 0), 1 - at / len(names) - 0.02], "rangemode": "tozero",
+            "domain": [low + (0.04 if at < len(names) - 1 else 0), 1 - at / len(names) - 0.02],
+            "rangemode": "tozero",
             "anchor": "x",
-        }  # fmt: skip
+        }
     ticks = list(range(0, T, -(-T // MOST_TICKS)))
     layout["xaxis"] = _axis(said["query"]) | {
-        "tickvals": ticks, "ticktext": [tick_text(pieces[i]) for i in ticks], "tickangle": -60, "showgrid": False,
-        "range": [-0.6, T - 0.4], "anchor": f"y{len(names)}",
-    }  # fmt: skip
+        "tickvals": ticks,
+        "ticktext": [tick_text(pieces[i]) for i in ticks],
+        "tickangle": -60,
+        "showgrid": False,
+        "range": [-0.6, T - 0.4],
+        "anchor": f"y{len(names)}",
+    }
     meta = {"height": 560, "narrow": 560, "places": True}
     return go.Figure([most, *traces], frame_layout(meta) | layout | {"legend": _LEGEND}).to_json()
 
@@ -113,13 +152,22 @@ def random_figure(sizes: Sequence[int], rows: Mapping[str, tuple], said: Mapping
     for at, name in enumerate(names):
         tail = str(at + 1) if at else ""
         for key, values, colour in (("with", rows[name][1], BLUE), ("without", rows[name][0], ORANGE)):
-            traces.append(go.Scatter(
-                x=list(sizes), y=[float(f"{value:.6g}") for value in values], mode="lines+markers",
-                name=plotly_text(said[key]), legendgroup=key, showlegend=at == 0, yaxis=f"y{tail}", xaxis=f"x{tail}",
-                line={"color": colour, "width": 2.5}, marker={"size": 8, "color": colour},
-                hovertemplate=f"{plotly_text(said[key])}<br>{plotly_text(said['size'])}: %{{x:,}}<br>"
-                              f"{plotly_text(said[name])}: %{{y:.4g}}<extra></extra>",
-            ))  # fmt: skip
+            traces.append(
+                go.Scatter(
+                    x=list(sizes),
+                    y=[float(f"{value:.6g}") for value in values],
+                    mode="lines+markers",
+                    name=plotly_text(said[key]),
+                    legendgroup=key,
+                    showlegend=at == 0,
+                    yaxis=f"y{tail}",
+                    xaxis=f"x{tail}",
+                    line={"color": colour, "width": 2.5},
+                    marker={"size": 8, "color": colour},
+                    hovertemplate=f"{plotly_text(said[key])}<br>{plotly_text(said['size'])}: %{{x:,}}<br>"
+                    f"{plotly_text(said[name])}: %{{y:.4g}}<extra></extra>",
+                )
+            )
     for stacked in (False, True):
         layout[stacked] = _grid(names, sizes, said, stacked)
     meta = {"height": 560, "narrow": 900, "stacked": layout[True]}
@@ -137,9 +185,13 @@ def _grid(names: Sequence[str], sizes: Sequence[int], said: Mapping[str, str], s
         top = 1 - (at // columns) * (height + gap)
         across = [0, 1] if stacked else [0, 0.44] if at % 2 == 0 else [0.56, 1]
         found[f"xaxis{tail}"] = _axis(said["size"]) | {
-            "type": "log", "domain": across, "anchor": f"y{tail}", "tickvals": list(sizes), "tickangle": 0,
+            "type": "log",
+            "domain": across,
+            "anchor": f"y{tail}",
+            "tickvals": list(sizes),
+            "tickangle": 0,
             "ticktext": [f"{n:,}" for n in sizes],
-        }  # fmt: skip
+        }
         found[f"yaxis{tail}"] = (
             _axis(said[name])
             | {"domain": [max(0.0, top - height), top], "anchor": f"x{tail}"}

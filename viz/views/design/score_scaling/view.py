@@ -5,17 +5,18 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.rootd import SIZES, Rows, drawn, products, rows_of, scaled, softmax, summary
-from viz.onenorm import told
-from viz.predictions import percent
-from viz.rootd import Both, random_figure, row_figure, rows_figure, scores_figure
-from viz.tabs import jobs
-from viz.tabs.parts import number, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.typed import quoted
-from viz.tabs.views import View
+from model.design.score_scaling import SIZES, Rows, drawn, products, rows_of, scaled, softmax, summary
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import number, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.page.typed import quoted
+from viz.views.activations.norm.figures import told
+from viz.views.design.score_scaling.figures import Both, random_figure, row_figure, rows_figure, scores_figure
+from viz.views.predictions.figures import percent
 from viz.words import section
 
 PARTS = ("rootd_form", "rootd_table", "rootd_scores", "rootd_row", "rootd_rows", "rootd_random")
@@ -40,10 +41,22 @@ def build() -> dict[str, gr.HTML]:
 
 def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     """The power of d."""
-    return {"rootd_form": {"controls": [
-        {"name": "power", "kind": "range", "label": words["rootd.power"], "value": 0, "min": 0, "max": 1,
-         "step": STEP, "help": words["rootd.power_help"]},
-    ]}}  # fmt: skip
+    return {
+        "rootd_form": {
+            "controls": [
+                {
+                    "name": "power",
+                    "kind": "range",
+                    "label": words["rootd.power"],
+                    "value": 0,
+                    "min": 0,
+                    "max": 1,
+                    "step": STEP,
+                    "help": words["rootd.power_help"],
+                },
+            ]
+        }
+    }
 
 
 def power_of(values: Values) -> float:
@@ -75,11 +88,13 @@ def head_of(scene: Scene, power: float) -> Head:
         with scene.playground.computing:
             return scene.trace.scores(*scene.head)
 
-    dots = products(jobs.kept(scene.playground, key, scores), d)
+    dots = products(background.kept(scene.playground, key, scores), d)
 
     def rows(each: float) -> Rows:
         made = (*key, each)
-        return jobs.kept(scene.playground, made, lambda: rows_of(scaled(dots, d, each)), lambda found: 32 * len(dots))
+        return background.kept(
+            scene.playground, made, lambda: rows_of(scaled(dots, d, each)), lambda found: 32 * len(dots)
+        )
 
     return Head(dots, d, power, rows(TRAINED), rows(power))
 
@@ -118,10 +133,11 @@ def _frame(scene: Scene, name: str, power: float, lines: list[str]) -> dict:
     layer, head = scene.head
     start = [f"dots = products(run.scores({layer}, {head}), lm.config.d_head)  # [T, T]"]
     return {
-        "source": source(scene), "file": f"scaling-{layer}-{head}-{name}",
+        "source": source(scene),
+        "file": f"scaling-{layer}-{head}-{name}",
         "run": f"{scene.run} {scene.head} {power} {name}",
-        "python": python_lines(scene, [*start, *lines], [f"from model.rootd import {_used(lines)}"]),
-    }  # fmt: skip
+        "python": python_lines(scene, [*start, *lines], [f"from model.design.score_scaling import {_used(lines)}"]),
+    }
 
 
 def _used(lines: list[str]) -> str:
@@ -135,19 +151,28 @@ def table_payload(scene: Scene, head: Head) -> dict:
     found = [made for power in powers if (made := summary(head.dots, head.d, power))]
     top = max((each.jacobian for each in found), default=1.0) or 1.0
     rows = [
-        [name_of(scene.words, each.power), f"{each.deviation:.3f}", f"{each.entropy:.3f}",
-         {"text": percent(each.evenness), "bar": each.evenness}, {"text": f"{each.largest:.3f}", "bar": each.largest},
-         percent(each.saturated), {"text": f"{each.jacobian:.4f}", "bar": each.jacobian / top}]
+        [
+            name_of(scene.words, each.power),
+            f"{each.deviation:.3f}",
+            f"{each.entropy:.3f}",
+            {"text": percent(each.evenness), "bar": each.evenness},
+            {"text": f"{each.largest:.3f}", "bar": each.largest},
+            percent(each.saturated),
+            {"text": f"{each.jacobian:.4f}", "bar": each.jacobian / top},
+        ]
         for each in found
-    ]  # fmt: skip
+    ]
     title = said["title"].format(**_where(scene))
     if not found:
         return {"empty": {"text": title, "hint": said["one"]}}
     names = ("scaling", "deviation", "entropy", "evenness", "largest", "saturated", "jacobian")
     lines = [f"[summary(dots, lm.config.d_head, power) for power in {powers}]"]
     return {
-        "title": title, "about": said["about"], "columns": [said[name] for name in names], "rows": rows,
-    } | _frame(scene, "numbers", head.power, lines)  # fmt: skip
+        "title": title,
+        "about": said["about"],
+        "columns": [said[name] for name in names],
+        "rows": rows,
+    } | _frame(scene, "numbers", head.power, lines)
 
 
 def scores_payload(scene: Scene, head: Head) -> dict:
@@ -202,7 +227,7 @@ def rows_payload(scene: Scene, head: Head) -> dict:
 def random_payload(scene: Scene) -> dict:
     """Random queries and keys of growing size."""
     said = section(scene.words, "rootdrandom")
-    found = jobs.kept(scene.playground, ("rootd random",), drawn)
+    found = background.kept(scene.playground, ("rootd random",), drawn)
     rows = {"variance": ([each.variance for each in found], [each.scaled_variance for each in found])}
     for name in _MEASURES:
         rows[name] = tuple([getattr(each, name)[n] for each in found] for n in (0, 1))
@@ -210,16 +235,18 @@ def random_payload(scene: Scene) -> dict:
         "figure": random_figure(SIZES, rows, said),
         "title": said["title"],
         "note": said["note"].format(
-            size=SIZES[-1], variance=told(float(f"{found[-1].variance:.4g}")),
-            before=told(float(f"{found[-1].jacobian[1]:.3g}")), after=told(float(f"{found[-1].jacobian[0]:.3g}")),
+            size=SIZES[-1],
+            variance=told(float(f"{found[-1].variance:.4g}")),
+            before=told(float(f"{found[-1].jacobian[1]:.3g}")),
+            after=told(float(f"{found[-1].jacobian[0]:.3g}")),
         ),
         "source": said["source"],
         "file": "scaling-random",
         "run": f"random {scene.language}",
         "columns": [said["series"], said["size"], said["value"]],
-        "python": "from model.rootd import drawn\n\ndrawn()",
+        "python": "from model.design.score_scaling import drawn\n\ndrawn()",
         "words": plot_words(scene.words),
-    }  # fmt: skip
+    }
 
 
 VIEW = View("rootd", build, draw, parts=PARTS, fixed=fixed, asks=("rootd_form",))

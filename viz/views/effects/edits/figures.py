@@ -71,9 +71,15 @@ def _axis(title: str, count: int) -> dict:
     """Whole numbers from 0 up, a label on at most 16 of them."""
     step = -(-count // 16)
     return {
-        "title": {"text": plotly_text(title), "standoff": 8}, "tickmode": "linear", "tick0": 0, "dtick": step,
-        "showgrid": False, "zeroline": False, "automargin": True, "constrain": "domain",
-    }  # fmt: skip
+        "title": {"text": plotly_text(title), "standoff": 8},
+        "tickmode": "linear",
+        "tick0": 0,
+        "dtick": step,
+        "showgrid": False,
+        "zeroline": False,
+        "automargin": True,
+        "constrain": "domain",
+    }
 
 
 def strongest(effects: np.ndarray, most: int = 10) -> list[dict]:

@@ -5,34 +5,84 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.effects import ABLATIONS, TARGETS, Target, metric, next_tokens, sweep
+from model.attention.effects import ABLATIONS, TARGETS, Target, metric, next_tokens, sweep
 from model.errors import InputError, PlaygroundError
-from model.interventions import EDITS, MAX_FACTOR
+from model.gpt.edits import EDITS, MAX_FACTOR
 from model.progress import Progress
-from viz.effects import EffectWords, Swept, effect_figure, entropy, likeliest, prediction_rows, strongest
 from viz.labels import shorten, visible
-from viz.tabs import jobs
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.selection import MOST_EDITS
-from viz.tabs.tab import Picture, Scene, Tab, Values
-from viz.tabs.typed import quoted, typed_token
+from viz.page import background
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.selection import MOST_EDITS
+from viz.page.tab import Picture, Tab, Values
+from viz.page.typed import quoted, typed_token
 from viz.theme import SIGNED
+from viz.views.effects.edits.figures import (
+    EffectWords,
+    Swept,
+    effect_figure,
+    entropy,
+    likeliest,
+    prediction_rows,
+    strongest,
+)
 from viz.words import some
 
 _EDIT_WORDS = (
-    "edits_title", "edits_about", "change", "heads", "pick_hint", "add_layer", "add_head", "add", "factor", "query",
-    "key", "where", "where_picked", "where_all", "apply", "undo", "remove_all", "remove", "active", "none", "replaces",
-    "no_heads", "bad_factor", "key_later", "query_first", "row_empty", "too_many", "nothing_new",
-)  # fmt: skip
+    "edits_title",
+    "edits_about",
+    "change",
+    "heads",
+    "pick_hint",
+    "add_layer",
+    "add_head",
+    "add",
+    "factor",
+    "query",
+    "key",
+    "where",
+    "where_picked",
+    "where_all",
+    "apply",
+    "undo",
+    "remove_all",
+    "remove",
+    "active",
+    "none",
+    "replaces",
+    "no_heads",
+    "bad_factor",
+    "key_later",
+    "query_first",
+    "row_empty",
+    "too_many",
+    "nothing_new",
+)
 _NEXT_WORDS = (
-    "column_token", "column_probability", "column_change", "column_logit", "column_before", "column_after", "entropy",
-    "entropy_help", "kl", "kl_help", "nats",
-)  # fmt: skip
+    "column_token",
+    "column_probability",
+    "column_change",
+    "column_logit",
+    "column_before",
+    "column_after",
+    "entropy",
+    "entropy_help",
+    "kl",
+    "kl_help",
+    "nats",
+)
 PARTS = (
-    "effects_question", "effects_howto", "edits", "before_after", "sweep_about", "sweep_form", "sweep", "sweep_map",
-)  # fmt: skip
+    "effects_question",
+    "effects_howto",
+    "edits",
+    "before_after",
+    "sweep_about",
+    "sweep_form",
+    "sweep",
+    "sweep_map",
+)
 
 
 def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
@@ -68,16 +118,38 @@ def _form(words: Mapping[str, str]) -> dict:
     """What each head is replaced by, and which number is watched."""
     targets = [[key, words[f"effects.target_{key}"], words[f"effects.target_help_{key}"]] for key in TARGETS]
     typed = {"kind": "text", "value": "", "help": words["effects.token_help"]}
-    return {"controls": [
-        {"name": "how", "kind": "choice", "label": words["effects.how"], "value": ABLATIONS[0],
-         "options": [[key, words[f"effects.how_{key}"]] for key in ABLATIONS]},
-        {"name": "kind", "kind": "choice", "label": words["effects.target"], "value": next(iter(TARGETS)),
-         "options": targets},
-        {"name": "token", "label": words["effects.token"], "placeholder": words["effects.token_empty"],
-         "when": {"kind": _needing("token")}, **typed},
-        {"name": "distractor", "label": words["effects.distractor"], "placeholder": words["effects.distractor_empty"],
-         "when": {"kind": _needing("distractor")}, **typed},
-    ]}  # fmt: skip
+    return {
+        "controls": [
+            {
+                "name": "how",
+                "kind": "choice",
+                "label": words["effects.how"],
+                "value": ABLATIONS[0],
+                "options": [[key, words[f"effects.how_{key}"]] for key in ABLATIONS],
+            },
+            {
+                "name": "kind",
+                "kind": "choice",
+                "label": words["effects.target"],
+                "value": next(iter(TARGETS)),
+                "options": targets,
+            },
+            {
+                "name": "token",
+                "label": words["effects.token"],
+                "placeholder": words["effects.token_empty"],
+                "when": {"kind": _needing("token")},
+                **typed,
+            },
+            {
+                "name": "distractor",
+                "label": words["effects.distractor"],
+                "placeholder": words["effects.distractor_empty"],
+                "when": {"kind": _needing("distractor")},
+                **typed,
+            },
+        ]
+    }
 
 
 def _needing(name: str) -> list[str]:
@@ -95,21 +167,25 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
     try:
         watched = watched_of(scene, values.get("sweep_form"))
     except PlaygroundError as error:
-        return pictures | _nothing(scene, jobs.failed(error, scene.language)["text"])
+        return pictures | _nothing(scene, background.failed(error, scene.language)["text"])
     found = scene.playground.results.peek(sweep_key(scene, watched))
     state = (sweep_key(scene, watched), found is not None)
     return pictures | {
-        "sweep": Picture(state, lambda: jobs.button(
-            scene.words["effects.sweep"], scene.words, found, f"{_told(scene, watched)} {_count(scene)}")),
+        "sweep": Picture(
+            state,
+            lambda: background.button(
+                scene.words["effects.sweep"], scene.words, found, f"{_told(scene, watched)} {_count(scene)}"
+            ),
+        ),
         "sweep_map": Picture(state, lambda: map_payload(scene, watched, found) if found else _empty(scene)),
-    }  # fmt: skip
+    }
 
 
 def _nothing(scene: Scene, why: str) -> dict[str, Picture]:
     """The sweep's parts where it cannot start."""
     name = scene.words["effects.sweep"]
     return {
-        "sweep": Picture(why, lambda: jobs.unready(scene.words, name, why)),
+        "sweep": Picture(why, lambda: background.unready(scene.words, name, why)),
         "sweep_map": Picture("", lambda: _empty(scene)),
     }
 
@@ -135,10 +211,14 @@ def edits_payload(scene: Scene) -> dict:
         for key, kind in EDITS.items()
     ]
     return {
-        "kinds": kinds, "layers": config.n_layer, "heads": config.n_head, "most": MOST_EDITS, "factor": MAX_FACTOR,
+        "kinds": kinds,
+        "layers": config.n_layer,
+        "heads": config.n_head,
+        "most": MOST_EDITS,
+        "factor": MAX_FACTOR,
         "tokens": [shorten(visible(piece), 24) for piece in scene.trace.tokens.pieces],
         "words": some(words, "effects", *_EDIT_WORDS) | some(words, "selection", "head"),
-    }  # fmt: skip
+    }
 
 
 # --- before and after ---
@@ -160,19 +240,30 @@ def before_after_payload(scene: Scene, at: int) -> dict:
         "kl": metric(after, Target("kl", at), before),
         "source": source(scene),
         "file": f"next-token-{at}",
-        "columns": [words[f"effects.{name}"] for name in ("column_id", "column_token", "csv_p_before", "csv_p_after",
-                                                          "csv_logit_before", "csv_logit_after")],
+        "columns": [
+            words[f"effects.{name}"]
+            for name in (
+                "column_id",
+                "column_token",
+                "csv_p_before",
+                "csv_p_after",
+                "csv_logit_before",
+                "csv_logit_after",
+            )
+        ],
         "python": _next_lines(scene, at),
         "run": f"{scene.run} {at}",
         "words": some(words, "effects", *_NEXT_WORDS) | plot_words(words),
-    }  # fmt: skip
+    }
 
 
 def _next_lines(scene: Scene, at: int) -> str:
     lines = [
-        "before = run.unedited()", f"next_tokens(before, run, {at})", f"metric(run, Target('kl', {at}), before)  # nats"
-    ]  # fmt: skip
-    return python_lines(scene, lines, ["from model.effects import Target, metric, next_tokens"])
+        "before = run.unedited()",
+        f"next_tokens(before, run, {at})",
+        f"metric(run, Target('kl', {at}), before)  # nats",
+    ]
+    return python_lines(scene, lines, ["from model.attention.effects import Target, metric, next_tokens"])
 
 
 # --- every head in turn ---
@@ -215,14 +306,14 @@ def sweep_key(scene: Scene, watched: Watched) -> tuple:
     return ("sweep", scene.trace.key, watched.how, watched.target)
 
 
-def plan_sweep(scene: Scene, values: Values) -> jobs.Job:
+def plan_sweep(scene: Scene, values: Values) -> background.Job:
     """The sweep that the form asks for; raises InputError."""
     watched, trace = watched_of(scene, values.get("sweep_form")), scene.trace
 
     def work(progress: Progress) -> Swept:
         return Swept(metric(trace, watched.target), sweep(trace, watched.how, watched.target, progress))
 
-    return jobs.Job(sweep_key(scene, watched), work)
+    return background.Job(sweep_key(scene, watched), work)
 
 
 def _named(scene: Scene, target: Target) -> dict[str, object]:
@@ -240,7 +331,7 @@ def _told(scene: Scene, watched: Watched) -> str:
     return scene.words[f"effects.watching_{watched.target.kind}"].format(**_named(scene, watched.target))
 
 
-def map_payload(scene: Scene, watched: Watched, found: jobs.Result) -> dict:
+def map_payload(scene: Scene, watched: Watched, found: background.Result) -> dict:
     """The map of all heads' effects, and the strongest ones."""
     words, swept, kind = scene.words, found.value, watched.target.kind
     signed, unit = kind != "kl", words[f"effects.unit_{kind}"]
@@ -268,7 +359,7 @@ def map_payload(scene: Scene, watched: Watched, found: jobs.Result) -> dict:
     }
 
 
-def _source(scene: Scene, found: jobs.Result) -> str:
+def _source(scene: Scene, found: background.Result) -> str:
     words, model = scene.words, scene.model
     told = words["effects.source"].format(model=model.label, dtype=model.dtype, seconds=f"{found.seconds:.1f}")
     return f"{told} · {words['effects.on_edited']}" if scene.picked.edits else told
@@ -281,9 +372,15 @@ def _sweep_lines(scene: Scene, watched: Watched) -> str:
         given.pop()
     made = f"target = Target({', '.join(map(repr, given))})"
     lines = [made, f"sweep(run, {watched.how!r}, target)  # [layer, head]"]
-    return python_lines(scene, lines, ["from model.effects import Target, sweep"])
+    return python_lines(scene, lines, ["from model.attention.effects import Target, sweep"])
 
 
 TAB = Tab(
-    "effects", build, fixed, draw, parts=PARTS, asks=("sweep_form",), jobs={"sweep": plan_sweep},
-)  # fmt: skip
+    "effects",
+    build,
+    fixed,
+    draw,
+    parts=PARTS,
+    asks=("sweep_form",),
+    jobs={"sweep": plan_sweep},
+)

@@ -143,11 +143,15 @@ def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
     if values is not None:
         marker |= {"color": values[plane.measured.values.index.get_indexer(found.index)], "coloraxis": "coloraxis"}
     return go.Scatter(
-        x=found["x"].to_numpy(float), y=found["y"].to_numpy(float), mode="markers", marker=marker,
+        x=found["x"].to_numpy(float),
+        y=found["y"].to_numpy(float),
+        mode="markers",
+        marker=marker,
         text=[plotly_text(plane.named.format(layer=layer, head=head)) for layer, head in index],
         customdata=[{"head": list(head)} for head in index],
-        hovertext=[_told(plane, head) for head in index], hovertemplate="%{hovertext}<extra></extra>",
-    )  # fmt: skip
+        hovertext=[_told(plane, head) for head in index],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
 
 
 def _told(plane: Plane, head: Head) -> str:
@@ -189,11 +193,21 @@ def _rings(plane: Plane, picked: Sequence[Head]) -> go.Scatter:
     order = {head: n for n, head in enumerate(picked)}
     found = plane.places(pd.MultiIndex.from_tuples(order, names=["layer", "head"]))
     ring = go.Scatter(
-        x=found["x"].to_numpy(float), y=found["y"].to_numpy(float), mode="markers+text", hoverinfo="skip",
-        text=[f"{layer}.{head}" for layer, head in found.index], textposition="top center", cliponaxis=False,
-        marker={"symbol": "circle-open", "size": 17, "line": {"width": 2.5},
-                "color": [HUES[order[head] % len(HUES)] for head in found.index]}, showlegend=False,
-    )  # fmt: skip
+        x=found["x"].to_numpy(float),
+        y=found["y"].to_numpy(float),
+        mode="markers+text",
+        hoverinfo="skip",
+        text=[f"{layer}.{head}" for layer, head in found.index],
+        textposition="top center",
+        cliponaxis=False,
+        marker={
+            "symbol": "circle-open",
+            "size": 17,
+            "line": {"width": 2.5},
+            "color": [HUES[order[head] % len(HUES)] for head in found.index],
+        },
+        showlegend=False,
+    )
     spread = plane.measured.spread
     if spread is not None and len(found):
         look = {"thickness": 1, "width": 3, "color": "rgba(128,128,128,0.9)"}
@@ -233,15 +247,29 @@ def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -
     above = {kind: (wiring.scores(kind) - wiring.baseline).T for kind in KINDS}  # [H, L]
     for n, kind in enumerate(KINDS):
         heat = go.Heatmap(
-            z=above[kind], x=list(range(L)), y=list(range(H)), name=names[n], coloraxis="coloraxis", hoverongaps=False,
-            xgap=1, ygap=1, hovertext=_wired(wiring, kind, words), hovertemplate="%{hovertext}<extra></extra>",
-        )  # fmt: skip
+            z=above[kind],
+            x=list(range(L)),
+            y=list(range(H)),
+            name=names[n],
+            coloraxis="coloraxis",
+            hoverongaps=False,
+            xgap=1,
+            ygap=1,
+            hovertext=_wired(wiring, kind, words),
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
         figure.add_trace(heat, row=1 if across else n + 1, col=n + 1 if across else 1)
     found = scales("signed", "linear")
     frame(figure, meta={"scales": found, "heads": True, "height": height, "narrow": height})
     for update, count, name in ((figure.update_xaxes, L, "layer"), (figure.update_yaxes, H, "head")):
-        update(showgrid=False, zeroline=False, dtick=max(1, count // (12 if name == "layer" else 6)), tick0=0,
-               automargin=True, title={"text": plotly_text(words[name]), "standoff": 6})  # fmt: skip
+        update(
+            showgrid=False,
+            zeroline=False,
+            dtick=max(1, count // (12 if name == "layer" else 6)),
+            tick0=0,
+            automargin=True,
+            title={"text": plotly_text(words[name]), "standoff": 6},
+        )
     figure.update_yaxes(autorange="reversed")
     if across:  # the name of the axis once
         figure.update_yaxes(title=None, col=2).update_yaxes(title=None, col=3)

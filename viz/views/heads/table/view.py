@@ -6,17 +6,28 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.circuits import composition, copying
-from model.heads import HEAD_METRICS
+from model.attention.circuits import composition, copying
+from model.attention.surveys import LABELS, MARGIN, SENTENCES, Survey, labels, random_survey, sentence_survey
+from model.gpt.head_metrics import HEAD_METRICS
 from model.progress import Progress
-from model.surveys import LABELS, MARGIN, SENTENCES, Survey, labels, random_survey, sentence_survey
-from viz.heads import Colour, Measured, Metric, Plane, Wiring, composition_figure, head_table, named, scatter_figure
-from viz.tabs import jobs
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Tab, Values
+from viz.page import background
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Tab, Values
 from viz.theme import HUES
+from viz.views.heads.table.figures import (
+    Colour,
+    Measured,
+    Metric,
+    Plane,
+    Wiring,
+    composition_figure,
+    head_table,
+    named,
+    scatter_figure,
+)
 from viz.words import section, some
 
 SOURCES = ("prompt", "random", "sentences")
@@ -76,8 +87,13 @@ def _controls(words: Mapping[str, str]) -> list[dict]:
     """Where the numbers come from, the two axes of the plot, and its colours."""
 
     def control(name: str, options: list[list[str]]) -> dict:
-        return {"name": name, "kind": "choice", "label": words[f"heads.{name}"], "value": options[0][0],
-                "options": options}  # fmt: skip
+        return {
+            "name": name,
+            "kind": "choice",
+            "label": words[f"heads.{name}"],
+            "value": options[0][0],
+            "options": options,
+        }
 
     def metrics(keys: tuple[str, ...]) -> list[list[str]]:
         found = {metric.key: metric for metric in _metrics(words)}
@@ -86,9 +102,11 @@ def _controls(words: Mapping[str, str]) -> list[dict]:
     sources = [[key, words[f"heads.source_{key}"], words[f"heads.source_help_{key}"]] for key in SOURCES]
     own = [[key, words[f"heads.colour_{key}"]] for key in COLOURS[:2]]
     return [
-        control("source", sources), control("x", metrics(METRICS)), control("y", metrics(UP)),
+        control("source", sources),
+        control("x", metrics(METRICS)),
+        control("y", metrics(UP)),
         control("colour", own + [row[:2] for row in metrics(COLOURS[2:])]),
-    ]  # fmt: skip
+    ]
 
 
 def _metrics(words: Mapping[str, str], missing: Mapping[str, str] | None = None) -> list[Metric]:
@@ -105,8 +123,12 @@ def _metrics(words: Mapping[str, str], missing: Mapping[str, str] | None = None)
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
     """The job's button, the table, one metric against another, and the wiring of the main head."""
     asked = values.get("heads_form")
-    chosen = Chosen(choice(asked, "source", SOURCES), choice(asked, "x", METRICS), choice(asked, "y", UP),
-                    choice(asked, "colour", COLOURS))  # fmt: skip
+    chosen = Chosen(
+        choice(asked, "source", SOURCES),
+        choice(asked, "x", METRICS),
+        choice(asked, "y", UP),
+        choice(asked, "colour", COLOURS),
+    )
     result = scene.playground.results.peek(survey_key(scene))
     found = (scene.run if chosen.source == "prompt" else scene.model.id, chosen.source, result is not None)
     wired = (scene.model.id, scene.head, result is not None)
@@ -126,7 +148,7 @@ def survey_key(scene: Scene) -> tuple:
     return ("survey", scene.model.id)
 
 
-def plan_survey(scene: Scene, values: Values) -> jobs.Job:
+def plan_survey(scene: Scene, values: Values) -> background.Job:
     """Both probes, the names they give, and the copying scores."""
     lm = scene.model
 
@@ -144,13 +166,13 @@ def plan_survey(scene: Scene, values: Values) -> jobs.Job:
         natural = sentence_survey(lm.model, lm.encode, progress=sentences)
         return Surveyed(repeated, natural, named(labels(repeated, LEAST)), copying(lm.model).tolist())
 
-    return jobs.Job(survey_key(scene), work)
+    return background.Job(survey_key(scene), work)
 
 
-def survey_payload(scene: Scene, result: jobs.Result | None) -> dict:
+def survey_payload(scene: Scene, result: background.Result | None) -> dict:
     """The button, or what was measured."""
     words = scene.words
-    return jobs.button(words["heads.measure"], words, result, words["heads.measure_hint"])
+    return background.button(words["heads.measure"], words, result, words["heads.measure_hint"])
 
 
 def _unmeasured(words: Mapping[str, str]) -> dict:
@@ -162,7 +184,7 @@ def _unmeasured(words: Mapping[str, str]) -> dict:
 # --- the table -------------------------------------------------------------------------------------
 
 
-def measured_heads(scene: Scene, chosen: Chosen, result: jobs.Result | None) -> Measured | None:
+def measured_heads(scene: Scene, chosen: Chosen, result: background.Result | None) -> Measured | None:
     """The numbers of all heads from the chosen source; None for a probe set that was not measured yet."""
     surveyed: Surveyed | None = result.value if result else None
     if chosen.source == "prompt":
@@ -188,7 +210,7 @@ def _missing(scene: Scene, chosen: Chosen) -> dict[str, str]:
     return {key: words[f"heads.missing_{key}"] for key in ("duplicate_token", "induction")}
 
 
-def table_payload(scene: Scene, chosen: Chosen, result: jobs.Result | None) -> dict:
+def table_payload(scene: Scene, chosen: Chosen, result: background.Result | None) -> dict:
     """All heads in numbers."""
     words, measured = scene.words, measured_heads(scene, chosen, result)
     if measured is None:
@@ -196,21 +218,22 @@ def table_payload(scene: Scene, chosen: Chosen, result: jobs.Result | None) -> d
     metrics = [metric for metric in _metrics(words, _missing(scene, chosen)) if metric.key in measured.values]
     return head_table(measured, metrics) | {
         "caption": caption(scene, chosen, result),
-        "names_of": [[name, words[f"label.{name}"], words[f"metric_help.{name}"], HUES[n]]
-                     for n, name in enumerate(LABELS)],
+        "names_of": [
+            [name, words[f"label.{name}"], words[f"metric_help.{name}"], HUES[n]] for n, name in enumerate(LABELS)
+        ],
         "source": _source(scene, chosen, result),
         "file": f"heads-{chosen.source}",
         "run": f"{scene.run if chosen.source == 'prompt' else scene.model.id} {chosen.source} {result is not None}",
         "python": _python(scene, chosen),
         "words": plot_words(words) | section(words, "heads") | {"rule": _rule(words)},
-    }  # fmt: skip
+    }
 
 
 def _rule(words: Mapping[str, str]) -> str:
     return words["heads.rule"].format(least=LEAST, margin=MARGIN)
 
 
-def caption(scene: Scene, chosen: Chosen, result: jobs.Result | None) -> str:
+def caption(scene: Scene, chosen: Chosen, result: background.Result | None) -> str:
     """What the numbers are of: one run of this prompt, or means over a probe set."""
     words = scene.words
     if chosen.source == "prompt":
@@ -219,7 +242,7 @@ def caption(scene: Scene, chosen: Chosen, result: jobs.Result | None) -> str:
     return words[f"heads.caption_{chosen.source}"].format(n=getattr(result.value, chosen.source).sequences)
 
 
-def _source(scene: Scene, chosen: Chosen, result: jobs.Result | None) -> str:
+def _source(scene: Scene, chosen: Chosen, result: background.Result | None) -> str:
     """Whose numbers these are; edits change the run of the prompt only."""
     if chosen.source == "prompt":
         return source(scene)
@@ -231,22 +254,22 @@ def _python(scene: Scene, chosen: Chosen, axes: tuple[str, ...] = ()) -> str:
     """The lines that make the frame of the chosen source, or its columns that are `axes`."""
     copied = "copying" in axes
     columns = f"[{list(dict.fromkeys(axes))}]" if axes and not copied else ""
-    imports = ["from model.circuits import copying"] if copied else []
+    imports = ["from model.attention.circuits import copying"] if copied else []
     last = ["copying(lm.model)  # [L, H]"] if copied else []
     if chosen.source == "prompt":
         return python_lines(scene, [f"run.head_metrics(){columns}  # indexed (layer, head)", *last], imports)
     both = [f"found.mean{columns}, found.spread{columns}  # indexed (layer, head)", *last]
     if chosen.source == "sentences":
         lines = ["found = sentence_survey(lm.model, lm.encode)", *both]
-        return python_lines(scene, lines, ["from model.surveys import sentence_survey", *imports])
+        return python_lines(scene, lines, ["from model.attention.surveys import sentence_survey", *imports])
     lines = ["found = random_survey(lm.model, pool=lm.tokenizer.vocab_size)", *both, f"labels(found, {LEAST})"]
-    return python_lines(scene, lines, ["from model.surveys import labels, random_survey", *imports])
+    return python_lines(scene, lines, ["from model.attention.surveys import labels, random_survey", *imports])
 
 
 # --- one metric against another --------------------------------------------------------------------
 
 
-def scatter_payload(scene: Scene, chosen: Chosen, result: jobs.Result | None) -> dict:
+def scatter_payload(scene: Scene, chosen: Chosen, result: background.Result | None) -> dict:
     """Every head as a point."""
     words, measured = scene.words, measured_heads(scene, chosen, result)
     if measured is None or (result is None and "copying" in (chosen.x, chosen.y)):
@@ -272,7 +295,7 @@ def scatter_payload(scene: Scene, chosen: Chosen, result: jobs.Result | None) ->
         "columns": [words["heads.head"], x.label, y.label],
         "python": _python(scene, chosen, (x.key, y.key)),
         "words": plot_words(words) | {"series": words["heads.names"]},
-    }  # fmt: skip
+    }
 
 
 def _axes(
@@ -304,15 +327,19 @@ def _colour(words: Mapping[str, str], name: str, measured: Measured, metrics: Ma
 # --- which heads work together ---------------------------------------------------------------------
 
 
-def composition_payload(scene: Scene, result: jobs.Result | None) -> dict:
+def composition_payload(scene: Scene, result: background.Result | None) -> dict:
     """How strongly the main head is wired to each head of other layers."""
     words, (layer, head) = scene.words, scene.head
     if scene.model.config.n_layer == 1:
         return {"empty": {"text": words["heads.one_layer"], "hint": words["heads.one_layer_hint"]}}
     names = section(words, "heads")
     names["layer"] = words["heads.composed_layer"].format(head=f"{layer}.{head}")
-    lines = [f"found = composition(lm.model, {layer}, {head})", "found.reads, found.feeds  # by q, k, v: [L, H] each",
-             "found.baseline, found.baseline_sd", f"copying(lm.model)[{layer}, {head}]"]  # fmt: skip
+    lines = [
+        f"found = composition(lm.model, {layer}, {head})",
+        "found.reads, found.feeds  # by q, k, v: [L, H] each",
+        "found.baseline, found.baseline_sd",
+        f"copying(lm.model)[{layer}, {head}]",
+    ]
     return {
         "figure": composition_figure(wiring(scene), names, across=False).to_json(),
         "wide": composition_figure(wiring(scene), names, across=True).to_dict()["layout"],
@@ -322,12 +349,12 @@ def composition_payload(scene: Scene, result: jobs.Result | None) -> dict:
         "file": f"composition-{layer}-{head}",
         "run": f"{scene.model.id} {layer}.{head} {result is not None}",
         "columns": [words["heads.input"], words["heads.head"], words["heads.layer"], words["heads.above"]],
-        "python": python_lines(scene, lines, ["from model.circuits import composition, copying"]),
+        "python": python_lines(scene, lines, ["from model.attention.circuits import composition, copying"]),
         "words": plot_words(words),
     }
 
 
-def _composition_notes(scene: Scene, result: jobs.Result | None) -> list[str]:
+def _composition_notes(scene: Scene, result: background.Result | None) -> list[str]:
     """How to read the maps, what was left out, and whether the head copies."""
     words, (layer, head) = scene.words, scene.head
     notes = [words["heads.composed_note"].format(layer=layer, head=head), words["heads.composed_caveat"]]
@@ -349,11 +376,15 @@ def wiring(scene: Scene) -> Wiring:
     def size(made: Wiring) -> int:
         return sum(z.nbytes for z in (*made.reads.values(), *made.feeds.values()))
 
-    return jobs.kept(scene.playground, ("composition", scene.model.id, scene.head), make, size)
+    return background.kept(scene.playground, ("composition", scene.model.id, scene.head), make, size)
 
 
 TAB = Tab(
-    "heads", build, fixed, draw,
+    "heads",
+    build,
+    fixed,
+    draw,
     parts=("heads_question", "heads_howto", "heads_form", "survey", "headtable", "scatter", "composition"),
-    asks=("heads_form",), jobs={"survey": plan_survey},
-)  # fmt: skip
+    asks=("heads_form",),
+    jobs={"survey": plan_survey},
+)

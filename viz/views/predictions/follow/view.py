@@ -4,16 +4,17 @@ from collections.abc import Mapping
 
 import gradio as gr
 
-from model.predictions import Followed, follow_all
-from viz.effects import likeliest
-from viz.predictions import FOLLOWED, Line, follow_figure
-from viz.tabs.jobs import kept
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.typed import quoted, typed_token
-from viz.tabs.views import View
+from model.predictions.predictions import Followed, follow_all
+from viz.page.background import kept
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.page.typed import quoted, typed_token
+from viz.views.effects.edits.figures import likeliest
+from viz.views.predictions.figures import FOLLOWED, Line, follow_figure
 from viz.words import some
 
 FIELDS = ("first", "second", "third")
@@ -31,13 +32,23 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     """What is drawn, and of which tokens."""
     options = [[name, words[f"follow.{name}"], words[f"follow.help_{name}"]] for name in FOLLOWED]
     fields = [
-        {"name": name, "kind": "text", "value": "", "label": words[f"follow.field_{name}"],
-         "placeholder": words["follow.empty_first" if name == FIELDS[0] else "follow.empty"],
-         "help": words["follow.field_help"]}
+        {
+            "name": name,
+            "kind": "text",
+            "value": "",
+            "label": words[f"follow.field_{name}"],
+            "placeholder": words["follow.empty_first" if name == FIELDS[0] else "follow.empty"],
+            "help": words["follow.field_help"],
+        }
         for name in FIELDS
-    ]  # fmt: skip
-    measure = {"name": "measure", "kind": "choice", "label": words["follow.measure"], "value": FOLLOWED[0],
-               "options": options}  # fmt: skip
+    ]
+    measure = {
+        "name": "measure",
+        "kind": "choice",
+        "label": words["follow.measure"],
+        "value": FOLLOWED[0],
+        "options": options,
+    }
     return {"follow_form": {"controls": [measure, *fields]}}
 
 
@@ -86,8 +97,10 @@ def plot_payload(scene: Scene, asked: object, measure: str) -> dict:
     ]
     named = [f"“{line.name}”" for line in lines]
     said = some(words, "follow", "axis_after", f"axis_{measure}", "hover", "next")
-    made = [f"tokens = {tokens}  # {', '.join(named)}",
-            f"[found.{measure} for found in follow_all(run, tokens)]  # after each position"]  # fmt: skip
+    made = [
+        f"tokens = {tokens}  # {', '.join(named)}",
+        f"[found.{measure} for found in follow_all(run, tokens)]  # after each position",
+    ]
     note = [words["follow.note"]]
     if not _typed(asked, FIELDS[0]):
         note.append(words["follow.default"].format(token=named[0], position=position_of(scene)))
@@ -98,11 +111,15 @@ def plot_payload(scene: Scene, asked: object, measure: str) -> dict:
         "source": source(scene),
         "file": f"follow-{measure}",
         "run": f"{scene.run} {measure} {tokens}",
-        "columns": [words["follow.csv_token"], words["follow.csv_after"], words["surprise.csv_position"],
-                    words[f"follow.{measure}"]],
-        "python": python_lines(scene, made, ["from model.predictions import follow_all"]),
+        "columns": [
+            words["follow.csv_token"],
+            words["follow.csv_after"],
+            words["surprise.csv_position"],
+            words[f"follow.{measure}"],
+        ],
+        "python": python_lines(scene, made, ["from model.predictions.predictions import follow_all"]),
         "words": plot_words(words),
-    }  # fmt: skip
+    }
 
 
 VIEW = View("follow", build, draw, parts=("follow_form", "follow_plot"), fixed=fixed, asks=("follow_form",))

@@ -9,15 +9,23 @@ from dataclasses import dataclass
 import gradio as gr
 
 from model.errors import PlaygroundError
-from model.predictions import follow_all
+from model.predictions.predictions import follow_all
 from viz.labels import shorten, visible
-from viz.predictions import brief, expected_row, percent
-from viz.tabs.parts import part
-from viz.tabs.picking import source
-from viz.tabs.surprise import actual_row, entropy_facts, likely_rows, predictions, row_words, scored_of
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.typed import MOST_TYPED, ids_of, quoted
-from viz.tabs.views import View
+from viz.page.old_view import View
+from viz.page.parts import part
+from viz.page.picking import source
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.page.typed import MOST_TYPED, ids_of, quoted
+from viz.views.predictions.figures import brief, expected_row, percent
+from viz.views.predictions.surprise.view import (
+    actual_row,
+    entropy_facts,
+    likely_rows,
+    predictions,
+    row_words,
+    scored_of,
+)
 from viz.words import section, translate
 
 SHOWN = 5  # likeliest tokens in an answer
@@ -108,11 +116,14 @@ def answer(scene: Scene, turn: Turn) -> dict:
         "real": real,
         "guess": guess.token if guess else None,
         "facts": [
-            [scene.words["guess.real_bits"], scene.words["guess.bits"].format(bits=brief(bits)),
-             scene.words["surprise.by_help_surprisal"]],
+            [
+                scene.words["guess.real_bits"],
+                scene.words["guess.bits"].format(bits=brief(bits)),
+                scene.words["surprise.by_help_surprisal"],
+            ],
             *entropy_facts(scene, float(found.entropy[before])),
         ],
-    }  # fmt: skip
+    }
 
 
 def reading(scene: Scene, turn: Turn) -> Reading:
@@ -143,8 +154,11 @@ def _verdict(scene: Scene, turn: Turn, guess: Reading | None) -> list[str]:
     """Was the guess right, how it was read, and what the model made of it."""
     words, tokens, before = scene.words, scene.trace.tokens, turn.at - 1
     found, real = predictions(scene), int(tokens.ids[turn.at])
-    named = {"real": quoted(scene, real), "rank": f"{int(found.rank[before]):,}",
-             "share": percent(float(scored_of(found).share[before]))}  # fmt: skip
+    named = {
+        "real": quoted(scene, real),
+        "rank": f"{int(found.rank[before]):,}",
+        "share": percent(float(scored_of(found).share[before])),
+    }
     if guess is None:
         return [words["guess.said_none"].format(**named)]
     said = []

@@ -7,9 +7,9 @@ from typing import Protocol
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.heads import packed
 from viz.labels import axis_name, plotly_text, shorten, tick_text, visible
 from viz.theme import HUES, RAMPS, colorscale, frame_layout, ramp_at, scales
+from viz.views.heads.table.figures import packed
 
 COLOURS = ("probability", "entropy", "kl", "rank")  # what a cell's colour says
 CURVES = ("probability", "rank", "entropy", "kl")  # what is followed from block to block
@@ -79,9 +79,11 @@ def colour_scale(colour: str, reading: Read, vocab: int) -> dict:
     """
     top = {"probability": 1.0, "entropy": float(np.log(vocab)), "kl": float(reading.kl.max()) or 1.0, "rank": vocab}
     return {
-        "colour": colour, "top": float(top[colour]), "curve": _CURVE_OF[colour],
+        "colour": colour,
+        "top": float(top[colour]),
+        "curve": _CURVE_OF[colour],
         "ramps": {name: list(stops) for name, stops in RAMPS.items()},
-    }  # fmt: skip
+    }
 
 
 def values_of(reading: Read, name: str) -> np.ndarray:
@@ -104,30 +106,56 @@ def map_figure(
     rank = colour == "rank"
     value = "%{customdata}" if rank else "%{z:.4f}"
     heat = go.Heatmap(
-        z=z, x=x, y=reading.places.astype(int), hovertext=_texts(firsts, text, 24),
+        z=z,
+        x=x,
+        y=reading.places.astype(int),
+        hovertext=_texts(firsts, text, 24),
         text=_texts(firsts, text, _CELL_TEXT) if roomy else None,
-        texttemplate="%{text}" if roomy else None, textfont={"size": 11}, coloraxis="coloraxis",
-        customdata=reading.ranks[..., 0] if rank else None, meta={"exact": True} if rank else None,
-        xgap=1 if P <= 64 else 0, ygap=1 if P <= 64 else 0,
+        texttemplate="%{text}" if roomy else None,
+        textfont={"size": 11},
+        coloraxis="coloraxis",
+        customdata=reading.ranks[..., 0] if rank else None,
+        meta={"exact": True} if rank else None,
+        xgap=1 if P <= 64 else 0,
+        ygap=1 if P <= 64 else 0,
         hovertemplate=f"{plotly_text(words.place)}: %{{y}}<br>{plotly_text(words.position)}: %{{x}}"
         f"<br>{plotly_text(words.likeliest)}: %{{text}}<br>{plotly_text(words.value)}: {value}<extra></extra>",
-    )  # fmt: skip
+    )
     found, axis = _map_scales(colour, float(reading.kl.max()) or 1.0), _coloraxis(colour, reading, words, vocab)
     height = max(_ROW * K, _MAP) + 100
-    meta = {"scales": found, "height": height, "narrow": height, "block": 1, "whole": True,
-            # No row is ever marked: rows are counted from P on, where there is no token.
-            "window": [P, P + K, 0, P]}  # fmt: skip
+    meta = {
+        "scales": found,
+        "height": height,
+        "narrow": height,
+        "block": 1,
+        "whole": True,
+        # No row is ever marked: rows are counted from P on, where there is no token.
+        "window": [P, P + K, 0, P],
+    }
     plain = {"showgrid": False, "zeroline": False, "automargin": True}
-    return go.Figure(heat, frame_layout(meta) | {
-        "coloraxis": axis | {"colorscale": found["light"]},
-        "xaxis": plain | {
-            "title": {"text": plotly_text(words.position), "standoff": 8}, "type": "category", "tickmode": "array",
-            "tickvals": [x[n] for n in shown], "ticktext": [tick_text(pieces[reading.positions[n]]) for n in shown],
-            "tickangle": -60,
+    return go.Figure(
+        heat,
+        frame_layout(meta)
+        | {
+            "coloraxis": axis | {"colorscale": found["light"]},
+            "xaxis": plain
+            | {
+                "title": {"text": plotly_text(words.position), "standoff": 8},
+                "type": "category",
+                "tickmode": "array",
+                "tickvals": [x[n] for n in shown],
+                "ticktext": [tick_text(pieces[reading.positions[n]]) for n in shown],
+                "tickangle": -60,
+            },
+            "yaxis": plain
+            | {
+                "title": {"text": plotly_text(words.place), "standoff": 8},
+                "tickmode": "linear",
+                "tick0": 0,
+                "dtick": -(-K // 16),
+            },
         },
-        "yaxis": plain | {"title": {"text": plotly_text(words.place), "standoff": 8}, "tickmode": "linear", "tick0": 0,
-                          "dtick": -(-K // 16)},
-    })  # fmt: skip
+    )
 
 
 def _texts(ids: np.ndarray, text: Texts, most: int) -> list[list[str]]:
@@ -150,8 +178,13 @@ def _map_scales(colour: str, largest: float) -> dict[str, list[list]]:
 
 def _coloraxis(colour: str, reading: Read, words: LensWords, vocab: int) -> dict:
     top = colour_scale(colour, reading, vocab)["top"]
-    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".3~g",
-           "title": {"text": plotly_text(words.value), "side": "right"}}  # fmt: skip
+    bar = {
+        "thickness": 10,
+        "len": 1,
+        "outlinewidth": 0,
+        "tickformat": ".3~g",
+        "title": {"text": plotly_text(words.value), "side": "right"},
+    }
     if colour == "rank":
         top = float(np.log10(vocab))
         ticks = list(range(int(top) + 1))
@@ -176,12 +209,17 @@ def curve_figure(
     where = [plotly_text(place(at)) for at in x]
     traces = [
         go.Scatter(
-            x=x, y=y.tolist(), mode="lines+markers", name=plotly_text(name), customdata=where, marker=marks,
+            x=x,
+            y=y.tolist(),
+            mode="lines+markers",
+            name=plotly_text(name),
+            customdata=where,
+            marker=marks,
             line={"color": HUES[n % len(HUES)], "width": 2, "dash": "dot" if n >= len(called) - typed else "solid"},
             hovertemplate=f"%{{customdata}}<br>{plotly_text(name)}: {form}<extra></extra>",
         )
         for n, (name, y) in enumerate(zip(called, lines, strict=True))
-    ]  # fmt: skip
+    ]
     plain = {"zeroline": False, "automargin": True, "showgrid": True}
     y = plain | {"title": {"text": plotly_text(words.value), "standoff": 8}}
     if curve == "rank":
@@ -189,12 +227,18 @@ def curve_figure(
     else:
         y |= {"rangemode": "tozero"}
     layout = frame_layout({"height": 380, "narrow": 360}) | {
-        "xaxis": plain | {"title": {"text": plotly_text(words.place), "standoff": 8}, "tickmode": "linear", "tick0": 0,
-                          "dtick": -(-int(x[-1] + 1) // 16), "range": [-0.5, x[-1] + 0.5]},
+        "xaxis": plain
+        | {
+            "title": {"text": plotly_text(words.place), "standoff": 8},
+            "tickmode": "linear",
+            "tick0": 0,
+            "dtick": -(-int(x[-1] + 1) // 16),
+            "range": [-0.5, x[-1] + 0.5],
+        },
         "yaxis": y,
         "showlegend": curve in numbers,
         "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "font": {"size": 12}},
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout)
 
 

@@ -5,12 +5,20 @@ from collections.abc import Mapping, Sequence
 import gradio as gr
 
 from model.errors import InputError, PlaygroundError
-from model.lens import Reading, lens_gap, read_layers, read_position, some_positions
+from model.gpt.logit_lens import Reading, lens_gap, read_layers, read_position, some_positions
+from model.predictions.tuned_lens import TunedLens, load_lens
 from model.progress import Progress
-from model.tuned_lens import TunedLens, load_lens
-from viz.effects import likeliest
 from viz.labels import visible
-from viz.lens import (
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.page.typed import MOST_TYPED, quoted, typed_token
+from viz.views.effects.edits.figures import likeliest
+from viz.views.predictions.lens.figures import (
     COLOURS,
     CURVES,
     LensWords,
@@ -21,13 +29,6 @@ from viz.lens import (
     settled,
     table_payload,
 )
-from viz.tabs import jobs
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.typed import MOST_TYPED, quoted, typed_token
-from viz.tabs.views import View
 from viz.words import some
 
 LENSES = ("plain", "tuned")
@@ -38,10 +39,33 @@ _TOP = 5  # tokens a cell tells of
 _MOST_CELLS = 1200  # of the table, beside its most columns: each is a button
 _MOST_COLUMNS = 64
 _TABLE_WORDS = (
-    "layers", "next", "no_next", "cell", "readout", "entropy_short", "kl_short", "rank_short", "embedding", "output",
-    "earlier", "later", "low_probability", "low_entropy", "low_kl", "low_rank", "column_layer", "column_position",
-    "column_token", "column_next", "column_likeliest", "column_p", "column_entropy", "column_kl", "column_rank", "mark",
-)  # fmt: skip
+    "layers",
+    "next",
+    "no_next",
+    "cell",
+    "readout",
+    "entropy_short",
+    "kl_short",
+    "rank_short",
+    "embedding",
+    "output",
+    "earlier",
+    "later",
+    "low_probability",
+    "low_entropy",
+    "low_kl",
+    "low_rank",
+    "column_layer",
+    "column_position",
+    "column_token",
+    "column_next",
+    "column_likeliest",
+    "column_p",
+    "column_entropy",
+    "column_kl",
+    "column_rank",
+    "mark",
+)
 
 
 def build() -> dict[str, gr.HTML]:
@@ -73,15 +97,36 @@ def fixed(words: Mapping[str, str]) -> dict[str, dict]:
         "when": {"curve": ["probability", "rank"]},
     }
     lenses = [[name, words[f"lens.lens_{name}"], words[f"lens.lens_help_{name}"]] for name in LENSES]
-    return {"lens_form": {"controls": [
-        {"name": "lens", "kind": "choice", "label": words["lens.lens"], "value": "plain", "options": lenses},
-        {"name": "colour", "kind": "choice", "label": words["lens.colour"], "value": COLOURS[0],
-         "options": options("by", COLOURS)},
-        {"name": "curve", "kind": "choice", "label": words["lens.curve"], "value": CURVES[0],
-         "options": options("curve", CURVES)},
-        *({"name": name, "label": words["lens.token"].format(n=n), "placeholder": words["lens.token_empty"], **typed}
-          for n, name in enumerate(FIELDS, 1)),
-    ]}}  # fmt: skip
+    return {
+        "lens_form": {
+            "controls": [
+                {"name": "lens", "kind": "choice", "label": words["lens.lens"], "value": "plain", "options": lenses},
+                {
+                    "name": "colour",
+                    "kind": "choice",
+                    "label": words["lens.colour"],
+                    "value": COLOURS[0],
+                    "options": options("by", COLOURS),
+                },
+                {
+                    "name": "curve",
+                    "kind": "choice",
+                    "label": words["lens.curve"],
+                    "value": CURVES[0],
+                    "options": options("curve", CURVES),
+                },
+                *(
+                    {
+                        "name": name,
+                        "label": words["lens.token"].format(n=n),
+                        "placeholder": words["lens.token_empty"],
+                        **typed,
+                    }
+                    for n, name in enumerate(FIELDS, 1)
+                ),
+            ]
+        }
+    }
 
 
 # --- what is read -----------------------------------------------------------------------------------
@@ -126,7 +171,7 @@ def _kept(scene: Scene, kind: str, positions: range, key: tuple) -> Reading:
         with scene.playground.computing:
             return read_layers(scene.trace, positions, top=_TOP, lens=translator(scene, kind))
 
-    return jobs.kept(scene.playground, key, make)
+    return background.kept(scene.playground, key, make)
 
 
 def page(scene: Scene, kind: str, start: int, end: int) -> Reading:
@@ -176,7 +221,7 @@ def _without(scene: Scene, error: PlaygroundError) -> dict[str, Picture]:
     """Where there is no such lens: why, and nothing else."""
     key, nothing = (error.what, error.hint), {"empty": {"text": error.what, "hint": error.hint}}
     blank = {"empty": {"text": scene.words["lens.nothing"], "hint": ""}}
-    idle = jobs.unready(scene.words, scene.words["lens.start"], scene.words["lens.nothing"])
+    idle = background.unready(scene.words, scene.words["lens.start"], scene.words["lens.nothing"])
     return {
         "lens_table": Picture(key, lambda: nothing),
         "lens_curve": Picture(key, lambda: blank),
@@ -193,18 +238,22 @@ def table(scene: Scene, kind: str, colour: str, shown: tuple[int, int]) -> dict:
     columns = [
         {"text": visible(pieces[at]), "next": visible(pieces[at + 1]) if at + 1 < T else ""} for at in range(start, end)
     ]
-    return table_payload(reading, scene.model.tokenizer.piece) | colour_scale(colour, reading, _vocab(scene)) | {
-        "columns": columns,
-        "last": T - 1,
-        "title": words["lens.table_title"],
-        "note": " ".join([note, words["lens.table_about"], *_tuned_notes(scene, kind)]),
-        "source": source(scene),
-        "file": f"lens-{kind}-{start}-{end - 1}",
-        "run": f"{scene.run} {kind} {colour} {start}",
-        "legend": words[f"lens.value_{colour}"],
-        "python": table_lines(scene, kind, start, end),
-        "words": some(words, "lens", *_TABLE_WORDS) | plot_words(words),
-    }  # fmt: skip
+    return (
+        table_payload(reading, scene.model.tokenizer.piece)
+        | colour_scale(colour, reading, _vocab(scene))
+        | {
+            "columns": columns,
+            "last": T - 1,
+            "title": words["lens.table_title"],
+            "note": " ".join([note, words["lens.table_about"], *_tuned_notes(scene, kind)]),
+            "source": source(scene),
+            "file": f"lens-{kind}-{start}-{end - 1}",
+            "run": f"{scene.run} {kind} {colour} {start}",
+            "legend": words[f"lens.value_{colour}"],
+            "python": table_lines(scene, kind, start, end),
+            "words": some(words, "lens", *_TABLE_WORDS) | plot_words(words),
+        }
+    )
 
 
 def _vocab(scene: Scene) -> int:
@@ -246,7 +295,7 @@ def curves(scene: Scene, kind: str, curve: str, form: object) -> dict:
             return read_position(scene.trace, at, top=1, candidates=tokens or None, lens=lens)
 
     key = ("lens at", scene.trace.key, kind, at, tuple(tokens))
-    reading = jobs.kept(scene.playground, key, make)
+    reading = background.kept(scene.playground, key, make)
     said = _words(scene, "lens.value_ranks" if curve == "rank" else f"lens.value_{curve}")
     names = [f"“{quoted(scene, token)}”" for token in tokens]
     figure = curve_figure(reading, curve, names, typed, said, lambda place: _place(scene, place))
@@ -292,15 +341,15 @@ def _check(scene: Scene, at: int) -> str:
 # --- the whole prompt -------------------------------------------------------------------------------
 
 
-def _job(scene: Scene, at_once: bool, found: jobs.Result | None) -> dict:
+def _job(scene: Scene, at_once: bool, found: background.Result | None) -> dict:
     words, T = scene.words, len(scene.trace.tokens)
     if at_once:
-        return jobs.button(words["lens.start"], words, None) | {"state": "done", "text": words["lens.at_once"]}
+        return background.button(words["lens.start"], words, None) | {"state": "done", "text": words["lens.at_once"]}
     hint = words["lens.start_hint"].format(n=T, rows=T * (scene.model.config.n_layer + 1))
-    return jobs.button(words["lens.start"], words, found, hint)
+    return background.button(words["lens.start"], words, found, hint)
 
 
-def plan_whole(scene: Scene, values: Values) -> jobs.Job:
+def plan_whole(scene: Scene, values: Values) -> background.Job:
     """Reading the whole prompt; raises InputError for a lens that is not there."""
     kind = choice(values.get("lens_form"), "lens", LENSES)
     lens, trace = translator(scene, kind), scene.trace
@@ -308,7 +357,7 @@ def plan_whole(scene: Scene, values: Values) -> jobs.Job:
     def work(progress: Progress) -> Reading:
         return read_layers(trace, range(len(trace.tokens)), top=_TOP, lens=lens, progress=progress)
 
-    return jobs.Job(whole_key(scene, kind), work)
+    return background.Job(whole_key(scene, kind), work)
 
 
 def whole_map(scene: Scene, kind: str, colour: str) -> dict:
@@ -337,9 +386,9 @@ def whole_map(scene: Scene, kind: str, colour: str) -> dict:
 
 def _lines(scene: Scene, kind: str, call: str, then: Sequence[str]) -> str:
     function = call.split("(")[0]
-    imports, lines = [f"from model.lens import {function}"], []
+    imports, lines = [f"from model.gpt.logit_lens import {function}"], []
     if kind == "tuned":
-        imports.append("from model.tuned_lens import load_lens")
+        imports.append("from model.predictions.tuned_lens import load_lens")
         lines.append("lens = load_lens(lm.id, lm.config)")
         call = f"{call[:-1]}, lens=lens)"
     return python_lines(scene, [*lines, f"reading = {call}", *then], imports)
@@ -371,7 +420,11 @@ def map_lines(scene: Scene, kind: str, colour: str) -> str:
 
 
 VIEW = View(
-    "lens", build, draw,
+    "lens",
+    build,
+    draw,
     parts=("lens_form", "lens_table", "lens_curve", "lens_check", "lens_job", "lens_map"),
-    fixed=fixed, asks=("lens_form",), jobs={"lens_job": plan_whole},
-)  # fmt: skip
+    fixed=fixed,
+    asks=("lens_form",),
+    jobs={"lens_job": plan_whole},
+)

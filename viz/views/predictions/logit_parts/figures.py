@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from viz.effects import EffectWords, effect_figure
 from viz.labels import plotly_text, tick_text, visible
 from viz.theme import HUES, SIGNED, frame_layout
+from viz.views.effects.edits.figures import EffectWords, effect_figure
 
 MAX_TICKS = 32  # tokens named on an axis
 _LAYERS = 16  # layers named on an axis
@@ -32,10 +32,18 @@ def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) ->
     layout, top = figure["layout"], max(float(np.abs(heads).max()), float(np.abs(mlps).max())) or 1.0
     name, value, unit = (plotly_text(words[key]) for key in ("mlp", "value", "unit"))
     strip = {
-        "type": "heatmap", "z": mlps[None].tolist(), "x": list(range(L)), "y": [name], "yaxis": "y2", "name": name,
-        "coloraxis": "coloraxis", "xgap": 1, "ygap": 1, "customdata": [[{"part": layer} for layer in range(L)]],
+        "type": "heatmap",
+        "z": mlps[None].tolist(),
+        "x": list(range(L)),
+        "y": [name],
+        "yaxis": "y2",
+        "name": name,
+        "coloraxis": "coloraxis",
+        "xgap": 1,
+        "ygap": 1,
+        "customdata": [[{"part": layer} for layer in range(L)]],
         "hovertemplate": f"{name} %{{x}}<br>{value}: %{{z:+.5f}} {unit}<extra></extra>",
-    }  # fmt: skip
+    }
     share, height = 1 / (H + 1.5), layout["meta"]["height"] + _STRIP
     layout["meta"] |= {"height": height, "narrow": height}
     layout |= _PLAIN
@@ -88,34 +96,61 @@ def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) 
     traces = []
     for kind in dict.fromkeys(step["kind"] for step in steps):
         here = [(name, step) for name, step in zip(names, steps, strict=True) if step["kind"] == kind]
-        traces.append({
-            "type": "bar", "name": plotly_text(words[f"kind_{kind}"]), "x": [name for name, _ in here],
-            "y": [step["value"] for _, step in here], "base": [step["total"] - step["value"] for _, step in here],
-            "hovertext": [f"{step['value']:+.5f}" for _, step in here],
-            "hovertemplate": f"%{{x}}<br>{value}: %{{hovertext}} {unit}<br>{total}: %{{y:.5f}}<extra></extra>",
-            "marker": {
-                "color": [_UP if step["value"] >= 0 else _DOWN for _, step in here],
-                "pattern": {"shape": _PATTERNS.get(kind, ""), "size": 5, "fillmode": "overlay",
-                            "fgcolor": "#ffffff", "fgopacity": 0.75},
-            },
-        })  # fmt: skip
+        traces.append(
+            {
+                "type": "bar",
+                "name": plotly_text(words[f"kind_{kind}"]),
+                "x": [name for name, _ in here],
+                "y": [step["value"] for _, step in here],
+                "base": [step["total"] - step["value"] for _, step in here],
+                "hovertext": [f"{step['value']:+.5f}" for _, step in here],
+                "hovertemplate": f"%{{x}}<br>{value}: %{{hovertext}} {unit}<br>{total}: %{{y:.5f}}<extra></extra>",
+                "marker": {
+                    "color": [_UP if step["value"] >= 0 else _DOWN for _, step in here],
+                    "pattern": {
+                        "shape": _PATTERNS.get(kind, ""),
+                        "size": 5,
+                        "fillmode": "overlay",
+                        "fgcolor": "#ffffff",
+                        "fgopacity": 0.75,
+                    },
+                },
+            }
+        )
     between = list(zip(names[:-1], names[1:], steps[:-1], strict=True))  # from a bar's end to the next one's start
     running = {
-        "type": "scatter", "mode": "lines", "name": total, "hoverinfo": "skip", "line": {"width": 1, "color": HUES[-1]},
+        "type": "scatter",
+        "mode": "lines",
+        "name": total,
+        "hoverinfo": "skip",
+        "line": {"width": 1, "color": HUES[-1]},
         "x": [x for before, after, _ in between for x in (before, after, None)],
         "y": [y for _, _, step in between for y in (step["total"], step["total"], None)],
-    }  # fmt: skip
+    }
     ticks = [(name, step) for name, step in zip(names, steps, strict=True) if _named_on_axis(step, layers)]
     texts = [str(step["layer"]) for _, step in ticks]
-    layout = frame_layout({"height": 320, "narrow": 320}) | _PLAIN | {
-        "barmode": "overlay", "bargap": 0.15, "showlegend": False,
-        "xaxis": {
-            "type": "category", "categoryorder": "array", "categoryarray": names, "tickmode": "array",
-            "tickvals": [name for name, _ in ticks], "ticktext": texts, "tickangle": 0,
-            "title": {"text": plotly_text(words["axis_layer"]), "standoff": 8}, "showgrid": False, "automargin": True,
-        },
-        "yaxis": {"title": {"text": plotly_text(words["axis_total"])}, "automargin": True, "zeroline": True},
-    }  # fmt: skip
+    layout = (
+        frame_layout({"height": 320, "narrow": 320})
+        | _PLAIN
+        | {
+            "barmode": "overlay",
+            "bargap": 0.15,
+            "showlegend": False,
+            "xaxis": {
+                "type": "category",
+                "categoryorder": "array",
+                "categoryarray": names,
+                "tickmode": "array",
+                "tickvals": [name for name, _ in ticks],
+                "ticktext": texts,
+                "tickangle": 0,
+                "title": {"text": plotly_text(words["axis_layer"]), "standoff": 8},
+                "showgrid": False,
+                "automargin": True,
+            },
+            "yaxis": {"title": {"text": plotly_text(words["axis_total"])}, "automargin": True, "zeroline": True},
+        }
+    )
     return go.Figure({"data": [*traces, running], "layout": layout})
 
 
@@ -149,25 +184,44 @@ def tokens_figure(
     traces = []
     for n, (name, values) in enumerate(series.items()):
         colour = [_UP if x >= 0 else _DOWN for x in values] if len(series) == 1 else HUES[n]
-        traces.append({
-            "type": "bar", "name": plotly_text(name), "x": list(range(len(shown))), "y": values.tolist(),
-            "text": [plotly_text(text) for text in shown], "textposition": "none", "customdata": clicks,
-            "marker": {"color": colour, "line": {"width": 0}},
-            "hovertemplate": f"%{{x}} %{{text}}<br>{plotly_text(name) if len(series) > 1 else value}: "
-            f"%{{y:+.5f}} {unit}<extra></extra>",
-        })  # fmt: skip
+        traces.append(
+            {
+                "type": "bar",
+                "name": plotly_text(name),
+                "x": list(range(len(shown))),
+                "y": values.tolist(),
+                "text": [plotly_text(text) for text in shown],
+                "textposition": "none",
+                "customdata": clicks,
+                "marker": {"color": colour, "line": {"width": 0}},
+                "hovertemplate": f"%{{x}} %{{text}}<br>{plotly_text(name) if len(series) > 1 else value}: "
+                f"%{{y:+.5f}} {unit}<extra></extra>",
+            }
+        )
     step = -(-len(shown) // MAX_TICKS)
     ticks = list(range(0, len(shown), step))
-    layout = frame_layout({"height": 300, "narrow": 300}) | _PLAIN | {
-        "barmode": "group", "bargap": 0.15, "showlegend": len(series) > 1,
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "xaxis": {
-            "tickmode": "array", "tickvals": ticks, "ticktext": [tick_text(pieces[at]) for at in ticks],
-            "tickangle": -60, "title": {"text": plotly_text(words["axis_token"]), "standoff": 8}, "showgrid": False,
-            "zeroline": False, "automargin": True, "range": [-0.6, len(shown) - 0.4],
-        },
-        "yaxis": {"title": {"text": plotly_text(f"{words['value']} ({words['unit']})")}, "automargin": True},
-    }  # fmt: skip
+    layout = (
+        frame_layout({"height": 300, "narrow": 300})
+        | _PLAIN
+        | {
+            "barmode": "group",
+            "bargap": 0.15,
+            "showlegend": len(series) > 1,
+            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+            "xaxis": {
+                "tickmode": "array",
+                "tickvals": ticks,
+                "ticktext": [tick_text(pieces[at]) for at in ticks],
+                "tickangle": -60,
+                "title": {"text": plotly_text(words["axis_token"]), "standoff": 8},
+                "showgrid": False,
+                "zeroline": False,
+                "automargin": True,
+                "range": [-0.6, len(shown) - 0.4],
+            },
+            "yaxis": {"title": {"text": plotly_text(f"{words['value']} ({words['unit']})")}, "automargin": True},
+        }
+    )
     return go.Figure({"data": traces, "layout": layout})
 
 

@@ -6,38 +6,79 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.attribution import Attribution, Components, attribute, by_source, components, promoted
 from model.errors import InputError, PlaygroundError
-from model.gradients import MOST, gradients
+from model.predictions.attribution import Attribution, Components, attribute, by_source, components, promoted
+from model.predictions.gradients import MOST, gradients
 from model.progress import Progress
-from viz.effects import likeliest
 from viz.labels import shorten, visible
-from viz.tabs import jobs
-from viz.tabs.parts import part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.typed import quoted, typed_token
-from viz.tabs.views import View
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.page.typed import quoted, typed_token
 from viz.theme import SIGNED
+from viz.views.effects.edits.figures import likeliest
+from viz.views.predictions.logit_parts.figures import (
+    layers_figure,
+    map_figure,
+    steps_of,
+    strongest,
+    token_rows,
+    tokens_figure,
+)
 from viz.words import some
-from viz.wrote import layers_figure, map_figure, steps_of, strongest, token_rows, tokens_figure
 
 TOP = 10  # tokens promoted, and as many suppressed
 _TOKENS = 4096  # tokens run forward and back along the path of integrated gradients, by which long prompts take fewer
 _SIDE_WORDS = (
-    "up", "up_about", "down", "down_about", "nothing", "inside", "inside_head", "inside_mlp", "part_head", "part_mlp",
-    "part_embedding", "part_position", "part_o_bias", "part_mlp_bias", "part_norm1_bias", "part_norm2_bias",
-    "part_final_bias", "part_value",
-)  # fmt: skip
+    "up",
+    "up_about",
+    "down",
+    "down_about",
+    "nothing",
+    "inside",
+    "inside_head",
+    "inside_mlp",
+    "part_head",
+    "part_mlp",
+    "part_embedding",
+    "part_position",
+    "part_o_bias",
+    "part_mlp_bias",
+    "part_norm1_bias",
+    "part_norm2_bias",
+    "part_final_bias",
+    "part_value",
+)
 _FIGURE_WORDS = (
-    "value", "unit", "mlp", "axis_layer", "axis_head", "axis_token", "axis_total", "total",
-    "kind_embedding", "kind_position", "kind_attention", "kind_mlp", "kind_bias", "kind_final",
-)  # fmt: skip
+    "value",
+    "unit",
+    "mlp",
+    "axis_layer",
+    "axis_head",
+    "axis_token",
+    "axis_total",
+    "total",
+    "kind_embedding",
+    "kind_position",
+    "kind_attention",
+    "kind_mlp",
+    "kind_bias",
+    "kind_final",
+)
 PARTS = (
-    "wrote_form", "wrote_check", "wrote_map", "wrote_layers", "wrote_sources", "wrote_tokens", "wrote_job",
+    "wrote_form",
+    "wrote_check",
+    "wrote_map",
+    "wrote_layers",
+    "wrote_sources",
+    "wrote_tokens",
+    "wrote_job",
     "wrote_gradients",
-)  # fmt: skip
+)
 
 
 def build() -> dict[str, gr.HTML]:
@@ -61,11 +102,24 @@ def build() -> dict[str, gr.HTML]:
 def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     """The two tokens that a logit is asked of."""
     typed = {"kind": "text", "value": "", "help": words["effects.token_help"]}
-    return {"wrote_form": {"controls": [
-        {"name": "token", "label": words["effects.token"], "placeholder": words["effects.token_empty"], **typed},
-        {"name": "distractor", "label": words["effects.distractor"], "placeholder": words["wrote.no_distractor"],
-         **typed},
-    ]}}  # fmt: skip
+    return {
+        "wrote_form": {
+            "controls": [
+                {
+                    "name": "token",
+                    "label": words["effects.token"],
+                    "placeholder": words["effects.token_empty"],
+                    **typed,
+                },
+                {
+                    "name": "distractor",
+                    "label": words["effects.distractor"],
+                    "placeholder": words["wrote.no_distractor"],
+                    **typed,
+                },
+            ]
+        }
+    }
 
 
 # --- what is asked ---
@@ -114,7 +168,7 @@ def found_at(scene: Scene, at: int) -> Components:
         with scene.playground.computing:
             return components(scene.trace, at)
 
-    return jobs.kept(scene.playground, ("wrote", scene.trace.key, at), make)
+    return background.kept(scene.playground, ("wrote", scene.trace.key, at), make)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +189,9 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
         return _nothing(scene, error)
     mlp = inside_of(scene, values.get("wrote_map"))
     what, inside = (scene.run, watched), (mlp if mlp is not None else scene.head)
-    parts = functools.cache(lambda: attribute(
-        found_at(scene, watched.position), scene.model.model, watched.token, watched.distractor))  # fmt: skip
+    parts = functools.cache(
+        lambda: attribute(found_at(scene, watched.position), scene.model.model, watched.token, watched.distractor)
+    )
     asked = _Asked(scene, watched, mlp, parts)
     job = plan_gradients(scene, values)
     result = scene.playground.results.peek(job.key)
@@ -148,22 +203,26 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
         "wrote_layers": Picture(what, lambda: layers_payload(asked)),
         "wrote_sources": Picture((*what, inside), lambda: sources_payload(asked)),
         "wrote_tokens": Picture((scene.run, watched.position, inside), lambda: tokens_payload(asked)),
-        "wrote_job": Picture(state, lambda: jobs.button(scene.words["wrote.compare"], scene.words, result, count)),
-        "wrote_gradients": Picture(state, lambda: gradients_payload(asked, result) if result else _empty(
-            scene, "gradients_empty", "gradients_hint")),
-    }  # fmt: skip
+        "wrote_job": Picture(
+            state, lambda: background.button(scene.words["wrote.compare"], scene.words, result, count)
+        ),
+        "wrote_gradients": Picture(
+            state,
+            lambda: gradients_payload(asked, result) if result else _empty(scene, "gradients_empty", "gradients_hint"),
+        ),
+    }
 
 
 def _nothing(scene: Scene, error: PlaygroundError) -> dict[str, Picture]:
     """Every part where the form cannot be read: the first one says why."""
-    why = jobs.failed(error, scene.language)["text"]
+    why = background.failed(error, scene.language)["text"]
 
     def refuse() -> dict:
         raise error
 
     rest = ("wrote_map", "wrote_layers", "wrote_sources", "wrote_tokens", "wrote_gradients")
     empty = {name: Picture("", lambda: _empty(scene, "no_target", "no_target_hint")) for name in rest}
-    start = Picture(why, lambda: jobs.unready(scene.words, scene.words["wrote.compare"], why))
+    start = Picture(why, lambda: background.unready(scene.words, scene.words["wrote.compare"], why))
     return {"wrote_check": Picture(why, refuse), "wrote_job": start, **empty}
 
 
@@ -209,7 +268,7 @@ def check_payload(asked: _Asked) -> dict:
         ],
         "note": " ".join(notes),
         "run": f"{scene.run} {watched}",
-    }  # fmt: skip
+    }
 
 
 def _common(asked: _Asked, name: str, lines: list[str], imports: tuple[str, ...] = ()) -> dict:
@@ -218,10 +277,11 @@ def _common(asked: _Asked, name: str, lines: list[str], imports: tuple[str, ...]
     made = [f"found = components(run, {watched.position})", f"parts = attribute(found, lm.model, {watched.given})"]
     names = ", ".join(sorted({"attribute", "components", *imports}))
     return {
-        "source": source(scene), "file": f"{name}-{watched.position}-{watched.given.replace(', ', '-')}",
+        "source": source(scene),
+        "file": f"{name}-{watched.position}-{watched.given.replace(', ', '-')}",
         "run": f"{scene.run} {watched}",
-        "python": python_lines(scene, [*made, *lines], [f"from model.attribution import {names}"]),
-    }  # fmt: skip
+        "python": python_lines(scene, [*made, *lines], [f"from model.predictions.attribution import {names}"]),
+    }
 
 
 def map_payload(asked: _Asked) -> dict:
@@ -239,7 +299,7 @@ def map_payload(asked: _Asked) -> dict:
         "hues": [SIGNED[1], SIGNED[-2]],
         "words": plot_words(words) | some(words, "wrote", *_SIDE_WORDS),
         **_common(asked, "parts", ["parts.heads, parts.mlps  # [layer, head] and [layer]", "parts.total, parts.logit"]),
-    }  # fmt: skip
+    }
 
 
 def layers_payload(asked: _Asked) -> dict:
@@ -253,7 +313,7 @@ def layers_payload(asked: _Asked) -> dict:
         "columns": [words["wrote.column_kind"], words["wrote.column_part"], _measured(words)],
         "words": plot_words(words),
         **_common(asked, "layers", ["parts.parts()  # every part, in the order in which they are written"]),
-    }  # fmt: skip
+    }
 
 
 # --- one part from inside ---
@@ -277,7 +337,7 @@ def sources_payload(asked: _Asked) -> dict:
         "columns": [said["axis_token"], words["wrote.column_position"], _measured(words)],
         "words": plot_words(words),
         **_common(asked, f"sources-{layer}-{head}", lines, ("by_source",)),
-    }  # fmt: skip
+    }
 
 
 def tokens_payload(asked: _Asked) -> dict:
@@ -302,7 +362,7 @@ def tokens_payload(asked: _Asked) -> dict:
         "words": plot_words(words) | some(words, "wrote", "promoted", "suppressed"),
         **rows,
         **_common(asked, f"promoted-{layer}{'' if head is None else f'-{head}'}", lines, ("promoted",)),
-    }  # fmt: skip
+    }
 
 
 # --- gradients ---
@@ -313,7 +373,7 @@ def _places(tokens: int) -> int:
     return min(MOST, max(16, _TOKENS // tokens))
 
 
-def plan_gradients(scene: Scene, values: Values) -> jobs.Job:
+def plan_gradients(scene: Scene, values: Values) -> background.Job:
     """The comparison with gradients for what the form asks; raises InputError."""
     watched = watched_of(scene, values.get("wrote_form"))
     trace, most = scene.trace, _places(watched.position + 1)
@@ -321,10 +381,10 @@ def plan_gradients(scene: Scene, values: Values) -> jobs.Job:
     def work(progress: Progress) -> object:
         return gradients(trace, watched.position, watched.token, watched.distractor, most, progress)
 
-    return jobs.Job(("wrote gradients", trace.key, watched, most), work)
+    return background.Job(("wrote gradients", trace.key, watched, most), work)
 
 
-def gradients_payload(asked: _Asked, result: jobs.Result) -> dict:
+def gradients_payload(asked: _Asked, result: background.Result) -> dict:
     """Two bars a token, and how far integrated gradients are from adding up."""
     scene, words, watched, found = asked.scene, asked.scene.words, asked.watched, result.value
     said = some(words, "wrote", *_FIGURE_WORDS)
@@ -333,9 +393,13 @@ def gradients_payload(asked: _Asked, result: jobs.Result) -> dict:
         words["wrote.integrated"]: found.integrated,
     }
     told = words["wrote.gradients_gap"].format(
-        sum=f"{found.integrated.sum():.3f}", change=f"{found.value - found.baseline:.3f}", value=f"{found.value:.3f}",
-        baseline=f"{found.baseline:.3f}", gap=f"{found.gap:+.3f}", taken=found.taken,
-    )  # fmt: skip
+        sum=f"{found.integrated.sum():.3f}",
+        change=f"{found.value - found.baseline:.3f}",
+        value=f"{found.value:.3f}",
+        baseline=f"{found.baseline:.3f}",
+        gap=f"{found.gap:+.3f}",
+        taken=found.taken,
+    )
     rough = abs(found.gap) > 0.1 * max(1.0, abs(found.value - found.baseline))
     given = f"{watched.token}, {watched.distractor}, {_places(watched.position + 1)}"
     lines = [f"gradients(run, {watched.position}, {given})"]
@@ -346,13 +410,12 @@ def gradients_payload(asked: _Asked, result: jobs.Result) -> dict:
         "source": source(scene),
         "file": f"gradients-{watched.position}-{watched.given.replace(', ', '-')}",
         "run": f"{scene.run} {watched}",
-        "columns": [words["wrote.column_way"], said["axis_token"], words["wrote.column_position"],
-                    _measured(words)],
-        "python": python_lines(scene, lines, ["from model.gradients import gradients"]),
+        "columns": [words["wrote.column_way"], said["axis_token"], words["wrote.column_position"], _measured(words)],
+        "python": python_lines(scene, lines, ["from model.predictions.gradients import gradients"]),
         "words": plot_words(words),
-    }  # fmt: skip
+    }
 
 
 VIEW = View(
     "wrote", build, draw, parts=PARTS, fixed=fixed, asks=("wrote_form", "wrote_map"), jobs={"wrote_job": plan_gradients}
-)  # fmt: skip
+)

@@ -5,9 +5,17 @@ from collections.abc import Mapping
 
 import gradio as gr
 
-from model.predictions import Predictions, predict, summarise
+from model.predictions.predictions import Predictions, predict, summarise
 from viz.labels import shorten, visible
-from viz.predictions import (
+from viz.page.background import kept
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.page.typed import quoted
+from viz.views.predictions.figures import (
     COLOURS,
     Scored,
     bits_figure,
@@ -21,13 +29,6 @@ from viz.predictions import (
     scored,
     text_rows,
 )
-from viz.tabs.jobs import kept
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.typed import quoted
-from viz.tabs.views import View
 from viz.words import some
 
 _FACTS = ("perplexity", "bits_per_byte", "bits", "scored")
@@ -51,9 +52,19 @@ def build() -> dict[str, gr.HTML]:
 def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     """What the text is coloured by."""
     options = [[by, words[f"surprise.by_{by}"], words[f"surprise.by_help_{by}"]] for by in COLOURS]
-    return {"surprise_form": {"controls": [
-        {"name": "by", "kind": "choice", "label": words["surprise.by"], "value": COLOURS[0], "options": options},
-    ]}}  # fmt: skip
+    return {
+        "surprise_form": {
+            "controls": [
+                {
+                    "name": "by",
+                    "kind": "choice",
+                    "label": words["surprise.by"],
+                    "value": COLOURS[0],
+                    "options": options,
+                },
+            ]
+        }
+    }
 
 
 def predictions(scene: Scene) -> Predictions:
@@ -128,15 +139,16 @@ def detail_payload(scene: Scene, at: int) -> dict:
     return {
         "title": words["surprise.detail_title"].format(token=quoted(scene, int(ids[at])), position=at),
         "own": _own(scene, at),
-        "next": words["surprise.no_next"] if last else words["surprise.next"].format(
-            token=quoted(scene, following), rank=f"{int(found.rank[at]):,}"),
+        "next": words["surprise.no_next"]
+        if last
+        else words["surprise.next"].format(token=quoted(scene, following), rank=f"{int(found.rank[at]):,}"),
         "facts": entropy_facts(scene, entropy),
         "rows": rows,
         "following": following,
         "source": source(scene),
         "words": row_words(scene),
         "run": f"{scene.run} {at}",
-    }  # fmt: skip
+    }
 
 
 def likely_rows(scene: Scene, at: int) -> list[dict]:
@@ -179,10 +191,14 @@ def _own(scene: Scene, at: int) -> str:
     likely = zip(found.ids[before][others].tolist(), found.probabilities[before][others].tolist(), strict=True)
     named = [f"“{quoted(scene, number)}” {percent(share)}" for number, share in likely]
     return words["surprise.own_top" if rank == 1 else "surprise.own"].format(
-        token=shorten(visible(tokens.pieces[at]), 40), position=before, rank=f"{rank:,}",
-        share=percent(float(told.share[before])), bits=brief(float(told.bits[before])),
-        logit=f"{found.next_logit[before]:.3f}", others=", ".join(named),
-    )  # fmt: skip
+        token=shorten(visible(tokens.pieces[at]), 40),
+        position=before,
+        rank=f"{rank:,}",
+        share=percent(float(told.share[before])),
+        bits=brief(float(told.bits[before])),
+        logit=f"{found.next_logit[before]:.3f}",
+        others=", ".join(named),
+    )
 
 
 # --- every position ---
@@ -208,13 +224,17 @@ def plot_payload(scene: Scene) -> dict:
         "run": scene.run,
         "columns": [words[f"surprise.{name}"] for name in ("csv_series", "csv_token", "csv_position", "csv_bits")],
         "python": python_lines(
-            scene, lines, ["import numpy as np", "from model.predictions import predict, summarise"]
+            scene, lines, ["import numpy as np", "from model.predictions.predictions import predict, summarise"]
         ),
         "words": plot_words(words),
     }
 
 
 VIEW = View(
-    "surprise", build, draw, parts=("surprise_form", "surprise_text", "surprise_detail", "surprise_plot"),
-    fixed=fixed, asks=("surprise_form",),
-)  # fmt: skip
+    "surprise",
+    build,
+    draw,
+    parts=("surprise_form", "surprise_text", "surprise_detail", "surprise_plot"),
+    fixed=fixed,
+    asks=("surprise_form",),
+)

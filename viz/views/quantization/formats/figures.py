@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.attention import Panel
+from viz.charts.heatmap import Panel
 from viz.labels import plotly_text
 from viz.theme import HUES, frame_layout
 
@@ -17,8 +17,16 @@ _SYMBOLS = {"float": "circle", "int8": "square", "few": "diamond", "gguf": "tria
 SAME = 1e-8  # nats; below, nothing but the order of sums is left
 _HEIGHT, _NARROW = 440, 420
 _PLOT = (330, 270)  # pixels of the plane of bits and damage, about
-_SIDES = ("middle right", "middle left", "top right", "bottom right", "top left", "bottom left", "top center",
-          "bottom center")  # fmt: skip
+_SIDES = (
+    "middle right",
+    "middle left",
+    "top right",
+    "bottom right",
+    "top left",
+    "bottom left",
+    "top center",
+    "bottom center",
+)
 _BINS, _TAIL = 120, 0.001  # of a histogram; the share of weights that may lie beyond it
 _LINES = 40  # levels that are drawn as lines
 
@@ -54,26 +62,47 @@ def scatter_figure(dots: Sequence[Dot], said: Mapping[str, str]) -> str:
         ours = [dot for dot in dots if dot.family == family and dot.damage > 0]
         if not ours:
             continue
-        traces.append(go.Scatter(
-            x=[dot.bits for dot in ours], y=[dot.damage for dot in ours], name=plotly_text(said[family]),
-            mode="markers+text", text=[plotly_text(dot.name) for dot in ours], textposition=_sides(ours, dots),
-            textfont={"size": 11}, cliponaxis=False,
-            marker={"size": 11, "color": colour, "symbol": _SYMBOLS[family]},
-            hovertext=["<br>".join(plotly_text(line) for line in dot.hover) for dot in ours],
-            hovertemplate="%{hovertext}<extra></extra>",
-        ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=[dot.bits for dot in ours],
+                y=[dot.damage for dot in ours],
+                name=plotly_text(said[family]),
+                mode="markers+text",
+                text=[plotly_text(dot.name) for dot in ours],
+                textposition=_sides(ours, dots),
+                textfont={"size": 11},
+                cliponaxis=False,
+                marker={"size": 11, "color": colour, "symbol": _SYMBOLS[family]},
+                hovertext=["<br>".join(plotly_text(line) for line in dot.hover) for dot in ours],
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+        )
     axis = {"automargin": True, "zeroline": False}
-    x, y = (_range(values, *room) for values, room in (
-        ([dot.bits for dot in dots if dot.damage > 0], (0.08, 0.2)),
-        ([dot.damage for dot in dots if dot.damage > 0], (0.1, 0.1)),
-    ))  # fmt: skip
+    x, y = (
+        _range(values, *room)
+        for values, room in (
+            ([dot.bits for dot in dots if dot.damage > 0], (0.08, 0.2)),
+            ([dot.damage for dot in dots if dot.damage > 0], (0.1, 0.1)),
+        )
+    )
     layout = frame_layout({"height": _HEIGHT, "narrow": _NARROW}) | {
-        "xaxis": axis | {"title": {"text": plotly_text(said["bits"]), "standoff": 8}, "type": "log",
-                         "tickvals": [1.5, 2, 3, 4, 5, 6, 8, 12, 16, 32], "range": x},
-        "yaxis": axis | {"title": {"text": plotly_text(said["damage"]), "standoff": 8}, "type": "log", "dtick": 1,
-                         "exponentformat": "power", "range": y},
+        "xaxis": axis
+        | {
+            "title": {"text": plotly_text(said["bits"]), "standoff": 8},
+            "type": "log",
+            "tickvals": [1.5, 2, 3, 4, 5, 6, 8, 12, 16, 32],
+            "range": x,
+        },
+        "yaxis": axis
+        | {
+            "title": {"text": plotly_text(said["damage"]), "standoff": 8},
+            "type": "log",
+            "dtick": 1,
+            "exponentformat": "power",
+            "range": y,
+        },
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout).to_json()
 
 
@@ -89,10 +118,12 @@ def _sides(ours: Sequence[Dot], dots: Sequence[Dot]) -> list[str]:
     shown = [dot for dot in dots if dot.damage > 0]
     x, y = (_range([getattr(dot, name) for dot in shown], 0.08, 0.2) for name in ("bits", "damage"))
     at = {
-        dot.name: (_PLOT[0] * (math.log10(dot.bits) - x[0]) / (x[1] - x[0]),
-                   _PLOT[1] * (math.log10(dot.damage) - y[0]) / (y[1] - y[0]))
+        dot.name: (
+            _PLOT[0] * (math.log10(dot.bits) - x[0]) / (x[1] - x[0]),
+            _PLOT[1] * (math.log10(dot.damage) - y[0]) / (y[1] - y[0]),
+        )
         for dot in shown
-    }  # fmt: skip
+    }
     taken = [(left - 6, down - 6, left + 6, down + 6) for left, down in at.values()]
     sides = {}
     for dot in shown:
@@ -136,17 +167,33 @@ def levels_figure(weights: np.ndarray, values: np.ndarray, group: slice, said: M
         else:
             traces.append(go.Scatter(**common, mode="lines", line={"color": colour, "width": 2, "shape": "hvh"}))
     w, v = weights[0, group], values[0, group]
-    traces.append(go.Scatter(
-        x=w.tolist(), y=v.tolist(), mode="markers", name=plotly_text(said["steps"]), xaxis="x2", yaxis="y2",
-        marker={"size": 6, "color": HUES[2], "opacity": 0.8},
-        hovertemplate=f"%{{x:.5g}} → %{{y:.5g}}<extra>{plotly_text(said['steps'])}</extra>",
-    ))  # fmt: skip
+    traces.append(
+        go.Scatter(
+            x=w.tolist(),
+            y=v.tolist(),
+            mode="markers",
+            name=plotly_text(said["steps"]),
+            xaxis="x2",
+            yaxis="y2",
+            marker={"size": 6, "color": HUES[2], "opacity": 0.8},
+            hovertemplate=f"%{{x:.5g}} → %{{y:.5g}}<extra>{plotly_text(said['steps'])}</extra>",
+        )
+    )
     levels = np.unique(v)
     lines = [
-        {"type": "line", "xref": "paper", "yref": "y2", "x0": 0, "x1": 1, "y0": float(level), "y1": float(level),
-         "line": {"width": 1, "color": "rgba(128,134,150,0.6)"}, "layer": "below"}
+        {
+            "type": "line",
+            "xref": "paper",
+            "yref": "y2",
+            "x0": 0,
+            "x1": 1,
+            "y0": float(level),
+            "y1": float(level),
+            "line": {"width": 1, "color": "rgba(128,134,150,0.6)"},
+            "layer": "below",
+        }
         for level in (levels if len(levels) <= _LINES else ())
-    ]  # fmt: skip
+    ]
     axis = {"automargin": True, "zeroline": False}
 
     def titled(key: str) -> dict:
@@ -159,7 +206,7 @@ def levels_figure(weights: np.ndarray, values: np.ndarray, group: slice, said: M
         "yaxis2": titled("rounded") | {"anchor": "x2", "domain": [0, 0.4], "showgrid": False},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "bargap": 0,
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout).to_json()
 
 

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from model.progress import Progress
-from model.quantize import FORMATS, USUAL, Format, WeightError, stored, weight_error
-from model.quantlab import Outcome, kinds_of, layer_of, measure, usable
-from model.quantsources import held_out_ids
-from model.quantspeed import RUNNERS, tokens_per_second
-from viz.onenorm import told
-from viz.tabs import jobs
-from viz.tabs.parts import choice
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Scene, Values
+from model.quantization.experiments import Outcome, kinds_of, layer_of, measure, usable
+from model.quantization.formats import FORMATS, USUAL, Format, WeightError, stored, weight_error
+from model.quantization.speed import RUNNERS, tokens_per_second
+from model.quantization.texts import held_out_ids
+from viz.page import background
+from viz.page.parts import choice
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Values
+from viz.views.activations.norm.figures import told
 from viz.words import section
 
 WHICH = {"usual": USUAL, "all": tuple(FORMATS)}
@@ -64,7 +65,7 @@ def limit_of(scene: Scene) -> int:
     return min(PROMPT_TOKENS, scene.playground.options.max_tokens)
 
 
-def plan(scene: Scene, values: Values) -> jobs.Job:
+def plan(scene: Scene, values: Values) -> background.Job:
     """What the button starts."""
     asked, model = asked_of(scene, values), scene.model
     key, ids = key_of(scene, asked), prompt_ids(scene)
@@ -78,10 +79,10 @@ def plan(scene: Scene, values: Values) -> jobs.Job:
             if each.key in RUNNERS:
                 speed = tokens_per_second(model.model, each.key, ids, lambda: progress(1, 1, ""))
             made[each.key] = dataclasses.replace(each, speed=speed)
-        jobs.kept(scene.playground, (*key, "maps"), lambda: maps)
+        background.kept(scene.playground, (*key, "maps"), lambda: maps)
         return Run(made, len(text))
 
-    return jobs.Job(key, work)
+    return background.Job(key, work)
 
 
 def usable_of(scene: Scene, asked: Asked) -> list[Format]:
@@ -108,7 +109,7 @@ def short_of(kind: Format) -> str:
 
 
 def family_of(kind: Format) -> str:
-    """Of viz.formats.FAMILIES."""
+    """Of viz.views.quantization.formats.figures.FAMILIES."""
     if kind.scheme is None:
         return "gguf" if kind.gguf else "float"
     return "int8" if kind.scheme.bits == 8 else "few"
@@ -126,7 +127,7 @@ def matrix_errors(scene: Scene, asked: Asked) -> dict[str, WeightError]:
         fitting = (FORMATS[key] for key in WHICH[asked.which] if FORMATS[key].fits(weight.shape[1]))
         return {kind.key: weight_error(weight, *stored(weight, kind)) for kind in fitting}
 
-    return jobs.kept(scene.playground, ("formats matrix", scene.model.id, layer, asked.matrix, asked.which), make)
+    return background.kept(scene.playground, ("formats matrix", scene.model.id, layer, asked.matrix, asked.which), make)
 
 
 def place_of(scene: Scene, asked: Asked) -> str:
@@ -151,8 +152,11 @@ def measure_lines(scene: Scene, asked: Asked, last: str) -> str:
         f"found, maps = measure(lm.model, (prompt, text), {keys}, head={asked.head})",
         last,
     ]
-    imports = ["from model.quantize import FORMATS, USUAL", "from model.quantlab import measure",
-               "from model.quantsources import held_out_ids"]  # fmt: skip
+    imports = [
+        "from model.quantization.formats import FORMATS, USUAL",
+        "from model.quantization.experiments import measure",
+        "from model.quantization.texts import held_out_ids",
+    ]
     return python_lines(scene, lines, imports)
 
 
@@ -160,7 +164,7 @@ def matrix_lines(scene: Scene, asked: Asked, last: str) -> str:
     """Python that takes the chosen matrix, and then `last`."""
     owner = "attn" if asked.matrix in "qkvo" else "mlp"
     lines = [f"weight = lm.model.blocks[{scene.head[0]}].{owner}.{asked.matrix}.weight", last]
-    return python_lines(scene, lines, ["from model.quantize import FORMATS, stored, weight_error"])
+    return python_lines(scene, lines, ["from model.quantization.formats import FORMATS, stored, weight_error"])
 
 
 def decibels(snr: float | None) -> str:

@@ -3,15 +3,16 @@
 import math
 from collections.abc import Mapping
 
-from model.quantize import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
-from model.quantlab import Outcome, layer_of, matrices, total_bytes
-from model.quantsources import file_types
-from viz.cachelab import told_bytes
-from viz.formats import SAME, STILL, bounded, levels_figure, mean_moved, small
-from viz.onenorm import told
-from viz.predictions import percent
-from viz.tabs import jobs
-from viz.tabs.formats_run import (
+from model.quantization.experiments import Outcome, layer_of, matrices, total_bytes
+from model.quantization.formats import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
+from model.quantization.texts import file_types
+from viz.page import background
+from viz.page.parts import plot_words
+from viz.page.scene import Scene
+from viz.views.activations.norm.figures import told
+from viz.views.predictions.figures import percent
+from viz.views.quantization.formats.figures import SAME, STILL, bounded, levels_figure, mean_moved, small
+from viz.views.quantization.formats.job import (
     Asked,
     Run,
     decibels,
@@ -25,8 +26,7 @@ from viz.tabs.formats_run import (
     place_of,
     usable_of,
 )
-from viz.tabs.parts import plot_words
-from viz.tabs.tab import Scene
+from viz.views.sampling.kv_cache.figures import told_bytes
 from viz.words import section
 
 MOST_STEPS = 512  # weights of one row whose steps are drawn
@@ -46,8 +46,15 @@ def table_payload(scene: Scene, asked: Asked, run: Run | None) -> dict:
         name, bits = name_of(kind, scene.words), 8 * nbytes / weights
         kept16 = sum(not kind.fits(weight.shape[1]) for _, weight in matrices(model, head=asked.head))
         first = {"text": f"{name} *", "help": said["kept16"].format(n=kept16)} if kept16 else name
-        rows.append([first, f"{bits:.3f}".rstrip("0").rstrip("."), told_bytes(nbytes), *_error_cells(error),
-                     *_outcome_cells(said, outcome)])  # fmt: skip
+        rows.append(
+            [
+                first,
+                f"{bits:.3f}".rstrip("0").rstrip("."),
+                told_bytes(nbytes),
+                *_error_cells(error),
+                *_outcome_cells(said, outcome),
+            ]
+        )
         lines.append([name, bits, nbytes, *_numbers(error, outcome)])
     columns = [said[key] for key in ("format", "bits", "bytes")]
     place = said["all"] if run else place_of(scene, asked)
@@ -57,12 +64,14 @@ def table_payload(scene: Scene, asked: Asked, run: Run | None) -> dict:
     return {
         "title": said["title"],
         "about": " ".join(text for text in (_about(scene, asked, run), said["starred"] if starred else "") if text),
-        "columns": columns, "rows": rows, "lines": lines,
+        "columns": columns,
+        "rows": rows,
+        "lines": lines,
         "file": "formats",
         "source": measured_line(scene, run) if run else said["source_bytes"].format(model=scene.model.label),
         "python": measure_lines(scene, asked, "found"),
         "run": f"{scene.run} {key_of(scene, asked)[4:]} {place_of(scene, asked)} {run is not None} table",
-    }  # fmt: skip
+    }
 
 
 def _about(scene: Scene, asked: Asked, run: Run | None) -> str:
@@ -85,9 +94,13 @@ def _outcome_cells(said: Mapping[str, str], found: Outcome | None) -> list[objec
         return ["–"] * 6
     speed = f"{found.speed:.3g}" if found.speed else {"text": said["simulated"], "help": said["simulated_help"]}
     return [
-        bounded(found.prompt.kl, SAME), bounded(found.text.kl, SAME), percent(found.text.agree),
-        perplexity(found.text.loss), bounded(mean_moved(found.moved), STILL), speed,
-    ]  # fmt: skip
+        bounded(found.prompt.kl, SAME),
+        bounded(found.text.kl, SAME),
+        percent(found.text.agree),
+        perplexity(found.text.loss),
+        bounded(mean_moved(found.moved), STILL),
+        speed,
+    ]
 
 
 def _numbers(error: WeightError | None, found: Outcome | None) -> list[float | None]:
@@ -109,9 +122,13 @@ def levels_payload(scene: Scene, asked: Asked) -> dict:
     values, nbytes = stored(weight, kind)
     error, name = weight_error(weight, values, nbytes), name_of(kind, scene.words)
     given = {
-        "out": f"{weight.shape[0]:,}", "in": f"{weight.shape[1]:,}", "before": f"{len(weight.unique()):,}",
-        "levels": f"{len(values.unique()):,}", "relative": small(error.relative), "bits": told(error.bits),
-    }  # fmt: skip
+        "out": f"{weight.shape[0]:,}",
+        "in": f"{weight.shape[1]:,}",
+        "before": f"{len(weight.unique()):,}",
+        "levels": f"{len(values.unique()):,}",
+        "relative": small(error.relative),
+        "bits": told(error.bits),
+    }
     group = slice(0, min(group_of(kind, weight.shape[1]), weight.shape[1], MOST_STEPS))
     note = said["note"].format(**given, n=group.stop)
     if not kind.fits(weight.shape[1]):
@@ -139,15 +156,18 @@ def group_of(kind: Format, width: int) -> int:
 def facts_payload(scene: Scene, asked: Asked, run: Run | None) -> dict:
     """What the loaded file held, and whether a format gives back the same weights; what is simulated; K-quants."""
     said, model = section(scene.words, "formatsfacts"), scene.model
-    types = jobs.kept(scene.playground, ("formats file", model.id), lambda: file_types(model.id))
+    types = background.kept(scene.playground, ("formats file", model.id), lambda: file_types(model.id))
     if types:
         listed = ", ".join(said["type"].format(type=key, n=n) for key, n in types.items())
         items = [[said["file"], said["file_text"].format(types=listed)]]
     else:
         items = [[said["file"], said["no_file"].format(dtype=model.dtype)]]
     errors = {key: each.error for key, each in run.outcomes.items()} if run else matrix_errors(scene, asked)
-    same = [name_of(FORMATS[key], scene.words) for key, each in errors.items()
-            if FORMATS[key].dtype is None and each.relative < 1e-6]  # fmt: skip
+    same = [
+        name_of(FORMATS[key], scene.words)
+        for key, each in errors.items()
+        if FORMATS[key].dtype is None and each.relative < 1e-6
+    ]
     if same:
         where = said["everywhere"] if run else place_of(scene, asked)
         items.append([said["same"], said["same_text"].format(names=", ".join(same), where=where)])

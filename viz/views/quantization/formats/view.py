@@ -4,15 +4,29 @@ from collections.abc import Mapping
 
 import gradio as gr
 
-from model.quantize import FORMATS, WeightError
-from model.quantlab import Outcome, kinds_of
-from viz.attention import PatternWords, Window, pattern_figure
-from viz.cachelab import told_bytes
-from viz.formats import SAME, STILL, Dot, bounded, map_panels, mean_moved, most_moved, scatter_figure, small
-from viz.onenorm import told
-from viz.predictions import percent
-from viz.tabs import jobs
-from viz.tabs.formats_run import (
+from model.quantization.experiments import Outcome, kinds_of
+from model.quantization.formats import FORMATS, WeightError
+from viz.charts.heatmap import PatternWords, Window, pattern_figure
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import part, plot_words
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.activations.norm.figures import told
+from viz.views.predictions.figures import percent
+from viz.views.quantization.formats.figures import (
+    SAME,
+    STILL,
+    Dot,
+    bounded,
+    map_panels,
+    mean_moved,
+    most_moved,
+    scatter_figure,
+    small,
+)
+from viz.views.quantization.formats.job import (
     WHICH,
     Asked,
     Run,
@@ -31,17 +45,19 @@ from viz.tabs.formats_run import (
     short_of,
     usable_of,
 )
-from viz.tabs.formats_told import facts_payload, levels_payload, table_payload
-from viz.tabs.parts import part, plot_words
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from viz.views.quantization.formats.tables import facts_payload, levels_payload, table_payload
+from viz.views.sampling.kv_cache.figures import told_bytes
 from viz.words import section
 
 PARTS = (
-    "formats_form", "formats_job", "formats_scatter", "formats_maps", "formats_table", "formats_levels",
+    "formats_form",
+    "formats_job",
+    "formats_scatter",
+    "formats_maps",
+    "formats_table",
+    "formats_levels",
     "formats_facts",
-)  # fmt: skip
+)
 
 
 def build() -> dict[str, gr.HTML]:
@@ -99,21 +115,27 @@ def form_payload(scene: Scene) -> dict:
     which = [[key, words[f"formats.which_{key}"].format(n=len(each))] for key, each in WHICH.items()]
     one = [[key, name_of(each, words)] for key, each in FORMATS.items() if key != "float32"]
     kinds = [[kind, words[f"formats.matrix_{kind}"]] for kind in kinds_of(model)]
-    return {"controls": [
-        {"name": "which", "kind": "choice", "label": words["formats.which"], "value": "usual", "options": which},
-        {"name": "head", "kind": "check", "label": words["formats.head_tied" if tied else "formats.head"],
-         "value": False},
-        {"name": "one", "kind": "choice", "label": words["formats.one"], "value": "int4-32", "options": one},
-        {"name": "matrix", "kind": "choice", "label": words["formats.matrix"], "value": "down", "options": kinds},
-    ]}  # fmt: skip
+    return {
+        "controls": [
+            {"name": "which", "kind": "choice", "label": words["formats.which"], "value": "usual", "options": which},
+            {
+                "name": "head",
+                "kind": "check",
+                "label": words["formats.head_tied" if tied else "formats.head"],
+                "value": False,
+            },
+            {"name": "one", "kind": "choice", "label": words["formats.one"], "value": "int4-32", "options": one},
+            {"name": "matrix", "kind": "choice", "label": words["formats.matrix"], "value": "down", "options": kinds},
+        ]
+    }
 
 
-def _button(scene: Scene, asked: Asked, found: jobs.Result | None) -> dict:
+def _button(scene: Scene, asked: Asked, found: background.Result | None) -> dict:
     words = scene.words
     hint = words["formats.takes"].format(n=len(usable_of(scene, asked)))
     if scene.picked.edits:
         hint = f"{hint} {words['formats.no_edits']}"
-    return jobs.button(words["formats.start"], words, found, hint)
+    return background.button(words["formats.start"], words, found, hint)
 
 
 # --- bits against damage ---------------------------------------------------------------------------------
@@ -133,22 +155,31 @@ def scatter_payload(scene: Scene, asked: Asked, run: Run | None) -> dict:
     else:
         found = matrix_errors(scene, asked)
         dots = [
-            Dot(short_of(kind), family_of(kind), found[kind.key].bits, found[kind.key].relative,
-                [named[kind.key], *_told(said, found[kind.key])])
-            for kind in usable_of(scene, asked) if kind.key in found
-        ]  # fmt: skip
+            Dot(
+                short_of(kind),
+                family_of(kind),
+                found[kind.key].bits,
+                found[kind.key].relative,
+                [named[kind.key], *_told(said, found[kind.key])],
+            )
+            for kind in usable_of(scene, asked)
+            if kind.key in found
+        ]
         place = place_of(scene, asked)
         note, title, damage = said["note_matrix"], said["title_matrix"].format(place=place), said["relative"]
         line = said["source_matrix"].format(model=scene.model.label)
         python = matrix_lines(scene, asked, "[weight_error(weight, *stored(weight, FORMATS[key])) for key in FORMATS]")
     return {
         "figure": scatter_figure(dots, said | {"damage": damage}),
-        "title": title, "note": note, "source": line, "file": "formats-bits-and-damage",
+        "title": title,
+        "note": note,
+        "source": line,
+        "file": "formats-bits-and-damage",
         "run": f"{scene.run} {key_of(scene, asked)[4:]} {place_of(scene, asked)} {run is not None}",
         "columns": [said["family"], said["format"], said["bits"], damage],
         "python": python,
         "words": plot_words(scene.words),
-    }  # fmt: skip
+    }
 
 
 def _told(said: Mapping[str, str], error: WeightError) -> list[str]:
@@ -158,18 +189,19 @@ def _told(said: Mapping[str, str], error: WeightError) -> list[str]:
         said["hover_error"].format(
             relative=small(error.relative), largest=small(error.largest), snr=decibels(error.snr)
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _dot(scene: Scene, said: Mapping[str, str], found: Outcome, name: str) -> Dot:
     lines = [
-        name, *_told(said, found.error),
+        name,
+        *_told(said, found.error),
         said["hover_kl"].format(prompt=bounded(found.prompt.kl, SAME), text=bounded(found.text.kl, SAME)),
         said["hover_agree"].format(prompt=percent(found.prompt.agree), text=percent(found.text.agree)),
         said["hover_perplexity"].format(before=perplexity(found.text.before), after=perplexity(found.text.loss)),
         said["hover_moved"].format(moved=bounded(mean_moved(found.moved), STILL)),
         said["hover_speed"].format(n=told(float(f"{found.speed:.3g}"))) if found.speed else said["simulated"],
-    ]  # fmt: skip
+    ]
     kind = FORMATS[found.key]
     return Dot(short_of(kind), family_of(kind), found.error.bits, found.text.kl, lines)
 
@@ -194,15 +226,23 @@ def maps_payload(scene: Scene, asked: Asked, run: Run | None) -> dict:
     figure.update_layout(meta={**figure.layout.meta, "whole": True, "height": 400, "narrow": 660})
     most = most_moved(outcome.moved)
     note = said["note"].format(
-        moved=bounded(float(outcome.moved[layer, head]), STILL), mean=bounded(mean_moved(outcome.moved), STILL),
-        layer=most[0], head=most[1], most=bounded(most[2], STILL),
-    )  # fmt: skip
+        moved=bounded(float(outcome.moved[layer, head]), STILL),
+        mean=bounded(mean_moved(outcome.moved), STILL),
+        layer=most[0],
+        head=most[1],
+        most=bounded(most[2], STILL),
+    )
     if len(after) < len(scene.trace.tokens):
         note = f"{note} {said['first'].format(n=len(after))}"
-    lines = [f'rounded = with_format(lm.model, FORMATS["{asked.one}"], head={asked.head})',
-             f"retrace(rounded, run.tokens).pattern({layer}, {head})"]  # fmt: skip
-    imports = ["from model.quantize import FORMATS", "from model.quantlab import with_format",
-               "from model.trace import run as retrace"]  # fmt: skip
+    lines = [
+        f'rounded = with_format(lm.model, FORMATS["{asked.one}"], head={asked.head})',
+        f"retrace(rounded, run.tokens).pattern({layer}, {head})",
+    ]
+    imports = [
+        "from model.quantization.formats import FORMATS",
+        "from model.quantization.experiments import with_format",
+        "from model.gpt.trace import run as retrace",
+    ]
     return {
         "figure": figure.to_json(),
         "title": said["title"].format(layer=layer, head=head),
@@ -217,5 +257,11 @@ def maps_payload(scene: Scene, asked: Asked, run: Run | None) -> dict:
 
 
 VIEW = View(
-    "formats", build, draw, parts=PARTS, fixed=fixed, asks=("formats_form",), jobs={"formats_job": plan},
-)  # fmt: skip
+    "formats",
+    build,
+    draw,
+    parts=PARTS,
+    fixed=fixed,
+    asks=("formats_form",),
+    jobs={"formats_job": plan},
+)

@@ -24,18 +24,28 @@ def heat_figure(z: np.ndarray, parts: Sequence[str], said: Mapping[str, str], *,
     found = scales("signed" if signed else "size", "linear" if signed else "log")
     layer, part, value = (plotly_text(said[key]) for key in ("layer", "part", "value"))
     heat = go.Heatmap(
-        z=z.tolist(), x=[plotly_text(name) for name in parts], y=list(range(L)), coloraxis="coloraxis", xgap=1, ygap=1,
+        z=z.tolist(),
+        x=[plotly_text(name) for name in parts],
+        y=list(range(L)),
+        coloraxis="coloraxis",
+        xgap=1,
+        ygap=1,
         hovertemplate=f"{layer} %{{y}}<br>{part}: %{{x}}<br>{value}: %{{z:.3g}}<extra></extra>",
-    )  # fmt: skip
+    )
     height = min(max(_FIXED + _ROW * L, _LEAST), _MOST)
     bar = {"thickness": 10, "outlinewidth": 0, "tickformat": ".2~g", "title": {"text": value, "side": "right"}}
     axis = {"automargin": True, "showgrid": False, "zeroline": False}
     layout = frame_layout({"scales": found, "height": height, "narrow": height}) | {
         "coloraxis": {"colorscale": found["light"], "cmin": -top if signed else 0, "cmax": top, "colorbar": bar},
         "xaxis": axis | {"title": {"text": part, "standoff": 8}, "type": "category", "side": "bottom"},
-        "yaxis": axis | {"title": {"text": layer, "standoff": 8}, "autorange": "reversed", "tickmode": "array",
-                         "tickvals": list(range(0, L, -(-L // _MARKS)))},
-    }  # fmt: skip
+        "yaxis": axis
+        | {
+            "title": {"text": layer, "standoff": 8},
+            "autorange": "reversed",
+            "tickmode": "array",
+            "tickvals": list(range(0, L, -(-L // _MARKS))),
+        },
+    }
     return go.Figure(heat, layout).to_json()
 
 
@@ -47,22 +57,32 @@ def line_figure(columns: Mapping[str, np.ndarray], said: Mapping[str, str], *, s
     traces = []
     for n, (name, values) in enumerate(columns.items()):
         label = plotly_text(name)
-        traces.append(go.Scatter(
-            x=list(range(len(values))), y=[float(v) if signed or v > 0 else None for v in values], name=label,
-            mode="lines+markers", line={"width": 2.5 if not n else 1.5, "color": HUES[n], "dash": _DASHES[n % 3]},
-            marker={"size": 7, "color": HUES[n]},
-            hovertemplate=f"{label}<br>{plotly_text(said['layer'])} %{{x}}: %{{y:.3g}}<extra></extra>",
-        ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=list(range(len(values))),
+                y=[float(v) if signed or v > 0 else None for v in values],
+                name=label,
+                mode="lines+markers",
+                line={"width": 2.5 if not n else 1.5, "color": HUES[n], "dash": _DASHES[n % 3]},
+                marker={"size": 7, "color": HUES[n]},
+                hovertemplate=f"{label}<br>{plotly_text(said['layer'])} %{{x}}: %{{y:.3g}}<extra></extra>",
+            )
+        )
     axis = {"automargin": True, "zeroline": signed}
     L = max(len(values) for values in columns.values())
     kind = {} if signed else {"type": "log", "tickformat": ".2~g", "nticks": 6}
     layout = frame_layout({"height": 340, "narrow": 320}) | {
-        "xaxis": axis | {"title": {"text": plotly_text(said["layer"]), "standoff": 8}, "zeroline": False,
-                         "tickmode": "array", "tickvals": list(range(0, L, -(-L // _MARKS)))},
+        "xaxis": axis
+        | {
+            "title": {"text": plotly_text(said["layer"]), "standoff": 8},
+            "zeroline": False,
+            "tickmode": "array",
+            "tickvals": list(range(0, L, -(-L // _MARKS))),
+        },
         "yaxis": axis | {"title": {"text": plotly_text(said["value"]), "standoff": 8}} | kind,
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "showlegend": len(traces) > 1,
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout).to_json()
 
 

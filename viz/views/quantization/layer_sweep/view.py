@@ -6,20 +6,21 @@ from dataclasses import dataclass
 import gradio as gr
 
 from model.progress import Progress
-from model.quantize import FORMATS
-from model.quantlab import kinds_of
-from model.quantsources import held_out_ids
-from model.quantsweep import Sweep, sweep
-from viz.formats import small
-from viz.onenorm import told
-from viz.predictions import percent
-from viz.sensitive import heat_figure, line_figure, mildest, strongest
-from viz.tabs import jobs
-from viz.tabs.formats_run import name_of
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from model.quantization.experiments import kinds_of
+from model.quantization.formats import FORMATS
+from model.quantization.layer_sweep import Sweep, sweep
+from model.quantization.texts import held_out_ids
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.activations.norm.figures import told
+from viz.views.predictions.figures import percent
+from viz.views.quantization.formats.figures import small
+from viz.views.quantization.formats.job import name_of
+from viz.views.quantization.layer_sweep.figures import heat_figure, line_figure, mildest, strongest
 from viz.words import section
 
 PARTS = ("sensitive_form", "sensitive_job", "sensitive_heat", "sensitive_line", "sensitive_facts")
@@ -89,7 +90,7 @@ def key_of(scene: Scene, asked: Asked) -> tuple:
     return ("sensitive", scene.model.id, ids, asked.one, asked.by)
 
 
-def plan(scene: Scene, values: Values) -> jobs.Job:
+def plan(scene: Scene, values: Values) -> background.Job:
     """What the button starts."""
     asked, model = asked_of(values), scene.model
 
@@ -97,7 +98,7 @@ def plan(scene: Scene, values: Values) -> jobs.Job:
         ids = prompt_ids(scene) if asked.on == "prompt" else held_out_ids(model, text_limit(scene))
         return sweep(model.model, ids, FORMATS[asked.one], asked.by, progress)
 
-    return jobs.Job(key_of(scene, asked), work)
+    return background.Job(key_of(scene, asked), work)
 
 
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
@@ -122,13 +123,13 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
     }
 
 
-def _button(scene: Scene, asked: Asked, found: jobs.Result | None) -> dict:
+def _button(scene: Scene, asked: Asked, found: background.Result | None) -> dict:
     words, L = scene.words, scene.model.config.n_layer
     parts = len(kinds_of(scene.model.model)) + 1 if asked.by == "matrix" else 3
     hint = words["sensitive.takes"].format(n=L * parts, layers=L)
     if scene.picked.edits and asked.on == "prompt":
         hint = f"{hint} {words['formats.no_edits']}"
-    return jobs.button(words["sensitive.start"], words, found, hint)
+    return background.button(words["sensitive.start"], words, found, hint)
 
 
 def _source(scene: Scene, asked: Asked, found: Sweep) -> str:
@@ -144,8 +145,8 @@ def _lines(scene: Scene, asked: Asked, last: str) -> str:
     if asked.on == "prompt":
         ids = f"run.tokens.ids.tolist()[:{MOST['prompt']}]"
     lines = [f'found = sweep(lm.model, {ids}, FORMATS["{asked.one}"], "{asked.by}")', last]
-    imports = ["from model.quantize import FORMATS", "from model.quantsweep import sweep"]
-    imports += ["from model.quantsources import held_out_ids"] if asked.on == "text" else []
+    imports = ["from model.quantization.formats import FORMATS", "from model.quantization.layer_sweep import sweep"]
+    imports += ["from model.quantization.texts import held_out_ids"] if asked.on == "text" else []
     return python_lines(scene, lines, imports)
 
 
@@ -205,12 +206,16 @@ def facts_payload(scene: Scene, asked: Asked, found: Sweep) -> dict:
     total, together = float(found.single.sum()), found.together
     items = [
         [said["most"], said["most_text"].format(layer=layer, value=small(float(z[layer, -1])), unit=unit)],
-        [said["part"], said["part_text"].format(layer=row, part=named[f"part_{found.parts[column]}"],
-                                                value=small(float(z[row, column])), unit=unit)],
+        [
+            said["part"],
+            said["part_text"].format(
+                layer=row, part=named[f"part_{found.parts[column]}"], value=small(float(z[row, column])), unit=unit
+            ),
+        ],
         [said["least"], said["least_text"].format(layer=least, value=small(float(z[least, -1])), unit=unit)],
         [said["together"], said["together_text"].format(kl=small(together.kl), agree=percent(together.agree))],
         [said["sum"], _sum_told(said, total, together.kl)],
-    ]  # fmt: skip
+    ]
     return {"title": said["title"], "items": items, "run": f"{key_of(scene, asked)} {asked.shown} facts"[-200:]}
 
 
@@ -225,5 +230,11 @@ def _sum_told(said: Mapping[str, str], total: float, together: float) -> str:
 
 
 VIEW = View(
-    "sensitive", build, draw, parts=PARTS, fixed=fixed, asks=("sensitive_form",), jobs={"sensitive_job": plan},
-)  # fmt: skip
+    "sensitive",
+    build,
+    draw,
+    parts=PARTS,
+    fixed=fixed,
+    asks=("sensitive_form",),
+    jobs={"sensitive_job": plan},
+)

@@ -4,20 +4,21 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.longer import bundled_text
+from model.design.past_length import bundled_text
 from model.progress import Progress
-from model.quantize import Scheme
-from model.quantlab import KINDS
-from model.rounding import Comparison, Outcome, compare, matrices_of
-from viz.cachelab import told_bytes
-from viz.onenorm import told
-from viz.predictions import percent
-from viz.rounding import column_figure, error_figure, power_figure
-from viz.tabs import jobs
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from model.quantization.experiments import KINDS
+from model.quantization.formats import Scheme
+from model.quantization.rounding import Comparison, Outcome, compare, matrices_of
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.activations.norm.figures import told
+from viz.views.predictions.figures import percent
+from viz.views.quantization.rounding.figures import column_figure, error_figure, power_figure
+from viz.views.sampling.kv_cache.figures import told_bytes
 from viz.words import section
 
 PARTS = ("rounding_form", "rounding_job", "rounding_errors", "rounding_table", "rounding_power", "rounding_columns")
@@ -69,9 +70,12 @@ def asked_of(scene: Scene, values: Values) -> Asked:
     group = choice(value, "group", GROUPS)
     matrix = choice(value, "matrix", tuple(sorted(matrices_of(scene.model.config), key=lambda name: name != "v")))
     return Asked(
-        scene.head[0], matrix, int(choice(value, "bits", BITS)), 0 if group == "row" else int(group),
+        scene.head[0],
+        matrix,
+        int(choice(value, "bits", BITS)),
+        0 if group == "row" else int(group),
         int(choice(value, "tokens", TOKENS)),
-    )  # fmt: skip
+    )
 
 
 def form(scene: Scene) -> dict:
@@ -81,14 +85,21 @@ def form(scene: Scene) -> dict:
     choices = {
         "matrix": (matrices, "v"),
         "bits": ([[n, said["bits_n"].format(n=n)] for n in sorted(BITS)], BITS[0]),
-        "group": ([[n, said["group_row" if n == "row" else "group_n"].format(n=n)]
-                   for n in sorted(GROUPS, key=lambda n: 1 << 30 if n == "row" else int(n))], GROUPS[0]),
+        "group": (
+            [
+                [n, said["group_row" if n == "row" else "group_n"].format(n=n)]
+                for n in sorted(GROUPS, key=lambda n: 1 << 30 if n == "row" else int(n))
+            ],
+            GROUPS[0],
+        ),
         "tokens": ([[n, said["tokens_n"].format(n=f"{int(n):,}")] for n in sorted(TOKENS, key=int)], TOKENS[0]),
-    }  # fmt: skip
-    return {"controls": [
-        {"name": name, "kind": "choice", "label": said[name], "value": value, "options": options}
-        for name, (options, value) in choices.items()
-    ]}  # fmt: skip
+    }
+    return {
+        "controls": [
+            {"name": name, "kind": "choice", "label": said[name], "value": value, "options": options}
+            for name, (options, value) in choices.items()
+        ]
+    }
 
 
 def texts_of(scene: Scene, tokens: int) -> list[list[int]]:
@@ -105,7 +116,7 @@ def key_of(scene: Scene, asked: Asked) -> tuple:
     return ("rounding", scene.model.id, asked, scene.playground.options.max_tokens)
 
 
-def plan(scene: Scene, values: Values) -> jobs.Job:
+def plan(scene: Scene, values: Values) -> background.Job:
     """What the button starts."""
     asked, model = asked_of(scene, values), scene.model.model
     texts = texts_of(scene, asked.tokens)
@@ -113,7 +124,7 @@ def plan(scene: Scene, values: Values) -> jobs.Job:
     def work(progress: Progress) -> Comparison:
         return compare(model, asked.layer, asked.matrix, asked.scheme, texts, progress)
 
-    return jobs.Job(key_of(scene, asked), work)
+    return background.Job(key_of(scene, asked), work)
 
 
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
@@ -137,10 +148,10 @@ def draw(scene: Scene, values: Values) -> dict[str, Picture]:
     }
 
 
-def _button(scene: Scene, asked: Asked, found: jobs.Result | None) -> dict:
+def _button(scene: Scene, asked: Asked, found: background.Result | None) -> dict:
     said = section(scene.words, "rounding")
     hint = said["takes"].format(layer=asked.layer, matrix=said[f"matrix_{asked.matrix}"])
-    return jobs.button(said["start"], scene.words, found, hint)
+    return background.button(said["start"], scene.words, found, hint)
 
 
 def _shared(scene: Scene, asked: Asked, found: Comparison, name: str, lines: str) -> dict:
@@ -155,20 +166,27 @@ def _shared(scene: Scene, asked: Asked, found: Comparison, name: str, lines: str
     ]
     if found.fit_tokens < found.held_out_tokens:
         made[1] = f"texts = [ids[:{found.fit_tokens}], ids[size : 2 * size]]"
-    imports = ["from model.longer import bundled_text", "from model.quantize import Scheme",
-               "from model.rounding import compare"]  # fmt: skip
+    imports = [
+        "from model.design.past_length import bundled_text",
+        "from model.quantization.formats import Scheme",
+        "from model.quantization.rounding import compare",
+    ]
     return {
         "title": said[f"title_{name}"],
         "source": said["source"].format(
-            model=scene.model.label, dtype=scene.model.dtype, name=found.name, bits=asked.bits,
+            model=scene.model.label,
+            dtype=scene.model.dtype,
+            name=found.name,
+            bits=asked.bits,
             group=said["group_n"].format(n=asked.group) if asked.group else said["group_row"],
-            fit=f"{found.fit_tokens:,}", held_out=f"{found.held_out_tokens:,}",
+            fit=f"{found.fit_tokens:,}",
+            held_out=f"{found.held_out_tokens:,}",
         ),
         "file": f"rounding-{name}",
         "run": f"{scene.model.id} {asked} {name} {scene.language}",
         "python": python_lines(scene, made, imports),
         "words": plot_words(scene.words),
-    }  # fmt: skip
+    }
 
 
 def _best(found: Comparison) -> Outcome:
@@ -191,30 +209,43 @@ def errors_payload(scene: Scene, asked: Asked, found: Comparison) -> dict:
         note = f"{note} {said['overfits'].format(**given)}"
     fit, held_out = ([getattr(each, name) for each in found.outcomes] for name in ("fit", "held_out"))
     return _shared(scene, asked, found, "errors", "{each.method: each.held_out for each in found.outcomes}") | {
-        "figure": error_figure(names, fit, held_out, said), "note": note,
+        "figure": error_figure(names, fit, held_out, said),
+        "note": note,
         "columns": [said["text"], said["method"], said["error"]],
-    }  # fmt: skip
+    }
 
 
 def table_payload(scene: Scene, asked: Asked, found: Comparison) -> dict:
     """Every number."""
     said, rows, lines = section(scene.words, "rounding"), [], []
     for each in found.outcomes:
-        rows.append([
-            {"text": said[each.method], "help": said[f"help_{each.method}"]}, percent(each.fit),
-            percent(each.held_out), percent(each.weight), told(float(f"{each.kl:.3g}")), percent(each.agree),
-            f"{each.seconds:.2f}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                {"text": said[each.method], "help": said[f"help_{each.method}"]},
+                percent(each.fit),
+                percent(each.held_out),
+                percent(each.weight),
+                told(float(f"{each.kl:.3g}")),
+                percent(each.agree),
+                f"{each.seconds:.2f}",
+            ]
+        )
         lines.append([each.method, each.fit, each.held_out, each.weight, each.kl, each.agree, each.seconds])
     full = 4 * found.shape[0] * found.shape[1]
     about = said["about_table"].format(
-        rows=f"{found.shape[0]:,}", columns=f"{found.shape[1]:,}", size=told_bytes(found.nbytes), full=told_bytes(full),
+        rows=f"{found.shape[0]:,}",
+        columns=f"{found.shape[1]:,}",
+        size=told_bytes(found.nbytes),
+        full=told_bytes(full),
         per=told(float(f"{8 * found.nbytes / (found.shape[0] * found.shape[1]):.3g}")),
-    )  # fmt: skip
+    )
     columns = [said[name] for name in ("method", "seen", "unseen", "of_weights", "kl", "agree", "seconds")]
     return _shared(scene, asked, found, "table", "found.outcomes") | {
-        "about": about, "columns": columns, "rows": rows, "lines": lines,
-    }  # fmt: skip
+        "about": about,
+        "columns": columns,
+        "rows": rows,
+        "lines": lines,
+    }
 
 
 def power_payload(scene: Scene, asked: Asked, found: Comparison) -> dict:
@@ -232,10 +263,16 @@ def columns_payload(scene: Scene, asked: Asked, found: Comparison) -> dict:
     said = section(scene.words, "rounding")
     return _shared(scene, asked, found, "columns", "list(zip(found.columns, found.plain, found.made_up))") | {
         "figure": column_figure(found.columns, found.plain, found.made_up, said),
-        "note": said["note_columns"], "columns": [said["method"], said["columns"], said["error"]],
-    }  # fmt: skip
+        "note": said["note_columns"],
+        "columns": [said["method"], said["columns"], said["error"]],
+    }
 
 
 VIEW = View(
-    "rounding", build, draw, parts=PARTS, asks=("rounding_form",), jobs={"rounding_job": plan},
-)  # fmt: skip
+    "rounding",
+    build,
+    draw,
+    parts=PARTS,
+    asks=("rounding_form",),
+    jobs={"rounding_job": plan},
+)

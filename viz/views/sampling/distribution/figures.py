@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from viz.labels import plotly_text, shorten, visible
-from viz.predictions import brief, percent
 from viz.theme import HUES, frame_layout
+from viz.views.predictions.figures import brief, percent
 
 BARS = 30  # tokens drawn as bars
 PAGE = 50  # rows of a page of the table
@@ -76,12 +76,14 @@ def step_rows(found: Stages) -> list[dict]:
     whole = math.log(max(found.reports[0].kept, 2))
     return [
         {
-            "kept": f"{each.kept:,}", "share": math.log(each.kept) / whole if each.kept > 1 else 0.0,
+            "kept": f"{each.kept:,}",
+            "share": math.log(each.kept) / whole if each.kept > 1 else 0.0,
             "removed": percent(each.removed) if n else "",
-            "entropy": f"{each.entropy:.3f}", "choices": brief(each.effective),
+            "entropy": f"{each.entropy:.3f}",
+            "choices": brief(each.effective),
         }
         for n, each in enumerate(found.reports)
-    ]  # fmt: skip
+    ]
 
 
 # --- the likeliest tokens ---
@@ -121,21 +123,37 @@ def bars_figure(found: Stages, shown: Shown, words: Mapping[str, str], drops: Se
     ids, ranks = list(shown.tokens), found.ranks
     before, after = found.probabilities[0][ids], found.probabilities[shown.stage][ids]
     fate = [int(step) if 0 < step <= shown.stage else 0 for step in found.out[ids]]
-    names = [plotly_text(f"{ranks[token]} {shorten(visible(piece), 40)}")
-             for token, piece in zip(ids, shown.pieces, strict=True)]  # fmt: skip
+    names = [
+        plotly_text(f"{ranks[token]} {shorten(visible(piece), 40)}")
+        for token, piece in zip(ids, shown.pieces, strict=True)
+    ]
     hover = [
-        _told(words, drops, {"token": visible(piece), "id": token, "rank": f"{ranks[token]:,}",
-                             "before": percent(float(before[n])), "after": percent(float(after[n]))}, fate[n])
+        _told(
+            words,
+            drops,
+            {
+                "token": visible(piece),
+                "id": token,
+                "rank": f"{ranks[token]:,}",
+                "before": percent(float(before[n])),
+                "after": percent(float(after[n])),
+            },
+            fate[n],
+        )
         for n, (token, piece) in enumerate(zip(ids, shown.pieces, strict=True))
-    ]  # fmt: skip
+    ]
     common = {"type": "bar", "orientation": "h", "y": names, "hovertemplate": "%{hovertext}<extra></extra>"}
     kept, lost = [n for n in range(len(ids)) if not fate[n]], [n for n in range(len(ids)) if fate[n]]
 
     def bar(rows: list[int], values: np.ndarray, name: str, marker: dict, width: float) -> dict:
         return common | {
-            "x": [float(values[n]) for n in rows], "y": [names[n] for n in rows], "name": plotly_text(name),
-            "hovertext": [hover[n] for n in rows], "marker": marker, "width": width,
-        }  # fmt: skip
+            "x": [float(values[n]) for n in rows],
+            "y": [names[n] for n in rows],
+            "name": plotly_text(name),
+            "hovertext": [hover[n] for n in rows],
+            "marker": marker,
+            "width": width,
+        }
 
     data = [
         bar(kept, before, words["before"], {"color": GREY}, 0.82),
@@ -144,26 +162,48 @@ def bars_figure(found: Stages, shown: Shown, words: Mapping[str, str], drops: Se
     ]
     if shown.following is not None:
         n = ids.index(shown.following)
-        data.append({
-            "type": "scatter", "mode": "markers", "x": [float(max(before[n], after[n]))], "y": [names[n]],
-            "name": plotly_text(words["next"]), "hovertext": [hover[n]], "hovertemplate": "%{hovertext}<extra></extra>",
-            "marker": {"symbol": "diamond", "size": 11, "color": ORANGE, "line": {"color": "#fff", "width": 1}},
-            "cliponaxis": False,
-        })  # fmt: skip
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": [float(max(before[n], after[n]))],
+                "y": [names[n]],
+                "name": plotly_text(words["next"]),
+                "hovertext": [hover[n]],
+                "hovertemplate": "%{hovertext}<extra></extra>",
+                "marker": {"symbol": "diamond", "size": 11, "color": ORANGE, "line": {"color": "#fff", "width": 1}},
+                "cliponaxis": False,
+            }
+        )
     ticks = [_tick(piece, token == shown.following) for token, piece in zip(ids, shown.pieces, strict=True)]
     high = max(float(before.max()), float(after.max()))
     across = {"tickformat": ".3~p", "range": [0, high * 1.06]}
     if shown.logarithmic:
         low = min(float(values[values > 0].min()) for values in (before, after) if (values > 0).any())
-        across = {"type": "log", "range": [math.floor(math.log10(low)), math.log10(high) + 0.05], "tickformat": ".0e",
-                  "dtick": 1}  # fmt: skip
+        across = {
+            "type": "log",
+            "range": [math.floor(math.log10(low)), math.log10(high) + 0.05],
+            "tickformat": ".0e",
+            "dtick": 1,
+        }
     layout = frame_layout({"height": 90 + 17 * len(ids), "narrow": 110 + 17 * len(ids)}) | {
         "xaxis": _axis(words["axis"]) | across,
-        "yaxis": {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "tickvals": names,
-                  "ticktext": ticks, "automargin": True, "showgrid": False, "tickfont": {"size": 11},
-                  "range": [-0.7, len(ids) - 0.3]},
-        "barmode": "overlay", "hovermode": "closest", "showlegend": True, "legend": _legend(),
-    }  # fmt: skip
+        "yaxis": {
+            "type": "category",
+            "categoryorder": "array",
+            "categoryarray": names[::-1],
+            "tickvals": names,
+            "ticktext": ticks,
+            "automargin": True,
+            "showgrid": False,
+            "tickfont": {"size": 11},
+            "range": [-0.7, len(ids) - 0.3],
+        },
+        "barmode": "overlay",
+        "hovermode": "closest",
+        "showlegend": True,
+        "legend": _legend(),
+    }
     return _json(data, layout)
 
 
@@ -201,8 +241,10 @@ def curve_figure(found: Stages, cuts: Sequence[Cut], words: Mapping[str, str]) -
     last, V = len(found.logits) - 1, found.logits.shape[1]
     drawn = [(0, words["before"], {"color": "rgba(128,134,150,0.9)", "width": 3})]
     between = {cut.stage: cut.name for cut in cuts if cut.reach is not None and 0 < cut.stage < last}
-    drawn += [(stage, words["given"].format(step=name), {"color": HUES[2], "width": 1.5, "dash": "dot"})
-              for stage, name in between.items()]  # fmt: skip
+    drawn += [
+        (stage, words["given"].format(step=name), {"color": HUES[2], "width": 1.5, "dash": "dot"})
+        for stage, name in between.items()
+    ]
     drawn += [(last, words["after"], {"color": BLUE, "width": 2.5})] if last else []
     data = [
         _curve(found.probabilities[stage], name, line, words) | {"showlegend": stage in (0, last)}
@@ -213,16 +255,26 @@ def curve_figure(found: Stages, cuts: Sequence[Cut], words: Mapping[str, str]) -
         mass = float(np.sort(found.probabilities[cut.stage])[::-1][:kept].sum())
         x, y = ([1, kept, kept], [cut.reach, cut.reach, 0]) if cut.reach is not None else ([kept, kept], [mass, 0])
         told = words["hover_curve"].format(n=f"{kept:,}", mass=percent(mass), name=cut.name)
-        data.append({
-            "type": "scatter", "mode": "lines+markers", "x": x, "y": y, "name": plotly_text(cut.name),
-            "line": {"color": hue, "width": 1.8, "dash": "dash"}, "marker": {"size": [0] * (len(x) - 2) + [8, 0]},
-            "hovertext": [plotly_text(told)] * len(x), "hovertemplate": "%{hovertext}<extra></extra>",
-        })  # fmt: skip
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "x": x,
+                "y": y,
+                "name": plotly_text(cut.name),
+                "line": {"color": hue, "width": 1.8, "dash": "dash"},
+                "marker": {"size": [0] * (len(x) - 2) + [8, 0]},
+                "hovertext": [plotly_text(told)] * len(x),
+                "hovertemplate": "%{hovertext}<extra></extra>",
+            }
+        )
     layout = frame_layout({"height": 400, "narrow": 340}) | {
         "xaxis": _axis(words["axis_rank"]) | {"type": "log", "range": [-0.03, math.log10(V) + 0.02], "dtick": 1},
         "yaxis": _axis(words["axis_mass"]) | {"range": [0, 1.03], "tickformat": ".0%"},
-        "hovermode": "closest", "showlegend": True, "legend": _legend(),
-    }  # fmt: skip
+        "hovermode": "closest",
+        "showlegend": True,
+        "legend": _legend(),
+    }
     return _json(data, layout)
 
 
@@ -232,12 +284,20 @@ def _curve(probabilities: np.ndarray, name: str, line: dict, words: Mapping[str,
     kept = int((probabilities > 0).sum())
     ranks = np.unique(np.geomspace(1, kept, _POINTS).round().astype(int))
     shares = np.minimum(mass[ranks - 1], 1.0)
-    hover = [plotly_text(words["hover_curve"].format(n=f"{n:,}", mass=percent(share), name=name))
-             for n, share in zip(ranks.tolist(), shares.tolist(), strict=True)]  # fmt: skip
+    hover = [
+        plotly_text(words["hover_curve"].format(n=f"{n:,}", mass=percent(share), name=name))
+        for n, share in zip(ranks.tolist(), shares.tolist(), strict=True)
+    ]
     return {
-        "type": "scatter", "mode": "lines", "x": ranks.tolist(), "y": shares.tolist(), "name": plotly_text(name),
-        "line": line, "hovertext": hover, "hovertemplate": "%{hovertext}<extra></extra>",
-    }  # fmt: skip
+        "type": "scatter",
+        "mode": "lines",
+        "x": ranks.tolist(),
+        "y": shares.tolist(),
+        "name": plotly_text(name),
+        "line": line,
+        "hovertext": hover,
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }
 
 
 def _axis(title: str) -> dict:

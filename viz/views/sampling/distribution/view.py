@@ -10,11 +10,19 @@ from dataclasses import dataclass
 import gradio as gr
 
 from model.errors import InputError
-from model.next_token import context_at, logits_after
-from model.sampling import Context, Step, softmax
-from model.warps import WARPS, shape, values_of
-from viz.predictions import brief, percent
-from viz.shape import (
+from model.generation.next_token import context_at, logits_after
+from model.sampling.pipeline import Context, Step, softmax
+from model.sampling.warps import WARPS, shape, values_of
+from viz.page.background import kept
+from viz.page.old_view import View
+from viz.page.parts import choice, number, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.page.typed import quoted
+from viz.views.predictions.figures import brief, percent
+from viz.views.sampling.distribution.figures import (
     PAGE,
     Cut,
     Shown,
@@ -27,21 +35,14 @@ from viz.shape import (
     stages_of,
     step_rows,
 )
-from viz.tabs.jobs import kept
-from viz.tabs.parts import choice, number, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.pipelines import spec, step_name, steps_code, steps_of
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.typed import quoted
-from viz.tabs.views import View
-from viz.vocabulary_table import Asked, frame, page_of, rows_of, told_rows
+from viz.views.sampling.distribution.vocabulary_table import Asked, frame, page_of, rows_of, told_rows
+from viz.views.sampling.pipelines import spec, step_name, steps_code, steps_of
 from viz.words import section, some
 
 _PIPELINE = (
-    "from model.next_token import context_at, logits_after",
-    "from model.sampling import Step",
-    "from model.warps import shape",
+    "from model.generation.next_token import context_at, logits_after",
+    "from model.sampling.pipeline import Step",
+    "from model.sampling.warps import shape",
 )
 _LONGEST = 100  # characters of a search
 _MANY = 40  # stages that the form can name
@@ -214,9 +215,10 @@ def _next(looked: Looked) -> dict:
         text = words["shape.next_out"].format(token=quoted(scene, token), step=looked.named[step - 1])
     return {
         "text": text,
-        "facts": [[words[f"shape.next_{name}"], *pair, words[f"shape.next_{name}_help"]]
-                  for name, pair in pairs.items()],
-    }  # fmt: skip
+        "facts": [
+            [words[f"shape.next_{name}"], *pair, words[f"shape.next_{name}_help"]] for name, pair in pairs.items()
+        ],
+    }
 
 
 def steps_payload(looked: Looked) -> dict:
@@ -250,10 +252,12 @@ def form_payload(looked: Looked) -> dict:
     stages = [["last", words["shape.stage_last"]]]
     stages += [[str(n), words["shape.stage_step"].format(step=name)] for n, name in enumerate(looked.named, 1)]
     axes = [[name, words[f"shape.axis_{name}"]] for name in ("linear", "log")]
-    return {"controls": [
-        {"name": "stage", "kind": "choice", "label": words["shape.stage"], "value": "last", "options": stages},
-        {"name": "axis", "kind": "choice", "label": words["shape.axis"], "value": "linear", "options": axes},
-    ]}  # fmt: skip
+    return {
+        "controls": [
+            {"name": "stage", "kind": "choice", "label": words["shape.stage"], "value": "last", "options": stages},
+            {"name": "axis", "kind": "choice", "label": words["shape.axis"], "value": "linear", "options": axes},
+        ]
+    }
 
 
 def bars_payload(looked: Looked, stage: int, logarithmic: bool) -> dict:
@@ -263,8 +267,9 @@ def bars_payload(looked: Looked, stage: int, logarithmic: bool) -> dict:
     pieces = [scene.model.tokenizer.piece(token) for token in tokens]
     said = some(words, "shape", "before", "out", "hover", "dropped") | {
         "after": words["shape.after_all"] if stage == len(looked.steps) else looked.named[stage - 1],
-        "next": words["shape.next"], "axis": words["shape.axis_share"],
-    }  # fmt: skip
+        "next": words["shape.next"],
+        "axis": words["shape.axis_share"],
+    }
     shown = Shown(tokens, pieces, stage, looked.following, logarithmic)
     last = f"shaped.probabilities({stage})[ids]" if stage < len(looked.steps) else "shaped.probabilities()[ids]"
     return {
@@ -337,8 +342,12 @@ def table_payload(looked: Looked, asked: Asked, ask: int) -> dict:
     table = frame(looked.stages())
     found = page_of(table, asked, lambda: pieces_of(scene))
     piece = scene.model.tokenizer.piece
-    columns = [["rank", words["shape.column_rank"]], ["token", words["shape.column_token"]],
-               ["id", words["shape.column_id"]], ["logit", words["shape.column_logit"]]]  # fmt: skip
+    columns = [
+        ["rank", words["shape.column_rank"]],
+        ["token", words["shape.column_token"]],
+        ["id", words["shape.column_id"]],
+        ["logit", words["shape.column_logit"]],
+    ]
     columns += [[f"after_{n}", name] for n, name in enumerate(looked.named, 1)]
     columns += [[name, words[f"shape.column_{name}"]] for name in ("out", "before", "after")]
     payload = {
@@ -347,15 +356,20 @@ def table_payload(looked: Looked, asked: Asked, ask: int) -> dict:
         "columns": columns,
         "rows": told_rows(found.rows, [piece(int(token)) for token in found.rows["id"]]),
         "total": words["shape.table_total"].format(n=f"{found.total:,}", V=f"{len(table):,}"),
-        "page": found.page, "pages": found.pages, "size": PAGE, "by": asked.by, "down": asked.down,
+        "page": found.page,
+        "pages": found.pages,
+        "size": PAGE,
+        "by": asked.by,
+        "down": asked.down,
         "following": looked.following,
         "source": source(scene),
         "file": f"vocabulary-{looked.at}",
         "python": pipeline_lines(
-            looked, ["shaped.stages, shaped.probabilities(0), shaped.probabilities()  # [S + 1, V], [V], [V]"]),
+            looked, ["shaped.stages, shaped.probabilities(0), shaped.probabilities()  # [S + 1, V], [V], [V]"]
+        ),
         "words": section(words, "shapetable") | plot_words(words),
         "run": repr((looked.key, asked)),
-    }  # fmt: skip
+    }
     if ask:
         names = [words["shape.column_token"], *(name for key, name in columns if key != "token")]
         payload |= {"all": ask, "table": rows_of(table, names, pieces_of(scene))}
@@ -363,7 +377,10 @@ def table_payload(looked: Looked, asked: Asked, ask: int) -> dict:
 
 
 VIEW = View(
-    "shape", build, draw,
+    "shape",
+    build,
+    draw,
     parts=("pipeline", "shape_facts", "shape_form", "shape_bars", "shape_steps", "shape_curve", "shape_table"),
-    fixed=fixed, asks=("pipeline", "shape_form", "shape_table"),
-)  # fmt: skip
+    fixed=fixed,
+    asks=("pipeline", "shape_form", "shape_table"),
+)

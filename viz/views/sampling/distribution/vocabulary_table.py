@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from viz.labels import visible
-from viz.predictions import percent
-from viz.shape import PAGE, Stages
+from viz.views.predictions.figures import percent
+from viz.views.sampling.distribution.figures import PAGE, Stages
 
 _SIGNS = str.maketrans({"·": " ", "↵": "\n", "⇥": "\t"})  # as the page shows them -> what they stand for
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs what begins with one of these
@@ -21,10 +21,18 @@ def frame(found: Stages) -> pd.DataFrame:
     """
     V = found.logits.shape[1]
     after = {f"after_{n}": np.where(np.isfinite(row), row, np.nan) for n, row in enumerate(found.logits[1:], 1)}
-    return pd.DataFrame({
-        "rank": found.ranks, "id": np.arange(V), "logit": found.logits[0], **after, "out": found.out,
-        "before": found.probabilities[0], "after": found.probabilities[-1],
-    }, copy=False)  # fmt: skip
+    return pd.DataFrame(
+        {
+            "rank": found.ranks,
+            "id": np.arange(V),
+            "logit": found.logits[0],
+            **after,
+            "out": found.out,
+            "before": found.probabilities[0],
+            "after": found.probabilities[-1],
+        },
+        copy=False,
+    )
 
 
 @dataclass(frozen=True)
@@ -86,8 +94,16 @@ def told_rows(rows: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
     for row, piece in zip(rows.to_dict("records"), pieces, strict=True):
         numbers = [f"{row[name]:.3f}" if row[name] == row[name] else "" for name in ("logit", *steps)]
         shares = [percent(row["before"]), "" if row["out"] else percent(row["after"])]
-        made.append({"id": int(row["id"]), "text": visible(piece), "out": int(row["out"]),
-                     "rank": f"{row['rank']:,}", "numbers": numbers, "shares": shares})  # fmt: skip
+        made.append(
+            {
+                "id": int(row["id"]),
+                "text": visible(piece),
+                "out": int(row["out"]),
+                "rank": f"{row['rank']:,}",
+                "numbers": numbers,
+                "shares": shares,
+            }
+        )
     return made
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz.labels import plotly_text, shorten, visible
-from viz.predictions import percent
 from viz.theme import HUES, frame_layout
+from viz.views.predictions.figures import percent
 
 MOST = 200  # parts of the bar that are sent; what is left is one part
 THIN = 1 / 2000  # of the bar: a part below this is less than a pixel wide
@@ -65,36 +65,61 @@ def many_figure(lines: Sequence[Line], n: int, said: Mapping[str, str]) -> str:
     """
     names = _distinct([line.name for line in lines])
     expected = go.Bar(
-        x=[100 * line.share for line in lines], y=names, orientation="h", name=plotly_text(said["expected"]),
-        marker={"color": _GREY}, textposition="none", hovertemplate="%{hovertext}<extra></extra>",
+        x=[100 * line.share for line in lines],
+        y=names,
+        orientation="h",
+        name=plotly_text(said["expected"]),
+        marker={"color": _GREY},
+        textposition="none",
+        hovertemplate="%{hovertext}<extra></extra>",
         hovertext=[_hover(line, n, said) for line in lines],
         text=[f"{line.low:,}–{line.high:,}" for line in lines],
         error_x={
-            "type": "data", "symmetric": False, "color": _WHISKER, "thickness": 2, "width": 5,
+            "type": "data",
+            "symmetric": False,
+            "color": _WHISKER,
+            "thickness": 2,
+            "width": 5,
             "array": [100 * (line.high / n - line.share) for line in lines],
             "arrayminus": [100 * (line.share - line.low / n) for line in lines],
         },
-    )  # fmt: skip
+    )
     traces = [expected]
     for key, inside, symbol in (("observed", True, "circle"), ("unusual", False, "diamond-open")):
         some = [at for at, line in enumerate(lines) if line.inside == inside]
         if some:
-            traces.append(go.Scatter(
-                x=[100 * lines[at].count / n for at in some], y=[names[at] for at in some], mode="markers",
-                name=plotly_text(said[key]), text=[f"{lines[at].count:,}" for at in some],
-                marker={"color": _ORANGE, "size": 10 if inside else 12, "symbol": symbol,
-                        "line": {"width": 0 if inside else 2, "color": _ORANGE}},
-                hovertext=[_hover(lines[at], n, said) for at in some], hovertemplate="%{hovertext}<extra></extra>",
-            ))  # fmt: skip
+            traces.append(
+                go.Scatter(
+                    x=[100 * lines[at].count / n for at in some],
+                    y=[names[at] for at in some],
+                    mode="markers",
+                    name=plotly_text(said[key]),
+                    text=[f"{lines[at].count:,}" for at in some],
+                    marker={
+                        "color": _ORANGE,
+                        "size": 10 if inside else 12,
+                        "symbol": symbol,
+                        "line": {"width": 0 if inside else 2, "color": _ORANGE},
+                    },
+                    hovertext=[_hover(lines[at], n, said) for at in some],
+                    hovertemplate="%{hovertext}<extra></extra>",
+                )
+            )
     height = 96 + _ROW * len(lines)
     axis = {"automargin": True, "zeroline": False}
     layout = frame_layout({"height": height, "narrow": height}) | {
         "xaxis": axis | {"title": {"text": plotly_text(said["share"]), "standoff": 6}, "rangemode": "tozero"},
-        "yaxis": axis | {"autorange": "reversed", "type": "category", "showgrid": False, "ticklabelstandoff": 4,
-                         "tickfont": {"family": "ui-monospace, Menlo, Consolas, monospace", "size": 12}},
+        "yaxis": axis
+        | {
+            "autorange": "reversed",
+            "type": "category",
+            "showgrid": False,
+            "ticklabelstandoff": 4,
+            "tickfont": {"family": "ui-monospace, Menlo, Consolas, monospace", "size": 12},
+        },
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
         "bargap": 0.35,
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout).to_json()
 
 

@@ -6,22 +6,23 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.draws import LEVEL, Bar, Fit, band, bar_of, fit, uniforms
 from model.errors import InputError
-from model.next_token import context_at
-from model.sampling import Step, softmax
-from model.warps import final
-from viz.draws import RUG, TOP, Line, groups, label, many_figure, rug, single
-from viz.predictions import percent
-from viz.tabs.jobs import kept
-from viz.tabs.parts import choice, number, part, plot_words
-from viz.tabs.picking import position_of, source
-from viz.tabs.pipelines import steps_code
-from viz.tabs.python_lines import python_lines
-from viz.tabs.shape import logits_of, steps_sent
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.typed import quoted
-from viz.tabs.views import View
+from model.generation.next_token import context_at
+from model.sampling.draw_statistics import LEVEL, Bar, Fit, band, bar_of, fit, uniforms
+from model.sampling.pipeline import Step, softmax
+from model.sampling.warps import final
+from viz.page.background import kept
+from viz.page.old_view import View
+from viz.page.parts import choice, number, part, plot_words
+from viz.page.picking import position_of, source
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.page.typed import quoted
+from viz.views.predictions.figures import percent
+from viz.views.sampling.distribution.view import logits_of, steps_sent
+from viz.views.sampling.draws.figures import RUG, TOP, Line, groups, label, many_figure, rug, single
+from viz.views.sampling.pipelines import steps_code
 from viz.words import section
 
 PARTS = ("pipeline", "draws_bar", "draws_form", "draws_many", "draws_fit")
@@ -77,9 +78,19 @@ def build() -> dict[str, gr.HTML]:
 def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     """How many draws."""
     options = [[str(n), f"{n:,}"] for n in sorted(NUMBERS)]
-    return {"draws_form": {"controls": [
-        {"name": "n", "kind": "choice", "label": words["draws.how_many"], "value": str(NUMBERS[0]), "options": options},
-    ]}}  # fmt: skip
+    return {
+        "draws_form": {
+            "controls": [
+                {
+                    "name": "n",
+                    "kind": "choice",
+                    "label": words["draws.how_many"],
+                    "value": str(NUMBERS[0]),
+                    "options": options,
+                },
+            ]
+        }
+    }
 
 
 def asked(values: Values) -> Asked:
@@ -185,12 +196,20 @@ def _found(looked: Looked, u: float) -> dict:
     place = int(bar.places(u))
     token = int(bar.ids[place])
     return {
-        "u": u, "rank": place + 1, "id": token, "text": label(looked.scene.model.tokenizer.piece(token)),
-        "share": float(bar.shares[place]), "from": bar.start(place), "to": float(bar.edges[place]),
-    }  # fmt: skip
+        "u": u,
+        "rank": place + 1,
+        "id": token,
+        "text": label(looked.scene.model.tokenizer.piece(token)),
+        "share": float(bar.shares[place]),
+        "from": bar.start(place),
+        "to": float(bar.edges[place]),
+    }
 
 
-_IMPORTS = ("from model.next_token import context_at, logits_after", "from model.warps import final")
+_IMPORTS = (
+    "from model.generation.next_token import context_at, logits_after",
+    "from model.sampling.warps import final",
+)
 
 
 def _lines(looked: Looked) -> list[str]:
@@ -206,7 +225,7 @@ def _lines(looked: Looked) -> list[str]:
 def bar_lines(looked: Looked, wanted: Asked) -> str:
     """The Python lines of one draw. The page puts what it shows now into the line that begins with "u = "."""
     u = f"uniform({wanted.seed}, {wanted.step})" if wanted.u is None else repr(wanted.u)
-    imports = (*_IMPORTS, "from model.sampling import Step, draw, softmax, uniform")
+    imports = (*_IMPORTS, "from model.sampling.pipeline import Step, draw, softmax, uniform")
     last = [f"u = {u}", "token = draw(probabilities, u)", "lm.tokenizer.piece(token)"]
     return python_lines(looked.scene, [*_lines(looked), *last], imports)
 
@@ -222,12 +241,18 @@ def many_payload(looked: Looked, many: Many) -> dict:
     outside = sum(not line.inside for line in lines)
     note = said["note"].format(seed=many.seed, last=f"{many.n - 1:,}", level=f"{100 * LEVEL:g} %")
     told = said["all_inside" if outside == 0 else "outside"].format(n=outside, all=len(lines))
-    imports = (*_IMPORTS, "from model.draws import band, bar_of, fit, uniforms",
-               "from model.sampling import Step, softmax")  # fmt: skip
+    imports = (
+        *_IMPORTS,
+        "from model.sampling.draw_statistics import band, bar_of, fit, uniforms",
+        "from model.sampling.pipeline import Step, softmax",
+    )
     python = [
-        *_lines(looked), "bar = bar_of(probabilities)", f"counts = bar.counts(uniforms({many.seed}, {many.n}))",
-        f"low, high = band({many.n}, bar.shares[:{TOP}])", "fit(counts, bar.shares)",
-    ]  # fmt: skip
+        *_lines(looked),
+        "bar = bar_of(probabilities)",
+        f"counts = bar.counts(uniforms({many.seed}, {many.n}))",
+        f"low, high = band({many.n}, bar.shares[:{TOP}])",
+        "fit(counts, bar.shares)",
+    ]
     return {
         "figure": many_figure(lines, many.n, said),
         "title": said["title"].format(n=f"{many.n:,}", after=looked.after),
@@ -258,9 +283,11 @@ def fit_payload(looked: Looked, many: Many) -> dict:
         given = {"half": f"{100 * half:.2g}", "n": f"{many.n:,}", "more": f"{4 * many.n:,}"}
         items.append([said["error"], said["error_text"].format(**given)])
     return {
-        "title": words["drawfit.title"], "about": said["about"], "items": items,
+        "title": words["drawfit.title"],
+        "about": said["about"],
+        "items": items,
         "run": repr((looked.key, many.seed, many.n)),
-    }  # fmt: skip
+    }
 
 
 def _test(said: Mapping[str, str], result: Fit | None, tokens: int, n: int) -> str:
@@ -274,5 +301,10 @@ def _test(said: Mapping[str, str], result: Fit | None, tokens: int, n: int) -> s
 
 
 VIEW = View(
-    "draws", build, draw, parts=PARTS, fixed=fixed, asks=("pipeline", "draws_bar", "draws_form"),
-)  # fmt: skip
+    "draws",
+    build,
+    draw,
+    parts=PARTS,
+    fixed=fixed,
+    asks=("pipeline", "draws_bar", "draws_form"),
+)

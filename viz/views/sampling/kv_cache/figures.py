@@ -69,19 +69,30 @@ def bytes_figure(grown: Sequence[Growth], longest: int, here: int, said: Mapping
     for each in grown:
         values = np.full(len(x), each.nbytes) if each.fixed else each.nbytes / longest * x
         label = plotly_text(each.name)
-        traces.append(go.Scatter(
-            x=x.tolist(), y=(values / scale).tolist(), name=label, mode="lines",
-            line={"color": each.colour, "width": 2.5, "dash": each.dash},
-            text=[told_bytes(round(value)) for value in values],
-            hovertemplate=f"{label}<br>%{{x:,}} {plotly_text(said['tokens'])}: %{{text}}<extra></extra>",
-        ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=x.tolist(),
+                y=(values / scale).tolist(),
+                name=label,
+                mode="lines",
+                line={"color": each.colour, "width": 2.5, "dash": each.dash},
+                text=[told_bytes(round(value)) for value in values],
+                hovertemplate=f"{label}<br>%{{x:,}} {plotly_text(said['tokens'])}: %{{text}}<extra></extra>",
+            )
+        )
     at = grown[0].nbytes / longest * here
-    traces.append(go.Scatter(
-        x=[here], y=[at / scale], name=plotly_text(said["here"]), mode="markers", text=[told_bytes(round(at))],
-        cliponaxis=False,
-        marker={"size": 10, "color": ORANGE},
-        hovertemplate=f"{plotly_text(said['here'])}<br>%{{x:,}}: %{{text}}<extra></extra>",
-    ))  # fmt: skip
+    traces.append(
+        go.Scatter(
+            x=[here],
+            y=[at / scale],
+            name=plotly_text(said["here"]),
+            mode="markers",
+            text=[told_bytes(round(at))],
+            cliponaxis=False,
+            marker={"size": 10, "color": ORANGE},
+            hovertemplate=f"{plotly_text(said['here'])}<br>%{{x:,}}: %{{text}}<extra></extra>",
+        )
+    )
     return _figure(traces, said["context"], f"{said['size']} ({name})", {"range": [0, longest]})
 
 
@@ -99,17 +110,28 @@ def times_figure(timed: Sequence[Timed], said: Mapping[str, str]) -> str:
             f"{plotly_text(said['spread'])}: {told_ms(least)}–{told_ms(most)} ms"
             for length, (median, least, most) in zip(way.lengths, way.seconds, strict=True)
         ]
-        traces.append(go.Scatter(
-            x=list(way.lengths), y=medians, name=label, mode="lines+markers",
-            line={"color": way.colour, "width": 2.5}, marker={"size": 8, "color": way.colour},
-            text=[f"{told_ms(least)}–{told_ms(most)}" for _, least, most in way.seconds],
-            hovertext=hovers, hovertemplate="%{hovertext}<extra></extra>",
-            error_y={
-                "type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": way.colour,
-                "array": [1000 * (most - median) for median, _, most in way.seconds],
-                "arrayminus": [1000 * (median - least) for median, least, _ in way.seconds],
-            },
-        ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=list(way.lengths),
+                y=medians,
+                name=label,
+                mode="lines+markers",
+                line={"color": way.colour, "width": 2.5},
+                marker={"size": 8, "color": way.colour},
+                text=[f"{told_ms(least)}–{told_ms(most)}" for _, least, most in way.seconds],
+                hovertext=hovers,
+                hovertemplate="%{hovertext}<extra></extra>",
+                error_y={
+                    "type": "data",
+                    "symmetric": False,
+                    "thickness": 1.5,
+                    "width": 4,
+                    "color": way.colour,
+                    "array": [1000 * (most - median) for median, _, most in way.seconds],
+                    "arrayminus": [1000 * (median - least) for median, least, _ in way.seconds],
+                },
+            )
+        )
     ticks = _ticks(max(timed, key=lambda way: len(way.lengths)).lengths)
     return _figure(traces, said["context"], said["time"], {"tickvals": ticks, "rangemode": "tozero"})
 
@@ -126,5 +148,5 @@ def _figure(traces: list[go.Scatter], x: str, y: str, more: Mapping[str, object]
         "xaxis": axis | {"title": {"text": plotly_text(x), "standoff": 8}, "tickformat": ","} | more,
         "yaxis": axis | {"title": {"text": plotly_text(y), "standoff": 8}, "rangemode": "tozero", "tickformat": ",~r"},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout).to_json()

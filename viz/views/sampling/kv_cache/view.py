@@ -4,22 +4,48 @@ from collections.abc import Mapping
 
 import gradio as gr
 
-from model.cachelab import BUDGET, ITEM, LENGTHS, Measured, Row, cache_bytes, lengths_of, measure, tensor_bytes
+from model.generation.cache_costs import (
+    BUDGET,
+    ITEM,
+    LENGTHS,
+    Measured,
+    Row,
+    cache_bytes,
+    lengths_of,
+    measure,
+    tensor_bytes,
+)
 from model.progress import Progress
-from viz.cachelab import BLUE, GREY, ORANGE, Growth, Timed, bytes_figure, times_figure, told_bytes, told_ms
-from viz.onenorm import told
-from viz.predictions import brief, percent
-from viz.tabs import jobs
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.activations.norm.figures import told
+from viz.views.predictions.figures import brief, percent
+from viz.views.sampling.kv_cache.figures import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Growth,
+    Timed,
+    bytes_figure,
+    times_figure,
+    told_bytes,
+    told_ms,
+)
 from viz.words import section
 
 PARTS = (
-    "cachelab_form", "cachelab_formula", "cachelab_bytes", "cachelab_job", "cachelab_times", "cachelab_table",
+    "cachelab_form",
+    "cachelab_formula",
+    "cachelab_bytes",
+    "cachelab_job",
+    "cachelab_times",
+    "cachelab_table",
     "cachelab_prefill",
-)  # fmt: skip
+)
 BATCHES = (1, 8, 32)
 
 
@@ -44,9 +70,19 @@ def build() -> dict[str, gr.HTML]:
 def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     """How many texts at once."""
     options = [[str(n), words["cachelab.batch_one" if n == 1 else "cachelab.batch"].format(n=n)] for n in BATCHES]
-    return {"cachelab_form": {"controls": [
-        {"name": "batch", "kind": "choice", "label": words["cachelab.batches"], "value": "1", "options": options},
-    ]}}  # fmt: skip
+    return {
+        "cachelab_form": {
+            "controls": [
+                {
+                    "name": "batch",
+                    "kind": "choice",
+                    "label": words["cachelab.batches"],
+                    "value": "1",
+                    "options": options,
+                },
+            ]
+        }
+    }
 
 
 def limit_of(scene: Scene) -> int:
@@ -89,8 +125,14 @@ def formula_payload(scene: Scene, batch: int) -> dict:
     said, config, T = section(scene.words, "cacheformula"), scene.model.config, len(scene.trace.tokens)
     nbytes, made = cache_bytes(config, batch, T), tensor_bytes(config, batch, T)
     numbers = {
-        "2": 2, "L": config.n_layer, "B": batch, "G": config.n_kv_head, "S": T, "E": config.d_head, "bytes": ITEM,
-    }  # fmt: skip
+        "2": 2,
+        "L": config.n_layer,
+        "B": batch,
+        "G": config.n_kv_head,
+        "S": T,
+        "E": config.d_head,
+        "bytes": ITEM,
+    }
     factors = [{"letter": key, "value": f"{n:,}", "label": said[f"of_{key}"]} for key, n in numbers.items()]
     exact = said["bytes"].format(n=f"{nbytes:,}")
     return {
@@ -140,8 +182,11 @@ def bytes_payload(scene: Scene, batch: int) -> dict:
     if G < H:
         grown.append(Growth(said["whole"].format(H=H), cache_bytes(config, batch, n, H), "dash"))
     grown.append(Growth(said["weights"], scene.model.nbytes, "dot", GREY, fixed=True))
-    lines = [f"[cache_bytes(lm.config, {batch}, length) for length in range(lm.config.n_ctx + 1)]",
-             f"cache_bytes(lm.config, {batch}, lm.config.n_ctx, lm.config.n_head)", "lm.nbytes"]  # fmt: skip
+    lines = [
+        f"[cache_bytes(lm.config, {batch}, length) for length in range(lm.config.n_ctx + 1)]",
+        f"cache_bytes(lm.config, {batch}, lm.config.n_ctx, lm.config.n_head)",
+        "lm.nbytes",
+    ]
     return {
         "figure": bytes_figure(grown, n, len(scene.trace.tokens), said),
         "title": said["title"].format(batch=batch),
@@ -150,7 +195,7 @@ def bytes_payload(scene: Scene, batch: int) -> dict:
         "file": f"kv-cache-bytes-batch-{batch}",
         "run": f"{scene.model.id} {batch} {len(scene.trace.tokens)} {scene.language}",
         "columns": [said["series"], said["size"], said["context"], said["size"]],
-        "python": python_lines(scene, lines, ["from model.cachelab import cache_bytes"]),
+        "python": python_lines(scene, lines, ["from model.generation.cache_costs import cache_bytes"]),
         "words": plot_words(scene.words),
     }
 
@@ -158,22 +203,22 @@ def bytes_payload(scene: Scene, batch: int) -> dict:
 # --- time ---
 
 
-def _button(scene: Scene, found: jobs.Result | None) -> dict:
+def _button(scene: Scene, found: background.Result | None) -> dict:
     words = scene.words
     hint = words["cachelab.takes"].format(seconds=round(BUDGET))
     if scene.picked.edits:
         hint = f"{hint} {words['cachelab.no_edits']}"
-    return jobs.button(words["cachelab.start"], words, found, hint)
+    return background.button(words["cachelab.start"], words, found, hint)
 
 
-def plan(scene: Scene, values: Values) -> jobs.Job:
+def plan(scene: Scene, values: Values) -> background.Job:
     """What the button starts."""
     ids, limit, model = scene.trace.tokens.ids.tolist(), limit_of(scene), scene.model.model
 
     def work(progress: Progress) -> Measured:
         return measure(model, ids, limit, progress)
 
-    return jobs.Job(key_of(scene), work)
+    return background.Job(key_of(scene), work)
 
 
 def _source(scene: Scene, found: Measured) -> str:
@@ -207,7 +252,7 @@ def times_payload(scene: Scene, found: Measured) -> dict:
         "file": "kv-cache-times",
         "run": f"{scene.run} times",
         "columns": [said["series"], said["spread"], said["context"], said["time"]],
-        "python": python_lines(scene, lines, ["from model.cachelab import measure"]),
+        "python": python_lines(scene, lines, ["from model.generation.cache_costs import measure"]),
         "words": plot_words(scene.words),
     }
 
@@ -268,5 +313,11 @@ def prefill_payload(scene: Scene, found: Measured) -> dict:
 
 
 VIEW = View(
-    "cachelab", build, draw, parts=PARTS, fixed=fixed, asks=("cachelab_form",), jobs={"cachelab_job": plan},
-)  # fmt: skip
+    "cachelab",
+    build,
+    draw,
+    parts=PARTS,
+    fixed=fixed,
+    asks=("cachelab_form",),
+    jobs={"cachelab_job": plan},
+)

@@ -10,9 +10,16 @@ from viz.theme import HUES, frame_layout
 
 # Of model.texts.Measured, what the page shows, and how many digits behind the point.
 MEASURES: dict[str, int] = {
-    "perplexity": 2, "surprisal": 2, "entropy": 2, "probability": 3, "length": 0, "distinct_1": 3, "distinct_2": 3,
-    "repeated_3": 3, "repeated_4": 3,
-}  # fmt: skip
+    "perplexity": 2,
+    "surprisal": 2,
+    "entropy": 2,
+    "probability": 3,
+    "length": 0,
+    "distinct_1": 3,
+    "distinct_2": 3,
+    "repeated_3": 3,
+    "repeated_4": 3,
+}
 BEGINNING = 60  # characters of a text on hover
 ROW = 54  # pixels of a strategy's box
 
@@ -59,8 +66,9 @@ class Named:
     strategy: str  # the word above the strategies' names
 
 
-def measure_figure(names: Sequence[str], values: Sequence[Sequence[float]], texts: Sequence[Sequence[str]],
-                   said: Named) -> dict:  # fmt: skip
+def measure_figure(
+    names: Sequence[str], values: Sequence[Sequence[float]], texts: Sequence[Sequence[str]], said: Named
+) -> dict:
     """Every text a dot, in a row for each strategy, with a box of the quartiles behind; a click tells which text.
 
     A Plotly figure as plain data, built at once: its objects would take a hundred times as long.
@@ -72,25 +80,42 @@ def measure_figure(names: Sequence[str], values: Sequence[Sequence[float]], text
         known = [each for each in known if np.isfinite(each[0])]
         number += len(mine)
         hue = HUES[at % len(HUES)]
-        traces.append({
-            "type": "box", "orientation": "h", "x": [float(value) for value, _, _ in known],
-            "y": [plotly_text(name)] * len(known), "text": [beginning(text) for _, text, _ in known],
-            "customdata": [{"part": n} for _, _, n in known], "boxpoints": "all", "jitter": 0.7, "pointpos": 0,
-            "boxmean": len(known) > 1, "hoveron": "points", "whiskerwidth": 0, "width": 0.6,
-            "marker": {"color": hue, "size": 6, "opacity": 0.75},
-            "line": {"color": hue, "width": 1.5}, "fillcolor": _faint(hue),
-            "hovertemplate": f"<b>{plotly_text(name)}</b><br>{title}: %{{x:.4g}}<br>%{{text}}<extra></extra>",
-        })  # fmt: skip
+        traces.append(
+            {
+                "type": "box",
+                "orientation": "h",
+                "x": [float(value) for value, _, _ in known],
+                "y": [plotly_text(name)] * len(known),
+                "text": [beginning(text) for _, text, _ in known],
+                "customdata": [{"part": n} for _, _, n in known],
+                "boxpoints": "all",
+                "jitter": 0.7,
+                "pointpos": 0,
+                "boxmean": len(known) > 1,
+                "hoveron": "points",
+                "whiskerwidth": 0,
+                "width": 0.6,
+                "marker": {"color": hue, "size": 6, "opacity": 0.75},
+                "line": {"color": hue, "width": 1.5},
+                "fillcolor": _faint(hue),
+                "hovertemplate": f"<b>{plotly_text(name)}</b><br>{title}: %{{x:.4g}}<br>%{{text}}<extra></extra>",
+            }
+        )
     axis = {"automargin": True, "zeroline": False}
     height = ROW * len(names) + 70
     layout = frame_layout({"height": height, "narrow": height}) | {
         "showlegend": False,
         "xaxis": axis | {"title": {"text": title, "standoff": 8}},
-        "yaxis": axis | {"type": "category", "autorange": "reversed", "categoryorder": "array",
-                         "categoryarray": [plotly_text(name) for name in names],
-                         "tickvals": [plotly_text(name) for name in names],
-                         "ticktext": [plotly_text(shorten(visible(name), 18)) for name in names]},
-    }  # fmt: skip
+        "yaxis": axis
+        | {
+            "type": "category",
+            "autorange": "reversed",
+            "categoryorder": "array",
+            "categoryarray": [plotly_text(name) for name in names],
+            "tickvals": [plotly_text(name) for name in names],
+            "ticktext": [plotly_text(shorten(visible(name), 18)) for name in names],
+        },
+    }
     return {"data": traces, "layout": layout}
 
 
@@ -105,24 +130,41 @@ def entropy_figure(names: Sequence[str], bands: Sequence[Mapping[str, list[float
         label = plotly_text(shorten(visible(name), 30))
         several = max(band["count"], default=1) > 1  # a single text is no mean: a thin line
         if several:
-            shades.append({
-                "type": "scatter", "mode": "lines", "x": [*steps, *steps[::-1]],
-                "y": [*band["high"], *band["low"][::-1]], "fill": "toself", "fillcolor": _faint(hue),
-                "line": {"width": 0}, "hoverinfo": "skip", "legendgroup": str(at), "showlegend": False, "name": label,
-            })  # fmt: skip
-        lines.append({
-            "type": "scatter", "x": steps, "y": band["mean"], "mode": "lines", "name": label, "legendgroup": str(at),
-            "line": {"color": hue, "width": 2} if several else {"color": hue, "width": 1, "dash": "dot"},
-            "customdata": [{"n": int(n)} for n in band["count"]],
-            "hovertemplate": f"{label}<br>{plotly_text(said['step'])} %{{x}}: %{{y:.3f}} "
-                             f"({plotly_text(said['of_texts'])}: %{{customdata.n}})<extra></extra>",
-        })  # fmt: skip
+            shades.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "x": [*steps, *steps[::-1]],
+                    "y": [*band["high"], *band["low"][::-1]],
+                    "fill": "toself",
+                    "fillcolor": _faint(hue),
+                    "line": {"width": 0},
+                    "hoverinfo": "skip",
+                    "legendgroup": str(at),
+                    "showlegend": False,
+                    "name": label,
+                }
+            )
+        lines.append(
+            {
+                "type": "scatter",
+                "x": steps,
+                "y": band["mean"],
+                "mode": "lines",
+                "name": label,
+                "legendgroup": str(at),
+                "line": {"color": hue, "width": 2} if several else {"color": hue, "width": 1, "dash": "dot"},
+                "customdata": [{"n": int(n)} for n in band["count"]],
+                "hovertemplate": f"{label}<br>{plotly_text(said['step'])} %{{x}}: %{{y:.3f}} "
+                f"({plotly_text(said['of_texts'])}: %{{customdata.n}})<extra></extra>",
+            }
+        )
     axis = {"automargin": True, "zeroline": False}
     layout = frame_layout({"height": 340, "narrow": 340}) | {
         "xaxis": axis | {"title": {"text": plotly_text(said["step"]), "standoff": 8}, "tickformat": "d"},
         "yaxis": axis | {"title": {"text": plotly_text(said["entropy"]), "standoff": 8}, "rangemode": "tozero"},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }  # fmt: skip
+    }
     return {"data": [*shades, *lines], "layout": layout}
 
 

@@ -10,19 +10,29 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from model.decoders import Strategy
 from model.errors import InputError
+from model.generation.samples import Many, Sample, batches_of, certain, take_samples
+from model.generation.strategies import Strategy
+from model.generation.text_statistics import distinct
 from model.progress import Progress
-from model.samples import Many, Sample, batches_of, certain, take_samples
-from model.texts import distinct
-from viz.many import MEASURES, Named, Spread, entropy_figure, measure_figure, quartile_band, spread
-from viz.tabs import jobs, strategies
-from viz.tabs.allowed import PRIVATE, Allowed, check_samples, check_writing
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.python_lines import loading
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.python_lines import loading
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.server.limits import PRIVATE, Allowed, check_samples, check_writing
 from viz.theme import HUES
+from viz.views.sampling import strategies
+from viz.views.sampling.many_samples.figures import (
+    MEASURES,
+    Named,
+    Spread,
+    entropy_figure,
+    measure_figure,
+    quartile_band,
+    spread,
+)
 from viz.words import section
 
 COUNTS = ("16", "8", "32")  # texts of each strategy; the first one at the start
@@ -75,9 +85,11 @@ def fixed(words: dict[str, str]) -> dict[str, dict]:
 def form_of(words: Mapping[str, str], allowed: Allowed) -> dict:
     """The form, without what this server does not allow."""
     options = [[count, count] for count in sorted(COUNTS, key=int) if int(count) <= allowed.samples]
-    return {"controls": [
-        {"name": "count", "kind": "choice", "label": words["many.count"], "value": COUNTS[0], "options": options},
-    ]}  # fmt: skip
+    return {
+        "controls": [
+            {"name": "count", "kind": "choice", "label": words["many.count"], "value": COUNTS[0], "options": options},
+        ]
+    }
 
 
 def wanted_of(scene: Scene, values: Values) -> Wanted:
@@ -143,17 +155,18 @@ def _empty(scene: Scene, name: str) -> dict:
 # --- the work ---------------------------------------------------------------------------------------
 
 
-def _button(scene: Scene, wanted: Wanted, found: jobs.Result | None) -> dict:
+def _button(scene: Scene, wanted: Wanted, found: background.Result | None) -> dict:
     words = scene.words
     fixed_ones = sum(certain(each) for each in wanted.strategies)
     told = {
         "n": (len(wanted.strategies) - fixed_ones) * wanted.many.count + fixed_ones,
-        "tokens": wanted.many.max_new_tokens, "seconds": max(1, round(seconds_of(scene, wanted))),
-    }  # fmt: skip
+        "tokens": wanted.many.max_new_tokens,
+        "seconds": max(1, round(seconds_of(scene, wanted))),
+    }
     hint = words["many.takes"].format(**told)
     hint += f" {words['many.once']}" if fixed_ones else ""
     hint += f" {words['many.unedited']}" if scene.picked.edits else ""
-    return jobs.button(words["many.start"], words, found, hint)
+    return background.button(words["many.start"], words, found, hint)
 
 
 def seconds_of(scene: Scene, wanted: Wanted) -> float:
@@ -168,7 +181,7 @@ def _speed_key(scene: Scene, wanted: Wanted) -> tuple:
     return ("many speed", scene.model.id, wanted.eight)
 
 
-def plan(scene: Scene, values: Values) -> jobs.Job:
+def plan(scene: Scene, values: Values) -> background.Job:
     """What the button starts."""
     wanted = wanted_of(scene, values)
 
@@ -179,10 +192,10 @@ def plan(scene: Scene, values: Values) -> jobs.Job:
         taken = Taken(take_samples(model, prompt, wanted.strategies, wanted.many, progress))
         steps = len(batches_of(wanted.strategies, wanted.many.count)) * wanted.many.max_new_tokens
         each = (time.perf_counter() - began) / steps
-        jobs.kept(scene.playground, _speed_key(scene, wanted), lambda: each)
+        background.kept(scene.playground, _speed_key(scene, wanted), lambda: each)
         return taken
 
-    return jobs.Job(key_of(scene, wanted), work)
+    return background.Job(key_of(scene, wanted), work)
 
 
 # --- what was found ---------------------------------------------------------------------------------
@@ -208,27 +221,45 @@ def table_payload(scene: Scene, wanted: Wanted, taken: Taken, names: list[str]) 
     rows = []
     for at, (strategy, samples) in enumerate(zip(wanted.strategies, taken.samples, strict=True)):
         ids = [sample.ids.tolist() for sample in samples]
-        rows.append({
-            "name": names[at], "about": strategies.summary(words, strategy), "hue": HUES[at % len(HUES)],
-            "texts": len(samples), "once": certain(strategy),
-            "ended": sum(sample.ended in ("end", "stop") for sample in samples),
-            "different": len({tuple(each) for each in ids}), "together": _told(distinct(ids, 2)),
-            "spread": {key: _spread(spread([getattr(sample.measured, key) for sample in samples])) for key in MEASURES},
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": names[at],
+                "about": strategies.summary(words, strategy),
+                "hue": HUES[at % len(HUES)],
+                "texts": len(samples),
+                "once": certain(strategy),
+                "ended": sum(sample.ended in ("end", "stop") for sample in samples),
+                "different": len({tuple(each) for each in ids}),
+                "together": _told(distinct(ids, 2)),
+                "spread": {
+                    key: _spread(spread([getattr(sample.measured, key) for sample in samples])) for key in MEASURES
+                },
+            }
+        )
     return {
         "title": words["many.table_title"].format(n=sum(row["texts"] for row in rows)),
-        "note": words["many.table_note"], "rows": rows, "measures": _measures(scene), "words": section(words, "many"),
-        "file": "many-samples-table", "source": _source(scene, wanted), "run": run_of(scene, wanted, "table"),
-    }  # fmt: skip
+        "note": words["many.table_note"],
+        "rows": rows,
+        "measures": _measures(scene),
+        "words": section(words, "many"),
+        "file": "many-samples-table",
+        "source": _source(scene, wanted),
+        "run": run_of(scene, wanted, "table"),
+    }
 
 
 def _measures(scene: Scene) -> list[dict]:
     words = scene.words
     return [
-        {"key": key, "label": words[f"many.{key}"], "unit": words.get(f"many.unit_{key}", ""),
-         "help": words[f"many.help_{key}"], "digits": digits}
+        {
+            "key": key,
+            "label": words[f"many.{key}"],
+            "unit": words.get(f"many.unit_{key}", ""),
+            "help": words[f"many.help_{key}"],
+            "digits": digits,
+        }
         for key, digits in MEASURES.items()
-    ]  # fmt: skip
+    ]
 
 
 def plot_payload(scene: Scene, measure: str, wanted: Wanted, taken: Taken, names: list[str]) -> dict:
@@ -239,12 +270,16 @@ def plot_payload(scene: Scene, measure: str, wanted: Wanted, taken: Taken, names
     figure = measure_figure(names, values, [[sample.text for sample in each] for each in taken.samples], said)
     unit = f" ({said.unit})" if said.unit else ""
     return {
-        "figure": json.dumps(figure), "title": f"{said.label}{unit}", "note": words[f"many.help_{measure}"],
-        "source": words["many.plot_source"], "file": f"many-samples-{measure}", "run": run_of(scene, wanted, measure),
+        "figure": json.dumps(figure),
+        "title": f"{said.label}{unit}",
+        "note": words[f"many.help_{measure}"],
+        "source": words["many.plot_source"],
+        "file": f"many-samples-{measure}",
+        "run": run_of(scene, wanted, measure),
         "columns": [words["many.begins"], f"{said.label}{unit}", said.strategy],
         "python": python(scene, wanted, names, f"[[sample.measured.{measure} for sample in each] for each in samples]"),
         "words": plot_words(words),
-    }  # fmt: skip
+    }
 
 
 def entropy_payload(scene: Scene, wanted: Wanted, taken: Taken, names: list[str]) -> dict:
@@ -253,32 +288,56 @@ def entropy_payload(scene: Scene, wanted: Wanted, taken: Taken, names: list[str]
     said = {"step": words["many.step"], "entropy": words["many.step_entropy"], "of_texts": words["many.of_texts"]}
     bands = [quartile_band([sample.entropies for sample in each]) for each in taken.samples]
     return {
-        "figure": json.dumps(entropy_figure(names, bands, said)), "title": words["many.entropy_title"],
-        "note": words["many.entropy_note"], "source": words["many.entropy_source"], "file": "many-samples-entropy",
-        "run": run_of(scene, wanted, "entropy"), "columns": [words["many.strategy"], said["step"], said["entropy"]],
+        "figure": json.dumps(entropy_figure(names, bands, said)),
+        "title": words["many.entropy_title"],
+        "note": words["many.entropy_note"],
+        "source": words["many.entropy_source"],
+        "file": "many-samples-entropy",
+        "run": run_of(scene, wanted, "entropy"),
+        "columns": [words["many.strategy"], said["step"], said["entropy"]],
         "python": python(scene, wanted, names, "[[sample.entropies for sample in each] for each in samples]"),
         "words": plot_words(words),
-    }  # fmt: skip
+    }
 
 
 def texts_payload(scene: Scene, wanted: Wanted, taken: Taken, names: list[str]) -> dict:
     """Every text with its numbers."""
     words = scene.words
     samples = [
-        {"strategy": at, "sample": n + 1, "text": sample.text, "ended": sample.ended, "ids": sample.ids.tolist(),
-         "measured": {key: _told(value) for key, value in vars(sample.measured).items()}}
-        for at, each in enumerate(taken.samples) for n, sample in enumerate(each)
-    ]  # fmt: skip
+        {
+            "strategy": at,
+            "sample": n + 1,
+            "text": sample.text,
+            "ended": sample.ended,
+            "ids": sample.ids.tolist(),
+            "measured": {key: _told(value) for key, value in vars(sample.measured).items()},
+        }
+        for at, each in enumerate(taken.samples)
+        for n, sample in enumerate(each)
+    ]
     line = "[[sample.text for sample in each] for each in samples]"
     return {
-        "title": words["many.texts_title"], "samples": samples, "names": names, "measures": _measures(scene),
-        "hues": list(HUES), "python": python(scene, wanted, names, line), "file": "many-samples",
-        "about": {"model": scene.model.id, "prompt": scene.prompt, "tokens": wanted.many.max_new_tokens,
-                  "seed": wanted.many.seed, "stop": list(wanted.many.stop), "chat": wanted.chat, "eight": wanted.eight,
-                  "strategies": strategies.value_of(wanted.strategies)},
-        "source": _source(scene, wanted), "run": run_of(scene, wanted, "texts"),
+        "title": words["many.texts_title"],
+        "samples": samples,
+        "names": names,
+        "measures": _measures(scene),
+        "hues": list(HUES),
+        "python": python(scene, wanted, names, line),
+        "file": "many-samples",
+        "about": {
+            "model": scene.model.id,
+            "prompt": scene.prompt,
+            "tokens": wanted.many.max_new_tokens,
+            "seed": wanted.many.seed,
+            "stop": list(wanted.many.stop),
+            "chat": wanted.chat,
+            "eight": wanted.eight,
+            "strategies": strategies.value_of(wanted.strategies),
+        },
+        "source": _source(scene, wanted),
+        "run": run_of(scene, wanted, "texts"),
         "words": section(words, "many") | {"plot": plot_words(words)},
-    }  # fmt: skip
+    }
 
 
 def _source(scene: Scene, wanted: Wanted) -> str:
@@ -293,19 +352,32 @@ def python(scene: Scene, wanted: Wanted, names: list[str], last: str) -> str:
     many, loaded = wanted.many, loading(scene.model.id)
     prompt = strategies.prompt_code(scene.prompt, wanted.chat)
     imports = (
-        "from model.api import load_model", "from model.decoders import Strategy", "from model.sampling import Step",
-        "from model.samples import Many, take_samples",
-    )  # fmt: skip
+        "from model.api import load_model",
+        "from model.generation.strategies import Strategy",
+        "from model.sampling.pipeline import Step",
+        "from model.generation.samples import Many, take_samples",
+    )
     if wanted.eight:
-        imports, loaded = (*imports, "from model.int8 import int8"), f"int8({loaded})"
+        imports, loaded = (*imports, "from model.quantization.int8 import int8"), f"int8({loaded})"
     asked = f"Many({many.count}, {many.max_new_tokens}, {many.seed}, {many.stop!r})"
-    return "\n".join([
-        *sorted(imports), "", f"lm = {loaded}", *strategies.code(wanted.strategies, names),
-        f"samples = take_samples(lm, {prompt}, strategies, {asked})", last,
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            *sorted(imports),
+            "",
+            f"lm = {loaded}",
+            *strategies.code(wanted.strategies, names),
+            f"samples = take_samples(lm, {prompt}, strategies, {asked})",
+            last,
+        ]
+    )
 
 
 VIEW = View(
-    "many", build, draw, parts=("strategies", *OWN), fixed=fixed, asks=("strategies", "many_form", "many_table"),
+    "many",
+    build,
+    draw,
+    parts=("strategies", *OWN),
+    fixed=fixed,
+    asks=("strategies", "many_form", "many_table"),
     jobs={"many_job": plan},
-)  # fmt: skip
+)

@@ -2,23 +2,32 @@
 
 from collections.abc import Sequence
 
-from viz.tabs import strategies
-from viz.tabs.python_lines import loading
-from viz.tabs.race_run import Row, Wanted, before, plan_of
+from viz.page.python_lines import loading
+from viz.views.sampling import strategies
+from viz.views.sampling.side_by_side.run import Row, Wanted, before, plan_of
 
-_IMPORTS = ("from model.api import load_model", "from model.sampling import Step", "from model.texts import written")
+_IMPORTS = (
+    "from model.api import load_model",
+    "from model.sampling.pipeline import Step",
+    "from model.generation.text_statistics import written",
+)
 
 
 def lines(wanted: Wanted, names: Sequence[str]) -> str:
     """Lines that leave the token ids that each strategy writes in `texts`."""
     load, more = f"lm = {loading(wanted.model.id)}", []
     if wanted.settings.eight:
-        load, more = f"lm = int8({loading(wanted.model.id)})", ["from model.int8 import int8"]
+        load, more = f"lm = int8({loading(wanted.model.id)})", ["from model.quantization.int8 import int8"]
     made = strategies.code([row.strategy for row in wanted.rows], names)
     if wanted.kind == "start":
-        imports = [*_IMPORTS, *more, "from model.decoders import Strategy"]
+        imports = [*_IMPORTS, *more, "from model.generation.strategies import Strategy"]
         return "\n".join([*sorted(imports), "", load, *made, *_together(wanted)])
-    imports = [*_IMPORTS, *more, "from model.decoders import Plan, Strategy", "from model.generate import generate"]
+    imports = [
+        *_IMPORTS,
+        *more,
+        "from model.generation.strategies import Plan, Strategy",
+        "from model.generation.generate import generate",
+    ]
     alone = [line for at, row in enumerate(wanted.rows) for line in _alone(wanted, row, at)]
     return "\n".join([*sorted(imports), "", load, *made, "texts = []", f"prompt = {list(wanted.prompt)}", *alone])
 

@@ -9,24 +9,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from model.api import LanguageModel
-from model.chat import ending
-from model.decoders import Change, Made, Plan, Strategy
 from model.errors import InputError
-from model.generate import MOST_STRATEGIES, Tick, generate
-from model.int8 import Effect, effect
-from model.next_token import placed
+from model.generation.generate import MOST_STRATEGIES, Tick, generate
+from model.generation.next_token import placed
+from model.generation.strategies import Change, Made, Plan, Strategy
+from model.generation.text_statistics import measure_text
+from model.gpt.trace import check_length
+from model.quantization.int8 import Effect, effect
 from model.records import RunKey
-from model.sampling import checked
-from model.texts import measure_text
-from model.trace import check_length
-from model.warps import WARPS
-from viz.race import ids_of, record, short, shown
-from viz.tabs import jobs, strategies
-from viz.tabs.allowed import check_time, check_writing
-from viz.tabs.context import Playground
-from viz.tabs.parts import number, run_id
-from viz.tabs.strategies import MOST_TOKENS, Settings
-from viz.tabs.typed import MOST_TYPED, token_of
+from model.sampling.pipeline import checked
+from model.sampling.warps import WARPS
+from model.text.chat import ending
+from viz.page import background
+from viz.page.parts import number
+from viz.page.playground import Playground
+from viz.page.scene import run_id
+from viz.page.typed import MOST_TYPED, token_of
+from viz.server.limits import check_time, check_writing
+from viz.views.sampling import strategies
+from viz.views.sampling.side_by_side.figures import ids_of, record, short, shown
+from viz.views.sampling.strategies import MOST_TOKENS, Settings
 
 MOST_COMPARED = 64  # tokens of a prompt on which 8-bit weights are compared
 LEAST = 8  # tokens that a branch writes, however late it starts
@@ -207,11 +209,15 @@ def before(wanted: Wanted, row: Row) -> tuple[int, ...]:
 def plan_of(wanted: Wanted, row: Row) -> Plan:
     """What is asked for besides the strategies: a branch has the random numbers that its parent had."""
     return Plan(
-        wanted.tokens, wanted.settings.seed, wanted.settings.shared,
-        first_step=len(before(wanted, row)) - len(wanted.prompt), prompt=len(wanted.prompt),
+        wanted.tokens,
+        wanted.settings.seed,
+        wanted.settings.shared,
+        first_step=len(before(wanted, row)) - len(wanted.prompt),
+        prompt=len(wanted.prompt),
         numbers=() if wanted.kind == "start" else (row.number,),
-        ending=ending(wanted.model.tokenizer), stop=wanted.settings.stop,
-    )  # fmt: skip
+        ending=ending(wanted.model.tokenizer),
+        stop=wanted.settings.stop,
+    )
 
 
 def _ticks(wanted: Wanted) -> dict[tuple[int, ...], Iterator[Tick]]:
@@ -220,11 +226,15 @@ def _ticks(wanted: Wanted) -> dict[tuple[int, ...], Iterator[Tick]]:
     groups = [tuple(range(len(wanted.rows)))] if wanted.kind == "start" else [(at,) for at in range(len(wanted.rows))]
     return {
         group: generate(
-            wanted.writer.model, before(wanted, wanted.rows[group[0]]), [wanted.rows[at].strategy for at in group],
-            plan_of(wanted, wanted.rows[group[0]]), model.tokenizer.vocab_size, model.decode,
+            wanted.writer.model,
+            before(wanted, wanted.rows[group[0]]),
+            [wanted.rows[at].strategy for at in group],
+            plan_of(wanted, wanted.rows[group[0]]),
+            model.tokenizer.vocab_size,
+            model.decode,
         )
         for group in groups
-    }  # fmt: skip
+    }
 
 
 def chosen_by_hand(wanted: Wanted) -> Made:
@@ -257,7 +267,7 @@ def rounds(playground: Playground, wanted: Wanted, stop: threading.Event) -> Ite
                     tick = next(ticks, None)
                     spent += time.perf_counter() - began
                 check_time(playground.options.allowed, spent)
-                time.sleep(jobs.WAIT)
+                time.sleep(background.WAIT)
                 for at, change in zip(group, tick.changes if tick else (), strict=bool(tick)):
                     changes[at] = change
                 if tick is None or all(change is None or change.ended for change in tick.changes):
@@ -279,7 +289,7 @@ def effect_of(playground: Playground, wanted: Wanted) -> Effect | None:
         with playground.computing:
             return effect(wanted.model.model, wanted.writer.model, ids)
 
-    return jobs.kept(playground, ("int8", wanted.model.id, ids), make)
+    return background.kept(playground, ("int8", wanted.model.id, ids), make)
 
 
 @dataclass(eq=False)

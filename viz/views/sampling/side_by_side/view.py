@@ -8,18 +8,28 @@ import gradio as gr
 
 from model.api import LanguageModel
 from model.errors import PlaygroundError
-from model.warps import WARPS
-from viz.race import blank_figure, scales
-from viz.tabs import strategies
-from viz.tabs.context import Playground
-from viz.tabs.jobs import LOOK_EVERY, waiting
-from viz.tabs.loading import broken, notice
-from viz.tabs.parts import part, plot_words, update
-from viz.tabs.picking import prompt_id
-from viz.tabs.race_python import lines
-from viz.tabs.race_run import Race, Races, Row, effect_of, packed, rounds, texts_of, wanted_of
-from viz.tabs.tab import Picture, Scene, Shared, Values
-from viz.tabs.views import View
+from model.sampling.warps import WARPS
+from viz.page.background import LOOK_EVERY, waiting
+from viz.page.loading import broken, notice
+from viz.page.old_view import View
+from viz.page.parts import part, plot_words, update
+from viz.page.picking import prompt_id
+from viz.page.playground import Playground
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Shared, Values
+from viz.views.sampling import strategies
+from viz.views.sampling.side_by_side.figures import blank_figure, scales
+from viz.views.sampling.side_by_side.python_lines import lines
+from viz.views.sampling.side_by_side.run import (
+    Race,
+    Races,
+    Row,
+    effect_of,
+    packed,
+    rounds,
+    texts_of,
+    wanted_of,
+)
 from viz.words import section, words
 
 log = logging.getLogger("playground")
@@ -45,10 +55,13 @@ def payload(scene: Scene) -> dict:
     """Words, colours, and which prompt is the present one."""
     said = section(scene.words, "race")
     return {
-        "key": prompt_id(scene), "model": scene.model.id, "edited": bool(scene.picked.edits),
-        "scales": scales(scene.model.tokenizer.vocab_size), "figure": blank_figure(said),
+        "key": prompt_id(scene),
+        "model": scene.model.id,
+        "edited": bool(scene.picked.edits),
+        "scales": scales(scene.model.tokenizer.vocab_size),
+        "figure": blank_figure(said),
         "words": said | {"plot": plot_words(scene.words)},
-    }  # fmt: skip
+    }
 
 
 # --- what the page is told -------------------------------------------------------------------------
@@ -60,10 +73,15 @@ def piece(race: Race, have: int, language: str) -> dict:
     ticks = race.ticks[start:]
     texts = race.texts[start : start + len(ticks)]
     found = {
-        "run": race.id, "tag": race.wanted.tag, "state": race.state, "from": start, "ticks": ticks,
+        "run": race.id,
+        "tag": race.wanted.tag,
+        "state": race.state,
+        "from": start,
+        "ticks": ticks,
         "texts": {number: text for each in texts for number, text in each.items()},
-        "seconds": round(race.seconds, 4), "tokens": race.tokens,
-    }  # fmt: skip
+        "seconds": round(race.seconds, 4),
+        "tokens": race.tokens,
+    }
     if race.state != "running":
         found["measured"] = race.measured
     return found if have >= 0 else found | {"opening": opening(race, words(language))}
@@ -74,8 +92,14 @@ def eight(playground: Playground, race: Race, said: Mapping[str, str]) -> dict:
     found = effect_of(playground, race.wanted)
     if found is None:
         return {}
-    told = {"less": found.nbytes / 1e6, "full": found.full / 1e6, "n": found.positions, "kl": found.kl,
-            "agree": found.agree, "largest": found.largest}  # fmt: skip
+    told = {
+        "less": found.nbytes / 1e6,
+        "full": found.full / 1e6,
+        "n": found.positions,
+        "kl": found.kl,
+        "agree": found.agree,
+        "largest": found.largest,
+    }
     return {"eight": said["race.eight"].format(**told)}
 
 
@@ -86,21 +110,30 @@ def opening(race: Race, said: Mapping[str, str]) -> dict:
     names = strategies.labels(said, chosen)
     source = said["race.source"].format(model=model.label, dtype=wanted.writer.dtype, n=len(wanted.prompt))
     return {
-        "kind": wanted.kind, "key": wanted.key, "model": model.id, "prompt": list(wanted.prompt),
-        "texts": texts_of(model, set(wanted.prompt)), "limit": wanted.tokens,
+        "kind": wanted.kind,
+        "key": wanted.key,
+        "model": model.id,
+        "prompt": list(wanted.prompt),
+        "texts": texts_of(model, set(wanted.prompt)),
+        "limit": wanted.tokens,
         "settings": vars(wanted.settings) | {"stop": list(wanted.settings.stop)},
         "rows": [_row(row, name, said) for row, name in zip(wanted.rows, names, strict=True)],
-        "source": source, "python": lines(wanted, names),
-    }  # fmt: skip
+        "source": source,
+        "python": lines(wanted, names),
+    }
 
 
 def _row(row: Row, name: str, said: Mapping[str, str]) -> dict:
     """A text's strategy; `ordered` where the warps leave the order of tokens as the model has it."""
     ordered = all(WARPS[step.warp].kind != "penalty" for step in row.strategy.steps)
     return {
-        "name": name, "about": strategies.summary(said, row.strategy), "strategy": packed(row.strategy),
-        "number": row.number, "ordered": ordered, "draws": row.strategy.method == "sample",
-    }  # fmt: skip
+        "name": name,
+        "about": strategies.summary(said, row.strategy),
+        "strategy": packed(row.strategy),
+        "number": row.number,
+        "ordered": ordered,
+        "draws": row.strategy.method == "sample",
+    }
 
 
 # --- events ----------------------------------------------------------------------------------------
@@ -186,13 +219,24 @@ def wire(parts: Mapping[str, gr.HTML], shared: Shared) -> None:
         return again(races, request.session_hash, sent, shared.language_of(request))
 
     # A page may start anew while its last run is being stopped.
-    feed.start(start, [feed, parts["strategies"], shared.prompt, shared.loaded], [feed],
-               concurrency_limit=None, trigger_mode="multiple", **quiet)  # fmt: skip
+    feed.start(
+        start,
+        [feed, parts["strategies"], shared.prompt, shared.loaded],
+        [feed],
+        concurrency_limit=None,
+        trigger_mode="multiple",
+        **quiet,
+    )
     feed.stop(stop, None, None, concurrency_limit=None, **quiet)
     shared.leaving.append(races.leave)
     feed.again(lacking, [feed], [feed], concurrency_limit=4, trigger_mode="multiple", **quiet)
 
 
 VIEW = View(
-    "race", build, draw, parts=("strategies", "race"), fixed=strategies.fixed, wire=wire,
-)  # fmt: skip
+    "race",
+    build,
+    draw,
+    parts=("strategies", "race"),
+    fixed=strategies.fixed,
+    wire=wire,
+)

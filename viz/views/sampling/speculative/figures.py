@@ -16,7 +16,7 @@ _LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 
 
 class Proposal(Protocol):
-    """model.speculative.Proposal"""
+    """model.generation.speculative.Proposal"""
 
     id: int
     p: float
@@ -27,7 +27,7 @@ class Proposal(Protocol):
 
 
 class Round(Protocol):
-    """model.speculative.Round"""
+    """model.generation.speculative.Round"""
 
     proposals: tuple[Proposal, ...]
     token: int | None
@@ -50,7 +50,7 @@ def records(rounds: Iterable[Round], piece: Callable[[int], str]) -> list[dict]:
         proposals = [
             [visible(piece(one.id)), one.id, *map(short, (one.p, one.q, one.expected, one.uniform)), one.fate]
             for one in each.proposals
-        ]  # fmt: skip
+        ]
         token = None
         if each.token is not None:
             token = [visible(piece(each.token)), each.token, short(each.chance), short(each.uniform), each.kind]
@@ -72,22 +72,35 @@ def times_figure(plain: float, draft: float, check: float, said: Mapping[str, st
     )
     traces = [
         go.Bar(
-            x=[1000 * value or None for value in values], y=rows, orientation="h", name=plotly_text(name),
+            x=[1000 * value or None for value in values],
+            y=rows,
+            orientation="h",
+            name=plotly_text(name),
             marker={"color": colour, "pattern": {"shape": "/" if colour == DRAFT else "", "fgopacity": 0.6}},
-            hovertemplate=f"{plotly_text(name)}: %{{x:.3g}} ms<extra></extra>", width=0.55,
+            hovertemplate=f"{plotly_text(name)}: %{{x:.3g}} ms<extra></extra>",
+            width=0.55,
         )
         for name, colour, values in bars
-    ]  # fmt: skip
+    ]
     totals = [1000 * (draft + check), 1000 * plain]
     traces.append(
-        go.Scatter(x=totals, y=rows, mode="text", text=[f" {value:.3g} ms" for value in totals], hoverinfo="skip",
-                   textposition="middle right", showlegend=False, cliponaxis=False)
-    )  # fmt: skip
+        go.Scatter(
+            x=totals,
+            y=rows,
+            mode="text",
+            text=[f" {value:.3g} ms" for value in totals],
+            hoverinfo="skip",
+            textposition="middle right",
+            showlegend=False,
+            cliponaxis=False,
+        )
+    )
     layout = frame_layout({"height": 190, "narrow": 210}) | {
-        "barmode": "stack", "legend": _LEGEND | {"traceorder": "normal"},
+        "barmode": "stack",
+        "legend": _LEGEND | {"traceorder": "normal"},
         "xaxis": _AXIS | {"title": {"text": plotly_text(said["ms"]), "standoff": 8}, "range": [0, 1.18 * max(totals)]},
         "yaxis": _AXIS | {"showgrid": False},
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout)
 
 
@@ -115,18 +128,34 @@ def calls_figure(written: Sequence[int], expected: Sequence[float], said: Mappin
     guessed = [*expected, *[0.0] * (len(places) - len(expected))]
     hover = f"{plotly_text(said['tokens'])} %{{x}}: %{{y:.3g}} {plotly_text(said['calls'])}<extra></extra>"
     traces = [
-        go.Bar(x=places, y=counts, name=plotly_text(said["measured"]), marker={"color": CHECK}, hovertemplate=hover,
-               width=0.6),
-        go.Scatter(x=places, y=guessed, name=plotly_text(said["predicted"]), mode="lines+markers", hovertemplate=hover,
-                   line={"color": DRAFT, "width": 2, "dash": "dot"},
-                   marker={"color": DRAFT, "size": 9, "symbol": "diamond"}),
-    ]  # fmt: skip
+        go.Bar(
+            x=places,
+            y=counts,
+            name=plotly_text(said["measured"]),
+            marker={"color": CHECK},
+            hovertemplate=hover,
+            width=0.6,
+        ),
+        go.Scatter(
+            x=places,
+            y=guessed,
+            name=plotly_text(said["predicted"]),
+            mode="lines+markers",
+            hovertemplate=hover,
+            line={"color": DRAFT, "width": 2, "dash": "dot"},
+            marker={"color": DRAFT, "size": 9, "symbol": "diamond"},
+        ),
+    ]
     layout = frame_layout({"height": HEIGHT, "narrow": HEIGHT}) | {
         "xaxis": _AXIS | {"title": {"text": plotly_text(said["tokens"]), "standoff": 8}, "dtick": 1},
-        "yaxis": _AXIS | {"title": {"text": plotly_text(said["calls"]), "standoff": 8}, "rangemode": "tozero",
-                          "tickformat": ",d" if max(counts, default=0) > 4 else ""},
+        "yaxis": _AXIS
+        | {
+            "title": {"text": plotly_text(said["calls"]), "standoff": 8},
+            "rangemode": "tozero",
+            "tickformat": ",d" if max(counts, default=0) > 4 else "",
+        },
         "legend": _LEGEND,
-    }  # fmt: skip
+    }
     return go.Figure(traces, layout)
 
 
@@ -142,24 +171,40 @@ def sweep_figure(
     lines = ((said["theorem"], DRAFT, "dash", 1), (said["costs"], CHECK, "solid", 2))
     traces = [
         go.Scatter(
-            x=gammas, y=[None if math.isnan(row[column]) else row[column] for row in rows], name=plotly_text(name),
-            mode="lines+markers", line={"color": colour, "width": 2, "dash": dash}, marker={"size": 5},
+            x=gammas,
+            y=[None if math.isnan(row[column]) else row[column] for row in rows],
+            name=plotly_text(name),
+            mode="lines+markers",
+            line={"color": colour, "width": 2, "dash": dash},
+            marker={"size": 5},
             hovertemplate=f"%{{x}}: %{{y:.3f}}<extra>{plotly_text(name)}</extra>",
         )
         for name, colour, dash, column in lines
-    ]  # fmt: skip
+    ]
     traces.append(
         go.Scatter(
-            x=[measured[0]], y=[measured[1]], name=plotly_text(said["measured"]), mode="markers",
+            x=[measured[0]],
+            y=[measured[1]],
+            name=plotly_text(said["measured"]),
+            mode="markers",
             marker={"symbol": "star", "size": 15, "color": HUES[4], "line": {"width": 1, "color": "#ffffff"}},
             hovertemplate=f"%{{x}}: %{{y:.3f}}<extra>{plotly_text(said['measured'])}</extra>",
         )
-    )  # fmt: skip
-    even = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": 1, "y1": 1,
-            "line": {"color": PLAIN, "width": 1.5, "dash": "dot"}}  # fmt: skip
+    )
+    even = {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "yref": "y",
+        "y0": 1,
+        "y1": 1,
+        "line": {"color": PLAIN, "width": 1.5, "dash": "dot"},
+    }
     layout = frame_layout({"height": HEIGHT, "narrow": HEIGHT, "shapes": [even]}) | {
         "xaxis": _AXIS | {"title": {"text": plotly_text(said["gamma"]), "standoff": 8}, "dtick": 1},
         "yaxis": _AXIS | {"title": {"text": plotly_text(said["speed"]), "standoff": 8}, "rangemode": "tozero"},
-        "legend": _LEGEND, "hovermode": "closest",
-    }  # fmt: skip
+        "legend": _LEGEND,
+        "hovermode": "closest",
+    }
     return go.Figure(traces, layout)

@@ -7,33 +7,69 @@ from dataclasses import dataclass
 import gradio as gr
 
 from model.api import LanguageModel
-from model.draft_costs import Compared, Summary, compare, summary, swept
 from model.errors import InputError
+from model.generation.draft_costs import Compared, Summary, compare, summary, swept
+from model.generation.speculative import DRAFTS, MOST_DRAFTED, Draft, Request, shares_tokenizer
 from model.progress import Progress
-from model.speculative import DRAFTS, MOST_DRAFTED, Draft, Request, shares_tokenizer
-from viz.drafting import calls_figure, expected_calls, records, sweep_figure, times_figure
 from viz.labels import visible
-from viz.tabs import jobs
-from viz.tabs.parts import choice, number, part, plot_words
-from viz.tabs.pipelines import steps_code, steps_of
-from viz.tabs.python_lines import python_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from viz.page import background
+from viz.page.old_view import View
+from viz.page.parts import choice, number, part, plot_words
+from viz.page.python_lines import python_lines
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.sampling.pipelines import steps_code, steps_of
+from viz.views.sampling.speculative.figures import (
+    calls_figure,
+    expected_calls,
+    records,
+    sweep_figure,
+    times_figure,
+)
 from viz.words import some
 
 PARTS = (
-    "pipeline", "drafting_form", "drafting_job", "drafting_text", "drafting_numbers", "drafting_times",
-    "drafting_calls", "drafting_sweep",
-)  # fmt: skip
+    "pipeline",
+    "drafting_form",
+    "drafting_job",
+    "drafting_text",
+    "drafting_numbers",
+    "drafting_times",
+    "drafting_calls",
+    "drafting_sweep",
+)
 MOST_TOKENS = 128
 MOST_SUFFIX = 8  # tokens of a suffix that is looked up
 _TAIL = 10  # tokens of the prompt before the text
 _TEXT_WORDS = (
-    "accepted", "rejected", "unread", "corrected", "bonus", "alone", "help", "told_proposal", "told_unread",
-    "told_corrected", "told_bonus", "told_call", "told_alone", "below", "not_below", "expects", "drawn", "plain_text",
-    "tokens_label", "call_label", "csv_call", "csv_place", "csv_token", "csv_id", "csv_fate", "csv_chance",
+    "accepted",
+    "rejected",
+    "unread",
+    "corrected",
+    "bonus",
+    "alone",
+    "help",
+    "told_proposal",
+    "told_unread",
+    "told_corrected",
+    "told_bonus",
+    "told_call",
+    "told_alone",
+    "below",
+    "not_below",
+    "expects",
+    "drawn",
+    "plain_text",
+    "tokens_label",
+    "call_label",
+    "csv_call",
+    "csv_place",
+    "csv_token",
+    "csv_id",
+    "csv_fate",
+    "csv_chance",
     "csv_expected",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,20 +121,58 @@ def form(scene: Scene, others: Mapping[str, LanguageModel]) -> dict:
     words, L = scene.words, scene.model.config.n_layer
     kinds = [[kind, words[f"drafting.is_{kind}"], words[f"drafting.help_{kind}"]] for kind in DRAFTS]
     models = [[key, other.label] for key, other in others.items()] or [["", words["drafting.no_model"]]]
-    return {"controls": [
-        {"name": "draft", "kind": "choice", "label": words["drafting.draft"], "value": "layers", "options": kinds},
-        {"name": "layers", "kind": "range", "label": words["drafting.layers"].format(L=L), "min": 1, "max": L,
-         "step": 1, "value": default_layers(L), "when": {"draft": ["layers"]}},
-        {"name": "suffix", "kind": "range", "label": words["drafting.suffix"], "min": 1, "max": MOST_SUFFIX, "step": 1,
-         "value": 3, "when": {"draft": ["ngram"]}},
-        {"name": "model", "kind": "choice", "label": words["drafting.model"], "value": models[0][0],
-         "options": models, "when": {"draft": ["model"]}},
-        {"name": "gamma", "kind": "range", "label": words["drafting.gamma"], "min": 1, "max": MOST_DRAFTED, "step": 1,
-         "value": 4},
-        {"name": "tokens", "kind": "range", "label": words["drafting.tokens"], "min": 8, "max": most_tokens(scene),
-         "step": 8, "value": 40},
-        {"name": "seed", "kind": "number", "label": words["drafting.seed"], "min": 0, "max": 999_999, "value": 0},
-    ]}  # fmt: skip
+    return {
+        "controls": [
+            {"name": "draft", "kind": "choice", "label": words["drafting.draft"], "value": "layers", "options": kinds},
+            {
+                "name": "layers",
+                "kind": "range",
+                "label": words["drafting.layers"].format(L=L),
+                "min": 1,
+                "max": L,
+                "step": 1,
+                "value": default_layers(L),
+                "when": {"draft": ["layers"]},
+            },
+            {
+                "name": "suffix",
+                "kind": "range",
+                "label": words["drafting.suffix"],
+                "min": 1,
+                "max": MOST_SUFFIX,
+                "step": 1,
+                "value": 3,
+                "when": {"draft": ["ngram"]},
+            },
+            {
+                "name": "model",
+                "kind": "choice",
+                "label": words["drafting.model"],
+                "value": models[0][0],
+                "options": models,
+                "when": {"draft": ["model"]},
+            },
+            {
+                "name": "gamma",
+                "kind": "range",
+                "label": words["drafting.gamma"],
+                "min": 1,
+                "max": MOST_DRAFTED,
+                "step": 1,
+                "value": 4,
+            },
+            {
+                "name": "tokens",
+                "kind": "range",
+                "label": words["drafting.tokens"],
+                "min": 8,
+                "max": most_tokens(scene),
+                "step": 8,
+                "value": 40,
+            },
+            {"name": "seed", "kind": "number", "label": words["drafting.seed"], "min": 0, "max": 999_999, "value": 0},
+        ]
+    }
 
 
 def most_tokens(scene: Scene) -> int:
@@ -120,10 +194,13 @@ def wanted_of(scene: Scene, values: Values, others: Mapping[str, LanguageModel])
     n = layers if kind == "layers" else int(number(asked, "suffix", 1, MOST_SUFFIX, 3))
     other = choice(asked, "model", tuple(others) or ("",)) if kind == "model" else ""
     request = Request(
-        lm.tokenizer.vocab_size, steps, int(number(asked, "gamma", 1, MOST_DRAFTED, 4)),
-        int(number(asked, "tokens", 8, most_tokens(scene), 40)), int(number(asked, "seed", 0, 999_999, 0)),
+        lm.tokenizer.vocab_size,
+        steps,
+        int(number(asked, "gamma", 1, MOST_DRAFTED, 4)),
+        int(number(asked, "tokens", 8, most_tokens(scene), 40)),
+        int(number(asked, "seed", 0, 999_999, 0)),
         frozenset() if lm.tokenizer.eos_id is None else frozenset((lm.tokenizer.eos_id,)),
-    )  # fmt: skip
+    )
     return Wanted(Draft(kind, n, others[other].model if other else None), request, other)
 
 
@@ -132,7 +209,7 @@ def key_of(scene: Scene, wanted: Wanted) -> tuple:
     return "drafting", scene.model.id, tuple(scene.trace.tokens.ids.tolist()), wanted.settings
 
 
-def plan(scene: Scene, values: Values) -> jobs.Job:
+def plan(scene: Scene, values: Values) -> background.Job:
     """What the button starts."""
     wanted = wanted_of(scene, values, drafters(scene))
     ids = scene.trace.tokens.ids.tolist()
@@ -140,7 +217,7 @@ def plan(scene: Scene, values: Values) -> jobs.Job:
     def work(progress: Progress) -> Compared:
         return compare(scene.model.model, ids, wanted.draft, wanted.request, progress)
 
-    return jobs.Job(key_of(scene, wanted), work)
+    return background.Job(key_of(scene, wanted), work)
 
 
 # --- what is drawn ---
@@ -178,7 +255,7 @@ def _broken(scene: Scene, error: InputError) -> dict[str, Picture]:
         raise error
 
     key = ("broken", str(error))
-    idle = jobs.unready(scene.words, scene.words["drafting.start"], "")
+    idle = background.unready(scene.words, scene.words["drafting.start"], "")
     names = ("numbers", "times", "calls", "sweep")
     quiet = {f"drafting_{name}": Picture(key, lambda name=name: _empty(scene, name)) for name in names}
     return quiet | {"drafting_text": Picture(key, fail), "drafting_job": Picture(key, lambda: idle)}
@@ -190,19 +267,24 @@ def _empty(scene: Scene, name: str) -> dict:
     return {"empty": {"text": words[f"drafting.empty_{name}"], "hint": words[f"drafting.empty_{name}_hint"]}}
 
 
-def button(scene: Scene, wanted: Wanted, found: jobs.Result | None) -> dict:
+def button(scene: Scene, wanted: Wanted, found: background.Result | None) -> dict:
     """The button, or why there can be none."""
     words = scene.words
     if wanted.draft.kind == "model" and wanted.draft.model is None:
-        return jobs.unready(words, words["drafting.start"], words["drafting.no_model_hint"])
+        return background.unready(words, words["drafting.start"], words["drafting.no_model_hint"])
     hint = words["drafting.hint"] + (f" {words['drafting.edited']}" if scene.picked.edits else "")
-    return jobs.button(words["drafting.start"], words, found, hint)
+    return background.button(words["drafting.start"], words, found, hint)
 
 
 def _shared(scene: Scene, wanted: Wanted, name: str) -> dict:
     """What all payloads of a result have."""
-    return {"run": f"{scene.run} {wanted.settings} {name}", "file": f"speculative-{wanted.draft.kind}-{name}",
-            "source": said_source(scene), "python": lines(scene, wanted), "words": plot_words(scene.words)}  # fmt: skip
+    return {
+        "run": f"{scene.run} {wanted.settings} {name}",
+        "file": f"speculative-{wanted.draft.kind}-{name}",
+        "source": said_source(scene),
+        "python": lines(scene, wanted),
+        "words": plot_words(scene.words),
+    }
 
 
 def said_source(scene: Scene) -> str:
@@ -227,17 +309,24 @@ def lines(scene: Scene, wanted: Wanted, last: str = "summary(found)") -> str:
     before = []
     if wanted.other:
         before, made = [f"other = load_model({wanted.other!r})"], 'Draft("model", model=other.model)'
-    imports = ["from model.draft_costs import compare, summary", "from model.speculative import Draft, Request"]
-    imports += ["from model.sampling import Step"] if request.steps else []
+    imports = [
+        "from model.generation.draft_costs import compare, summary",
+        "from model.generation.speculative import Draft, Request",
+    ]
+    imports += ["from model.sampling.pipeline import Step"] if request.steps else []
     ending = f"frozenset({set(request.ending)!r})" if request.ending else "frozenset()"
-    return python_lines(scene, [
-        *before,
-        f"steps = {steps_code(request.steps)}",
-        f"request = Request(lm.tokenizer.vocab_size, steps, gamma={request.gamma}, "
-        f"max_new_tokens={request.max_new_tokens}, seed={request.seed}, ending={ending})",
-        f"found = compare(lm.model, run.tokens.ids.tolist(), {made}, request)",
-        last,
-    ], imports)  # fmt: skip
+    return python_lines(
+        scene,
+        [
+            *before,
+            f"steps = {steps_code(request.steps)}",
+            f"request = Request(lm.tokenizer.vocab_size, steps, gamma={request.gamma}, "
+            f"max_new_tokens={request.max_new_tokens}, seed={request.seed}, ending={ending})",
+            f"found = compare(lm.model, run.tokens.ids.tolist(), {made}, request)",
+            last,
+        ],
+        imports,
+    )
 
 
 def text_payload(scene: Scene, wanted: Wanted, found: Compared) -> dict:
@@ -249,14 +338,15 @@ def text_payload(scene: Scene, wanted: Wanted, found: Compared) -> dict:
     return {
         "title": words["drafting.text_title"].format(**told),
         "note": f"{words['drafting.text_note']} {ended}".strip(),
-        "before": [visible(piece(token)) for token in ids[-_TAIL:]], "cut": len(ids) > _TAIL,
+        "before": [visible(piece(token)) for token in ids[-_TAIL:]],
+        "cut": len(ids) > _TAIL,
         "rounds": records(found.rounds, piece),
         "same": same(scene, found),
         "plain": None if found.tokens == found.plain_tokens else scene.model.decode(found.plain_tokens),
         **_shared(scene, wanted, "rounds"),
         "python": lines(scene, wanted, "[one.tokens for one in found.rounds]"),
         "words": plot_words(words) | some(words, "drafting", *_TEXT_WORDS),
-    }  # fmt: skip
+    }
 
 
 def certain(found: Compared) -> bool:
@@ -293,9 +383,16 @@ def verdict(scene: Scene, wanted: Wanted, told: Summary) -> list[str]:
     if not told.tested:
         return [words[f"drafting.nothing_{wanted.draft.kind}"], words["drafting.nothing"].format(v=_number(told.v))]
     gamma = told.proposed / told.calls
-    given = {"times": _number(told.speed), "cost": _number(gamma * told.c + told.v), "g": _number(gamma),
-             "c": _number(told.c, 2), "v": _number(told.v), "per_call": _number(told.per_call),
-             "needed": _percent(told.needed), "accepted": _percent(told.acceptance)}  # fmt: skip
+    given = {
+        "times": _number(told.speed),
+        "cost": _number(gamma * told.c + told.v),
+        "g": _number(gamma),
+        "c": _number(told.c, 2),
+        "v": _number(told.v),
+        "per_call": _number(told.per_call),
+        "needed": _percent(told.needed),
+        "accepted": _percent(told.acceptance),
+    }
     how = "faster" if told.speed >= 1.05 else "slower" if told.speed <= 0.95 else "even"
     found = [words[f"drafting.{how}"].format(**given), words["drafting.why"].format(**given)]
     if how == "slower":
@@ -319,15 +416,19 @@ def numbers_payload(scene: Scene, wanted: Wanted, found: Compared, told: Summary
         ("check_step", f"{ms.format(n=_number(1000 * told.check))} · v = {_number(told.v)}", "v = 1"),
         ("speed", f"{_number(told.speed)} ×", f"{_number(told.theorem)} ×"),
         ("speed_here", f"{_number(told.speed)} ×", f"{_number(told.predicted)} ×"),
-    ]  # fmt: skip
+    ]
     return {
-        "title": words["drafting.numbers_title"], "verdict": verdict(scene, wanted, told),
+        "title": words["drafting.numbers_title"],
+        "verdict": verdict(scene, wanted, told),
         "slower": told.speed <= 0.95,
         "rows": [[words[f"drafting.row_{key}"], words[f"drafting.how_{key}"], *cells] for key, *cells in rows],
-        "columns": [words["drafting.column_number"], words["drafting.column_measured"],
-                    words["drafting.column_predicted"]],
+        "columns": [
+            words["drafting.column_number"],
+            words["drafting.column_measured"],
+            words["drafting.column_predicted"],
+        ],
         **_shared(scene, wanted, "numbers"),
-    }  # fmt: skip
+    }
 
 
 def times_payload(scene: Scene, wanted: Wanted, told: Summary) -> dict:
@@ -339,24 +440,31 @@ def times_payload(scene: Scene, wanted: Wanted, told: Summary) -> dict:
     return {
         "figure": times_figure(told.plain, draft, check, said).to_json(),
         "title": words["drafting.times_title"].format(times=_number(told.speed)),
-        "note": words["drafting.times_note"], "columns": [words["plot.series"], said["ms"], words["drafting.way"]],
+        "note": words["drafting.times_note"],
+        "columns": [words["plot.series"], said["ms"], words["drafting.way"]],
         **_shared(scene, wanted, "time"),
-    }  # fmt: skip
+    }
 
 
 def calls_payload(scene: Scene, wanted: Wanted, found: Compared, told: Summary) -> dict:
     """How many tokens the calls wrote."""
     words = scene.words
-    said = {"measured": words["drafting.column_measured"], "predicted": words["drafting.calls_predicted"],
-            "tokens": words["drafting.calls_tokens"], "calls": words["drafting.calls"]}  # fmt: skip
+    said = {
+        "measured": words["drafting.column_measured"],
+        "predicted": words["drafting.calls_predicted"],
+        "tokens": words["drafting.calls_tokens"],
+        "calls": words["drafting.calls"],
+    }
     expected = expected_calls(
         min(told.expected, 1.0) if told.tested else 0.0, [len(one.proposals) for one in found.rounds]
     )
     return {
         "figure": calls_figure([len(one.tokens) for one in found.rounds], expected, said).to_json(),
-        "title": words["drafting.calls_title"].format(n=_number(told.per_call)), "note": words["drafting.calls_note"],
-        "columns": [words["plot.series"], said["tokens"], said["calls"]], **_shared(scene, wanted, "calls"),
-    }  # fmt: skip
+        "title": words["drafting.calls_title"].format(n=_number(told.per_call)),
+        "note": words["drafting.calls_note"],
+        "columns": [words["plot.series"], said["tokens"], said["calls"]],
+        **_shared(scene, wanted, "calls"),
+    }
 
 
 def sweep_payload(scene: Scene, wanted: Wanted, found: Compared, told: Summary) -> dict:
@@ -364,9 +472,13 @@ def sweep_payload(scene: Scene, wanted: Wanted, found: Compared, told: Summary) 
     words, rows = scene.words, swept(found)
     if not rows:
         return {"empty": {"text": words["drafting.nothing_sweep"], "hint": ""}}
-    said = {"theorem": words["drafting.sweep_theorem"], "costs": words["drafting.sweep_costs"],
-            "measured": words["drafting.column_measured"], "gamma": words["drafting.gamma"],
-            "speed": words["drafting.sweep_speed"]}  # fmt: skip
+    said = {
+        "theorem": words["drafting.sweep_theorem"],
+        "costs": words["drafting.sweep_costs"],
+        "measured": words["drafting.column_measured"],
+        "gamma": words["drafting.gamma"],
+        "speed": words["drafting.sweep_speed"],
+    }
     best = max((row for row in rows if not math.isnan(row[2])), key=lambda row: row[2], default=rows[0])
     title = "drafting.sweep_title" if best[2] > 1 else "drafting.sweep_title_none"
     note = words["drafting.sweep_note"].format(accepted=_percent(told.expected), c=_number(told.c, 2))
@@ -374,10 +486,12 @@ def sweep_payload(scene: Scene, wanted: Wanted, found: Compared, told: Summary) 
         note += " " + words["drafting.sweep_covered"].format(share=_percent(told.covered))
     return {
         "figure": sweep_figure(rows, (wanted.request.gamma, told.speed), said).to_json(),
-        "title": words[title].format(gamma=best[0], times=_number(best[2])), "note": note,
-        "columns": [words["plot.series"], "γ", said["speed"]], **_shared(scene, wanted, "gamma"),
+        "title": words[title].format(gamma=best[0], times=_number(best[2])),
+        "note": note,
+        "columns": [words["plot.series"], "γ", said["speed"]],
+        **_shared(scene, wanted, "gamma"),
         "python": lines(scene, wanted, "swept(found)").replace("compare, summary", "compare, swept"),
-    }  # fmt: skip
+    }
 
 
 VIEW = View(

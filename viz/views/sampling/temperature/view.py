@@ -5,23 +5,31 @@ from collections.abc import Mapping
 import gradio as gr
 
 from model.errors import InputError
-from model.heat import Heated, at_temperature, heat, temperatures
-from model.sampling import Step
-from model.warps import values_of
-from viz.heat import MEASURES, Axis, map_figure, width_figure
-from viz.tabs.jobs import kept
-from viz.tabs.parts import choice, part, plot_words
-from viz.tabs.picking import source
-from viz.tabs.shape import Looked, after, context_of, logits_of, looked_at, pipeline_lines
-from viz.tabs.tab import Picture, Scene, Values
-from viz.tabs.views import View
+from model.sampling.pipeline import Step
+from model.sampling.temperatures import Heated, at_temperature, heat, temperatures
+from model.sampling.warps import values_of
+from viz.page.background import kept
+from viz.page.old_view import View
+from viz.page.parts import choice, part, plot_words
+from viz.page.picking import source
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Values
+from viz.views.sampling.distribution.view import (
+    Looked,
+    after,
+    context_of,
+    logits_of,
+    looked_at,
+    pipeline_lines,
+)
+from viz.views.sampling.temperature.figures import MEASURES, Axis, map_figure, width_figure
 from viz.words import some
 
 AXES = ("log", "linear")
 
 
 def build() -> dict[str, gr.HTML]:
-    """The map, and the measures below it; the pipeline is above, see viz/tabs/shape.py."""
+    """The map, and the measures below it; the pipeline is above, see viz/views/sampling/distribution/view.py."""
     return {
         "heat_form": part("heat_form", None, kind="controls", value={}),
         "heat_map": part("heat_map", None, kind="figure"),
@@ -32,9 +40,13 @@ def build() -> dict[str, gr.HTML]:
 def fixed(words: Mapping[str, str]) -> dict[str, dict]:
     """How the temperatures are spaced."""
     options = [[name, words[f"heat.axis_{name}"]] for name in AXES]
-    return {"heat_form": {"controls": [
-        {"name": "axis", "kind": "choice", "label": words["heat.axis"], "value": AXES[0], "options": options},
-    ]}}  # fmt: skip
+    return {
+        "heat_form": {
+            "controls": [
+                {"name": "axis", "kind": "choice", "label": words["heat.axis"], "value": AXES[0], "options": options},
+            ]
+        }
+    }
 
 
 def draw(scene: Scene, values: Values) -> dict[str, Picture]:
@@ -61,9 +73,10 @@ def heated(looked: Looked, steps: tuple[Step, ...], logarithmic: bool) -> Heated
     scene, at = looked.scene, looked.at
     key = ("heat", scene.trace.key, at, at_temperature(steps, 1.0), logarithmic)
     return kept(
-        scene.playground, key,
+        scene.playground,
+        key,
         lambda: heat(logits_of(scene, at), steps, context_of(scene, at), temperatures(logarithmic)),
-    )  # fmt: skip
+    )
 
 
 def axis_of(looked: Looked, logarithmic: bool) -> Axis:
@@ -83,7 +96,7 @@ def _note(looked: Looked) -> str:
 def _lines(looked: Looked, logarithmic: bool, last: str, *imports: str) -> str:
     spaced = "temperatures()" if logarithmic else "temperatures(logarithmic=False)"
     lines = [f"found = heat(logits, steps, context, {spaced})", last]
-    return pipeline_lines(looked, lines, ["from model.heat import heat, temperatures", *imports])
+    return pipeline_lines(looked, lines, ["from model.sampling.temperatures import heat, temperatures", *imports])
 
 
 def map_payload(looked: Looked, logarithmic: bool) -> dict:
@@ -117,16 +130,27 @@ def width_payload(looked: Looked, logarithmic: bool) -> dict:
         "source": source(scene),
         "file": f"temperature-width-{looked.at}",
         "run": repr((looked.key, logarithmic)),
-        "columns": [words["heat.csv_series"], words["heat.csv_measure"], words["heat.temperature"],
-                    words["heat.csv_value"]],
+        "columns": [
+            words["heat.csv_series"],
+            words["heat.csv_measure"],
+            words["heat.temperature"],
+            words["heat.csv_value"],
+        ],
         "python": _lines(
-            looked, logarithmic, "found.entropy, np.exp(found.entropy), found.largest, found.kept  # [N] each",
-            "import numpy as np"),
+            looked,
+            logarithmic,
+            "found.entropy, np.exp(found.entropy), found.largest, found.kept  # [N] each",
+            "import numpy as np",
+        ),
         "words": plot_words(words),
-    }  # fmt: skip
+    }
 
 
 VIEW = View(
-    "heat", build, draw, parts=("pipeline", "heat_form", "heat_map", "heat_width"), fixed=fixed,
+    "heat",
+    build,
+    draw,
+    parts=("pipeline", "heat_form", "heat_map", "heat_width"),
+    fixed=fixed,
     asks=("pipeline", "heat_form"),
-)  # fmt: skip
+)

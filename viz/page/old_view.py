@@ -1,0 +1,134 @@
+"""A tab that is a row of views which take turns: each has its question, its pictures, and how to read them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import gradio as gr
+
+from viz.page import panels
+from viz.page import view as view_module
+from viz.page.background import Job
+from viz.page.parts import choice, part
+from viz.page.scene import Scene
+from viz.page.tab import Picture, Shared, Tab, Values
+from viz.words import section
+
+
+@dataclass(frozen=True)
+class View:
+    """One view of a tab. Its words are the sections `<key>` and `howto_<key>`; part names are unique on the page."""
+
+    key: str
+    build: Callable[[], dict[str, gr.HTML]]  # its parts, laid out
+    draw: Callable[[Scene, Values], dict[str, Picture]]
+    parts: tuple[str, ...]
+    fixed: Callable[[Mapping[str, str]], dict[str, dict]] = lambda words: {}  # payloads that depend on nothing else
+    asks: tuple[str, ...] = ()  # parts whose "select" asks for a new drawing
+    jobs: Mapping[str, Callable[[Scene, Values], Job]] = field(default_factory=dict)
+    wire: Callable[[Mapping[str, gr.HTML], Shared], None] | None = None  # events beyond the page's one pipeline
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """All that is on the page while this view is: what it shows and how to read it come with its parts."""
+        return (f"{self.key}_howto", f"{self.key}_about", *self.parts)
+
+
+def compiled(view: "view_module.View") -> View:
+    """A view that declares itself, as the page's pipeline takes it."""
+
+    def build() -> dict[str, gr.HTML]:
+        made: dict[str, gr.HTML] = {}
+
+        def one(name: str) -> None:
+            each = panels.kind_of(view, name)
+            value = {} if each.read or name == "form" else None
+            made[view.part_name(name)] = part(
+                view.part_name(name), None, kind=each.kind, value=value, events=each.events
+            )
+
+        def stack(layout: tuple | str) -> None:
+            for each in (layout,) if isinstance(layout, str) else layout:
+                if isinstance(each, str):
+                    one(each)
+                else:
+                    with gr.Row(elem_classes="pg-columns"):
+                        for column in each:
+                            with gr.Column(min_width=320):
+                                stack(column)
+
+        stack(view.layout)
+        return made
+
+    asking = (*(("form",) if view.settings else ()), *(name for name, each in view.parts.items() if each.read))
+    jobs = {}
+    for name, each in view.parts.items():
+        if each.job:
+
+            def plan(scene: Scene, values: Values, measure: str = each.job) -> Job:
+                return panels.job_of(view, measure, scene, panels.settings_of(view, scene, values))
+
+            jobs[view.part_name(name)] = plan
+    return View(
+        view.key,
+        build,
+        lambda scene, values: panels.pictures(view, scene, values),
+        parts=panels.names_of(view),
+        fixed=lambda words: panels.fixed(view, words),
+        asks=tuple(map(view.part_name, asking)),
+        jobs=jobs,
+        wire=view.wire,
+    )
+
+
+def tab_of(key: str, listed: "tuple[View | view_module.View, ...]") -> Tab:
+    """The tab: a row of buttons, one a view, and the view that is chosen; the first one at the start."""
+    views = tuple(each if isinstance(each, View) else compiled(each) for each in listed)
+    chooser = f"{key}_view"
+
+    def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
+        made = {f"{key}_question": part(f"{key}_question", None, kind="question")}
+        made |= {f"{view.key}_howto": part(f"{view.key}_howto", None, kind="howto") for view in views}
+        made[chooser] = part(chooser, None, kind="controls", value={})
+        for view in views:
+            made[f"{view.key}_about"] = part(f"{view.key}_about", None, kind="about")
+            made |= view.build()
+        return made
+
+    def fixed(words: Mapping[str, str]) -> dict[str, dict]:
+        options = [[view.key, words[f"{view.key}.view"]] for view in views]
+        choosing = {
+            "controls": [
+                {
+                    "name": "view",
+                    "kind": "views",
+                    "label": words["looking.view"],
+                    "value": views[0].key,
+                    "options": options,
+                },
+            ],
+            "shows": {view.key: list(view.shown) for view in views},
+        }
+        payloads = {f"{key}_question": {"text": words[f"tab.{key}_question"]}, chooser: choosing}
+        for view in views:
+            howto = {
+                "title": words["howto.title"],
+                "parts": section(words, f"{view.key}.howto") or section(words, f"howto_{view.key}"),
+            }
+            payloads |= {f"{view.key}_about": {"text": words[f"{view.key}.about"]}, f"{view.key}_howto": howto}
+            payloads |= view.fixed(words)
+        return payloads
+
+    def draw(scene: Scene, values: Values) -> dict[str, Picture]:
+        chosen = choice(values.get(chooser), "view", tuple(view.key for view in views))
+        return next(view for view in views if view.key == chosen).draw(scene, values)
+
+    def wire(parts: Mapping[str, gr.HTML], shared: Shared) -> None:
+        for view in views:
+            if view.wire:
+                view.wire(parts, shared)
+
+    # A part may be shown by several views: the first one builds it.
+    parts = (f"{key}_question", chooser, *dict.fromkeys(name for view in views for name in view.shown))
+    asks = (chooser, *dict.fromkeys(name for view in views for name in view.asks))
+    jobs = {name: plan for view in views for name, plan in view.jobs.items()}
+    return Tab(key, build, fixed, draw, parts=parts, asks=asks, jobs=jobs, wire=wire)

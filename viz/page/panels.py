@@ -1,0 +1,242 @@
+"""From what a view declares to what the page draws: keys, payloads, jobs. No view is named here."""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from model.progress import Progress
+from viz.page import background
+from viz.page.parts import plot_words
+from viz.page.picking import source
+from viz.page.scene import Scene
+from viz.page.settings import Settings, form, read_all
+from viz.page.tab import Picture, Values
+from viz.page.view import Depends, Facts, Measure, Part, Payload, Seen, View, call
+from viz.words import Words
+
+
+def settings_of(view: View, scene: Scene, values: Values) -> Settings:
+    """What a page sent for the view's form and its asking parts, checked. An asking part may raise InputError."""
+    own = read_all(view.settings, values.get(f"{view.key}_form"), scene)
+    asked = [
+        (name, part.read(values.get(view.part_name(name)), scene)) for name, part in view.parts.items() if part.read
+    ]
+    return Settings(own.items_ + tuple(asked))
+
+
+def depended(scene: Scene, names: tuple[Depends, ...]) -> tuple:
+    """The values of what a measure or a picture depends on, in order."""
+    return tuple(_DEPENDS[name](scene) for name in names)
+
+
+_DEPENDS = {
+    "run": lambda scene: scene.trace.key,
+    "plain": lambda scene: (scene.trace.key.model_id, scene.trace.key.ids),
+    "model": lambda scene: scene.model.id,
+    "edits": lambda scene: scene.picked.edits,
+    "head": lambda scene: scene.head,
+    "heads": lambda scene: scene.picked.heads,
+    "layer": lambda scene: scene.head[0],
+    "token": lambda scene: scene.position,
+    "tokens": lambda scene: scene.picked.tokens,
+    "pair": lambda scene: scene.picked.pair,
+    "limit": lambda scene: scene.limit,
+    "prompt": lambda scene: scene.prompt,
+}
+
+
+# --- measuring ---------------------------------------------------------------------------------------------
+
+
+def key_of(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple:
+    """All that decides a measure's numbers."""
+    own = settings.only(measure.settings)
+    return ("measure", view.key, measure.name, *depended(scene, measure.depends), own)
+
+
+def measured(view: View, name: str, scene: Scene, settings: Settings) -> background.Result | None:
+    """A measure's numbers, looked up or measured now; None for a slow one that nobody has started."""
+    measure = view.measure(name)
+    key = key_of(view, measure, scene, settings)
+    if measure.slow:
+        return scene.playground.results.peek(key)
+
+    def make() -> background.Result:
+        prepare(measure, scene)
+        started = time.perf_counter()
+        if measure.locks:
+            with scene.playground.computing:
+                value = call(measure, scene, settings)
+        else:
+            value = call(measure, scene, settings)
+        return background.Result(value, time.perf_counter() - started, nbytes_of(value))
+
+    return scene.playground.results.get(key, make)
+
+
+def prepare(measure: Measure, scene: Scene) -> None:
+    """Look up what the measure reads of the playground, before it holds the model."""
+    if "plain" in measure.depends:
+        _ = scene.unedited
+
+
+def job_of(view: View, name: str, scene: Scene, settings: Settings) -> background.Job:
+    """A slow measure as work that goes on in the background."""
+    measure = view.measure(name)
+
+    def work(progress: Progress) -> Any:
+        return call(measure, scene, settings, progress)
+
+    prepare(measure, scene)
+    return background.Job(key_of(view, measure, scene, settings), work)
+
+
+def nbytes_of(value: object) -> int:
+    """About how many bytes a result takes, at least what every result counts for."""
+    return max(_nbytes(value), background.Result.nbytes)
+
+
+def _nbytes(value: object) -> int:
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, pd.DataFrame):
+        return int(value.memory_usage(deep=True).sum())
+    if isinstance(value, Mapping):
+        return sum(_nbytes(each) for each in value.values())
+    if isinstance(value, list | tuple):
+        return 8 * len(value) if len(value) > 64 and isinstance(value[0], int | float) else sum(map(_nbytes, value))
+    if is_dataclass(value):
+        return sum(_nbytes(getattr(value, each.name)) for each in fields(value))
+    return 8
+
+
+# --- drawing -----------------------------------------------------------------------------------------------
+
+
+def facts_of(scene: Scene) -> Facts:
+    """What a picture may say of its scene."""
+    model, picked = scene.model, scene.picked
+    return Facts(
+        model.id,
+        model.label,
+        model.dtype,
+        model.config,
+        model.n_params,
+        model.nbytes,
+        scene.prompt,
+        scene.tokens,
+        scene.head,
+        picked.heads,
+        scene.position,
+        picked.tokens,
+        picked.pair,
+        picked.edits,
+        scene.limit,
+        scene.language,
+        model.tokenizer.piece,
+    )
+
+
+def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
+    """Every part's picture with its key; raises InputError where an asking part cannot be read."""
+    settings, facts = settings_of(view, scene, values), facts_of(scene)
+    found = {
+        view.part_name(name): _picture(view, name, part, scene, settings, facts) for name, part in view.parts.items()
+    }
+    if view.settings and "form" not in view.parts and not static_form(view):
+        key = (view.key, "form", depended(scene, view.form_depends), scene.language)
+        words = Words(scene.words, f"{view.key}.settings")
+        found[f"{view.key}_form"] = Picture(key, lambda: form(view.settings, words, scene))
+    return found
+
+
+def static_form(view: View) -> bool:
+    """Whether the form is the same in every scene."""
+    return not view.form_depends
+
+
+def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings, facts: Facts) -> Picture:
+    needed = [view.measure(each) for each in dict.fromkeys((*part.of, *part.also))]
+    keys = [key_of(view, each, scene, settings) for each in needed]
+    there = [
+        scene.playground.results.peek(key) is not None if each.slow else True
+        for each, key in zip(needed, keys, strict=True)
+    ]
+    drawn = settings if part.settings is None else settings.only(part.settings)
+    # A picture names its model and whether there are edits, whatever it was measured on.
+    said = (scene.model.id, bool(scene.picked.edits))
+    key = (view.key, name, *keys, *there, depended(scene, part.depends), drawn, said, scene.language)
+
+    def make() -> Payload:
+        results = {each.name: measured(view, each.name, scene, settings) for each in needed}
+        words = Words(scene.words, view.key)
+        if any(results[each] is None for each in part.of):
+            hint = words.get(f"{name}.empty_hint") or words.get("empty_hint") or ""
+            return {"empty": {"text": words[f"{name}.empty"], "hint": hint}}
+        values = {each: result.value if result else None for each, result in results.items()}
+        seconds = {each: result.seconds for each, result in results.items() if result}
+        first = values[part.of[0]] if part.of else None
+        seen = Seen(view.key, name, first, values, seconds, settings, words, facts)
+        if part.job:
+            return _button(part, seen, results[part.job])
+        return finished(part.draw(seen) if part.draw else {}, seen, scene, key)
+
+    return Picture(key, make)
+
+
+def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
+    """The payload with what every picture carries: whose numbers these are, a file name, a name of its own."""
+    if "empty" in payload or "problem" in payload:
+        return payload
+    said = seen.words.get(f"{seen.part}.source")
+    usual: Payload = {
+        "run": f"{scene.run} {hashlib.sha256(repr(key).encode()).hexdigest()[:10]}",
+        "source": said.format(model=scene.model.label, dtype=scene.model.dtype) if said else source(scene),
+        "file": f"{seen.view}-{seen.part}".replace("_", "-"),
+    }
+    if "figure" in payload:
+        usual["words"] = plot_words(scene.words)
+    return usual | payload
+
+
+def _button(part: Part, seen: Seen, found: background.Result | None) -> Payload:
+    """The payload of a job's button."""
+    hint = part.draw(seen) if part.draw else {"text": seen.here.get("hint") or ""}
+    start = seen.here["start"]
+    if hint.get("unready"):
+        return background.unready(seen.all_words, start, hint["text"])
+    if hint.get("done"):
+        return background.button(start, seen.all_words, None) | {"state": "done", "text": hint["text"]}
+    return background.button(start, seen.all_words, found, hint.get("text", ""))
+
+
+def fixed(view: View, words: Mapping[str, str]) -> dict[str, Payload]:
+    """Payloads that depend on the language alone: a form without options of the scene."""
+    if not view.settings or "form" in view.parts or not static_form(view):
+        return {}
+    return {f"{view.key}_form": form(view.settings, Words(words, f"{view.key}.settings"), None)}
+
+
+def names_of(view: View) -> tuple[str, ...]:
+    """All parts of the view on the page, in the order of its layout."""
+    found: list[str] = []
+
+    def walk(layout: tuple | str) -> None:
+        for each in (layout,) if isinstance(layout, str) else layout:
+            if isinstance(each, str):
+                found.append(view.part_name(each))
+            else:
+                walk(each)
+
+    walk(view.layout)
+    return tuple(found)
+
+
+def kind_of(view: View, part: str) -> Part:
+    """The part of that short name; the form is there by itself."""
+    return view.parts[part] if part in view.parts else Part("controls", settings=())

@@ -1,0 +1,90 @@
+"""A scene: one prompt on one model, with edits and a selection. What every view measures and draws."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from model.api import LanguageModel
+from model.gpt.trace import Trace
+from model.records import RunKey, Tokens
+from viz.page.playground import Playground
+from viz.page.selection import Selection
+from viz.words import words
+
+
+@dataclass(frozen=True)
+class SceneKey:
+    """A scene as a value: hashable, picklable, a few hundred bytes. Whoever holds the model can open it."""
+
+    model_id: str
+    prompt: str
+    ids: tuple[int, ...]
+    selection: Selection
+    language: str
+
+    def open(self, playground: Playground) -> "Scene":
+        """The scene with its model and its trace, looked up or made again; raises PlaygroundError."""
+        model = playground.opened(self.model_id)
+        tokens = model.tokenizer.tokens(list(self.ids))
+        trace = playground.trace_tokens(model, tokens, self.selection.edits)
+        run = run_id(trace.key, self.language)
+        said = words(self.language)
+        return Scene(playground, model, self.prompt, trace, run, said, self.language, self.selection)
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """An open scene: the model and the trace at hand, in the reader's language."""
+
+    playground: Playground
+    model: LanguageModel
+    prompt: str
+    trace: Trace  # with the visitor's edits, where there are any
+    run: str  # a short name of the trace and the language
+    words: Mapping[str, str]
+    language: str
+    picked: Selection  # with at least one head
+    _plain: list[Trace] = field(default_factory=list, repr=False)
+
+    @property
+    def key(self) -> SceneKey:
+        """The scene as a value."""
+        ids = tuple(self.trace.tokens.ids.tolist())
+        return SceneKey(self.model.id, self.prompt, ids, self.picked, self.language)
+
+    @property
+    def head(self) -> tuple[int, int]:
+        """The main head: the one that was picked last."""
+        return self.picked.heads[-1]
+
+    @property
+    def tokens(self) -> Tokens:
+        """The prompt's tokens."""
+        return self.trace.tokens
+
+    @property
+    def position(self) -> int:
+        """The position whose next token is looked at: the last picked token, else the last one of the prompt."""
+        return max(self.picked.tokens, default=len(self.tokens) - 1)
+
+    @property
+    def unedited(self) -> Trace:
+        """The same prompt without edits. Looked up once: `prepare` does it before a measure holds the model."""
+        if not self.picked.edits:
+            return self.trace
+        if not self._plain:
+            self._plain.append(self.playground.trace_tokens(self.model, self.tokens))
+        return self._plain[0]
+
+    @cached_property
+    def limit(self) -> int:
+        """The longest context that is measured: what the model was made for and this server allows."""
+        return min(self.model.config.n_ctx, self.playground.options.max_tokens)
+
+
+def run_id(key: RunKey, language: str) -> str:
+    """A short name for what is shown, so that the page can tell whether a picture is of the present prompt."""
+    text = json.dumps([key.model_id, key.ids, [str(edit) for edit in key.edits], language])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,183 @@
+"""The settings of a view, declared once: form, parser, default and bounds all follow from the declaration.
+
+What a page sends is a stranger's: a value that does not fit becomes the default, never an error.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from viz.words import Words
+
+MOST_TEXT = 4000  # characters of a text that is read from a page
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several values. Words: `<name>`, `<name>_<option>`, optionally `<name>_help` and `<name>_<option>_help`."""
+
+    name: str
+    options: tuple[str, ...] | Callable[[Any], tuple[str, ...]]  # a function of the scene where they depend on it
+    default: str | None = None  # the first one
+    when: Mapping[str, tuple] = field(default_factory=dict)  # shown while other settings have one of these values
+    label: Callable[[Words, str], str] | None = None  # text of an option where it is more than a word
+
+    def read(self, value: object, scene: object) -> str:
+        """The value, or the default."""
+        options = self.options(scene) if callable(self.options) else self.options
+        default = self.default if self.default in options else options[0] if options else ""
+        return value if isinstance(value, str) and value in options else default
+
+    def control(self, words: Words, scene: object) -> dict:
+        """What static/parts/form.js shows."""
+        options = self.options(scene) if callable(self.options) else self.options
+        named = self.label or (lambda words, option: words[f"{self.name}_{option}"])
+        listed = []
+        for option in options:
+            told = words.get(f"{self.name}_{option}_help")
+            listed.append([option, named(words, option), *([told] if told else [])])
+        return _control(self, "choice", words) | {"value": self.read(None, scene), "options": listed}
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number on a slider, kept on its steps. Words: `<name>`, optionally `<name>_help`."""
+
+    name: str
+    low: float | Callable[[Any], float]
+    high: float | Callable[[Any], float]
+    step: float = 1
+    default: float | Callable[[Any], float] = 0
+    when: Mapping[str, tuple] = field(default_factory=dict)
+    kind: str = "range"  # or "number", a field to type into
+
+    def bounds(self, scene: object) -> tuple[float, float, float]:
+        """Lowest, highest and default value in this scene."""
+        return tuple(each(scene) if callable(each) else each for each in (self.low, self.high, self.default))
+
+    def read(self, value: object, scene: object) -> float:
+        """The value within its bounds and on its steps, or the default."""
+        low, high, default = self.bounds(scene)
+        if not _is_number(value):
+            return default
+        stepped = low + round((min(max(value, low), high) - low) / self.step) * self.step
+        return int(stepped) if isinstance(self.step, int) and isinstance(low, int) else round(min(stepped, high), 9)
+
+    def control(self, words: Words, scene: object) -> dict:
+        """What static/parts/form.js shows."""
+        low, high, default = self.bounds(scene)
+        return _control(self, self.kind, words) | {"value": default, "min": low, "max": high, "step": self.step}
+
+
+def Number(
+    name: str,
+    low: float | Callable[[Any], float],
+    high: float | Callable[[Any], float],
+    default: float | Callable[[Any], float],
+    step: float = 1,
+    when: Mapping[str, tuple] | None = None,
+) -> Range:
+    """A number in a field to type into."""
+    return Range(name, low, high, step, default, when or {}, "number")
+
+
+@dataclass(frozen=True)
+class Check:
+    """A box to tick. Words: `<name>`, optionally `<name>_help`."""
+
+    name: str
+    default: bool = False
+    when: Mapping[str, tuple] = field(default_factory=dict)
+
+    def read(self, value: object, scene: object) -> bool:
+        """The value, or the default."""
+        return value if isinstance(value, bool) else self.default
+
+    def control(self, words: Words, scene: object) -> dict:
+        """What static/parts/form.js shows."""
+        return _control(self, "check", words) | {"value": self.default}
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text to type. Words: `<name>`, optionally `<name>_empty` (shown while it is empty) and `<name>_help`."""
+
+    name: str
+    default: str = ""
+    most: int = 200  # characters that are read
+    lines: int = 1
+    when: Mapping[str, tuple] = field(default_factory=dict)
+
+    def read(self, value: object, scene: object) -> str:
+        """The beginning of the text, halves of characters as question marks."""
+        text = value if isinstance(value, str) else self.default
+        return text[: self.most].encode("utf-8", "replace").decode("utf-8")
+
+    def control(self, words: Words, scene: object) -> dict:
+        """What static/parts/form.js shows."""
+        empty = words.get(f"{self.name}_empty") or ""
+        return _control(self, "text", words) | {"value": self.default, "placeholder": empty, "lines": self.lines}
+
+
+Setting = Choice | Range | Check | Text
+
+
+def _control(setting: Setting, kind: str, words: Words) -> dict:
+    shown: dict[str, object] = {"name": setting.name, "kind": kind, "label": words[setting.name]}
+    if told := words.get(f"{setting.name}_help"):
+        shown["help"] = told
+    if setting.when:
+        shown["when"] = {name: list(values) for name, values in setting.when.items()}
+    return shown
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+@dataclass(frozen=True)
+class Settings(Mapping):
+    """What a view is set to: `settings.power` or `settings["power"]`. A value: hashable, comparable, picklable."""
+
+    items_: tuple[tuple[str, Any], ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name != "items_":
+            for key, value in self.items_:
+                if key == name:
+                    return value
+        raise AttributeError(name)
+
+    def __getitem__(self, name: str) -> Any:
+        for key, value in self.items_:
+            if key == name:
+                return value
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key, _ in self.items_)
+
+    def __len__(self) -> int:
+        return len(self.items_)
+
+    def only(self, names: tuple[str, ...]) -> "Settings":
+        """These of them."""
+        return Settings(tuple(item for item in self.items_ if item[0] in names))
+
+    def but(self, **changes: object) -> "Settings":
+        """The same with other values; raises KeyError for a name that is none of them."""
+        for name in changes:
+            self[name]
+        return Settings(tuple((name, changes.get(name, value)) for name, value in self.items_))
+
+
+def read_all(declared: tuple[Setting, ...], sent: object, scene: object) -> Settings:
+    """The settings in what a page sent for a form; anything that does not fit is the default."""
+    given = sent if isinstance(sent, Mapping) else {}
+    return Settings(tuple((each.name, each.read(given.get(each.name), scene)) for each in declared))
+
+
+def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
+    """The payload of the form."""
+    return {"controls": [each.control(words, scene) for each in declared]}
