@@ -44,6 +44,11 @@ def shorten(text: str, limit: int = MAX_LABEL) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def quoted(piece: str) -> str:
+    """A token's text as a sentence names it."""
+    return shorten(visible(piece), 40)
+
+
 def plotly_text(text: str) -> str:
     """Text that Plotly draws as it is: its labels read a few HTML tags and entities."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,6 +1,6 @@
 """Is this right? Checks of one run of one model, each of two computations that must agree, by name.
 
->>> from model.checks import run_checks                                          # doctest: +SKIP
+>>> from model.checks.registry import run_checks                                          # doctest: +SKIP
 >>> from model.checks.result import subject_of                                        # doctest: +SKIP
 >>> run_checks(subject_of(lm, lm.trace("Hello"), "Hello"), ["rows", "fused"])    # doctest: +SKIP
 """

@@ -66,6 +66,6 @@ def test_names_without_the_prefix_are_read_too(case, tmp_path):
 def test_bfloat16_weights_are_widened_exactly(tmp_path):
     hf = build_hf("llama GQA", shaken=True).to(torch.bfloat16)
     _, state = load_folder(save(hf, tmp_path))
-    expected = hf.state_dict()["model.gpt.layers.2.mlp.up_proj.weight"].float()
+    expected = hf.state_dict()["model.layers.2.mlp.up_proj.weight"].float()
     assert state["blocks.2.mlp.up.weight"].dtype == torch.float32
     assert torch.equal(state["blocks.2.mlp.up.weight"], expected)

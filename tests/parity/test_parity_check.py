@@ -10,8 +10,8 @@ import torch
 import model.checks.parity as parity
 import model.gpt.transformer as transformer
 from model.api import LanguageModel
-from model.checks import run_checks
 from model.checks.parity import BACK, family_of, hf_config, hf_state
+from model.checks.registry import run_checks
 from model.checks.result import Subject, subject_of
 from model.gpt import layers
 from model.gpt.config import ModelConfig

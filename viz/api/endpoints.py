@@ -26,6 +26,7 @@ from viz.api.groups import (
 from viz.api.mcp import answer_in_json, leave_out
 from viz.api.registry import Endpoint, register
 from viz.page.playground import Playground
+from viz.views.tabs import TABS
 
 ENDPOINTS = (
     Endpoint(page.models, reads="server", kind="listed"),
@@ -93,7 +94,7 @@ ENDPOINTS = (
     Endpoint(sharing.shared_heads, ("design.sharing",), "plain run", long=True),
     Endpoint(sharing.attention_kernels, ("design.kernels",), long=True),
     Endpoint(sharing.online_softmax, ("design.kernels",)),
-    Endpoint(sharing.score_scaling, ("design.rootd",)),
+    *(each for tab in TABS for each in tab.api),
 )
 # What has none, and why.
 WITHOUT = {

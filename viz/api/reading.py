@@ -2,16 +2,18 @@
 
 import dataclasses
 import time
+from typing import Any
 
 from model.api import LanguageModel
 from model.attention.measures import check_layer
 from model.errors import InputError
 from model.gpt.edits import shown
-from viz.page import background
+from viz.page import background, panels
 from viz.page.playground import Playground
 from viz.page.scene import Scene
 from viz.page.selection import Selection
 from viz.page.typed import MOST_TYPED, token_of
+from viz.page.view import View
 from viz.server.limits import within
 from viz.views.effects.edits.figures import likeliest
 from viz.words import words
@@ -88,6 +90,20 @@ def token_or_likeliest(scene: Scene, text: str, position: int) -> int:
     if text:
         return token_id(scene.model, text)
     return likeliest(scene.unedited.logits_at(position)[: scene.model.tokenizer.vocab_size], 1)[0]
+
+
+# --- measures --------------------------------------------------------------------------------------------
+
+
+def measured(view: View, name: str, scene: Scene, **settings: object) -> Any:
+    """A measure's numbers as the page shows them, under these settings and the defaults of the others.
+
+    A slow one is measured now, unless the page has done so already. Raises PlaygroundError.
+    """
+    chosen = panels.settings_of(view, scene, {}).but(**settings)
+    if view.measure(name).slow:
+        return done(scene.playground, panels.job_of(view, name, scene, chosen))
+    return panels.measured(view, name, scene, chosen).value
 
 
 # --- work that takes a while -----------------------------------------------------------------------------

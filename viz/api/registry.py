@@ -11,7 +11,6 @@ import time
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import gradio as gr
 
@@ -20,6 +19,7 @@ from model.errors import InputError, PlaygroundError
 from model.gpt.edits import EDITS, edit_of
 from model.sampling.warps import WARPS
 from viz.api.arguments import Prompt, Within, bare, checked, rule
+from viz.api.endpoint import Endpoint
 from viz.api.json import count, plain
 from viz.page.playground import Playground
 from viz.page.scene import Scene, run_id
@@ -53,22 +53,6 @@ COMMON = {  # arguments that several endpoints have, where their docstrings say 
 _OWN = {"run": ("prompt",), "plain run": ("prompt",), "model": (), "server": ()}
 _SHARED = {"run": ("model", "edits"), "plain run": ("model",), "model": ("model",), "server": ()}
 _HINTS = {"prompt": Prompt, "model": str, "edits": list[dict]}
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """One named function. It gets a Scene, (Playground, LanguageModel) or the Playground, then its own arguments."""
-
-    function: Callable[..., dict]
-    views: tuple[str, ...] = ()  # whose numbers these are: "tab.view", or "tab" for a tab without views
-    reads: Literal["run", "plain run", "model", "server"] = "run"  # plain: never with edits
-    long: bool = False  # may take seconds: few of these run at once
-    kind: str = "measured"  # or "computed", by a formula, or "listed"
-
-    @property
-    def name(self) -> str:
-        """The name under which it is called."""
-        return self.function.__name__
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 """A tab that is a row of views which take turns: each has its question, its pictures, and how to read them."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import gradio as gr
 
+from viz.api.endpoint import Endpoint
 from viz.page import panels
 from viz.page import view as view_module
 from viz.page.background import Job
@@ -131,4 +133,14 @@ def tab_of(key: str, listed: "tuple[View | view_module.View, ...]") -> Tab:
     parts = (f"{key}_question", chooser, *dict.fromkeys(name for view in views for name in view.shown))
     asks = (chooser, *dict.fromkeys(name for view in views for name in view.asks))
     jobs = {name: plan for view in views for name, plan in view.jobs.items()}
-    return Tab(key, build, fixed, draw, parts=parts, asks=asks, jobs=jobs, wire=wire)
+    return Tab(key, build, fixed, draw, parts=parts, asks=asks, jobs=jobs, wire=wire, api=offered(key, listed))
+
+
+def offered(tab: str, views: tuple) -> tuple[Endpoint, ...]:
+    """The endpoints of views that declare themselves, with the views whose numbers they give."""
+    return tuple(
+        dataclasses.replace(each, views=each.views or (f"{tab}.{view.key}",))
+        for view in views
+        if isinstance(view, view_module.View)
+        for each in view.api
+    )

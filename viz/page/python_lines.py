@@ -6,6 +6,7 @@ from model.attention.measures import MEASURES
 from model.gpt.edits import Edit
 from viz.page.picking import Shown
 from viz.page.scene import Scene
+from viz.page.view import Facts
 
 
 def python_lines(scene: Scene, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
@@ -17,6 +18,16 @@ def python_lines(scene: Scene, lines: Sequence[str], imports: Sequence[str] = ()
     if edits:
         made += f".edit({', '.join(_edit(edit) for edit in edits)})"
     return "\n".join([*sorted(set(imports)), "", f"lm = {loading(scene.model.id)}", made, *lines])
+
+
+def script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
+    """`lines` after those that load the model of a picture and run its prompt, with its edits, as `run`."""
+    imports = ["from model.api import load_model", *imports]
+    imports += ["from model.gpt.edits import Edit"] if facts.edits else []
+    run = f"run = lm.trace({facts.prompt!r})"
+    if facts.edits:
+        run += f".edit({', '.join(_edit(edit) for edit in facts.edits)})"
+    return "\n".join([*sorted(set(imports)), "", f"lm = {loading(facts.model_id)}", run, *lines])
 
 
 def loading(model_id: str) -> str:

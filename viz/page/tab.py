@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
+from viz.api.endpoint import Endpoint
 from viz.page.background import Job
 from viz.page.playground import Playground
 from viz.page.scene import Scene
@@ -48,3 +49,4 @@ class Tab:
     asks: tuple[str, ...] = ()  # parts whose "select" asks for a new drawing; `draw` gets their values
     jobs: Mapping[str, Callable[[Scene, Values], Job]] = field(default_factory=dict)  # by the part with the button
     wire: Callable[[Mapping[str, gr.HTML], Shared], None] | None = None  # events beyond the page's one pipeline
+    api: tuple[Endpoint, ...] = ()  # the functions that its views offer to programs

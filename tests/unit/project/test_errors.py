@@ -50,7 +50,7 @@ def said_by(path: Path) -> set[str]:
     return {sentence for sentence in said if sentence.strip("{}")}
 
 
-SPEAKING = sorted(path for folder in ("model", "viz/tabs") for path in (ROOT / folder).rglob("*.py"))
+SPEAKING = sorted(path for folder in ("model", "viz") for path in (ROOT / folder).rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", SPEAKING, ids=lambda path: path.name)

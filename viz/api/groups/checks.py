@@ -1,7 +1,6 @@
 """The checks: is what this server computes right?"""
 
-from model.checks import run_checks
-from model.checks.registry import CHECKS, machine, summary
+from model.checks.registry import CHECKS, machine, run_checks, summary
 from model.checks.result import Finding, Subject
 from model.errors import InputError
 from model.progress import Progress

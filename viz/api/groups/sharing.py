@@ -4,7 +4,6 @@ import math
 from typing import Annotated
 
 from model.design.kv_sharing import MERGES, group_counts, survey
-from model.design.score_scaling import drawn, products, softmax, summary
 from model.progress import Progress
 from viz.api.arguments import OneOf, Within
 from viz.api.reading import at, done, on, prompt_tokens
@@ -12,7 +11,6 @@ from viz.page import background
 from viz.page.scene import Scene
 from viz.views.design.attention_ways import view as attention_ways
 from viz.views.design.kv_heads import view as sharing_view
-from viz.views.design.score_scaling import view as rootd_view
 
 Block = Annotated[int, Within(1, 128)]
 
@@ -114,31 +112,3 @@ def online_softmax(scene: Scene, layer: int = 0, head: int = 0, position: int = 
 
 def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def score_scaling(
-    scene: Scene, layer: int = 0, head: int = 0, power: Annotated[float, Within(0, 1)] = 0.0, position: int = -1
-) -> dict:
-    """What the softmax makes of a head's scores when q.k is divided by d to another power than 1/2.
-
-    Args:
-        power: Of d_head: 0 is no scaling, 0.5 as trained, 1 divides by d.
-
-    Returns:
-        trained and chosen: means over the rows of deviation (of the scores within a row), entropy (nats), evenness
-        (share of the most possible), largest weight, jacobian (Frobenius norm of the softmax's derivative) and
-        saturated (share of rows with more than 0.99 on one key); null for a prompt of one token. weights: of the row of
-        the position under both. random: for random vectors of a size the variance of q.k and the same without scaling
-        and with it.
-    """
-    looked = at(on(scene, layer, head), position)
-    row, d = looked.picked.tokens[0], scene.model.config.d_head
-    dots = products(scene.trace.scores(layer, head), d)
-    weights = {
-        name: softmax(dots[row : row + 1, : row + 1] / d**each)[0]
-        for name, each in (("trained", rootd_view.TRAINED), ("chosen", power))
-    }
-    made = {"trained": summary(dots, d, rootd_view.TRAINED), "chosen": summary(dots, d, power)}
-    found = {name: None if each is None else vars(each) for name, each in made.items()}
-    random = background.kept(scene.playground, ("rootd random",), drawn)
-    return {"d_head": d, "position": row, **found, "weights": weights, "random": [vars(each) for each in random]}

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 
 import gradio as gr
 
-from model.checks import run_checks
-from model.checks.registry import CHECKS, GROUPS, machine, quick, seconds_of, summary
+from model.checks.registry import CHECKS, GROUPS, machine, quick, run_checks, seconds_of, summary
 from model.checks.result import SEED, Finding, Subject
 from model.progress import Progress
 from viz.page import background
@@ -113,7 +112,7 @@ def table_payload(scene: Scene, found: Mapping[str, Finding]) -> dict:
     }
 
 
-_IMPORTS = ("from model.checks import run_checks", "from model.checks.result import subject_of")
+_IMPORTS = ("from model.checks.registry import run_checks", "from model.checks.result import subject_of")
 
 
 def verdict(said: Mapping[str, str], found: Mapping[str, Finding]) -> tuple[list[str], str]:

@@ -14,8 +14,7 @@ import model.gpt.transformer as transformer
 import model.predictions.attribution as attribution
 import model.predictions.gradients as gradients
 from model.api import LanguageModel
-from model.checks import run_checks
-from model.checks.registry import CHECKS, GROUPS, QUICK_TOGETHER, pass_seconds, quick, seconds_of, summary
+from model.checks.registry import CHECKS, GROUPS, QUICK_TOGETHER, pass_seconds, quick, run_checks, seconds_of, summary
 from model.checks.result import REASONS, RULES, UNITS, Subject, subject_of
 from model.gpt.cache import KVCache
 from model.gpt.edits import Edit

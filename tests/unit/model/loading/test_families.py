@@ -269,9 +269,9 @@ def test_a_folder_without_a_config(tmp_path):
 
 # One weight of the second layer, under each family's own name.
 A_WEIGHT = {
-    "llama": "model.gpt.layers.1.mlp.up_proj.weight",
-    "qwen2": "model.gpt.layers.1.self_attn.k_proj.bias",
-    "qwen3": "model.gpt.layers.1.self_attn.q_norm.weight",
+    "llama": "model.layers.1.mlp.up_proj.weight",
+    "qwen2": "model.layers.1.self_attn.k_proj.bias",
+    "qwen3": "model.layers.1.self_attn.q_norm.weight",
     "gpt2": "transformer.h.1.attn.c_attn.weight",
     "gpt_neox": "gpt_neox.layers.1.attention.query_key_value.weight",
 }
@@ -361,7 +361,7 @@ def test_one_weight_under_two_names_is_refused(checkpoint):
 
 MASKS = {
     "gpt2": ("transformer.h.0.attn.bias", "transformer.h.1.attn.masked_bias"),
-    "llama": ("model.gpt.layers.0.self_attn.rotary_emb.inv_freq",),
+    "llama": ("model.layers.0.self_attn.rotary_emb.inv_freq",),
     "gpt_neox": ("gpt_neox.layers.0.attention.bias", "gpt_neox.layers.1.attention.rotary_emb.inv_freq"),
 }
 

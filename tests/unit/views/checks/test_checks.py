@@ -9,8 +9,7 @@ import pytest
 
 import viz.views.checks.view as tab
 from model.api import LanguageModel
-from model.checks import run_checks
-from model.checks.registry import CHECKS, GROUPS, quick
+from model.checks.registry import CHECKS, GROUPS, quick, run_checks
 from model.checks.result import REASONS, RULES, UNITS, Finding, unable
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from viz.page import build

@@ -44,7 +44,7 @@ def lm(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def every_piece(monkeypatch):
     monkeypatch.setattr(side_by_side, "_EVERY", 0.0)
-    monkeypatch.setattr(race_run.jobs, "WAIT", 0.0)
+    monkeypatch.setattr(race_run.background, "WAIT", 0.0)
 
 
 def pieces(playground, sent=None, cards=CARDS, races=None, owner="me", language="en"):

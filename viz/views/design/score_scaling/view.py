@@ -1,252 +1,224 @@
 """Why scores are divided by the square root of d_head: a head of this model, and random vectors, without it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
-import gradio as gr
+import numpy as np
 
-from model.design.score_scaling import SIZES, Rows, drawn, products, rows_of, scaled, softmax, summary
-from viz.page import background
-from viz.page.old_view import View
-from viz.page.parts import number, part, plot_words
-from viz.page.picking import position_of, source
-from viz.page.python_lines import python_lines
+from model.design.score_scaling import (
+    SIZES,
+    Drawn,
+    Rows,
+    Summary,
+    drawn,
+    products,
+    rows_of,
+    scaled,
+    softmax,
+    summary,
+)
+from viz.api.arguments import Within
+from viz.api.endpoint import Endpoint
+from viz.api.reading import at, measured, on
+from viz.labels import quoted
+from viz.numbers import decimals, nats, number, percent
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.page.typed import quoted
-from viz.views.activations.norm.figures import told
+from viz.page.settings import Range, Settings
+from viz.page.view import Figure, Measure, Payload, Seen, Table, View
 from viz.views.design.score_scaling.figures import Both, random_figure, row_figure, rows_figure, scores_figure
-from viz.views.predictions.figures import percent
-from viz.words import section
+from viz.words import Words
 
-PARTS = ("rootd_form", "rootd_table", "rootd_scores", "rootd_row", "rootd_rows", "rootd_random")
 TRAINED = 0.5  # the power of d that every model here was trained with
-STEP = 0.05
-_MEASURES = ("entropy", "largest", "jacobian")
-
-
-def build() -> dict[str, gr.HTML]:
-    """The head in numbers, its scores and one row; then every row, and random vectors."""
-    made = {
-        "rootd_form": part("rootd_form", None, kind="controls", value={}),
-        "rootd_table": part("rootd_table", None, kind="labtable"),
-    }
-    for left, right in (("rootd_scores", "rootd_row"), ("rootd_rows", "rootd_random")):
-        with gr.Row(elem_classes="pg-columns"):
-            for name in (left, right):
-                with gr.Column(min_width=320):
-                    made[name] = part(name, None, kind="figure")
-    return made
-
-
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """The power of d."""
-    return {
-        "rootd_form": {
-            "controls": [
-                {
-                    "name": "power",
-                    "kind": "range",
-                    "label": words["rootd.power"],
-                    "value": 0,
-                    "min": 0,
-                    "max": 1,
-                    "step": STEP,
-                    "help": words["rootd.power_help"],
-                },
-            ]
-        }
-    }
-
-
-def power_of(values: Values) -> float:
-    """What a page asked for, on the slider's steps."""
-    return round(round(number(values.get("rootd_form"), "power", 0, 1, 0) / STEP) * STEP, 2)
+POWER = Range("power", 0.0, 1.0, step=0.05, default=0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class Scaling:
     """One head's products q.k, and what the softmax makes of them as trained and as chosen."""
 
-    dots: object  # float64 [T, T], NaN where a key is not seen
+    dots: np.ndarray  # float64 [T, T], NaN where a key is not seen
     d: int
     power: float
     trained: Rows
     chosen: Rows
+    summaries: tuple[Summary, ...]  # under no scaling, sqrt(d), d and the chosen one; none for a single token
 
-    def scores(self, power: float) -> object:
+    def scores(self, power: float) -> np.ndarray:
         """q.k / d^power. [T, T]"""
         return scaled(self.dots, self.d, power)
 
 
-def head_of(scene: Scene, power: float) -> Head:
-    """The main head under a scaling; nothing is run for it but the head's own queries and keys, once."""
-    d = scene.model.config.d_head
-    key = ("rootd", scene.trace.key, scene.head)
-
-    def scores() -> object:
-        with scene.playground.computing:
-            return scene.trace.scores(*scene.head)
-
-    dots = products(background.kept(scene.playground, key, scores), d)
-
-    def rows(each: float) -> Rows:
-        made = (*key, each)
-        return background.kept(
-            scene.playground, made, lambda: rows_of(scaled(dots, d, each)), lambda found: 32 * len(dots)
-        )
-
-    return Head(dots, d, power, rows(TRAINED), rows(power))
+def measure(scene: Scene, settings: Settings) -> Scaling:
+    """The main head under a scaling: its own queries and keys, divided anew."""
+    d, power = scene.model.config.d_head, settings.power
+    dots = products(scene.trace.scores(*scene.head), d)
+    powers = sorted({0.0, TRAINED, 1.0, power})
+    found = tuple(each for exponent in powers if (each := summary(dots, d, exponent)))
+    return Scaling(dots, d, power, rows_of(scaled(dots, d, TRAINED)), rows_of(scaled(dots, d, power)), found)
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """All of it at once."""
-    power, at = power_of(values), position_of(scene)
-    key = (scene.run, scene.head, power)
-    return {
-        "rootd_table": Picture(key, lambda: table_payload(scene, head_of(scene, power))),
-        "rootd_scores": Picture(key, lambda: scores_payload(scene, head_of(scene, power))),
-        "rootd_row": Picture((key, at), lambda: row_payload(scene, head_of(scene, power), at)),
-        "rootd_rows": Picture(key, lambda: rows_payload(scene, head_of(scene, power))),
-        "rootd_random": Picture(("random", scene.language), lambda: random_payload(scene)),
-    }
+def measure_random(scene: Scene, settings: Settings) -> tuple[Drawn, ...]:
+    """Random queries and keys of growing size; the same for every model."""
+    return tuple(drawn())
 
 
-def name_of(words: Mapping[str, str], power: float) -> str:
+# --- what is drawn ---
+
+
+def name_of(words: Words, power: float) -> str:
     """A scaling in words."""
     known = {0.0: "none", TRAINED: "root", 1.0: "whole"}
-    return words[f"rootd.is_{known[power]}"] if power in known else words["rootd.is_power"].format(power=f"{power:g}")
+    return words[f"is_{known[power]}"] if power in known else words["is_power"].format(power=f"{power:g}")
 
 
-def _names(scene: Scene, power: float) -> dict[str, str]:
-    """The two lines of every figure."""
-    return {"trained": name_of(scene.words, TRAINED), "chosen": name_of(scene.words, power)}
+def _words(seen: Seen) -> dict[str, str]:
+    """The words of a figure with the names of its two lines."""
+    power = seen.result.power
+    return seen.here.plain() | {"trained": name_of(seen.words, TRAINED), "chosen": name_of(seen.words, power)}
 
 
-def _where(scene: Scene) -> dict[str, int]:
-    layer, head = scene.head
-    return {"layer": layer, "head": head, "d": scene.model.config.d_head}
+def _title(seen: Seen, **more: object) -> str:
+    layer, head = seen.facts.head
+    return seen.here["title"].format(layer=layer, head=head, d=seen.result.d, **more)
 
 
-def _frame(scene: Scene, name: str, power: float, lines: list[str]) -> dict:
-    """What the figures and the table of the head share."""
-    layer, head = scene.head
-    start = [f"dots = products(run.scores({layer}, {head}), lm.config.d_head)  # [T, T]"]
-    return {
-        "source": source(scene),
-        "file": f"scaling-{layer}-{head}-{name}",
-        "run": f"{scene.run} {scene.head} {power} {name}",
-        "python": python_lines(scene, [*start, *lines], [f"from model.design.score_scaling import {_used(lines)}"]),
-    }
+def _python(seen: Seen, line: str) -> str:
+    layer, head = seen.facts.head
+    used = [
+        name for name in ("products", "rows_of", "scaled", "softmax", "summary") if f"{name}(" in f"products({line}"
+    ]
+    start = f"dots = products(run.scores({layer}, {head}), lm.config.d_head)  # [T, T]"
+    return script(seen.facts, [start, line], [f"from model.design.score_scaling import {', '.join(used)}"])
 
 
-def _used(lines: list[str]) -> str:
-    names = ("products", "rows_of", "scaled", "softmax", "summary")
-    return ", ".join(name for name in names if name == "products" or any(f"{name}(" in line for line in lines))
-
-
-def table_payload(scene: Scene, head: Head) -> dict:
+def table(seen: Seen) -> Payload:
     """The head in a few numbers, under no scaling, sqrt(d), d, and what was chosen."""
-    said, powers = section(scene.words, "rootdtable"), sorted({0.0, TRAINED, 1.0, head.power})
-    found = [made for power in powers if (made := summary(head.dots, head.d, power))]
-    top = max((each.jacobian for each in found), default=1.0) or 1.0
+    words, found = seen.here, seen.result.summaries
+    if not found:
+        return {"empty": {"text": _title(seen), "hint": words["one"]}}
+    top = max(each.jacobian for each in found) or 1.0
     rows = [
         [
-            name_of(scene.words, each.power),
-            f"{each.deviation:.3f}",
-            f"{each.entropy:.3f}",
+            name_of(seen.words, each.power),
+            decimals(each.deviation, 3),
+            nats(each.entropy),
             {"text": percent(each.evenness), "bar": each.evenness},
-            {"text": f"{each.largest:.3f}", "bar": each.largest},
+            {"text": decimals(each.largest, 3), "bar": each.largest},
             percent(each.saturated),
-            {"text": f"{each.jacobian:.4f}", "bar": each.jacobian / top},
+            {"text": decimals(each.jacobian, 4), "bar": each.jacobian / top},
         ]
         for each in found
     ]
-    title = said["title"].format(**_where(scene))
-    if not found:
-        return {"empty": {"text": title, "hint": said["one"]}}
     names = ("scaling", "deviation", "entropy", "evenness", "largest", "saturated", "jacobian")
-    lines = [f"[summary(dots, lm.config.d_head, power) for power in {powers}]"]
+    powers = [each.power for each in found]
     return {
-        "title": title,
-        "about": said["about"],
-        "columns": [said[name] for name in names],
+        "title": _title(seen),
+        "about": words["about"],
+        "columns": [words[name] for name in names],
         "rows": rows,
-    } | _frame(scene, "numbers", head.power, lines)
-
-
-def scores_payload(scene: Scene, head: Head) -> dict:
-    """How the scores spread."""
-    said = section(scene.words, "rootdscores")
-    both = Both(head.scores(TRAINED), head.scores(head.power))
-    lines = [f"[scaled(dots, lm.config.d_head, power) for power in ({TRAINED}, {head.power})]"]
-    return {
-        "figure": scores_figure(both, said | _names(scene, head.power)),
-        "title": said["title"].format(**_where(scene)),
-        "note": said["note"],
-        "columns": [said["series"], said["score"], said["share"]],
-        "words": plot_words(scene.words),
-    } | _frame(scene, "scores", head.power, lines)
-
-
-def row_payload(scene: Scene, head: Head, at: int) -> dict:
-    """One row of weights."""
-    said = section(scene.words, "rootdrow")
-    weights = [softmax(head.scores(power)[at : at + 1, : at + 1])[0] for power in (TRAINED, head.power)]
-    largest = [told(float(part.max())) for part in weights]
-    token = quoted(scene, int(scene.trace.tokens.ids[at]))
-    each = f"softmax(scaled(dots, lm.config.d_head, power))[{at}, :{at + 1}]"
-    return (
-        {
-            "figure": row_figure(Both(*weights), scene.trace.tokens.pieces, said | _names(scene, head.power)),
-            "title": said["title"].format(token=token, position=at, **_where(scene)),
-            "note": said["note"].format(before=largest[0], after=largest[1]),
-            "columns": [said["series"], said["key"], said["position"], said["weight"]],
-            "words": plot_words(scene.words),
-        }
-        | _frame(scene, f"row-{at}", head.power, [f"[{each} for power in ({TRAINED}, {head.power})]"])
-        | {"run": f"{scene.run} {scene.head} {head.power} {at} row"}
-    )
-
-
-def rows_payload(scene: Scene, head: Head) -> dict:
-    """Every row's entropy, largest weight and Jacobian."""
-    said = section(scene.words, "rootdrows")
-    rows = {name: Both(getattr(head.trained, name), getattr(head.chosen, name)) for name in _MEASURES}
-    names = said | _names(scene, head.power)
-    lines = [f"[rows_of(scaled(dots, lm.config.d_head, power)) for power in ({TRAINED}, {head.power})]"]
-    return {
-        "figure": rows_figure(rows, head.trained.keys, scene.trace.tokens.pieces, names),
-        "title": said["title"].format(**_where(scene)),
-        "note": said["note"],
-        "columns": [said["series"], said["query"], said["position"], said["value"]],
-        "words": plot_words(scene.words),
-    } | _frame(scene, "rows", head.power, lines)
-
-
-def random_payload(scene: Scene) -> dict:
-    """Random queries and keys of growing size."""
-    said = section(scene.words, "rootdrandom")
-    found = background.kept(scene.playground, ("rootd random",), drawn)
-    rows = {"variance": ([each.variance for each in found], [each.scaled_variance for each in found])}
-    for name in _MEASURES:
-        rows[name] = tuple([getattr(each, name)[n] for each in found] for n in (0, 1))
-    return {
-        "figure": random_figure(SIZES, rows, said),
-        "title": said["title"],
-        "note": said["note"].format(
-            size=SIZES[-1],
-            variance=told(float(f"{found[-1].variance:.4g}")),
-            before=told(float(f"{found[-1].jacobian[1]:.3g}")),
-            after=told(float(f"{found[-1].jacobian[0]:.3g}")),
-        ),
-        "source": said["source"],
-        "file": "scaling-random",
-        "run": f"random {scene.language}",
-        "columns": [said["series"], said["size"], said["value"]],
-        "python": "from model.design.score_scaling import drawn\n\ndrawn()",
-        "words": plot_words(scene.words),
+        "python": _python(seen, f"[summary(dots, lm.config.d_head, power) for power in {powers}]"),
     }
 
 
-VIEW = View("rootd", build, draw, parts=PARTS, fixed=fixed, asks=("rootd_form",))
+def scores(seen: Seen) -> Payload:
+    """How the scores spread."""
+    words, found = seen.here, seen.result
+    powers = (TRAINED, found.power)
+    return {
+        "figure": scores_figure(Both(*map(found.scores, powers)), _words(seen)),
+        "title": _title(seen),
+        "note": words["note"],
+        "columns": [words["series"], words["score"], words["share"]],
+        "python": _python(seen, f"[scaled(dots, lm.config.d_head, power) for power in {powers}]"),
+    }
+
+
+def row(seen: Seen) -> Payload:
+    """One row of weights."""
+    words, found, facts, i = seen.here, seen.result, seen.facts, seen.facts.position
+    powers = (TRAINED, found.power)
+    weights = [softmax(found.scores(power)[i : i + 1, : i + 1])[0] for power in powers]
+    before, after = (number(float(each.max())) for each in weights)
+    softmaxes = f"[softmax(scaled(dots, lm.config.d_head, power))[{i}, :{i + 1}] for power in {powers}]"
+    return {
+        "figure": row_figure(Both(*weights), facts.pieces, _words(seen)),
+        "title": _title(seen, token=quoted(facts.pieces[i]), position=i),
+        "note": words["note"].format(before=before, after=after),
+        "columns": [words["series"], words["key"], words["position"], words["weight"]],
+        "python": _python(seen, softmaxes),
+    }
+
+
+def rows(seen: Seen) -> Payload:
+    """Every row's entropy, largest weight and Jacobian."""
+    words, found = seen.here, seen.result
+    powers = (TRAINED, found.power)
+    return {
+        "figure": rows_figure(found.trained, found.chosen, seen.facts.pieces, _words(seen)),
+        "title": _title(seen),
+        "note": words["note"],
+        "columns": [words["series"], words["query"], words["position"], words["value"]],
+        "python": _python(seen, f"[rows_of(scaled(dots, lm.config.d_head, power)) for power in {powers}]"),
+    }
+
+
+def random(seen: Seen) -> Payload:
+    """Random queries and keys of growing size."""
+    words, last = seen.here, seen.result[-1]
+    before, after = (number(each) for each in reversed(last.jacobian))
+    return {
+        "figure": random_figure(SIZES, seen.result, words.plain()),
+        "title": words["title"],
+        "note": words["note"].format(size=SIZES[-1], variance=number(last.variance), before=before, after=after),
+        "columns": [words["series"], words["size"], words["value"]],
+        "python": "from model.design.score_scaling import drawn\n\ndrawn()",
+    }
+
+
+# --- for programs ---
+
+
+def score_scaling(
+    scene: Scene, layer: int = 0, head: int = 0, power: Annotated[float, Within(0, 1)] = 0.0, position: int = -1
+) -> dict:
+    """What the softmax makes of a head's scores when q.k is divided by d to another power than 1/2.
+
+    Args:
+        power: Of d_head: 0 is no scaling, 0.5 as trained, 1 divides by d.
+
+    Returns:
+        trained and chosen: means over the rows of deviation (of the scores within a row), entropy (nats), evenness
+        (share of the most possible), largest weight, jacobian (Frobenius norm of the softmax's derivative) and
+        saturated (share of rows with more than 0.99 on one key); null for a prompt of one token. weights: of the row of
+        the position under both. random: for random vectors of a size the variance of q.k and the same without scaling
+        and with it.
+    """
+    looked = at(on(scene, layer, head), position)
+    i = looked.position
+    found: Scaling = measured(VIEW, "main", looked, power=power)
+    powers = {"trained": TRAINED, "chosen": power}
+    weights = {name: softmax(found.dots[i : i + 1, : i + 1] / found.d**each)[0] for name, each in powers.items()}
+    made = {name: summary(found.dots, found.d, each) for name, each in powers.items()}
+    means = {name: None if each is None else vars(each) for name, each in made.items()}
+    rows = [vars(each) for each in measured(VIEW, "random", looked)]
+    return {"d_head": found.d, "position": i, **means, "weights": weights, "random": rows}
+
+
+VIEW = View(
+    "score_scaling",
+    settings=(POWER,),
+    measures=(
+        Measure("main", measure, depends=("run", "head"), settings=("power",)),
+        Measure("random", measure_random, depends=(), locks=False),
+    ),
+    layout=("form", "table", ("scores", "row"), ("rows", "random")),
+    parts={
+        "table": Table(table),
+        "scores": Figure(scores),
+        "row": Figure(row, depends=("token",)),
+        "rows": Figure(rows),
+        "random": Figure(random, of="random", settings=()),
+    },
+    api=(Endpoint(score_scaling),),
+)

@@ -1,0 +1,24 @@
+"""What an endpoint is: a typed function of a scene, a model or the server, offered to programs. See viz/api/registry."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One named function. It gets a Scene, (Playground, LanguageModel) or the Playground, then its own arguments.
+
+    Its docstring is what the API page and MCP clients show: what it gives, then "Args:", then "Returns:".
+    """
+
+    function: Callable[..., dict]
+    views: tuple[str, ...] = ()  # whose numbers these are: "tab.view", or "tab" for a tab without views
+    reads: Literal["run", "plain run", "model", "server"] = "run"  # plain: never with edits
+    long: bool = False  # may take seconds: few of these run at once
+    kind: str = "measured"  # or "computed", by a formula, or "listed"
+
+    @property
+    def name(self) -> str:
+        """The name under which it is called."""
+        return self.function.__name__

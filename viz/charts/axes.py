@@ -1,0 +1,62 @@
+"""Axes, legends and the frame that all figures share: one way to name an axis, to thin its ticks, to place a legend."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from viz.labels import axis_name, plotly_text, tick_text
+from viz.theme import HUES, frame_layout
+
+BLUE, ORANGE, GREEN, PINK, RED = HUES[0], HUES[4], HUES[2], HUES[3], HUES[1]
+GREY = "rgba(128,134,150,0.9)"
+HEIGHT = 320
+MOST_TICKS = 24  # labels of tokens on one axis; more of them cost more than the cells
+LEGEND: dict[str, Any] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+
+
+def axis(title: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """An axis with its name, room for its labels, and no line at zero."""
+    named = {"title": {"text": plotly_text(title), "standoff": 8}} if title else {}
+    return {"automargin": True, "zeroline": False, **named, **(more or {})}
+
+
+def ticks(n: int, most: int = MOST_TICKS) -> list[int]:
+    """Positions 0 .. n - 1 thinned to at most so many labels, evenly."""
+    return list(range(0, n, max(1, -(-n // most))))
+
+
+def token_axis(
+    title: str, pieces: Sequence[str], more: Mapping[str, Any] | None = None, most: int = MOST_TICKS
+) -> dict[str, Any]:
+    """An axis of token positions: short texts at a few of them; names for hovers come from `token_names`."""
+    at = ticks(len(pieces), most)
+    labels = [tick_text(pieces[i]) for i in at]
+    shown = {"tickvals": at, "ticktext": labels, "tickangle": -60, "showgrid": False}
+    return axis(title, {**shown, "range": [-0.6, len(pieces) - 0.4], **(more or {})})
+
+
+def token_names(pieces: Sequence[str]) -> list[str]:
+    """Position and text of every token, as a hover shows it."""
+    return [axis_name(i, piece) for i, piece in enumerate(pieces)]
+
+
+def figure(
+    traces: Sequence[Any],
+    x: Mapping[str, Any],
+    y: Mapping[str, Any],
+    *,
+    height: int = HEIGHT,
+    narrow: int | None = None,
+    meta: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> go.Figure:
+    """Traces on one pair of axes with a legend above. `narrow`: the height on a phone; `meta`: see parts/figure.js."""
+    told = {"height": height, "narrow": narrow or height, **(meta or {})}
+    layout = frame_layout(told) | {"xaxis": dict(x), "yaxis": dict(y), "legend": LEGEND} | dict(more or {})
+    return go.Figure(list(traces), layout)
+
+
+def hover(name: str, *lines: str) -> str:
+    """A hover template: the name of the series, then "label: value" lines, and nothing in the box beside it."""
+    return "<br>".join([plotly_text(name), *lines]) + "<extra></extra>"

@@ -1,0 +1,126 @@
+"""Lines and bars of a figure, with hovers that name the series, the place and the value in full."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from viz.labels import plotly_text
+from viz.numbers import plain
+from viz.theme import frame_layout
+
+MARKED = 128  # points up to which a line shows each of them
+
+
+def values(y: Sequence[float]) -> list[float | None]:
+    """Numbers for a trace: six significant digits, None where there is none."""
+    return [plain(float(each)) for each in y]
+
+
+def line(
+    name: str,
+    x: Sequence[Any],
+    y: Sequence[float],
+    colour: str,
+    *,
+    hover: str,
+    text: Sequence[str] | None = None,
+    dash: str = "solid",
+    width: float = 2,
+    more: Mapping[str, Any] | None = None,
+) -> go.Scatter:
+    """A line, its points marked where they are few. `hover` is the template after the name of the series."""
+    label = plotly_text(name)
+    settings = {
+        "x": list(x),
+        "y": values(y),
+        "name": label,
+        "mode": "lines+markers" if len(x) <= MARKED else "lines",
+        "line": {"color": colour, "width": width, "dash": dash},
+        "marker": {"size": 5, "color": colour},
+        "hovertemplate": f"{label}<br>{hover}<extra></extra>",
+    }
+    return go.Scatter(settings | ({"text": list(text)} if text is not None else {}) | dict(more or {}))
+
+
+def bars(
+    name: str,
+    x: Sequence[Any],
+    y: Sequence[float],
+    colour: str,
+    *,
+    hover: str,
+    text: Sequence[str] | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> go.Bar:
+    """Bars; `text` is for the hover only."""
+    label = plotly_text(name)
+    settings = {
+        "x": list(x),
+        "y": values(y),
+        "name": label,
+        "marker": {"color": colour, "line": {"width": 0}},
+        "hovertemplate": f"{label}<br>{hover}<extra></extra>",
+    }
+    shown = {"text": list(text), "textposition": "none"} if text is not None else {}
+    return go.Bar(settings | shown | dict(more or {}))
+
+
+def token_data(n: int) -> list[dict]:
+    """What a click on the points 0 .. n - 1 selects: the token there."""
+    return [{"tokens": [i]} for i in range(n)]
+
+
+def stacked(
+    panels: Mapping[str, Sequence[Any]],
+    x: Mapping[str, Any],
+    y: Mapping[str, Mapping[str, Any]],
+    *,
+    height: int,
+    legend: Mapping[str, Any],
+    meta: Mapping[str, Any] | None = None,
+    gap: float = 0.04,
+) -> go.Figure:
+    """Panels one above the other on one x axis: name -> traces, and name -> y axis, from top to bottom."""
+    traces, layout, n = [], {}, len(panels)
+    for at, (name, own) in enumerate(panels.items()):
+        tail = str(at + 1) if at else ""
+        low = 1 - (at + 1) / n
+        domain = [low + (gap if at < n - 1 else 0), 1 - at / n - gap / 2]
+        layout[f"yaxis{tail}"] = dict(y[name]) | {"domain": domain, "anchor": "x"}
+        traces += [trace.update(yaxis=f"y{tail}") for trace in own]
+    layout["xaxis"] = dict(x) | {"anchor": f"y{n}" if n > 1 else "y"}
+    told = {"height": height, "narrow": height, **(meta or {})}
+    return go.Figure(traces, frame_layout(told) | layout | {"legend": dict(legend)})
+
+
+def grid(
+    panels: Mapping[str, Sequence[Any]],
+    x: Mapping[str, Mapping[str, Any]],
+    y: Mapping[str, Mapping[str, Any]],
+    *,
+    height: int,
+    narrow: int,
+    legend: Mapping[str, Any],
+) -> go.Figure:
+    """Panels two a row, each with axes of its own; one below the other on a narrow page."""
+    names, traces = list(panels), []
+    for at, own in enumerate(panels.values()):
+        tail = str(at + 1) if at else ""
+        traces += [trace.update(xaxis=f"x{tail}", yaxis=f"y{tail}") for trace in own]
+    meta = {"height": height, "narrow": narrow, "stacked": _places(names, x, y, 1)}
+    return go.Figure(traces, frame_layout(meta) | _places(names, x, y, 2) | {"legend": dict(legend)})
+
+
+def _places(names: Sequence[str], x: Mapping[str, Mapping], y: Mapping[str, Mapping], columns: int) -> dict:
+    """The axes of panels in so many columns."""
+    rows, found = -(-len(names) // columns), {}
+    gap = 0.2 / rows if columns == 1 else 0.15
+    height = (1 - gap * (rows - 1)) / rows
+    for at, name in enumerate(names):
+        tail = str(at + 1) if at else ""
+        top = 1 - (at // columns) * (height + gap)
+        across = [0, 1] if columns == 1 else [0, 0.44] if at % 2 == 0 else [0.56, 1]
+        found[f"xaxis{tail}"] = dict(x[name]) | {"domain": across, "anchor": f"y{tail}"}
+        found[f"yaxis{tail}"] = dict(y[name]) | {"domain": [max(0.0, top - height), top], "anchor": f"x{tail}"}
+    return found

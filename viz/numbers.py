@@ -1,0 +1,175 @@
+"""How every number on the page is written: the only file that turns a number into text.
+
+Percent for probabilities, two decimals for logits, three significant digits otherwise, a proper minus sign, and "–"
+where there is no number. Hover texts use `exact`, exports and payloads `plain`, which rounds for size and not for
+reading.
+"""
+
+import math
+
+NONE = "–"
+_UNITS = ("", "k", "M", "B", "T", "Q")  # powers of 1000, as parameters and tokens are counted
+_BYTES = ("B", "kB", "MB", "GB", "TB", "PB")
+_FLOPS = ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP", "YFLOP")
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number in `digits` significant digits: 0.0123, −4.5, 1,234, 1.80 × 10⁻⁵."""
+    if _missing(value):
+        return NONE
+    size = abs(value)
+    if size and (size < 10.0**-digits or size >= 1e6):
+        return power(value, digits)
+    rounded = float(f"{value:.{digits}g}")
+    text = f"{value:,.0f}" if size >= 1000 else f"{rounded:.{digits}g}" if size < 10**digits else f"{rounded:,.0f}"
+    return _minus(text)
+
+
+def exact(value: float | None, digits: int = 6) -> str:
+    """A number for a hover text: six significant digits."""
+    return NONE if _missing(value) else _minus(f"{value:.{digits}g}".replace("e-0", "e-").replace("e+0", "e"))
+
+
+def power(value: float, digits: int = 3) -> str:
+    """A very large or very small number: 5.76 × 10²³."""
+    if value == 0 or _missing(value):
+        return "0" if value == 0 else NONE
+    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    return f"{_minus(mantissa)} × 10{str(int(exponent)).translate(_RAISED)}"
+
+
+def decimals(value: float | None, places: int = 2) -> str:
+    """A number with a fixed number of decimals; 0.00 has no sign."""
+    if _missing(value):
+        return NONE
+    text = f"{value:,.{places}f}"
+    return _minus(text.removeprefix("-") if float(text.replace(",", "")) == 0 else text)
+
+
+def logit(value: float | None) -> str:
+    """A logit, or a difference of logits: two decimals."""
+    return decimals(value, 2)
+
+
+def nats(value: float | None) -> str:
+    """An entropy, a divergence or a loss: three decimals, or three digits where it is small."""
+    if _missing(value):
+        return NONE
+    return decimals(value, 3) if value == 0 or abs(value) >= 0.1 else number(value)
+
+
+def signed(value: float | None, digits: int = 3) -> str:
+    """A number with its sign, + or −; zero has none."""
+    text = number(value, digits)
+    return f"+{text}" if not _missing(value) and value > 0 else text
+
+
+def percent(share: float | None) -> str:
+    """A probability or another share: 34.2 %, 1.23 %, 0.012 %; never broken over two lines."""
+    if _missing(share):
+        return NONE
+    points = 100 * share
+    size = abs(points)
+    if size and size < 1e-3:
+        return f"{power(points, 2)}\u00a0%"
+    text = f"{points:.{'1f' if size >= 10 else '2f' if size >= 1 else '2g'}}"
+    return f"{_minus(text)}\u00a0%"
+
+
+def count(value: float | None) -> str:
+    """A number of parameters or tokens in three digits: 8.55 M, 67.0 B, 1.43 T."""
+    if _missing(value):
+        return NONE
+    text, unit = _scaled(value, len(_UNITS))
+    return f"{text} {_UNITS[unit]}" if unit else text
+
+
+def whole(value: float) -> str:
+    """A whole number with its thousands apart: 1,234,567."""
+    return _minus(f"{value:,.0f}")
+
+
+def size(nbytes: float | None) -> str:
+    """A number of bytes in three digits, powers of 1000: 17.1 MB."""
+    if _missing(nbytes):
+        return NONE
+    text, unit = _scaled(nbytes, len(_BYTES))
+    return f"{text} {_BYTES[unit]}"
+
+
+def size_unit(nbytes: float) -> tuple[float, str]:
+    """The unit of an axis that reaches `nbytes`: (bytes of the unit, its name)."""
+    _, unit = _scaled(nbytes, len(_BYTES))
+    return 1000.0**unit, _BYTES[unit]
+
+
+def flops(n: float | None) -> str:
+    """A number of operations in three digits: 1.23 GFLOP; beyond the prefixes as a power of ten."""
+    if _missing(n):
+        return NONE
+    if n >= 1e27:
+        return f"{power(n)} FLOP"
+    text, unit = _scaled(n, len(_FLOPS))
+    return f"{text} {_FLOPS[unit]}"
+
+
+def flops_unit(n: float) -> tuple[float, str]:
+    """The unit of an axis that reaches `n` operations: (operations of the unit, its name)."""
+    _, unit = _scaled(n, len(_FLOPS))
+    return 1000.0**unit, _FLOPS[unit]
+
+
+def milliseconds(seconds: float | None) -> str:
+    """A time in milliseconds, three digits, without the unit."""
+    if _missing(seconds):
+        return NONE
+    ms = 1000 * seconds
+    return f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 10 else f"{ms:.2f}"
+
+
+def duration(seconds: float | None) -> str:
+    """A time with its unit: 4.1 ms, 3.2 s, 5 min."""
+    if _missing(seconds):
+        return NONE
+    if seconds < 1:
+        return f"{milliseconds(seconds)} ms"
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def factor(value: float | None) -> str:
+    """A ratio: 2.4 ×, 136 ×."""
+    if _missing(value):
+        return NONE
+    return f"{value:,.0f} ×" if value >= 100 else f"{number(value, 2 if value < 10 else 3)} ×"
+
+
+def interval(middle: float, low: float, high: float, places: int = 3) -> str:
+    """An estimate with its interval: 0.076 (0.071–0.081)."""
+    return f"{decimals(middle, places)} ({decimals(low, places)}–{decimals(high, places)})"
+
+
+def plain(value: float | None, digits: int = 6) -> float | None:
+    """A number for a payload: six significant digits, None where it is not finite, for which JSON has no sign."""
+    return None if _missing(value) else float(f"{value:.{digits}g}")
+
+
+def _missing(value: float | None) -> bool:
+    return value is None or not math.isfinite(value)
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
+
+
+def _scaled(value: float, units: int) -> tuple[str, int]:
+    """Three digits of a number in the largest power of 1000 that it reaches once rounded, and that power."""
+    unit, scaled = 0, abs(value)
+    while unit < units - 1 and float(f"{scaled:.3g}") >= 1000:
+        unit, scaled = unit + 1, scaled / 1000
+    if unit == 0:
+        text = f"{scaled:,.0f}" if scaled >= 100 or scaled == int(scaled) else f"{scaled:.3g}"
+    else:
+        scaled = float(f"{scaled:.3g}")
+        text = f"{scaled:,.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f}"
+    return ("−" if value < 0 else "") + text, unit
