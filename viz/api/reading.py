@@ -8,6 +8,7 @@ from model.api import LanguageModel
 from model.attention.measures import check_layer
 from model.errors import InputError
 from model.gpt.edits import shown
+from viz.charts.distribution import likeliest
 from viz.page import background, panels
 from viz.page.playground import Playground
 from viz.page.scene import Scene
@@ -15,7 +16,6 @@ from viz.page.selection import Selection
 from viz.page.typed import MOST_TYPED, token_of
 from viz.page.view import View
 from viz.server.limits import within
-from viz.views.effects.edits.figures import likeliest
 from viz.words import words
 
 MOST_SECONDS = 300.0  # of computing, for one answer: nobody sees it work who could stop it

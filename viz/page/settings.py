@@ -15,7 +15,7 @@ MOST_TEXT = 4000  # characters of a text that is read from a page
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several values. Words: `<name>`, `<name>_<option>`, optionally `<name>_help` and `<name>_<option>_help`."""
+    """One of several values. Words: `<name>`, `<name>_<option>`; optionally `<name>_help`, `<name>_<option>_help`."""
 
     name: str
     options: tuple[str, ...] | Callable[[Any], tuple[str, ...]]  # a function of the scene where they depend on it

@@ -9,10 +9,11 @@ from model.progress import Progress
 from viz.api.answers import ranked_heads
 from viz.api.arguments import OneOf, Rows
 from viz.api.reading import done, named, place, token_id
+from viz.charts.distribution import entropy, likeliest
 from viz.page import background
 from viz.page.scene import Scene
 from viz.views.effects.edits import view as edits
-from viz.views.effects.edits.figures import Swept, entropy, likeliest
+from viz.views.effects.edits.figures import Swept
 
 
 def next_token(scene: Scene, position: int = -1, most: Rows = 10) -> dict:

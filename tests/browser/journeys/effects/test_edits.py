@@ -206,7 +206,8 @@ def drawn_map(page):
     page.locator("#pg-sweep_map .js-plotly-plot").wait_for(timeout=SOON)
     return np.array(
         page.evaluate(
-            "() => Array.from(document.querySelector('#pg-sweep_map .pg-chart')._fullData[0].z, (row) => Array.from(row))"
+            "() => Array.from(document.querySelector('#pg-sweep_map .pg-chart')._fullData[0].z,"
+            " (row) => Array.from(row))"
         )
     )
 

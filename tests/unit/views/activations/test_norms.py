@@ -21,6 +21,7 @@ from model.activations.norm_walk import (
 from model.api import LanguageModel
 from model.attention.effects import next_tokens
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
+from viz.charts.distribution import prediction_rows
 from viz.page import background
 from viz.page.build import Asked, payloads, scene_of
 from viz.page.playground import Options, Playground
@@ -28,7 +29,6 @@ from viz.views.activations.norm import view as onenorm
 from viz.views.activations.norm.figures import counted, decimals_for, shown_dimensions, told
 from viz.views.activations.norm_swap import view as norm_swap
 from viz.views.activations.norm_swap.figures import size_figure
-from viz.views.effects.edits.figures import prediction_rows
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"

@@ -14,19 +14,14 @@ from model.errors import InputError
 from model.gpt.edits import EDITS, Edit
 from model.text.tokenizer import from_tiktoken
 from tests.support.helpers import tiny_model
+from viz.charts.distribution import entropy, prediction_rows
+from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.page import background
 from viz.page.build import Asked, payloads, scene_of
 from viz.page.picking import position_of
 from viz.page.typed import token_of
 from viz.views.effects.edits import view as effects
-from viz.views.effects.edits.figures import (
-    EffectWords,
-    Swept,
-    effect_figure,
-    entropy,
-    prediction_rows,
-    strongest,
-)
+from viz.views.effects.edits.figures import Swept, strongest
 from viz.views.effects.edits.view import TAB, map_payload, plan_sweep, sweep_key, watched_of
 from viz.words import LANGUAGES, words
 

@@ -10,6 +10,7 @@ from model.activations.norm_swap import WHERE, Swapped, divergence_at, places_of
 from model.activations.norm_walk import Place, norms_of
 from model.attention.effects import next_tokens
 from model.progress import Progress
+from viz.charts.distribution import entropy, prediction_rows
 from viz.page import background
 from viz.page.old_view import View
 from viz.page.parts import choice, part, plot_words
@@ -21,7 +22,6 @@ from viz.page.typed import quoted
 from viz.views.activations.norm.figures import told
 from viz.views.activations.norm.view import place_key, place_name
 from viz.views.activations.norm_swap.figures import size_figure
-from viz.views.effects.edits.figures import entropy, prediction_rows
 from viz.words import some
 
 PARTS = ("swap_form", "swap_job", "swap_facts", "swap_next", "swap_sizes")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from model.activations.site_statistics import Passed, Vector, block_numbers, outside_numbers, vector
 from model.anatomy.blueprint import Flow, Part, blueprint
 from model.sampling.pipeline import softmax
+from viz.charts.distribution import entropy, likeliest
 from viz.labels import shorten, visible
 from viz.page.background import kept
 from viz.page.parts import choice
@@ -16,7 +17,6 @@ from viz.page.tab import Values
 from viz.page.typed import quoted
 from viz.views.activations.norm.figures import told
 from viz.views.anatomy.subject import Subject, subject_of
-from viz.views.effects.edits.figures import entropy, likeliest
 from viz.views.predictions.figures import percent
 from viz.words import section
 

@@ -18,6 +18,7 @@ from model.attention.distance import (
     share_of_distance,
     sink_scores,
 )
+from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.page import background
 from viz.page.old_view import View
 from viz.page.parts import choice, part, plot_words
@@ -34,7 +35,6 @@ from viz.views.design.distance.figures import (
     uniform_weight,
     weights_figure,
 )
-from viz.views.effects.edits.figures import EffectWords, effect_figure
 from viz.views.predictions.figures import percent
 from viz.words import some
 

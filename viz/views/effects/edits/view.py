@@ -9,6 +9,8 @@ from model.attention.effects import ABLATIONS, TARGETS, Target, metric, next_tok
 from model.errors import InputError, PlaygroundError
 from model.gpt.edits import EDITS, MAX_FACTOR
 from model.progress import Progress
+from viz.charts.distribution import entropy, likeliest, prediction_rows
+from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.labels import shorten, visible
 from viz.page import background
 from viz.page.parts import choice, part, plot_words
@@ -19,15 +21,7 @@ from viz.page.selection import MOST_EDITS
 from viz.page.tab import Picture, Tab, Values
 from viz.page.typed import quoted, typed_token
 from viz.theme import SIGNED
-from viz.views.effects.edits.figures import (
-    EffectWords,
-    Swept,
-    effect_figure,
-    entropy,
-    likeliest,
-    prediction_rows,
-    strongest,
-)
+from viz.views.effects.edits.figures import Swept, strongest
 from viz.words import some
 
 _EDIT_WORDS = (

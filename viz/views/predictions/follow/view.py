@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import gradio as gr
 
 from model.predictions.predictions import Followed, follow_all
+from viz.charts.distribution import likeliest
 from viz.page.background import kept
 from viz.page.old_view import View
 from viz.page.parts import choice, part, plot_words
@@ -13,7 +14,6 @@ from viz.page.python_lines import python_lines
 from viz.page.scene import Scene
 from viz.page.tab import Picture, Values
 from viz.page.typed import quoted, typed_token
-from viz.views.effects.edits.figures import likeliest
 from viz.views.predictions.figures import FOLLOWED, Line, follow_figure
 from viz.words import some
 

@@ -8,6 +8,7 @@ from model.errors import InputError, PlaygroundError
 from model.gpt.logit_lens import Reading, lens_gap, read_layers, read_position, some_positions
 from model.predictions.tuned_lens import TunedLens, load_lens
 from model.progress import Progress
+from viz.charts.distribution import likeliest
 from viz.labels import visible
 from viz.page import background
 from viz.page.old_view import View
@@ -17,7 +18,6 @@ from viz.page.python_lines import python_lines
 from viz.page.scene import Scene
 from viz.page.tab import Picture, Values
 from viz.page.typed import MOST_TYPED, quoted, typed_token
-from viz.views.effects.edits.figures import likeliest
 from viz.views.predictions.lens.figures import (
     COLOURS,
     CURVES,

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.labels import plotly_text, tick_text, visible
 from viz.theme import HUES, SIGNED, frame_layout
-from viz.views.effects.edits.figures import EffectWords, effect_figure
 
 MAX_TICKS = 32  # tokens named on an axis
 _LAYERS = 16  # layers named on an axis

@@ -10,6 +10,7 @@ from model.errors import InputError, PlaygroundError
 from model.predictions.attribution import Attribution, Components, attribute, by_source, components, promoted
 from model.predictions.gradients import MOST, gradients
 from model.progress import Progress
+from viz.charts.distribution import likeliest
 from viz.labels import shorten, visible
 from viz.page import background
 from viz.page.old_view import View
@@ -20,7 +21,6 @@ from viz.page.scene import Scene
 from viz.page.tab import Picture, Values
 from viz.page.typed import quoted, typed_token
 from viz.theme import SIGNED
-from viz.views.effects.edits.figures import likeliest
 from viz.views.predictions.logit_parts.figures import (
     layers_figure,
     map_figure,
