@@ -85,6 +85,7 @@ def compiled(view: "view_module.View") -> View:
 def tab_of(key: str, listed: "tuple[View | view_module.View, ...]") -> Tab:
     """The tab: a row of buttons, one a view, and the view that is chosen; the first one at the start."""
     views = tuple(each if isinstance(each, View) else compiled(each) for each in listed)
+    declared = tuple(each for each in listed if isinstance(each, view_module.View))
     chooser = f"{key}_view"
 
     def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
@@ -133,7 +134,9 @@ def tab_of(key: str, listed: "tuple[View | view_module.View, ...]") -> Tab:
     parts = (f"{key}_question", chooser, *dict.fromkeys(name for view in views for name in view.shown))
     asks = (chooser, *dict.fromkeys(name for view in views for name in view.asks))
     jobs = {name: plan for view in views for name, plan in view.jobs.items()}
-    return Tab(key, build, fixed, draw, parts=parts, asks=asks, jobs=jobs, wire=wire, api=offered(key, listed))
+    return Tab(
+        key, build, fixed, draw, parts=parts, asks=asks, jobs=jobs, wire=wire, views=declared, api=offered(key, listed)
+    )
 
 
 def offered(tab: str, views: tuple) -> tuple[Endpoint, ...]:

@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping
 
 import gradio as gr
+import numpy as np
+import plotly.graph_objects as go
 
 from viz.words import section
 
@@ -43,7 +45,18 @@ def replaced(payload: dict, value: object) -> gr.HTML:
 
 def _packed(payload: dict | None) -> str | None:
     """A payload as JSON text: the page's framework copies and watches every entry of an object, but not of a text."""
-    return None if payload is None else json.dumps(payload, ensure_ascii=False, allow_nan=False)
+    return None if payload is None else json.dumps(payload, ensure_ascii=False, allow_nan=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    """A figure or a number of numpy as JSON holds it; the arrays of a figure travel as base64."""
+    if isinstance(value, go.Figure):
+        return value.to_dict()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def unpacked(component: gr.HTML) -> dict:

@@ -9,6 +9,7 @@ from viz.api.endpoint import Endpoint
 from viz.page.background import Job
 from viz.page.playground import Playground
 from viz.page.scene import Scene
+from viz.page.view import View
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,4 +50,5 @@ class Tab:
     asks: tuple[str, ...] = ()  # parts whose "select" asks for a new drawing; `draw` gets their values
     jobs: Mapping[str, Callable[[Scene, Values], Job]] = field(default_factory=dict)  # by the part with the button
     wire: Callable[[Mapping[str, gr.HTML], Shared], None] | None = None  # events beyond the page's one pipeline
+    views: tuple[View, ...] = ()  # those that declare themselves
     api: tuple[Endpoint, ...] = ()  # the functions that its views offer to programs

@@ -20,6 +20,7 @@ from model.activations.residual_statistics import (
 )
 from model.gpt.edits import Edit
 from tests.support.helpers import byte_model, tiny_model
+from viz.charts.shades import coloured, decades, plain, shade_of
 from viz.page.build import Asked, payloads
 from viz.views.activations.figures import (
     Curve,
@@ -27,19 +28,15 @@ from viz.views.activations.figures import (
     Line,
     ProfileWords,
     RowWords,
-    coloured,
-    decades,
     dimension_figure,
     extreme,
     grid_figure,
     layer_line,
     median_of_others,
-    plain,
     profile_figure,
     row_figure,
     said,
     series_of,
-    shade_of,
     token_line,
 )
 from viz.views.activations.figures import DimensionWords as Dimensions

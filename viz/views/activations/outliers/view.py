@@ -16,6 +16,7 @@ from model.activations.residual_statistics import (
     ratios,
     top_dimensions,
 )
+from viz.charts.shades import plain, shade_of
 from viz.labels import plotly_text, shorten, visible
 from viz.page.old_view import View
 from viz.page.parts import choice, number, part, plot_words
@@ -31,8 +32,6 @@ from viz.views.activations.figures import (
     grid_figure,
     layer_line,
     median_of_others,
-    plain,
-    shade_of,
 )
 from viz.views.activations.sizes.view import row_name, stream_of
 from viz.words import some

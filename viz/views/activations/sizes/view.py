@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from model.activations.residual_statistics import STATISTICS, Stream, nearest_row, statistic, survey
+from viz.charts.shades import shade_of
 from viz.labels import shorten, visible
 from viz.page.background import kept
 from viz.page.old_view import View
@@ -26,7 +27,6 @@ from viz.views.activations.figures import (
     row_figure,
     said,
     series_of,
-    shade_of,
     token_line,
 )
 from viz.words import some

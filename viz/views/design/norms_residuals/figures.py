@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
+from viz.charts.shades import coloured
 from viz.labels import plotly_text
 from viz.theme import HUES, frame_layout
-from viz.views.activations.figures import coloured
 
 HEIGHT, HEAT_HEIGHT = 380, 380
 GREY = "rgba(128,134,150,0.9)"

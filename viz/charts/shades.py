@@ -1,0 +1,90 @@
+"""Numbers of many sizes as colours: logarithmic where they span a lot, around zero where they have signs."""
+
+import math
+
+import numpy as np
+
+from viz.theme import RAMPS, SIGNED_RAMPS, colorscale
+
+SPAN = 30.0  # the largest over the smallest from which on colours and axes are logarithmic
+DEPTH = 1e-6  # the share of the largest value at which logarithmic colours begin
+
+
+def shade_of(values: np.ndarray, signed: bool) -> str:
+    """How numbers become colours: "log" or "even" from the smallest to the largest, "symlog" or "signed" around 0.
+
+    Logarithmic where the largest size is SPAN times the smallest, or for signed numbers the median one, or more.
+    """
+    size = np.abs(values[np.isfinite(values) & (values != 0)])
+    if not size.size:
+        return "signed" if signed else "even"
+    if signed:
+        return "symlog" if size.max() >= SPAN * np.median(size) else "signed"
+    return "log" if size.max() >= SPAN * size.min() else "even"
+
+
+def coloured(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str, list[list]]]:
+    """Places on the colour axis, that axis with labels in the numbers themselves, and its scales by theme.
+
+    A logarithm has no place for 0: such a cell stays blank.
+    """
+    found = np.abs(values[np.isfinite(values) & (values != 0)])
+    top = float(found.max()) if found.size else 1.0
+    scales = {name: colorscale(stops, "linear") for name, stops in RAMPS.items()}
+    if shade in ("signed", "symlog"):
+        scales = {name: colorscale(stops, "linear") for name, stops in SIGNED_RAMPS.items()}
+        knee = float(np.median(found)) if shade == "symlog" else 0.0
+        ticks = _signed_ticks(top, knee)
+        places = [float(_signed(np.float64(tick), knee)) for tick in ticks]
+        end = float(_signed(np.float64(top), knee))
+        return _signed(values, knee), _bar(places, ticks, -end, end), scales
+    if shade == "log":
+        low = max(float(found.min()), DEPTH * top)
+        ticks = decades(low, top)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = np.where(values > 0, np.log10(np.maximum(values, low)), np.nan)
+        return z, _bar([math.log10(tick) for tick in ticks], ticks, math.log10(low), math.log10(top)), scales
+    low, high = (float(np.nanmin(values)), float(np.nanmax(values))) if np.isfinite(values).any() else (0.0, 1.0)
+    high = high if high > low else low + (abs(low) or 1.0)
+    ticks = [low + (high - low) * share for share in (0, 0.25, 0.5, 0.75, 1)]
+    return values, _bar(ticks, ticks, low, high), scales
+
+
+def _signed(values: np.ndarray, knee: float) -> np.ndarray:
+    """The number itself, or with a knee: straight below it and logarithmic beyond, of either sign."""
+    return np.arcsinh(values / knee) if knee else values
+
+
+def _signed_ticks(top: float, knee: float) -> list[float]:
+    """Labels around 0, at most seven."""
+    if not knee:
+        return [-top, -top / 2, 0.0, top / 2, top]
+    steps = range(math.ceil(math.log10(knee)), math.floor(math.log10(top)) + 1)
+    powers = [10.0**step for step in steps][:: -(-len(steps) // 3) or 1] or [top]
+    return [-power for power in reversed(powers)] + [0.0] + powers
+
+
+def decades(low: float, high: float) -> list[float]:
+    """Round numbers from low to high: powers of ten, with 2 and 5 times them where there are few."""
+    steps = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for parts in ((1,), (1, 2, 5)):
+        found = [part * 10.0**step for step in steps for part in parts if low <= part * 10.0**step <= high]
+        if len(found) >= 3:
+            return found[:: -(-len(found) // 8)]
+    return [low, high]
+
+
+def plain(value: float) -> str:
+    """A number for a label."""
+    size = abs(value)
+    if size >= 1e7 or 0 < size < 1e-3:
+        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+    return f"{value:,.0f}" if size >= 100 else f"{value:.3g}"
+
+
+def _bar(places: list[float], ticks: list[float], low: float, high: float) -> dict:
+    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": places, "ticktext": [plain(t) for t in ticks]}
+    return {"cmin": low, "cmax": high, "colorbar": bar}
+
+
+# --- figures ---
