@@ -12,191 +12,203 @@
 //   picture               (format) -> blob, for those that draw their own
 //   python                lines that make the same numbers
 //   extra                 elements that stand before the buttons
-(() => {
-  const { el, fill, save, formats, onDrawn } = window.playground;
-  const MOST = 100; // rows of a table below a figure
-  const sources = new Map(); // root -> source, of all that is on the page
-  let words = null, status = ""; // whose numbers they are where a figure does not say so itself: the page's own line
-  const given = (value, ...more) => (typeof value === "function" ? value(...more) : value);
+import { el, fill } from "../page/dom.js";
+import { tools } from "../parts/tools.js";
+import { csv, json, npz, parquet, save } from "./files.js";
+import * as onefile from "./onefile.js";
+import { picture } from "./picture.js";
+import { exportWords, given, label, sources, told } from "./sources.js";
 
-  // The words come with the page's head; what was made before them gets its names then.
-  const waiting = new Set();
-  const label = (node, key) => {
-    node.dataset.word = key;
-    if (words) node.textContent = words[key]; else waiting.add(node);
+const MOST = 100; // rows of a table below a figure
+const MAKE = {
+  png: (one) => picture(one, "png"),
+  svg: (one) => picture(one, "svg"),
+  html: (one) => onefile.figure(one),
+  csv: async (one) => csv(await one.numbers(), exportWords().column),
+  parquet: async (one) => parquet(await one.numbers()),
+  npz: async (one) => {
+    const table = await one.numbers();
+    return npz(one.arrays(table), table);
+  },
+  json: (one) => json(one.json(), one),
+};
+function groups(one) {
+  const numbers = one.has("lines") || one.has("all") ? ["csv", "parquet", "npz"] : [];
+  return [
+    ["picture", ["png", "svg"]],
+    ["page", ["html"]],
+    ["numbers", [...numbers, ...(one.has("json") ? ["json"] : [])]],
+    ["code", one.python ? ["copy"] : []],
+  ];
+}
+
+// --- the menu: in the browser's top layer, so that nothing cuts it off ---
+
+function menu(button, root, done) {
+  const words = exportWords();
+  const list = el("div", "pg-export-menu", "", { role: "menu", popover: "auto" }),
+    one = told(root);
+  list.setAttribute("aria-label", words.open);
+  for (const [name, keys] of groups(one)) {
+    if (!keys.length) continue;
+    const group = el("div", "pg-export-group", "", { role: "group", "aria-label": words[name] });
+    if (name !== "code") group.append(el("span", "pg-muted", words[name], { "aria-hidden": "true" }));
+    for (const key of keys) {
+      const item = el("button", "pg-export-item", words[key], { type: "button", role: "menuitem", "data-format": key });
+      item.tabIndex = -1;
+      item.onclick = () => {
+        close(true);
+        done(key);
+      };
+      group.append(item);
+    }
+    list.append(group);
+  }
+  const items = [...list.querySelectorAll("button")];
+  const close = (back) => {
+    if (back) button.focus({ preventScroll: true });
+    list.hidePopover();
+  };
+  list.onkeydown = (event) => {
+    const at = items.indexOf(document.activeElement),
+      n = items.length;
+    const to = {
+      ArrowDown: (at + 1) % n,
+      ArrowRight: (at + 1) % n,
+      ArrowUp: (at + n - 1) % n,
+      ArrowLeft: (at + n - 1) % n,
+      Home: 0,
+      End: n - 1,
+    }[event.key];
+    if (event.key === "Escape" || event.key === "Tab") {
+      if (event.key === "Escape") event.preventDefault();
+      event.stopPropagation(); // it closes the menu and no more
+      close(true);
+    } else if (to !== undefined) {
+      event.preventDefault();
+      items[to].focus();
+    }
+  };
+  // Beside its button, also while the page is scrolled; gone once the button is out of sight.
+  const place = () => {
+    const { left, right, top, bottom } = button.getBoundingClientRect(),
+      { offsetWidth: wide, offsetHeight: high } = list,
+      gap = 4;
+    if (bottom < 0 || top > window.innerHeight) return close(false);
+    const below = bottom + gap + high <= window.innerHeight || top < high + gap;
+    list.style.left = `${Math.max(gap, Math.min(Math.max(left, right - wide), window.innerWidth - wide - gap))}px`;
+    list.style.top = `${Math.max(gap, Math.min(below ? bottom + gap : top - gap - high, window.innerHeight - high - gap))}px`;
+  };
+  list.addEventListener("toggle", ({ newState }) => {
+    if (newState !== "closed") return;
+    window.removeEventListener("scroll", place, true);
+    window.removeEventListener("resize", place);
+    button.setAttribute("aria-expanded", "false");
+    list.remove();
+  });
+  button.after(list);
+  list.showPopover();
+  button.setAttribute("aria-expanded", "true");
+  place();
+  items[0].focus({ preventScroll: true });
+  window.addEventListener("scroll", place, { passive: true, capture: true });
+  window.addEventListener("resize", place);
+}
+
+// Lines of Python with a button that copies them; a second call hides them again.
+function code(root, text) {
+  const words = exportWords();
+  root.hidden = !root.hidden;
+  if (root.hidden) return;
+  const copy = el("button", "pg-button pg-quiet", words.copy_short, { type: "button" });
+  copy.onclick = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      copy.textContent = words.copied;
+    } catch {
+      getSelection().selectAllChildren(lines);
+    }
+  };
+  const lines = el("pre", "", text, { tabindex: 0 });
+  root.replaceChildren(lines, copy);
+}
+
+// A table below the figure, of at most MOST rows, the largest numbers first; all of them are in the files.
+function table(root, { names, lines, note }) {
+  const words = exportWords();
+  root.hidden = !root.hidden;
+  if (root.hidden) return;
+  const size = (line) => (typeof line.at(-1) === "number" ? Math.abs(line.at(-1)) : -1);
+  const shown = note ? lines : [...lines].sort((a, b) => size(b) - size(a)).slice(0, MOST);
+  const head = el("tr"),
+    body = el("tbody"),
+    grid = el("table");
+  for (const name of names) head.append(el("th", "", name, { scope: "col" }));
+  for (const line of shown) {
+    const row = el("tr");
+    for (const value of line)
+      row.append(el("td", "", typeof value === "number" ? String(+value.toPrecision(6)) : value));
+    body.append(row);
+  }
+  grid.append(el("caption", "", note ?? fill(words.table_note, { n: shown.length })), head, body);
+  root.replaceChildren(grid);
+}
+
+export function exporting(root, source) {
+  sources.set(root, source);
+  const whole = el("div", "pg-export"),
+    foot = el("div", "pg-foot"),
+    row = tools([]),
+    said = el("span", "pg-export-said pg-muted", "", { role: "status" });
+  const grid = el("div", "pg-table", "", { tabindex: 0 }),
+    python = el("div", "pg-code");
+  grid.hidden = python.hidden = true;
+  const button = (key, action) => {
+    const node = label(el("button", "pg-button pg-quiet", "", { type: "button" }), key);
+    node.onclick = action;
+    row.append(node);
     return node;
   };
-  onDrawn((root, payload) => {
-    if (!payload?.exports) return;
-    words = payload.exports;
-    status = payload.status.join(" · ");
-    for (const node of [...waiting, ...document.querySelectorAll(".pg-export [data-word]")]) node.textContent = words[node.dataset.word];
-    waiting.clear();
-  });
-
-  // Everything there is to say of a figure, as it is now.
-  function told(root) {
-    const source = sources.get(root), has = (name) => source[name] !== undefined && source[name] !== null;
-    return {
-      root, words, has, figure: source.figure, own: source.picture, file: given(source.file), title: given(source.title) ?? "", note: given(source.note) ?? "",
-      source: given(source.source) || status, python: given(source.python) ?? "",
-      numbers: async () => ({ names: given(source.names), lines: given(source.lines), ...(await source.all?.()), title: given(source.title) ?? "", source: given(source.source) || status }),
-      arrays: (table) => (has("arrays") ? given(source.arrays) : formats.arraysOf(table)), json: () => given(source.json),
-    };
-  }
-
-  const MAKE = {
-    png: (one) => window.playground.still.picture(one, "png"),
-    svg: (one) => window.playground.still.picture(one, "svg"),
-    html: (one) => window.playground.onefile.figure(one),
-    csv: async (one) => formats.csv(await one.numbers(), words.column),
-    parquet: async (one) => formats.parquet(await one.numbers()),
-    npz: async (one) => { const table = await one.numbers(); return formats.npz(one.arrays(table), table); },
-    json: (one) => formats.json(one.json(), one),
-  };
-  function groups(one) {
-    const numbers = one.has("lines") || one.has("all") ? ["csv", "parquet", "npz"] : [];
-    return [["picture", ["png", "svg"]], ["page", ["html"]], ["numbers", [...numbers, ...(one.has("json") ? ["json"] : [])]], ["code", one.python ? ["copy"] : []]];
-  }
-
-  // --- the menu: in the browser's top layer, so that nothing cuts it off ---
-
-  function menu(button, root, done) {
-    const list = el("div", "pg-export-menu", "", { role: "menu", popover: "auto" }), one = told(root);
-    list.setAttribute("aria-label", words.open);
-    for (const [name, keys] of groups(one)) {
-      if (!keys.length) continue;
-      const group = el("div", "pg-export-group", "", { role: "group", "aria-label": words[name] });
-      if (name !== "code") group.append(el("span", "pg-muted", words[name], { "aria-hidden": "true" }));
-      for (const key of keys) {
-        const item = el("button", "pg-export-item", words[key], { type: "button", role: "menuitem", "data-format": key });
-        item.tabIndex = -1;
-        item.onclick = () => { close(true); done(key); };
-        group.append(item);
-      }
-      list.append(group);
-    }
-    const items = [...list.querySelectorAll("button")];
-    const close = (back) => { if (back) button.focus({ preventScroll: true }); list.hidePopover(); };
-    list.onkeydown = (event) => {
-      const at = items.indexOf(document.activeElement), n = items.length;
-      const to = { ArrowDown: (at + 1) % n, ArrowRight: (at + 1) % n, ArrowUp: (at + n - 1) % n, ArrowLeft: (at + n - 1) % n, Home: 0, End: n - 1 }[event.key];
-      if (event.key === "Escape" || event.key === "Tab") {
-        if (event.key === "Escape") event.preventDefault();
-        event.stopPropagation(); // it closes the menu and no more
-        close(true);
-      } else if (to !== undefined) { event.preventDefault(); items[to].focus(); }
-    };
-    // Beside its button, also while the page is scrolled; gone once the button is out of sight.
-    const place = () => {
-      const { left, right, top, bottom } = button.getBoundingClientRect(), { offsetWidth: wide, offsetHeight: high } = list, gap = 4;
-      if (bottom < 0 || top > window.innerHeight) return close(false);
-      const below = bottom + gap + high <= window.innerHeight || top < high + gap;
-      list.style.left = `${Math.max(gap, Math.min(Math.max(left, right - wide), window.innerWidth - wide - gap))}px`;
-      list.style.top = `${Math.max(gap, Math.min(below ? bottom + gap : top - gap - high, window.innerHeight - high - gap))}px`;
-    };
-    list.addEventListener("toggle", ({ newState }) => {
-      if (newState !== "closed") return;
-      window.removeEventListener("scroll", place, true);
-      window.removeEventListener("resize", place);
-      button.setAttribute("aria-expanded", "false");
-      list.remove();
-    });
-    button.after(list);
-    list.showPopover();
-    button.setAttribute("aria-expanded", "true");
-    place();
-    items[0].focus({ preventScroll: true });
-    window.addEventListener("scroll", place, { passive: true, capture: true });
-    window.addEventListener("resize", place);
-  }
-
-  // Lines of Python with a button that copies them; a second call hides them again.
-  function code(root, text) {
-    root.hidden = !root.hidden;
-    if (root.hidden) return;
-    const copy = el("button", "pg-button pg-quiet", words.copy_short, { type: "button" });
-    copy.onclick = async () => {
-      try { await navigator.clipboard.writeText(text); copy.textContent = words.copied; } catch { getSelection().selectAllChildren(lines); }
-    };
-    const lines = el("pre", "", text, { tabindex: 0 });
-    root.replaceChildren(lines, copy);
-  }
-
-  // A table below the figure, of at most MOST rows, the largest numbers first; all of them are in the files.
-  function table(root, { names, lines, note }) {
-    root.hidden = !root.hidden;
-    if (root.hidden) return;
-    const size = (line) => (typeof line.at(-1) === "number" ? Math.abs(line.at(-1)) : -1);
-    const shown = note ? lines : [...lines].sort((a, b) => size(b) - size(a)).slice(0, MOST);
-    const head = el("tr"), body = el("tbody"), grid = el("table");
-    for (const name of names) head.append(el("th", "", name, { scope: "col" }));
-    for (const line of shown) {
-      const row = el("tr");
-      for (const value of line) row.append(el("td", "", typeof value === "number" ? String(+value.toPrecision(6)) : value));
-      body.append(row);
-    }
-    grid.append(el("caption", "", note ?? fill(words.table_note, { n: shown.length })), head, body);
-    root.replaceChildren(grid);
-  }
-
-  function exporting(root, source) {
-    sources.set(root, source);
-    const whole = el("div", "pg-export"), foot = el("div", "pg-foot"), row = tools([]), said = el("span", "pg-export-said pg-muted", "", { role: "status" });
-    const grid = el("div", "pg-table", "", { tabindex: 0 }), python = el("div", "pg-code");
-    grid.hidden = python.hidden = true;
-    const button = (key, action) => {
-      const node = label(el("button", "pg-button pg-quiet", "", { type: "button" }), key);
-      node.onclick = action;
-      row.append(node);
-      return node;
-    };
-    row.append(...(source.extra ?? []), said);
-    if (source.table) button("table", async () => {
+  row.append(...(source.extra ?? []), said);
+  if (source.table)
+    button("table", async () => {
       const { names, lines } = await told(root).numbers();
       table(grid, source.table === true ? { names, lines } : given(source.table));
     });
-    if (source.python) button("python", () => code(python, told(root).python));
-    const take = async (key) => {
-      const one = told(root);
-      if (key === "copy") {
-        try { await navigator.clipboard.writeText(one.python); said.textContent = words.copied; } catch { python.hidden = true; code(python, one.python); }
-        return;
-      }
-      said.textContent = words.making;
-      open.disabled = true;
-      await new Promise((ready) => setTimeout(ready));
+  if (source.python) button("python", () => code(python, told(root).python));
+  const take = async (key) => {
+    const one = told(root);
+    const { words } = one;
+    if (key === "copy") {
       try {
-        save(`${one.file}.${key}`, await MAKE[key](one));
-        said.textContent = "";
-      } catch (error) {
-        said.textContent = words.failed;
-        console.warn(error);
+        await navigator.clipboard.writeText(one.python);
+        said.textContent = words.copied;
+      } catch {
+        python.hidden = true;
+        code(python, one.python);
       }
-      open.disabled = false;
-    };
-    const open = button("open", () => { said.textContent = ""; menu(open, root, take); });
-    open.classList.add("pg-export-open");
-    open.setAttribute("aria-haspopup", "menu");
-    open.setAttribute("aria-expanded", "false");
-    foot.append(el("span", "pg-source", given(source.source) ?? ""), row);
-    whole.append(foot, grid, python);
-    return whole;
-  }
-
-  // A row of quiet buttons: [text, action] pairs, and plain strings for the words between them.
-  function tools(items) {
-    const row = el("span", "pg-tools");
-    for (const item of items) {
-      if (typeof item === "string") row.append(el("span", "pg-muted", item));
-      else {
-        const node = el("button", "pg-button pg-quiet", item[0], { type: "button" });
-        node.onclick = item[1];
-        row.append(node);
-      }
+      return;
     }
-    return row;
-  }
-
-  Object.assign(window.playground, { tools, exporting, exported: { sources, told, words: () => words } });
-})();
+    said.textContent = words.making;
+    open.disabled = true;
+    await new Promise((ready) => setTimeout(ready));
+    try {
+      save(`${one.file}.${key}`, await MAKE[key](one));
+      said.textContent = "";
+    } catch (error) {
+      said.textContent = words.failed;
+      console.warn(error);
+    }
+    open.disabled = false;
+  };
+  const open = button("open", () => {
+    said.textContent = "";
+    menu(open, root, take);
+  });
+  open.classList.add("pg-export-open");
+  open.setAttribute("aria-haspopup", "menu");
+  open.setAttribute("aria-expanded", "false");
+  foot.append(el("span", "pg-source", given(source.source) ?? ""), row);
+  whole.append(foot, grid, python);
+  return whole;
+}

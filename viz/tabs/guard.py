@@ -33,6 +33,7 @@ MOST_OPEN = 400  # requests under way of one address; a page holds two
 BODY_SECONDS = 30.0  # for a request to arrive
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP ends a session by DELETE
 KEPT = "public, max-age=3600"
+HASHED = ("/assets/", "/playground/static/")
 API = "/gradio_api/"
 # What the page, its API and MCP need of Gradio; files, uploads, streams, proxies and editors are not among it.
 PAGE = ("/", "/login", "/logout", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt")
@@ -42,7 +43,7 @@ CALLS = ("queue/", "heartbeat/", "call/", "run/", "api/", "mcp", "info", "app_id
 ASKING = ("queue/join", "call/", "run/", "api/", "mcp")  # POSTs that have something computed
 # Those who have not logged in are shown the login and nothing else.
 OUTSIDE = ("/", "/login", "/logout", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt", "/assets/",
-           "/static/", "/pwa_icon", f"{API}startup-events", f"{API}theme.css")  # fmt: skip
+           "/static/", "/playground/static/", "/pwa_icon", f"{API}startup-events", f"{API}theme.css")  # fmt: skip
 # A class of thirty sits behind one address: its pages ask about as often as the model can answer, and open together.
 VISITS = Rate(burst=6000, per_second=200)  # of anything, an address
 ASKED = Rate(burst=600, per_second=60)  # of computing, an address
@@ -79,10 +80,10 @@ def policy(options: Options) -> dict[str, str]:
 
 
 def cached(path: str) -> str:
-    """How long a browser may keep an answer without asking again: the names of /assets/ change with what is in them."""
-    if path.startswith("/assets/"):
+    """How long a browser may keep an answer without asking again: some addresses change with what is found there."""
+    if path.startswith(HASHED):
         return "public, max-age=31536000, immutable"
-    return KEPT if path.startswith(("/playground/plotly/", "/playground/vendor/", "/static/")) else "no-store"
+    return KEPT if path.startswith(("/playground/plotly/", "/static/")) else "no-store"
 
 
 def dress(start: Message, path: str, options: Options) -> None:
