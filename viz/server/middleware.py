@@ -33,6 +33,7 @@ MOST_OPEN = 400  # requests under way of one address; a page holds two
 BODY_SECONDS = 30.0  # for a request to arrive
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP ends a session by DELETE
 KEPT = "public, max-age=3600"
+HASHED = ("/assets/", "/playground/static/")
 API = "/gradio_api/"
 # What the page, its API and MCP need of Gradio; files, uploads, streams, proxies and editors are not among it.
 PAGE = ("/", "/login", "/logout", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt")
@@ -64,6 +65,7 @@ OUTSIDE = (
     "/robots.txt",
     "/assets/",
     "/static/",
+    "/playground/static/",
     "/pwa_icon",
     f"{API}startup-events",
     f"{API}theme.css",
@@ -121,10 +123,10 @@ def policy(options: Options) -> dict[str, str]:
 
 
 def cached(path: str) -> str:
-    """How long a browser may keep an answer without asking again: the names of /assets/ change with what is in them."""
-    if path.startswith("/assets/"):
+    """How long a browser may keep an answer without asking again: some addresses change with what is found there."""
+    if path.startswith(HASHED):
         return "public, max-age=31536000, immutable"
-    return KEPT if path.startswith(("/playground/plotly/", "/playground/vendor/", "/static/")) else "no-store"
+    return KEPT if path.startswith(("/playground/plotly/", "/static/")) else "no-store"
 
 
 def dress(start: Message, path: str, options: Options) -> None:

@@ -23,87 +23,10 @@ from viz.api import endpoints
 from viz.page.build import build
 from viz.page.playground import Options, Playground
 from viz.server import login, middleware
+from viz.server.assets import ROUTE, Assets, answer, read, tags
 from viz.server.limits import PRIVATE, PUBLIC
 from viz.views.training.view import archive
 from viz.words import LANGUAGES, section, words
-
-SCRIPTS = (
-    "core.js",
-    "bars.js",
-    "formats.js",
-    "still.js",
-    "onefile.js",
-    "exports.js",
-    "controls.js",
-    "heads.js",
-    "plot.js",
-    "training.js",
-    "training_charts.js",
-    "links.js",
-    "lines.js",
-    "reading.js",
-    "training_replay.js",
-    "effects.js",
-    "headtable.js",
-    "why.js",
-    "find.js",
-    "compare.js",
-    "surprise.js",
-    "guess.js",
-    "onenorm.js",
-    "neurons.js",
-    "sizes.js",
-    "lens.js",
-    "wrote.js",
-    "pipeline.js",
-    "shape.js",
-    "draws.js",
-    "cachelab.js",
-    "labs.js",
-    "vocabs.js",
-    "diagram.js",
-    "rope.js",
-    "strategies.js",
-    "many.js",
-    "race_token.js",
-    "race_tree.js",
-    "race.js",
-    "drafting.js",
-    "glossary.js",
-    "guide.js",
-    "address.js",
-    "report.js",
-    "checks.js",
-    "connection.js",
-)
-STYLES = (
-    "app.css",
-    "surprise.css",
-    "guess.css",
-    "onenorm.css",
-    "neurons.css",
-    "sizes.css",
-    "lens.css",
-    "wrote.css",
-    "shape.css",
-    "draws.css",
-    "cachelab.css",
-    "labs.css",
-    "vocabs.css",
-    "diagram.css",
-    "rope.css",
-    "strategies.css",
-    "many.css",
-    "race.css",
-    "drafting.css",
-    "exports.css",
-    "guide.css",
-    "address.css",
-    "report.css",
-    "checks.css",
-    "access.css",
-    "connection.css",
-)
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
@@ -154,10 +77,10 @@ def options_of(given: argparse.Namespace) -> Options:
     )
 
 
-def head(static: Path) -> str:
-    """Our scripts, inline and in order: a script with an address may run after the parts that need it are mounted."""
-    code = "\n".join((static / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    return f'<link rel="preload" as="script" href="playground/plotly/plotly.min.js"><script>{code}</script>'
+def head(assets: Assets) -> str:
+    """What the page's head says beside what Gradio puts there."""
+    plotly_js = '<link rel="preload" as="script" href="playground/plotly/plotly.min.js">'
+    return identity() + plotly_js + tags(assets)
 
 
 def trained_archive(playground: Playground) -> Callable[[Request], Response]:
@@ -187,15 +110,15 @@ def alive(request: Request) -> Response:
 def launch_options(static: Path, playground: Playground) -> dict:
     """What launch() needs whichever way the page is served."""
     bundled = Path(plotly.__file__).parent / "package_data"
+    assets = read(static)
     routes = [
         Route("/playground/alive", alive),
         Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
-        Mount("/playground/vendor", app=StaticFiles(directory=static / "vendor")),
+        Route(ROUTE, answer(assets)),
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
     ]
     return {
-        "head": identity() + head(static),
-        "css_paths": [static / name for name in STYLES],
+        "head": head(assets),
         "theme": gr.themes.Default(
             font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
         ),

@@ -1,0 +1,203 @@
+// A figure, or a whole report, as one HTML file that needs nothing else: it opens without a network, follows the reader's
+// light or dark, and can be printed. All that people or models wrote stands in it as text.
+import { el, fill } from "../page/dom.js";
+import { themed } from "../parts/figure_look.js";
+import { sources, told } from "./sources.js";
+import { still } from "./still.js";
+import { colours, styles } from "./styles.js";
+
+const MOST = 2000; // rows of a table of numbers; all of them are in the other files
+const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+export const pause = () => new Promise((done) => setTimeout(done));
+
+// A script that stands in a page must not end before its end, and the sign that opens a comment changes how its end is found.
+const inlined = (script) => script.replace(/<(?=\/script)/gi, "\\x3c").replace(/<!-{2}/g, "\\x3c!--");
+const asJson = (value) =>
+  JSON.stringify(value)
+    .replace(/</g, "\\u003c")
+    .replace(/\u2028/g, "\\u2028")
+    .replace(/\u2029/g, "\\u2029");
+let library = null;
+const plotlySource = () =>
+  (library ??= fetch("playground/plotly/plotly.min.js")
+    .then((answer) => {
+      if (!answer.ok) throw new Error("plotly.min.js could not be loaded");
+      return answer.text();
+    })
+    .then(inlined)
+    .catch((error) => {
+      library = null;
+      throw error;
+    }));
+
+// In the file: draws each figure when it comes near to what is seen, in the theme of its place, and all before printing.
+function drawing(themed) {
+  const figures = JSON.parse(document.getElementById("figures").textContent),
+    dark = matchMedia("(prefers-color-scheme: dark)");
+  const places = [...document.querySelectorAll("[data-figure]")],
+    seen = new Set();
+  const draw = (place) => {
+    const { data, layout } = JSON.parse(JSON.stringify(figures[+place.dataset.figure]));
+    const style = getComputedStyle(place),
+      colour = (name) => style.getPropertyValue(name).trim(),
+      frame = place.closest(".pg-as-dark, .pg-as-light");
+    const isDark = frame ? frame.matches(".pg-as-dark") : dark.matches,
+      meta = layout.meta || {},
+      narrow = place.clientWidth < 480;
+    themed(layout, { text: colour("--pg-text"), line: colour("--pg-line"), isDark, narrow });
+    const height = meta.height ? (narrow ? (meta.narrow ?? meta.height) : meta.height) : narrow ? 400 : 540;
+    place.style.height = `${height}px`;
+    layout.height = height;
+    delete layout.width;
+    return window.Plotly.react(place, data, layout, { displaylogo: false, responsive: true });
+  };
+  const show = (place) => {
+    seen.add(place);
+    draw(place);
+  };
+  const near = new IntersectionObserver(
+    (entries) => {
+      for (const { isIntersecting, target } of entries)
+        if (isIntersecting) {
+          near.unobserve(target);
+          show(target);
+        }
+    },
+    { rootMargin: "600px" },
+  );
+  places.forEach((place) => near.observe(place));
+  dark.addEventListener("change", () => seen.forEach(draw));
+  window.addEventListener("beforeprint", () =>
+    places.forEach((place) => {
+      if (!seen.has(place)) show(place);
+    }),
+  );
+}
+
+const FRAME = `
+*, *::before, *::after { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1100px; padding: 20px 16px 40px; background: var(--pg-panel); color: var(--pg-text); font: 14px/1.5 ui-sans-serif, system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 22px; line-height: 1.25; margin: 0 0 6px; } h2, h3, h4 { line-height: 1.3; } p { margin: 0 0 6px; } a { color: var(--pg-focus); }
+h1, h2, h3, h4, p, td, th, li, dd, dt, pre, summary, caption, bdi { unicode-bidi: isolate; }
+table { border-collapse: collapse; } ul, ol, dl { margin: 0; } canvas, img { max-width: 100%; }
+figure { margin: 22px 0; } .pg-source { color: var(--pg-soft); font-size: 12px; margin: 6px 0; }
+pg-button { display: inline-block; text-align: center; cursor: default !important; }
+.pg-said { padding: 0 4px; } .pg-said:empty { display: none; }
+.pg-chart { min-height: 200px; }
+.pg-still { position: relative; padding: 10px 12px; border-radius: 8px; background: var(--pg-panel); color: var(--pg-text); overflow-x: auto; font: 16px/1.5 ui-sans-serif, system-ui, sans-serif; }
+.pg-still :is(h1, h2, h3, h4, p) { margin-top: 0; }
+details { margin: 6px 0; } summary { cursor: pointer; color: var(--pg-focus); }
+pre { margin: 6px 0; padding: 8px 10px; background: var(--pg-ground); border-radius: 6px; font: 12px/1.5 ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; overflow-x: auto; }
+.pg-numbers { max-height: 60vh; overflow: auto; } .pg-numbers :is(td, th) { text-align: left; padding: 2px 10px; border-top: 1px solid var(--pg-line); white-space: pre-wrap; font: 12px ui-monospace, Menlo, Consolas, monospace; }
+@media print { body { max-width: none; padding: 0; } details > summary { list-style: none; } figure { break-inside: avoid; } .pg-still, .pg-still * { max-height: none !important; } .pg-still { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+`;
+const block = (selector, theme, colours) =>
+  `${selector} { color-scheme: ${theme}; ${Object.entries(colours)
+    .map(([name, value]) => `${name}: ${value};`)
+    .join(" ")} }`;
+function themes() {
+  const light = colours(false),
+    dark = colours(true);
+  return `${block(":root, .pg-as-light", "light", light)}\n${block(".pg-as-dark", "dark", dark)}\n@media (prefers-color-scheme: dark) { ${block(":root", "dark", dark)} ${block(".pg-as-light", "light", light)} }
+@media print { ${block(":root", "light", light)} ${block(".pg-as-dark", "dark", dark)} }`;
+}
+
+// title: text; body: a list of texts of HTML; figures: [{ data, layout }]; css: more styles.
+export async function page({ title, body, figures, css = "" }) {
+  const nonce = btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(16))));
+  const script = (text, type = "") => `<script nonce="${nonce}"${type && ` type="${type}"`}>${text}</script>\n`;
+  const policy = `default-src 'none'; script-src 'nonce-${nonce}'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'`;
+  const parts = [
+    `<!DOCTYPE html>\n<html lang="${escaped(document.documentElement.lang || "en")}">\n<head>\n<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="${policy}">\n`,
+    `<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>${escaped(title)}</title>\n<style>${`${css}\n${themes()}\n${FRAME}`.replace(/<\//g, "<\\/")}</style>\n</head>\n<body>\n`,
+    ...body,
+  ];
+  if (figures.length) {
+    const plotly = await plotlySource();
+    await pause();
+    parts.push(script(plotly), '<script type="application/json" id="figures">[');
+    for (const [i, figure] of figures.entries()) {
+      parts.push(i ? ",\n" : "", asJson(figure));
+      await pause();
+    }
+    parts.push("]</script>\n", script(`(${drawing})(${themed});`));
+  }
+  parts.push("</body>\n</html>\n");
+  return new Blob(parts, { type: "text/html" });
+}
+
+// --- one figure in a page ---
+
+// A copy of what `root` shows for a file; its Plotly figures join `figures` and are drawn there anew.
+function copied(root, figures) {
+  const charts = new Map();
+  for (const each of sources.keys())
+    if (root.contains(each) && sources.get(each).figure) charts.set(each.querySelector(".pg-chart"), each);
+  return still(root, {
+    dead: true,
+    chart: (node) => {
+      if (!charts.has(node)) return null;
+      const { figure, title } = told(charts.get(node)),
+        place = el("div", "pg-chart", "", { "data-figure": figures.length, role: "img", "aria-label": title });
+      figures.push(figure());
+      return place;
+    },
+  });
+}
+export const folded = (title, ...content) => {
+  const box = el("details");
+  box.append(el("summary", "", title), ...content);
+  return box;
+};
+function numbers({ names, lines }, words) {
+  const grid = el("table"),
+    head = el("tr"),
+    body = el("tbody"),
+    top = el("thead"),
+    box = el("div", "pg-numbers");
+  for (const name of names) head.append(el("th", "", name, { scope: "col" }));
+  for (const line of lines.slice(0, MOST)) {
+    const row = el("tr");
+    for (const value of line) row.append(el("td", "", String(value ?? "")));
+    body.append(row);
+  }
+  top.append(head);
+  grid.append(top, body);
+  box.append(grid);
+  return folded(
+    fill(words.rows, { n: lines.length }),
+    ...(lines.length > MOST ? [el("p", "", fill(words.rows_cut, { n: MOST }))] : []),
+    box,
+  );
+}
+// What a figure shows, then where it is from, its numbers and its Python lines.
+export function section(one, figures, { heading = "", table = null } = {}) {
+  const node = el("figure"),
+    plain = Boolean(one.figure),
+    still = el(
+      "div",
+      plain ? "" : `pg-still ${document.body.classList.contains("dark") ? "pg-as-dark dark" : "pg-as-light"}`,
+    );
+  const copy = copied(one.root, figures),
+    first = copy.querySelector("h2");
+  const title = one.title || first?.textContent;
+  if (first && (plain || heading || first.textContent === title)) first.remove();
+  if (heading && title && (first || !copy.textContent.includes(title))) node.append(el(heading, "", title));
+  if (plain)
+    copy.querySelectorAll(".pg-about").forEach((note) => {
+      if (!note.textContent) note.remove();
+    });
+  still.append(copy);
+  node.append(still, el("p", "pg-source", one.source));
+  if (table) node.append(numbers(table, one.words));
+  if (one.python) node.append(folded(one.words.code, el("pre", "", one.python)));
+  return node;
+}
+export async function figure(one) {
+  const figures = [],
+    title = el("h1", "", one.title),
+    table = one.has("lines") || one.has("all") ? await one.numbers() : null,
+    shown = section(one, figures, { table });
+  await pause();
+  return page({ title: one.title, body: [title.outerHTML, shown.outerHTML], figures, css: styles() });
+}

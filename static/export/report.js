@@ -1,0 +1,300 @@
+// The report of a session: what has been drawn on this page for the present prompt, all of it in one HTML file.
+import { el, fill } from "../page/dom.js";
+import { headerItem } from "../page/header_items.js";
+import { mounted, onDrawn } from "../page/mount.js";
+import { selection } from "../page/selection.js";
+import { pageState } from "../page/state.js";
+import { save } from "./files.js";
+import { folded, page, pause, section } from "./onefile.js";
+import { exportWords, sources, told as toldOf } from "./sources.js";
+import { styles } from "./styles.js";
+
+const MOST = 1500; // tokens of the prompt that are listed
+// Parts that ask or explain; what they say stands at its place in the report.
+const ASKING = new Set([
+  "header",
+  "notice",
+  "guide",
+  "tokens",
+  "selection",
+  "address",
+  "linked",
+  "glossary",
+  "controls",
+  "job",
+  "question",
+  "howto",
+  "about",
+  "edits",
+  "strategies",
+  "pipeline",
+  "lesson",
+  "racefeed",
+  "patch_about",
+  "effectabout",
+  "training",
+]);
+let words = null,
+  status = [],
+  run = "",
+  tabs = [],
+  busy = false;
+onDrawn((root, payload) => {
+  if (payload?.report) ({ report: words, status, run, tabs } = payload);
+});
+
+const payloadOf = (part) => part?.payload() ?? null;
+const isSeen = ({ root }) => root.clientWidth > 0 && !root.hidden;
+const before = (a, b) => (a.root.compareDocumentPosition(b.root) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1);
+
+// The tabs that were opened, in their order, each with its views and its parts as they stand on the page.
+function opened() {
+  const parts = [...mounted].map(([name, part]) => ({ name, ...part }));
+  return tabs.flatMap(([key, label]) => {
+    const question = mounted.get(`${key}_question`) ?? (key === "attention" ? mounted.get("question") : null);
+    const panel = question?.root.closest(".tabitem");
+    if (!panel) return [];
+    const own = parts.filter(({ root }) => panel.contains(root)).sort(before);
+    const choosing = own
+      .filter(({ kind }) => kind === "controls")
+      .map(payloadOf)
+      .find((payload) => payload?.shows);
+    const labels = new Map(choosing?.controls.find(({ kind }) => kind === "views")?.options ?? []);
+    const inView = new Set(Object.values(choosing?.shows ?? {}).flat()),
+      taken = new Set();
+    const views = [{ label: "", parts: own.filter(({ name }) => !inView.has(name)) }];
+    for (const [view, names] of Object.entries(choosing?.shows ?? {})) {
+      views.push({
+        label: labels.get(view) ?? view,
+        parts: own.filter(({ name }) => names.includes(name) && !taken.has(name)),
+      });
+      names.forEach((name) => taken.add(name));
+    }
+    return [{ label, question: payloadOf(question)?.text ?? "", views }];
+  });
+}
+
+const titleOf = ({ root }, payload) =>
+  payload?.title || root.querySelector("h2")?.textContent || payload?.words?.title || "";
+// The figures of a part: all it shows as one, or, of those that are many forms, what has a menu of its own.
+function figuresOf(part) {
+  const roots = [...sources.keys()].filter(
+    (root) => part.root.contains(root) && !root.hidden && !root.closest("[hidden]:not([data-part])"),
+  );
+  if (ASKING.has(part.kind)) return part.kind === "training" ? roots : [];
+  return roots.includes(part.root) || !roots.length ? [part.root] : roots.length === 1 ? [part.root] : roots;
+}
+function asFigure(root, roots) {
+  const source = sources.has(root) ? root : roots.length === 1 ? roots[0] : null,
+    told = source ? toldOf(source) : null;
+  const plain = told && source !== root; // the part has more in it than the figure with the menu
+  return told
+    ? { ...told, root, figure: plain && root.children.length > 1 ? undefined : told.figure }
+    : { root, title: "", source: "", python: "", words: exportWords() };
+}
+
+function lead(payload) {
+  const about = payload.parts ? Object.values(payload.parts) : [];
+  return about.length ? folded(words.explanation, ...about.map((text) => el("p", "", text))) : null;
+}
+
+const fact = (list, name, ...content) => {
+  const text = el("dd");
+  text.append(...content);
+  list.append(el("dt", "", name), text);
+};
+// Whose numbers: the model, the prompt and its tokens, what is picked, the edits.
+function facts() {
+  const list = el("dl", "pg-report-facts"),
+    tokens = pageState.tokens ?? [],
+    { heads, tokens: picked, pair, edits } = selection;
+  fact(list, words.model, el("bdi", "", status.join(" · ")));
+  fact(list, words.prompt, el("pre", "", document.querySelector("#prompt textarea, #prompt input")?.value ?? ""));
+  const chips = el("div", "pg-report-tokens");
+  chips.append(
+    ...tokens.slice(0, MOST).map(({ text, id }, at) => el("bdi", "pg-report-token", text, { title: `${at}: ${id}` })),
+  );
+  if (tokens.length > MOST) chips.append(el("span", "", fill(words.tokens_cut, { n: tokens.length - MOST })));
+  fact(list, fill(words.tokens, { n: tokens.length }), chips);
+  const said = [
+    heads.length && fill(words.heads, { heads: heads.map((head) => head.join(".")).join(", ") }),
+    picked.length &&
+      fill(words.positions, { tokens: picked.map((at) => `${at} ${tokens[at]?.text ?? ""}`).join(", ") }),
+    pair && fill(words.cell, { query: pair[0], key: pair[1] }),
+  ].filter(Boolean);
+  fact(list, words.picked, el("bdi", "", said.join(" · ") || words.nothing));
+  fact(
+    list,
+    words.edits,
+    el(
+      "bdi",
+      "",
+      edits.length
+        ? edits.map((edit) => pageState.editName?.(edit) ?? JSON.stringify(edit)).join(" · ")
+        : words.no_edits,
+    ),
+  );
+  if (/^https?:$/.test(location.protocol))
+    fact(list, words.link, el("a", "", words.link_text, { href: location.href, rel: "noreferrer" }));
+  return list;
+}
+
+const heading = (tag, text, id) => el(tag, "", text, { id });
+async function gather(tell) {
+  const body = [],
+    figures = [],
+    left = [],
+    contents = el("ol"),
+    found = opened();
+  const all = found.flatMap(({ views }) =>
+    views.flatMap(({ parts }) => parts.filter(({ kind }) => !ASKING.has(kind) || kind === "training")),
+  ).length;
+  let done = 0,
+    n = 0;
+  for (const tab of found) {
+    const inside = el("ol"),
+      made = [];
+    for (const view of tab.views) {
+      const kept = [],
+        texts = [];
+      for (const part of view.parts) {
+        const payload = payloadOf(part);
+        if (part.kind === "about" && payload?.text) texts.push(el("p", "", payload.text));
+        if (part.kind === "howto" && payload) texts.push(lead(payload));
+        if (ASKING.has(part.kind) && part.kind !== "training") continue;
+        tell(++done, all);
+        if (
+          !payload ||
+          payload.absent ||
+          (!isSeen(part) && part.root.hidden && !part.root.dataset.run && !payload.scene)
+        )
+          continue;
+        const where = [tab.label, view.label, titleOf(part, payload)].filter(Boolean).join(" · ");
+        if (payload.problem || payload.empty) {
+          left.push([where, (payload.problem ?? payload.empty).text || words.left_empty]);
+          continue;
+        }
+        if (payload.scene && payload.scene !== run && !isSeen(part)) {
+          left.push([where, words.left_stale]);
+          continue;
+        }
+        const roots = figuresOf(part);
+        for (const root of roots) {
+          await pause();
+          try {
+            const one = asFigure(
+                root,
+                [...sources.keys()].filter((each) => root.contains(each)),
+              ),
+              id = `f${++n}`;
+            const node = section(one, figures, { heading: "h4" }),
+              name = one.title || titleOf(part, payload) || view.label || tab.label;
+            if (!node.textContent.trim() && !node.querySelector("[data-figure], img, svg")) continue;
+            node.id = id;
+            kept.push({ node, name, id });
+          } catch (error) {
+            left.push([where, words.left_broken]);
+            console.warn(error);
+          }
+        }
+      }
+      if (!kept.length) continue;
+      const id = `v${++n}`,
+        box = el("section"),
+        listed = el("li"),
+        items = el("ul");
+      if (view.label) box.append(heading("h3", view.label, id), ...texts.filter(Boolean));
+      else box.append(...texts.filter(Boolean));
+      box.append(...kept.map(({ node }) => node));
+      items.append(
+        ...kept.map(({ name, id: at }) => {
+          const item = el("li");
+          item.append(el("a", "", name, { href: `#${at}` }));
+          return item;
+        }),
+      );
+      if (view.label) listed.append(el("a", "", view.label, { href: `#${id}` }), items);
+      inside.append(...(view.label ? [listed] : items.childNodes));
+      made.push(box.outerHTML);
+    }
+    if (!made.length) continue;
+    const id = `t${++n}`,
+      item = el("li");
+    item.append(el("a", "", tab.label, { href: `#${id}` }), inside);
+    contents.append(item);
+    body.push(heading("h2", tab.label, id).outerHTML, tab.question ? el("p", "", tab.question).outerHTML : "", ...made);
+  }
+  return { body, figures, left, contents };
+}
+
+async function report(tell) {
+  const title = words.title,
+    { body, figures, left, contents } = await gather(tell);
+  const top = el("header"),
+    nav = el("nav", "", "", { "aria-label": words.contents }),
+    end = el("section");
+  top.append(
+    el("h1", "", title),
+    el(
+      "p",
+      "pg-source",
+      fill(words.made, { date: new Date().toLocaleString(document.documentElement.lang || undefined) }),
+    ),
+    facts(),
+  );
+  nav.append(el("h2", "", words.contents), contents);
+  end.append(el("h2", "", words.left));
+  if (left.length) {
+    const list = el("ul");
+    list.append(...left.map(([where, why]) => el("li", "", `${where}: ${why}`)));
+    end.append(el("p", "", words.left_about), list);
+  } else end.append(el("p", "", words.left_none));
+  const css = `${styles()}\n${STYLE}`;
+  return page({
+    title,
+    css,
+    figures,
+    body: [
+      top.outerHTML,
+      contents.childElementCount ? nav.outerHTML : el("p", "", words.empty).outerHTML,
+      ...body,
+      end.outerHTML,
+    ],
+  });
+}
+const STYLE = `
+body > h2, body > section > h2 { margin: 40px 0 6px; padding-top: 10px; border-top: 2px solid var(--pg-line); font-size: 20px; } h3 { margin: 26px 0 4px; font-size: 16px; } h4 { margin: 18px 0 4px; font-size: 14px; }
+.pg-report-facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 6px 16px; margin: 14px 0; } .pg-report-facts dt { color: var(--pg-soft); } .pg-report-facts dd { margin: 0; min-width: 0; } .pg-report-facts pre { margin: 0; max-height: 30vh; overflow: auto; }
+.pg-report-tokens { display: flex; flex-wrap: wrap; gap: 3px; max-height: 30vh; overflow: auto; } .pg-report-token { padding: 0 5px; border: 1px solid var(--pg-line); border-radius: 4px; font: 12px/1.6 ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; }
+nav ol, nav ul { padding-left: 20px; }
+@media (max-width: 480px) { .pg-report-facts { grid-template-columns: minmax(0, 1fr); gap: 2px; } .pg-report-facts dd { margin-bottom: 8px; } }
+@media print { .pg-report-facts pre, .pg-report-tokens { max-height: none; } body > h2 { break-before: page; } }
+`;
+
+// --- the button in the page's head ---
+
+const item = el("span", "pg-report"),
+  button = el("button", "pg-button pg-quiet pg-report-open", "", { type: "button" });
+const told = el("span", "pg-muted", "", { role: "status" });
+item.append(button, told);
+button.onclick = async () => {
+  if (busy || !words) return;
+  busy = button.disabled = true;
+  told.textContent = fill(words.making, { done: 0, all: "…" });
+  await pause();
+  try {
+    const blob = await report((done, all) => {
+      told.textContent = fill(words.making, { done, all });
+    });
+    save(`attention-report-${status[0] ?? ""}-${new Date().toISOString().slice(0, 10)}.html`, blob);
+    told.textContent = words.done;
+  } catch (error) {
+    told.textContent = words.failed;
+    console.warn(error);
+  }
+  busy = button.disabled = false;
+};
+headerItem(30, (said) => {
+  button.textContent = said.report;
+  return item;
+});

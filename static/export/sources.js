@@ -1,0 +1,54 @@
+// What can be taken away: every figure on the page with all there is to say of it.
+import { onDrawn } from "../page/mount.js";
+import { arraysOf } from "./files.js";
+
+export const sources = new Map(); // root -> source, of all that is on the page
+let words = null,
+  status = ""; // whose numbers they are where a figure does not say so itself: the page's own line
+export const given = (value, ...more) => (typeof value === "function" ? value(...more) : value);
+
+// The words come with the page's head; what was made before them gets its names then.
+const waiting = new Set();
+export const label = (node, key) => {
+  node.dataset.word = key;
+  if (words) node.textContent = words[key];
+  else waiting.add(node);
+  return node;
+};
+onDrawn((root, payload) => {
+  if (!payload?.exports) return;
+  words = payload.exports;
+  status = payload.status.join(" · ");
+  for (const node of [...waiting, ...document.querySelectorAll(".pg-export [data-word]")])
+    node.textContent = words[node.dataset.word];
+  waiting.clear();
+});
+
+export const exportWords = () => words;
+
+// Everything there is to say of a figure, as it is now.
+export function told(root) {
+  const source = sources.get(root),
+    has = (name) => source[name] !== undefined && source[name] !== null;
+  return {
+    root,
+    words,
+    has,
+    figure: source.figure,
+    own: source.picture,
+    file: given(source.file),
+    title: given(source.title) ?? "",
+    note: given(source.note) ?? "",
+    source: given(source.source) || status,
+    python: given(source.python) ?? "",
+    numbers: async () => ({
+      names: given(source.names),
+      lines: given(source.lines),
+      ...(await source.all?.()),
+      title: given(source.title) ?? "",
+      source: given(source.source) || status,
+    }),
+    arrays: (table) => (has("arrays") ? given(source.arrays) : arraysOf(table)),
+    json: () => given(source.json),
+  };
+}

@@ -1,0 +1,75 @@
+// Figures at rest: a copy of what a figure shows, without anything that can be pressed.
+import { el } from "../page/dom.js";
+
+const GONE =
+  ".pg-export, .pg-no-export, .pg-button:not([aria-pressed]), [hidden], [popover], script, style, link, iframe, object, embed, template, datalist, noscript, base, meta";
+const KEPT =
+  /^(class|style|title|alt|src|width|height|dir|lang|open|scope|colspan|rowspan|role|start|value|max|min|data-[\w-]+|aria-(hidden|pressed|sort|current|label))$/;
+
+const renamed = (node, tag) => {
+  const made = document.createElement(tag);
+  for (const { name, value } of [...node.attributes]) made.setAttribute(name, value);
+  made.append(...node.childNodes);
+  node.replaceWith(made);
+  return made;
+};
+const isSvg = (node) => node.namespaceURI === "http://www.w3.org/2000/svg";
+// Only what shapes an element stays on it: no handlers, no addresses.
+function strip(node) {
+  for (const { name, value } of [...node.attributes]) {
+    const address = /^(href|xlink:href|src|srcset|action|formaction|poster|ping)$/i.test(name);
+    const fine = isSvg(node)
+      ? !/^on/i.test(name) && (!address || /^(#|data:image\/)/.test(value))
+      : KEPT.test(name) && (!address || value.startsWith("data:image/"));
+    if (!fine) node.removeAttribute(name);
+  }
+}
+const said = (field) => {
+  if (field.type === "checkbox" || field.type === "radio") return field.checked ? "☑" : "☐";
+  return field.matches("select") ? (field.selectedOptions[0]?.textContent ?? "") : field.value;
+};
+
+// The copy of an element. `chart(node)` gives what stands in place of a Plotly figure. Where `dead`, buttons are
+// <pg-button>: they look the same, and there is nothing to press.
+export function still(root, { chart, dead }) {
+  const copy = root.cloneNode(true),
+    own = [...root.querySelectorAll("*")],
+    made = [...copy.querySelectorAll("*")];
+  const later = [];
+  own.forEach((node, i) => {
+    const twin = made[i];
+    const gone = node.closest(GONE);
+    if (gone && gone !== root && root.contains(gone)) {
+      if (gone === node) later.push(() => twin.remove());
+      return;
+    }
+    if (node.parentElement?.closest(".pg-chart")) return;
+    if (node.matches(".pg-chart")) later.push(() => twin.replaceWith(chart(node) ?? ""));
+    else if (node.matches("canvas"))
+      later.push(() => {
+        if (!node.width || !node.height) return twin.remove();
+        const image = el("img", node.className, "", {
+          src: node.toDataURL(),
+          alt: "",
+          style: node.getAttribute("style") ?? "",
+        });
+        if (!image.style.width && node.clientWidth) image.style.width = `${node.clientWidth}px`;
+        twin.replaceWith(image);
+      });
+    else if (node.matches("input, select, textarea"))
+      later.push(() => twin.replaceWith(el("span", "pg-said", node.type === "range" ? "" : said(node))));
+    else if (dead && node.matches("button"))
+      later.push(() => {
+        const text = twin.textContent
+          ? twin.getAttribute("title")
+          : (twin.getAttribute("title") ?? twin.getAttribute("aria-label"));
+        const button = renamed(twin, "pg-button");
+        button.removeAttribute("aria-label");
+        if (text) button.title = text;
+      });
+    else if (node.matches("a, form, label")) later.push(() => renamed(twin, node.matches("form") ? "div" : "span"));
+  });
+  for (const step of later) step();
+  for (const node of [copy, ...copy.querySelectorAll("*")]) strip(node);
+  return copy;
+}

@@ -1,0 +1,437 @@
+// The guided tour: steps that point at the page's own controls and tick themselves off when they have been done.
+//
+// payload: { steps: [{ id, tab, label, view, at, done, title, text }], terms, words: { tour, glossary } }; what the
+// entries of a step mean is said in viz/tour.toml.
+
+import { el, fill } from "../page/dom.js";
+import { headerItem } from "../page/header_items.js";
+import { define, onDrawn } from "../page/mount.js";
+import { onSelect, selection } from "../page/selection.js";
+import { pageState } from "../page/state.js";
+import * as glossary from "./glossary.js";
+
+const KEY = "playground-tour";
+const EVERY = 250; // milliseconds between two looks at where things are
+const SEEN = 1000; // how long a tick stands before the next step
+let steps = [],
+  words = null;
+let at = 0,
+  done = new Set(),
+  known = false; // known: the tour was opened or waved aside before
+let panel = null,
+  before = null,
+  wanted = null,
+  timer = null,
+  going = null,
+  pointed = null,
+  from = null;
+
+// --- what is remembered: nothing, where the browser keeps nothing ---------------------------------
+
+function recall() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(KEY)) ?? {};
+    known = kept.known === true;
+    done = new Set(Array.isArray(kept.done) ? kept.done : []);
+    at = Number.isInteger(kept.at) && kept.at >= 0 ? kept.at : 0;
+  } catch {
+    /* a private window, or storage that is full or forbidden */
+  }
+}
+function keep() {
+  try {
+    localStorage.setItem(KEY, JSON.stringify({ known, at, done: [...done] }));
+  } catch {
+    /* as above */
+  }
+}
+// Whether it was open when this page of the visitor's was left: a page that is loaded anew goes on with it.
+const stay = (open) => {
+  try {
+    if (open) sessionStorage.setItem(KEY, "open");
+    else sessionStorage.removeItem(KEY);
+  } catch {
+    /* as above */
+  }
+};
+const stayed = () => {
+  try {
+    return sessionStorage.getItem(KEY) === "open";
+  } catch {
+    return false;
+  }
+};
+recall();
+
+// --- where things are -----------------------------------------------------------------------------
+
+const shown = (node) => Boolean(node?.getClientRects().length);
+const first = (selectors) =>
+  selectors.map((each) => [...document.querySelectorAll(each)].find(shown)).find(Boolean) ?? null;
+const tabButton = (key) => first([`button[role=tab][data-tab-id="${CSS.escape(key)}"]`]);
+const tabOpen = ({ tab }) =>
+  !tab ||
+  document.querySelector(`button[role=tab][data-tab-id="${CSS.escape(tab)}"][aria-selected=true]`) !== null ||
+  (!tabButton(tab) &&
+    first([`#pg-${tab}_question`, `#pg-${tab}_view`, ...(tab === "attention" ? ["#pg-heads"] : [])]) !== null);
+const viewButton = ({ view }) => view && first([`#pg-${view[0]} button[data-key="${view[1]}"]`]);
+const viewOpen = (step) => !step.view || viewButton(step)?.getAttribute("aria-selected") === "true";
+// A narrow page keeps the tabs that do not fit in a menu, where they have only their names.
+const kept = ({ label }) =>
+  [...document.querySelectorAll(".overflow-dropdown button")].find((button) => button.textContent.trim() === label);
+
+// What a step points at now: its control, or the way there.
+function target(step) {
+  if (!tabOpen(step)) return tabButton(step.tab) ?? first([".overflow-menu > button"]);
+  return (viewOpen(step) ? null : viewButton(step)) ?? first(step.at);
+}
+
+// One move towards a step's control; the rest follows when the page has answered.
+function walk(step) {
+  if (!tabOpen(step)) return (tabButton(step.tab) ?? kept(step))?.click();
+  if (!viewOpen(step)) return viewButton(step)?.click();
+  wanted = null;
+  bring(first(step.at));
+}
+
+const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+const low = () => document.documentElement.clientWidth < 700; // the panel is a sheet at the bottom
+
+// Scrolls a control into the part of the window that the panel leaves free.
+function bring(node) {
+  if (!node) return;
+  const { top, bottom, height } = node.getBoundingClientRect();
+  const free = window.innerHeight - (low() && panel ? panel.offsetHeight + 12 : 0);
+  if (top >= 8 && bottom <= free - 8) return;
+  const to = height > free - 24 ? top - 12 : top - (free - height) / 2;
+  window.scrollBy({ top: to, behavior: still() ? "auto" : "smooth" });
+}
+
+// The panel stands in a corner where it covers nothing of what it points at.
+const CORNERS = ["br", "bl", "tr", "tl"];
+function dodge(node) {
+  if (!node || !panel) return;
+  const { left, top, right, bottom } = node.getBoundingClientRect(),
+    width = document.documentElement.clientWidth,
+    height = window.innerHeight;
+  const covered = (corner) => {
+    const { offsetWidth: w, offsetHeight: h } = panel,
+      x = corner[1] === "r" ? width - w - 16 : 16,
+      y = corner[0] === "b" ? height - h - 16 : 16;
+    return (
+      Math.max(0, Math.min(right, x + w) - Math.max(left, x)) * Math.max(0, Math.min(bottom, y + h) - Math.max(top, y))
+    );
+  };
+  const corners = low() ? ["br", "tr"] : CORNERS;
+  const best = corners.reduce((a, b) => (covered(b) < covered(a) ? b : a));
+  if (covered(panel.dataset.corner) > covered(best) || !corners.includes(panel.dataset.corner))
+    panel.dataset.corner = best;
+}
+
+function look() {
+  const step = steps[at];
+  if (wanted && wanted === step) walk(step);
+  const node = step ? target(step) : null;
+  if (node !== pointed) {
+    pointed?.removeAttribute("data-pg-pointed");
+    pointed = node;
+  }
+  node?.setAttribute("data-pg-pointed", "");
+  dodge(node);
+  if (step?.done.appears && !done.has(step.id) && !before.there && document.querySelector(step.done.appears))
+    tick(step);
+}
+
+// --- what ticks a step off ------------------------------------------------------------------------
+
+const prompt = () => JSON.stringify((pageState.tokens ?? []).map(({ text }) => text));
+const picked = () => ({
+  heads: JSON.stringify(selection.heads),
+  tokens: JSON.stringify(selection.tokens),
+  edits: JSON.stringify(selection.edits),
+});
+const note = () => {
+  before = {
+    ...picked(),
+    prompt: prompt(),
+    there: Boolean(steps[at]?.done.appears && document.querySelector(steps[at].done.appears)),
+  };
+};
+
+function tick(step) {
+  if (step !== steps[at] || done.has(step.id)) return;
+  done.add(step.id);
+  keep();
+  draw();
+  say(fill(words.told, { title: step.title }));
+  clearTimeout(going);
+  going = setTimeout(() => {
+    if (panel && steps[at] === step) go(at + 1);
+  }, SEEN);
+}
+
+// What the server sends is no deed: when the strip of what is picked or of the tokens has been drawn, it is only noted.
+let asked = false;
+onSelect(() => {
+  if (!panel || asked) return;
+  asked = true;
+  queueMicrotask(() => {
+    if (!asked) return;
+    asked = false;
+    const step = steps[at],
+      kind = step?.done.picks;
+    if (kind && selection[kind].length && picked()[kind] !== before[kind]) tick(step);
+  });
+});
+onDrawn((root) => {
+  const { part } = root.dataset;
+  if (!panel || (part !== "selection" && part !== "tokens")) return;
+  asked = false;
+  const step = steps[at];
+  if (step?.done.typed && part === "tokens" && prompt() !== before.prompt) tick(step);
+  note();
+});
+for (const kind of ["click", "input"]) {
+  document.addEventListener(
+    kind,
+    ({ target: node }) => {
+      const step = steps[at];
+      if (panel && step?.done.event === kind && node.closest?.(step.done.on)) tick(step);
+    },
+    true,
+  );
+}
+
+// --- the panel ------------------------------------------------------------------------------------
+
+const button = (text, act, kind = "") => {
+  const node = el("button", `pg-button ${kind}`.trim(), text, { type: "button" });
+  node.onclick = act;
+  return node;
+};
+const live = el("p", "pg-tour-live", "", { "aria-live": "polite" });
+const say = (text) => {
+  live.textContent = text;
+};
+
+// The step before a redrawing, so that the focus stays on the button of the same name.
+function draw() {
+  const last = document.activeElement?.closest?.(".pg-tour [data-do]")?.dataset.do;
+  const step = steps[at],
+    ticked = step && done.has(step.id);
+  const head = el("div", "pg-tour-head"),
+    body = el("div", "pg-tour-body"),
+    marks = el("ol", "pg-tour-marks", "", { "aria-label": words.progress });
+  const close = button("×", () => end(true), "pg-cross");
+  close.className = "pg-cross";
+  close.setAttribute("aria-label", words.close);
+  head.append(
+    el(
+      "span",
+      "pg-muted",
+      step ? `${words.title} · ${fill(words.step, { n: at + 1, all: steps.length })}` : words.title,
+    ),
+    close,
+  );
+  steps.forEach(({ id, title }, n) => {
+    const text = fill(done.has(id) ? words.mark_done : words.mark, { n: n + 1, title }),
+      mark = el("li", "", "", { title: text });
+    mark.classList.toggle("pg-tour-ticked", done.has(id));
+    if (n === at) mark.setAttribute("aria-current", "step");
+    mark.append(el("span", "pg-tour-live", text));
+    marks.append(mark);
+  });
+  const acts = el("div", "pg-buttons"),
+    named = (name, node) => {
+      node.dataset.do = name;
+      return node;
+    };
+  if (step) {
+    const back = named(
+      "back",
+      button(words.back, () => go(at - 1)),
+    );
+    back.disabled = at === 0;
+    acts.append(
+      back,
+      named(
+        "on",
+        button(ticked ? words.next : words.skip, () => go(at + 1)),
+      ),
+      named(
+        "show",
+        button(
+          words.show,
+          () => {
+            wanted = step;
+            look();
+          },
+          "pg-primary",
+        ),
+      ),
+    );
+    body.append(
+      el("h2", "", step.title),
+      el("p", "", step.text),
+      el("p", `pg-tour-state${ticked ? " pg-tour-ticked" : ""}`, ticked ? `✓ ${words.ticked}` : words.waiting),
+    );
+  } else {
+    acts.append(
+      named(
+        "again",
+        button(words.again, () => {
+          done.clear();
+          go(0);
+        }),
+      ),
+      named(
+        "terms",
+        button(words.glossary, () => glossary.open()),
+      ),
+      named(
+        "finish",
+        button(words.finish, () => end(true), "pg-primary"),
+      ),
+    );
+    body.append(
+      el("h2", "", words.end_title),
+      el("p", "", words.end_text),
+      ...(selection.edits.length ? [el("p", "pg-muted", words.end_edits)] : []),
+    );
+  }
+  panel.replaceChildren(head, body, marks, acts, live);
+  if (last) (panel.querySelector(`[data-do="${last}"]:not(:disabled)`) ?? panel).focus({ preventScroll: true });
+}
+
+function go(to) {
+  clearTimeout(going);
+  at = Math.max(0, Math.min(to, steps.length));
+  wanted = null;
+  panel.dataset.corner = "br";
+  keep();
+  note();
+  draw();
+  const step = steps[at];
+  say(
+    step
+      ? `${fill(words.step, { n: at + 1, all: steps.length })}. ${step.title}. ${step.text}`
+      : `${words.end_title}. ${words.end_text}`,
+  );
+  look();
+  if (step && tabOpen(step)) bring(target(step));
+}
+
+function start(focus = true) {
+  if (!words || !steps.length) return;
+  if (!panel) {
+    from = document.activeElement;
+    stay(true);
+    panel = el("section", "pg-tour", "", {
+      role: "dialog",
+      "aria-modal": "false",
+      "aria-label": words.title,
+      tabindex: -1,
+      "data-corner": "br",
+    });
+    panel.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") end(true);
+      if (event.key === "Escape" || event.key === "/") event.stopPropagation();
+    });
+    document.querySelector(".gradio-container").append(panel);
+    timer = setInterval(look, EVERY);
+  }
+  known = true;
+  hint();
+  go(at >= steps.length ? 0 : at);
+  if (focus) panel.focus({ preventScroll: true });
+}
+
+function end(back = false) {
+  clearInterval(timer);
+  clearTimeout(going);
+  pointed?.removeAttribute("data-pg-pointed");
+  panel?.remove();
+  panel = pointed = wanted = null;
+  stay(false);
+  keep();
+  if (back)
+    (from?.isConnected && from !== document.body ? from : document.querySelector(".pg-tour-open"))?.focus({
+      preventScroll: true,
+    });
+}
+
+// --- the head: the first time one line more, until it is followed or waved aside -------------------
+
+function hint() {
+  for (const box of document.querySelectorAll(".pg-tour-item")) {
+    const { all, short } = box.dataset,
+      open = box.querySelector(".pg-tour-open"),
+      away = box.querySelector(".pg-cross");
+    open.textContent = known ? short : all;
+    if (away) away.hidden = known;
+  }
+}
+headerItem(10, (said) => {
+  const box = el("span", "pg-tour-item", "", { "data-all": said.tour_first, "data-short": said.tour });
+  const open = el("button", "pg-button pg-quiet pg-tour-open", known ? said.tour : said.tour_first, {
+    type: "button",
+    "aria-haspopup": "dialog",
+  });
+  const away = el("button", "pg-cross", "×", { type: "button", "aria-label": said.tour_away });
+  open.onclick = () => start();
+  away.onclick = () => {
+    known = true;
+    keep();
+    hint();
+    open.focus();
+  };
+  away.hidden = known;
+  box.append(open, away);
+  return box;
+});
+
+// The first thing that Tab reaches: past the page's head to what the open tab shows.
+function skipLink() {
+  const link = document.querySelector(".pg-skip") ?? el("button", "pg-skip", "", { type: "button" });
+  link.textContent = words.to_view;
+  link.onclick = () => {
+    const view = [...document.querySelectorAll("[role=tabpanel]")].find(shown);
+    if (!view) return;
+    view.tabIndex = -1;
+    view.focus({ preventScroll: true });
+    view.scrollIntoView({ block: "start" });
+  };
+  document.querySelector(".gradio-container").prepend(link);
+}
+
+// --- a prompt that cannot be shown: one button brings back the last one that could -----------------
+
+let good = null,
+  back = "";
+onDrawn((root, payload) => {
+  if (payload) root.dataset.drawn = ""; // until then guide.css hides what has no words yet
+  if (root.dataset.part === "tokens") good = payload?.prompt ?? good;
+  if (root.dataset.part !== "notice" || payload?.kind !== "error" || payload.actions?.length || !back) return;
+  const box = document.querySelector("#prompt textarea");
+  if (good === null || !box || box.value === good) return;
+  root.append(
+    button(back, () => {
+      Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(box, good);
+      box.dispatchEvent(new Event("input", { bubbles: true }));
+      box.focus();
+    }),
+  );
+});
+
+define("guide", (root) => (payload) => {
+  root.hidden = true;
+  ({ steps } = payload);
+  words = payload.words.tour;
+  ({ back } = payload.words.states);
+  glossary.learn(payload.terms, payload.words.glossary);
+  skipLink();
+  if (panel) {
+    note();
+    draw();
+  } else if (stayed()) start(false);
+});

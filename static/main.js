@@ -1,0 +1,55 @@
+// The page's scripts, in the order in which they run where their own imports leave it open.
+import "./page/connection.js"; // first: it stands between Gradio and the server
+import "./page/keyboard.js";
+import "./page/header.js";
+import "./page/notice.js";
+import "./page/tokens.js";
+import "./page/picked.js";
+import "./parts/form.js";
+import "./parts/job.js";
+import "./parts/figure.js";
+import "./parts/howto.js";
+import "./parts/table.js";
+import "./views/attention/overview.js";
+import "./views/attention/lines.js";
+import "./views/attention/reading.js";
+import "./views/attention/cell.js";
+import "./views/attention/find.js";
+import "./views/sampling/pipeline.js";
+import "./views/sampling/distribution.js";
+import "./views/sampling/draws.js";
+import "./views/sampling/kv_cache.js";
+import "./views/sampling/strategies.js";
+import "./views/sampling/many_samples.js";
+import "./views/sampling/side_by_side.js";
+import "./views/sampling/speculative.js";
+import "./views/predictions/surprise.js";
+import "./views/predictions/guess.js";
+import "./views/predictions/lens.js";
+import "./views/predictions/logit_parts.js";
+import "./views/activations/norm.js";
+import "./views/activations/neurons.js";
+import "./views/activations/sizes.js";
+import "./views/heads/head_table.js";
+import "./views/effects/edits.js";
+import "./views/compare/runs.js";
+import "./views/anatomy/diagram.js";
+import "./views/anatomy/tokenizers.js";
+import "./views/design/rope.js";
+import "./views/training/training.js";
+import "./views/checks/checks.js";
+import "./guide/glossary.js";
+import "./guide/tour.js";
+import "./page/share.js";
+import "./export/report.js";
+import { opened } from "./page/address.js";
+import { mount } from "./page/mount.js";
+import { pickHead, select, selection } from "./page/selection.js";
+import { pageState } from "./page/state.js";
+import { isDark } from "./page/theme.js";
+
+// What the page's parts call, and what may be tried in a browser's console. Until here a stub in the page's head has
+// kept what was called.
+const { waiting } = window.playground;
+window.playground = { mount, opened, select, selection, pickHead, isDark, state: pageState };
+for (const [name, given] of waiting) window.playground[name](...given);

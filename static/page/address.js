@@ -1,0 +1,309 @@
+// The state of the page as one value: in its address, as a file, and back. Back and forward work.
+//
+// state: { v, model, prompt, tab, heads, tokens, pair, edits, values: { part: value } }. In the address it stands after
+//   the #, which a browser sends to no server. Whatever a link or a file says is checked here for its form, and by the
+//   server for what it means; it opens nothing that has to be fetched, and starts no job.
+// payload of "address": { words, usual: { model, prompt, tab }, asks: [part], settled }; value { n, ... }: a question and its number.
+// payload of "linked": { n, model, text, hint, load, close }: the answer, and a model that is not here.
+import { checked, fragment, isRecord, parse, same } from "./address_format.js";
+import { el } from "./dom.js";
+import { define, mounted, onAsk, onDrawn, onMount } from "./mount.js";
+import { onSelect, selection } from "./selection.js";
+import { pageState } from "./state.js";
+
+export const LONGEST = 8000; // characters of a link
+const PAUSE = 300,
+  TYPING = 1500,
+  PATIENCE = 20000; // milliseconds
+
+// A state too long for an address is kept with the entry of the tab's own history: no link, but a reload finds it.
+const arrived = () => (history.state?.playground ? checked(history.state.playground).state : parse(location.hash));
+
+// --- what is on the page ---
+
+let usual = null,
+  handle = null,
+  tab = null,
+  asks = null;
+let goal = arrived(); // of a link that is being followed
+let waits = null; // a model that is not here: { model, was }
+const late = new Map(Object.entries(goal?.values ?? {})); // values of parts that are not on the page yet
+
+// What is not said is as an untouched page has it.
+function complete(said) {
+  const { model, prompt, tab } = usual ?? {};
+  const first = { model, prompt, tab, tokens: [], pair: null, edits: [], values: {}, ...said };
+  const untouched = first.model === model && first.prompt === prompt;
+  return { v: 1, heads: untouched ? (pageState.firstHeads ?? []) : [], ...first };
+}
+const spelled = (of) => fragment(of, complete({}));
+
+const plain = (value) => JSON.parse(JSON.stringify(value ?? null));
+export function state() {
+  const values = Object.fromEntries(late);
+  for (const [name, { kept, props, initial }] of mounted) {
+    const value = kept && isRecord(props.value) ? kept(plain(props.value)) : null;
+    if (value && Object.keys(value).length && JSON.stringify(value) !== initial) values[name] = value;
+  }
+  const { model, prompt } = pageState.shown ?? usual ?? {};
+  const picked = plain({
+    heads: selection.heads,
+    tokens: selection.tokens,
+    pair: selection.pair,
+    edits: selection.edits,
+  });
+  return {
+    v: 1,
+    model,
+    prompt,
+    tab: tab ?? usual?.tab,
+    ...picked,
+    values: Object.fromEntries(Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1))),
+  };
+}
+const bare = () => `${location.pathname}${location.search}`;
+// The link, or null where it is too long for one.
+export function linkTo(of = state()) {
+  const whole = `${location.origin}${bare()}${spelled(of)}`;
+  return { text: whole.length > LONGEST ? null : whole, length: whole.length };
+}
+
+// --- writing ---
+
+let written = () => {}; // told after each change of the address
+export const onWritten = (listener) => {
+  written = listener;
+};
+let acted = false; // by the visitor, since the last link was followed
+let timer = null,
+  typed = 0;
+let last = { text: "", state: null }; // what the address says
+for (const name of ["pointerdown", "keydown", "input", "click"])
+  document.addEventListener(
+    name,
+    () => {
+      acted = true;
+    },
+    true,
+  );
+
+const views = ({ values }) => Object.fromEntries(Object.entries(values).filter(([name]) => name.endsWith("_view")));
+const kinds = ({ edits }) => edits.map(({ factor, ...edit }) => edit);
+// Whether what was done is a step that Back takes back; a slider that moves, or a text while it is typed, is none.
+function isStep(before, now) {
+  if (now.prompt !== before.prompt) {
+    const more = Date.now() - typed < TYPING && now.model === before.model && now.tab === before.tab;
+    typed = Date.now();
+    return !more;
+  }
+  return (
+    ["model", "tab", "heads"].some((name) => !same(before[name], now[name])) ||
+    !same(views(before), views(now)) ||
+    !same(kinds(before), kinds(now))
+  );
+}
+export function write() {
+  clearTimeout(timer);
+  if (!usual || goal || waits || pageState.restoring) return;
+  const now = state(),
+    text = spelled(now);
+  if (text === last.text) return;
+  const step = acted && isStep(last.state ?? complete({}), now),
+    { playground: old, ...rest } = history.state ?? {};
+  const long = !linkTo(now).text;
+  history[step ? "pushState" : "replaceState"](
+    long ? { ...rest, playground: now } : rest,
+    "",
+    long ? bare() : bare() + text,
+  );
+  last = { text, state: now };
+  written();
+}
+const soon = () => {
+  clearTimeout(timer);
+  timer = setTimeout(write, PAUSE);
+};
+
+// --- following ---
+
+let n = 0,
+  asking = false,
+  watchdog = null,
+  settled = [];
+function settle() {
+  clearTimeout(watchdog);
+  pageState.restoring = asking = false;
+  handed.clear();
+  settled.forEach((done) => done());
+  settled = [];
+  soon();
+}
+function send(event, value) {
+  n += 1;
+  for (const [name, own] of handed) if (mounted.get(name).foreign) mounted.get(name).props.value = own; // unless it could not be drawn
+  pageState.restoring = true;
+  clearTimeout(watchdog);
+  watchdog = setTimeout(settle, PATIENCE); // the server is gone: the page works on
+  handle.props.value = { n, ...value };
+  handle.trigger(event, { index: 0, value: String(n) });
+}
+// One drawing for all parts whose values were set from here.
+const redraw = () => {
+  if (handle && !asking) send("select", {});
+};
+let drawing = null;
+const redrawSoon = () => {
+  pageState.restoring = true;
+  clearTimeout(drawing);
+  drawing = setTimeout(redraw);
+};
+
+function ask() {
+  if (!handle || !usual || !goal) return;
+  const { values, v, ...rest } = complete(goal);
+  asking = true;
+  send("restore", rest);
+}
+// Gradio sets every value to what the page came with once more after the parts are there: said again at each question.
+const handed = new Map();
+function give(name, value) {
+  const entry = mounted.get(name);
+  entry.props.value = value;
+  entry.foreign = true;
+  handed.set(name, value);
+}
+function setValues(values) {
+  late.clear();
+  handed.clear();
+  for (const [name, value] of Object.entries(values)) if (!asks || asks.includes(name)) late.set(name, value);
+  for (const [name, entry] of mounted) {
+    if (!entry.kept) continue;
+    const next = late.has(name) ? late.get(name) : JSON.parse(entry.initial);
+    late.delete(name);
+    if (same(next, plain(entry.props.value))) continue;
+    give(name, next);
+    entry.redraw();
+  }
+}
+// Show a state: resolves once the server has drawn it.
+export function restore(given) {
+  clearTimeout(timer);
+  goal = checked(given).state;
+  waits = null;
+  acted = false;
+  pageState.restoring = true;
+  if (usual) last = { text: spelled(complete(goal)), state: complete(goal) };
+  setValues(goal.values ?? {});
+  return new Promise((done) => {
+    settled.push(done);
+    ask();
+  });
+}
+function follow() {
+  const next = arrived() ?? {};
+  if (usual && spelled(complete(next)) === last.text) return;
+  restore(next);
+}
+window.addEventListener("popstate", follow);
+window.addEventListener("hashchange", follow);
+
+onMount((name, entry) => {
+  if (!entry.kept || !late.has(name)) return;
+  give(name, entry.kept(late.get(name)) ?? late.get(name));
+  late.delete(name);
+  redrawSoon();
+});
+onDrawn((root) => {
+  const { model } = pageState.shown ?? {};
+  if (waits && root.dataset.part === "tokens" && model !== waits.was) {
+    // loaded, or another one chosen
+    const there = model === waits.model;
+    stay();
+    if (there) ask();
+    else goal = null;
+  }
+  if (root.dataset.part !== "address") soon();
+});
+onSelect(soon);
+onAsk((root) => {
+  handed.delete(root.dataset.part); // the visitor was there meanwhile
+  if (root.dataset.part !== "address") soon();
+});
+
+define("address", (root, props, trigger) => {
+  root.hidden = true;
+  handle = { props, trigger };
+  return (payload) => {
+    const first = !usual;
+    ({ usual } = payload);
+    for (const name of late.keys()) if (!payload.asks.includes(name)) late.delete(name); // no part of this page
+    asks = payload.asks;
+    if (first && goal) {
+      last = { text: spelled(complete(goal)), state: complete(goal) };
+      pageState.restoring = true;
+      ask();
+    } else if (first) last = { text: "", state: complete({}) };
+    if (!asking && payload.settled === n && pageState.restoring && n) settle();
+  };
+});
+
+let stay = () => {};
+define("linked", (root, props, trigger) => {
+  root.hidden = true;
+  stay = () => {
+    root.hidden = true;
+    waits = null;
+  };
+  return (payload) => {
+    if (payload.n !== n || !asking) return;
+    asking = false;
+    root.hidden = !payload.model;
+    root.className = "pg-linked pg-notice";
+    root.setAttribute("role", "status");
+    if (payload.model) {
+      const said = el("div", "pg-notice-text"),
+        load = el("button", "pg-button pg-primary", payload.load, { type: "button" });
+      const close = el("button", "pg-button", payload.close, { type: "button" });
+      said.append(el("strong", "", payload.text), el("span", "", payload.hint));
+      load.onclick = () => trigger("follow");
+      close.onclick = () => {
+        stay();
+        goal = null;
+        soon();
+      };
+      root.replaceChildren(said, load, close);
+      waits = { model: payload.model, was: pageState.shown?.model };
+    } else goal = null;
+    redrawSoon(); // once the prompt and all else that came with this answer is in its place
+  };
+});
+
+// A state of which no link was followed, as a step of its own. Resolves once the server has drawn it.
+export function enter(said) {
+  write();
+  const whole = complete(said),
+    text = spelled(whole),
+    fits = linkTo(whole).text;
+  const { playground: old, ...rest } = history.state ?? {};
+  if (text !== last.text)
+    history.pushState(fits ? rest : { ...rest, playground: whole }, "", fits ? bare() + text : bare());
+  return restore(said);
+}
+
+export const link = () => linkTo().text;
+
+// A tab was opened; called from Python.
+export function opened(key) {
+  tab = key;
+  soon();
+}
+
+// The same page in another language, with its state.
+export function addressIn(language) {
+  write();
+  const query = new URLSearchParams(location.search);
+  query.set("lang", language);
+  return `?${query}${location.hash}`;
+}
+
+pageState.restoring = Boolean(goal); // a link's state is on its way

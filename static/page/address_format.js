@@ -1,0 +1,76 @@
+// A state of the page as text after the # of an address, and back. What a link or a file says is checked for its form.
+// Nothing here knows the page.
+//
+// state: { v, model, prompt, tab, heads, tokens, pair, edits, values: { part: value } }
+const DEEPEST = 12; // levels of a part's value
+
+export const isRecord = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+const isPair = (value) =>
+  Array.isArray(value) && value.length === 2 && value.every((n) => Number.isSafeInteger(n) && n >= 0);
+const shallow = (value, left = DEEPEST) =>
+  typeof value !== "object" ||
+  value === null ||
+  (left > 0 && Object.values(value).every((each) => shallow(each, left - 1)));
+export const FORMS = {
+  model: (value) => typeof value === "string" && value.length > 0 && value.length <= 200,
+  prompt: (value) => typeof value === "string" && value.length <= 200000,
+  tab: (value) => typeof value === "string" && /^\w{1,40}$/.test(value),
+  heads: (value) => Array.isArray(value) && value.length <= 8 && value.every(isPair),
+  tokens: (value) => Array.isArray(value) && value.every((n) => Number.isSafeInteger(n) && n >= 0),
+  pair: (value) => value === null || isPair(value),
+  edits: (value) =>
+    Array.isArray(value) && value.length <= 64 && value.every((each) => isRecord(each) && shallow(each, 1)),
+  values: (value) =>
+    isRecord(value) &&
+    Object.entries(value).every(([name, each]) => /^\w{1,60}$/.test(name) && isRecord(each) && shallow(each)),
+};
+// The entries that are what they should be, and the names of the others.
+export function checked(given) {
+  const state = {},
+    wrong = [];
+  for (const [name, fits] of Object.entries(FORMS)) {
+    if (given?.[name] === undefined) continue;
+    if (fits(given[name])) state[name] = given[name];
+    else wrong.push(name);
+  }
+  return { state, wrong };
+}
+
+const spell = (lists) => lists.map((list) => (Array.isArray(list) ? list.join(".") : list)).join(",");
+const read = (text, at) =>
+  text === "" ? [] : text.split(",").map((each) => (at ? each.split(at).map(whole) : whole(each)));
+const whole = (text) => (/^\d{1,9}$/.test(text) ? +text : NaN);
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+export const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+// Once anything differs from an untouched page, the model and the heads are named, too: another server may begin
+// with others. `first` is the state of that page.
+export function fragment(state, first) {
+  const said = new URLSearchParams();
+  if (Object.keys(FORMS).every((name) => same(state[name], first[name]))) return "";
+  said.set("model", state.model);
+  for (const name of ["prompt", "tab"]) if (state[name] !== first[name]) said.set(name, state[name]);
+  if (state.heads.length) said.set("heads", spell(state.heads));
+  if (state.tokens.length) said.set("tokens", spell(state.tokens));
+  if (state.pair) said.set("pair", spell(state.pair));
+  if (state.edits.length) said.set("edits", JSON.stringify(state.edits));
+  if (Object.keys(state.values).length) said.set("values", JSON.stringify(state.values));
+  return `#${String(said).replaceAll("%2C", ",").replaceAll("%3A", ":")}`;
+}
+// The state that a fragment says, or null where it is none.
+export function parse(hash) {
+  const said = new URLSearchParams(hash.replace(/^#/, ""));
+  if (![...said.keys()].some((name) => name in FORMS)) return null;
+  const given = Object.fromEntries([...said].filter(([name]) => name in FORMS));
+  for (const name of ["edits", "values"]) if (name in given) given[name] = parsed(given[name]);
+  if ("heads" in given) given.heads = read(given.heads, ".").filter(isPair).slice(-8);
+  if ("tokens" in given) given.tokens = read(given.tokens).filter(Number.isInteger);
+  if ("pair" in given) given.pair = read(given.pair);
+  return checked(given).state;
+}

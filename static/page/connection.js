@@ -1,0 +1,226 @@
+// While the server cannot be reached, or is too busy: the page says so, keeps what it shows, and goes on by itself.
+//
+// Everything Gradio asks goes through `fetch`. Here a question waits until it can be answered, so that Gradio, which
+// would give up at the first failure, never sees one. Only another server than the one that made this page, or an
+// answer that was cut off, takes a new page; what is in the address comes back with it.
+import { link, state } from "./address.js";
+import { el } from "./dom.js";
+import { pageState } from "./state.js";
+
+const told = JSON.parse(document.getElementById("pg-connection-words").content); // { server, words: { en, zh } }
+const PAUSES = [1, 2, 3, 5]; // seconds between two attempts to reach the server
+const LOOK = 15_000; // milliseconds between two looks for a server that seems to be there
+const MOST_TRIES = 24; // of a question to a server that is busy
+const HEADER = "x-playground-server";
+const ask = window.fetch.bind(window);
+const never = new Promise(() => {});
+
+const asked = [new URLSearchParams(location.search).get("lang") ?? "", ...navigator.languages];
+const language = asked.map((name) => name.toLowerCase().slice(0, 2)).find((name) => name in told.words) ?? "en";
+const words = told.words[language];
+
+// --- the notice ---
+
+let box = null,
+  kind = "",
+  wake = () => {};
+function say(next) {
+  if (next === kind) return;
+  kind = next;
+  box ??= (document.querySelector(".gradio-container") ?? document.body).appendChild(
+    el("div", "pg-connection", "", { role: "status", "aria-live": "polite" }),
+  );
+  box.dataset.kind = kind;
+  const texts = [words[kind] ?? "", words[`${kind}_hint`] ?? ""].filter(Boolean);
+  const items = texts.map((text, i) => el(i ? "span" : "strong", "", text));
+  if (kind === "lost") {
+    items.push(el("button", "pg-button", words.now, { type: "button" }));
+    items.at(-1).onclick = () => wake();
+  }
+  box.replaceChildren(...items);
+}
+const calm = () => {
+  if (kind && kind !== "back") say("");
+};
+const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+const aLittle = (most) => most * Math.random(); // so that not all pages ask at the same moment
+window.addEventListener("online", () => wake());
+
+// --- reaching the server ---
+
+async function probe(patience = 2500) {
+  try {
+    const answer = await ask("playground/alive", { cache: "no-store", signal: AbortSignal.timeout(patience) });
+    return answer.headers.get(HEADER) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+let reaching = null;
+let leaving = false; // then every request ends, and nobody is to be told
+window.addEventListener("pagehide", () => {
+  leaving = true;
+});
+window.addEventListener("pageshow", () => {
+  leaving = false;
+});
+// Resolves once this server answers again; where another one does, the page is opened anew.
+const reachable = () =>
+  (reaching ??= (async () => {
+    for (let n = 0; ; n++) {
+      const server = await probe();
+      if (server === told.server) break;
+      if (server) return reopen();
+      if (!leaving) say("lost");
+      const called = new Promise((resolve) => {
+        wake = resolve;
+      });
+      await Promise.race([called, sleep(PAUSES[Math.min(n, PAUSES.length - 1)] + aLittle(0.5))]);
+    }
+    calm();
+  })().finally(() => {
+    reaching = null;
+  }));
+
+// Servers that take turns behind one address would have a page opened for ever: three times a minute at most.
+function reopen() {
+  const now = Date.now(),
+    key = "playground-reopened";
+  let before = [];
+  try {
+    before = JSON.parse(sessionStorage.getItem(key) ?? "[]").filter((at) => now - at < 60_000);
+  } catch {
+    /* none */
+  }
+  if (before.length >= 3) {
+    say("lost");
+    return never;
+  }
+  try {
+    sessionStorage.setItem(key, JSON.stringify([...before, now]));
+  } catch {
+    /* then it is not counted */
+  }
+  say("back");
+  setTimeout(() => {
+    keep();
+    location.reload();
+  }, 300 + aLittle(1200));
+  return never;
+}
+
+// What was typed meanwhile was never drawn, so the address does not hold it yet.
+function keep() {
+  const typed = document.querySelector("#prompt textarea, #prompt input")?.value;
+  if (typed === undefined || !pageState.shown || typed === pageState.shown.prompt) return;
+  pageState.shown = { ...pageState.shown, prompt: typed };
+  const address = link();
+  const here = address ? history.state : { ...history.state, playground: state() };
+  history.replaceState(here, "", address ?? location.pathname + location.search);
+}
+
+const isOther = (answer) => (answer.headers.get(HEADER) ?? told.server) !== told.server;
+const isGone = (answer) => answer.status >= 500 && !answer.headers.has(HEADER); // a proxy answers in its place
+
+// --- what Gradio asks ---
+
+// A question: asked again until the server is there and has room for it.
+async function joined(input, options) {
+  for (let tries = 0; ; tries++) {
+    let answer = null;
+    try {
+      answer = await ask(input, options);
+    } catch (error) {
+      if (options?.signal?.aborted) throw error;
+    }
+    if (!answer || isGone(answer)) {
+      await reachable();
+      continue;
+    }
+    if (isOther(answer)) return reopen();
+    if (![429, 503].includes(answer.status) || tries >= MOST_TRIES) {
+      calm();
+      return answer;
+    }
+    if (tries) say("busy");
+    await sleep(Math.min(8, +answer.headers.get("retry-after") || 0.5 * 2 ** tries) + aLittle(0.5));
+  }
+}
+
+// The answers: one that is cut off does not come a second time.
+async function answers(input, options) {
+  for (;;) {
+    let answer = null;
+    try {
+      answer = await ask(input, options);
+    } catch (error) {
+      if (options?.signal?.aborted) throw error;
+    }
+    if (!answer || isGone(answer)) {
+      await reachable();
+      continue;
+    }
+    if (isOther(answer)) return reopen();
+    if (!answer.ok || !answer.body) return answer;
+    const reader = answer.body.getReader(),
+      read = new TextDecoder();
+    const body = new ReadableStream({
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read();
+          if (done) return controller.close();
+          if (!read.decode(value, { stream: true }).includes('"msg":"unexpected_error"'))
+            return controller.enqueue(value);
+        } catch {
+          if (options?.signal?.aborted) return controller.close(); // Gradio wanted it to end
+        }
+        await reachable();
+        await reopen();
+      },
+      cancel: (reason) => reader.cancel(reason),
+    });
+    return new Response(body, { status: answer.status, headers: answer.headers });
+  }
+}
+
+window.fetch = (input, options) => {
+  // Gradio puts the signal by which it ends a stream into a Request: an end that it wants is no failure.
+  if (input instanceof Request) options = { ...options, signal: options?.signal ?? input.signal };
+  const { origin, pathname } = new URL(input?.url ?? input, document.baseURI);
+  const name = origin === location.origin ? (pathname.split("/gradio_api/")[1] ?? "") : "";
+  if (name === "queue/join") return joined(input, options);
+  if (name === "queue/data") return answers(input, options);
+  return ask(input, options);
+};
+
+// --- signs of life ---
+
+// Gradio's heartbeat tells the server that the page is there; it begins before this script. Where it ends the server
+// may be gone; where it is not, the heartbeat goes on here.
+let beats = false;
+async function beat(url) {
+  if (beats || leaving) return;
+  beats = true;
+  for (;;) {
+    await reachable();
+    try {
+      const reader = (await ask(url)).body.getReader();
+      while (!(await reader.read()).done); // it says nothing that matters
+    } catch {
+      /* the same as its end */
+    }
+    await sleep(1);
+  }
+}
+new PerformanceObserver((list) => {
+  const ended = list.getEntries().find(({ name }) => name.includes("/gradio_api/heartbeat/"));
+  if (ended) beat(ended.name);
+}).observe({ type: "resource", buffered: true });
+
+// A connection that hangs does not end, so the page also looks for itself.
+const look = async () => {
+  if (!document.hidden && !reaching && (await probe(10_000)) !== told.server) reachable();
+};
+setInterval(look, LOOK);
+document.addEventListener("visibilitychange", look);

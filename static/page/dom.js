@@ -1,0 +1,44 @@
+// Making elements and moving among them. Text that a person or a model wrote only ever goes through textContent.
+
+export function el(tag, className = "", text = "", attributes = {}) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text) node.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  return node;
+}
+
+// "{tokens} tokens" with {tokens: 3} -> "3 tokens"
+export const fill = (template, values) => template.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+
+// Arrow keys move the focus among buttons of which one at a time can be reached by Tab.
+export function roving(container, step) {
+  container.addEventListener("focusin", ({ target }) => {
+    if (!target.matches("button[data-index]")) return;
+    for (const other of container.querySelectorAll('button[data-index][tabindex="0"]')) other.tabIndex = -1;
+    target.tabIndex = 0;
+  });
+  container.addEventListener("keydown", (event) => {
+    const buttons = [...container.querySelectorAll("button[data-index]")];
+    const at = buttons.indexOf(document.activeElement);
+    if (at < 0) return;
+    const to = step(event.key, at, buttons.length);
+    if (to === null || !buttons[to]) return;
+    event.preventDefault();
+    buttons[at].tabIndex = -1;
+    buttons[to].tabIndex = 0;
+    buttons[to].focus();
+  });
+}
+
+// Scrolling moves elements below a pointer that rests; only a pointer that moves points at something.
+let pointer = "";
+const where = (event) => `${event.screenX} ${event.screenY}`;
+document.addEventListener(
+  "mousemove",
+  (event) => {
+    pointer = where(event);
+  },
+  { passive: true },
+);
+export const rests = (event) => event.type === "mouseover" && where(event) === pointer;

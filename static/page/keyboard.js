@@ -1,0 +1,34 @@
+// The keys that hold for the whole page, and a pause while someone types where runs are slow.
+import { select } from "./selection.js";
+import { pageState } from "./state.js";
+
+const PROMPT = "#prompt textarea, #prompt input";
+const PAUSE = 250; // milliseconds
+
+// While runs are slow, hold what is typed until a short pause; quick runs follow every key.
+let held = null;
+document.addEventListener(
+  "input",
+  (event) => {
+    const box = event.target;
+    if (!pageState.slow || event.released || !box.matches?.(PROMPT)) return;
+    event.stopImmediatePropagation();
+    clearTimeout(held);
+    held = setTimeout(() => {
+      const release = new Event("input", { bubbles: true });
+      release.released = true;
+      box.dispatchEvent(release);
+    }, PAUSE);
+  },
+  true,
+);
+
+document.addEventListener("keydown", (event) => {
+  const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
+  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    document.querySelector(PROMPT)?.focus();
+  } else if (event.key === "Escape" && !typing) {
+    select({ tokens: [] });
+  }
+});

@@ -1,0 +1,101 @@
+// Parts of the page: what draws each kind, which are on the page, and who is told.
+//
+// A kind is a function (root, props, ask) -> draw(payload). props.value is what the server reads; ask(event, data)
+// tells it. draw.kept(value), where there is one, says what of the value belongs to the page's state, or null.
+import { el } from "./dom.js";
+
+const kinds = {};
+const hidden = new Set(); // names of parts of views that are not chosen
+const drawnListeners = new Set();
+const mountListeners = new Set();
+const askListeners = new Set();
+
+export const mounted = new Map(); // name of a part -> what mountPart returns
+
+export function define(kind, make) {
+  kinds[kind] = make;
+}
+
+// Told after each drawing of a part: listener(root, payload).
+export const onDrawn = (listener) => drawnListeners.add(listener);
+// Told when a part comes onto the page, before it is drawn: listener(name, entry).
+export const onMount = (listener) => mountListeners.add(listener);
+// Told when a part has asked the server for another drawing: listener(root).
+export const onAsk = (listener) => askListeners.add(listener);
+
+// Put a part into its root, an element with data-part. `props` holds the part's `value`; `trigger` sends an event.
+// Draw it with entry.show(payload), and once more, with what it shows, by entry.redraw().
+export function mountPart(kind, root, props, trigger) {
+  const name = root.dataset.part;
+  const problem = el("div", "pg-problem", "", { role: "status" });
+  const ask = (event, data) => {
+    trigger(event, data);
+    if (event === "select") for (const listener of askListeners) listener(root);
+  };
+  let told = null; // what is wrong, or what is not there yet
+  let shown = null;
+  root.hidden = hidden.has(name);
+  problem.hidden = true;
+  root.before(problem);
+  const draw = kinds[kind](root, props, ask);
+  // What a link says of a part may be anything; a part that cannot draw it goes back to where it started.
+  const drawn = (payload) => {
+    try {
+      draw(payload);
+    } catch (error) {
+      if (!entry.foreign) throw error;
+      entry.foreign = false;
+      props.value = JSON.parse(entry.initial);
+      draw(payload);
+    }
+  };
+  const show = (payload) => {
+    shown = payload;
+    told = payload?.problem ?? payload?.empty;
+    tell();
+    problem.className = payload?.problem ? "pg-problem" : "pg-problem pg-quiet-box";
+    problem.replaceChildren(...(told ? [el("strong", "", told.text), el("span", "", told.hint)] : []));
+    root.classList.toggle("pg-failed", Boolean(told));
+    if (payload && !told) drawn(payload);
+    for (const listener of drawnListeners) listener(root, payload);
+  };
+  const tell = () => {
+    problem.hidden = !told || hidden.has(name);
+  };
+  const initial = JSON.stringify(props.value ?? null);
+  const entry = {
+    kind,
+    root,
+    props,
+    show,
+    redraw: () => show(shown),
+    payload: () => shown,
+    tell,
+    kept: draw?.kept,
+    initial,
+    foreign: false,
+  };
+  mounted.set(name, entry);
+  for (const listener of mountListeners) listener(name, entry);
+  return entry;
+}
+
+// Called by each gr.HTML part once it is on the page; its payload is one JSON text, drawn now and whenever it changes.
+export function mount(kind, element, props, trigger, watch) {
+  const entry = mountPart(kind, element.querySelector("[data-part]"), props, trigger);
+  const update = () => entry.show(props.payload ? JSON.parse(props.payload) : null);
+  entry.redraw = update; // from the text: a drawing may have changed the object
+  watch("payload", update);
+  update();
+}
+
+// Show some of several parts that take turns.
+export function choose(shown, all) {
+  for (const name of all) {
+    if (shown.includes(name)) hidden.delete(name);
+    else hidden.add(name);
+    const root = document.querySelector(`[data-part="${CSS.escape(name)}"]`);
+    if (root) root.hidden = hidden.has(name);
+    mounted.get(name)?.tell();
+  }
+}

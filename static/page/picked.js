@@ -1,0 +1,91 @@
+// The strip that names what is selected: heads, tokens and edits, each with a cross that drops it.
+import { el, fill } from "./dom.js";
+import { define } from "./mount.js";
+import { onSelect, select, selection } from "./selection.js";
+import { pageState } from "./state.js";
+
+// What an edit is called: the word of its kind with what it needs filled in.
+const named = (kinds, edit) =>
+  fill(kinds[edit.kind] ?? edit.kind, {
+    ...edit,
+    at: edit.layer === undefined ? "" : `${edit.layer}.${edit.head}`,
+  });
+
+define("selection", (root, props, trigger) => {
+  let words = null,
+    kinds = {},
+    hues = [];
+  let sent = "";
+  const value = () => ({
+    heads: selection.heads,
+    tokens: selection.tokens,
+    pair: selection.pair,
+    edits: selection.edits,
+  });
+  const item = (text, drop, hue) => {
+    const chip = el("span", "pg-selected", text);
+    if (hue) chip.style.setProperty("--pg-hue", hue);
+    if (drop) {
+      const cross = el("button", "pg-cross", "×", { type: "button", "aria-label": `${words.remove}: ${text}` });
+      cross.onclick = drop;
+      chip.append(cross);
+    }
+    return chip;
+  };
+  const paint = () => {
+    if (!words) return;
+    const { heads, tokens, edits } = selection;
+    const several = heads.length > 1;
+    const items = [
+      ...heads.map(([layer, head], i) =>
+        item(
+          fill(several ? words.head : words.heads, { layer, head }),
+          several && (() => select({ heads: heads.filter((_, n) => n !== i) })),
+          hues[i % hues.length],
+        ),
+      ),
+      ...tokens.map((at) =>
+        item(`${words.token} ${pageState.tokens?.[at]?.text ?? ""} (${at})`, () =>
+          select({ tokens: tokens.filter((token) => token !== at) }),
+        ),
+      ),
+      ...edits.map((edit, i) => {
+        const chip = item(named(kinds, edit), () => select({ edits: edits.filter((_, n) => n !== i) }));
+        chip.classList.add("pg-edit");
+        return chip;
+      }),
+    ];
+    const list = items.length ? items : [el("span", "pg-muted", words.none)];
+    const clear = el("button", "pg-button pg-quiet", words.clear, { type: "button" });
+    clear.onclick = () => select({ tokens: [], heads: heads.slice(-1), edits: [] });
+    clear.hidden = !tokens.length && !several && !edits.length;
+    root.replaceChildren(el("span", "pg-label", words.label), ...list, clear);
+    if (edits.length) root.append(el("span", "pg-muted", words.edited));
+  };
+  onSelect(() => {
+    paint();
+    const now = JSON.stringify(value());
+    if (now === sent) return;
+    sent = now;
+    props.value = value();
+    trigger("select", { index: 0, value: now });
+  });
+  return (payload) => {
+    ({ words, kinds, hues } = payload);
+    pageState.hues = hues;
+    pageState.editName = (edit) => named(kinds, edit);
+    if (payload.heads) {
+      pageState.firstHeads ??= payload.heads;
+      Object.assign(selection, { heads: payload.heads, edits: payload.edits });
+      if (payload.tokens) {
+        // of a prompt whose chips may not be on the page yet
+        const chips = document.querySelector('[data-part="tokens"]')?.dataset.run;
+        Object.assign(selection, { tokens: payload.tokens, pair: payload.pair });
+        pageState.tokensOf = chips === payload.run ? null : payload.run;
+      }
+      props.value = value();
+      sent = JSON.stringify(props.value);
+    }
+    select({});
+  };
+});

@@ -1,0 +1,31 @@
+// What is selected, and who is told when it changes.
+
+// heads: the last one is the main one; pair: one cell [query, key]; edits: changes to the run, as the server reads them.
+export const selection = { heads: [], tokens: [], pair: null, edits: [] };
+const listeners = new Set();
+
+// Told after each change: listener(selection).
+export const onSelect = (listener) => listeners.add(listener);
+
+export function select(change) {
+  const whole = change.tokens && !("pair" in change) ? { ...change, pair: null } : change;
+  Object.assign(selection, whole);
+  for (const listener of listeners) listener(selection);
+}
+
+// A head joins or leaves those that are picked; without `add` it is the only one. Eight hues, so eight heads.
+export function pickHead(layer, head, add) {
+  const others = selection.heads.filter((each) => each[0] !== layer || each[1] !== head);
+  const was = others.length < selection.heads.length;
+  const next = !add ? [[layer, head]] : was && others.length ? others : [...others, [layer, head]];
+  select({ heads: next.slice(-8) });
+}
+
+// A click selects a token, or drops the only one; with `add` it joins or leaves the others.
+export function pickToken(at, add) {
+  const others = selection.tokens.filter((token) => token !== at);
+  const was = others.length < selection.tokens.length;
+  select({ tokens: add ? (was ? others : [...others, at]) : was && !others.length ? [] : [at] });
+}
+
+export const adding = (event) => event.ctrlKey || event.metaKey || event.shiftKey;

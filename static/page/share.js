@@ -1,0 +1,157 @@
+// The button that shares what the page shows: as a link, as a file, and a file read back.
+
+import { save } from "../export/files.js";
+import { enter, LONGEST, linkTo, onWritten, state, write } from "./address.js";
+import { checked, isRecord } from "./address_format.js";
+import { el, fill } from "./dom.js";
+import { headerItem } from "./header_items.js";
+import { onDrawn } from "./mount.js";
+
+const MOST_BYTES = 1 << 20; // of a file
+let words = null;
+onDrawn((root, payload) => {
+  if (root.dataset.part === "address" && payload) paint(payload.words);
+});
+onWritten(showLink);
+
+const share = el("button", "pg-button pg-share", "", { type: "button", "aria-haspopup": "dialog" });
+const box = el("div", "pg-share-box", "", {
+  popover: "auto",
+  role: "dialog",
+  id: "pg-share-box",
+  "data-part": "share",
+  "data-drawn": "",
+});
+const title = el("h2"),
+  about = el("p", "pg-about"),
+  field = el("label", "pg-share-link"),
+  label = el("span", "pg-label"),
+  address = el("input", "", "", { readonly: "", type: "text" });
+const long = el("p", "pg-share-long"),
+  buttons = el("div", "pg-share-buttons"),
+  told = el("p", "pg-share-told", "", { role: "status" });
+const button = (name, act) => {
+  const made = el("button", "pg-button", "", { type: "button", "data-what": name });
+  made.onclick = act;
+  return made;
+};
+const copy = button("copy", copyLink),
+  keep = button("save", saveFile),
+  open = button("open", () => file.click()),
+  close = button("close", () => box.hidePopover());
+const file = el("input", "", "", { type: "file", accept: ".json,application/json", hidden: "" });
+field.append(label, address);
+copy.classList.add("pg-primary");
+buttons.append(copy, keep, open, close, file);
+box.append(title, about, field, long, buttons, told);
+
+function paint(said) {
+  words = said;
+  title.textContent = words.title;
+  about.textContent = words.about;
+  label.textContent = words.link;
+  box.setAttribute("aria-label", words.title);
+  for (const made of [copy, keep, open, close]) made.textContent = words[made.dataset.what];
+  file.setAttribute("aria-label", words.open);
+}
+const say = (text) => {
+  told.textContent = text;
+};
+function showLink() {
+  if (!words || !box.matches(":popover-open")) return;
+  const { text, length } = linkTo();
+  field.hidden = copy.hidden = !text;
+  long.hidden = Boolean(text);
+  long.textContent = fill(words.too_long, { n: length.toLocaleString("en"), most: LONGEST.toLocaleString("en") });
+  address.value = text ?? "";
+}
+async function copyLink() {
+  write();
+  showLink();
+  try {
+    await navigator.clipboard.writeText(address.value);
+    say(words.copied);
+  } catch {
+    // no https, or not allowed
+    address.focus();
+    address.select();
+    say(document.execCommand("copy") ? words.copied : words.copy_failed);
+  }
+}
+function saveFile() {
+  const now = state(),
+    name = `${`attention-${now.model}-${now.tab}`.replace(/[^\w.-]+/g, "-").slice(0, 80)}.json`;
+  save(name, new Blob([JSON.stringify(now, null, 1)], { type: "application/json" }));
+  say(fill(words.saved, { name }));
+}
+// The page shows a file's state as a step of its own.
+async function openFile(picked) {
+  const name = picked.name.slice(0, 80),
+    wrong = (key, more = {}) => say(fill(words[key], { name, ...more }));
+  if (picked.size > MOST_BYTES) return wrong("file_large");
+  let given;
+  try {
+    given = JSON.parse(await picked.text());
+  } catch {
+    return wrong("file_json");
+  }
+  if (!isRecord(given) || !Number.isInteger(given.v) || given.v < 1) return wrong("file_state");
+  if (given.v > 1) return wrong("file_version");
+  const found = checked(given);
+  if (!Object.keys(found.state).length) return wrong("file_state");
+  enter(found.state).then(showLink);
+  wrong(found.wrong.length ? "file_fields" : "opened", { fields: found.wrong.join(", ") });
+}
+file.onchange = () => {
+  const [picked] = file.files;
+  file.value = "";
+  if (picked) openFile(picked);
+};
+function place() {
+  const { left, bottom } = share.getBoundingClientRect(),
+    room = document.documentElement.clientWidth;
+  const width = Math.min(460, room - 16);
+  Object.assign(box.style, {
+    width: `${width}px`,
+    left: `${Math.max(8, Math.min(left, room - width - 8))}px`,
+    top: `${bottom + 6}px`,
+  });
+}
+box.addEventListener("toggle", ({ newState }) => {
+  share.setAttribute("aria-expanded", newState === "open");
+  if (newState === "open") {
+    showLink();
+    (copy.hidden ? keep : copy).focus();
+  }
+});
+box.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  event.stopPropagation(); // for the page it means something else
+  event.preventDefault();
+  box.hidePopover();
+});
+address.onfocus = () => address.select();
+window.addEventListener("resize", () => {
+  if (box.matches(":popover-open")) place();
+});
+// A press on the button closes an open box by itself, before the click: the click is not to open it again.
+let wasOpen = false;
+share.onpointerdown = () => {
+  wasOpen = box.matches(":popover-open");
+};
+share.onclick = () => {
+  if (wasOpen) {
+    wasOpen = false;
+    box.hidePopover();
+    return;
+  }
+  if (!box.isConnected) document.getElementById("pg-header").parentElement.append(box); // where the page's styles hold
+  say("");
+  place();
+  write();
+  box.showPopover({ source: share });
+};
+headerItem(40, ({ share: text }) => {
+  share.textContent = text;
+  return share;
+});

@@ -1,0 +1,11 @@
+// What the parts of the page tell one another beside the selection. A part writes its own entries, any part reads them.
+export const pageState = {
+  shown: null, // { model, prompt } of what is drawn; written by tokens.js
+  tokens: null, // [{ text, id, bytes }] of the prompt; written by tokens.js
+  tokensOf: null, // the run whose selected tokens came before its chips; written by picked.js and tokens.js
+  hues: null, // a colour for each selected head; written by picked.js
+  editName: null, // (edit) -> its name; written by picked.js
+  firstHeads: null, // the heads that an untouched page selects; written by picked.js
+  slow: false, // whether runs take long; written by header.js
+  restoring: false, // whether a state from a link or a file is on its way; written by address.js
+};

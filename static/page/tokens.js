@@ -1,0 +1,62 @@
+// The prompt's tokens as a row of chips; a click selects one.
+import { el, fill, roving } from "./dom.js";
+import { define } from "./mount.js";
+import { onSelect, select, selection } from "./selection.js";
+import { pageState } from "./state.js";
+
+define("tokens", (root) => {
+  const label = el("span", "pg-label");
+  const hint = el("span", "pg-hint");
+  const strip = el("div", "pg-chips", "", { role: "group" });
+  const top = el("div", "pg-strip-top");
+  top.append(label, hint);
+  root.append(top, strip);
+  let current = null;
+  const paint = () => {
+    for (const chip of strip.children) {
+      const on = selection.tokens.includes(+chip.dataset.index);
+      chip.setAttribute("aria-pressed", on);
+    }
+  };
+  const explain = (event) => {
+    const at = event.target.dataset?.index;
+    const token = at === undefined ? null : current.tokens[at];
+    hint.textContent = token
+      ? fill(current.words.hint, { id: token.id, position: at, bytes: token.bytes })
+      : current.words.help;
+  };
+  strip.addEventListener("mouseover", explain);
+  strip.addEventListener("focusin", explain);
+  strip.addEventListener("mouseleave", () => {
+    if (current) hint.textContent = current.words.help;
+  });
+  strip.addEventListener("click", (event) => {
+    const at = +(event.target.dataset?.index ?? -1);
+    if (at < 0) return;
+    const others = selection.tokens.filter((token) => token !== at);
+    const was = others.length < selection.tokens.length;
+    select({ tokens: event.shiftKey ? (was ? others : [...others, at]) : was && !others.length ? [] : [at] });
+  });
+  roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+  onSelect(paint);
+  return (payload) => {
+    const changed = current?.run !== payload.run;
+    current = payload;
+    label.textContent = payload.words.label;
+    strip.setAttribute("aria-label", payload.words.label);
+    hint.textContent = payload.words.help;
+    strip.replaceChildren(
+      ...payload.tokens.map((token, index) => {
+        const chip = el("button", "pg-chip", token.text, { type: "button", "data-index": index });
+        chip.tabIndex = index ? -1 : 0;
+        return chip;
+      }),
+    );
+    root.dataset.run = payload.run;
+    pageState.tokens = payload.tokens;
+    pageState.shown = { model: payload.model, prompt: payload.prompt };
+    if (changed) select(payload.run === pageState.tokensOf ? {} : { tokens: [] });
+    if (payload.run === pageState.tokensOf) pageState.tokensOf = null; // once: a later return begins without any
+    paint();
+  };
+});

@@ -1,0 +1,31 @@
+// Colours: the ramp of a heat map as a table, and text that can be read on a ground.
+
+const READABLE = 4.5; // contrast of text, WCAG 2.2 AA
+
+// The 255 colours [r, g, b] of a ramp that is given by some of them.
+export function lookup(stops) {
+  const rgb = stops.map((stop) => [1, 3, 5].map((at) => parseInt(stop.slice(at, at + 2), 16)));
+  return Array.from({ length: 255 }, (_, code) => {
+    const place = (code / 254) * (rgb.length - 1);
+    const low = Math.min(Math.floor(place), rgb.length - 2);
+    return rgb[low].map((a, i) => Math.round(a + (rgb[low + 1][i] - a) * (place - low)));
+  });
+}
+
+export const channels = (colour) =>
+  colour.startsWith("#")
+    ? [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16))
+    : colour
+        .match(/[\d.]+/g)
+        .slice(0, 3)
+        .map(Number);
+export const mixed = (from, to, share) => channels(from).map((a, i) => Math.round(a + (channels(to)[i] - a) * share));
+const light = (rgb) =>
+  rgb
+    .map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+export const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+// The page's own text colour where it can be read on this ground, else black or white, of which one always can.
+export const ink = (ground, text) =>
+  [text, "#000000", "#ffffff"].find((colour) => contrast(channels(colour), ground) >= READABLE);

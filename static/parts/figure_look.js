@@ -1,0 +1,99 @@
+// What the page does to a figure's layout: the theme, a narrow place, and frames around what is selected.
+import { selection } from "../page/selection.js";
+import { isDark } from "../page/theme.js";
+
+// What a theme and a narrow place change of a layout. Exported files carry this function: it knows nothing of the page.
+export function themed(layout, { text, line, isDark, narrow }) {
+  const meta = layout.meta || {},
+    theme = isDark ? "dark" : "light";
+  if (meta.stacked) {
+    // several panels stand below one another where there is no room beside
+    meta.beside ??= Object.fromEntries(Object.keys(meta.stacked).map((name) => [name, layout[name]]));
+    Object.assign(layout, structuredClone(narrow ? meta.stacked : meta.beside));
+  }
+  layout.font = { ...layout.font, color: text };
+  for (const name of Object.keys(layout))
+    if (/^[xy]axis/.test(name)) Object.assign(layout[name], { color: text, gridcolor: line });
+  if (meta.scales && layout.coloraxis) layout.coloraxis.colorscale = meta.scales[theme];
+  for (const [name, scales] of Object.entries(meta.more || {})) layout[name].colorscale = scales[theme];
+  for (const name of Object.keys(layout))
+    if (/^coloraxis/.test(name)) {
+      layout[name].colorbar = { ...layout[name].colorbar, tickcolor: text, tickfont: { color: text } };
+      if (narrow) layout[name].showscale = false;
+      else delete layout[name].showscale;
+    }
+}
+export function fitted(figure, root, tokens) {
+  const style = getComputedStyle(root),
+    colour = (name) => style.getPropertyValue(name).trim();
+  themed(figure.layout, {
+    text: colour("--pg-text"),
+    line: colour("--pg-line"),
+    isDark: isDark(),
+    narrow: root.clientWidth < 480,
+  });
+  figure.layout.shapes = marks(figure, root, tokens);
+}
+
+// The rows and columns of the selected tokens; in a map of layers x heads, the selected heads.
+export function marks({ layout }, root, tokens) {
+  const line = { color: getComputedStyle(root).getPropertyValue("--pg-accent").trim(), width: 1.5 };
+  const tails = Object.keys(layout)
+    .filter((name) => /^xaxis/.test(name))
+    .map((name) => name.slice(5));
+  if (layout.meta.heads)
+    return tails.flatMap((tail) =>
+      selection.heads.map(([layer, head]) => ({
+        type: "rect",
+        xref: `x${tail}`,
+        yref: `y${tail}`,
+        x0: layer - 0.5,
+        x1: layer + 0.5,
+        y0: head - 0.5,
+        y1: head + 0.5,
+        line,
+      })),
+    );
+  if (layout.meta.places)
+    return selection.tokens.map(
+      (
+        at, // the prompt runs across
+      ) => ({ type: "rect", xref: "x", yref: "paper", x0: at - 0.5, x1: at + 0.5, y0: 0, y1: 1, line }),
+    );
+  if (!layout.meta.window) return layout.meta.shapes ?? [];
+  const {
+      block,
+      window: [q0, q1, k0, k1],
+    } = layout.meta,
+    shapes = [];
+  for (const tail of tails)
+    for (const token of tokens) {
+      if (token >= q0 && token < q1) {
+        const at = Math.floor((token - q0) / block);
+        shapes.push({
+          type: "rect",
+          xref: `x${tail} domain`,
+          yref: `y${tail}`,
+          x0: 0,
+          x1: 1,
+          y0: at - 0.5,
+          y1: at + 0.5,
+          line,
+        });
+      }
+      if (token >= k0 && token < k1) {
+        const at = Math.floor((token - k0) / block);
+        shapes.push({
+          type: "rect",
+          xref: `x${tail}`,
+          yref: `y${tail} domain`,
+          y0: 0,
+          y1: 1,
+          x0: at - 0.5,
+          x1: at + 0.5,
+          line,
+        });
+      }
+    }
+  return shapes;
+}

@@ -1,0 +1,90 @@
+// The numbers of a Plotly figure as its JSON carries them: decoded, as lines of a table, and as arrays. Nothing here
+// knows the page.
+
+const ARRAYS = { f4: Float32Array, f8: Float64Array, u1: Uint8Array, i1: Int8Array, i2: Int16Array, i4: Int32Array };
+// An array as Plotly's JSON carries it -> { data, shape }
+export function decoded(value) {
+  if (!value?.bdata) {
+    const rows = Array.isArray(value?.[0]) || ArrayBuffer.isView(value?.[0]);
+    const flat = rows ? Array.from(value).flatMap((row) => Array.from(row)) : Array.from(value ?? []);
+    return {
+      data: Float64Array.from(flat, (v) => v ?? NaN),
+      shape: rows ? [value.length, value[0].length] : [flat.length],
+    };
+  }
+  const bytes = Uint8Array.from(atob(value.bdata), (c) => c.charCodeAt(0));
+  const data = new ARRAYS[value.dtype](bytes.buffer);
+  return { data, shape: value.shape ? String(value.shape).split(",").map(Number) : [data.length] };
+}
+const unescaped = (text) => String(text).replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
+const words = (list) => Array.from(Array.isArray(list) ? list : decoded(list).data, unescaped);
+
+// The numbers of a heat map; where its colours are of something else, like a logarithm, trace.meta.exact says so and
+// the numbers themselves are its customdata.
+const numbers = (trace) => (trace.meta?.exact ? trace.customdata : trace.z);
+
+// The numbers of a figure as lines for CSV and table, largest first where there is one value a line.
+export function lines(figure) {
+  const out = [],
+    several = figure.data.filter((t) => t.type === "heatmap").length > 1;
+  for (const trace of figure.data) {
+    if (trace.hoverinfo === "skip") continue;
+    const name = several || trace.type !== "heatmap" ? [unescaped(trace.name ?? "")].filter(Boolean) : [];
+    if (trace.type === "heatmap") {
+      const {
+          data,
+          shape: [rows, columns],
+        } = decoded(numbers(trace)),
+        x = words(trace.x),
+        y = words(trace.y);
+      for (let i = 0; i < rows; i++)
+        for (let j = 0; j < columns; j++) {
+          const value = data[i * columns + j];
+          if (Number.isFinite(value)) out.push([...name, y[i], x[j], value]);
+        }
+    } else if (trace.type === "treemap") {
+      // its leaves: they add up to the whole
+      const within = new Set(trace.parents);
+      const sizes = decoded(trace.values).data;
+      trace.ids.forEach((id, i) => {
+        if (!within.has(id)) out.push([unescaped(id), sizes[i]]);
+      });
+    } else {
+      const x = words(trace.x),
+        y = words(trace.y),
+        text = trace.text ? words(trace.text) : [];
+      x.forEach((value, i) => out.push([...name, ...(text.length ? [text[i]] : []), number(value), number(y[i])]));
+    }
+  }
+  return out;
+}
+const number = (text) => (text !== "" && Number.isFinite(+text) ? +text : text);
+
+export function arrays(figure) {
+  const out = {};
+  figure.data.forEach((trace, n) => {
+    if (trace.hoverinfo === "skip") return;
+    const tail = figure.data.length > 1 ? `_${n}` : "";
+    const put = (name, value) => {
+      if (value !== undefined)
+        out[name + tail] =
+          value.bdata || typeof value[0] === "number" || (value[0]?.length && typeof value[0] !== "string")
+            ? decoded(value)
+            : words(value);
+    };
+    if (trace.type === "heatmap") {
+      put("values", numbers(trace));
+      put("rows", trace.y);
+      put("columns", trace.x);
+    } else if (trace.type === "treemap") {
+      put("ids", trace.ids);
+      put("values", trace.values);
+    } else {
+      put("x", trace.x);
+      put("y", trace.y);
+      put("text", trace.text);
+    }
+    if (trace.name) out[`name${tail}`] = [unescaped(trace.name)];
+  });
+  return out;
+}

@@ -1,0 +1,155 @@
+// Small forms: a row of settings beside the picture they change. The value is a plain object, one entry a control.
+//
+// payload: { controls: [{ name, kind, label, value, options, min, max, step, when, help }], shows }
+//   kind "views" and "choice": options [[value, text, help]]; "views" is a row of buttons, "choice" a list
+//   kind "check": a box; "range": a slider with its number; "number"; "text"; "tokens": the prompt's tokens as chips
+//   when { other: [values] }: only shown while another control has one of these values
+//   shows { value of the first control: [parts] }: parts of the page that take turns
+import { el, roving } from "../page/dom.js";
+import { choose, define } from "../page/mount.js";
+
+const PAUSE = 120; // milliseconds between two questions while a slider moves or someone types
+
+const makers = {
+  views(control, value, change) {
+    const row = el("div", "pg-views", "", { role: "tablist", "aria-label": control.label });
+    control.options.forEach(([key, text], index) => {
+      const tab = el("button", "pg-view", text, {
+        type: "button",
+        role: "tab",
+        "aria-selected": key === value,
+        "data-index": index,
+        "data-key": key,
+      });
+      tab.tabIndex = key === value ? 0 : -1;
+      tab.onclick = () => {
+        for (const other of row.children) {
+          other.setAttribute("aria-selected", other === tab);
+          other.tabIndex = other === tab ? 0 : -1;
+        }
+        change(key);
+      };
+      row.append(tab);
+    });
+    roving(row, (key, at, n) => ({ ArrowRight: (at + 1) % n, ArrowLeft: (at - 1 + n) % n })[key] ?? null);
+    return row;
+  },
+  choice(control, value, change) {
+    const select = el("select");
+    for (const [key, text] of control.options)
+      select.append(new Option(text, key, key === control.value, key === value));
+    select.onchange = () => change(select.value);
+    return select;
+  },
+  check(control, value, change) {
+    const box = el("input", "", "", { type: "checkbox" });
+    box.checked = value;
+    box.onchange = () => change(box.checked);
+    return box;
+  },
+  range(control, value, change) {
+    const both = el("span", "pg-slider");
+    const slider = el("input", "", "", { type: "range", min: control.min, max: control.max, step: control.step });
+    const shown = el("output", "", String(value));
+    slider.value = value;
+    slider.oninput = () => {
+      shown.textContent = slider.value;
+      change(+slider.value, PAUSE);
+    };
+    both.append(slider, shown);
+    return both;
+  },
+  number(control, value, change) {
+    const box = el("input", "", "", { type: "number", min: control.min, max: control.max, step: control.step ?? 1 });
+    box.value = value;
+    box.oninput = () => {
+      if (box.value !== "" && box.validity.valid) change(+box.value, PAUSE);
+    };
+    return box;
+  },
+  text(control, value, change) {
+    const box = el(control.lines > 1 ? "textarea" : "input", "", "", { placeholder: control.placeholder ?? "" });
+    if (control.lines > 1) box.rows = control.lines;
+    else box.type = "text";
+    box.value = value;
+    box.oninput = () => change(box.value, 3 * PAUSE);
+    return box;
+  },
+};
+
+define("controls", (root, props, trigger) => {
+  let timer = null,
+    payload = null;
+  const fields = new Map();
+  const help = el("p", "pg-control-help");
+  // The control's own value, or the one it starts with where a link says something that it cannot be.
+  const fits = ({ kind, value, options }, said) => {
+    if (options) return options.some(([key]) => key === said || String(key) === said);
+    return (
+      value === null ||
+      typeof said === typeof value ||
+      (kind === "number" && [said, value].every((each) => each === "" || Number.isFinite(each)))
+    );
+  };
+  const own = (control) => {
+    const said = props.value?.[control.name] ?? control.value;
+    return fits(control, said) ? said : control.value;
+  };
+  const values = () => Object.fromEntries(payload.controls.map((control) => [control.name, own(control)]));
+  const show = () => {
+    const now = values();
+    for (const { name, when } of payload.controls) {
+      const fits = Object.entries(when ?? {}).every(([other, allowed]) => allowed.includes(now[other]));
+      fields.get(name).hidden = !fits;
+    }
+    const said = payload.controls
+      .filter(({ name }) => !fields.get(name).hidden)
+      .map(({ name, options }) => options?.find(([key]) => key === now[name])?.[2])
+      .filter(Boolean);
+    help.replaceChildren(...said.map((text) => el("span", "", text)));
+    if (payload.shows) {
+      const chosen = payload.shows[now[payload.controls[0].name]] ?? [];
+      choose(chosen, [...new Set(Object.values(payload.shows).flat())]);
+    }
+  };
+  const change =
+    (name) =>
+    (value, pause = 0) => {
+      props.value = { ...values(), [name]: value };
+      show();
+      clearTimeout(timer);
+      const tell = () => trigger("select", { index: 0, value: JSON.stringify(props.value) });
+      if (pause) timer = setTimeout(tell, pause);
+      else tell();
+    };
+  const draw = (next) => {
+    payload = next;
+    const now = values();
+    fields.clear();
+    root.replaceChildren(
+      ...payload.controls.map((control) => {
+        const field = el(control.kind === "views" ? "div" : "label", `pg-control pg-control-${control.kind}`);
+        field.dataset.name = control.name;
+        const input = makers[control.kind](control, now[control.name], change(control.name));
+        if (control.kind !== "views") field.append(el("span", "pg-control-label", control.label));
+        if (control.help) field.title = control.help;
+        field.append(input);
+        fields.set(control.name, field);
+        return field;
+      }),
+      help,
+    );
+    show();
+  };
+  // What differs from the settings it starts with.
+  draw.kept = (value) =>
+    Object.fromEntries(
+      Object.entries(value).filter(([name, said]) => {
+        const control = payload?.controls.find((each) => each.name === name);
+        return payload
+          ? control && fits(control, said) && JSON.stringify(said) !== JSON.stringify(control.value)
+          : true;
+      }),
+    );
+  return draw;
+});

@@ -1,0 +1,15 @@
+// Parts that only say something: how to read a view, what it is about, and the question of a tab.
+import { el } from "../page/dom.js";
+import { define } from "../page/mount.js";
+
+define("howto", (root) => (payload) => {
+  const details = el("details");
+  details.append(el("summary", "", payload.title));
+  for (const [kind, text] of Object.entries(payload.parts)) details.append(el("p", `pg-howto-${kind}`, text));
+  root.replaceChildren(details);
+});
+
+define("about", (root) => (payload) => {
+  root.textContent = payload.text;
+});
+define("question", (root) => (payload) => root.replaceChildren(el("p", "pg-question", payload.text)));

@@ -1,0 +1,35 @@
+// A button that starts work on the server, its bar, and its cancel.
+import { el } from "../page/dom.js";
+import { define } from "../page/mount.js";
+
+define("job", (root, props, trigger) => {
+  let cancelled = false; // a bar of what is being stopped does not bring its button back
+  return (payload) => {
+    const { state } = payload;
+    if (cancelled && state === "running") return;
+    cancelled = false;
+    root.dataset.state = state;
+    const items = [];
+    if (state === "running") {
+      const bar = el("progress", "", "", { max: 1, "aria-label": payload.text || payload.cancel });
+      if (payload.fraction !== null) bar.value = payload.fraction;
+      const cancel = el("button", "pg-button", payload.cancel, { type: "button" });
+      cancel.onclick = () => {
+        cancelled = cancel.disabled = true;
+        trigger("cancel");
+      };
+      items.push(bar, cancel);
+    } else if (state !== "done") {
+      const start = el("button", "pg-button pg-primary", payload.start, { type: "button" });
+      start.disabled = state === "unready";
+      start.onclick = () => {
+        start.disabled = true;
+        trigger("start");
+      };
+      items.push(start);
+    }
+    items.push(el("span", "pg-job-text", payload.text));
+    root.setAttribute("role", state === "failed" ? "alert" : "status");
+    root.replaceChildren(...items);
+  };
+});

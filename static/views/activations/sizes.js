@@ -1,0 +1,141 @@
+// A heat map of which a click picks a token, and a row for the figures beside it.
+//
+// payload: what "figure" takes, and rows [[what, layer]], names of the rows, row (the one that is looked at), left (the
+//   number of the first column in the figure's window), cells [[token]] where the columns are no tokens, labels
+// value: { what, layer } of the row
+import { exporting } from "../../export/menu.js";
+import { el, roving } from "../../page/dom.js";
+import { define } from "../../page/mount.js";
+import { onSelect, select, selection } from "../../page/selection.js";
+import { mountPlot } from "../../parts/figure.js";
+
+define("gridmap", (root, props, trigger) => {
+  const chart = el("div"),
+    bar = el("div", "pg-gridrow"),
+    name = el("b");
+  const label = el("span", "pg-muted"),
+    before = el("button", "pg-button pg-quiet", "↓", { type: "button" });
+  const after = el("button", "pg-button pg-quiet", "↑", { type: "button" });
+  name.setAttribute("aria-live", "polite");
+  bar.append(label, before, after, name);
+  root.append(chart, bar);
+  let payload = null,
+    row = 0;
+
+  const paint = () => {
+    name.textContent = payload.names[row];
+    before.disabled = row === 0;
+    after.disabled = row === payload.rows.length - 1;
+  };
+  const look = (next, change) => {
+    const [what, layer] = payload.rows[next];
+    row = next;
+    paint();
+    props.value = { what, layer };
+    select(change); // frames the row, too
+    trigger("select", { index: 0, value: JSON.stringify(props.value) });
+  };
+  before.onclick = () => look(row - 1, {});
+  after.onclick = () => look(row + 1, {});
+  const draw = mountPlot(chart, {
+    marked: () => (payload ? [...(payload.cells ? [] : selection.tokens), row - payload.rows.length] : []),
+    pick: (r, c) => {
+      const at = r + payload.rows.length,
+        column = c - payload.left;
+      look(at, { tokens: [payload.cells ? payload.cells[at][column] : column] });
+    },
+  });
+  const take = (next) => {
+    payload = next;
+    row = next.row;
+    label.textContent = next.labels.looked_at;
+    before.setAttribute("aria-label", next.labels.row_before);
+    after.setAttribute("aria-label", next.labels.row_after);
+    before.title = next.labels.row_before;
+    after.title = next.labels.row_after;
+    draw(next);
+    paint();
+  };
+  take.kept = (value) => value;
+  return take;
+});
+
+const number = (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 5 }).replace("-", "−");
+
+// Two tables: tokens with outlying numbers, and the outlying dimensions; a click on a token picks it.
+define("outlierlist", (root) => {
+  const title = el("h2"),
+    note = el("p", "pg-about"),
+    none = el("p"),
+    attention = el("p", "pg-hint-line");
+  const carriers = el("div", "pg-table pg-outliers", "", { tabindex: -1 }),
+    list = el("div", "pg-table pg-outliers", "", { tabindex: -1 });
+  const foot = el("div");
+  root.append(title, note, none, carriers, attention, list, foot);
+  for (const grid of [carriers, list])
+    roving(grid, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+  const paint = () => {
+    for (const chip of root.querySelectorAll("[data-token]"))
+      chip.setAttribute("aria-pressed", selection.tokens.includes(+chip.dataset.token));
+  };
+  onSelect(paint);
+  const token = (each, index) => {
+    const chip = el("button", "pg-chip", each.text, { type: "button", "data-index": index, "data-token": each.token });
+    chip.tabIndex = index ? -1 : 0;
+    chip.onclick = () => select({ tokens: [each.token] });
+    return chip;
+  };
+  const fillTable = (grid, said, names, rows) => {
+    const table = el("table"),
+      head = el("tr"),
+      body = el("tbody");
+    for (const name of names) head.append(el("th", "", name, { scope: "col" }));
+    rows.forEach((cells) => {
+      const row = el("tr");
+      for (const cell of cells) {
+        const place = el("td", typeof cell === "number" ? "pg-number" : "");
+        place.append(typeof cell === "number" ? number(cell) : cell);
+        row.append(place);
+      }
+      body.append(row);
+    });
+    table.append(el("caption", "", said), head, body);
+    grid.replaceChildren(table);
+    grid.hidden = !rows.length;
+  };
+  return (payload) => {
+    const { names, rows } = payload;
+    title.textContent = payload.title;
+    note.textContent = payload.note;
+    none.textContent = payload.none;
+    none.hidden = !payload.none;
+    attention.textContent = payload.attention;
+    attention.hidden = !payload.attention;
+    fillTable(
+      carriers,
+      payload.said_carriers,
+      [names.token, names.entries, names.norms],
+      payload.carriers.map((each, index) => [token(each, index), each.entries, each.norms]),
+    );
+    fillTable(
+      list,
+      payload.said,
+      [names.norm, names.dimension, names.token, names.value, names.ratio],
+      rows.map((each, index) => [each.row, String(each.dimension), token(each, index), each.value, each.ratio]),
+    );
+    const { file, source, python, title: named, note: told } = payload;
+    foot.replaceChildren(
+      exporting(root, {
+        file,
+        source,
+        python,
+        title: named,
+        note: told,
+        names: [names.norm, names.dimension, names.token, names.value, names.ratio],
+        lines: rows.map((each) => [each.row, each.dimension, each.text, each.value, each.ratio]),
+      }),
+    );
+    root.dataset.run = payload.run;
+    paint();
+  };
+});

@@ -1,0 +1,218 @@
+// Find the head: two rows of tokens, from which and to which, and the heads that look from the first to the second.
+//
+// payload: see viz/tabs/finding.py. The value { run, at, from, to, measure } says which prompt and which selection the
+// rows were chosen on; on any other the server takes them from the selection.
+import { exporting } from "../../export/menu.js";
+import { el, fill, roving } from "../../page/dom.js";
+import { define } from "../../page/mount.js";
+import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
+import { pageState } from "../../page/state.js";
+
+const PAUSE = 80; // milliseconds between two questions while chips are toggled
+
+const chosenOn = () => JSON.stringify({ tokens: selection.tokens, pair: selection.pair });
+const asked = ({ from, to, measure }) => JSON.stringify([from, to, measure]);
+
+// A row of chips that are switched on and off.
+function chipRow(name, change) {
+  const root = el("div", "pg-find-row"),
+    top = el("div", "pg-strip-top"),
+    label = el("span", "pg-label", "", { id: `pg-find-${name}` });
+  const count = el("span", "pg-muted"),
+    strip = el("div", "pg-chips", "", { role: "group", "aria-labelledby": `pg-find-${name}`, "data-row": name });
+  const all = el("button", "pg-button pg-quiet", "", { type: "button" }),
+    none = el("button", "pg-button pg-quiet", "", { type: "button" });
+  top.append(label, count, all, none);
+  root.append(top, strip);
+  let on = new Set(),
+    painted = new Set(),
+    words = null;
+  const paint = () => {
+    // only what changes: a long prompt has a thousand chips
+    for (const at of new Set([...on, ...painted]))
+      if (on.has(at) !== painted.has(at)) strip.children[at]?.setAttribute("aria-pressed", on.has(at));
+    painted = on;
+    count.textContent = fill(words.chosen, { n: on.size, total: strip.children.length });
+  };
+  const become = (positions) => {
+    on = new Set(positions);
+    paint();
+    change([...on].sort((a, b) => a - b));
+  };
+  strip.onclick = (event) => {
+    const at = +(event.target.dataset?.index ?? -1);
+    if (at >= 0) become(on.has(at) ? [...on].filter((each) => each !== at) : [...on, at]);
+  };
+  all.onclick = () => become(Array.from(strip.children, (_, at) => at));
+  none.onclick = () => become([]);
+  roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+  return {
+    root,
+    texts(tokens) {
+      strip.replaceChildren(
+        ...tokens.map((text, index) => {
+          const chip = el("button", "pg-chip", text, {
+            type: "button",
+            "data-index": index,
+            title: String(index),
+            "aria-pressed": "false",
+          });
+          chip.tabIndex = index ? -1 : 0;
+          return chip;
+        }),
+      );
+      painted = new Set();
+    },
+    show(positions, said) {
+      words = said;
+      [label.textContent, all.textContent, none.textContent] = [words[name], words.all, words.none];
+      for (const button of [all, none]) button.setAttribute("aria-label", `${words[name]}: ${button.textContent}`);
+      on = new Set(positions);
+      paint();
+    },
+    // Keep what is chosen in sight, without moving the page.
+    reveal() {
+      const chip = strip.children[Math.min(...on)];
+      if (chip) strip.scrollTop = chip.offsetTop - strip.offsetTop - strip.clientHeight / 2;
+    },
+  };
+}
+
+define("find", (root, props, trigger) => {
+  let payload = null,
+    texts = "",
+    place = "",
+    mine = null,
+    timer = null,
+    chosen = false; // by the visitor, or by a link
+  const title = el("h2"),
+    about = el("p", "pg-about"),
+    told = el("div", "pg-find-problem", "", { role: "status" });
+  const rows = { from: chipRow("from", (from) => ask({ from })), to: chipRow("to", (to) => ask({ to })) };
+  const field = el("label", "pg-control"),
+    label = el("span", "pg-control-label"),
+    measures = el("select"),
+    help = el("p", "pg-about");
+  const sentence = el("p", "pg-find-said", "", { "aria-live": "polite" }),
+    list = el("ol", "pg-find-list"),
+    even = el("p", "pg-about"),
+    foot = el("div");
+  field.append(label, measures);
+  root.append(title, about, rows.from.root, rows.to.root, field, help, told, sentence, list, even, foot);
+  measures.onchange = () => ask({ measure: measures.value });
+
+  const value = (found) => ({
+    run: payload.prompt,
+    at: payload.at,
+    from: found.from,
+    to: found.to,
+    measure: found.measure,
+  });
+  const ask = (change) => {
+    mine = { ...value(mine ?? payload), at: JSON.parse(chosenOn()), ...change };
+    chosen = true;
+    props.value = mine;
+    clearTimeout(timer);
+    timer = setTimeout(() => trigger("select", { index: 0, value: JSON.stringify(props.value) }), PAUSE);
+  };
+
+  const mark = () => {
+    for (const button of list.querySelectorAll("button")) {
+      const at = selection.heads.findIndex((head) => head.join(".") === button.dataset.head);
+      button.setAttribute("aria-pressed", at >= 0);
+      button.style.setProperty(
+        "--pg-hue",
+        at >= 0 ? (pageState.hues?.[at % pageState.hues.length] ?? "var(--pg-accent)") : "transparent",
+      );
+    }
+  };
+  onSelect(mark);
+
+  const item = (line, index) => {
+    const [layer, head] = line.head,
+      number = line.value.toFixed(4);
+    const button = el("button", "pg-find-head", "", {
+      type: "button",
+      "data-index": index,
+      "data-head": `${layer}.${head}`,
+      "aria-label": `${line.name}: ${number}`,
+      title: String(line.value),
+    });
+    const bar = el("span", "pg-find-bar"),
+      filled = el("span");
+    filled.style.width = `${Math.min(100, (100 * line.value) / (payload.top || 1))}%`;
+    bar.append(filled);
+    if (payload.even !== null) {
+      const tick = el("i");
+      tick.style.left = `${Math.min(100, 100 * payload.even)}%`;
+      bar.append(tick);
+    }
+    button.append(el("span", "pg-find-name", line.name), bar, el("b", "pg-figure-number", number));
+    button.tabIndex = index ? -1 : 0;
+    button.onclick = (event) => pickHead(layer, head, adding(event));
+    const li = el("li");
+    li.append(button);
+    return li;
+  };
+  roving(list, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+
+  const draw = (next) => {
+    // What was toggled meanwhile stays: its answer is on the way.
+    const waits =
+      !pageState.restoring &&
+      mine &&
+      mine.run === next.prompt &&
+      JSON.stringify(mine.at) === chosenOn() &&
+      asked(mine) !== asked(next);
+    if (waits) return;
+    const w = next.words;
+    payload = next;
+    mine = null;
+    if (pageState.restoring)
+      chosen = Boolean(props.value); // a link's rows: their answer is on the way
+    else props.value = value(payload); // rows taken from the selection stay while other heads are picked
+    title.textContent = w.title;
+    about.textContent = w.about;
+    const now = JSON.stringify(payload.tokens),
+      at = now + JSON.stringify(payload.at),
+      moved = at !== place;
+    if (now !== texts) for (const row of Object.values(rows)) row.texts(payload.tokens);
+    [texts, place] = [now, at];
+    for (const name of ["from", "to"]) rows[name].show(payload[name], w);
+    label.textContent = w.measure;
+    measures.replaceChildren(
+      ...payload.measures.map(([key, text]) => new Option(text, key, false, key === payload.measure)),
+    );
+    help.textContent = payload.measures.find(([key]) => key === payload.measure)[2];
+    told.hidden = !payload.told;
+    told.replaceChildren(
+      ...(payload.told ? [el("strong", "", payload.told.text), el("span", "", payload.told.hint)] : []),
+    );
+    sentence.textContent = payload.sentence;
+    list.setAttribute("aria-label", w.list);
+    list.replaceChildren(...payload.lines.map(item));
+    even.textContent = payload.lines.length
+      ? [...(payload.even === null ? [] : [fill(w.even, { value: payload.even.toFixed(4) })]), w.add].join(
+          w.add.endsWith("。") ? "" : " ",
+        )
+      : "";
+    foot.replaceChildren(
+      exporting(root, {
+        file: "found-heads",
+        title: w.title,
+        note: payload.sentence,
+        names: ["layer", "head", "name", w.measure],
+        lines: payload.lines.map(({ head, name, value: found }) => [...head, name, found]),
+      }),
+    );
+    mark();
+    root.dataset.run = `${payload.run} ${asked(payload)}`;
+    if (moved)
+      requestAnimationFrame(() => {
+        rows.from.reveal();
+        rows.to.reveal();
+      });
+  };
+  draw.kept = (value) => (chosen || pageState.restoring ? value : null);
+  return draw;
+});

@@ -1,0 +1,384 @@
+// The overview: every layer x head as one canvas, with a real button over each small picture.
+import { exporting } from "../../export/menu.js";
+import { el, fill } from "../../page/dom.js";
+import { define } from "../../page/mount.js";
+import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
+import { pageState } from "../../page/state.js";
+import { isDark, onTheme } from "../../page/theme.js";
+import { lookup } from "../../parts/colours.js";
+
+const GAP = 2,
+  GROUP_GAP = 4,
+  LABEL = 18;
+
+async function inflate(base64) {
+  const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// Layers run across, heads run down; the row of layers is folded into bands so that cells are largest.
+function byPlace({ layers, heads, group }, width, height) {
+  let best = null;
+  const gaps = group > 1 ? (heads / group - 1) * GROUP_GAP : 0;
+  for (let bands = 1; bands <= layers; bands++) {
+    const columns = Math.ceil(layers / bands);
+    const across = (width - LABEL) / columns - GAP;
+    const down = (height / bands - LABEL - gaps) / heads - GAP;
+    const cell = Math.floor(Math.min(across, down, 56));
+    if (!best || cell > best.cell) best = { columns, cell, bands };
+  }
+  const { columns, bands } = best,
+    cell = Math.max(best.cell, 9),
+    step = cell + GAP;
+  const band = LABEL + heads * step + gaps;
+  const place = (at) => {
+    const layer = Math.floor(at / heads),
+      head = at % heads;
+    return {
+      x: LABEL + (layer % columns) * step,
+      y:
+        Math.floor(layer / columns) * band +
+        LABEL +
+        head * step +
+        (group > 1 ? Math.floor(head / group) * GROUP_GAP : 0),
+    };
+  };
+  const walk = (at) => {
+    const layer = Math.floor(at / heads),
+      head = at % heads;
+    const to = (l, h) => (l >= 0 && l < layers && h >= 0 && h < heads ? l * heads + h : null);
+    return {
+      ArrowRight: to(layer + 1, head),
+      ArrowLeft: to(layer - 1, head),
+      ArrowDown: to(layer, head + 1),
+      ArrowUp: to(layer, head - 1),
+    };
+  };
+  return { cell, place, walk, columns, axes: true, width: LABEL + columns * step, height: bands * band };
+}
+
+// The chosen heads one after the other, each with its name below.
+function inOrder(order, width, height) {
+  let columns = 1,
+    cell = 56;
+  for (; cell > 22; cell -= 2) {
+    columns = Math.max(1, Math.floor(width / (cell + GAP + 2)));
+    if (Math.ceil(order.length / columns) * (cell + LABEL) <= height) break;
+  }
+  const at = new Map(order.map((head, i) => [head, i]));
+  const place = (head) => ({
+    x: (at.get(head) % columns) * (cell + GAP + 2),
+    y: Math.floor(at.get(head) / columns) * (cell + LABEL),
+  });
+  const walk = (head) => {
+    const i = at.get(head),
+      to = (n) => order[n] ?? null;
+    return { ArrowRight: to(i + 1), ArrowLeft: to(i - 1), ArrowDown: to(i + columns), ArrowUp: to(i - columns) };
+  };
+  return {
+    cell,
+    place,
+    walk,
+    columns,
+    axes: false,
+    width: columns * (cell + GAP + 2),
+    height: Math.ceil(order.length / columns) * (cell + LABEL),
+  };
+}
+
+// Shrink a picture by whole steps, keeping the largest of each block, so that single strong links stay visible.
+function shrink(codes, side, steps) {
+  if (steps === 1) return { codes, side };
+  const small = Math.ceil(side / steps);
+  const out = new Uint8Array(small * small).fill(255);
+  for (let y = 0; y < side; y++)
+    for (let x = 0; x < side; x++) {
+      const code = codes[y * side + x];
+      const at = Math.floor(y / steps) * small + Math.floor(x / steps);
+      if (code !== 255 && (out[at] === 255 || code > out[at])) out[at] = code;
+    }
+  return { codes: out, side: small };
+}
+
+function paintHeads(canvas, payload, codes, plan, order) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = plan.width * ratio;
+  canvas.height = plan.height * ratio;
+  canvas.style.width = `${plan.width}px`;
+  canvas.style.height = `${plan.height}px`;
+  const ctx = canvas.getContext("2d");
+  ctx.scale(ratio, ratio);
+  ctx.imageSmoothingEnabled = false;
+  const colours = new Uint32Array(256); // as a canvas keeps them in memory; 255, the future, stays transparent
+  const bytes = new Uint8Array(colours.buffer);
+  lookup(payload.ramps[isDark() ? "dark" : "light"]).forEach((colour, code) => bytes.set([...colour, 255], code * 4));
+  const steps = Math.max(1, Math.floor(payload.side / (plan.cell * ratio)));
+  const style = getComputedStyle(canvas);
+  const ground = style.getPropertyValue("--pg-ground");
+  const picture = document.createElement("canvas");
+  for (const at of order) {
+    const start = at * payload.side ** 2;
+    const small = shrink(codes.subarray(start, start + payload.side ** 2), payload.side, steps);
+    const image = new ImageData(small.side, small.side),
+      pixels = new Uint32Array(image.data.buffer);
+    for (let i = 0; i < pixels.length; i++) pixels[i] = colours[small.codes[i]];
+    picture.width = picture.height = small.side;
+    picture.getContext("2d").putImageData(image, 0, 0);
+    const { x, y } = plan.place(at);
+    ctx.fillStyle = ground;
+    ctx.fillRect(x, y, plan.cell, plan.cell);
+    ctx.drawImage(picture, x, y, plan.cell, plan.cell);
+  }
+  ctx.fillStyle = style.color;
+  ctx.font = "10px ui-sans-serif, system-ui, sans-serif";
+  ctx.textAlign = "center";
+  ctx.textBaseline = "middle";
+  if (plan.axes) labelAxes(ctx, payload, plan, style.getPropertyValue("--pg-soft"));
+  else
+    for (const at of order) {
+      const { x, y } = plan.place(at);
+      ctx.fillText(
+        `${Math.floor(at / payload.heads)}.${at % payload.heads}`,
+        x + plan.cell / 2,
+        y + plan.cell + LABEL / 2 - 1,
+      );
+    }
+}
+
+// Numbers of layers and heads, and a frame around the query heads that share one key/value head.
+function labelAxes(ctx, { layers, heads, group }, plan, line) {
+  const every = Math.ceil(16 / plan.cell);
+  for (let layer = 0; layer < layers; layer += every) {
+    const { x, y } = plan.place(layer * heads);
+    ctx.fillText(layer, x + plan.cell / 2, y - LABEL / 2);
+  }
+  for (let layer = 0; layer < layers; layer += plan.columns)
+    for (let head = 0; head < heads; head += every) {
+      ctx.fillText(head, LABEL / 2 - 1, plan.place(layer * heads + head).y + plan.cell / 2);
+    }
+  if (group < 2) return;
+  ctx.strokeStyle = line;
+  ctx.lineWidth = 1;
+  for (let at = 0; at < layers * heads; at += group) {
+    const { x, y } = plan.place(at);
+    ctx.strokeRect(x - 0.5, y - 0.5, plan.cell + 1, group * (plan.cell + GAP) - GAP + 1);
+  }
+}
+
+// What decides which heads are drawn, and in which order.
+function picker(root, changed) {
+  const bar = el("div", "pg-bar");
+  const order = el("select"),
+    layer = el("select"),
+    least = el("input", "", "", { type: "range", min: 0, max: 1, step: 0.01, value: 0 });
+  const field = (input) => {
+    const label = el("label", "pg-control");
+    label.append(el("span", "pg-control-label"), input);
+    bar.append(label);
+    return label;
+  };
+  const fields = [field(order), field(layer), field(least)];
+  const shown = el("output");
+  const count = el("span", "pg-muted");
+  fields[2].append(shown);
+  bar.append(count);
+  root.append(bar);
+  let payload = null;
+  const metric = () => (order.value === "" ? null : +order.value);
+  const top = () => Math.max(0, ...payload.metrics.map((row) => row[metric()] ?? 0));
+  const list = () => {
+    const all = payload.metrics
+      .map((_, at) => at)
+      .filter((at) => layer.value === "" || Math.floor(at / payload.heads) === +layer.value);
+    const m = metric();
+    if (m === null) return all;
+    const from = +least.value * top();
+    const value = (at) => payload.metrics[at][m] ?? -Infinity;
+    return all.filter((at) => +least.value === 0 || value(at) >= from).sort((a, b) => value(b) - value(a) || a - b);
+  };
+  const told = () => {
+    const m = metric();
+    fields[2].hidden = m === null;
+    shown.textContent = m === null ? "" : (+least.value * top()).toPrecision(2);
+    const n = list().length,
+      all = payload.metrics.length;
+    count.textContent = n === 0 ? payload.words.none : n < all ? fill(payload.words.count, { n, all }) : "";
+  };
+  order.onchange = () => {
+    least.value = 0;
+    told();
+    changed();
+  };
+  layer.onchange = least.oninput = () => {
+    told();
+    changed();
+  };
+  return {
+    list,
+    plain: () => metric() === null && layer.value === "",
+    fill(next, rebuild) {
+      payload = next;
+      if (rebuild) {
+        const { words } = payload,
+          was = [order.value, layer.value];
+        [words.order, words.layer, words.least].forEach((text, i) => {
+          fields[i].firstChild.textContent = text;
+        });
+        order.replaceChildren(
+          new Option(words.by_place, ""),
+          ...payload.metric_names.map(({ label }, i) => new Option(fill(words.by_metric, { metric: label }), i)),
+        );
+        layer.replaceChildren(
+          new Option(words.all_layers, ""),
+          ...Array.from({ length: payload.layers }, (_, i) => new Option(fill(words.one_layer, { layer: i }), i)),
+        );
+        order.value = was[0];
+        layer.value = +was[1] < payload.layers ? was[1] : "";
+      }
+      told();
+    },
+  };
+}
+
+define("heads", (root) => {
+  const title = el("h2"),
+    about = el("p", "pg-about"),
+    group = el("p", "pg-about");
+  const board = el("div", "pg-board", "", { role: "group" });
+  const canvas = el("canvas", "", "", { "aria-hidden": "true" });
+  const readout = el("div", "pg-readout", "", { "aria-live": "polite" });
+  const buttons = el("div", "pg-head-buttons");
+  board.append(canvas, buttons);
+  root.append(title, about);
+  let payload = null,
+    codes = null,
+    plan = null,
+    ticket = 0;
+  const filter = picker(root, () => lay());
+  const foot = el("div");
+  root.append(board, readout, group, foot);
+
+  const place = (at) => [Math.floor(at / payload.heads), at % payload.heads];
+  const describe = (at) => {
+    const [layer, head] = place(at);
+    readout.replaceChildren(el("strong", "", fill(payload.words.button, { layer, head })));
+    payload.metric_names.forEach(({ label, help, unit }, i) => {
+      const value = payload.metrics[at][i];
+      const shown = value === null ? payload.words.undefined : `${value.toPrecision(3)}${unit ? ` ${unit}` : ""}`;
+      const item = el("div", "pg-metric", "", { title: help });
+      item.append(el("span", "", label), el("b", value === null ? "pg-muted" : "", shown));
+      readout.append(item);
+    });
+  };
+  const paintSelection = () => {
+    if (!payload) return;
+    for (const button of buttons.querySelectorAll("[aria-pressed=true]")) button.setAttribute("aria-pressed", "false");
+    selection.heads.forEach(([layer, head], i) => {
+      const button =
+        layer < payload.layers && head < payload.heads ? buttons.children[layer * payload.heads + head] : null;
+      button?.setAttribute("aria-pressed", "true");
+      button?.style.setProperty("--pg-hue", pageState.hues?.[i % 8] ?? "");
+    });
+    const last = selection.heads.at(-1);
+    if (last && last[0] < payload.layers && last[1] < payload.heads) describe(last[0] * payload.heads + last[1]);
+  };
+  const lay = () => {
+    if (!codes || !root.clientWidth) return;
+    const narrow = root.clientWidth < 480,
+      height = narrow ? 520 : 620;
+    const order = filter.list();
+    plan = filter.plain() ? byPlace(payload, root.clientWidth, height) : inOrder(order, root.clientWidth, height);
+    paintHeads(canvas, payload, codes, plan, order);
+    const drawn = new Set(order);
+    for (const button of buttons.children) {
+      const at = +button.dataset.index;
+      button.hidden = !drawn.has(at);
+      if (button.hidden) continue;
+      const { x, y } = plan.place(at);
+      Object.assign(button.style, { left: `${x}px`, top: `${y}px`, width: `${plan.cell}px`, height: `${plan.cell}px` });
+    }
+    const reachable = buttons.querySelector('[tabindex="0"]:not([hidden])');
+    if (!reachable && order.length) buttons.children[order[0]].tabIndex = 0;
+  };
+  const at = (event) => event.target.dataset?.index;
+  const hover = (event) => {
+    if (at(event)) describe(+at(event));
+  };
+  buttons.addEventListener("click", (event) => {
+    if (at(event)) pickHead(...place(+at(event)), adding(event));
+  });
+  buttons.addEventListener("mouseover", hover);
+  buttons.addEventListener("focusin", hover);
+  buttons.addEventListener("mouseleave", paintSelection);
+  buttons.addEventListener("keydown", (event) => {
+    if (!at(event)) return;
+    if (event.key === "Enter" && adding(event)) {
+      // a browser presses the button only on a plain Enter
+      event.preventDefault();
+      return pickHead(...place(+at(event)), true);
+    }
+    const to = plan.walk(+at(event))[event.key];
+    if (to === undefined || to === null) return;
+    event.preventDefault();
+    event.target.tabIndex = -1;
+    buttons.children[to].tabIndex = 0;
+    buttons.children[to].focus();
+  });
+  new ResizeObserver(lay).observe(root);
+  onTheme(() => {
+    words();
+    lay();
+  });
+  onSelect(paintSelection);
+
+  const words = () => {
+    if (!payload) return;
+    title.textContent = payload.words.title;
+    about.textContent = fill(isDark() ? payload.words.about_dark : payload.words.about, payload);
+    group.textContent =
+      (payload.group > 1 ? `${fill(payload.words.group, { n: payload.group })} ` : "") + payload.words.hover;
+  };
+  return async (next) => {
+    const mine = ++ticket;
+    const fresh = await inflate(next.codes);
+    if (mine !== ticket) return; // a later picture arrived while this one was unpacked
+    const shape = (p) => p && `${p.layers} ${p.heads} ${p.words.button}`;
+    const rebuild = shape(payload) !== shape(next);
+    payload = next;
+    codes = fresh;
+    words();
+    if (rebuild) {
+      buttons.replaceChildren(
+        ...Array.from({ length: payload.layers * payload.heads }, (_, index) => {
+          const [layer, head] = place(index);
+          const button = el("button", "pg-head", "", {
+            type: "button",
+            "data-index": index,
+            "aria-label": fill(payload.words.button, { layer, head }),
+          });
+          button.tabIndex = index ? -1 : 0;
+          return button;
+        }),
+      );
+    }
+    filter.fill(payload, rebuild);
+    board.setAttribute("aria-label", payload.words.title);
+    lay();
+    paintSelection();
+    foot.replaceChildren(
+      exporting(root, {
+        file: "all-heads",
+        title: payload.words.title,
+        note: about.textContent,
+        names: [
+          "layer",
+          "head",
+          ...payload.metric_names.map(({ label, unit }) => (unit ? `${label} (${unit})` : label)),
+        ],
+        lines: payload.metrics.map((values, at) => [...place(at), ...values]),
+      }),
+    );
+    root.dataset.run = payload.run;
+  };
+});

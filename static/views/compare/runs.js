@@ -1,0 +1,176 @@
+// The compare tab: two token rows above each other, figures that may be absent, next tokens of two runs.
+import { exporting } from "../../export/menu.js";
+import { el, fill, roving } from "../../page/dom.js";
+import { define } from "../../page/mount.js";
+import { onSelect, select, selection } from "../../page/selection.js";
+import { mountPlot } from "../../parts/figure.js";
+
+// A figure like "figure" and "plot", or { absent: true } for nothing at all.
+// payload.places: for a picture of B, the position in A of each of its tokens, null where there is none.
+define("compared", (root) => {
+  const chart = el("div");
+  root.append(chart);
+  let places = null,
+    next = 0;
+  const inA = (token) => (places ? (places[token] ?? null) : token);
+  const draw = mountPlot(chart, {
+    marked: () =>
+      places ? selection.tokens.map((token) => places.indexOf(token)).filter((at) => at >= 0) : selection.tokens,
+    pick: (query, key, block) => {
+      const tokens = [...new Set([inA(query), inA(key)])].filter((token) => token !== null);
+      const pair = [inA(query), inA(key)];
+      if (tokens.length)
+        select({ tokens, pair: block === 1 && !pair.includes(null) && pair[1] <= pair[0] ? pair : null });
+    },
+  });
+  return (payload) => {
+    root.classList.toggle("pg-absent", Boolean(payload.absent));
+    chart.hidden = Boolean(payload.absent);
+    places = payload.places ?? null;
+    clearTimeout(next); // a task for each figure: several at once would hold up the page
+    if (payload.absent) delete chart.dataset.run;
+    else next = setTimeout(draw, 0, payload);
+  };
+});
+
+const SIGNS = { same: "=", replaced: "≠", only_a: "−", only_b: "+" };
+
+define("alignment", (root) => {
+  const title = el("h2"),
+    note = el("p", "pg-about"),
+    legend = el("p", "pg-align-legend");
+  const strip = el("div", "pg-align", "", { role: "group" }),
+    foot = el("div");
+  root.append(title, legend, strip, note, foot);
+  const paint = () => {
+    for (const step of strip.querySelectorAll("button"))
+      step.setAttribute("aria-pressed", selection.tokens.includes(+step.dataset.at));
+  };
+  strip.addEventListener("click", (event) => {
+    const at = event.target.closest("button")?.dataset.at;
+    if (at === undefined) return;
+    const was = selection.tokens.includes(+at),
+      others = selection.tokens.filter((token) => token !== +at);
+    select({ tokens: event.shiftKey ? (was ? others : [...others, +at]) : was && !others.length ? [] : [+at] });
+  });
+  roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+  onSelect(paint);
+  return ({ steps, counts, words, note: said, run }) => {
+    title.textContent = words.alignment;
+    strip.setAttribute("aria-label", words.alignment);
+    legend.replaceChildren(
+      el("span", "pg-align-sides", words.sides),
+      ...Object.entries(SIGNS).map(([kind, sign]) => {
+        const item = el("span", `pg-align-key pg-align-${kind}`);
+        item.append(el("b", "", sign), el("span", "", `${words[kind]}: ${counts[kind]}`));
+        return item;
+      }),
+    );
+    let index = 0;
+    strip.replaceChildren(
+      ...steps.map(([kind, a, textA, b, textB]) => {
+        const step =
+          a === null ? el("span") : el("button", "", "", { type: "button", "data-at": a, "data-index": index });
+        if (a !== null) step.tabIndex = index++ ? -1 : 0;
+        step.className = `pg-align-step pg-align-${kind}`;
+        step.setAttribute("aria-label", fill(words.step, { a: textA ?? "–", b: textB ?? "–", kind: words[kind] }));
+        if (a === null) step.setAttribute("role", "img");
+        step.append(
+          el("span", "pg-align-token", textA ?? " "),
+          el("b", "", SIGNS[kind], { "aria-hidden": true }),
+          el("span", "pg-align-token", textB ?? " "),
+        );
+        return step;
+      }),
+    );
+    note.textContent = said;
+    note.hidden = !said;
+    foot.replaceChildren(
+      exporting(root, {
+        file: "alignment",
+        title: words.alignment,
+        note: said,
+        names: ["kind", "position A", "token A", "position B", "token B"],
+        lines: steps.map(([kind, ...rest]) => [words[kind], ...rest]),
+      }),
+    );
+    root.dataset.run = run;
+    paint();
+  };
+});
+
+// An empty field shows a suggestion; who goes there to change it finds it as text.
+document.addEventListener("focusin", ({ target }) => {
+  if (!target.matches?.("#pg-compare_form textarea") || target.value !== "") return;
+  target.value = target.placeholder;
+  target.select(); // as where one comes by Tab; a click sets the caret all the same
+});
+document.addEventListener("focusout", ({ target }) => {
+  if (target.matches?.("#pg-compare_form textarea") && target.value === target.placeholder) target.value = "";
+});
+
+const percent = (share) => `${(100 * share).toFixed(share >= 0.1 ? 1 : 2)} %`;
+
+// payload.lists: one list of [token, share in A, share in B], or two of [token, share], of A and of B.
+define("compare_next", (root) => {
+  const title = el("h2"),
+    note = el("p", "pg-about"),
+    lists = el("div", "pg-next-lists"),
+    foot = el("div");
+  root.append(title, note, lists, foot);
+  const bar = (share, side) => {
+    const cell = el("td", `pg-next-share pg-next-${side}`);
+    const fillBar = el("span", "pg-next-bar", "", { "aria-hidden": true });
+    fillBar.style.width = `${100 * share}%`;
+    cell.append(el("span", "pg-next-track"), el("span", "pg-next-number", percent(share)));
+    cell.firstChild.append(fillBar);
+    return cell;
+  };
+  const grid = (names, lines, sides) => {
+    const made = el("table", "pg-next-table"),
+      head = el("tr"),
+      body = el("tbody");
+    head.append(...names.map((name) => el("th", "", name, { scope: "col" })));
+    for (const [text, ...shares] of lines) {
+      const row = el("tr");
+      row.append(el("th", "pg-next-token", text, { scope: "row" }), ...shares.map((share, i) => bar(share, sides[i])));
+      if (shares.length > 1) {
+        const change = 100 * (shares[0] - shares[1]);
+        row.append(el("td", "pg-next-change", `${change < 0 ? "−" : "+"}${Math.abs(change).toFixed(2)}`));
+      }
+      body.append(row);
+    }
+    const top = el("thead");
+    top.append(head);
+    made.append(top, body);
+    return made;
+  };
+  return (payload) => {
+    root.classList.toggle("pg-absent", Boolean(payload.absent));
+    if (payload.absent) return;
+    const { names } = payload,
+      both = payload.lists.length === 1;
+    title.textContent = payload.title;
+    note.textContent = payload.note;
+    lists.replaceChildren(
+      ...(both
+        ? [grid([names.token, names.in_a, names.in_b, names.change], payload.lists[0], ["a", "b"])]
+        : payload.lists.map((list, i) => grid([names.token, i ? names.in_b : names.in_a], list, i ? ["b"] : ["a"]))),
+    );
+    const rows = both
+      ? [[names.token, names.in_a, names.in_b], ...payload.lists[0]]
+      : [
+          ["", names.token, names.probability],
+          ...payload.lists.flatMap((list, i) => list.map((line) => ["AB"[i], ...line])),
+        ];
+    const [columns, ...lines] = rows,
+      { title: named, note: told, source, file, python } = payload;
+    foot.replaceChildren(exporting(root, { file, source, python, title: named, note: told, names: columns, lines }));
+    root.dataset.run = payload.run;
+  };
+});
+
+define(
+  "patch_about",
+  (root) => (payload) => root.replaceChildren(el("h2", "", payload.title), el("p", "pg-about", payload.text)),
+);

@@ -1,0 +1,204 @@
+// Who wrote it: whether the parts add up, the map with the strongest parts beside it, and promoted tokens.
+import { exporting } from "../../export/menu.js";
+import { el, fill, roving } from "../../page/dom.js";
+import { define } from "../../page/mount.js";
+import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
+import { pageState } from "../../page/state.js";
+import { mountPlot } from "../../parts/figure.js";
+
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+const signed = (value) => {
+  const size = Math.abs(value),
+    text = size !== 0 && size < 1e-3 ? size.toExponential(1) : size.toPrecision(3);
+  return size === 0 ? "0" : `${value < 0 ? "−" : "+"}${text}`;
+};
+const lane = (value, top, hues) => {
+  const lane = el("span", "pg-effect-lane pg-effect-both", "", { "aria-hidden": "true" }),
+    bar = el("span");
+  Object.assign(bar.style, {
+    width: `${(50 * Math.abs(value)) / top}%`,
+    [value < 0 ? "right" : "left"]: "50%",
+    background: hues[value < 0 ? 0 : 1],
+  });
+  lane.append(bar);
+  return lane;
+};
+
+define("wrotecheck", (root) => (payload) => {
+  const facts = el("dl", "pg-wrote-facts");
+  for (const [name, value] of payload.facts) {
+    const fact = el("div");
+    fact.append(el("dt", "", name), el("dd", "", value));
+    facts.append(fact);
+  }
+  root.replaceChildren(
+    el("p", "pg-about", payload.told),
+    facts,
+    el("p", "pg-about", payload.note),
+    exporting(root, {
+      file: "sum-of-parts",
+      title: payload.told,
+      note: payload.note,
+      names: ["what", "value"],
+      lines: payload.facts,
+    }),
+  );
+  root.dataset.run = payload.run;
+});
+
+// value: { mlp, head }: the layer whose MLP is looked into, as long as `head` is the picked one; or nothing.
+define("wrotemap", (root, props, trigger) => {
+  const plot = el("div"),
+    side = el("div", "pg-wrote-side"),
+    lists = el("div", "pg-wrote-lists");
+  const field = el("label", "pg-control"),
+    label = el("span", "pg-control-label"),
+    inside = el("select");
+  field.append(label, inside);
+  side.append(field, lists);
+  root.append(plot, side);
+  let payload = null,
+    mlp = null;
+  const main = () => selection.heads.at(-1);
+  const look = (layer) => {
+    mlp = layer;
+    props.value = layer === null ? {} : { mlp: layer, head: main() };
+    paint();
+    trigger("select", { index: 0, value: JSON.stringify(props.value) });
+  };
+  const pick = (layer, head, add) => {
+    if (mlp !== null) look(null);
+    pickHead(layer, head, add);
+  };
+  inside.onchange = () => look(inside.value === "" ? null : +inside.value);
+  const draw = mountPlot(plot, { part: look });
+
+  const paint = () => {
+    if (!payload) return;
+    const [layer, head] = main() ?? [0, 0];
+    inside.options[0].textContent = fill(payload.words.inside_head, { layer, head });
+    inside.value = mlp ?? "";
+    for (const item of lists.querySelectorAll("button")) {
+      const { kind, layer, head } = JSON.parse(item.dataset.part);
+      const picked =
+        kind === "mlp" ? mlp === layer : mlp === null && selection.heads.some((each) => same(each, [layer, head]));
+      item.setAttribute("aria-pressed", picked);
+    }
+  };
+  let seen = "";
+  onSelect(() => {
+    const now = JSON.stringify(main());
+    if (now !== seen) {
+      // another head takes the place of an MLP
+      if (seen && mlp !== null && !pageState.restoring) {
+        mlp = null;
+        props.value = {};
+      }
+      seen = now;
+    }
+    paint();
+  });
+  roving(lists, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+
+  const item = (row, top) => {
+    const name = fill(payload.words[`part_${row.kind}`], row),
+      opens = row.kind === "head" || row.kind === "mlp";
+    const node = opens
+      ? el("button", "pg-effect-item pg-wrote-item", "", { type: "button" })
+      : el("div", "pg-effect-item pg-wrote-item pg-wrote-still");
+    if (opens) {
+      node.dataset.part = JSON.stringify(row);
+      node.onclick = (event) => {
+        if (row.kind === "mlp") look(row.layer);
+        else pick(row.layer, row.head, adding(event));
+      };
+      node.setAttribute("aria-label", fill(payload.words.part_value, { part: name, value: signed(row.value) }));
+    }
+    node.append(
+      el("span", "pg-wrote-name", name),
+      lane(row.value, top, payload.hues),
+      el("span", "pg-effect-number", signed(row.value)),
+    );
+    return node;
+  };
+  const take = (next) => {
+    payload = next;
+    mlp = payload.mlp;
+    const { words, ranked } = payload,
+      top = Math.max(...[...ranked.up, ...ranked.down].map(({ value }) => Math.abs(value)), 0) || 1;
+    draw(payload);
+    label.textContent = words.inside;
+    inside.replaceChildren(
+      new Option("", ""),
+      ...Array.from({ length: payload.layers }, (_, layer) => new Option(fill(words.inside_mlp, { layer }), layer)),
+    );
+    lists.replaceChildren(
+      ...["up", "down"].map((name) => {
+        const group = el("div", "pg-effect-list", "", { role: "group", "aria-label": words[name] });
+        group.append(
+          ...(ranked[name].length ? ranked[name].map((row) => item(row, top)) : [el("p", "pg-muted", words.nothing)]),
+        );
+        const box = el("section");
+        box.append(el("h3", "", words[name]), el("p", "pg-about", words[`${name}_about`]), group);
+        return box;
+      }),
+    );
+    lists.querySelectorAll("button").forEach((button, index) => {
+      button.dataset.index = index;
+      button.tabIndex = index ? -1 : 0;
+    });
+    paint();
+  };
+  take.kept = (value) => value;
+  return take;
+});
+
+define("wrotetokens", (root) => {
+  const title = el("h2"),
+    note = el("p", "pg-about"),
+    both = el("div", "pg-wrote-tokens");
+  const foot = el("div");
+  root.append(title, note, both, foot);
+  return (payload) => {
+    const { words } = payload,
+      all = [...payload.up, ...payload.down];
+    const top = Math.max(...all.map(({ value }) => Math.abs(value))) || 1;
+    title.textContent = payload.title;
+    note.textContent = payload.note;
+    both.replaceChildren(
+      ...[
+        ["up", words.promoted],
+        ["down", words.suppressed],
+      ].map(([side, name]) => {
+        const table = el("table", "pg-wrote-table"),
+          body = el("tbody");
+        table.append(el("caption", "", name), body);
+        body.append(
+          ...payload[side].map((row) => {
+            const tr = el("tr"),
+              token = el("th", "", "", { scope: "row", title: `${row.text} (${row.id})` }),
+              bar = el("td");
+            token.append(el("span", "pg-effect-token", row.text));
+            bar.append(lane(row.value, top, payload.hues));
+            tr.append(token, bar, el("td", "pg-effect-number", signed(row.value)));
+            return tr;
+          }),
+        );
+        return table;
+      }),
+    );
+    const lines = all.map(({ id, text, value }) => [id, text, value]);
+    foot.replaceChildren(
+      exporting(root, {
+        file: payload.file,
+        source: payload.source,
+        python: payload.python,
+        title: payload.title,
+        note: payload.note,
+        names: payload.columns,
+        lines,
+      }),
+    );
+    root.dataset.run = payload.run;
+  };
+});

@@ -1,0 +1,330 @@
+// Side by side: the tree of branches, the numbers of each text, the entropy by token, and taking it all away.
+
+import { exporting } from "../../export/menu.js";
+import { el, fill } from "../../page/dom.js";
+import { mountPlot } from "../../parts/figure.js";
+import { chosenToken } from "./side_by_side_token.js";
+
+const SVG = "http://www.w3.org/2000/svg",
+  HEIGHT = 28; // of a row of the tree, pixels
+const drawn = (name, attributes) => {
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  return node;
+};
+
+// Every row as a line from its fork to its end, below the row that it left.
+function tree(root, { words }, api) {
+  const title = el("h2", "", words.tree),
+    about = el("p", "pg-about", words.tree_about),
+    board = el("div", "pg-race-tree"),
+    names = el("div", "pg-race-names", "", { role: "group", "aria-label": words.tree }),
+    chart = el("div", "pg-race-lines");
+  board.append(names, chart);
+  root.append(title, about, board);
+  let width = 0;
+  const draw = () => {
+    const rows = api.inOrder(),
+      most = Math.max(1, ...rows.map((row) => Math.max(row.limit, row.records.length)));
+    root.hidden = !rows.some((row) => row.parent !== null);
+    if (root.hidden) return;
+    const kept = document.activeElement?.dataset.branch;
+    names.replaceChildren(
+      ...rows.map((row) => {
+        const line = el("div", "pg-race-name-line"),
+          button = el("button", "pg-race-toggle", "", {
+            type: "button",
+            "aria-pressed": row.shown,
+            "data-branch": row.id,
+            title: row.shown ? words.hide : words.show,
+          });
+        button.style.setProperty("--pg-hue", api.hueOf(row));
+        button.style.paddingLeft = `${6 + 12 * Math.min(row.depth, 4)}px`;
+        button.append(
+          el("i", "pg-race-swatch", "", { "aria-hidden": true }),
+          el("span", "", row.parent === null ? row.name : api.forked(row)),
+        );
+        button.onclick = () => api.show(row, !row.shown);
+        line.append(button);
+        if (row.parent !== null) {
+          const gone = el("button", "pg-cross", "×", {
+            type: "button",
+            "aria-label": fill(words.remove_branch, { name: row.name }),
+            title: words.remove,
+          });
+          gone.onclick = () => {
+            api.remove(row);
+            api.tell("rows");
+          };
+          line.append(gone);
+        }
+        return line;
+      }),
+    );
+    if (kept) names.querySelector(`[data-branch="${CSS.escape(kept)}"]`)?.focus({ preventScroll: true });
+    width = chart.clientWidth;
+    const room = Math.max(60, width - 46),
+      x = (at) => 6 + (at / most) * room,
+      y = (i) => HEIGHT * (i + 0.5);
+    const svg = drawn("svg", { width, height: HEIGHT * rows.length + 18, role: "img", "aria-label": words.tree_about }),
+      place = new Map(rows.map((row, i) => [row.id, i]));
+    for (let at = 0; at <= most; at += Math.max(1, 10 ** Math.floor(Math.log10(most)) / (most < 40 ? 2 : 1))) {
+      const tick = drawn("text", {
+        x: x(at),
+        y: HEIGHT * rows.length + 13,
+        "text-anchor": "middle",
+        class: "pg-race-tick",
+      });
+      tick.textContent = Math.round(at);
+      svg.append(drawn("line", { x1: x(at), x2: x(at), y1: 0, y2: HEIGHT * rows.length, class: "pg-race-rule" }), tick);
+    }
+    rows.forEach((row, i) => {
+      const hue = api.hueOf(row),
+        from = row.at ?? 0,
+        end = row.records.length,
+        faint = row.shown ? 1 : 0.35;
+      if (row.parent !== null && place.has(row.parent)) {
+        const up = y(place.get(row.parent));
+        svg.append(
+          drawn("path", {
+            d: `M ${x(from)} ${up} V ${y(i) - 8} q 0 8 8 8`,
+            fill: "none",
+            stroke: hue,
+            "stroke-width": 2,
+            "stroke-opacity": faint,
+          }),
+          drawn("circle", { cx: x(from), cy: up, r: 3.5, fill: hue }),
+        );
+      }
+      const begin = row.parent === null ? x(0) : x(from) + 8;
+      svg.append(
+        drawn("line", {
+          x1: begin,
+          x2: Math.max(begin, x(end)),
+          y1: y(i),
+          y2: y(i),
+          stroke: hue,
+          "stroke-width": 3,
+          "stroke-linecap": "round",
+          "stroke-opacity": faint,
+        }),
+      );
+      const label = drawn("text", { x: Math.max(begin, x(end)) + 7, y: y(i) + 4, class: "pg-race-tick" });
+      label.textContent = row.ended && row.ended !== "length" ? `${end} ■` : end;
+      svg.append(label);
+    });
+    chart.replaceChildren(svg);
+  };
+  new ResizeObserver(() => {
+    if (chart.clientWidth && chart.clientWidth !== width) draw();
+  }).observe(chart);
+  return draw;
+}
+
+// A line a text.
+function numbers(root, { words }, api) {
+  const title = el("h2", "", words.table),
+    about = el("p", "pg-about", words.table_about),
+    frame = el("div", "pg-table pg-race-table", "", { tabindex: 0, "aria-label": words.table });
+  root.append(title, about, frame);
+  const columns = [
+    ["length", 0],
+    ["log_probability", 3],
+    ["perplexity", 2],
+    ["entropy", 2],
+    ["distinct_1", 3],
+    ["distinct_2", 3],
+    ["repeated_3", 3],
+    ["repeated_4", 3],
+  ];
+  return () => {
+    const rows = api.inOrder().filter((row) => row.shown),
+      grid = el("table"),
+      head = el("tr"),
+      top = el("thead"),
+      body = el("tbody");
+    root.hidden = !rows.some((row) => row.measured);
+    if (root.hidden) return;
+    head.append(
+      el("th", "", words.column_name, { scope: "col" }),
+      ...columns.map(([name]) => el("th", "", words[`column_${name}`], { scope: "col", title: words[`help_${name}`] })),
+      el("th", "", words.column_ended, { scope: "col" }),
+    );
+    for (const row of rows) {
+      const line = el("tr"),
+        name = el("th", "", "", { scope: "row" });
+      name.style.setProperty("--pg-hue", api.hueOf(row));
+      name.append(
+        el("i", "pg-race-swatch", "", { "aria-hidden": true }),
+        row.parent === null ? row.name : `${row.name} · ${api.forked(row)}`,
+      );
+      line.append(
+        name,
+        ...columns.map(([key, digits]) => {
+          const value = row.measured?.[key] ?? null,
+            scaled = key === "entropy" && value !== null ? value / api.NAT : value;
+          return el("td", "", scaled === null ? "–" : scaled.toFixed(digits));
+        }),
+        el("td", "", row.measured ? (row.ended ? words[`ended_${row.ended}`] : words.stopped_here) : "–"),
+      );
+      body.append(line);
+    }
+    top.append(head);
+    grid.append(top, body);
+    frame.replaceChildren(grid);
+  };
+}
+
+function exported(api) {
+  const names = [
+    "row",
+    "strategy",
+    "parent",
+    "branch_at",
+    "token",
+    "id",
+    "text",
+    "ln_p",
+    "rank",
+    "entropy_nats",
+    "p_after",
+    "tokens_left",
+    "random_number",
+  ];
+  const rows = api.inOrder(),
+    number = new Map(rows.map((row, i) => [row.id, i]));
+  const lines = rows.flatMap((row, i) =>
+    row.records.map((r, at) => [
+      i,
+      row.name,
+      row.parent === null ? "" : number.get(row.parent),
+      row.at === null ? "" : row.at + 1,
+      at + 1,
+      r[0],
+      api.text(row, r[0]),
+      ...r.slice(1, 7).map((v) => v ?? ""),
+    ]),
+  );
+  const all = () =>
+    rows.map((row, i) => ({
+      row: i,
+      strategy: row.name,
+      about: row.about,
+      chosen: row.strategy,
+      parent: row.parent === null ? null : number.get(row.parent),
+      branch_at: row.at === null ? null : row.at + 1,
+      model: row.model,
+      prompt_ids: row.prompt,
+      settings: row.settings,
+      ended: row.ended,
+      measured: row.measured,
+      tokens: row.records.map((r) => ({
+        id: r[0],
+        text: api.text(row, r[0]),
+        ln_p: r[1],
+        rank: r[2],
+        entropy_nats: r[3],
+        p_after: r[4],
+        tokens_left: r[5],
+        random_number: r[6],
+        alternatives: Array.from({ length: r[7].length / 3 }, (_, k) => ({
+          id: r[7][3 * k],
+          text: api.text(row, r[7][3 * k]),
+          p: r[7][3 * k + 1],
+          p_after: r[7][3 * k + 2],
+        })),
+      })),
+      ...(row.others
+        ? { others: row.others.map(([ids, score]) => ({ ids, score, text: ids.map((id) => api.text(row, id)) })) }
+        : {}),
+    }));
+  return { names, lines, all, python: () => [...new Set(rows.flatMap((row) => row.python))].join("\n\n\n") };
+}
+
+export function partsBeside(side, below, payload, api) {
+  const { words } = payload,
+    token = chosenToken(side, payload, api);
+  const branches = el("section"),
+    table = el("section"),
+    figure = el("section", "pg-figure"),
+    foot = el("div");
+  const draw = {
+    tree: tree(branches, payload, api),
+    table: numbers(table, payload, api),
+    figure: mountPlot(figure, {}),
+  };
+  below.replaceChildren(branches, table, figure, foot);
+  let last = "",
+    due = null;
+  const line = () => {
+    const rows = api.inOrder().filter((row) => row.shown && row.records.length);
+    figure.hidden = !rows.length;
+    const looks = rows.map((row) => `${row.id} ${row.records.length}`).join();
+    if (!rows.length || looks === last) return;
+    last = looks;
+    const found = JSON.parse(payload.figure),
+      plain = (name) => name.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+    found.data = rows.map((row) => {
+      const from = row.at ?? 0,
+        records = row.records.slice(from),
+        name = plain(row.parent === null ? row.name : `${row.name} · ${api.forked(row)}`);
+      return {
+        type: "scatter",
+        mode: "lines",
+        name,
+        x: records.map((_, i) => from + i + 1),
+        y: records.map((r) => r[3] / api.NAT),
+        text: records.map((r) => plain(api.text(row, r[0]))),
+        line: { color: api.hueOf(row), width: 1.8, dash: row.parent === null ? "solid" : "dot" },
+        hovertemplate: `${name} %{x}: %{text}<br>%{y:.3f} ${plain(words.bits)}<extra></extra>`,
+      };
+    });
+    draw.figure({
+      figure: JSON.stringify(found),
+      title: words.figure,
+      note: words.figure_note,
+      source: rows[0].source,
+      file: "entropy-side-by-side",
+      run: api.state.current?.id ?? "",
+      columns: [words.strategy, words.token, words.axis_token, words.axis_entropy],
+      words: words.plot,
+    });
+  };
+  const footer = () => {
+    const rows = api.inOrder();
+    foot.hidden = !rows.length;
+    if (foot.childElementCount || !rows.length) return;
+    foot.append(
+      exporting(below.parentElement, {
+        file: "side-by-side",
+        title: words.view,
+        source: () => [...new Set(api.inOrder().map((row) => row.source))].join(" · "),
+        extra: [el("span", "pg-muted", words.take)],
+        names: () => exported(api).names,
+        lines: () => exported(api).lines,
+        json: () => ({ texts: exported(api).all() }),
+        python: () => exported(api).python(),
+      }),
+    );
+  };
+  return {
+    token,
+    update(running) {
+      token();
+      if (api.state.current && foot.dataset.run !== api.state.current.id) {
+        foot.dataset.run = api.state.current.id;
+        foot.replaceChildren();
+      }
+      footer();
+      draw.tree();
+      draw.table();
+      // Lines are drawn less often than tokens come.
+      if (!running) line();
+      else if (due === null)
+        due = setTimeout(() => {
+          due = null;
+          line();
+        }, 3000);
+    },
+  };
+}

@@ -1,0 +1,50 @@
+// The training runs of this page: what came of them so far, and which are looked at.
+import { define } from "../../page/mount.js";
+
+export const runs = new Map(); // id -> run; a page keeps what it was sent
+const listeners = new Set();
+export const lab = { runs, current: null, other: null, error: null, words: null, send: () => {} };
+const tell = (what) => listeners.forEach((listener) => listener(what));
+// Told of each piece ("data") and of each choice ("choice").
+export const changed = (listener) => listeners.add(listener);
+export const choose = (change) => {
+  Object.assign(lab, change);
+  tell("choice");
+};
+
+export function decode(base64, type) {
+  return new type(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer);
+}
+
+// Pieces arrive in order; when one was missed, ask for all that is lacking.
+export function take(piece) {
+  lab.error = piece.error ?? null;
+  if (piece.run) {
+    const run = runs.get(piece.run) ?? { id: piece.run, reports: [], snapshots: [] };
+    if (piece.from_report > run.reports.length || piece.from_snapshot > run.snapshots.length) {
+      lab.send("again", { run: run.id, reports: run.reports.length, snapshots: run.snapshots.length });
+      return;
+    }
+    run.reports.push(...piece.reports.slice(run.reports.length - piece.from_report));
+    for (const snapshot of piece.snapshots.slice(run.snapshots.length - piece.from_snapshot)) {
+      snapshot.weights = decode(snapshot.patterns, Uint16Array); // [L, H, T, T], 65535 is 1
+      delete snapshot.patterns;
+      run.snapshots.push(snapshot);
+    }
+    const { reports, snapshots, ...rest } = piece;
+    const fresh = !runs.has(run.id);
+    Object.assign(run, rest);
+    runs.set(run.id, run);
+    if (fresh) lab.current = run.id;
+  }
+  tell("data");
+}
+
+// The channel to the server: nothing to see.
+define("lesson", (root, props, trigger) => {
+  lab.send = (event, value) => {
+    props.value = value ?? {};
+    trigger(event, { index: 0, value: event });
+  };
+  return take;
+});

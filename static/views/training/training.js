@@ -1,0 +1,260 @@
+// The training tab: its settings, the run that goes on, and what is kept of runs on this page.
+import { el, fill } from "../../page/dom.js";
+import { define } from "../../page/mount.js";
+import { changed, choose, lab, runs } from "./runs.js";
+import { trainingCharts } from "./training_charts.js";
+import { trainingReplay } from "./training_replay.js";
+
+// --- settings --------------------------------------------------------------------------------------
+
+function field(words, name, control) {
+  const label = el("label", "pg-field");
+  label.append(el("span", "", words[`field_${name}`]), control);
+  control.name = name;
+  return label;
+}
+function select(options, value) {
+  const node = el("select");
+  for (const [key, text] of options) node.append(el("option", "", text, { value: key }));
+  node.value = value;
+  return node;
+}
+const number = (value, [min, max], step = 1) => {
+  const node = el("input", "", "", { type: "number", min, max, step });
+  node.value = value;
+  return node;
+};
+
+function form(payload) {
+  const { words, limits, defaults, choices } = payload;
+  const node = el("form", "pg-settings");
+  const about = el("p", "pg-muted"),
+    own = el("div", "pg-own");
+  const area = el("textarea", "", "", { rows: 5, placeholder: words.text_placeholder, "aria-label": words.field_text });
+  const file = el("input", "", "", {
+    type: "file",
+    accept: ".txt,.md,.csv,.json,.py,text/*",
+    "aria-label": words.field_file,
+  });
+  const told = el("p", "pg-muted");
+  area.name = "text";
+  own.append(area, file, told, field(words, "vocabulary", number(defaults.vocabulary, limits.vocabulary)));
+  const task = select(
+    payload.tasks.map((t) => [t.key, t.label]),
+    defaults.task,
+  );
+  const main = el("div", "pg-fields"),
+    more = el("details"),
+    rest = el("div", "pg-fields");
+  const pick = (name) => select(Object.entries(choices[name]), defaults[name]);
+  main.append(
+    field(words, "layers", number(defaults.layers, limits.layers)),
+    field(words, "heads", number(defaults.heads, limits.heads)),
+    field(words, "positions", pick("positions")),
+    field(words, "placement", pick("placement")),
+    field(words, "norm", pick("norm")),
+    field(words, "steps", number(defaults.steps, limits.steps)),
+  );
+  rest.append(
+    field(words, "width", number(defaults.width, limits.width, 8)),
+    field(words, "mlp", pick("mlp")),
+    field(words, "length", number(defaults.length, limits.length)),
+    field(words, "batch", number(defaults.batch, limits.batch)),
+    field(words, "rate", number(defaults.rate, [0.00001, 0.1], "any")),
+    field(words, "schedule", pick("schedule")),
+    field(words, "warmup", number(defaults.warmup, limits.steps)),
+    field(words, "seed", number(defaults.seed, [0, 1e9])),
+    field(
+      words,
+      "probe",
+      Object.assign(el("input", "", "", { type: "text", placeholder: words.probe_placeholder }), { value: "" }),
+    ),
+  );
+  more.append(el("summary", "", words.more), rest);
+  node.append(field(words, "task", task), about, own, main, more);
+  const describe = () => {
+    const chosen = payload.tasks.find((t) => t.key === task.value);
+    about.textContent = chosen.about + (chosen.example ? ` ${fill(words.example, chosen)}` : "");
+    own.hidden = chosen.key !== "text";
+  };
+  task.onchange = () => {
+    describe();
+    const chosen = payload.tasks.find((t) => t.key === task.value);
+    for (const [name, value] of Object.entries(chosen.settings)) node.querySelector(`[name="${name}"]`).value = value;
+  };
+  file.onchange = async () => {
+    const [picked] = file.files;
+    if (!picked) return;
+    const [, most] = limits.bytes;
+    if (picked.size > most) {
+      told.textContent = fill(words.too_large, { most: (most / 1e6).toFixed(0) });
+      return;
+    }
+    area.value = await picked.text();
+    told.textContent = fill(words.read, { name: picked.name, size: (picked.size / 1000).toFixed(0) });
+  };
+  describe();
+  return node;
+}
+
+const values = (node) =>
+  Object.fromEntries(
+    [...node.querySelectorAll("[name]")].map((control) => [
+      control.name,
+      control.type === "number" ? control.valueAsNumber : control.value,
+    ]),
+  );
+
+// --- the run -----------------------------------------------------------------------------------------
+
+function clock(seconds) {
+  const whole = Math.max(0, Math.round(seconds));
+  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
+}
+
+function progress(run, words) {
+  const done = run.reports.at(-1)?.[0] ?? 0,
+    last = run.snapshots.at(-1);
+  const lately = run.reports.slice(-40);
+  const spent = lately.slice(1).reduce((sum, report) => sum + report[5], 0);
+  const tokens = lately.length > 1 ? lately.at(-1)[4] - lately[0][4] : 0;
+  const parts = [fill(words.step, { step: done.toLocaleString(), steps: run.steps.toLocaleString() })];
+  if (lately.length) parts.push(fill(words.loss, { loss: lately.at(-1)[1].toFixed(3) }));
+  if (last && done) parts.push(fill(words.accuracy, { accuracy: (100 * last.accuracy).toFixed(1) }));
+  if (run.state === "running" && spent) {
+    parts.push(fill(words.speed, { speed: Math.round(tokens / spent).toLocaleString() }));
+    parts.push(fill(words.left, { time: clock((run.steps - done) * run.pace) }));
+  }
+  return parts;
+}
+
+define("training", (root) => {
+  let payload = null,
+    settings = null,
+    painted = "";
+  const side = el("div", "pg-train-side"),
+    view = el("div", "pg-train-view");
+  const buttons = el("div", "pg-buttons"),
+    status = el("div", "pg-train-status", "", { "aria-live": "polite" });
+  const charts = el("div", "pg-train-charts"),
+    replay = el("div", "pg-replay");
+  view.append(status, charts, replay);
+  root.append(side, view);
+  let draw = () => {};
+
+  const active = () => [...runs.values()].find((run) => !run.over);
+  const button = (name, enabled, act, primary = false) => {
+    const node = el("button", `pg-button${primary ? " pg-primary" : ""}`, payload.words[name], { type: "button" });
+    node.disabled = !enabled;
+    node.onclick = act;
+    return node;
+  };
+  // Painted anew only where they change: a button that is replaced loses the focus, and a click that is under way.
+  const paintButtons = () => {
+    const going = active(),
+      looks = `${going?.id} ${going?.state}`;
+    if (looks === painted) return;
+    painted = looks;
+    const wait = (event) => () => lab.send(event, { run: going.id });
+    buttons.replaceChildren(
+      button(
+        "start",
+        !going,
+        () => {
+          if (settings.reportValidity()) lab.send("start", values(settings));
+        },
+        true,
+      ),
+      going?.state === "paused"
+        ? button("resume", true, wait("resume"))
+        : button("pause", going?.state === "running", wait("pause")),
+      button("stop", Boolean(going) && going.state !== "starting", wait("stop")),
+    );
+  };
+  const paintStatus = () => {
+    const { words } = payload,
+      run = runs.get(lab.current);
+    status.replaceChildren();
+    if (lab.error) {
+      const alert = el("p", "pg-train-error", "", { role: "alert" });
+      alert.append(el("strong", "", lab.error.text), ` ${lab.error.hint ?? ""}`);
+      status.append(alert);
+    }
+    if (!run) {
+      status.append(el("p", "pg-empty", words.empty));
+      return;
+    }
+    const done = run.reports.at(-1)?.[0] ?? 0;
+    const bar = el("progress", "", "", { max: run.steps, "aria-label": words.progress });
+    if (run.state !== "starting") bar.value = done;
+    const line = el("p", "pg-train-line");
+    line.append(
+      el("strong", "", words[`state_${run.state}`]),
+      ...progress(run, words).map((part) => el("span", "", part)),
+    );
+    status.append(picker(), bar, line);
+    if (run.over && run.model_id) {
+      const row = el("div", "pg-buttons");
+      const link = el("a", "pg-button", words.download, { href: run.download, download: "" });
+      row.append(
+        button("open", true, () => lab.send("open", { run: run.id })),
+        link,
+        el("span", "pg-muted", words.picker_note),
+      );
+      status.append(row);
+    }
+  };
+  const picker = () => {
+    const { words } = payload,
+      row = el("div", "pg-train-pick");
+    const all = [...runs.values()].reverse();
+    const shown = select(
+      all.map((run) => [run.id, run.label]),
+      lab.current,
+    );
+    shown.onchange = () => choose({ current: shown.value, other: lab.other === shown.value ? null : lab.other });
+    row.append(field(words, "shown", shown));
+    const others = all.filter((run) => run.id !== lab.current);
+    if (others.length) {
+      const other = select([["", words.nothing], ...others.map((run) => [run.id, run.label])], lab.other ?? "");
+      other.onchange = () => choose({ other: other.value || null });
+      row.append(field(words, "compare", other));
+    }
+    return row;
+  };
+  const paint = (what) => {
+    if (!payload) return;
+    if (!status.contains(document.activeElement) || what === "choice") paintStatus();
+    paintButtons();
+    draw(what);
+  };
+  // On a slow machine news are drawn less often, so that the page stays free for twice as long as a drawing takes.
+  let due = null,
+    rest = 0;
+  changed((what) => {
+    if (what !== "data") return paint(what);
+    if (due === null)
+      due = setTimeout(() => {
+        due = null;
+        const began = performance.now();
+        paint(what);
+        setTimeout(() => {
+          rest = Math.min(3000, 2 * (performance.now() - began));
+        }); // Plotly draws before this
+      }, rest);
+  });
+  return (next) => {
+    payload = next;
+    lab.words = next.words;
+    const kept = settings && values(settings);
+    settings = form(next);
+    if (kept)
+      for (const [name, value] of Object.entries(kept)) settings.querySelector(`[name="${name}"]`).value = value;
+    settings.onsubmit = (event) => event.preventDefault();
+    side.replaceChildren(settings, buttons);
+    const parts = [trainingCharts(charts, next), trainingReplay(replay, next)];
+    draw = (what) => parts.forEach((part) => part(what));
+    painted = "";
+    paint("choice");
+  };
+});

@@ -1,0 +1,229 @@
+// Curves of a training run, another run laid over it: loss, what heads do, learning rate and gradient norm.
+import { exporting } from "../../export/menu.js";
+import { el, fill } from "../../page/dom.js";
+import { isDark, onTheme } from "../../page/theme.js";
+import { plotly } from "../../parts/plotly.js";
+import { lab } from "./runs.js";
+
+const MOST = 1200; // points of a curve; more are averaged in groups
+const HUES = {
+  light: ["#0b7285", "#b4530b", "#6741d9", "#2b8a3e", "#a61e4d", "#5c4b00"],
+  dark: ["#5ccfe6", "#ffad66", "#b197fc", "#8ce99a", "#faa2c1", "#e0c860"],
+};
+
+function thin(points) {
+  const group = Math.ceil(points.length / MOST);
+  if (group <= 1) return points;
+  const out = [];
+  for (let at = 0; at < points.length; at += group) {
+    const part = points.slice(at, at + group);
+    out.push([part.at(-1)[0], part.reduce((sum, point) => sum + point[1], 0) / part.length]);
+  }
+  return out;
+}
+function smooth(points) {
+  let mean = null;
+  return points.map(([x, y]) => {
+    mean = mean === null ? y : 0.9 * mean + 0.1 * y;
+    return [x, mean];
+  });
+}
+const line = (points, name, color, extra = {}) => ({
+  type: "scatter",
+  mode: "lines",
+  x: points.map((p) => p[0]),
+  y: points.map((p) => p[1]),
+  name,
+  line: { color, width: 1.6, ...extra.line },
+  hovertemplate: "%{x}: %{y:.4g}<extra>%{fullData.name}</extra>",
+  ...extra.trace,
+});
+
+// One Plotly figure with its title, its table of numbers and its exports.
+function chart(words, title, about, file) {
+  const node = el("section", "pg-curve"),
+    plot = el("div", "pg-chart pg-curve-plot", "", { role: "img", "aria-label": title });
+  let traces = [],
+    layout = {},
+    of = "",
+    Plotly = null,
+    drawing = Promise.resolve(),
+    width = 0;
+  const rows = () =>
+    traces.flatMap((trace) =>
+      trace.x.map((x, i) => [trace.name, x, trace.y[i]]).filter((row) => Number.isFinite(row[2])),
+    );
+  const heading = el("div", "pg-curve-head");
+  heading.append(el("h2", "", title));
+  const whole = () => JSON.parse(JSON.stringify({ data: traces, layout }));
+  node.append(
+    heading,
+    el("p", "pg-about", about),
+    plot,
+    exporting(node, {
+      file,
+      title,
+      note: about,
+      source: () => of,
+      names: [words.curve, words.axis_step, title],
+      lines: rows,
+      figure: whole,
+    }),
+  );
+  const render = async () => {
+    if (!layout.font || !plot.clientWidth) return;
+    Plotly ??= await plotly();
+    const style = getComputedStyle(node),
+      colour = style.getPropertyValue("--pg-text").trim(),
+      grid = style.getPropertyValue("--pg-line").trim();
+    layout.font = { ...layout.font, color: colour };
+    for (const axis of [layout.xaxis, layout.yaxis, layout.yaxis2])
+      if (axis) Object.assign(axis, { color: colour, gridcolor: grid, linecolor: grid });
+    await Plotly.react(plot, traces, layout, { displaylogo: false, displayModeBar: false, responsive: true });
+  };
+  const redraw = () => {
+    drawing = drawing.then(render, render);
+  };
+  new ResizeObserver(() => {
+    if (plot.clientWidth !== width) {
+      width = plot.clientWidth;
+      redraw();
+    }
+  }).observe(plot);
+  return {
+    node,
+    draw(next, axes) {
+      traces = next;
+      of = axes.of;
+      layout = {
+        font: { family: "ui-sans-serif, system-ui, sans-serif", size: 12 },
+        paper_bgcolor: "rgba(0,0,0,0)",
+        plot_bgcolor: "rgba(0,0,0,0)",
+        margin: { l: 8, r: 8, t: 8, b: 8 },
+        showlegend: axes.legend ?? true,
+        legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 11 } },
+        hovermode: "closest",
+        uirevision: "kept",
+        xaxis: { title: { text: words.axis_step }, automargin: true, rangemode: "tozero", zeroline: false },
+        yaxis: { title: { text: axes.y }, automargin: true, zeroline: false, ...axes.range },
+        ...(axes.y2
+          ? {
+              yaxis2: {
+                title: { text: axes.y2 },
+                overlaying: "y",
+                side: "right",
+                automargin: true,
+                showgrid: false,
+                rangemode: "tozero",
+              },
+            }
+          : {}),
+      };
+      redraw();
+    },
+  };
+}
+
+export function trainingCharts(root, { words }) {
+  const loss = chart(words, words.loss_title, words.loss_about, "training-loss");
+  const heads = chart(words, words.heads_title, words.heads_about, "training-heads");
+  const rate = chart(words, words.rate_title, words.rate_about, "training-rate");
+  const more = el("details");
+  more.append(el("summary", "", words.rate_title), rate.node);
+  const metric = el("select", "", "", { "aria-label": words.metric });
+  for (const name of ["induction", "previous_token"])
+    metric.append(el("option", "", words[`metric_${name}`], { value: name }));
+  const pick = el("label", "pg-field pg-inline");
+  pick.append(el("span", "", words.metric), metric);
+  heads.node.querySelector(".pg-curve-head").after(pick);
+  root.replaceChildren(loss.node, heads.node, more);
+
+  const hues = () => HUES[isDark() ? "dark" : "light"];
+  function lossTraces(run, at, named) {
+    const raw = run.reports.map((report) => [report[0], report[1]]),
+      colour = hues()[at];
+    const tail = named ? ` · ${run.label}` : "";
+    const dash = at ? "dash" : "solid";
+    return [
+      line(thin(raw), words.raw + tail, colour, {
+        line: { width: 0.7, dash },
+        trace: { opacity: 0.35, showlegend: false, hoverinfo: "skip", hovertemplate: null },
+      }),
+      line(thin(smooth(raw)), words.train + tail, colour, { line: { dash } }),
+      line(
+        run.snapshots.map((s) => [s.step, s.loss]),
+        words.held_out + tail,
+        colour,
+        {
+          line: { width: 1, dash: "dot" },
+          trace: { mode: "lines+markers", marker: { size: 4, symbol: at ? "square" : "circle" } },
+        },
+      ),
+    ];
+  }
+  function headTraces(run, at, named) {
+    const name = metric.value,
+      out = [];
+    run.snapshots[0]?.[name].forEach((row, layer) =>
+      row.forEach((_, head) => {
+        const points = run.snapshots.map((s) => [s.step, s[name][layer][head]]);
+        const colour = hues()[layer % hues().length];
+        out.push(
+          line(points, fill(words.head, { layer, head }) + (named ? ` · ${run.label}` : ""), colour, {
+            line: { dash: at ? "dash" : "solid", width: 1.4 },
+            trace: { connectgaps: false },
+          }),
+        );
+      }),
+    );
+    if (name === "induction" && run.snapshots.length) {
+      const worst = run.snapshots.map((s) => [s.step, Math.max(...s.induction_baseline.flat())]);
+      out.push(
+        line(worst, words.baseline + (named ? ` · ${run.label}` : ""), "#888888", {
+          line: { dash: "dot", width: 1.2 },
+        }),
+      );
+    }
+    return out;
+  }
+  function draw() {
+    const shown = [lab.runs.get(lab.current), lab.runs.get(lab.other)].filter(Boolean),
+      named = shown.length > 1,
+      of = shown.map((run) => run.label).join(" · ");
+    root.hidden = !shown.some((run) => run.snapshots.length);
+    if (root.hidden) return;
+    loss.draw(
+      shown.flatMap((run, at) => lossTraces(run, at, named)),
+      { of, y: words.axis_loss, range: { rangemode: "tozero" } },
+    );
+    const few = shown
+      .find((run) => run.snapshots.length)
+      .snapshots[0].induction.flat()
+      .every((value) => value === null);
+    heads.draw(
+      shown.flatMap((run, at) => headTraces(run, at, named)),
+      { of, y: words[`metric_${metric.value}`], range: { range: [0, 1] }, legend: false },
+    );
+    heads.node.querySelector(".pg-about").textContent = few ? words.heads_short : words.heads_about;
+    rate.draw(
+      shown.flatMap((run, at) => [
+        line(
+          thin(run.reports.map((r) => [r[0], r[3]])),
+          words.norm_curve + (named ? ` · ${run.label}` : ""),
+          hues()[at],
+          { line: { dash: at ? "dash" : "solid" } },
+        ),
+        line(
+          thin(run.reports.map((r) => [r[0], r[2]])),
+          words.rate_curve + (named ? ` · ${run.label}` : ""),
+          hues()[at + 2],
+          { line: { dash: at ? "dash" : "solid" }, trace: { yaxis: "y2" } },
+        ),
+      ]),
+      { of, y: words.axis_norm, y2: words.axis_rate, range: { rangemode: "tozero" } },
+    );
+  }
+  metric.onchange = draw;
+  onTheme(draw);
+  return draw;
+}

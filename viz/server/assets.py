@@ -1,0 +1,97 @@
+"""The page's own scripts and styles, served under the hash of all of them: a browser asks for each version once.
+
+One hash stands for the whole folder, so that the scripts' imports of one another, which are relative, just work.
+"""
+
+import gzip
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+ROUTE = "/playground/static/{digest}/{name:path}"
+MAIN, STYLE = "main.js", "style.css"
+TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+# Parts of the page may be mounted before the scripts have run, which a browser does once the page has been read.
+STUB = (
+    "window.playground={waiting:[],mount(...given){this.waiting.push(['mount',given])},"
+    "opened(...given){this.waiting.push(['opened',given])}};"
+)
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file in memory, as it is and packed."""
+
+    body: bytes
+    packed: bytes
+    media_type: str
+    etag: str
+
+
+@dataclass(frozen=True)
+class Assets:
+    """All files by their names, and the hash of them all."""
+
+    digest: str
+    files: dict[str, Asset]
+
+    def address(self, name: str) -> str:
+        """Where a file is, seen from the page; without a slash before it, so that the app may live in any folder."""
+        return f"playground/static/{self.digest}/{name}"
+
+
+def read(static: Path) -> Assets:
+    """The folder as it is now: every script by its path, and all styles as one sheet."""
+    bodies = {path.relative_to(static).as_posix(): path.read_bytes() for path in sorted(static.rglob("*.js"))}
+    bodies[STYLE] = stylesheet(static / "style")
+    whole = hashlib.sha256()
+    for name, body in bodies.items():
+        whole.update(f"{name} {len(body)} ".encode() + body)
+    return Assets(whole.hexdigest()[:16], {name: asset(name, body) for name, body in bodies.items()})
+
+
+def asset(name: str, body: bytes) -> Asset:
+    """A file with what is sent of it."""
+    etag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+    return Asset(body, gzip.compress(body, 9, mtime=0), TYPES[Path(name).suffix], etag)
+
+
+def stylesheet(folder: Path) -> bytes:
+    """All styles as one: those of the whole page first, each folder's own files before its folders'."""
+    paths = sorted(folder.rglob("*.css"), key=lambda path: (path.parent != folder, path.name != "base.css", path))
+    return b"\n".join(path.read_bytes() for path in paths)
+
+
+def tags(assets: Assets) -> str:
+    """What the page's head needs: the styles, the scripts, and the scripts' imports before anybody asks for them."""
+    modules = [name for name in assets.files if name.endswith(".js") and not name.startswith("vendor/")]
+    return "".join(
+        (
+            f"<script>{STUB}</script>",
+            f'<link rel="stylesheet" href="{assets.address(STYLE)}">',
+            *(f'<link rel="modulepreload" href="{assets.address(name)}">' for name in modules),
+            f'<script type="module" src="{assets.address(MAIN)}"></script>',
+        )
+    )
+
+
+def answer(assets: Assets) -> Callable[[Request], Response]:
+    """Send a file; how long it may be kept is said with the other headers of answers."""
+
+    def send(request: Request) -> Response:
+        found = assets.files.get(request.path_params["name"])
+        if found is None or request.path_params["digest"] != assets.digest:
+            return Response("There is no such file in this version.", status_code=404, media_type="text/plain")
+        headers = {"etag": found.etag, "vary": "Accept-Encoding"}
+        if request.headers.get("if-none-match") == found.etag:
+            return Response(status_code=304, headers=headers)
+        packs = "gzip" in request.headers.get("accept-encoding", "")
+        if packs:
+            headers["content-encoding"] = "gzip"
+        return Response(found.packed if packs else found.body, headers=headers, media_type=found.media_type)
+
+    return send
