@@ -11,7 +11,7 @@ import { define } from "../page/mount.js";
 import { adding, onSelect, pickHead, select, selection } from "../page/selection.js";
 import { onTheme } from "../page/theme.js";
 import { fitted, marks } from "./figure_look.js";
-import { arrays, lines } from "./figure_numbers.js";
+import { arrays, lines, ownFigure } from "./figure_numbers.js";
 import { plotly } from "./plotly.js";
 import { tools } from "./tools.js";
 
@@ -92,7 +92,7 @@ export function mountPlot(root, on) {
   };
   // As the server sent it, with what is picked framed.
   const whole = () => {
-    const found = JSON.parse(payload.figure);
+    const found = ownFigure(payload);
     found.layout.shapes = marks(found, root, marked());
     return found;
   };
@@ -137,7 +137,7 @@ export function mountPlot(root, on) {
   });
   return (next) => {
     payload = next;
-    figure = JSON.parse(payload.figure);
+    figure = ownFigure(payload);
     title.textContent = payload.title;
     note.textContent = payload.note;
     chart.setAttribute("aria-label", payload.title);

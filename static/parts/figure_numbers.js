@@ -88,3 +88,6 @@ export function arrays(figure) {
   });
   return out;
 }
+
+// A payload's figure as an object of one's own: drawing changes it. Scripts hand on figures as JSON, too.
+export const ownFigure = ({ figure }) => (typeof figure === "string" ? JSON.parse(figure) : structuredClone(figure));

@@ -4,10 +4,12 @@ import base64
 import json
 
 import numpy as np
+import plotly.graph_objects as go
 
 
-def unpacked_figure(text: str) -> dict:
-    """{"data": [...], "layout": {...}} of a figure's JSON, packed arrays as numpy arrays of their type and shape."""
+def unpacked_figure(figure: str | go.Figure) -> dict:
+    """{"data": [...], "layout": {...}} of a figure or its JSON, arrays as numpy arrays of their type and shape."""
+    text = figure.to_json() if isinstance(figure, go.Figure) else figure
     return json.loads(text, object_hook=_array)
 
 

@@ -3,7 +3,7 @@
 // payload: { title, note, source, file, run, python, words, drawing, labels { part: [name, second line, share] }, formulas, chosen,
 //   heads { groups, size, more, chosen, text }, times, look: { layer, layers, head, heads } of the loaded model or null,
 //   names, lines }
-//   drawing: see viz/diagram.py; across, places are shares of the width
+//   drawing: see viz/views/anatomy/diagram/figures.py; across, places are shares of the width
 // value: { part }
 import { exporting } from "../../export/menu.js";
 import { el, fill, roving } from "../../page/dom.js";

@@ -1,6 +1,6 @@
 // Why this number: one cell of one head as numbered steps, each with its formula in letters and in live numbers.
 //
-// payload: see viz/why.py and viz/tabs/why.py. Every number shown has its full digits as a title.
+// payload: see viz/views/attention/cell/figures.py and viz/views/attention/cell/view.py. Every number shown has its full digits as a title.
 import { exporting } from "../../export/menu.js";
 import { el, fill, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";

@@ -1,6 +1,6 @@
 // Find the head: two rows of tokens, from which and to which, and the heads that look from the first to the second.
 //
-// payload: see viz/tabs/finding.py. The value { run, at, from, to, measure } says which prompt and which selection the
+// payload: see viz/views/attention/find/view.py. The value { run, at, from, to, measure } says which prompt and which selection the
 // rows were chosen on; on any other the server takes them from the selection.
 import { exporting } from "../../export/menu.js";
 import { el, fill, roving } from "../../page/dom.js";

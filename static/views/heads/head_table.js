@@ -9,7 +9,7 @@ import { define } from "../../page/mount.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
 import { pageState } from "../../page/state.js";
 import { mountPlot } from "../../parts/figure.js";
-import { decoded } from "../../parts/figure_numbers.js";
+import { decoded, ownFigure } from "../../parts/figure_numbers.js";
 
 const DIGITS = { share: 3, size: 1, signed: 2 };
 const NAMES = -2,
@@ -315,7 +315,7 @@ define("panels", (root) => {
     const room = root.clientWidth >= 860;
     if (!payload || !root.clientWidth || room === wide) return;
     wide = room;
-    const figure = room ? JSON.stringify({ ...JSON.parse(payload.figure), layout: payload.wide }) : payload.figure;
+    const figure = room ? { ...ownFigure(payload), layout: payload.wide } : payload.figure;
     draw({ ...payload, figure });
   };
   new ResizeObserver(show).observe(root);

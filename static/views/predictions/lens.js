@@ -10,7 +10,7 @@ import { onSelect, select, selection } from "../../page/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { lookup } from "../../parts/colours.js";
 import { mountPlot } from "../../parts/figure.js";
-import { decoded } from "../../parts/figure_numbers.js";
+import { decoded, ownFigure } from "../../parts/figure_numbers.js";
 import { tools } from "../../parts/tools.js";
 
 const percent = (p) => (p < 5e-5 ? "< 0.01 %" : `${(100 * p).toFixed(p < 0.0995 ? 2 : 1)} %`);
@@ -361,9 +361,9 @@ define("lensmap", (root) => {
   });
   return (payload) => {
     last = payload.last;
-    const figure = JSON.parse(payload.figure),
+    const figure = ownFigure(payload),
       [heat] = figure.data;
     if (heat.texttemplate && root.clientWidth - 120 < 34 * (payload.last + 1)) delete heat.texttemplate;
-    draw({ ...payload, figure: JSON.stringify(figure) });
+    draw({ ...payload, figure });
   };
 });

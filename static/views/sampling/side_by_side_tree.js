@@ -1,5 +1,6 @@
 // Side by side: the tree of branches, the numbers of each text, the entropy by token, and taking it all away.
 
+import { ownFigure } from "../../parts/figure_numbers.js";
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { mountPlot } from "../../parts/figure.js";
@@ -262,7 +263,7 @@ export function partsBeside(side, below, payload, api) {
     const looks = rows.map((row) => `${row.id} ${row.records.length}`).join();
     if (!rows.length || looks === last) return;
     last = looks;
-    const found = JSON.parse(payload.figure),
+    const found = ownFigure(payload),
       plain = (name) => name.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
     found.data = rows.map((row) => {
       const from = row.at ?? 0,
@@ -280,7 +281,7 @@ export function partsBeside(side, below, payload, api) {
       };
     });
     draw.figure({
-      figure: JSON.stringify(found),
+      figure: found,
       title: words.figure,
       note: words.figure_note,
       source: rows[0].source,

@@ -2,7 +2,7 @@
 //
 // payload of "drafttext": { title, note, before [text], cut, rounds [{ proposals, token, milliseconds }], same, plain,
 //   source, file, run, python, words }; a proposal is [text, id, p, q, sum min(p, q), u, fate], a token
-//   [text, id, chance, u, kind], see viz/drafting.py. Of "draftnumbers": { title, verdict, slower, columns, rows
+//   [text, id, chance, u, kind], see viz/views/sampling/speculative/figures.py. Of "draftnumbers": { title, verdict, slower, columns, rows
 //   [[label, how, measured, predicted]], source, file, run, python, words }
 import { exporting } from "../../export/menu.js";
 import { el, fill, rests, roving } from "../../page/dom.js";

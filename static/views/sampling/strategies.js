@@ -11,7 +11,7 @@ const PAUSE = 300; // milliseconds between two questions while a slider moves or
 
 const short = (value) => String(+(+value).toPrecision(6));
 const copy = (strategy) => structuredClone(strategy);
-// A name that is a key of the presets is its word; no two labels are the same. viz/tabs/strategies.py does the same.
+// A name that is a key of the presets is its word; no two labels are the same. viz/views/sampling/strategies.py does the same.
 function labels(strategies, payload) {
   const found = [];
   for (const { name, method } of strategies) {

@@ -1,4 +1,5 @@
 // One sequence at every saved step of a run: each head's map, the chosen head in full, and what is predicted.
+import { ownFigure } from "../../parts/figure_numbers.js";
 import { el, fill, roving } from "../../page/dom.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { lookup } from "../../parts/colours.js";
@@ -91,13 +92,13 @@ export function trainingReplay(root, { words, ramps }) {
       T = probe.length,
       [layer, number] = chosen;
     const values = weights(snapshot, layer, number),
-      picture = JSON.parse(figure);
+      picture = ownFigure({ figure });
     picture.data[0].z = Array.from({ length: T }, (_, q) =>
       Array.from({ length: T }, (_, k) => (k <= q ? values[q * T + k] / 65535 : null)),
     );
     picture.layout.uirevision = `${run().id}`;
     plot({
-      figure: JSON.stringify(picture),
+      figure: picture,
       title: fill(words.head_title, { layer, head: number, step: snapshot.step.toLocaleString() }),
       note: "",
       source,
