@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from model.gpt.transformer import Block  # noqa: E402
-from viz.page.build import Asked, payloads  # noqa: E402
+from viz.page.pipeline import Asked, payloads  # noqa: E402
 from viz.page.playground import Options, Playground  # noqa: E402
 from viz.views.tabs import TABS  # noqa: E402
 

@@ -44,6 +44,7 @@ import "./page/share.js";
 import "./export/report.js";
 import { opened } from "./page/address.js";
 import { mount } from "./page/mount.js";
+import { jobChannel, screen } from "./page/screen.js";
 import { pickHead, select, selection } from "./page/selection.js";
 import { pageState } from "./page/state.js";
 import { isDark } from "./page/theme.js";
@@ -51,5 +52,5 @@ import { isDark } from "./page/theme.js";
 // What the page's parts call, and what may be tried in a browser's console. Until here a stub in the page's head has
 // kept what was called.
 const { waiting } = window.playground;
-window.playground = { mount, opened, select, selection, pickHead, isDark, state: pageState };
+window.playground = { mount, screen, jobChannel, opened, select, selection, pickHead, isDark, state: pageState };
 for (const [name, given] of waiting) window.playground[name](...given);

@@ -8,6 +8,7 @@
 import { checked, fragment, isRecord, parse, same } from "./address_format.js";
 import { el } from "./dom.js";
 import { define, mounted, onAsk, onDrawn, onMount } from "./mount.js";
+import { pushAll } from "./screen.js";
 import { onSelect, selection } from "./selection.js";
 import { pageState } from "./state.js";
 
@@ -133,14 +134,13 @@ let n = 0,
 function settle() {
   clearTimeout(watchdog);
   pageState.restoring = asking = false;
-  handed.clear();
   settled.forEach((done) => done());
   settled = [];
   soon();
 }
 function send(event, value) {
   n += 1;
-  for (const [name, own] of handed) if (mounted.get(name).foreign) mounted.get(name).props.value = own; // unless it could not be drawn
+  pushAll();
   pageState.restoring = true;
   clearTimeout(watchdog);
   watchdog = setTimeout(settle, PATIENCE); // the server is gone: the page works on
@@ -164,17 +164,13 @@ function ask() {
   asking = true;
   send("restore", rest);
 }
-// Gradio sets every value to what the page came with once more after the parts are there: said again at each question.
-const handed = new Map();
 function give(name, value) {
   const entry = mounted.get(name);
   entry.props.value = value;
   entry.foreign = true;
-  handed.set(name, value);
 }
 function setValues(values) {
   late.clear();
-  handed.clear();
   for (const [name, value] of Object.entries(values)) if (!asks || asks.includes(name)) late.set(name, value);
   for (const [name, entry] of mounted) {
     if (!entry.kept) continue;
@@ -226,7 +222,6 @@ onDrawn((root) => {
 });
 onSelect(soon);
 onAsk((root) => {
-  handed.delete(root.dataset.part); // the visitor was there meanwhile
   if (root.dataset.part !== "address") soon();
 });
 

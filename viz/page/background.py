@@ -12,11 +12,8 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-import gradio as gr
-
 from model.errors import PlaygroundError
 from model.progress import Progress
-from viz.page.parts import update
 from viz.page.playground import Playground
 from viz.server.limits import within
 from viz.words import translate, words
@@ -83,15 +80,15 @@ def perform_in_turn(
     try:
         ticket = playground.desk.join(owner)
     except PlaygroundError as error:
-        yield update(failed(error, language)), gr.skip()
+        yield failed(error, language), ""
         return
     begun = False
     try:
         while ahead := ticket.wait(LOOK_EVERY):
             if stop.is_set():
-                yield stopped(language), gr.skip()
+                yield stopped(language), ""
                 return
-            yield update(_bar(words(language), (0, None), 0.0) | {"text": waiting(ahead, language)}), gr.skip()
+            yield _bar(words(language), (0, None), 0.0) | {"text": waiting(ahead, language)}, ""
         begun = True
         bounded = Job(job.key, within(job.work, playground.options.allowed))
         yield from perform(playground, bounded, language, stop, ticket.leave)
@@ -149,19 +146,19 @@ def perform(
     started, report = time.monotonic(), (0, None)
     try:
         while isinstance(report, tuple) and not stop.is_set():
-            yield update(_bar(said, report, time.monotonic() - started)), gr.skip()
+            yield _bar(said, report, time.monotonic() - started), ""
             report = _newest(reports, report)
     finally:
         stop.set()
     if isinstance(report, tuple | Cancelled):
-        yield stopped(language), gr.skip()
+        yield stopped(language), ""
         return
     if report is None:
-        yield gr.skip(), uuid.uuid4().hex
+        yield None, uuid.uuid4().hex
         return
     if not isinstance(report, PlaygroundError):
         log.error("a job failed", exc_info=report)
-    yield update(failed(report, language)), gr.skip()
+    yield failed(report, language), ""
 
 
 def _newest(reports: queue.SimpleQueue, report: object) -> object:
@@ -194,9 +191,12 @@ def failed(error: BaseException, language: str) -> dict:
     return {"state": "failed", "text": text, "start": said["notice.retry"], "cancel": said["job.cancel"]}
 
 
-def stopped(language: str) -> gr.HTML:
+def stopped(language: str) -> dict:
     """What a job's part shows after a cancel."""
     said = words(language)
-    return update(
-        {"state": "idle", "start": said["notice.retry"], "text": said["job.cancelled"], "cancel": said["job.cancel"]}
-    )
+    return {
+        "state": "idle",
+        "start": said["notice.retry"],
+        "text": said["job.cancelled"],
+        "cancel": said["job.cancel"],
+    }

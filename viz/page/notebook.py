@@ -24,7 +24,7 @@ from model.progress import Progress, silent
 from viz.charts.packed import unpacked_figure
 from viz.labels import plotly_text
 from viz.page.background import Result
-from viz.page.build import Asked, edit_payload, payloads, scene_of
+from viz.page.pipeline import Asked, edit_payload, payloads, scene_of
 from viz.page.playground import Options, Playground
 from viz.page.tab import Tab
 from viz.views.tabs import TABS

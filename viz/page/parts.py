@@ -29,21 +29,33 @@ def part(
         js_on_load=f"playground.mount('{kind}', element, props, trigger, watch); /* {quoted} */",
         elem_id=f"pg-{name}",
         apply_default_css=False,
-        payload=_packed(payload),
+        payload=packed(payload),
     )
 
 
 def update(payload: dict) -> gr.HTML:
     """Give a component a new payload; its value stays."""
-    return gr.HTML(payload=_packed(payload))
+    return gr.HTML(payload=packed(payload))
 
 
 def replaced(payload: dict, value: object) -> gr.HTML:
     """Give a component a new payload and a new value."""
-    return gr.HTML(payload=_packed(payload), value=value)
+    return gr.HTML(payload=packed(payload), value=value)
 
 
-def _packed(payload: dict | None) -> str | None:
+def copied(component: gr.HTML) -> gr.HTML:
+    """The same component in the page that is being built: a channel of a stream."""
+    return gr.HTML(
+        value=component.value,
+        html_template=component.html_template,
+        js_on_load=component.js_on_load,
+        elem_id=component.elem_id,
+        apply_default_css=False,
+        payload=None,
+    )
+
+
+def packed(payload: dict | None) -> str | None:
     """A payload as JSON text: the page's framework copies and watches every entry of an object, but not of a text."""
     return None if payload is None else json.dumps(payload, ensure_ascii=False, allow_nan=False, default=_plain)
 

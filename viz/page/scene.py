@@ -88,3 +88,9 @@ def run_id(key: RunKey, language: str) -> str:
     """A short name for what is shown, so that the page can tell whether a picture is of the present prompt."""
     text = json.dumps([key.model_id, key.ids, [str(edit) for edit in key.edits], language])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def default_head(trace: Trace) -> tuple[int, int]:
+    """The head that most attends to the previous token: the easiest picture to understand first."""
+    scores = trace.head_metrics()["previous_token"].fillna(0)
+    return tuple(int(n) for n in scores.idxmax())

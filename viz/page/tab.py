@@ -32,10 +32,14 @@ class Shared:
     loaded: gr.State
     wanted: gr.State
     language_of: Callable[[gr.Request], str]
+    screens: Mapping[str, gr.HTML]  # by tab
     leaving: list[Callable[[str], None]] = field(default_factory=list)  # called with a visitor whose page was closed
 
 
 Values = Mapping[str, object]  # of the parts that ask, by name; as untrusted as anything from a page
+
+
+Plan = Callable[[Scene, Values], Job]  # what a job's button starts
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Tab:
     draw: Callable[[Scene, Values], dict[str, Picture]]  # payloads that depend on the run or on what is asked
     parts: tuple[str, ...]
     asks: tuple[str, ...] = ()  # parts whose "select" asks for a new drawing; `draw` gets their values
-    jobs: Mapping[str, Callable[[Scene, Values], Job]] = field(default_factory=dict)  # by the part with the button
+    jobs: Mapping[str, Plan] = field(default_factory=dict)  # by the part with the button
     wire: Callable[[Mapping[str, gr.HTML], Shared], None] | None = None  # events beyond the page's one pipeline
     views: tuple[View, ...] = ()  # those that declare themselves
     api: tuple[Endpoint, ...] = ()  # the functions that its views offer to programs

@@ -17,8 +17,9 @@ MAIN, STYLE = "main.js", "style.css"
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 # Parts of the page may be mounted before the scripts have run, which a browser does once the page has been read.
 STUB = (
-    "window.playground={waiting:[],mount(...given){this.waiting.push(['mount',given])},"
-    "opened(...given){this.waiting.push(['opened',given])}};"
+    "window.playground={waiting:[]};"
+    "for(const name of ['mount','screen','jobChannel','opened'])"
+    "playground[name]=(...given)=>{playground.waiting.push([name,given])};"
 )
 
 

@@ -21,9 +21,9 @@ from viz.page.address import (
     step_of,
     tokens_id,
 )
-from viz.page.build import ASKS, FIRST, PARTS, Asked, payloads, scene_of, selection_update, view
 from viz.page.parts import unpacked
 from viz.page.picking import prompt_id
+from viz.page.pipeline import ASKS, FIRST, PARTS, Asked, payloads, scene_of, selection_update, view
 from viz.page.playground import MAX_CHARACTERS, Options, Playground
 from viz.page.selection import Selection, picked
 from viz.views.tabs import TABS

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from viz.page.build import PARTS
 from viz.page.guide import payload, table
+from viz.page.pipeline import PARTS
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, section, words
 

@@ -9,8 +9,8 @@ import pytest
 from model.errors import InputError
 from model.gpt.edits import Edit
 from viz.charts.packed import unpacked_figure
-from viz.page.build import payloads
 from viz.page.notebook import FIGURES, _chooser, _kinds, page_of
+from viz.page.pipeline import payloads
 from viz.views.tabs import TABS
 
 PROMPT = "abcabd ab"

@@ -7,8 +7,8 @@ from model import api
 from model.attention.measures import measure
 from model.gpt.edits import Edit
 from tests.support.helpers import H
-from viz.page.build import Asked, edit_payload, payloads, scene_of
 from viz.page.picking import Shown, cell_of, prompt_id, shown_heads
+from viz.page.pipeline import Asked, edit_payload, payloads, scene_of
 from viz.page.playground import Options, Playground
 from viz.page.python_lines import head_lines
 

@@ -10,9 +10,9 @@ from model.errors import CheckpointError, InputError
 from model.gpt import linear
 from viz.page import build
 from viz.page import playground as context
-from viz.page.build import Asked, payloads, view
 from viz.page.loading import Cancelled, choose_model, opened
 from viz.page.parts import unpacked
+from viz.page.pipeline import Asked, payloads, view
 from viz.page.playground import Playground
 from viz.server.serve import launch_options, rest
 from viz.views.attention.map import view as map

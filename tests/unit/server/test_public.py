@@ -14,8 +14,9 @@ from model.store import ByteLRU
 from model.training.job import Limits, check, job_of
 from tests.support.helpers import apart, serving
 from viz.page import background
-from viz.page.build import Asked, build, payloads, scene_of
+from viz.page.build import build
 from viz.page.job_queue import Bounds
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import MOST_FAILURES, Options, Playground
 from viz.server import limits as allowed
 from viz.server import login, serve

@@ -12,9 +12,9 @@ import pytest
 from model.training.job import Limits
 from tests.support.rehearsal import LONG, SMALL, TALE, finish, in_threads, quick, until
 from viz.page import build
-from viz.page.build import Asked, payloads
 from viz.page.loading import opened
 from viz.page.parts import unpacked
+from viz.page.pipeline import Asked, payloads
 from viz.page.playground import Options, Playground
 from viz.server import serve
 from viz.views.training import view as training

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.helpers import byte_model, serving
 from viz.page import panels
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options, Playground
 from viz.page.scene import SceneKey
 from viz.page.settings import Settings

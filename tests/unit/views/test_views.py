@@ -7,7 +7,7 @@ import pytest
 from model.api import LanguageModel
 from model.gpt.transformer import Block, Transformer
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
-from viz.page.build import Asked, payloads
+from viz.page.pipeline import Asked, payloads
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
 

@@ -14,7 +14,7 @@ from model.api import LanguageModel
 from model.gpt.edits import Edit
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.page import background
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options
 from viz.views.activations.neurons import view as neurons
 from viz.views.activations.neurons.figures import (

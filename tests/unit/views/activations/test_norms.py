@@ -23,7 +23,7 @@ from model.attention.effects import next_tokens
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from viz.charts.distribution import prediction_rows
 from viz.page import background
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options, Playground
 from viz.views.activations.norm import view as onenorm
 from viz.views.activations.norm.figures import counted, decimals_for, shown_dimensions, told

@@ -21,7 +21,7 @@ from model.activations.residual_statistics import (
 from model.gpt.edits import Edit
 from tests.support.helpers import byte_model, tiny_model
 from viz.charts.shades import coloured, decades, plain, shade_of
-from viz.page.build import Asked, payloads
+from viz.page.pipeline import Asked, payloads
 from viz.views.activations.figures import (
     Curve,
     Grid,

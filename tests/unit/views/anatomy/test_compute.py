@@ -17,7 +17,7 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.page import background
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.views.anatomy.compute import times
 from viz.views.anatomy.compute import view as compute
 from viz.views.anatomy.compute.figures import Band, Bar, Mark, contexts, times_figure, told_flops, work_figure

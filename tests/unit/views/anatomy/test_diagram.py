@@ -15,7 +15,7 @@ from model.api import LanguageModel
 from model.gpt.config import PRESETS, ModelConfig
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
 from viz.api.endpoints import ENDPOINTS
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.views.anatomy import subject
 from viz.views.anatomy.diagram import part as partview
 from viz.views.anatomy.diagram import view as diagram

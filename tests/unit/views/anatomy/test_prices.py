@@ -16,7 +16,7 @@ from model.errors import InputError
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
-from viz.page.build import Asked, payloads
+from viz.page.pipeline import Asked, payloads
 from viz.views.anatomy.prices.figures import Bar, money, price_figure
 from viz.words import LANGUAGES, section, words
 

@@ -14,8 +14,8 @@ from model.training.loop import Report
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
-from viz.page.build import Asked, payloads
 from viz.page.parts import unpacked
+from viz.page.pipeline import Asked, payloads
 from viz.server.training_process import LiveRun
 from viz.views.anatomy.scaling_laws import own_runs
 from viz.views.anatomy.scaling_laws import view as scaling_laws

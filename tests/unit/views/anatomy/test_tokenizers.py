@@ -10,7 +10,7 @@ from model.text.bpe_steps import MOST_CHARACTERS
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
-from viz.page.build import Asked, payloads
+from viz.page.pipeline import Asked, payloads
 from viz.page.playground import Options
 from viz.views.anatomy.tokenizers import view as tokenizers
 from viz.views.anatomy.tokenizers.figures import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text

@@ -14,7 +14,7 @@ from model.checks.result import REASONS, RULES, UNITS, Finding, unable
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from viz.page import build
 from viz.page.background import perform
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options, Playground
 from viz.views.checks.figures import FORMULAS, place_on_scale, scientific, share_of
 from viz.views.checks.python_lines import EDITED_AWAY, PYTHON

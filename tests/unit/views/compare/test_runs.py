@@ -13,7 +13,7 @@ from model.errors import InputError
 from model.gpt.head_metrics import HEAD_METRICS
 from tests.support.helpers import tiny_model
 from viz.charts.heatmap import PatternWords
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options, Playground
 from viz.views.compare.patching import view as patching
 from viz.views.compare.runs import run_b
@@ -412,7 +412,7 @@ def test_patch_values_nobody_checked_become_the_first_choice(playground, value):
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_suggestions_differ_from_every_example(language):
-    from viz.page.build import EXAMPLES
+    from viz.page.pipeline import EXAMPLES
 
     for prompt in EXAMPLES.values():
         assert run_b.suggestion(prompt) != prompt

@@ -20,7 +20,7 @@ from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, servin
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.page import background
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options
 from viz.server.limits import PUBLIC
 from viz.views.design.attention_ways import view as attention_ways

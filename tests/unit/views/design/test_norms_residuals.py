@@ -15,7 +15,7 @@ from tests.support.helpers import byte_model, serving
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.page import background
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.views.design.mlps import view as mlps
 from viz.views.design.mlps.figures import largest_gap, slices
 from viz.views.design.norms_residuals import first_steps

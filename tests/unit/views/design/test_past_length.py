@@ -24,8 +24,8 @@ from viz.api.groups.distance import past_trained_length, score_by_distance
 from viz.api.reading import unprompted
 from viz.api.registry import Endpoint, call
 from viz.page import background
-from viz.page.build import Asked, scene_of
 from viz.page.parts import unpacked, update
+from viz.page.pipeline import Asked, scene_of
 from viz.page.playground import Options
 from viz.server.limits import PUBLIC
 from viz.views.design.distance import view as distance

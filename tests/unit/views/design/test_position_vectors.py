@@ -27,7 +27,7 @@ from model.design.positions import (
 from model.gpt.config import RopeScaling
 from model.gpt.transformer import Block, Transformer
 from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.views.design.position_vectors import view as position_vectors
 from viz.views.design.position_vectors.figures import (
     MOST_CELLS,

@@ -17,8 +17,8 @@ from tests.support.helpers import tiny_model
 from viz.charts.distribution import entropy, prediction_rows
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.page import background
-from viz.page.build import Asked, payloads, scene_of
 from viz.page.picking import position_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.typed import token_of
 from viz.views.effects.edits import view as effects
 from viz.views.effects.edits.figures import Swept, strongest

@@ -18,7 +18,7 @@ from model.attention.surveys import LABELS, SENTENCES, Survey, labels, random_su
 from model.gpt.head_metrics import HEAD_METRICS
 from tests.support.helpers import H, L, assert_close, byte_tokenizer, tiny_model
 from viz.page.background import Result, perform
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options, Playground
 from viz.theme import HUES
 from viz.views.heads.table import view as heads

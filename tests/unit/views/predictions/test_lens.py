@@ -16,7 +16,7 @@ from model.progress import silent
 from tests.support.helpers import D, L, serving
 from viz.labels import visible
 from viz.page import background
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options
 from viz.theme import RAMPS, ramp_at
 from viz.views.predictions.lens import view as lens

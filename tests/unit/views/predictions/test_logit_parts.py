@@ -16,7 +16,7 @@ from model.predictions.gradients import MOST, gradients
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from viz.labels import visible
 from viz.page import background
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options, Playground
 from viz.views.predictions.logit_parts import view as logit_parts
 from viz.views.predictions.logit_parts.figures import map_figure, steps_of, strongest, tokens_figure

@@ -14,7 +14,7 @@ from model.gpt.edits import Edit
 from model.predictions.predictions import follow, predict, summarise
 from model.text.tokenizer import from_tiktoken
 from tests.support.helpers import serving, tiny_model
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options
 from viz.page.scene import run_id
 from viz.views.predictions.figures import COLOURS, FOLLOWED, brief, percent, places, ramp_ticks, scored

@@ -18,7 +18,7 @@ from tests.support.helpers import VARIANTS, L, byte_tokenizer, serving, tiny_mod
 from viz.api.groups import quantization
 from viz.api.reading import unprompted
 from viz.page import background
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.views.quantization.formats import job as formats_run
 from viz.views.quantization.formats import view as formats
 from viz.views.quantization.formats.figures import Dot, bounded, levels_figure, scatter_figure, small

@@ -31,7 +31,7 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.page import background
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.views.quantization.rounding import view as rounding
 from viz.words import LANGUAGES
 

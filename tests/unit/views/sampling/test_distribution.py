@@ -19,7 +19,7 @@ from model.sampling.pipeline import Context, Step, entropy, softmax
 from model.sampling.warps import WARPS, shape
 from tests.support.helpers import byte_tokenizer, tiny_model
 from viz.labels import visible
-from viz.page.build import Asked, payloads
+from viz.page.pipeline import Asked, payloads
 from viz.page.playground import Options, Playground
 from viz.views.sampling.distribution.figures import PAGE, place, shown_tokens, stages_of, step_rows
 from viz.views.sampling.distribution.view import VIEW

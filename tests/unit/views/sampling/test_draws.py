@@ -14,7 +14,7 @@ from model.sampling.draw_statistics import bar_of, fit, uniforms
 from model.sampling.pipeline import Context, draw, softmax, uniform, usable
 from model.sampling.warps import final
 from tests.support.helpers import byte_tokenizer, tiny_model
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.views.sampling.draws import figures as pictures
 from viz.views.sampling.draws import view as draws
 from viz.views.sampling.draws.figures import Line, groups, many_figure, rug, single

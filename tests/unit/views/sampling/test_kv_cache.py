@@ -12,7 +12,7 @@ from model.gpt.cache import KVCache
 from model.gpt.transformer import Transformer
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.page import background
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options
 from viz.views.sampling.kv_cache import view as kv_cache
 from viz.views.sampling.kv_cache.figures import Growth, Timed, bytes_figure, times_figure, told_bytes, told_ms

@@ -12,7 +12,7 @@ from model.generation.samples import Many, take_samples
 from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import distinct
 from viz.page import background
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.views.sampling.many_samples import view as many_samples
 from viz.views.sampling.many_samples.figures import (
     MEASURES,

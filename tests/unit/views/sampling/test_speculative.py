@@ -13,7 +13,7 @@ from model.generation.speculative import DRAFTS, Draft, Request, speculate
 from model.sampling.pipeline import Step
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from viz.page import background
-from viz.page.build import Asked, payloads, scene_of
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.views.sampling.speculative import view as speculative
 from viz.views.sampling.speculative.figures import expected_calls, records
 from viz.words import LANGUAGES, words

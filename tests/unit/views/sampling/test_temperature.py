@@ -10,7 +10,7 @@ from model.sampling import temperatures as module
 from model.sampling.pipeline import Context, Step, entropy
 from model.sampling.temperatures import HIGHEST, LOWEST, MANY, at_temperature, heat, temperatures
 from model.sampling.warps import WARPS, shape
-from viz.page.build import Asked, payloads
+from viz.page.pipeline import Asked, payloads
 from viz.words import LANGUAGES
 
 PROMPT = "abcab"

@@ -6,7 +6,6 @@ import gradio as gr
 
 from model.attention.measures import MEASURES, rows_undefined
 from model.gpt.head_metrics import HEAD_METRICS
-from model.gpt.trace import Trace
 from viz.charts.heatmap import Look, PatternWords, Window, pattern_figure
 from viz.charts.heatmap import overview as all_heads
 from viz.page.parts import choice, part, plot_words
@@ -214,12 +213,6 @@ def _notes(scene: Scene, shown: Shown, seen: Window, whole: bool, block: int) ->
         if lost:
             notes.append(words["pattern.rows_undefined"].format(n=lost))
     return notes
-
-
-def default_head(trace: Trace) -> tuple[int, int]:
-    """The head that most attends to the previous token: the easiest picture to understand first."""
-    scores = trace.head_metrics()["previous_token"].fillna(0)
-    return tuple(int(n) for n in scores.idxmax())
 
 
 TAB = Tab(

@@ -200,7 +200,8 @@ def wire(parts: Mapping[str, gr.HTML], shared: Shared) -> None:
     playground, feed, races = shared.playground, parts["race_feed"], Races()
     quiet = {"show_progress": "hidden", "api_visibility": "private"}
 
-    def start(request: gr.Request, sent, cards, prompt, loaded):
+    def start(request: gr.Request, sent, screen, prompt, loaded):
+        cards = screen.get("values", {}).get("strategies") if isinstance(screen, dict) else None
         language = shared.language_of(request)
         try:
             model = playground.opened(loaded["id"])
@@ -221,7 +222,7 @@ def wire(parts: Mapping[str, gr.HTML], shared: Shared) -> None:
     # A page may start anew while its last run is being stopped.
     feed.start(
         start,
-        [feed, parts["strategies"], shared.prompt, shared.loaded],
+        [feed, shared.screens["sampling"], shared.prompt, shared.loaded],
         [feed],
         concurrency_limit=None,
         trigger_mode="multiple",
