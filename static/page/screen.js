@@ -1,6 +1,6 @@
 // A tab's parts, laid out in one component: one payload in, one value out.
 //
-// props.places: JSON, a list of [name, kind] and { box: "row" | "column", of: [...], class, id }.
+// data-places: JSON, a list of [name, kind] and { box: "row" | "column", of: [...], class, id }.
 // props.payload: JSON { seq, previous, parts: { name: payload } }: the parts that changed. Where `previous` is not the
 //   last one that was seen, one was lost: the screen asks for everything again.
 // props.value: { values: { name: value }, again }: what the server reads.
@@ -36,7 +36,7 @@ export function screen(element, props, trigger, watch) {
   };
   const parts = [];
   root.replaceChildren(
-    ...laidOut(JSON.parse(props.places), (name, kind) => {
+    ...laidOut(JSON.parse(root.dataset.places), (name, kind) => {
       const block = el("div", "pg-block", "", { id: `pg-${name}` });
       block.append(el("div", `pg-${kind}`, "", { "data-part": name }));
       parts.push([name, kind, block.firstChild]);

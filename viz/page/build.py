@@ -1,6 +1,7 @@
 """The page's components and their events: a head that all tabs share, one screen a tab, one channel for jobs."""
 
 import functools
+import html
 import json
 from collections.abc import Mapping
 
@@ -107,13 +108,14 @@ def _wire_models(
 def screen(tab: Tab, nodes: tuple[Node, ...], payload: dict | None) -> gr.HTML:
     """The one component of a tab: its parts laid out by static/page/screen.js."""
     initial = {slot.name: slot.value for slot in slots(nodes) if slot.value is not None}
+    places = html.escape(json.dumps(plain(nodes)))
     return gr.HTML(
         value={"values": initial},
-        html_template=f'<div data-screen="{tab.key}" class="pg-screen"></div>',
+        # In the template, not in a property: an update of a tab that was never opened replaces all properties.
+        html_template=f'<div data-screen="{tab.key}" data-places="{places}" class="pg-screen"></div>',
         js_on_load="playground.screen(element, props, trigger, watch); /* 'select' */",
         elem_id=f"pg-screen-{tab.key}",
         apply_default_css=False,
-        places=json.dumps(plain(nodes)),
         payload=packed(payload),
     )
 
