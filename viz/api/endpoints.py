@@ -23,9 +23,9 @@ from viz.api.groups import (
     trained,
     work,
 )
-from viz.api.mcp import answer_in_json, leave_out
 from viz.api.registry import Endpoint, register
 from viz.page.playground import Playground
+from viz.server.gradio_patches import answer_in_json, leave_out
 from viz.views.tabs import TABS
 
 ENDPOINTS = (

@@ -24,6 +24,7 @@ from viz.api.json import count, plain
 from viz.page.playground import Playground
 from viz.page.scene import Scene, run_id
 from viz.page.selection import MOST_EDITS, Selection
+from viz.server.gradio_patches import describe
 from viz.words import words
 
 log = logging.getLogger("playground")
@@ -227,15 +228,7 @@ def register(playground: Playground, endpoints: tuple[Endpoint, ...]) -> None:
         group = "endpoints long" if endpoint.long else "endpoints"
         function = offered(playground, endpoint)
         made = gr.api(function, api_name=endpoint.name, concurrency_limit=2, concurrency_id=group)
-        _describe(made, endpoint)
-
-
-def _describe(made: gr.events.Dependency, endpoint: Endpoint) -> None:
-    """Name and describe each argument on the API page, which else says "1st", "2nd" ..."""
-    block = gr.context.Context.root_block.fns[made["id"]]
-    for component, each in zip(block.inputs, arguments(endpoint), strict=True):
-        component.label = each.name
-        component._api_info = component._api_info | {"additional_description": each.told}
+        describe(made, [(each.name, each.told) for each in arguments(endpoint)])
 
 
 def table(endpoints: tuple[Endpoint, ...]) -> str:

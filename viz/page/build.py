@@ -29,6 +29,7 @@ from viz.page.pipeline import (
 )
 from viz.page.playground import Playground
 from viz.page.tab import Shared, Tab
+from viz.server.gradio_patches import forget_payloads
 from viz.views.tabs import TABS
 from viz.words import words
 
@@ -167,7 +168,7 @@ def build(playground: Playground) -> gr.Blocks:
             values, again = values_of(dict(zip(screens, sent, strict=True)))
             step = address.step_of(step)
             language = language_of(request)
-            return Asked(loaded["id"], prompt, selection, values, shown, language, again, tab, done, step)
+            return Asked(loaded["id"], prompt, selection, values, shown, language, tab, done, step, again)
 
         def refresh(request: gr.Request, *values):
             return view(playground, asked(request, *values))
@@ -192,6 +193,7 @@ def build(playground: Playground) -> gr.Blocks:
         def left(request: gr.Request):
             for forget in (playground.leave, forget_bars, *shared.leaving):
                 forget(request.session_hash)
+            forget_payloads(page, request.session_hash)
 
         page.unload(left)
         endpoints.offer(playground)

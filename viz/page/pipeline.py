@@ -125,10 +125,10 @@ class Asked:
     values: Mapping[str, object]  # of the tabs' parts that ask
     shown: dict
     language: str
-    again: Mapping[str, str] = field(default_factory=dict)  # by tab: a screen that lost a payload asks for all of it
     tab: str = TABS[0].key  # the one that is open; the others are drawn when they are opened
     done: str = ""  # changes when a job ends
     step: int = 0  # the last question of viz.page.address that the page waits for
+    again: Mapping[str, str] = field(default_factory=dict)  # by tab: a screen that lost a payload asks for all of it
 
 
 # The components of the page, in the order in which `view` fills them: its head, then a screen a tab.

@@ -21,6 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.page.playground import Options
+from viz.server.gradio_patches import is_logged_in
 from viz.server.rate_limit import Buckets, Rate
 from viz.words import pick_language, words
 
@@ -202,10 +203,7 @@ def is_foreign(scope: Scope, options: Options) -> bool:
 
 def is_inside(scope: Scope) -> bool:
     """Whether who asks has logged in, as Gradio remembers it."""
-    app = scope["app"]
-    cookies = cookie_parser(Headers(scope=scope).get("cookie", ""))
-    names = (f"access-token-{app.cookie_id}", f"access-token-unsecure-{app.cookie_id}")
-    return any(cookies.get(name) in app.tokens for name in names)
+    return is_logged_in(scope, cookie_parser(Headers(scope=scope).get("cookie", "")))
 
 
 # --- what is asked ----------------------------------------------------------------------------------

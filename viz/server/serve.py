@@ -22,7 +22,7 @@ from model.progress import Progress
 from viz.api import endpoints
 from viz.page.build import build
 from viz.page.playground import Options, Playground
-from viz.server import login, middleware
+from viz.server import gradio_patches, login, middleware
 from viz.server.assets import ROUTE, Assets, answer, read, tags
 from viz.server.limits import PRIVATE, PUBLIC
 from viz.views.training.view import archive
@@ -142,34 +142,18 @@ def launch_options(static: Path, playground: Playground) -> dict:
     }
 
 
-def rest(page: gr.Blocks) -> None:
-    """Have the queue look for work every 5 ms instead of every one: an idle page else costs 5 % of a core."""
-    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = 0.005
-
-
-def ending(page: gr.Blocks) -> Callable:
-    """What is done when the server is told to stop: let go of the pages that are open, then end as Ctrl-C does."""
-
-    def stop(number: int, frame: object) -> None:
-        if end := getattr(page, "_end_streaming_responses", None):
-            end()
-        raise KeyboardInterrupt
-
-    return stop
-
-
 def launch(playground: Playground, static: Path, *, host: str, port: int | None, open_browser: bool) -> None:
     """Serve until interrupted or terminated."""
+    gradio_patches.check()
     page = build(playground)
     for number in (signal.SIGINT, signal.SIGTERM):  # so that what was trained is removed then, too
-        signal.signal(number, ending(page))
+        signal.signal(number, gradio_patches.on_stop(page))
     page.queue(max_size=playground.options.allowed.queue, api_open=False)
-    rest(page)
+    gradio_patches.rest(page)
     options = launch_options(static, playground)
     page.launch(server_name=host, server_port=port, inbrowser=open_browser, prevent_thread_lock=True, **options)
     endpoints.finish(page)
-    if server := getattr(page, "server", None):
-        server.config.timeout_graceful_shutdown = 2  # seconds; a page may hold a connection that does not end
+    gradio_patches.stop_soon(page, 2)  # seconds; a page may hold a connection that does not end
     print(f"Attention playground: {page.local_url}", flush=True)
     try:
         page.block_thread()

@@ -9,7 +9,6 @@ from model.errors import PlaygroundError
 from viz.page import background
 from viz.page.background import Job, perform_in_turn
 from viz.page.job_queue import Bounds, Desk
-from viz.page.parts import unpacked
 from viz.page.playground import Options, Playground
 from viz.server.limits import PRIVATE
 from viz.words import words
@@ -61,7 +60,7 @@ def playground(monkeypatch):
 
 
 def told(step):
-    return unpacked(step[0])
+    return step[0]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -8,13 +8,14 @@ import pytest
 from model.api import LanguageModel
 from model.errors import CheckpointError, InputError
 from model.gpt import linear
-from viz.page import build
+from viz.page import build, pipeline
 from viz.page import playground as context
 from viz.page.loading import Cancelled, choose_model, opened
 from viz.page.parts import unpacked
 from viz.page.pipeline import Asked, payloads, view
 from viz.page.playground import Playground
-from viz.server.serve import launch_options, rest
+from viz.server.gradio_patches import rest
+from viz.server.serve import launch_options
 from viz.views.attention.map import view as map
 
 
@@ -27,7 +28,7 @@ def test_first_view_fills_every_part(playground):
     parts, shown = payloads(playground, asked("abcab"))
     closed = {name for tab in build.TABS[1:] for name in tab.parts}
     turned_away = {"lines", "reading", "why", "find", "findmap"}  # views that are not chosen
-    assert set(parts) == set(build.PARTS) - closed - turned_away
+    assert set(parts) == set(pipeline.PARTS) - closed - turned_away
     assert [chip["text"] for chip in parts["tokens"]["tokens"]] == list("abcab")
     assert (parts["heads"]["layers"], parts["heads"]["heads"]) == (3, 4)
     assert parts["header"]["status"][2].startswith("5 tokens · ")
@@ -50,8 +51,10 @@ def test_choosing_another_head_computes_nothing_again_and_sends_only_its_picture
 def test_view_skips_what_does_not_change(playground):
     _, shown = payloads(playground, asked("abcab"))
     *updates, _ = view(playground, asked("abcab", shown=shown, selection={"heads": [[0, 0]]}))
-    changed = [name for name, update in zip(build.PARTS, updates, strict=True) if update != gr.skip()]
-    assert changed == ["header", "notice", "plot"]
+    screens = [tab.key for tab in build.TABS]
+    changed = [name for name, each in zip([*pipeline.HEAD, *screens], updates, strict=True) if each != gr.skip()]
+    assert changed == ["header", "notice", "attention"]
+    assert set(unpacked(updates[len(pipeline.HEAD)])["parts"]) == {"plot"}
 
 
 @pytest.mark.parametrize(

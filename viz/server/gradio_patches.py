@@ -1,0 +1,102 @@
+"""Everything that touches names which Gradio keeps to itself, in one file.
+
+They may change with any release. `check` runs before the page is built and says so in a sentence where another
+version is installed; each function here says what it is for and what is lost without it.
+"""
+
+import copy
+import json
+from collections.abc import Callable, Collection, Mapping
+
+import gradio as gr
+from starlette.types import Scope
+
+VERSION = "6.31.0"  # the one whose source these functions were written and tested against
+
+
+def check(installed: str = gr.__version__) -> None:
+    """Raise RuntimeError where another version of Gradio is installed than the one this page was written for."""
+    if installed != VERSION:
+        raise RuntimeError(
+            f"This page was written for gradio {VERSION}, and {installed} is installed. "
+            f"Install the versions that were tested: pip install -r requirements.txt"
+        )
+
+
+# --- the server -------------------------------------------------------------------------------------------
+
+
+def rest(page: gr.Blocks) -> None:
+    """Have the queue look for work every 5 ms instead of every one: an idle page else costs 5 % of a core."""
+    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = 0.005
+
+
+def let_go(page: gr.Blocks) -> None:
+    """End the streams that open pages hold, without which a server waits for them when it stops."""
+    page._end_streaming_responses()
+
+
+def stop_soon(page: gr.Blocks, seconds: int) -> None:
+    """How long a server that stops waits for connections that do not end."""
+    page.server.config.timeout_graceful_shutdown = seconds
+
+
+def forget_payloads(page: gr.Blocks, visitor: str) -> None:
+    """Keep only the states of a session: Gradio holds the last payload of every component, megabytes a visitor.
+
+    A page that comes back (a lost connection, the browser's back button) goes on from its states.
+    """
+    session = page.state_holder.session_data.get(visitor)
+    if session is not None:
+        session.blocks_config = copy.copy(page.default_config)
+        session.config_values = {}
+
+
+def is_logged_in(scope: Scope, cookies: Mapping[str, str]) -> bool:
+    """Whether a request carries a token that Gradio's login gave out."""
+    app = scope["app"]
+    names = (f"access-token-{app.cookie_id}", f"access-token-unsecure-{app.cookie_id}")
+    return any(cookies.get(name) in app.tokens for name in names)
+
+
+# --- functions for programs -------------------------------------------------------------------------------
+
+
+def describe(dependency: gr.events.Dependency, arguments: Collection[tuple[str, str]]) -> None:
+    """Name and describe each argument on the API page, which else says "1st", "2nd" ..."""
+    block = gr.context.Context.root_block.fns[dependency["id"]]
+    for component, (name, text) in zip(block.inputs, arguments, strict=True):
+        component.label = name
+        component._api_info = component._api_info | {"additional_description": text}
+
+
+def leave_out(page: gr.Blocks, names: Collection[str]) -> None:
+    """Leave functions out of what a visitor's page is sent. Programs ask for the whole and find them."""
+    functions = {number: block for number, block in page.fns.items() if block.api_name in names}
+    parts = {part._id for block in functions.values() for part in (*block.inputs, *block.outputs)}
+    sent = page.config["page"][""]
+    sent["components"] = [number for number in sent["components"] if number not in parts]
+    sent["dependencies"] = [number for number in sent["dependencies"] if number not in functions]
+    sent["layout"]["children"] = [child for child in sent["layout"]["children"] if child["id"] not in parts]
+
+
+def answer_in_json(page: gr.Blocks) -> None:
+    """Have the tools of language models answer in JSON, where Gradio would write Python's None and True."""
+    server = page.mcp_server_obj
+    if server is None:
+        return
+
+    def content(data: list, root_url: str) -> list:
+        return [server.types.TextContent(type="text", text=json.dumps(each, ensure_ascii=False)) for each in data]
+
+    server.postprocess_output_data = content
+
+
+def on_stop(page: gr.Blocks) -> Callable[[int, object], None]:
+    """A handler of signals: let go of the pages that are open, then end as Ctrl-C does."""
+
+    def stop(number: int, frame: object) -> None:
+        let_go(page)
+        raise KeyboardInterrupt
+
+    return stop
