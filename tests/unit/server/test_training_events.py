@@ -252,6 +252,8 @@ def test_a_terminated_server_removes_what_was_trained(playground, monkeypatch):
         _queue=types.SimpleNamespace(),
         fns={},
         mcp_server_obj=None,
+        server=types.SimpleNamespace(config=types.SimpleNamespace()),
+        _end_streaming_responses=lambda: None,
         config={"page": {"": {"components": [], "dependencies": [], "layout": {"children": []}}}},
     )
     monkeypatch.setattr(serve, "build", lambda playground: quiet)
