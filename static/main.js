@@ -44,7 +44,7 @@ import "./guide/glossary.js";
 import "./guide/tour.js";
 import "./page/share.js";
 import "./export/report.js";
-import { link, opened, state } from "./page/address.js";
+import { opened, state } from "./page/address.js";
 import { mount } from "./page/mount.js";
 import { pickHead, select, selection } from "./page/selection.js";
 import { pageState } from "./page/state.js";
@@ -54,5 +54,5 @@ import { lab } from "./views/training/runs.js";
 // What the page's parts call, and what may be tried in a browser's console. Until here a stub in the page's head has
 // kept what was called.
 const { waiting } = window.playground;
-window.playground = { mount, opened, select, selection, pickHead, isDark, state, link, page: pageState, lab };
+window.playground = { mount, opened, select, selection, pickHead, isDark, state, page: pageState, lab };
 for (const [name, given] of waiting) window.playground[name](...given);

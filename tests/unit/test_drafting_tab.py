@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,13 +11,14 @@ from model.draft_costs import summary, swept
 from model.sampling import Step
 from model.speculative import DRAFTS, Draft, Request, speculate
 from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.scripts import script
 from viz.drafting import expected_calls, records
 from viz.tabs import drafting, jobs
 from viz.tabs.page import Asked, payloads, scene_of
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcabdabcabd ab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "drafting.js").read_text(encoding="utf-8")
+SCRIPT = script("views/sampling/speculative")
 GREEDY = [{"warp": "temperature", "values": {"temperature": 0}}]
 SMALL = {"draft": "layers", "layers": 2, "gamma": 3, "tokens": 16, "seed": 2}
 

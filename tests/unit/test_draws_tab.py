@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from model.sampling import Context, draw, softmax, uniform, usable
 from model.transformer import Transformer
 from model.warps import final
 from tests.helpers import byte_tokenizer, tiny_model
+from tests.scripts import script
 from viz import draws as pictures
 from viz.draws import Line, groups, many_figure, rug, single
 from viz.tabs import draws
@@ -23,7 +23,7 @@ from viz.tabs.pipelines import DEFAULT
 from viz.words import LANGUAGES, section, words
 
 PROMPT = "abcabd ab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "draws.js").read_text(encoding="utf-8")
+SCRIPT = script("views/sampling/draws")
 NONE = {"steps": []}  # the model's own distribution
 
 

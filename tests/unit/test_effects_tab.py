@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from model.errors import InputError
 from model.interventions import EDITS, Edit
 from model.tokenizer import from_tiktoken
 from tests.helpers import tiny_model
+from tests.scripts import script, words_read
 from viz.effects import EffectWords, Swept, effect_figure, entropy, prediction_rows, strongest
 from viz.tabs import effects, jobs
 from viz.tabs.effects import TAB, map_payload, plan_sweep, sweep_key, watched_of
@@ -23,7 +23,7 @@ from viz.tabs.typed import token_of
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "effects.js").read_text(encoding="utf-8")
+SCRIPT = script("views/effects/*")
 WORDS = EffectWords("layer", "head", "change", "logits")
 
 
@@ -70,16 +70,18 @@ def test_every_kind_of_edit_and_every_target_has_its_words():
 
 
 def test_the_script_has_the_words_it_asks_for():
-    parts = SCRIPT.split("  define(")
+    parts = [part for line in SCRIPT.splitlines() for part in line.split("define(")]
+    rules = words_read("views/effects/edit_rules")
     given = {
         '"edits"': {*effects._EDIT_WORDS, "head"},
         '"beforeafter"': {*effects._NEXT_WORDS, "column_before", "column_after"},
         '"effectmap"': {"ranked", "ranked_about", "head_effect"},
     }
     for name, known in given.items():
-        (code,) = [each for each in parts if each.startswith(name)]
+        (code,) = [each for each in parts if each.strip().startswith(name)]
         found = set(re.findall(r"\bwords\.(\w+)", code))
         assert len(found) > 2 and found <= known, name
+    assert len(rules) > 6 and rules <= set(effects._EDIT_WORDS)
     used = set(re.findall(r"\bwords\.(\w+)", SCRIPT)) | {"column_before", "column_after"}
     assert {*effects._EDIT_WORDS, *effects._NEXT_WORDS} <= used
 

@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from model.interventions import Edit
 from model.lens import read_layers, read_position
 from model.progress import silent
 from tests.helpers import D, L, serving
+from tests.scripts import script
 from viz.labels import visible
 from viz.lens import COLOURS, CURVES, colour_scale, page_of, settled, table_payload
 from viz.tabs import jobs, lens
@@ -24,7 +24,7 @@ from viz.theme import RAMPS, ramp_at
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "lens.js").read_text(encoding="utf-8")
+SCRIPT = script("views/predictions/lens")
 
 
 class Stub:

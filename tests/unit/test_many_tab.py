@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from model.decoders import STRATEGIES
 from model.samples import Many, take_samples
 from model.texts import distinct
+from tests.scripts import script
 from viz.many import MEASURES, beginning, entropy_figure, measure_figure, quartile_band, spread
 from viz.tabs import jobs, many
 from viz.tabs.many import COUNTS, OWN, key_of, plan, seconds_of, wanted_of
@@ -20,7 +20,7 @@ from viz.tabs.strategies import value_of
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "many.js").read_text(encoding="utf-8")
+SCRIPT = script("views/sampling/many_samples")
 CARDS = value_of([STRATEGIES["greedy"], STRATEGIES["temperature"], STRATEGIES["top_p"]])
 FORM = {"count": "8"}
 ASKED = {"strategies": {"strategies": CARDS, "settings": {"tokens": 6, "seed": 2}}, "many_form": FORM}

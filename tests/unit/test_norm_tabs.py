@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from model.effects import next_tokens
 from model.norm_swap import SWAPS, WHERE, places_of, swapped, swaps_of
 from model.norm_walk import compare_batch, norm_input, norm_of, norm_output, norms_of, quantiles, walk
 from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.scripts import script
 from viz.effects import prediction_rows
 from viz.onenorm import counted, decimals_for, shown_dimensions, told
 from viz.swap import size_figure
@@ -22,7 +22,7 @@ from viz.tabs.page import Asked, payloads, scene_of
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "onenorm.js").read_text(encoding="utf-8")
+SCRIPT = script("views/activations/norm")
 WIRINGS = ("gpt2", "llama", "neox", "post", "post-rope", "mqa")
 
 

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from model.trace import Trace
 from model.transformer import Block, Transformer
 from model.warps import WARPS, shape
 from tests.helpers import byte_tokenizer, tiny_model
+from tests.scripts import script
 from viz.labels import visible
 from viz.shape import PAGE, place, shown_tokens, stages_of, step_rows
 from viz.tabs.context import Options, Playground
@@ -28,7 +28,7 @@ from viz.vocabulary_table import frame, matches, ordered, page_of, told_rows
 from viz.words import words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "shape.js").read_text(encoding="utf-8")
+SCRIPT = script("views/sampling/distribution")
 STEPS = [{"warp": "temperature", "values": {"temperature": 0.5}}, {"warp": "top_k", "values": {"k": 20}},
          {"warp": "top_p", "values": {"p": 0.8}}]  # fmt: skip
 OURS = (Step("temperature", (("temperature", 0.5),)), Step("top_k", (("k", 20.0),)), Step("top_p", (("p", 0.8),)))

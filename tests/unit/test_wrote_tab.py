@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +13,7 @@ from model.attribution import attribute, by_source, components, promoted
 from model.gradients import MOST, gradients
 from model.interventions import Edit
 from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.scripts import script
 from viz.labels import visible
 from viz.tabs import jobs, wrote
 from viz.tabs.context import Options, Playground
@@ -23,7 +23,7 @@ from viz.words import LANGUAGES, words
 from viz.wrote import map_figure, steps_of, strongest, tokens_figure
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[2] / "static" / "wrote.js").read_text(encoding="utf-8")
+SCRIPT = script("views/predictions/logit_parts")
 
 
 def asked(prompt=PROMPT, form=None, inside=None, language="en", **selection):
@@ -43,13 +43,13 @@ def data(payload):
 
 
 def test_the_script_has_the_words_it_asks_for():
-    parts = SCRIPT.split("  define(")
+    parts = SCRIPT.split("define(")
     given = {
         '"wrotemap"': set(wrote._SIDE_WORDS),
         '"wrotetokens"': {"promoted", "suppressed"},
     }
     for name, known in given.items():
-        (code,) = [each for each in parts if each.startswith(name)]
+        (code,) = [each for each in parts if each.strip().startswith(name)]
         found = set(re.findall(r"\bwords\.(\w+)", code))
         assert len(found) > 1 and found <= known, name
     kinds = {"head", "mlp", "embedding", "position", "o_bias", "mlp_bias", "norm1_bias", "norm2_bias", "final_bias"}

@@ -27,6 +27,7 @@ from viz.tabs.page import build
 from viz.tabs.training import archive
 from viz.words import LANGUAGES, section, words
 
+
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
     """The playground with its first model loaded; where that fails, say so and let the page offer to try again.
 
