@@ -32,6 +32,8 @@ import "./views/activations/neurons.js";
 import "./views/activations/sizes.js";
 import "./views/heads/head_table.js";
 import "./views/effects/edits.js";
+import "./views/effects/before_after.js";
+import "./views/effects/effect_map.js";
 import "./views/compare/runs.js";
 import "./views/anatomy/diagram.js";
 import "./views/anatomy/tokenizers.js";
@@ -42,15 +44,16 @@ import "./guide/glossary.js";
 import "./guide/tour.js";
 import "./page/share.js";
 import "./export/report.js";
-import { opened } from "./page/address.js";
+import { opened, state } from "./page/address.js";
 import { mount } from "./page/mount.js";
 import { jobChannel, screen } from "./page/screen.js";
 import { pickHead, select, selection } from "./page/selection.js";
 import { pageState } from "./page/state.js";
 import { isDark } from "./page/theme.js";
+import { lab } from "./views/training/runs.js";
 
 // What the page's parts call, and what may be tried in a browser's console. Until here a stub in the page's head has
 // kept what was called.
 const { waiting } = window.playground;
-window.playground = { mount, screen, jobChannel, opened, select, selection, pickHead, isDark, state: pageState };
+window.playground = { mount, opened, select, selection, pickHead, isDark, state, page: pageState, lab };
 for (const [name, given] of waiting) window.playground[name](...given);

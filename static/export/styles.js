@@ -1,30 +1,30 @@
 // The page's own styles, for files that stand alone.
 
-// The framework gives each rule once as it is and once below its own classes, inside @media only the latter.
 const LIVE = /:focus|:hover|::-webkit|::-moz/,
   OURS = /pg-|data-part/,
   OF_THE_PAGE = /pg-export|#pg-/;
-const freed = (selector) =>
-  selector
-    .replace(/\.gradio-container(\.gradio-container-[\w-]+)? (\.contain )?(?=\S)/g, "")
-    .replace(/(?<![\w.#-])button(?![\w-])/g, ":is(button, pg-button)");
-function rulesOf(list, seen) {
+
+// A selector of the page as a file needs it: nothing there stands below the page's frame, and no button can be pressed.
+export const freed = (selector) =>
+  selector.replace(/& (?=\S)/g, "").replace(/(?<![\w.#-])button(?![\w-])/g, ":is(button, pg-button)");
+
+// Rules stand within the page's frame, so that they weigh more than the framework's own.
+function rulesOf(list) {
   return [...list]
     .map((rule) => {
       if (rule.media) {
-        const inner = rulesOf(rule.cssRules, new Set());
+        const inner = rulesOf(rule.cssRules);
         return inner ? `@media ${rule.media.mediaText} {\n${inner}\n}` : "";
       }
       const selector = rule.selectorText;
+      if (selector === ".gradio-container" && rule.cssRules.length) return rulesOf(rule.cssRules);
       if (!selector || LIVE.test(selector) || !OURS.test(selector) || OF_THE_PAGE.test(selector)) return "";
-      const text = `${freed(selector)} { ${rule.style.cssText} }`;
-      if (seen.has(text)) return "";
-      seen.add(text);
-      return text;
+      return `${freed(selector)} { ${rule.style.cssText} }`;
     })
     .filter(Boolean)
     .join("\n");
 }
+
 const sheets = () =>
   [...document.styleSheets].flatMap((sheet) => {
     try {
@@ -33,11 +33,9 @@ const sheets = () =>
       return [];
     }
   });
-export const styles = () =>
-  sheets()
-    .map((rules) => rulesOf(rules, new Set()))
-    .filter(Boolean)
-    .join("\n");
+
+export const styles = () => sheets().map(rulesOf).filter(Boolean).join("\n");
+
 // The colours of a theme: { "--pg-text": "#1d2330", ... }.
 export function colours(isDark) {
   for (const rules of sheets())

@@ -9,6 +9,8 @@ import { define, onDrawn } from "../page/mount.js";
 import { onSelect, selection } from "../page/selection.js";
 import { pageState } from "../page/state.js";
 import * as glossary from "./glossary.js";
+import { nameBack } from "./last_good.js";
+import { first, kept, shown, tabButton, tabOpen, target, viewButton, viewOpen } from "./tour_places.js";
 
 const KEY = "playground-tour";
 const EVERY = 250; // milliseconds between two looks at where things are
@@ -63,28 +65,7 @@ const stayed = () => {
 };
 recall();
 
-// --- where things are -----------------------------------------------------------------------------
-
-const shown = (node) => Boolean(node?.getClientRects().length);
-const first = (selectors) =>
-  selectors.map((each) => [...document.querySelectorAll(each)].find(shown)).find(Boolean) ?? null;
-const tabButton = (key) => first([`button[role=tab][data-tab-id="${CSS.escape(key)}"]`]);
-const tabOpen = ({ tab }) =>
-  !tab ||
-  document.querySelector(`button[role=tab][data-tab-id="${CSS.escape(tab)}"][aria-selected=true]`) !== null ||
-  (!tabButton(tab) &&
-    first([`#pg-${tab}_question`, `#pg-${tab}_view`, ...(tab === "attention" ? ["#pg-heads"] : [])]) !== null);
-const viewButton = ({ view }) => view && first([`#pg-${view[0]} button[data-key="${view[1]}"]`]);
-const viewOpen = (step) => !step.view || viewButton(step)?.getAttribute("aria-selected") === "true";
-// A narrow page keeps the tabs that do not fit in a menu, where they have only their names.
-const kept = ({ label }) =>
-  [...document.querySelectorAll(".overflow-dropdown button")].find((button) => button.textContent.trim() === label);
-
-// What a step points at now: its control, or the way there.
-function target(step) {
-  if (!tabOpen(step)) return tabButton(step.tab) ?? first([".overflow-menu > button"]);
-  return (viewOpen(step) ? null : viewButton(step)) ?? first(step.at);
-}
+// --- what is in sight ---
 
 // One move towards a step's control; the rest follows when the page has answered.
 function walk(step) {
@@ -404,30 +385,11 @@ function skipLink() {
   document.querySelector(".gradio-container").prepend(link);
 }
 
-// --- a prompt that cannot be shown: one button brings back the last one that could -----------------
-
-let good = null,
-  back = "";
-onDrawn((root, payload) => {
-  if (payload) root.dataset.drawn = ""; // until then guide.css hides what has no words yet
-  if (root.dataset.part === "tokens") good = payload?.prompt ?? good;
-  if (root.dataset.part !== "notice" || payload?.kind !== "error" || payload.actions?.length || !back) return;
-  const box = document.querySelector("#prompt textarea");
-  if (good === null || !box || box.value === good) return;
-  root.append(
-    button(back, () => {
-      Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(box, good);
-      box.dispatchEvent(new Event("input", { bubbles: true }));
-      box.focus();
-    }),
-  );
-});
-
 define("guide", (root) => (payload) => {
   root.hidden = true;
   ({ steps } = payload);
   words = payload.words.tour;
-  ({ back } = payload.words.states);
+  nameBack(payload.words.states.back);
   glossary.learn(payload.terms, payload.words.glossary);
   skipLink();
   if (panel) {

@@ -49,3 +49,8 @@ def exported_rows(part) -> list[list[str]]:
     told = [row.pop() for row in rows]
     assert told[0] and not any(told[1:])
     return [names, *rows]
+
+
+def module(path: str) -> str:
+    """A script of the page, for use in what a page evaluates: a promise of what it exports."""
+    return f"import(new URL({path!r}, document.querySelector('script[src*=\"playground/static/\"]').src))"

@@ -4,7 +4,10 @@ import { el, fill, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickToken, selection } from "../../page/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
-import { asSvg, curve, decode, digits, eachLink, hue, MONO, onCanvas, SANS, slug, swatch } from "./links.js";
+import { asArrays, asLines, grouped, namesOf, partnersOf, shows, sift, visitLinks } from "./lines_links.js";
+import { ACROSS, linesPicture } from "./lines_picture.js";
+import { numbersAt, readoutOf } from "./lines_readout.js";
+import { asSvg, curve, decode, hue, onCanvas, slug, swatch } from "./links.js";
 
 const CURVES = 1500; // drawn at once; beyond that only the strongest
 const NUMBERS = 12;
@@ -68,45 +71,8 @@ define("lines", (root) => {
     return pinned.length ? { left: side === "left", tokens: pinned } : null;
   };
 
-  // Of each row, how many links it takes to reach the share of its total that is asked for.
-  const sift = () => {
-    const share = slider.value / 100,
-      hide = box.checked;
-    for (const panel of panels) {
-      const { starts, keys, weights, totals } = panel;
-      panel.most = new Uint32Array(T); // links from here on are not shown
-      panel.base = Float32Array.from(totals);
-      for (let row = 0; row < T; row++) {
-        if (hide)
-          for (let link = starts[row]; link < starts[row + 1]; link++)
-            if (keys[link] === 0) panel.base[row] -= weights[link];
-        const goal = share < 1 ? share * panel.base[row] : Infinity;
-        let link = starts[row];
-        for (let sum = 0; link < starts[row + 1] && sum < goal; link++) if (!hide || keys[link]) sum += weights[link];
-        panel.most[row] = link;
-      }
-    }
-  };
-  const shows = (panel, row, key, weight, link) => link < panel.most[row] && weight > 0 && !(box.checked && key === 0);
-
-  // Visits all links that are shown, of the tokens that are looked at alone or of all: (panel, row, key, weight, share).
-  const visit = (take, from = 0, to = T) => {
-    const now = active();
-    for (const panel of on()) {
-      const each = (row, key, weight, link) => {
-        if (shows(panel, row, key, weight, link)) take(panel, row, key, weight, Math.min(1, weight / panel.base[row]));
-      };
-      if (now) for (const token of now.tokens) eachLink(panel, token, now.left, each);
-      else {
-        for (let row = from; row < to; row++) eachLink(panel, row, true, each);
-        if (from === 0 && to === T) continue;
-        const rest = (row, key, weight, link) => {
-          if (row < from || row >= to) each(row, key, weight, link);
-        };
-        for (let key = from; key < to; key++) eachLink(panel, key, false, rest);
-      }
-    }
-  };
+  const settled = () => ({ panels: on(), tokens: T, share: slider.value / 100, hide: box.checked });
+  const visit = (take, from = 0, to = T) => visitLinks(settled(), active(), take, from, to);
   const shown = () => {
     // as lists, for exports
     const found = [];
@@ -114,30 +80,7 @@ define("lines", (root) => {
     return found;
   };
 
-  // Who is linked with what is looked at alone, a number each head, the largest first; added up over the tokens.
-  const partners = (now) =>
-    on()
-      .flatMap((panel) => {
-        const sums = new Map(),
-          seen = new Set();
-        for (const token of now.tokens)
-          eachLink(panel, token, now.left, (row, key, weight, link) => {
-            const other = now.left ? key : row;
-            sums.set(other, (sums.get(other) ?? 0) + weight);
-            if (shows(panel, row, key, weight, link)) seen.add(other);
-          });
-        return [...seen].map((other) => ({ panel, other, value: sums.get(other) }));
-      })
-      .sort((a, b) => b.value - a.value || a.other - b.other);
-
-  const grouped = (found) => {
-    const groups = new Map();
-    for (const item of found)
-      if (groups.has(item.other)) groups.get(item.other).push(item);
-      else groups.set(item.other, [item]);
-    return [...groups];
-  };
-
+  const partners = (now) => partnersOf(settled(), now);
   const inView = () => [
     Math.max(0, Math.floor(view.scrollTop / step())),
     Math.min(T, Math.ceil((view.scrollTop + view.clientHeight) / step())),
@@ -212,7 +155,7 @@ define("lines", (root) => {
   const isolate = () => {
     const now = active(),
       found = now ? partners(now) : [],
-      { words, tokens } = payload;
+      { words } = payload;
     grid.classList.toggle("pg-lines-alone", Boolean(now));
     for (const button of marked) button.classList.remove("pg-lines-on");
     marked = now
@@ -230,45 +173,10 @@ define("lines", (root) => {
       readout.textContent = words.help;
       return;
     }
-    const who =
-      now.tokens.length > 1 ? fill(words.sum, { n: now.tokens.length }) : `${tokens[now.tokens[0]]} (${now.tokens[0]})`;
-    const groups = grouped(found),
-      items = groups.slice(0, 5).map(([other, each]) => {
-        const item = el("span", "pg-links-item");
-        item.append(el("span", "pg-links-mono", `${tokens[other]} (${other})`));
-        for (const { panel, value } of each.slice(0, 4))
-          item.append(" ", ...(panels.length > 1 ? [swatch(panel.index)] : []), digits(value));
-        return item;
-      });
-    const more =
-      groups.length > items.length
-        ? [el("span", "pg-muted", fill(words.more, { n: groups.length - items.length }))]
-        : [];
-    readout.replaceChildren(
-      el("strong", "pg-links-mono", who),
-      el("span", "pg-muted", items.length ? words[now.left ? "reads" : "read_by"] : words.nothing),
-      ...items,
-      ...more,
-    );
-    place(now, found.slice(0, NUMBERS));
-  };
-  const place = (now, found) => {
-    for (const [other, items] of grouped(found)) {
-      const button = buttons(now.left ? "right" : "left")[other],
-        column = button.parentElement;
-      const room = Math.max(1, Math.floor((column.clientWidth - button.offsetWidth) / 52)),
-        group = el("div", "pg-lines-group");
-      for (const { panel, value } of items.slice(0, room)) {
-        const number = el("span", "pg-lines-number", "", { "data-position": other, "data-head": panel.head.join(".") });
-        number.append(...(panels.length > 1 ? [swatch(panel.index)] : []), digits(value));
-        group.append(number);
-      }
-      group.title = items.map(({ panel, value }) => `${panel.name}: ${value.toFixed(6)}`).join("\n");
-      group.style.top = `${other * step()}px`;
-      group.style[now.left ? "left" : "right"] = now.left
-        ? `${column.offsetLeft + button.offsetWidth + 2}px`
-        : `${grid.clientWidth - column.clientWidth + button.offsetWidth + 2}px`;
-      numbers.append(group);
+    readout.replaceChildren(...readoutOf(payload, now, found, panels.length > 1));
+    for (const [other, items] of grouped(found.slice(0, NUMBERS))) {
+      const at = { button: buttons(now.left ? "right" : "left")[other], left: now.left, top: other * step() };
+      numbers.append(numbersAt(at, items, panels.length > 1, grid.clientWidth));
     }
   };
   const refresh = () => {
@@ -278,11 +186,11 @@ define("lines", (root) => {
   };
   const resift = () => {
     amount.textContent = fill(payload.words.mass_of, { n: slider.value });
-    sift();
+    sift(panels, settled());
     panels.total = on().reduce((sum, panel) => {
       for (let row = 0; row < T; row++)
         for (let link = panel.starts[row]; link < panel.most[row]; link++)
-          sum += shows(panel, row, panel.keys[link], panel.weights[link], link);
+          sum += shows(panel, row, panel.keys[link], panel.weights[link], link, box.checked);
       return sum;
     }, 0);
     refresh();
@@ -374,97 +282,25 @@ define("lines", (root) => {
     else refresh();
   };
 
-  const names = () => [
-    payload.words.head,
-    payload.words.query_position,
-    payload.words.attending,
-    payload.words.key_position,
-    payload.words.attended,
-    payload.measure,
-  ];
-  const lines = (found) =>
-    found.map(([panel, row, key, weight]) => [panel.name, row, payload.tokens[row], key, payload.tokens[key], weight]);
+  // A picture of what is in view, as a list of shapes.
   const compose = () => {
-    const style = getComputedStyle(root),
-      color = style.getPropertyValue("--pg-text").trim(),
-      soft = style.getPropertyValue("--pg-soft").trim();
-    const high = view.clientHeight,
-      top = 92,
-      now = active(),
-      pen = el("canvas").getContext("2d"),
-      shapes = [];
-    shapes.push({ text: payload.title, x: 24, y: 30, size: 16, bold: true, color });
-    pen.font = `12px ${SANS}`;
-    let x = 24;
-    for (const panel of on()) {
-      shapes.push(
-        { side: 10, x, y: 45, color: hue(panel.index) },
-        { text: panel.name, x: x + 15, y: 54, size: 12, color },
-      );
-      x += pen.measureText(panel.name).width + 32;
-    }
-    shapes.push(
-      { text: payload.words.attending, x: 300, y: 80, size: 12, anchor: "end", color: soft },
-      { text: payload.words.attended, x: 600, y: 80, size: 12, color: soft },
-    );
-    for (const shape of curves(284).shapes)
-      shapes.push({ ...shape, x1: 308, x2: 592, y1: shape.y1 + top, y2: shape.y2 + top });
-    pen.font = `13px ${MONO}`;
-    const numbered = new Map(now ? grouped(partners(now).slice(0, NUMBERS)) : []);
-    for (let at = inView()[0]; at < inView()[1]; at++)
-      for (const isLeft of [true, false]) {
-        const y = top + (at + 0.5) * step() - view.scrollTop + 4,
-          text = payload.tokens[at].slice(0, 24),
-          strong = marked.includes(buttons(isLeft ? "left" : "right")[at]);
-        shapes.push({
-          text,
-          x: isLeft ? 300 : 600,
-          y,
-          size: 13,
-          mono: true,
-          anchor: isLeft ? "end" : "start",
-          color: now && !strong ? soft : color,
-          bold: Boolean(now && strong),
-          alpha: now && !strong ? 0.5 : 1,
+    const now = active(),
+      [from, to] = inView(),
+      tokens = [];
+    for (let at = from; at < to; at++)
+      for (const isLeft of [true, false])
+        tokens.push({
+          at,
+          isLeft,
+          text: payload.tokens[at].slice(0, 24),
+          y: (at + 0.5) * step() - view.scrollTop + 4,
+          strong: marked.includes(buttons(isLeft ? "left" : "right")[at]),
         });
-        if (!now || now.left === isLeft) continue;
-        let beside = pen.measureText(text).width + 18;
-        for (const { panel, value } of (numbered.get(at) ?? []).slice(0, 3)) {
-          const number = digits(value),
-            wide = pen.measureText(number).width;
-          shapes.push(
-            { side: 8, x: isLeft ? 300 - beside - 8 : 600 + beside, y: y - 8, color: hue(panel.index) },
-            {
-              text: number,
-              x: isLeft ? 300 - beside - 12 : 612 + beside,
-              y,
-              size: 13,
-              mono: true,
-              anchor: isLeft ? "end" : "start",
-              color,
-            },
-          );
-          beside += wide + 26;
-        }
-      }
-    shapes.push({ text: payload.source, x: 24, y: top + high + 28, size: 11, color: soft });
-    const clip = { x: 304, y: top, width: 292, height: high };
-    return { width: 900, height: top + high + 44, ground: style.getPropertyValue("--pg-panel").trim(), clip, shapes };
+    const numbered = new Map(now ? grouped(partners(now).slice(0, NUMBERS)) : []);
+    const shapes = curves(ACROSS).shapes;
+    return linesPicture(payload, { panels: on(), shapes, tokens, numbered, now, high: view.clientHeight }, root);
   };
   const footer = () => {
-    const arrays = () => {
-      const found = shown(),
-        column = (at, Type) => ({ data: Type.from(found, (link) => link[at]), shape: [found.length] });
-      const head = { data: Int32Array.from(found, ([panel]) => panel.index), shape: [found.length] };
-      return {
-        head,
-        query: column(1, Int32Array),
-        key: column(2, Int32Array),
-        weight: column(3, Float32Array),
-        head_names: panels.map((panel) => panel.name),
-        tokens: payload.tokens,
-      };
-    };
     const picture = (format) =>
       format === "svg"
         ? new Blob([asSvg(compose())], { type: "image/svg+xml" })
@@ -477,9 +313,9 @@ define("lines", (root) => {
         python,
         title: named,
         note,
-        names,
-        lines: () => lines(shown()),
-        arrays,
+        names: namesOf(payload),
+        lines: () => asLines(shown(), payload.tokens),
+        arrays: () => asArrays(shown(), panels, payload.tokens),
         picture,
         table: true,
       }),

@@ -92,6 +92,13 @@ function arrays({ payload, values, spread }) {
   return out;
 }
 
+// Places in the order of their keys; NaN goes last either way, and what is equal stays as it was.
+export function sorted(places, keys, down) {
+  const last = (at) => (Number.isNaN(keys[at]) ? 1 : 0);
+  const by = (a, b) => (last(a) ? 0 : (keys[a] - keys[b]) * (down ? -1 : 1));
+  return [...places].sort((a, b) => last(a) - last(b) || by(a, b) || a - b);
+}
+
 define("headtable", (root) => {
   const title = el("h2"),
     caption = el("p", "pg-about"),
@@ -134,15 +141,8 @@ define("headtable", (root) => {
   };
 
   const arrange = () => {
-    const keys = rows.map((_, at) => rank(at)),
-      last = (key) => (Number.isNaN(key) ? 1 : 0);
-    const order = rows
-      .map((_, at) => at)
-      .filter(fits)
-      .sort(
-        (a, b) =>
-          last(keys[a]) - last(keys[b]) || (last(keys[a]) ? 0 : (keys[a] - keys[b]) * (sort.down ? -1 : 1)) || a - b,
-      );
+    const keys = rows.map((_, at) => rank(at));
+    const order = sorted([...rows.keys()].filter(fits), keys, sort.down);
     body.replaceChildren(...order.map((at) => rows[at]));
     for (const cell of head.querySelectorAll("th")) {
       cell.setAttribute("aria-sort", +cell.dataset.by !== sort.by ? "none" : sort.down ? "descending" : "ascending");

@@ -273,14 +273,12 @@ define("strategies", (root, props, trigger) => {
   };
   const steps = (strategy) => {
     const part = el("div", "pg-strat-steps");
-    if (window.playground.pipelineEditor) {
-      part.append(
-        pipelineEditor(payload.pipeline, copy(strategy.steps), (next, settled) => {
-          strategy.steps = copy(next);
-          changed(settled ? 0 : PAUSE);
-        }),
-      );
-    }
+    part.append(
+      pipelineEditor(payload.pipeline, copy(strategy.steps), (next, settled) => {
+        strategy.steps = copy(next);
+        changed(settled ? 0 : PAUSE);
+      }),
+    );
     return part;
   };
 

@@ -9,7 +9,7 @@ from tests.support.visitor import SOON, expect, open_tab
 pytestmark = pytest.mark.browser
 
 PROMPT = "Once upon a time there was a cat"
-SETTLED = "window.playground?.shown && !playground.restoring"
+SETTLED = "window.playground?.page?.shown && !playground.page.restoring"
 STATE = "playground.state()"
 # What a visitor sees: runs, controls, chips, strategies.
 SEEN = """() => {
@@ -55,7 +55,7 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
     settle(page)
     assert page.evaluate("location.hash") == ""  # an untouched page has no state to tell
     page.locator("#prompt textarea").fill(PROMPT)
-    until(page, "text => playground.shown.prompt === text", PROMPT)
+    until(page, "text => playground.page.shown.prompt === text", PROMPT)
     page.evaluate("playground.pickHead(2, 0, true)")
     page.locator("#pg-tokens .pg-chip").nth(3).click()
     page.locator("#pg-looking select").first.select_option(index=1)

@@ -131,7 +131,8 @@ def check(page, where: str) -> None:
 
 def type_prompt(page) -> None:
     page.locator("#prompt textarea").fill(PROMPT)
-    page.wait_for_function("text => playground.tokens.some((token) => token.text === text)", arg=visible(TOKENS[-1]))
+    there = "text => playground.page.tokens?.some((token) => token.text === text)"
+    page.wait_for_function(there, arg=visible(TOKENS[-1]))
 
 
 def point_at_figures(page) -> None:

@@ -136,8 +136,8 @@ def test_a_fault_is_told_without_its_details(caplog):
 
 
 def test_what_may_be_kept():
-    assert "immutable" in cached("/assets/index-abc.js")
-    assert cached("/playground/plotly/plotly.min.js") == cached("/playground/vendor/a.js") == middleware.KEPT
+    assert "immutable" in cached("/assets/index-abc.js") and "immutable" in cached("/playground/static/0a/main.js")
+    assert cached("/playground/plotly/plotly.min.js") == guard.KEPT
     for path in ("/", "/config", "/playground/alive", "/playground/trained/1.zip", JOIN):
         assert cached(path) == "no-store"
 
@@ -480,7 +480,8 @@ def test_a_stranger_sees_the_login_and_nothing_else(tmp_path):
         for headers in (OURS, OURS | {"cookie": "access-token-x=guess"}, OURS | {"cookie": "access-token-y=let-in"}):
             assert ask(ours, path, headers=headers).status == 401
         assert ask(ours, path, headers=OURS | inside).status == 200
-    for path in ("/", "/login", "/theme.css", "/assets/a.js", "/gradio_api/startup-events"):
+    scripts = "/playground/static/0a/main.js"
+    for path in ("/", "/login", "/theme.css", "/assets/a.js", scripts, "/gradio_api/startup-events"):
         assert ask(ours, path).status == 200
     assert ask(guarded(), "/config").status == 200  # nobody is asked where there is no login
 

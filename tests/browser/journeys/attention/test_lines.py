@@ -47,7 +47,7 @@ def opened(same_page, url, lm):
         if page.locator("#prompt textarea").input_value() != prompt:
             page.locator("#prompt textarea").fill(prompt)
         page.evaluate("document.querySelector('#hostile')?.remove()")
-        page.wait_for_function("n => playground.tokens.length === n", arg=tokens)
+        page.wait_for_function("n => playground.page.tokens?.length === n", arg=tokens)
         page.evaluate("heads => playground.select({heads, tokens: [], edits: []})", [list(head) for head in heads])
         page.locator(f"[data-key={view}]").click()
         name = {"lines": "lines", "text": "reading"}[view]

@@ -13,9 +13,10 @@ from model.gpt.config import ModelConfig
 from model.gpt.head_metrics import HEAD_METRICS
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import save_folder
-from model.training import data
-from tests.support import visitor
-from tests.support.visitor import expect, export, exported_rows
+from model.surveys import random_survey
+from model.transformer import Transformer
+from tests import visitor
+from tests.visitor import expect, export, exported_rows, module
 
 pytestmark = pytest.mark.browser
 
@@ -282,9 +283,11 @@ def test_a_click_on_a_point_picks_the_head_and_brings_its_row_into_view(page):
     page.wait_for_function(f"() => document.querySelector('{chart}').data.length > 3", timeout=SOON)
     page.locator(chart).scroll_into_view_if_needed()
     x, y, head = page.evaluate(
-        """chart => { const node = document.querySelector(chart), { xaxis, yaxis } = node._fullLayout;
+        "async chart => { const { decoded } = await "
+        + module("parts/figure_numbers.js")
+        + """; const node = document.querySelector(chart), { xaxis, yaxis } = node._fullLayout;
              const points = node.data.slice(0, -1).flatMap(t => t.customdata.map((c, i) => [t.x, t.y, i, c.head]));
-             const value = (list, i) => (list.bdata ? playground.decoded(list).data[i] : list[i]);
+             const value = (list, i) => (list.bdata ? decoded(list).data[i] : list[i]);
              const at = (axis, list, i) => axis.l2p(value(list, i)) + axis._offset;
              const all = points.map(([x, y, i, head]) => [at(xaxis, x, i), at(yaxis, y, i), head]);
              const apart = ([a, b], [c, d]) => Math.hypot(a - c, b - d);

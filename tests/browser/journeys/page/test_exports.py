@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.browser.conftest import READY, blank_page
-from tests.support.visitor import SOON, expect, export, exported_rows, open_tab
+from tests.visitor import SOON, expect, export, exported_rows, module, open_tab
 
 HOSTILE = "=1+1 <img src=x onerror=alert(1)> </script><script>alert(2)</script> </style> \"q\" 'q' \u202ertl"
 ROUNDING = 1e-6  # float32
@@ -135,18 +135,20 @@ def test_a_figure_leaves_in_every_format(open_page, start_tiny, reader, lm):
     still = reader(export(heads, "HTML, works offline"))
     assert still.locator("img").count() == 1 and still.locator("script, button, select, input").count() == 0
 
-    made = page.evaluate("(names) => names.map((name) => playground.fileName(name))", list(NAMES))
+    made = page.evaluate(f"async (names) => names.map((await {module('export/files.js')}).fileName)", list(NAMES))
     for name in made:
         assert name.isascii() and 0 < len(name) <= 80 and name[0] not in ".-" and name.upper() != "CON.CSV"
         assert all(sign.isalnum() or sign in "._-" for sign in name), name
     assert made[3] == "e.csv" and made[4] == "x" * 76 + ".npz"
     whole = (
-        "(text) => playground.onefile.page({title: text, body: [], figures: [{layout: {text}}]}).then((b) => b.text())"
+        f"async (text) => (await (await {module('export/onefile.js')})"
+        ".page({title: text, body: [], figures: [{layout: {text}}]})).text()"
     )
     text = page.evaluate(whole, HOSTILE)
     assert "<script>alert" not in text and "<img src=x" not in text and text.count("\\u003cscript>alert") == 1
     guarded = page.evaluate(
-        "(line) => playground.formats.csv({names: ['a', 'b', 'c'], lines: [line], title: '', source: ''}, 's').text()",
+        f"async (line) => (await {module('export/files.js')})"
+        ".csv({names: ['a', 'b', 'c'], lines: [line], title: '', source: ''}, 's').text()",
         ["=1+1", '"', "@x"],
     )
     assert list(csv.reader(io.StringIO(guarded)))[1][:3] == ["'=1+1", '"', "'@x"]

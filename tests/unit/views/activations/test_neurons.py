@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,30 +10,21 @@ import pytest
 from model.activations.neurons import EDGES, layer_activations, promoted, ranked, survey, write_lengths
 from model.activations.principal_components import principal
 from model.api import LanguageModel
-from model.gpt.edits import Edit
-from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
-from viz.page import background
-from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options
-from viz.views.activations.neurons import view as neurons
-from viz.views.activations.neurons.figures import (
-    bin_names,
-    bins_figure,
-    map_figure,
-    ordered_rows,
-    outside,
-    short,
-    signed_scales,
-    span,
-    spread,
-)
-from viz.views.activations.stream_picture import view as stream_picture
-from viz.views.activations.stream_picture.figures import MOST_LABELS, percent
-from viz.views.activations.tab import TAB
+from model.interventions import Edit
+from model.neurons import EDGES, layer_activations, promoted, ranked, survey, write_lengths
+from model.space import principal
+from tests.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.scripts import script
+from viz.neurons import bin_names, bins_figure, map_figure, ordered_rows, outside, short, signed_scales, span, spread
+from viz.space import MOST_LABELS, percent
+from viz.tabs import jobs, neurons, space
+from viz.tabs.context import Options
+from viz.tabs.inside import TAB
+from viz.tabs.page import Asked, payloads, scene_of
 from viz.words import LANGUAGES, section, words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[4] / "static" / "neurons.js").read_text(encoding="utf-8")
+SCRIPT = script("views/activations/neurons")
 SAID = section(words("en"), "neurons")
 ZERO = [{"kind": "zero", "layer": 0, "head": 1}]
 
@@ -85,9 +75,9 @@ def run_lines(code, lm, monkeypatch):
 
 def test_the_script_has_the_words_it_asks_for():
     given = {'"neurontop"': set(neurons._TOP_WORDS), '"neuronone"': set(neurons._ONE_WORDS)}
-    parts = SCRIPT.split("  define(")
+    parts = SCRIPT.split("define(")
     for name, known in given.items():
-        (code,) = [each for each in parts if each.startswith(name)]
+        (code,) = [each for each in parts if each.strip().startswith(name)]
         assert set(re.findall(r"\bwords\.(\w+)", code)) == known, name
 
 

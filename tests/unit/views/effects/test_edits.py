@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,22 +10,20 @@ import pytest
 from model.api import LanguageModel
 from model.attention.effects import TARGETS, Target, metric, next_tokens, sweep
 from model.errors import InputError
-from model.gpt.edits import EDITS, Edit
-from model.text.tokenizer import from_tiktoken
-from tests.support.helpers import tiny_model
-from viz.charts.distribution import entropy, prediction_rows
-from viz.charts.layer_head_map import EffectWords, effect_figure
-from viz.page import background
-from viz.page.picking import position_of
-from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.typed import token_of
-from viz.views.effects.edits import view as effects
-from viz.views.effects.edits.figures import Swept, strongest
-from viz.views.effects.edits.view import TAB, map_payload, plan_sweep, sweep_key, watched_of
+from model.interventions import EDITS, Edit
+from model.tokenizer import from_tiktoken
+from tests.helpers import tiny_model
+from tests.scripts import script, words_read
+from viz.effects import EffectWords, Swept, effect_figure, entropy, prediction_rows, strongest
+from viz.tabs import effects, jobs
+from viz.tabs.effects import TAB, map_payload, plan_sweep, sweep_key, watched_of
+from viz.tabs.page import Asked, payloads, scene_of
+from viz.tabs.picking import position_of
+from viz.tabs.typed import token_of
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[4] / "static" / "effects.js").read_text(encoding="utf-8")
+SCRIPT = script("views/effects/*")
 WORDS = EffectWords("layer", "head", "change", "logits")
 
 
@@ -73,16 +70,18 @@ def test_every_kind_of_edit_and_every_target_has_its_words():
 
 
 def test_the_script_has_the_words_it_asks_for():
-    parts = SCRIPT.split("  define(")
+    parts = [part for line in SCRIPT.splitlines() for part in line.split("define(")]
+    rules = words_read("views/effects/edit_rules")
     given = {
         '"edits"': {*effects._EDIT_WORDS, "head"},
         '"beforeafter"': {*effects._NEXT_WORDS, "column_before", "column_after"},
         '"effectmap"': {"ranked", "ranked_about", "head_effect"},
     }
     for name, known in given.items():
-        (code,) = [each for each in parts if each.startswith(name)]
+        (code,) = [each for each in parts if each.strip().startswith(name)]
         found = set(re.findall(r"\bwords\.(\w+)", code))
         assert len(found) > 2 and found <= known, name
+    assert len(rules) > 6 and rules <= set(effects._EDIT_WORDS)
     used = set(re.findall(r"\bwords\.(\w+)", SCRIPT)) | {"column_before", "column_after"}
     assert {*effects._EDIT_WORDS, *effects._NEXT_WORDS} <= used
 

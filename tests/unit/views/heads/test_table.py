@@ -5,7 +5,6 @@ import base64
 import json
 import re
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,19 +12,21 @@ import pytest
 
 from model import api
 from model.api import LanguageModel
-from model.attention.circuits import composition, copying
-from model.attention.surveys import LABELS, SENTENCES, Survey, labels, random_survey, sentence_survey
-from model.gpt.head_metrics import HEAD_METRICS
-from tests.support.helpers import H, L, assert_close, byte_tokenizer, tiny_model
-from viz.page.background import Result, perform
-from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options, Playground
+from model.circuits import composition, copying
+from model.heads import HEAD_METRICS
+from model.surveys import LABELS, SENTENCES, Survey, labels, random_survey, sentence_survey
+from tests.helpers import H, L, assert_close, byte_tokenizer, tiny_model
+from tests.scripts import words_read
+from viz.heads import named, packed
+from viz.tabs import heads
+from viz.tabs.context import Options, Playground
+from viz.tabs.jobs import Result, perform
+from viz.tabs.page import Asked, payloads, scene_of
 from viz.theme import HUES
 from viz.views.heads.table import view as heads
 from viz.views.heads.table.figures import named, packed
 from viz.words import LANGUAGES, words
 
-STATIC = Path(__file__).parents[4] / "static"
 PROMPT = "abcab"
 KEYS = list(HEAD_METRICS)
 INDEX = pd.MultiIndex.from_product([range(L), range(H)], names=["layer", "head"])
@@ -458,7 +459,7 @@ def texts(value):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_word_of_the_script_is_there(measured, language):
     table = parts_of(measured[0], language=language)["headtable"]
-    wanted = set(re.findall(r"\bwords\.(\w+)", (STATIC / "headtable.js").read_text(encoding="utf-8")))
+    wanted = words_read("views/heads/head_table")
     assert {"shown", "sort", "filter_layer", "nameless", "rule"} <= wanted
     assert wanted - set(table["words"]) == set()
 

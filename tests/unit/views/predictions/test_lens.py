@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,8 @@ from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.logit_lens import read_layers, read_position
 from model.progress import silent
-from tests.support.helpers import D, L, serving
+from tests.helpers import D, L, serving
+from tests.scripts import script
 from viz.labels import visible
 from viz.page import background
 from viz.page.pipeline import Asked, payloads, scene_of
@@ -25,7 +25,7 @@ from viz.views.predictions.lens.view import VIEW, plan_whole
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[4] / "static" / "lens.js").read_text(encoding="utf-8")
+SCRIPT = script("views/predictions/lens")
 
 
 class Stub:

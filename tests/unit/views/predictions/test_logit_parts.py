@@ -3,17 +3,17 @@
 import itertools
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from model.api import LanguageModel
-from model.gpt.edits import Edit
-from model.predictions.attribution import attribute, by_source, components, promoted
-from model.predictions.gradients import MOST, gradients
-from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
+from model.attribution import attribute, by_source, components, promoted
+from model.gradients import MOST, gradients
+from model.interventions import Edit
+from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.scripts import script
 from viz.labels import visible
 from viz.page import background
 from viz.page.pipeline import Asked, payloads, scene_of
@@ -24,7 +24,7 @@ from viz.views.predictions.logit_parts.view import PARTS, inside_of, plan_gradie
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
-SCRIPT = (Path(__file__).parents[4] / "static" / "wrote.js").read_text(encoding="utf-8")
+SCRIPT = script("views/predictions/logit_parts")
 
 
 def asked(prompt=PROMPT, form=None, inside=None, language="en", **selection):
@@ -44,13 +44,13 @@ def data(payload):
 
 
 def test_the_script_has_the_words_it_asks_for():
-    parts = SCRIPT.split("  define(")
+    parts = SCRIPT.split("define(")
     given = {
         '"wrotemap"': set(logit_parts._SIDE_WORDS),
         '"wrotetokens"': {"promoted", "suppressed"},
     }
     for name, known in given.items():
-        (code,) = [each for each in parts if each.startswith(name)]
+        (code,) = [each for each in parts if each.strip().startswith(name)]
         found = set(re.findall(r"\bwords\.(\w+)", code))
         assert len(found) > 1 and found <= known, name
     kinds = {"head", "mlp", "embedding", "position", "o_bias", "mlp_bias", "norm1_bias", "norm2_bias", "final_bias"}

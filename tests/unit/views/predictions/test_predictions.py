@@ -4,30 +4,28 @@ import base64
 import json
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from model.api import LanguageModel
-from model.gpt.edits import Edit
-from model.predictions.predictions import follow, predict, summarise
-from model.text.tokenizer import from_tiktoken
-from tests.support.helpers import serving, tiny_model
-from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options
-from viz.page.scene import run_id
-from viz.views.predictions.figures import COLOURS, FOLLOWED, brief, percent, places, ramp_ticks, scored
-from viz.views.predictions.follow import view as following
-from viz.views.predictions.guess import view as guess
-from viz.views.predictions.guess.view import Turn, turn_of
-from viz.views.predictions.surprise import view as surprise
+from model.interventions import Edit
+from model.predictions import follow, predict, summarise
+from model.tokenizer import from_tiktoken
+from tests.helpers import serving, tiny_model
+from tests.scripts import script, words_read
+from viz.predictions import COLOURS, FOLLOWED, brief, percent, places, ramp_ticks, scored
+from viz.tabs import follow as following
+from viz.tabs import guess, surprise
+from viz.tabs.context import Options
+from viz.tabs.guess import Turn, turn_of
+from viz.tabs.page import Asked, payloads, scene_of
+from viz.tabs.parts import run_id
 from viz.words import LANGUAGES, words
 
 PROMPT = "the cat sat"
 EDITS = [{"kind": "scale", "layer": 0, "head": 1, "factor": 5}, {"kind": "zero", "layer": 2, "head": 0}]
 HOSTILE = "\u202e<b>{token}</b>\n%{x} `${y}`"
-STATIC = Path(__file__).parents[4] / "static"
 V, UNUSED = 270, 263  # rows of the model; ids from 263 on have no token
 
 
@@ -108,10 +106,9 @@ def test_ticks_lie_on_the_ramp_in_order():
 def test_the_scripts_have_the_words_they_ask_for():
     said = words("en")
     rows = {"column_rank", "column_token", "column_share", "column_bits", "column_logit", "is_next"}
-    text = (STATIC / "surprise.js").read_text(encoding="utf-8")
     known = {"told", "told_first", "hover", "token_name", "text_label"} | rows
-    assert set(re.findall(r"\bwords\.(\w+)", text)) <= known and rows == set(surprise._ROW_WORDS)
-    board = (STATIC / "guess.js").read_text(encoding="utf-8")
+    assert words_read("views/predictions/surprise", "parts/next_tokens") <= known and rows == set(surprise._ROW_WORDS)
+    board = script("views/predictions/guess")
     used = set(re.findall(r"\bwords\.(\w+)", board))
     used |= set(re.findall(r'\[\w+, "(\w+)"\]', board)) | set(re.findall(r'words\[\w+(?:\.\w+)? \? "(\w+)"', board))
     assert len(used) > 15 and used <= {key[6:] for key in said if key.startswith("guess.")}

@@ -1,26 +1,17 @@
 """Pipelines between the page and the model: what the editor offers, what a page may send, and steps as Python."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from model.errors import InputError
-from model.sampling.pipeline import MOST_STEPS, Step, checked
-from model.sampling.warps import WARPS, values_of
-from viz.views.sampling.pipelines import (
-    DEFAULT,
-    KINDS,
-    PRESETS,
-    spec,
-    step_name,
-    steps_code,
-    steps_of,
-    value_of,
-)
+from model.sampling import MOST_STEPS, Step, checked
+from model.warps import WARPS, values_of
+from tests.scripts import script
+from viz.tabs.pipelines import DEFAULT, KINDS, PRESETS, spec, step_name, steps_code, steps_of, value_of
 from viz.words import LANGUAGES, words
 
-SCRIPT = (Path(__file__).parents[4] / "static" / "pipeline.js").read_text(encoding="utf-8")
+SCRIPT = script("views/sampling/pipeline")
 
 
 # --- what the editor offers ---

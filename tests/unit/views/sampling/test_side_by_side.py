@@ -10,18 +10,17 @@ import pytest
 
 from model.api import LanguageModel
 from model.errors import InputError
-from model.generation.strategies import STRATEGIES, Strategy
-from model.generation.text_statistics import measure_text, written
-from model.gpt.transformer import Transformer
-from model.sampling.pipeline import Step
-from tests.support.helpers import byte_tokenizer, tiny_model
-from viz.page.loading import opened
-from viz.page.parts import unpacked
-from viz.views.sampling.side_by_side import figures as numbers
-from viz.views.sampling.side_by_side import run as race_run
-from viz.views.sampling.side_by_side import view as side_by_side
-from viz.views.sampling.side_by_side.python_lines import lines
-from viz.views.sampling.side_by_side.run import Races, packed, plan_of, strategy_of, wanted_of
+from model.sampling import Step
+from model.texts import measure_text, written
+from model.transformer import Transformer
+from tests.helpers import byte_tokenizer, tiny_model
+from tests.scripts import words_read
+from viz import race as numbers
+from viz.tabs import race, race_run
+from viz.tabs.loading import opened
+from viz.tabs.parts import unpacked
+from viz.tabs.race_python import lines
+from viz.tabs.race_run import Races, packed, plan_of, strategy_of, wanted_of
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
@@ -453,14 +452,9 @@ def test_a_trained_model_is_named_by_its_folder(playground, lm):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_word_the_script_asks_for_is_there(language):
-    import re
-    from pathlib import Path
-
     said = {key.removeprefix("race.") for key in words(language) if key.startswith("race.")} | {"plot"}
-    static = Path(side_by_side.__file__).parents[2] / "static"
-    code = "".join((static / name).read_text(encoding="utf-8") for name in ("race.js", "race_token.js", "race_tree.js"))
-    asked = set(re.findall(r"\bwords\.([a-z_0-9]+)", code))
-    assert asked and asked <= said
+    used = words_read("views/sampling/side_by_side*")
+    assert len(used) > 40 and used <= said
     for by in numbers.COLOURS:
         assert {f"by_{by}", f"unit_{by}"} <= said
     assert {f"ended_{why}" for why in ("end", "stop", "length", "context")} <= said

@@ -2,24 +2,23 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from model.api import LanguageModel
-from model.generation.draft_costs import summary, swept
-from model.generation.speculative import DRAFTS, Draft, Request, speculate
-from model.sampling.pipeline import Step
-from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
-from viz.page import background
-from viz.page.pipeline import Asked, payloads, scene_of
-from viz.views.sampling.speculative import view as speculative
-from viz.views.sampling.speculative.figures import expected_calls, records
+from model.draft_costs import summary, swept
+from model.sampling import Step
+from model.speculative import DRAFTS, Draft, Request, speculate
+from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.scripts import script
+from viz.drafting import expected_calls, records
+from viz.tabs import drafting, jobs
+from viz.tabs.page import Asked, payloads, scene_of
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcabdabcabd ab"
-SCRIPT = (Path(__file__).parents[4] / "static" / "drafting.js").read_text(encoding="utf-8")
+SCRIPT = script("views/sampling/speculative")
 GREEDY = [{"warp": "temperature", "values": {"temperature": 0}}]
 SMALL = {"draft": "layers", "layers": 2, "gamma": 3, "tokens": 16, "seed": 2}
 

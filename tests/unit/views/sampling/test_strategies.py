@@ -3,28 +3,17 @@
 import dataclasses
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from model.errors import InputError
-from model.generation.strategies import METHODS, STRATEGIES, Strategy
-from model.sampling.pipeline import Step
-from viz.views.sampling import strategies
-from viz.views.sampling.strategies import (
-    DEFAULT,
-    Settings,
-    chosen,
-    code,
-    labels,
-    payload,
-    settings,
-    summary,
-    value_of,
-)
+from model.sampling import Step
+from tests.scripts import script
+from viz.tabs import strategies
+from viz.tabs.strategies import DEFAULT, Settings, chosen, code, labels, payload, settings, summary, value_of
 from viz.words import LANGUAGES, words
 
-SCRIPT = (Path(__file__).parents[4] / "static" / "strategies.js").read_text(encoding="utf-8")
+SCRIPT = script("views/sampling/strategies")
 HUGE = 10**400
 
 

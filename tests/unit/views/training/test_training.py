@@ -16,10 +16,11 @@ from model.api import load_resolved
 from model.gpt.config import CHOICES
 from model.loading.sources import Resolved
 from model.records import Snapshot
-from model.training.job import Limits, check, job_of
-from model.training.tasks import TASKS
-from tests.support.helpers import assert_close
-from tests.support.rehearsal import LONG, TALE, finish, in_threads, quick
+from model.sources import Resolved
+from model.tasks import TASKS
+from tests.helpers import assert_close
+from tests.rehearsal import LONG, TALE, finish, in_threads, quick
+from tests.scripts import STATIC, script, words_read
 from viz.labels import visible
 from viz.page.playground import Options, Playground
 from viz.server.serve import launch_options
@@ -28,7 +29,6 @@ from viz.views.training.figures import snapshot_payload
 from viz.views.training.view import archive, fixed, piece_payload
 from viz.words import LANGUAGES, words
 
-STATIC = Path(__file__).parents[4] / "static"
 HOSTILE = "<img src=x onerror=alert(1)> \u202e ${x}\n"
 STATES = ("starting", "running", "paused", "done", "time", "stopped", "failed")
 
@@ -38,15 +38,10 @@ STATES = ("starting", "running", "paused", "done", "time", "stopped", "failed")
 
 def asked_for() -> tuple[set[str], set[str]]:
     """The words that the scripts ask for: those of the tab, and those of a plot."""
-    code = {
-        name: (STATIC / name).read_text(encoding="utf-8")
-        for name in ("training.js", "training_charts.js", "training_replay.js", "plot.js")
-    }
-    plot = set(re.findall(r"\bwords\.(\w+)", code.pop("plot.js")))
-    text = "\n".join(code.values())
+    plot, text = words_read("parts/figure*"), script("views/training/*")
     found = set(re.findall(r"\bwords\.(\w+)", text)) | set(re.findall(r'\bbutton\("(\w+)"', text))
     found |= {f"field_{name}" for name in re.findall(r'\bfield\(words, "(\w+)"', text)}
-    found |= {f"metric_{name}" for name in re.search(r"of (\[.*?\])\) metric.append", text)[1].split('"')[1::2]}
+    found |= {f"metric_{name}" for name in re.search(r"of (\[[^\]]*\])\) metric.append", text)[1].split('"')[1::2]}
     templates = set(re.findall(r"words\[`(\w+_)\$", text))
     assert templates == {"field_", "state_", "metric_"}, "another kind of word: add it here"
     return found | {f"state_{state}" for state in STATES}, plot

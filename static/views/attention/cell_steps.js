@@ -1,0 +1,262 @@
+import { el, fill } from "../../page/dom.js";
+import { bars, figure, formula, minus, more, say, short, signed, strip, switcher } from "./cell_pieces.js";
+
+const length = (values) => Math.sqrt(values.reduce((sum, value) => sum + value ** 2, 0));
+export function vectorsStep(payload, walk, paint, kept) {
+  const {
+      words: w,
+      stages,
+      names,
+      cell: [query, key],
+    } = payload,
+    E = payload.products.length;
+  const half = payload.angles?.length ?? 0;
+  const lines = [say(w.vectors, { query: names[0], key: names[1], width: String(E) })];
+  if (payload.group > 1) more(lines[0], w.vectors_shared, { n: payload.group });
+  if (stages.some(({ name }) => name === "normed")) more(lines[0], w.vectors_norm);
+  if (half) more(lines[0], w.vectors_turn, { half, distance: query - key });
+  if (half && 2 * half < E) more(lines[0], w.vectors_part, { n: E - 2 * half });
+  const [box, line] = walk.frame(() => [...Array(E).keys()]);
+  const numbers = el("span"),
+    last = stages.length - 1;
+  const show = (n) => {
+    kept.stage = stages[n].name;
+    walk.show(n);
+    numbers.replaceChildren("‖q‖ = ", figure(length(stages[n].q)), ",  ‖k‖ = ", figure(length(stages[n].k)));
+    box.replaceChildren(strip("q", stages[n].q, paint), strip("k", stages[n].k, paint));
+    walk.mark();
+  };
+  const before = stages.findIndex(({ name }) => name === kept.stage),
+    first = before < 0 ? last : before;
+  show(first);
+  if (last) {
+    const field = el("div", "pg-why-choose");
+    field.append(
+      el("span", "pg-muted", w.stage),
+      switcher(
+        w.stage,
+        payload.stage_names.map((name, n) => [n, name]),
+        first,
+        show,
+      ),
+    );
+    lines.push(field);
+  }
+  const normed = stages.some(({ name }) => name === "normed");
+  const made = (vector, matrix, at) => {
+    const plain = `${matrix}·x_${at}`,
+      scaled = normed ? `norm(${plain})` : plain;
+    return `${vector} = ${half ? `R_${at}·` : ""}${scaled}`;
+  };
+  return [...lines, box, line, formula(`${made("q", "W_Q", "i")},  ${made("k", "W_K", "j")}`, [numbers])];
+}
+
+export function productsStep(payload, walk, paint, kept) {
+  const { words: w, products, named } = payload;
+  const byDimension = products.map((_, d) => d);
+  const bySize = [...byDimension].sort((a, b) => Math.abs(products[b]) - Math.abs(products[a]));
+  let order = byDimension;
+  const [box, line] = walk.frame(() => order);
+  const show = (key) => {
+    kept.order = key;
+    order = key === "size" ? bySize : byDimension;
+    box.replaceChildren(bars("q·k", products, order, paint));
+    walk.mark();
+  };
+  show(kept.order);
+  const field = el("div", "pg-why-choose");
+  field.append(
+    el("span", "pg-muted", w.order),
+    switcher(
+      w.order,
+      [
+        ["dimension", w.by_dimension],
+        ["size", w.by_size],
+      ],
+      kept.order,
+      show,
+    ),
+  );
+  const list = (items) => {
+    const all = el("span");
+    items.forEach((item, i) => all.append(...(i ? [", ", item] : [item])));
+    return all;
+  };
+  const shown = (value) => signed(value, named.decimals);
+  const parts = list(named.parts.map((part, i) => figure(products[named.dimensions[i]], shown(part))));
+  const rest = payload.dot - named.dimensions.reduce((sum, d) => sum + products[d], 0);
+  const sentence = say(named.others ? w.products : w.products_all, {
+    dimensions: named.dimensions.join(", "),
+    parts,
+    n: String(named.others),
+    rest: figure(rest, shown(named.rest)),
+    total: figure(payload.dot, shown(named.total)),
+  });
+  const sum = named.parts.flatMap((part, i) => [
+    i ? ` ${part < 0 ? "−" : "+"} ` : part < 0 ? " −" : " ",
+    figure(products[named.dimensions[i]], Math.abs(part).toFixed(named.decimals)),
+  ]);
+  const tail = named.others
+    ? [` ${named.rest < 0 ? "−" : "+"} `, figure(rest, Math.abs(named.rest).toFixed(named.decimals))]
+    : [];
+  return [
+    sentence,
+    field,
+    box,
+    line,
+    formula("q·k = Σ_d q_d·k_d", [
+      "q·k =",
+      ...sum,
+      ...tail,
+      " = ",
+      figure(payload.dot, minus(named.total.toFixed(named.decimals))),
+    ]),
+  ];
+}
+
+export function scoreStep({ words: w, dot, scale, score, products }) {
+  return [
+    el("p", "", fill(w.score, { width: products.length })),
+    formula("s = q·k / √d_head", [
+      "s = ",
+      figure(dot),
+      ` / √${products.length} = `,
+      figure(dot),
+      " / ",
+      figure(scale),
+      " = ",
+      figure(score),
+    ]),
+  ];
+}
+
+export function maskStep({ words: w, hidden, cell: [query], names, check }) {
+  const line = el("p", "", fill(hidden ? w.mask : w.mask_none, { query: names[0], hidden, n: query + 1 }));
+  if (check.state === "cell") more(line, w.mask_blocked, { key: names[1] });
+  return [line, formula("s_j = −∞,  j > i", [`j > ${query}:  ${hidden} × −∞`])];
+}
+
+export function softmaxStep(payload, go) {
+  const {
+    words: w,
+    row,
+    cell: [query, key],
+    tokens,
+  } = payload;
+  const grid = el("table", "pg-why-row"),
+    head = el("tr"),
+    body = el("tbody");
+  for (const name of ["token", "score", "below", "exponential", "weight"])
+    head.append(el("th", "", w[`column_${name}`], { scope: "col" }));
+  const line = (name, values, share, className = "") => {
+    const tr = el("tr", className),
+      first = el("th", "", "", { scope: "row" });
+    first.append(name);
+    tr.append(
+      first,
+      ...values.map((value) => {
+        const td = el("td");
+        td.append(value);
+        return td;
+      }),
+    );
+    tr.lastChild.style.setProperty("--pg-share", `${100 * share}%`);
+    body.append(tr);
+  };
+  const fixed = (value) => value.toFixed(row.decimals);
+  for (const each of row.lines) {
+    const name = `${tokens[each.key]} (${each.key})`;
+    const button = el("button", "pg-chip", name, { type: "button", "aria-label": fill(w.choose, { key: name }) });
+    button.onclick = () => go(query, each.key);
+    if (each.key === key) button.setAttribute("aria-current", "true");
+    line(
+      button,
+      [
+        figure(each.score),
+        figure(each.below),
+        figure(each.exponential, fixed(each.shown[0])),
+        figure(each.weight, fixed(each.shown[1])),
+      ],
+      each.weight,
+      each.key === key ? "pg-here" : "",
+    );
+  }
+  const { others } = row;
+  if (others)
+    line(
+      fill(w.others, { n: others.count }),
+      ["", "", figure(others.exponential, fixed(others.shown[0])), figure(others.weight, fixed(others.shown[1]))],
+      others.weight,
+    );
+  line(w.sum, ["", "", figure(row.denominator, fixed(row.shown[0])), fixed(row.shown[1])], 0, "pg-sum");
+  const top = el("thead"),
+    scroll = el("div", "pg-why-scroll"),
+    own = payload.exponentials[key];
+  top.append(head);
+  grid.append(top, body);
+  scroll.append(grid);
+  return [
+    say(w.softmax, { peak: figure(row.peak) }),
+    scroll,
+    formula("A = e^(s − max) / Σ_j e^(s_j − max)", [
+      "A = e^(",
+      figure(payload.score),
+      row.peak < 0 ? " + " : " − ",
+      figure(row.peak, short(Math.abs(row.peak))),
+      ") / ",
+      figure(row.denominator),
+      " = ",
+      figure(own),
+      " / ",
+      figure(row.denominator),
+      " = ",
+      figure(payload.weight),
+    ]),
+  ];
+}
+
+export function valueStep(payload, walk, paint) {
+  const { words: w, names } = payload;
+  const percent = (share) => figure(share, `${short(100 * share)} %`);
+  const lines = [say(w.value, { key: names[1], length: figure(payload.output_length) })];
+  if (payload.share === null) lines.push(el("p", "", fill(w.value_none, { query: names[0] })));
+  else lines.push(say(w.value_share, { share: percent(payload.share), query: names[0] }));
+  if (payload.post) more(lines[1], w.value_post);
+  if (payload.check.output) more(lines[1], w.value_edited);
+  const [box, line] = walk.frame(() => payload.value.map((_, d) => d));
+  box.append(strip("v", payload.value, paint), strip("A·v", payload.weighted, paint));
+  const numbers =
+    payload.value_length === null
+      ? ["‖A·v·W_O‖ = ", figure(payload.output_length)]
+      : [
+          "‖A·v·W_O‖ = ",
+          figure(payload.weight),
+          " · ",
+          figure(payload.value_length),
+          " = ",
+          figure(payload.output_length),
+        ];
+  if (payload.share !== null)
+    numbers.push(
+      ";  ",
+      figure(payload.output_length),
+      " / ",
+      figure(payload.row_length),
+      " = ",
+      percent(payload.share),
+    );
+  return [...lines, box, line, formula("‖A·v·W_O‖ = A · ‖v·W_O‖;  ‖A·v·W_O‖ / ‖Σ_j A_j·v_j·W_O‖", numbers)];
+}
+
+export function checkStep({ words: w, check, score, weight }) {
+  const fine = check.state === "same";
+  const line = say(w[`check_${check.state}`], {
+    score: figure(check.score),
+    weight: figure(check.weight),
+    d_score: figure(check.apart[0]),
+    d_weight: figure(check.apart[1]),
+  });
+  line.className = fine ? "pg-why-same" : "pg-why-apart";
+  line.prepend(el("span", "", fine ? "✓ " : "≠ ", { "aria-hidden": "true" }));
+  return [line, formula("s = q·k / √d_head,  A = softmax(s)", ["s = ", figure(score), ",  A = ", figure(weight)])];
+}

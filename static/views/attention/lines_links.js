@@ -1,0 +1,98 @@
+// Which links are drawn as lines, and whom they join. Nothing here knows the page.
+//
+// `settled`: { panels, tokens, share, hide }: the heads that are shown, how many tokens there are, the share of each
+// row's total that is asked for, and whether the first token is left out. `now`: { left, tokens } looked at alone, or
+// null. A panel is one of those that links.js decodes.
+import { eachLink } from "./links.js";
+
+// Of each row of all panels, how many links it takes to reach the share of its total that is asked for.
+export function sift(panels, { tokens, share, hide }) {
+  for (const panel of panels) {
+    const { starts, keys, weights, totals } = panel;
+    panel.most = new Uint32Array(tokens); // links from here on are not shown
+    panel.base = Float32Array.from(totals);
+    for (let row = 0; row < tokens; row++) {
+      if (hide)
+        for (let link = starts[row]; link < starts[row + 1]; link++)
+          if (keys[link] === 0) panel.base[row] -= weights[link];
+      const goal = share < 1 ? share * panel.base[row] : Infinity;
+      let link = starts[row];
+      for (let sum = 0; link < starts[row + 1] && sum < goal; link++) if (!hide || keys[link]) sum += weights[link];
+      panel.most[row] = link;
+    }
+  }
+}
+
+export const shows = (panel, row, key, weight, link, hide) =>
+  link < panel.most[row] && weight > 0 && !(hide && key === 0);
+
+// Visits all links that are shown, of the tokens that are looked at alone or of those from `from` to `to`:
+// take(panel, row, key, weight, share).
+export function visitLinks({ panels, tokens, hide }, now, take, from = 0, to = tokens) {
+  for (const panel of panels) {
+    const each = (row, key, weight, link) => {
+      if (shows(panel, row, key, weight, link, hide))
+        take(panel, row, key, weight, Math.min(1, weight / panel.base[row]));
+    };
+    if (now) for (const token of now.tokens) eachLink(panel, token, now.left, each);
+    else {
+      for (let row = from; row < to; row++) eachLink(panel, row, true, each);
+      if (from === 0 && to === tokens) continue;
+      const rest = (row, key, weight, link) => {
+        if (row < from || row >= to) each(row, key, weight, link);
+      };
+      for (let key = from; key < to; key++) eachLink(panel, key, false, rest);
+    }
+  }
+}
+
+// Who is linked with what is looked at alone, a number each head, the largest first; added up over the tokens.
+export const partnersOf = ({ panels, hide }, now) =>
+  panels
+    .flatMap((panel) => {
+      const sums = new Map(),
+        seen = new Set();
+      for (const token of now.tokens)
+        eachLink(panel, token, now.left, (row, key, weight, link) => {
+          const other = now.left ? key : row;
+          sums.set(other, (sums.get(other) ?? 0) + weight);
+          if (shows(panel, row, key, weight, link, hide)) seen.add(other);
+        });
+      return [...seen].map((other) => ({ panel, other, value: sums.get(other) }));
+    })
+    .sort((a, b) => b.value - a.value || a.other - b.other);
+
+// [[other, [item]]] in the order in which they first appear.
+export function grouped(found) {
+  const groups = new Map();
+  for (const item of found)
+    if (groups.has(item.other)) groups.get(item.other).push(item);
+    else groups.set(item.other, [item]);
+  return [...groups];
+}
+
+// --- taking links away: lists of [panel, row, key, weight] ---
+
+export const namesOf = ({ words, measure }) => [
+  words.head,
+  words.query_position,
+  words.attending,
+  words.key_position,
+  words.attended,
+  measure,
+];
+
+export const asLines = (found, tokens) =>
+  found.map(([panel, row, key, weight]) => [panel.name, row, tokens[row], key, tokens[key], weight]);
+
+export function asArrays(found, panels, tokens) {
+  const column = (at, Type) => ({ data: Type.from(found, (link) => link[at]), shape: [found.length] });
+  return {
+    head: { data: Int32Array.from(found, ([panel]) => panel.index), shape: [found.length] },
+    query: column(1, Int32Array),
+    key: column(2, Int32Array),
+    weight: column(3, Float32Array),
+    head_names: panels.map((panel) => panel.name),
+    tokens,
+  };
+}

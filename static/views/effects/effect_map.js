@@ -1,0 +1,69 @@
+import { el, fill, roving } from "../../page/dom.js";
+import { define } from "../../page/mount.js";
+import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
+import { mountPlot } from "../../parts/figure.js";
+import { brief, button, same } from "./widgets.js";
+
+define(
+  "effectabout",
+  (root) =>
+    ({ sweep_title, sweep_body }) =>
+      root.replaceChildren(el("h2", "", sweep_title), el("p", "pg-about", sweep_body)),
+);
+
+define("effectmap", (root) => {
+  const plot = el("div"),
+    side = el("div", "pg-effect-ranked");
+  const title = el("h3"),
+    about = el("p", "pg-about"),
+    list = el("div", "pg-effect-list", "", { role: "group" });
+  side.append(title, about, list);
+  root.append(plot, side);
+  const draw = mountPlot(plot, {});
+  const paint = () => {
+    for (const item of list.children)
+      item.setAttribute(
+        "aria-pressed",
+        selection.heads.some((head) => same(head, JSON.parse(item.dataset.head))),
+      );
+  };
+  roving(list, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+  onSelect(paint);
+  const item = ({ head, effect }, index, payload, top) => {
+    const [layer, n] = head,
+      text = effect === 0 ? "0" : `${payload.signed ? (effect < 0 ? "−" : "+") : ""}${brief(Math.abs(effect))}`;
+    const node = button("", (event) => pickHead(layer, n, adding(event)));
+    node.className = "pg-effect-item";
+    Object.assign(node.dataset, { index, head: JSON.stringify(head) });
+    node.tabIndex = index ? -1 : 0;
+    node.setAttribute(
+      "aria-label",
+      fill(payload.words.head_effect, { layer, head: n, effect: text, unit: payload.unit }),
+    );
+    const lane = el("span", payload.signed ? "pg-effect-lane pg-effect-both" : "pg-effect-lane"),
+      bar = el("span");
+    const share = (100 * Math.abs(effect)) / top;
+    Object.assign(
+      bar.style,
+      payload.signed
+        ? {
+            width: `${share / 2}%`,
+            [effect < 0 ? "right" : "left"]: "50%",
+            background: payload.hues[effect < 0 ? 0 : 1],
+          }
+        : { width: `${share}%`, left: 0 },
+    );
+    lane.append(bar);
+    node.append(el("span", "", `${layer}.${n}`), lane, el("span", "pg-effect-number", text));
+    return node;
+  };
+  return (payload) => {
+    draw(payload);
+    title.textContent = payload.words.ranked;
+    about.textContent = payload.words.ranked_about;
+    list.setAttribute("aria-label", payload.words.ranked);
+    const top = Math.max(...payload.ranked.map(({ effect }) => Math.abs(effect))) || 1;
+    list.replaceChildren(...payload.ranked.map((each, index) => item(each, index, payload, top)));
+    paint();
+  };
+});

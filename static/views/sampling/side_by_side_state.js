@@ -1,0 +1,240 @@
+// What several strategies write, as the page keeps it: rows, runs, branches, and the channel to the server.
+//
+// A record is [id, ln p, rank, entropy (nats), p after the warps, tokens left, random number, [id, p, p after, ...]].
+
+import { define } from "../../page/mount.js";
+
+export const NAT = Math.LN2; // nats in a bit
+export const state = {
+  rows: new Map(),
+  runs: new Map(),
+  texts: new Map(),
+  pending: new Map(),
+  current: null,
+  waiting: null,
+  ahead: "",
+  error: null,
+  colour: "probability",
+  reference: null,
+  pinned: null,
+  hovered: null,
+  payload: null,
+};
+const listeners = new Set();
+let count = 0,
+  send = () => {};
+export const tell = (what) => listeners.forEach((listener) => listener(what));
+
+// --- what is known of a row -----------------------------------------------------------------------
+
+export const text = (row, id) => {
+  const found = state.texts.get(`${row.model} ${id}`) ?? `#${id}`;
+  return Array.isArray(found) ? found[0] : found;
+};
+export const breaks = (row, id) => {
+  const found = state.texts.get(`${row.model} ${id}`);
+  return Array.isArray(found) ? found[1] : 0;
+};
+export const probability = (record) => Math.exp(record[1]);
+export const bits = (record) => -record[1] / NAT + 0;
+export const percent = (share) =>
+  share === null
+    ? "–"
+    : share >= 0.0995
+      ? `${(100 * share).toFixed(1)} %`
+      : share >= 0.0001
+        ? `${+(100 * share).toPrecision(2)} %`
+        : share === 0
+          ? "0 %"
+          : `${share.toExponential(1)}`;
+export const ended = (row) => row.ended && row.ended !== "length";
+export const stale = (row) => row.key !== state.payload.key;
+export const roots = () => [...state.rows.values()].filter((row) => row.parent === null);
+export const childrenOf = (id) => [...state.rows.values()].filter((row) => row.parent === id);
+export const inOrder = () => {
+  const out = [],
+    walk = (row, depth) => {
+      row.depth = depth;
+      out.push(row);
+      childrenOf(row.id).forEach((child) => walk(child, depth + 1));
+    };
+  roots().forEach((row) => walk(row, 0));
+  return out;
+};
+export const reference = () => state.rows.get(state.reference) ?? roots()[0];
+// Where a row leaves another one: the first token that differs, or null.
+export const leaves = (row, other) => {
+  const n = Math.min(row.records.length, other.records.length);
+  for (let at = 0; at < n; at++) if (row.records[at][0] !== other.records[at][0]) return at;
+  return null;
+};
+// The part of the bar from 0 to 1 that a token had in the draw: [low, high], or null where it cannot be told.
+export const share = (row, record) => {
+  if (!row.ordered || record[6] === null) return null;
+  const [id, , rank, , after] = record,
+    top = record[7];
+  let low = 0;
+  for (let i = 0; i < top.length; i += 3) {
+    if (top[i] === id) return [low, low + after];
+    low += top[i + 2];
+  }
+  return rank > top.length / 3 ? null : [low, low + after];
+};
+
+// --- pieces ---------------------------------------------------------------------------------------
+
+function open(found) {
+  const { opening } = found,
+    asked = state.pending.get(found.tag) ?? {};
+  const run = {
+    id: found.run,
+    have: 0,
+    state: "running",
+    kind: opening.kind,
+    limit: opening.limit,
+    rows: [],
+    seconds: 0,
+    tokens: 0,
+    opening,
+  };
+  state.pending.delete(found.tag);
+  const tokens = (id, name) => state.texts.set(`${opening.model} ${id}`, name);
+  for (const [id, name] of Object.entries(opening.texts)) tokens(id, name);
+  if (opening.kind === "start") {
+    state.rows.clear();
+    state.runs.clear();
+    Object.assign(state, { reference: null, pinned: null, hovered: null });
+  } else for (const other of state.runs.values()) if (other.state === "running") other.state = "stopped";
+  if (opening.kind === "go") {
+    run.rows = asked.rows?.map((id) => state.rows.get(id)) ?? [];
+    run.rows.forEach((row) => {
+      if (row) {
+        row.ended = "";
+        row.limit = row.records.length + opening.limit;
+        row.measured = null;
+        row.python.push(opening.python);
+      }
+    });
+  } else {
+    const parent = asked.parent === undefined ? null : state.rows.get(asked.parent);
+    if (opening.kind === "branch" && !parent) return null;
+    run.rows = opening.rows.map((about, at) => {
+      const row = {
+        ...about,
+        id: `${found.run} ${at}`,
+        parent: parent?.id ?? null,
+        at: parent ? asked.at : null,
+        hue: parent ? parent.hue : at,
+        records: parent ? parent.records.slice(0, asked.at) : [],
+        ended: "",
+        others: null,
+        measured: null,
+        shown: true,
+        python: [opening.python],
+        limit: (parent ? asked.at + 1 : 0) + opening.limit,
+        key: parent ? parent.key : opening.key,
+        model: opening.model,
+        prompt: opening.prompt,
+        settings: opening.settings,
+        source: opening.source,
+      };
+      if (parent) row.name = parent.name;
+      state.rows.set(row.id, row);
+      return row;
+    });
+  }
+  state.runs.set(run.id, run);
+  state.current = run;
+  if (state.stopping) send("stop"); // pressed before the server had begun
+  tell("rows");
+  return run;
+}
+
+// Pieces arrive in order; a page that missed one asks for all that it lacks.
+function take(found) {
+  if (found.ahead) {
+    // others' runs are before it
+    if (found.tag === state.waiting) state.ahead = found.ahead;
+    return tell("data");
+  }
+  if (found.tag && found.tag === state.waiting) state.waiting = null;
+  state.error = found.error ?? (found.run ? null : state.error);
+  if (!found.run) return tell("data");
+  const run = state.runs.get(found.run) ?? (found.opening ? open(found) : null);
+  if (!run) return state.pending.has(found.tag) ? send("again", { run: found.run, have: -1 }) : undefined;
+  for (const [id, name] of Object.entries(found.texts)) state.texts.set(`${run.opening.model} ${id}`, name);
+  if (found.from > run.have) return send("again", { run: run.id, have: run.have });
+  for (const tick of found.ticks.slice(run.have - found.from)) {
+    run.have++;
+    tick.forEach((change, at) => {
+      const row = run.rows[at];
+      if (!change || !row) return;
+      const [made, drop, why, others] = change;
+      if (drop) row.records.length -= drop;
+      row.records.push(...made);
+      row.ended = why;
+      if (others) row.others = others;
+    });
+  }
+  Object.assign(run, { state: found.state, seconds: found.seconds, tokens: found.tokens });
+  run.eight = found.eight ?? "";
+  found.measured?.forEach((numbers, at) => {
+    if (run.rows[at]) run.rows[at].measured = numbers;
+  });
+  tell(run.state === "running" ? "data" : "over");
+}
+
+export const going = () => Boolean(state.waiting) || state.current?.state === "running";
+export function ask(kind, more = {}, pending = {}) {
+  const tag = `${kind} ${++count}`;
+  state.pending.set(tag, pending);
+  Object.assign(state, { waiting: tag, ahead: "", error: null, stopping: false });
+  send("start", { kind, tag, ...more });
+  tell("data");
+}
+const sent = (row, end) => ({
+  strategy: row.strategy,
+  number: row.number,
+  written: row.records.slice(0, end).map((record) => record.slice(0, 7)),
+});
+const about = (row) => ({ model: row.model, prompt: row.prompt, settings: row.settings });
+export function branch(row, at, choice) {
+  ask(
+    "branch",
+    { ...about(row), rows: [sent(row, at)], limit: Math.max(row.limit, at + 1), ...choice },
+    { parent: row.id, at },
+  );
+}
+export const continuable = () =>
+  inOrder()
+    .filter(
+      (row) => row.shown && !ended(row) && row.records.length && row.model === state.payload?.model && !stale(row),
+    )
+    .slice(0, 8);
+export function goOn() {
+  const rows = continuable();
+  if (rows.length)
+    ask("go", { ...about(rows[0]), rows: rows.map((row) => sent(row)) }, { rows: rows.map((row) => row.id) });
+}
+export function remove(row) {
+  childrenOf(row.id).forEach(remove);
+  state.rows.delete(row.id);
+  for (const name of ["pinned", "hovered"]) if (state[name]?.row === row.id) state[name] = null;
+  if (state.reference === row.id) state.reference = null;
+}
+export const show = (row, on) => {
+  row.shown = on;
+  tell("rows");
+};
+
+define("racefeed", (root, props, trigger) => {
+  send = (event, value) => {
+    if (value) props.value = value; // a stop leaves the question that is on its way as it is
+    trigger(event, { index: 0, value: event });
+  };
+  return take;
+});
+
+// Told of each change: "rows" when rows come or go, "data" while they are written, "over" at the end.
+export const changed = (listener) => listeners.add(listener);
+export const stop = () => send("stop");

@@ -1,0 +1,299 @@
+"""What scripts work out without a page: imported by one blank page from where the app serves them."""
+
+import base64
+import csv
+import io
+import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from tests.scripts import STATIC
+from viz.tabs.assets import read
+
+pytestmark = pytest.mark.browser
+NEWEST = {"v": 1, "model": "tiny", "prompt": "a b", "tab": "effects", "heads": [[0, 1], [2, 3]], "tokens": [1, 4],
+          "pair": [4, 1], "edits": [{"kind": "zero", "layer": 0, "head": 1}],
+          "values": {"lens_form": {"top": 3}}}  # fmt: skip
+UNTOUCHED = {"v": 1, "model": "tiny", "prompt": "hello", "tab": "attention", "heads": [[0, 0]], "tokens": [],
+             "pair": None, "edits": [], "values": {}}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Where the scripts are served, beside one page that is blank."""
+    assets = read(STATIC)
+
+    class Files(BaseHTTPRequestHandler):
+        def do_GET(self):
+            name = self.path.removeprefix(f"/{assets.address('')}")
+            found = assets.files.get(name)
+            self.send_response(200 if found or self.path == "/" else 404)
+            self.send_header("content-type", found.media_type if found else "text/html")
+            self.end_headers()
+            self.wfile.write(found.body if found else b"<!doctype html>")
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Files)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/", assets
+    server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def call(address):
+    """Call what a module exports: call("page/dom.js", "fill", template, values)."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    url, assets = address
+    with playwright.sync_playwright() as p:
+        try:
+            chromium = p.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+            )
+        except playwright.Error as error:
+            pytest.skip(f"no Chromium to drive; install it with `playwright install chromium`: {error}")
+        page = chromium.new_page()
+        page.goto(url)
+
+        def call(path: str, what: str, *given: object):
+            code = f"async ([path, given]) => {{ const module = await import(path); return ({what})(...given); }}"
+            return page.evaluate(code, [f"/{assets.address(path)}", list(given)])
+
+        yield call
+        chromium.close()
+
+
+# --- the address ---
+
+
+def fragment(call, state):
+    return call("page/address_format.js", "module.fragment", state, UNTOUCHED)
+
+
+@pytest.mark.parametrize("change", [
+    {}, {"tab": "lens"}, {"heads": []}, {"prompt": "50 % of #1 & more = ü\n"}, {"tokens": [0]}, {"pair": [3, 3]},
+    {"edits": NEWEST["edits"]}, {"values": {"lens_form": {"text": "a,b:c&d"}}}, NEWEST,
+])  # fmt: skip
+def test_an_address_says_all_that_differs(call, change):
+    state = UNTOUCHED | change
+    text = fragment(call, state)
+    assert (text == "") == (state == UNTOUCHED)
+    said = call("page/address_format.js", "module.parse", text) or {}
+    empty = {"heads": []} if text else {}
+    assert UNTOUCHED | empty | said == state
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("", None), ("#", None), ("#nothing=1", None), ("#tab=lens", {"tab": "lens"}),
+    ("#heads=1.2,3.4,x,5.6.7,-1.2", {"heads": [[1, 2], [3, 4]]}),
+    ("#heads=" + ",".join(f"0.{n}" for n in range(12)), {"heads": [[0, n] for n in range(4, 12)]}),
+    ("#tokens=3,x,1e3,2", {"tokens": [3, 2]}), ("#pair=1", {}), ("#pair=1,2", {"pair": [1, 2]}),
+    ("#edits=nothing", {}), ("#edits=[1]", {}), ('#edits=[{"kind":{"a":{}}}]', {}),
+    ('#values={"a":{"b":1}}', {"values": {"a": {"b": 1}}}), ('#values={"a b":{}}', {}),
+    ("#tab=../x", {}), ("#model=", {}), ("#prompt=%00%0a", {"prompt": "\0\n"}),
+])  # fmt: skip
+def test_a_link_is_read_with_care(call, text, said):
+    assert call("page/address_format.js", "module.parse", text) == said
+
+
+def test_what_a_file_says_wrongly_is_named(call):
+    found = call("page/address_format.js", "module.checked", {"tab": 3, "prompt": "a", "tokens": [-1], "other": 1})
+    assert found == {"state": {"prompt": "a"}, "wrong": ["tab", "tokens"]}
+
+
+# --- edits ---
+
+LIMITS = {
+    "words": {name: name for name in ("no_heads", "key_later", "query_first", "row_empty", "nothing_new")}
+    | {"bad_factor": "{low} to {high}", "too_many": "at most {most}"},
+    "kinds": [{"key": "zero", "site": "out"}, {"key": "scale", "site": "out"}, {"key": "uniform", "site": "pattern"},
+              {"key": "block_edge", "site": "pattern"}],
+    "factor": 4, "most": 3,
+}  # fmt: skip
+ZERO = {"kind": "zero", "layer": 0, "head": 1}
+
+
+@pytest.mark.parametrize(("form", "pair", "heads", "edits", "found"), [
+    ({"kind": "zero"}, [1, 0], [[0, 1]], [], {"next": [ZERO]}),
+    ({"kind": "zero"}, [1, 0], [], [], {"problem": "no_heads"}),
+    ({"kind": "zero"}, [1, 0], [[0, 1]], [ZERO], {"note": "nothing_new"}),
+    ({"kind": "scale", "factor": "2"}, [1, 0], [[0, 1]], [ZERO], {"next": [ZERO | {"kind": "scale", "factor": 2}]}),
+    ({"kind": "scale", "factor": ""}, [1, 0], [[0, 1]], [], {"problem": "-4 to 4"}),
+    ({"kind": "scale", "factor": "-5"}, [1, 0], [[0, 1]], [], {"problem": "-4 to 4"}),
+    ({"kind": "uniform"}, [1, 0], [[0, 1]], [ZERO], {"next": [ZERO, ZERO | {"kind": "uniform"}]}),
+    ({"kind": "zero"}, [1, 0], [[0, n] for n in range(4)], [], {"problem": "at most 3"}),
+    ({"kind": "block_edge", "everywhere": True}, [2, 1], [], [],
+     {"next": [{"kind": "block_edge", "query": 2, "key": 1}]}),
+    ({"kind": "block_edge"}, [1, 2], [[0, 1]], [], {"problem": "key_later"}),
+    ({"kind": "block_edge"}, [0, 0], [[0, 1]], [], {"problem": "query_first"}),
+    ({"kind": "block_edge", "everywhere": True}, [1, 1], [], [{"kind": "block_edge", "query": 1, "key": 0}],
+     {"problem": "row_empty"}),
+    ({"kind": "block_edge"}, [1, 1], [[0, 1]], [{"kind": "block_edge", "query": 1, "key": 0}],
+     {"problem": "row_empty"}),
+    ({"kind": "block_edge"}, [2, 1], [[0, 1]], [{"kind": "block_edge", "query": 2, "key": 0, "layer": 1, "head": 1}],
+     {"next": [{"kind": "block_edge", "query": 2, "key": 0, "layer": 1, "head": 1},
+               {"kind": "block_edge", "layer": 0, "head": 1, "query": 2, "key": 1}]}),
+])  # fmt: skip
+def test_a_form_becomes_edits_or_says_why_not(call, form, pair, heads, edits, found):
+    given = (LIMITS, form, pair, {"heads": heads, "edits": edits})
+    assert call("views/effects/edit_rules.js", "module.wantedEdits", *given) == found
+
+
+# --- files ---
+
+TABLE = {"names": ["name", "n", "n"], "title": 'T "1"', "source": "tiny · float32",
+         "lines": [["=1+1", 1, None], ['a"b', 2.5, 3], ["", -1e-9, ""]]}  # fmt: skip
+
+
+def test_csv_holds_every_digit_and_starts_no_formula(call):
+    text = call("export/files.js", "async (table) => module.csv(table, 'of').text()", TABLE)
+    rows = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"))))
+    assert rows[0] == ["name", "n", "n", "of"] and rows[1][:2] == ["'=1+1", "1"] and rows[2][:3] == ['a"b', "2.5", "3"]
+    assert rows[1][3] == 'T "1" · tiny · float32' and rows[2][3] == "" and float(rows[3][1]) == -1e-9
+
+
+def test_npz_is_read_by_numpy(call):
+    code = "async (table) => [...new Uint8Array(await module.npz(module.arraysOf(table), table).arrayBuffer())]"
+    found = np.load(io.BytesIO(bytes(call("export/files.js", code, TABLE))))
+    assert sorted(found) == ["n", "n_2", "name", "source", "title"]
+    assert found["name"].tolist() == ["=1+1", 'a"b', ""] and found["source"].tolist() == ["tiny · float32"]
+    assert np.array_equal(found["n"], [1, 2.5, -1e-9]) and np.array_equal(found["n_2"], [np.nan, 3, np.nan], True)
+
+
+def test_parquet_needs_its_library_only_then(call):
+    code = "async (table) => [...new Uint8Array(await (await module.parquet(table)).arrayBuffer())]"
+    made = bytes(call("export/files.js", code, TABLE))
+    assert made[:4] == made[-4:] == b"PAR1"
+
+
+def test_a_library_that_did_not_come_is_asked_for_again(call):
+    code = """async () => { const failed = await module.vendor("nothing.js").catch(() => "failed");
+        const found = await module.vendor("hyparquet-writer.min.js");
+        return [failed, typeof found.parquetWriteBuffer]; }"""
+    assert call("export/vendor.js", code) == ["failed", "function"]
+
+
+@pytest.mark.parametrize(("name", "clean"), [
+    ("a b.csv", "a-b.csv"), ("../../x.PNG", "x.png"), ("é.csv", "e.csv"), ("con.csv", "file-con.csv"),
+    ("…", "figure"), ("a" * 200 + ".npz", "a" * 76 + ".npz"), ("a..b", "a.b"), (".hidden", "figure.hidden"),
+])  # fmt: skip
+def test_a_file_has_a_name_that_every_system_takes(call, name, clean):
+    assert call("export/files.js", "module.fileName", name) == clean
+
+
+# --- figures ---
+
+
+def test_a_figure_as_lines_and_arrays(call):
+    figure = {"data": [{"type": "heatmap", "z": [[1, None], [0.25, 0.75]], "x": ["a", "&lt;b&gt;"], "y": ["q", "r"]},
+                       {"type": "scatter", "name": "skipped", "hoverinfo": "skip", "x": [1], "y": [2]}]}  # fmt: skip
+    lines = call("parts/figure_numbers.js", "module.lines", figure)
+    assert lines == [["q", "a", 1], ["r", "a", 0.25], ["r", "<b>", 0.75]]
+    code = (
+        "(figure) => { const { values, rows } = module.arrays(figure); return [[...values.data], values.shape, rows]; }"
+    )
+    figure["data"].pop()
+    values, shape, rows = call("parts/figure_numbers.js", code, figure)
+    assert (values[0], values[2:], shape, rows) == (1, [0.25, 0.75], [2, 2], ["q", "r"]) and np.isnan(values[1])
+
+
+@pytest.mark.parametrize(("dtype", "code"), [("f4", "<f4"), ("f8", "<f8"), ("u1", "|u1"), ("i2", "<i2"), ("i4", "<i4")])
+def test_packed_numbers_are_unpacked(call, dtype, code):
+    given = np.arange(6).astype(code)
+    packed = {"dtype": dtype, "bdata": base64.b64encode(given.tobytes()).decode(), "shape": "2, 3"}
+    out = call(
+        "parts/figure_numbers.js", "(x) => { const d = module.decoded(x); return [[...d.data], d.shape]; }", packed
+    )
+    assert out == [list(range(6)), [2, 3]]
+
+
+def test_a_bar_is_a_line_with_its_name(call):
+    bars = {"data": [{"type": "bar", "name": "A", "x": ["1", "two"], "y": [0.5, 0.25]}]}
+    assert call("parts/figure_numbers.js", "module.lines", bars) == [["A", 1, 0.5], ["A", "two", 0.25]]
+
+
+# --- tables and text ---
+
+
+@pytest.mark.parametrize(("keys", "down", "order"), [
+    ([3, 1, 2], False, [1, 2, 0]), ([3, 1, 2], True, [0, 2, 1]), ([1, 1, 1], True, [0, 1, 2]),
+    ([None, 2, None, 1], False, [3, 1, 0, 2]), ([None, 2, None, 1], True, [1, 3, 0, 2]),
+])  # fmt: skip
+def test_rows_are_sorted_with_what_is_no_number_last(call, keys, down, order):
+    code = "(keys, down) => module.sorted(keys.map((_, at) => at), keys.map((key) => key ?? NaN), down)"
+    assert call("views/heads/head_table.js", code, keys, down) == order
+
+
+@pytest.mark.parametrize(("template", "values", "text"), [
+    ("{n} tokens", {"n": 3}, "3 tokens"), ("{n} {m}", {"n": 0}, "0 {m}"), ("$&{a}", {"a": "$&"}, "$&$&"),
+])  # fmt: skip
+def test_a_template_is_filled(call, template, values, text):
+    assert call("page/dom.js", "module.fill", template, values) == text
+
+
+@pytest.mark.parametrize("ground", [[0, 0, 0], [255, 255, 255], [120, 120, 120], [200, 40, 40]])
+def test_text_can_be_read_on_any_ground(call, ground):
+    code = "(ground) => module.contrast(module.channels(module.ink(ground, '#1d2330')), ground)"
+    assert call("parts/colours.js", code, ground) >= 4.5
+
+
+# --- lines ---
+
+
+def test_links_are_shown_until_they_reach_the_share_of_their_row(call):
+    code = """(share, hide) => {
+        const panel = { starts: [0, 1, 3], keys: [0, 1, 0], weights: [1, 0.7, 0.3], totals: [1, 1],
+          readers: { starts: [0, 2, 3], links: [0, 2, 1], rows: [0, 1, 1] } };
+        const settled = { panels: [panel], tokens: 2, share, hide }, found = [];
+        module.sift([panel], settled);
+        module.visitLinks(settled, null, (_, row, key) => found.push([row, key]));
+        const partners = module.partnersOf(settled, { left: true, tokens: [1] });
+        return [found, partners.map(({ other, value }) => [other, value])]; }"""
+    path = "views/attention/lines_links.js"
+    assert call(path, code, 1, False) == [[[0, 0], [1, 1], [1, 0]], [[1, 0.7], [0, 0.3]]]
+    assert call(path, code, 0.5, False) == [[[0, 0], [1, 1]], [[1, 0.7]]]
+    assert call(path, code, 1, True) == [[[1, 1]], [[1, 0.7]]]
+
+
+# --- mounting ---
+
+
+def test_a_part_needs_no_framework(call):
+    code = """() => {
+        const root = document.createElement("div"), told = [], seen = [];
+        root.dataset.part = "tried";
+        document.body.append(root);
+        module.define("tried", (root, props, ask) => {
+          const draw = (payload) => { root.textContent = payload.text; };
+          root.onclick = () => ask("select", { index: 0 });
+          return draw;
+        });
+        module.onAsk((root) => seen.push(root.dataset.part));
+        const entry = module.mountPart("tried", root, { value: null }, (...given) => told.push(given));
+        entry.show({ text: "<b>" });
+        root.click();
+        entry.show({ problem: { text: "wrong", hint: "other" } });
+        const { hidden, textContent } = root.previousSibling;
+        return [root.textContent, told, seen, hidden, textContent, module.mounted.get("tried") === entry];
+      }"""
+    shown = call("page/mount.js", code)
+    assert shown == ["<b>", [["select", {"index": 0}]], ["tried"], False, "wrongother", True]
+
+
+def test_a_value_from_a_link_that_cannot_be_drawn_goes_back(call):
+    code = """() => {
+        const root = document.createElement("div"), props = { value: { n: 1 } };
+        root.dataset.part = "foreign";
+        document.body.append(root);
+        module.define("foreign", (root, props) => () => { root.textContent = props.value.n.toFixed(1); });
+        const entry = module.mountPart("foreign", root, props, () => {});
+        props.value = { n: "x" };
+        entry.foreign = true;
+        entry.show({});
+        return [root.textContent, props.value];
+      }"""
+    assert call("page/mount.js", code) == ["1.0", {"n": 1}]

@@ -1,0 +1,19 @@
+"""The page's scripts as text, for tests of what they ask for."""
+
+import re
+from pathlib import Path
+
+STATIC = Path(__file__).parents[1] / "static"
+
+
+def script(*patterns: str) -> str:
+    """The scripts that match, one after the other, each statement on one line."""
+    paths = [path for pattern in patterns for path in sorted(STATIC.glob(f"{pattern}.js"))]
+    assert paths, patterns
+    lines = (re.sub(r"\s*\n\s*", " ", path.read_text(encoding="utf-8")) for path in paths)
+    return "\n".join(re.sub(r"(?<=[(\[]) ", "", line) for line in lines)
+
+
+def words_read(*patterns: str) -> set[str]:
+    """The entries of `words` that scripts read."""
+    return set(re.findall(r"\bwords\.(\w+)", script(*patterns)))

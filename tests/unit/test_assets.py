@@ -1,0 +1,104 @@
+"""The page's scripts and styles as they are served, and what its head says of them."""
+
+import gzip
+import re
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from tests.scripts import STATIC
+from viz.tabs.assets import MAIN, ROUTE, STUB, STYLE, answer, read, stylesheet, tags
+from viz.tabs.guard import cached
+
+ASSETS = read(STATIC)
+CLIENT = TestClient(Starlette(routes=[Route(ROUTE, answer(ASSETS))]))
+MODULES = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.js") if path.parent.name != "vendor")
+
+
+def ask(name: str, encoding: str = "identity", **headers: str):
+    """An answer as it comes, not unpacked."""
+    with CLIENT.stream("GET", f"/{ASSETS.address(name)}", headers={"accept-encoding": encoding, **headers}) as found:
+        return found, b"".join(found.iter_raw())
+
+
+@pytest.mark.parametrize("name", [MAIN, STYLE, "page/mount.js", "vendor/modern-screenshot.min.js"])
+def test_a_file_is_sent_as_it_is_or_packed(name):
+    plain, body = ask(name)
+    assert plain.status_code == 200 and body == ASSETS.files[name].body and "content-encoding" not in plain.headers
+    packed, small = ask(name, "gzip, br")
+    assert packed.headers["content-encoding"] == "gzip" and gzip.decompress(small) == body and len(small) < len(body)
+    for found in (plain, packed):
+        assert found.headers["vary"] == "Accept-Encoding" and found.headers["etag"] == ASSETS.files[name].etag
+        kind = "text/css" if name.endswith(".css") else "text/javascript"
+        assert found.headers["content-type"] == f"{kind}; charset=utf-8"
+    same, nothing = ask(name, **{"if-none-match": ASSETS.files[name].etag})
+    assert same.status_code == 304 and nothing == b""
+
+
+@pytest.mark.parametrize("name", ["nothing.js", "style/base.css", "../app.py", "..%2fapp.py", ""])
+def test_nothing_else_is_served(name):
+    assert ask(name)[0].status_code == 404
+
+
+def test_another_version_is_not_there():
+    assert CLIENT.get(f"/playground/static/{'0' * 16}/{MAIN}").status_code == 404
+
+
+def test_what_is_there_may_be_kept_for_ever():
+    assert "immutable" in cached(f"/{ASSETS.address(MAIN)}")
+
+
+def test_any_change_is_another_version(tmp_path):
+    (tmp_path / "style").mkdir()
+    seen = set()
+    for name, text in (("a.js", "1"), ("a.js", "2"), ("b.js", ""), ("style/a.css", "a {}"), ("style/b.css", "a {}")):
+        (tmp_path / name).write_text(text)
+        assert read(tmp_path) == read(tmp_path)
+        seen.add(read(tmp_path).digest)
+    assert len(seen) == 5
+
+
+def test_the_head_names_every_module_once_and_runs_one():
+    head = tags(ASSETS)
+    assert sorted(re.findall(r'modulepreload" href="playground/static/\w+/([^"]+)"', head)) == MODULES
+    assert re.findall(r'<script type="module" src="([^"]+)"', head) == [ASSETS.address(MAIN)]
+    assert head.index(STUB) < head.index("stylesheet") < head.index("modulepreload") and len(STUB) < 200
+    assert not re.search(r'(?:src|href)="/', head)  # the app may live in any folder
+
+
+def test_all_styles_are_one_sheet_the_page_s_own_first():
+    sheet = ASSETS.files[STYLE].body
+    assert sheet == stylesheet(STATIC / "style") and sheet.startswith((STATIC / "style" / "base.css").read_bytes())
+    assert all(path.read_bytes() in sheet for path in STATIC.rglob("*.css"))
+
+
+def reached(name: str, seen: set[str]) -> set[str]:
+    """The modules that a module imports, and what those import."""
+    if name not in seen:
+        seen.add(name)
+        folder = (STATIC / name).parent
+        for other in re.findall(r'^(?:import|.* from) "(\.[^"]+)";', (STATIC / name).read_text(), re.M):
+            reached((folder / other).resolve().relative_to(STATIC.resolve()).as_posix(), seen)
+    return seen
+
+
+def test_every_module_is_reached_from_the_first():
+    assert sorted(reached(MAIN, set())) == MODULES
+
+
+@pytest.mark.parametrize("path", sorted(STATIC.rglob("*.[jc]s*")), ids=lambda path: path.name)
+def test_files_are_short_and_put_nothing_on_the_window(path):
+    if path.parent.name == "vendor":
+        return
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 400
+    own = set(re.findall(r"\bwindow\.(\w+) = ", text)) - {"playground", "fetch"}
+    assert not own
+    assert path.name == "main.js" or not re.search(r"\bwindow\.playground\b", text)
+
+
+@pytest.mark.parametrize("folder", [path for path in STATIC.rglob("*") if path.is_dir()], ids=lambda path: path.name)
+def test_a_folder_can_be_taken_in_at_a_glance(folder):
+    assert len([path for path in folder.iterdir() if path.is_file()]) <= 16
