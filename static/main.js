@@ -55,5 +55,17 @@ import { lab } from "./views/training/runs.js";
 // What the page's parts call, and what may be tried in a browser's console. Until here a stub in the page's head has
 // kept what was called.
 const { waiting } = window.playground;
-window.playground = { mount, opened, select, selection, pickHead, isDark, state, page: pageState, lab };
+window.playground = {
+  mount,
+  screen,
+  jobChannel,
+  opened,
+  select,
+  selection,
+  pickHead,
+  isDark,
+  state,
+  page: pageState,
+  lab,
+};
 for (const [name, given] of waiting) window.playground[name](...given);

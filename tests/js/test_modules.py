@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from tests.scripts import STATIC
-from viz.tabs.assets import read
+from tests.support.scripts import STATIC
+from viz.server.assets import read
 
 pytestmark = pytest.mark.browser
 NEWEST = {"v": 1, "model": "tiny", "prompt": "a b", "tab": "effects", "heads": [[0, 1], [2, 3]], "tokens": [1, 4],

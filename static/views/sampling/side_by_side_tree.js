@@ -1,9 +1,9 @@
 // Side by side: the tree of branches, the numbers of each text, the entropy by token, and taking it all away.
 
-import { ownFigure } from "../../parts/figure_numbers.js";
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { mountPlot } from "../../parts/figure.js";
+import { ownFigure } from "../../parts/figure_numbers.js";
 import { chosenToken } from "./side_by_side_token.js";
 
 const SVG = "http://www.w3.org/2000/svg",

@@ -1,9 +1,10 @@
 // One sequence at every saved step of a run: each head's map, the chosen head in full, and what is predicted.
-import { ownFigure } from "../../parts/figure_numbers.js";
+
 import { el, fill, roving } from "../../page/dom.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { lookup } from "../../parts/colours.js";
 import { mountPlot } from "../../parts/figure.js";
+import { ownFigure } from "../../parts/figure_numbers.js";
 import { lab } from "./runs.js";
 
 const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}%`;

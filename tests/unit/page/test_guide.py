@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts import script
-from viz.tabs import TABS
-from viz.tabs.guide import payload, table
-from viz.tabs.page import PARTS
+from tests.support.scripts import script
+from viz.page.guide import payload, table
+from viz.page.pipeline import PARTS
+from viz.views.tabs import TABS
 from viz.words import LANGUAGES, section, words
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCRIPTS = script("page/*", "parts/*", "export/*", "guide/*", "views/*/*")
 OURS = ("prompt",)  # ids of the page's own boxes, beside those of parts
 STEPS = table("tour")["step"]

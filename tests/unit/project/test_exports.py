@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.scripts import STATIC
+from tests.support.scripts import STATIC
 
 SCRIPTS = {
     path.relative_to(STATIC).as_posix(): path.read_text(encoding="utf-8")

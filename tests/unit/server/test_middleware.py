@@ -137,7 +137,7 @@ def test_a_fault_is_told_without_its_details(caplog):
 
 def test_what_may_be_kept():
     assert "immutable" in cached("/assets/index-abc.js") and "immutable" in cached("/playground/static/0a/main.js")
-    assert cached("/playground/plotly/plotly.min.js") == guard.KEPT
+    assert cached("/playground/plotly/plotly.min.js") == middleware.KEPT
     for path in ("/", "/config", "/playground/alive", "/playground/trained/1.zip", JOIN):
         assert cached(path) == "no-store"
 

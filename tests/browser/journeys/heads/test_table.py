@@ -13,10 +13,9 @@ from model.gpt.config import ModelConfig
 from model.gpt.head_metrics import HEAD_METRICS
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import save_folder
-from model.surveys import random_survey
-from model.transformer import Transformer
-from tests import visitor
-from tests.visitor import expect, export, exported_rows, module
+from model.training import data
+from tests.support import visitor
+from tests.support.visitor import expect, export, exported_rows, module
 
 pytestmark = pytest.mark.browser
 

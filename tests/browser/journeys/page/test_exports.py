@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.browser.conftest import READY, blank_page
-from tests.visitor import SOON, expect, export, exported_rows, module, open_tab
+from tests.support.visitor import SOON, expect, export, exported_rows, module, open_tab
 
 HOSTILE = "=1+1 <img src=x onerror=alert(1)> </script><script>alert(2)</script> </style> \"q\" 'q' \u202ertl"
 ROUNDING = 1e-6  # float32

@@ -10,17 +10,27 @@ import pytest
 from model.activations.neurons import EDGES, layer_activations, promoted, ranked, survey, write_lengths
 from model.activations.principal_components import principal
 from model.api import LanguageModel
-from model.interventions import Edit
-from model.neurons import EDGES, layer_activations, promoted, ranked, survey, write_lengths
-from model.space import principal
-from tests.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
-from tests.scripts import script
-from viz.neurons import bin_names, bins_figure, map_figure, ordered_rows, outside, short, signed_scales, span, spread
-from viz.space import MOST_LABELS, percent
-from viz.tabs import jobs, neurons, space
-from viz.tabs.context import Options
-from viz.tabs.inside import TAB
-from viz.tabs.page import Asked, payloads, scene_of
+from model.gpt.edits import Edit
+from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support.scripts import script
+from viz.page import background
+from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.playground import Options
+from viz.views.activations.neurons import view as neurons
+from viz.views.activations.neurons.figures import (
+    bin_names,
+    bins_figure,
+    map_figure,
+    ordered_rows,
+    outside,
+    short,
+    signed_scales,
+    span,
+    spread,
+)
+from viz.views.activations.stream_picture import view as stream_picture
+from viz.views.activations.stream_picture.figures import MOST_LABELS, percent
+from viz.views.activations.tab import TAB
 from viz.words import LANGUAGES, section, words
 
 PROMPT = "abcab"

@@ -18,17 +18,17 @@ from model.activations.norm_walk import (
     walk,
 )
 from model.api import LanguageModel
-from model.effects import next_tokens
-from model.norm_swap import SWAPS, WHERE, places_of, swapped, swaps_of
-from model.norm_walk import compare_batch, norm_input, norm_of, norm_output, norms_of, quantiles, walk
-from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
-from tests.scripts import script
-from viz.effects import prediction_rows
-from viz.onenorm import counted, decimals_for, shown_dimensions, told
-from viz.swap import size_figure
-from viz.tabs import jobs, onenorm, swap
-from viz.tabs.context import Options, Playground
-from viz.tabs.page import Asked, payloads, scene_of
+from model.attention.effects import next_tokens
+from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.support.scripts import script
+from viz.charts.distribution import prediction_rows
+from viz.page import background
+from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.playground import Options, Playground
+from viz.views.activations.norm import view as onenorm
+from viz.views.activations.norm.figures import counted, decimals_for, shown_dimensions, told
+from viz.views.activations.norm_swap import view as norm_swap
+from viz.views.activations.norm_swap.figures import size_figure
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"

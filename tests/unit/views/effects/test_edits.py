@@ -10,16 +10,19 @@ import pytest
 from model.api import LanguageModel
 from model.attention.effects import TARGETS, Target, metric, next_tokens, sweep
 from model.errors import InputError
-from model.interventions import EDITS, Edit
-from model.tokenizer import from_tiktoken
-from tests.helpers import tiny_model
-from tests.scripts import script, words_read
-from viz.effects import EffectWords, Swept, effect_figure, entropy, prediction_rows, strongest
-from viz.tabs import effects, jobs
-from viz.tabs.effects import TAB, map_payload, plan_sweep, sweep_key, watched_of
-from viz.tabs.page import Asked, payloads, scene_of
-from viz.tabs.picking import position_of
-from viz.tabs.typed import token_of
+from model.gpt.edits import EDITS, Edit
+from model.text.tokenizer import from_tiktoken
+from tests.support.helpers import tiny_model
+from tests.support.scripts import script, words_read
+from viz.charts.distribution import entropy, prediction_rows
+from viz.charts.layer_head_map import EffectWords, effect_figure
+from viz.page import background
+from viz.page.picking import position_of
+from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.typed import token_of
+from viz.views.effects.edits import view as effects
+from viz.views.effects.edits.figures import Swept, strongest
+from viz.views.effects.edits.view import TAB, map_payload, plan_sweep, sweep_key, watched_of
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"

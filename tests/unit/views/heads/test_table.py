@@ -12,16 +12,14 @@ import pytest
 
 from model import api
 from model.api import LanguageModel
-from model.circuits import composition, copying
-from model.heads import HEAD_METRICS
-from model.surveys import LABELS, SENTENCES, Survey, labels, random_survey, sentence_survey
-from tests.helpers import H, L, assert_close, byte_tokenizer, tiny_model
-from tests.scripts import words_read
-from viz.heads import named, packed
-from viz.tabs import heads
-from viz.tabs.context import Options, Playground
-from viz.tabs.jobs import Result, perform
-from viz.tabs.page import Asked, payloads, scene_of
+from model.attention.circuits import composition, copying
+from model.attention.surveys import LABELS, SENTENCES, Survey, labels, random_survey, sentence_survey
+from model.gpt.head_metrics import HEAD_METRICS
+from tests.support.helpers import H, L, assert_close, byte_tokenizer, tiny_model
+from tests.support.scripts import words_read
+from viz.page.background import Result, perform
+from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.playground import Options, Playground
 from viz.theme import HUES
 from viz.views.heads.table import view as heads
 from viz.views.heads.table.figures import named, packed

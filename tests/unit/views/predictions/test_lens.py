@@ -12,8 +12,8 @@ from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.logit_lens import read_layers, read_position
 from model.progress import silent
-from tests.helpers import D, L, serving
-from tests.scripts import script
+from tests.support.helpers import D, L, serving
+from tests.support.scripts import script
 from viz.labels import visible
 from viz.page import background
 from viz.page.pipeline import Asked, payloads, scene_of

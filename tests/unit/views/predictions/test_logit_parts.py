@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from model.api import LanguageModel
-from model.attribution import attribute, by_source, components, promoted
-from model.gradients import MOST, gradients
-from model.interventions import Edit
-from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
-from tests.scripts import script
+from model.gpt.edits import Edit
+from model.predictions.attribution import attribute, by_source, components, promoted
+from model.predictions.gradients import MOST, gradients
+from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.support.scripts import script
 from viz.labels import visible
 from viz.page import background
 from viz.page.pipeline import Asked, payloads, scene_of

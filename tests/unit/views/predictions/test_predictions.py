@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 
 from model.api import LanguageModel
-from model.interventions import Edit
-from model.predictions import follow, predict, summarise
-from model.tokenizer import from_tiktoken
-from tests.helpers import serving, tiny_model
-from tests.scripts import script, words_read
-from viz.predictions import COLOURS, FOLLOWED, brief, percent, places, ramp_ticks, scored
-from viz.tabs import follow as following
-from viz.tabs import guess, surprise
-from viz.tabs.context import Options
-from viz.tabs.guess import Turn, turn_of
-from viz.tabs.page import Asked, payloads, scene_of
-from viz.tabs.parts import run_id
+from model.gpt.edits import Edit
+from model.predictions.predictions import follow, predict, summarise
+from model.text.tokenizer import from_tiktoken
+from tests.support.helpers import serving, tiny_model
+from tests.support.scripts import script, words_read
+from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.playground import Options
+from viz.page.scene import run_id
+from viz.views.predictions.figures import COLOURS, FOLLOWED, brief, percent, places, ramp_ticks, scored
+from viz.views.predictions.follow import view as following
+from viz.views.predictions.guess import view as guess
+from viz.views.predictions.guess.view import Turn, turn_of
+from viz.views.predictions.surprise import view as surprise
 from viz.words import LANGUAGES, words
 
 PROMPT = "the cat sat"

@@ -10,14 +10,14 @@ import torch
 
 from model.api import LanguageModel
 from model.errors import InputError
-from model.interventions import Edit
-from model.next_token import context_at, logits_after
-from model.sampling import Context, Step, entropy, softmax
-from model.trace import Trace
-from model.transformer import Block, Transformer
-from model.warps import WARPS, shape
-from tests.helpers import byte_tokenizer, tiny_model
-from tests.scripts import script
+from model.generation.next_token import context_at, logits_after
+from model.gpt.edits import Edit
+from model.gpt.trace import Trace
+from model.gpt.transformer import Block, Transformer
+from model.sampling.pipeline import Context, Step, entropy, softmax
+from model.sampling.warps import WARPS, shape
+from tests.support.helpers import byte_tokenizer, tiny_model
+from tests.support.scripts import script
 from viz.labels import visible
 from viz.page.pipeline import Asked, payloads
 from viz.page.playground import Options, Playground
@@ -29,8 +29,11 @@ from viz.words import words
 
 PROMPT = "abcab"
 SCRIPT = script("views/sampling/distribution")
-STEPS = [{"warp": "temperature", "values": {"temperature": 0.5}}, {"warp": "top_k", "values": {"k": 20}},
-         {"warp": "top_p", "values": {"p": 0.8}}]  # fmt: skip
+STEPS = [
+    {"warp": "temperature", "values": {"temperature": 0.5}},
+    {"warp": "top_k", "values": {"k": 20}},
+    {"warp": "top_p", "values": {"p": 0.8}},
+]
 OURS = (Step("temperature", (("temperature", 0.5),)), Step("top_k", (("k", 20.0),)), Step("top_p", (("p", 0.8),)))
 
 

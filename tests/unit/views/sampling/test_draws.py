@@ -8,18 +8,18 @@ import pytest
 import torch
 
 from model.api import LanguageModel
-from model.draws import bar_of, fit, uniforms
-from model.sampling import Context, draw, softmax, uniform, usable
-from model.transformer import Transformer
-from model.warps import final
-from tests.helpers import byte_tokenizer, tiny_model
-from tests.scripts import script
-from viz import draws as pictures
-from viz.draws import Line, groups, many_figure, rug, single
-from viz.tabs import draws
-from viz.tabs.draws import AHEAD, MOST_SEED, MOST_STEP, asked, looked_at
-from viz.tabs.page import Asked, payloads, scene_of
-from viz.tabs.pipelines import DEFAULT
+from model.gpt.transformer import Transformer
+from model.sampling.draw_statistics import bar_of, fit, uniforms
+from model.sampling.pipeline import Context, draw, softmax, uniform, usable
+from model.sampling.warps import final
+from tests.support.helpers import byte_tokenizer, tiny_model
+from tests.support.scripts import script
+from viz.page.pipeline import Asked, payloads, scene_of
+from viz.views.sampling.draws import figures as pictures
+from viz.views.sampling.draws import view as draws
+from viz.views.sampling.draws.figures import Line, groups, many_figure, rug, single
+from viz.views.sampling.draws.view import AHEAD, MOST_SEED, MOST_STEP, asked, looked_at
+from viz.views.sampling.pipelines import DEFAULT
 from viz.words import LANGUAGES, section, words
 
 PROMPT = "abcabd ab"

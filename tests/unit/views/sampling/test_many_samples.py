@@ -7,16 +7,24 @@ import re
 import numpy as np
 import pytest
 
-from model.decoders import STRATEGIES
-from model.samples import Many, take_samples
-from model.texts import distinct
-from tests.scripts import script
-from viz.many import MEASURES, beginning, entropy_figure, measure_figure, quartile_band, spread
-from viz.tabs import jobs, many
-from viz.tabs.many import COUNTS, OWN, key_of, plan, seconds_of, wanted_of
-from viz.tabs.page import Asked, payloads, scene_of
-from viz.tabs.sampling import TAB
-from viz.tabs.strategies import value_of
+from model.generation.samples import Many, take_samples
+from model.generation.strategies import STRATEGIES
+from model.generation.text_statistics import distinct
+from tests.support.scripts import script
+from viz.page import background
+from viz.page.pipeline import Asked, payloads, scene_of
+from viz.views.sampling.many_samples import view as many_samples
+from viz.views.sampling.many_samples.figures import (
+    MEASURES,
+    beginning,
+    entropy_figure,
+    measure_figure,
+    quartile_band,
+    spread,
+)
+from viz.views.sampling.many_samples.view import COUNTS, OWN, key_of, plan, seconds_of, wanted_of
+from viz.views.sampling.strategies import value_of
+from viz.views.sampling.tab import TAB
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"

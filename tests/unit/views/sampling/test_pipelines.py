@@ -5,10 +5,19 @@ import re
 import pytest
 
 from model.errors import InputError
-from model.sampling import MOST_STEPS, Step, checked
-from model.warps import WARPS, values_of
-from tests.scripts import script
-from viz.tabs.pipelines import DEFAULT, KINDS, PRESETS, spec, step_name, steps_code, steps_of, value_of
+from model.sampling.pipeline import MOST_STEPS, Step, checked
+from model.sampling.warps import WARPS, values_of
+from tests.support.scripts import script
+from viz.views.sampling.pipelines import (
+    DEFAULT,
+    KINDS,
+    PRESETS,
+    spec,
+    step_name,
+    steps_code,
+    steps_of,
+    value_of,
+)
 from viz.words import LANGUAGES, words
 
 SCRIPT = script("views/sampling/pipeline")

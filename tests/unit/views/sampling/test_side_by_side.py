@@ -10,17 +10,19 @@ import pytest
 
 from model.api import LanguageModel
 from model.errors import InputError
-from model.sampling import Step
-from model.texts import measure_text, written
-from model.transformer import Transformer
-from tests.helpers import byte_tokenizer, tiny_model
-from tests.scripts import words_read
-from viz import race as numbers
-from viz.tabs import race, race_run
-from viz.tabs.loading import opened
-from viz.tabs.parts import unpacked
-from viz.tabs.race_python import lines
-from viz.tabs.race_run import Races, packed, plan_of, strategy_of, wanted_of
+from model.generation.strategies import STRATEGIES, Strategy
+from model.generation.text_statistics import measure_text, written
+from model.gpt.transformer import Transformer
+from model.sampling.pipeline import Step
+from tests.support.helpers import byte_tokenizer, tiny_model
+from tests.support.scripts import words_read
+from viz.page.loading import opened
+from viz.page.parts import unpacked
+from viz.views.sampling.side_by_side import figures as numbers
+from viz.views.sampling.side_by_side import run as race_run
+from viz.views.sampling.side_by_side import view as side_by_side
+from viz.views.sampling.side_by_side.python_lines import lines
+from viz.views.sampling.side_by_side.run import Races, packed, plan_of, strategy_of, wanted_of
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from model.api import LanguageModel
-from model.draft_costs import summary, swept
-from model.sampling import Step
-from model.speculative import DRAFTS, Draft, Request, speculate
-from tests.helpers import VARIANTS, byte_tokenizer, tiny_model
-from tests.scripts import script
-from viz.drafting import expected_calls, records
-from viz.tabs import drafting, jobs
-from viz.tabs.page import Asked, payloads, scene_of
+from model.generation.draft_costs import summary, swept
+from model.generation.speculative import DRAFTS, Draft, Request, speculate
+from model.sampling.pipeline import Step
+from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.support.scripts import script
+from viz.page import background
+from viz.page.pipeline import Asked, payloads, scene_of
+from viz.views.sampling.speculative import view as speculative
+from viz.views.sampling.speculative.figures import expected_calls, records
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcabdabcabd ab"

@@ -7,10 +7,21 @@ import re
 import pytest
 
 from model.errors import InputError
-from model.sampling import Step
-from tests.scripts import script
-from viz.tabs import strategies
-from viz.tabs.strategies import DEFAULT, Settings, chosen, code, labels, payload, settings, summary, value_of
+from model.generation.strategies import METHODS, STRATEGIES, Strategy
+from model.sampling.pipeline import Step
+from tests.support.scripts import script
+from viz.views.sampling import strategies
+from viz.views.sampling.strategies import (
+    DEFAULT,
+    Settings,
+    chosen,
+    code,
+    labels,
+    payload,
+    settings,
+    summary,
+    value_of,
+)
 from viz.words import LANGUAGES, words
 
 SCRIPT = script("views/sampling/strategies")

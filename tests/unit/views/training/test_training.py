@@ -16,11 +16,11 @@ from model.api import load_resolved
 from model.gpt.config import CHOICES
 from model.loading.sources import Resolved
 from model.records import Snapshot
-from model.sources import Resolved
-from model.tasks import TASKS
-from tests.helpers import assert_close
-from tests.rehearsal import LONG, TALE, finish, in_threads, quick
-from tests.scripts import STATIC, script, words_read
+from model.training.job import Limits, check, job_of
+from model.training.tasks import TASKS
+from tests.support.helpers import assert_close
+from tests.support.rehearsal import LONG, TALE, finish, in_threads, quick
+from tests.support.scripts import STATIC, script, words_read
 from viz.labels import visible
 from viz.page.playground import Options, Playground
 from viz.server.serve import launch_options

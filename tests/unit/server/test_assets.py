@@ -8,9 +8,9 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from tests.scripts import STATIC
-from viz.tabs.assets import MAIN, ROUTE, STUB, STYLE, answer, read, stylesheet, tags
-from viz.tabs.guard import cached
+from tests.support.scripts import STATIC
+from viz.server.assets import MAIN, ROUTE, STUB, STYLE, answer, read, stylesheet, tags
+from viz.server.middleware import cached
 
 ASSETS = read(STATIC)
 CLIENT = TestClient(Starlette(routes=[Route(ROUTE, answer(ASSETS))]))
