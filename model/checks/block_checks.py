@@ -12,6 +12,7 @@ from model.attention.measures import output_weights
 from model.checks.result import Sites, Subject, Worst
 from model.gpt.layers import future
 from model.gpt.transformer import Norm
+from model.roundoff import summed
 
 
 def _shared(x: Tensor, subject: Subject) -> Tensor:
@@ -83,10 +84,8 @@ def one_head(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
         for head in range(subject.run.config.n_head):
             shown = torch.from_numpy(subject.run.pattern(layer, head))[None]
             expected = at["pattern"][head][None]
-            size = expected.amax(-1) * (
-                1 + at["scores"][head][None].masked_fill(at["scores"][head] == -math.inf, 0).abs().amax(-1)
-            )
-            worst.rows(shown, expected, size, layer, torch.tensor([head]))
+            allowed = subject.block_bound("pattern", layer)[head][None]
+            worst.rows(shown, expected, None, layer, torch.tensor([head]), allowed)
 
 
 def sublayers(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
@@ -96,22 +95,27 @@ def sublayers(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
         return
     if run.config.norm_placement == "post":
         for x, added, read in (("resid_pre", "attn_out", "norm1_in"), ("resid_mid", "mlp_out", "norm2_in")):
-            worst.rows(at[read], at[x].double() + at[added].double(), layer=layer)
+            total, size = at[x].double() + at[added].double(), (at[x].abs() + at[added].abs()).amax(-1)
+            worst.rows(at[read], total, size, layer, allowed=summed(2) * size)
         return
-    if worst.carry is None:
-        worst.carry = torch.stack((run.residuals[0].double(), run.residuals[0].double().abs()))
+    if worst.carry is None:  # what was added up, its size, and how far what is added here may be from what the run did
+        first = run.residuals[0].double()
+        worst.carry = torch.stack((first, first.abs(), torch.zeros_like(first)))
     for name in ("attn_out", "mlp_out"):
         worst.carry[0] += at[name].double()
         worst.carry[1] += at[name].double().abs()
+        worst.carry[2] += subject.block_bound(name, layer)[:, None]
     if layer == run.config.n_layer - 1:
-        worst.rows(run.residuals[-1], worst.carry[0], worst.carry[1].amax(-1))
+        size = worst.carry[1].amax(-1)
+        allowed = worst.carry[2, :, 0] + summed(2 * run.config.n_layer + 1) * size
+        worst.rows(run.residuals[-1], worst.carry[0], size, allowed=allowed)
 
 
 def recomputed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
     """A block that is computed again leaves the stream that the run itself went on with."""
     if "resid_post" in at:
-        kept = subject.run.residuals[layer + 1]
-        worst.rows(at["resid_post"], kept, torch.maximum(kept.abs().amax(-1), at["norm1_in"].abs().amax(-1)), layer)
+        allowed = subject.block_bound("resid_post", layer)
+        worst.rows(at["resid_post"], subject.run.residuals[layer + 1], None, layer, allowed=allowed)
 
 
 def norm_unit(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:

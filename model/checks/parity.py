@@ -19,6 +19,7 @@ from model.loading.convert import Into
 from model.loading.families import FAMILIES, gpt2, gpt_neox
 from model.loading.families.common import LLAMA3_KEYS
 from model.progress import Progress
+from model.roundoff import bounds
 from model.text.bpe_ranks import ALPHABET
 from model.text.vocabulary import Vocabulary
 
@@ -179,26 +180,30 @@ def compare(subject: Subject, progress: Progress) -> Compared | Finding:
     ids = subject.ids[:, :MOST_TOKENS]
     theirs = built(ids, output_attentions=True, output_hidden_states=True, use_cache=False)
     progress(2, 3, "Comparing with transformers")
-    logits, patterns, hidden = (Worst(unit, "depth", config.n_layer) for unit in ("logit", "weight", "stream"))
-    T, last = ids.shape[1], len(plain.model.blocks)
+    logits, patterns, hidden = (Worst(unit, "moved") for unit in ("logit", "weight", "stream"))
+    T, last, bound = ids.shape[1], len(plain.model.blocks), subject.plain().bound
     for layer in range(last):
-        hidden.rows(plain.residuals[layer][:T], theirs.hidden_states[layer][0], layer=layer)
+        hidden.rows(
+            plain.residuals[layer][:T],
+            theirs.hidden_states[layer][0],
+            layer=layer,
+            allowed=bound("resid_pre", layer)[:T],
+        )
     # The last of transformers' hidden states is the one after the final norm.
-    hidden.rows(plain.model.normed(plain.residuals[-1][None, :T])[0], theirs.hidden_states[-1][0], layer=last)
+    normed = plain.model.normed(plain.residuals[-1][None, :T])[0]
+    hidden.rows(normed, theirs.hidden_states[-1][0], layer=last, allowed=bound("final_out")[:T])
 
     def look(site: str, layer: int, tensor: Tensor) -> Tensor:
-        if site == "scores":
-            look.size = 1 + tensor[0].masked_fill(tensor[0].isneginf(), 0).abs().amax(-1)
         if site == "pattern":
-            patterns.rows(tensor[0], theirs.attentions[layer][0], look.size, layer)
+            patterns.rows(tensor[0], theirs.attentions[layer][0], None, layer, allowed=bound(site, layer)[:, :T])
         return tensor
 
     plain.model.trunk(ids, tap=look)
-    logits.rows(torch.from_numpy(plain.logits)[:T], theirs.logits[0])
+    logits.rows(torch.from_numpy(plain.logits)[:T], theirs.logits[0], allowed=bound("logits")[:T])
     made = torch.Generator().manual_seed(subject.seed)
     some = torch.randint(0, config.vocab_size, (2, min(RANDOM_TOKENS, config.n_ctx)), generator=made)
-    random = Worst("logit", "depth", config.n_layer)
-    random.rows(plain.model(some).flatten(0, 1), built(some, use_cache=False).logits.flatten(0, 1))
+    random, allowed = Worst("logit", "moved"), bounds(plain.model, some)["logits", last].flatten()
+    random.rows(plain.model(some).flatten(0, 1), built(some, use_cache=False).logits.flatten(0, 1), allowed=allowed)
     drawn = replace(random.finding(), position=None)  # of no token of the prompt
     return Compared(logits.finding(), patterns.finding(), hidden.finding(), drawn)
 

@@ -39,9 +39,16 @@ class Check:
     short: bool = False  # whether it looks at no more than some positions, however long the prompt is
     random: bool = False  # whether it draws anything from the seed
     plain: bool = False  # of the run without edits, whatever the visitor has edited
+    moves: str = ""  # of which numbers it takes the bound from: "run" or "blocks", measured once for all checks
+
+    @property
+    def shares(self) -> set[str]:
+        """What it needs that is made once for all checks; keys of SHARED."""
+        return {each for each in (self.moves, "walk" if self.at else "") if each}
 
 
-_WALK = 2.2  # passes of the model that all checks of blocks share
+# Passes of the model that checks share: all blocks looked at in turn, and their numbers moved, or those of the run.
+SHARED = {"walk": 2.2, "blocks": 3.0, "run": 3.0}
 
 # In the order in which they are shown, by what they are about; a group's name is the word "checkgroup.<group>".
 CHECKS: dict[str, Check] = {
@@ -53,31 +60,31 @@ CHECKS: dict[str, Check] = {
     "softmax": Check("derived", 0, at=block_checks.softmax, unit="weight", rule="sum", terms="tokens"),
     "mixed": Check("derived", 0, at=block_checks.mixed, unit="stream", rule="sum", terms="tokens"),
     "head_outputs": Check("derived", 0, at=block_checks.head_outputs, unit="stream", rule="sum", terms="d_model"),
-    "sublayers": Check("derived", 0, at=block_checks.sublayers, unit="stream", rule="depth", terms="1"),
+    "sublayers": Check("derived", 0, at=block_checks.sublayers, unit="stream", rule="moved", moves="blocks"),
     "norm_unit": Check("derived", 0, at=block_checks.norm_unit, unit="normalised", rule="sum", terms="d_model"),
     "norm_formula": Check("derived", 0, at=block_checks.norm_formula, unit="normalised", rule="sum", terms="d_model"),
     "finite": Check("derived", 0, at=block_checks.finite, unit="numbers"),
     "numbers": Check("derived", 0.1, check_runs.numbers, short=True),
     "weights": Check("derived", 1, check_runs.weights, short=True),
-    "recomputed": Check("measured", 0, at=block_checks.recomputed, unit="stream", rule="depth", terms="1"),
-    "lens": Check("measured", 0.6, check_runs.lens, short=True),
+    "recomputed": Check("measured", 0, at=block_checks.recomputed, unit="stream", rule="moved", moves="blocks"),
+    "lens": Check("measured", 0.8, check_runs.lens, short=True),
     "unembedding": Check("derived", 0.9, check_runs.unembedding, short=True),
     "probabilities": Check("derived", 0.1, check_runs.probabilities, short=True),
-    "parts": Check("derived", 0.7, check_runs.parts),
-    "sources": Check("derived", 0.5, check_runs.sources),
+    "parts": Check("derived", 0.7, check_runs.parts, moves="run"),
+    "sources": Check("derived", 0.5, check_runs.sources, moves="blocks"),
     "sampler": Check("simulated", 0.1, check_runs.sampler, short=True, random=True),
     "draws": Check("simulated", 0.4, check_runs.draws, short=True, random=True),
-    "fused": Check("measured", 1, check_runs.fused),
-    "explicit": Check("measured", 1.5, check_runs.explicit),
-    "one_head": Check("measured", 1, at=block_checks.one_head, unit="weight", rule="depth", terms="1"),
-    "later_tokens": Check("measured", 1, check_runs.later_tokens, random=True),
-    "chunked": Check("measured", 1.5, check_runs.chunked),
-    "no_edit": Check("measured", 2, check_runs.no_edit, plain=True),
-    "batched": Check("measured", 3, check_runs.batched, random=True),
-    "stepwise": Check("measured", 3, check_runs.stepwise),
-    "cached": Check("measured", 9, check_runs.cached),
-    "float64": Check("measured", 6, check_runs.float64),
-    "gradient": Check("measured", 9, check_runs.gradient),
+    "fused": Check("measured", 1, check_runs.fused, moves="run"),
+    "explicit": Check("measured", 1.5, check_runs.explicit, moves="run"),
+    "one_head": Check("measured", 1, at=block_checks.one_head, unit="weight", rule="moved", moves="blocks"),
+    "later_tokens": Check("measured", 1, check_runs.later_tokens, random=True, moves="run"),
+    "chunked": Check("measured", 1.5, check_runs.chunked, moves="run"),
+    "no_edit": Check("measured", 2, check_runs.no_edit, plain=True, moves="run"),
+    "batched": Check("measured", 3, check_runs.batched, random=True, moves="run"),
+    "stepwise": Check("measured", 3, check_runs.stepwise, moves="run"),
+    "cached": Check("measured", 9, check_runs.cached, moves="run"),
+    "float64": Check("measured", 6, check_runs.float64, moves="run"),
+    "gradient": Check("measured", 12, check_runs.gradient),
     "parity_logits": Check("measured", 6, parity.part("logits"), plain=True),
     "parity_patterns": Check("measured", 0.1, parity.part("patterns"), plain=True),
     "parity_hidden": Check("measured", 0.1, parity.part("hidden"), plain=True),
@@ -122,14 +129,15 @@ def pass_seconds(subject: Subject, most: int | None = None) -> float:
 
 def quick(subject: Subject) -> tuple[str, ...]:
     """The checks that a page can make at once, each within QUICK and all within QUICK_TOGETHER seconds or so."""
-    left, walked, found = QUICK_TOGETHER, False, []
+    left, shared, found = QUICK_TOGETHER, set(), []
     whole, few = pass_seconds(subject), pass_seconds(subject, _FEW)
     for key, check in CHECKS.items():
-        seconds = (few if check.short else whole) * (check.passes + (0 if check.at is None or walked else _WALK))
+        more = sum(SHARED[name] for name in check.shares - shared)
+        seconds = (few if check.short else whole) * check.passes + whole * more
         if check.passes <= WAITS and seconds <= min(QUICK, left) and not key.startswith("parity"):
             found.append(key)
             left -= seconds
-            walked = walked or check.at is not None
+            shared |= check.shares
     return tuple(found)
 
 
@@ -137,7 +145,7 @@ def seconds_of(subject: Subject) -> float:
     """About how long all checks take."""
     whole, few = pass_seconds(subject), pass_seconds(subject, _FEW)
     each = sum(check.passes * (few if check.short else whole) for check in CHECKS.values())
-    return _WALK * whole + each + _LIBRARY
+    return sum(SHARED.values()) * whole + each + _LIBRARY
 
 
 def run_checks(
@@ -158,7 +166,7 @@ def run_checks(
             began = time.perf_counter()
             finding = _tried(key, lambda look=check.look: look(subject, told.within), told)
             found[key] = dataclasses.replace(finding, seconds=time.perf_counter() - began)
-            told.done(check.passes)
+            told.done(told.cost([key]))
     return {key: found[key] for key in CHECKS if key in found}
 
 
@@ -166,8 +174,15 @@ class _Told:
     """Progress over all checks; what it raises ends the work, and is no fault of the check that was at it."""
 
     def __init__(self, progress: Progress, keys: Sequence[str]) -> None:
-        self.progress, self.passes, self.raised = progress, 0.0, None
-        self.total = sum(CHECKS[key].passes for key in keys) + _WALK * any(CHECKS[key].at for key in keys) + 0.01
+        self.progress, self.passes, self.raised, self.shared = progress, 0.0, None, set()
+        self.total = self.cost(keys) + 0.01
+        self.shared = set()
+
+    def cost(self, keys: Sequence[str]) -> float:
+        """Passes of these checks, with what they are the first to need."""
+        more = set().union(*(CHECKS[key].shares for key in keys)) - self.shared
+        self.shared |= more
+        return sum(CHECKS[key].passes for key in keys) + sum(SHARED[name] for name in more)
 
     def done(self, passes: float) -> None:
         self.passes += passes
@@ -198,7 +213,7 @@ def _walked(subject: Subject, keys: Sequence[str], told: _Told) -> dict[str, Fin
     seconds, broken = dict.fromkeys(keys, 0.0), {}
     if not keys:
         return {}
-    began = time.perf_counter()
+    began, cost = time.perf_counter(), told.cost(keys)
     blocks = walk(subject)
     while True:
         try:
@@ -216,7 +231,7 @@ def _walked(subject: Subject, keys: Sequence[str], told: _Told) -> dict[str, Fin
                 if done := _tried(key, look, told):
                     broken[key] = done
             seconds[key] += shared + time.perf_counter() - started
-        told.done((_WALK + sum(CHECKS[key].passes for key in keys)) / (subject.run.config.n_layer + 1))
+        told.done(cost / (subject.run.config.n_layer + 1))
         began = time.perf_counter()
     return {key: dataclasses.replace(broken.get(key) or worst[key].finding(), seconds=seconds[key]) for key in keys}
 

@@ -1,7 +1,7 @@
 """What a check is asked and what it answers: two ways to the same number, and how far they are apart.
 
-A bound is never a number pulled out of the air: it is 0, or so many times the rounding of float32 (2^-23 of the
-numbers that are compared, row by row), or the tolerance that a method gives itself.
+A bound is never a number pulled out of the air, nor what one machine gave: it is 0, or what float32 can make of a sum
+of so many terms, or what errors of float32's size were measured to do to the very number that is compared.
 """
 
 import math
@@ -13,14 +13,14 @@ from torch import Tensor
 
 from model.api import LanguageModel
 from model.gpt.edits import EDITS
-from model.gpt.tap import SITES
+from model.gpt.tap import SITES, Tap
 from model.gpt.trace import Trace
 from model.progress import Progress
+from model.roundoff import bounds, summed, watched
 
 EPS = 2.0**-23  # the spacing of float32 numbers at 1
 SEED = 0  # of the checks that draw random tokens
-ROUNDINGS = 64  # of one block: about a dozen operations, each followed by others that pass its error on
-_SUMMED = 4  # roundings for every sqrt(n) of a sum of n terms
+WATCHED = ("resid_pre", "pattern", "final_out", "logits")  # sites of a whole run whose bounds are measured
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Finding:
     bound: float = 0.0
     unit: str = ""  # a key of UNITS
     rule: str = "exact"  # a key of RULES: why the bound is what it is
-    n: int = 0  # what the rule counts: terms of a sum, or blocks
+    n: int = 0  # what the rule counts: the terms of a sum
     scale: float = 0.0  # the size of the numbers that the bound is relative to
     compared: int = 0  # how many numbers
     layer: int | None = None
@@ -51,7 +51,7 @@ class Finding:
 
 
 UNITS = ("weight", "score", "stream", "logit", "probability", "normalised", "numbers", "bytes", "tokens")
-RULES = ("exact", "sum", "depth", "double")
+RULES = ("exact", "sum", "moved", "double")  # "moved": as model.roundoff measures it
 REASONS = (
     "no_prompt",
     "one_token",
@@ -111,6 +111,27 @@ class Subject:
                 found |= {(layer, head) for layer in layers for head in heads}
         return frozenset(found)
 
+    def bound(self, site: str, layer: int | None = None) -> Tensor:
+        """By how much rows of a site may be apart in two float32 computations of the whole run. [T] or [H, T]"""
+        found = self.once("moved", lambda: bounds(self.run.model, self.ids, self.run.tap, WATCHED))
+        return found[site, self.run.config.n_layer if layer is None else layer][0]
+
+    def plain(self) -> "Subject":
+        """The run without edits as a subject of its own, this one where it has none."""
+        run = self.unedited
+        return self if self.run.tap is None else self.once("plain", lambda: Subject(self.lm, run, run))
+
+    def block_bound(self, site: str, layer: int) -> Tensor:
+        """The same for one block, computed twice from the same stream. [T] or [H, T]"""
+        run, T = self.run, len(self.run.tokens)
+
+        def forward(n: int, tap: Tap) -> Tensor:
+            explicit = run.prepare(layer, T, tap, explicit=True)
+            return run.model.blocks[layer](run.residuals[layer].expand(n, -1, -1), layer, explicit)
+
+        sites = {"pattern", "z", "attn_out", "mlp_out", "resid_post"}
+        return self.once(f"moved {layer}", lambda: watched(forward, run.config, sites))[site, layer][0]
+
     def untouched(self, site: str, layer: int) -> Tensor:
         """The heads of a layer whose `site` is as the model made it. [n]"""
         out = self.edited(site)
@@ -165,9 +186,8 @@ class Worst:
 
     @property
     def roundings(self) -> float:
-        """How many times EPS of the numbers' size a difference may be."""
-        summed, passed = _SUMMED * math.sqrt(max(self.n, 1)), ROUNDINGS * (self.n + 1)
-        return {"exact": 0, "double": 2.0**-20, "sum": summed, "depth": passed}[self.rule]
+        """How many times EPS of the numbers' size a difference may be, where no bound was measured."""
+        return {"exact": 0, "double": 2.0**-20, "sum": summed(self.n) / EPS}[self.rule]
 
     def rows(
         self,
@@ -176,11 +196,11 @@ class Worst:
         scale: Tensor | None = None,
         layer: int | None = None,
         heads: Tensor | None = None,
-        first: int = 0,
+        allowed: Tensor | None = None,
     ) -> None:
         """Compare [T, n] or [heads, T, n]; the bound of a row is relative to its largest number, or to `scale` [.., T].
 
-        `heads` names those of the first axis, `first` is the position of row 0.
+        `heads` names those of the first axis. Where the rule is "moved", `allowed` is the bound itself, [.., T].
         """
         if actual.shape != expected.shape:
             raise ValueError(f"shapes differ: {tuple(actual.shape)} and {tuple(expected.shape)}")
@@ -188,7 +208,7 @@ class Worst:
             return
         gap = (actual.double() - expected.double()).abs().amax(-1)
         size = (expected.double().abs().amax(-1) if scale is None else scale.double()).expand_as(gap)
-        bound = self.roundings * EPS * size
+        bound = self.roundings * EPS * size if allowed is None else allowed.double().expand_as(gap)
         ratio = torch.where(gap == 0, 0.0, gap / bound)  # nothing apart is within any bound, 0 among them
         ratio = torch.where(ratio.isnan() | ~gap.isfinite(), torch.inf, ratio)
         self.found = replace(self.found, compared=self.found.compared + actual.numel())
@@ -203,7 +223,7 @@ class Worst:
                 bound=float(bound.flatten()[at]),
                 scale=float(size.flatten()[at]),
                 layer=layer,
-                position=row + first,
+                position=row,
                 head=None if gap.ndim == 1 else int(head if heads is None else heads[head]),
                 state="differs" if self.ratio > 1 else "agrees",
             )
@@ -215,9 +235,10 @@ class Worst:
         scale: Tensor | None = None,
         layer: int | None = None,
         heads: Tensor | None = None,
+        allowed: Tensor | None = None,
     ) -> None:
         """Compare a number a row: [T] or [heads, T]."""
-        self.rows(actual[..., None], expected[..., None], scale, layer, heads)
+        self.rows(actual[..., None], expected[..., None], scale, layer, heads, allowed)
 
     def finding(self) -> Finding:
         """What was found; a check that compared nothing has not agreed."""

@@ -20,12 +20,15 @@ from model.gpt.transformer import Transformer
 from model.predictions.attribution import attribute, by_source, components
 from model.predictions.gradients import gradients
 from model.progress import Progress
+from model.roundoff import RESULTS, UNIT, moved, summed, watched
+from model.roundoff import STEP as MOVE
 from model.sampling import pipeline
 
 MOST_STEPS = 16  # tokens that are fed one at a time
 MOST_PLACES, FEW = 16, 4  # positions at which logits are worked out in float64, or read by the lens
 DRAWS = 64
 GRADIENT_TOKENS = 12
+MOVED = 4  # times that the gradient is found with every number moved
 STEP = 1e-7  # in float64: large beside its rounding, so small that hardly a ReLU switches on the way
 MOST_BYTES = 2 << 30  # of a second copy of the weights
 
@@ -76,11 +79,14 @@ def lens(subject: Subject, progress: Progress) -> Finding:
     """The lens on the last stream is the run's own prediction, at up to 4 positions and the likeliest tokens there."""
     at = _places(subject, FEW)
     reading, logits = read_layers(subject.run, at, top=8), subject.logits_at(at)
-    worst = Worst("probability", "depth", 1)
+    worst, model = Worst("probability", "moved"), subject.run.model
     share = logits.double().softmax(-1)
     ids = torch.from_numpy(reading.ids[-1]).long()
-    size = 1 + logits.abs().amax(-1)  # exp turns the rounding of a logit into that of its probability
-    worst.rows(torch.from_numpy(reading.probabilities[-1]), share.gather(-1, ids), size)
+    x = subject.run.residuals[-1][None, at]
+    bounds = watched(lambda n, tap: model.logits(x.expand(n, -1, -1), tap=tap), model.config, ["logits"])
+    # p (dz - sum of p dz), each |dz| within its bound, and the rounding of the softmax itself
+    allowed = share.amax(-1) * (2 * bounds["logits", model.config.n_layer][0] + summed(model.config.vocab_size))
+    worst.rows(torch.from_numpy(reading.probabilities[-1]), share.gather(-1, ids), allowed=allowed)
     found = worst.finding()
     return _placed(found, at)
 
@@ -150,13 +156,12 @@ def fused(subject: Subject, progress: Progress) -> Finding:
 @torch.inference_mode()
 def stepwise(subject: Subject, progress: Progress) -> Finding:
     """A forward that takes every step by itself gives patterns like those recomputed from the kept streams."""
-    run, worst = subject.run, Worst("weight", "depth", subject.run.config.n_layer)
+    run, worst = subject.run, Worst("weight", "moved")
 
     def look(site: str, layer: int, tensor: Tensor) -> Tensor:
         if site == "pattern":
-            shown = run.sites(layer, ["pattern", "scores"])
-            size = 1 + shown["scores"][0].masked_fill(shown["scores"][0].isneginf(), 0).abs().amax(-1)
-            worst.rows(shown["pattern"][0], tensor[0], size, layer)
+            shown = run.sites(layer, ["pattern"])["pattern"][0]
+            worst.rows(shown, tensor[0], None, layer, allowed=subject.bound("pattern", layer))
         return tensor
 
     run.model.trunk(subject.ids, tap=look if run.tap is None else compose(run.tap, look))
@@ -221,8 +226,9 @@ def no_edit(subject: Subject, progress: Progress) -> Finding:
     plain = subject.unedited
     edits = [Edit("scale", layer, layer % plain.config.n_head, factor=1.0) for layer in range(plain.config.n_layer)]
     other = run_model(plain.model, plain.tokens, edits=edits, unedited=plain)
-    worst = Worst("logit", "depth", plain.config.n_layer)
-    worst.rows(torch.from_numpy(other.logits), torch.from_numpy(plain.logits))
+    worst = Worst("logit", "moved")
+    allowed = subject.plain().bound("logits")
+    worst.rows(torch.from_numpy(other.logits), torch.from_numpy(plain.logits), allowed=allowed)
     return worst.finding()
 
 
@@ -255,8 +261,8 @@ def doubled(model: Transformer) -> Transformer:
 
 def _logits(subject: Subject, logits: Tensor, upto: int | None = None) -> Finding:
     """Logits [T, V] against those of the run."""
-    worst = Worst("logit", "depth", subject.run.config.n_layer)
-    worst.rows(subject.logits[:upto], logits.to(subject.logits.dtype) if logits.dtype != torch.float64 else logits)
+    worst = Worst("logit", "moved")
+    worst.rows(subject.logits[:upto], logits, allowed=subject.bound("logits")[:upto])
     return worst.finding()
 
 
@@ -271,11 +277,14 @@ def _random_ids(subject: Subject, batch: int, length: int) -> Tensor:
 
 def parts(subject: Subject, progress: Progress) -> Finding:
     """Every part's share of a logit, added up, is the logit: of the five likeliest tokens after the prompt."""
-    found, worst = _written(subject), Worst("logit", "depth", subject.run.config.n_layer)
+    found, worst = _written(subject), Worst("logit", "moved")
+    allowed = subject.bound("logits")[found.position]
     for token in top_ids(found.logits, 5).tolist():
         made = attribute(found, subject.run.model, token)
-        size = made.parts()["value"].abs().sum()
-        worst.values(*(torch.tensor([value]).double() for value in (made.total, made.logit, size)))
+        parts = made.parts()["value"].abs()
+        each = (made.total, made.logit, parts.sum(), allowed + summed(len(parts)) * parts.sum())
+        total, logit, size, bound = (torch.tensor([float(value)]).double() for value in each)
+        worst.values(total, logit, size, allowed=bound)
     return worst.finding().placed(found.position)
 
 
@@ -283,18 +292,19 @@ def sources(subject: Subject, progress: Progress) -> Finding:
     """A head's share of a logit, token by token, adds up to the head's: of each layer's largest unedited head."""
     found, run = _written(subject), subject.run
     made = attribute(found, run.model, int(top_ids(found.logits, 1)[0]))
-    worst = Worst("logit", "depth", 1)
+    worst = Worst("logit", "moved")
     for layer in range(run.config.n_layer):
         heads = subject.untouched("z", layer).numpy()
         if len(heads):
             head = int(heads[np.abs(made.heads[layer][heads]).argmax()])
             each = by_source(run, layer, head, found.position, made.directions[layer])
-            length = np.linalg.norm(made.directions[layer]) * np.linalg.norm(found.z[layer, head])
-            weight = run.model.blocks[layer].attn.o.weight.detach()
-            E = run.config.d_head
-            size = max(np.abs(each).sum(), length * float(weight[:, head * E : (head + 1) * E].norm()))
-            three = (each.sum(), made.heads[layer, head], size)
-            worst.values(*(torch.tensor([[float(value)]]).double() for value in three), layer, torch.tensor([head]))
+            E, weight = run.config.d_head, run.model.blocks[layer].attn.o.weight.detach().double()
+            along = weight[:, head * E : (head + 1) * E].T @ torch.from_numpy(made.directions[layer])  # [E]
+            # z is made twice; its E numbers are off independently of one another
+            bound = subject.block_bound("z", layer)[head, found.position] * along.norm()
+            four = (each.sum(), made.heads[layer, head], np.abs(each).sum(), bound)
+            total, part, size, allowed = (torch.tensor([[float(value)]]).double() for value in four)
+            worst.values(total, part, size, layer, torch.tensor([head]), allowed)
     return worst.finding().placed(found.position)
 
 
@@ -351,18 +361,28 @@ def gradient(subject: Subject, progress: Progress) -> Finding:
         return twin
     token = int(subject.logits_at([t - 1])[0].argmax())
     found = gradients(run, t - 1, token, most=4, progress=progress)
-    sizes = torch.ones(2 * t, t, 1, dtype=torch.float64)
-    for s in range(t):
-        sizes[2 * s : 2 * s + 2, s, 0] += torch.tensor([STEP, -STEP]).double()
+    made = torch.Generator().manual_seed(subject.seed)
+    along = torch.randint(0, 2, (MOVED, t), generator=made).double() * 2 - 1
+    ways = STEP * torch.cat((torch.eye(t).double(), along))
+    sizes = torch.stack((1 + ways, 1 - ways), 1).flatten(0, 1)[:, :, None]  # pairs, [2 (t + MOVED), t, 1]
 
     def stretched(site: str, layer: int, x: Tensor) -> Tensor:
         return x * sizes if site == "embed" else x
 
+    def shaken(site: str, layer: int, x: Tensor) -> Tensor:
+        """The last MOVED pairs as rounding might have it, both rows of a pair alike."""
+        if site == "pos_embed":
+            return x
+        pairs = x[2 * t :].split(2)
+        return torch.cat((x[: 2 * t], *(moved(site, pair, run.config, made) for pair in pairs)))
+
     with torch.no_grad():
-        tap = stretched if run.tap is None else compose(run.tap, stretched)
-        f = twin(subject.ids[:, :t].clone().expand(2 * t, t), tap=tap)[:, -1, token]
-    slopes = (f[0::2] - f[1::2]) / (2 * STEP)  # [t]
-    worst = Worst("logit", "depth", 8 * run.config.n_layer)  # forward, back, and every block computed again
+        tap = compose(*(each for each in (run.tap, stretched, shaken) if each is not None))
+        f = twin(subject.ids[:, :t].clone().expand(len(sizes), t), tap=tap)[:, -1, token]
+    slopes, other = ((f[0::2] - f[1::2]) / (2 * STEP)).split((t, MOVED))
+    worst = Worst("logit", "moved")
+    # How far errors on the way forward turn the gradient; those on the way back are as many and pass the same blocks.
+    allowed = RESULTS * (other - along @ slopes).abs().max() * (UNIT / MOVE)
     size = torch.full((t,), max(abs(found.value), float(slopes.abs().sum())))
-    worst.values(torch.from_numpy(found.gradient_x_activation), slopes, size)
+    worst.values(torch.from_numpy(found.gradient_x_activation), slopes, size, allowed=allowed.expand(t))
     return worst.finding()

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import torch
+from tests.rounding import within
 from torch import Tensor, nn
 
 from model.gpt.cache import KVCache
@@ -13,7 +14,6 @@ from tests.support import helpers
 # All sizes differ, so that a transposed axis cannot fit.
 L, H, G, E, D, M, T, V = 3, 4, 2, 12, 48, 100, 19, 53
 N_CTX = 64
-ATOL = 2e-5
 
 
 def shake(model: nn.Module, seed: int = 0) -> None:
@@ -31,10 +31,10 @@ def shake(model: nn.Module, seed: int = 0) -> None:
                 parameter *= 6 + 2 * torch.rand((), generator=generator)
 
 
-def assert_close(actual: Tensor, expected: Tensor, atol: float, what: str) -> None:
-    """Fail, with the largest error, unless the two agree to `atol` plus 1e-5 of the largest expected value."""
+def assert_close(actual: Tensor, expected: Tensor, bound: Tensor, what: str) -> None:
+    """Fail, with the largest error, unless the two are finite and agree to the bound of each row."""
     assert actual.isfinite().all() and expected.isfinite().all(), f"{what}: not finite"
-    helpers.assert_close(actual, expected, atol + 1e-5 * expected.abs().max().item(), what)
+    helpers.assert_close(actual, expected, bound, what)
 
 
 def ids(seed: int = 1, length: int = T, vocab_size: int = V) -> Tensor:
@@ -54,15 +54,17 @@ def compare(ours: Transformer, hf: nn.Module, tokens: Tensor) -> None:
     store: dict = {}
     logits = ours(tokens, tap=record({"pattern", "resid_pre", "final_out"}, store))
     wanted = hf(tokens, output_attentions=True, output_hidden_states=True)
-    n_layer = ours.config.n_layer
+    n_layer, bound = ours.config.n_layer, within(ours, tokens, sites=["pattern", "resid_pre", "final_out", "logits"])
     assert len(wanted.attentions) == n_layer and len(wanted.hidden_states) == n_layer + 1
     for layer in range(n_layer):
-        assert_close(store["resid_pre", layer], wanted.hidden_states[layer], ATOL, f"hidden state {layer}")
-        assert_close(store["pattern", layer], wanted.attentions[layer], ATOL, f"pattern {layer}")
+        stream, pattern = ("resid_pre", layer), ("pattern", layer)
+        assert_close(store[stream], wanted.hidden_states[layer], bound[stream], f"hidden state {layer}")
+        assert_close(store[pattern], wanted.attentions[layer], bound[pattern], f"pattern {layer}")
     # transformers normalises the last one of its hidden states.
-    assert_close(store["final_out", n_layer], wanted.hidden_states[-1], ATOL, "final norm")
-    assert_close(logits, wanted.logits, ATOL, "logits")
-    assert_close(ours(tokens), wanted.logits, ATOL, "logits without a tap")
+    last, said = ("final_out", n_layer), bound["logits", n_layer]
+    assert_close(store[last], wanted.hidden_states[-1], bound[last], "final norm")
+    assert_close(logits, wanted.logits, said, "logits")
+    assert_close(ours(tokens), wanted.logits, said, "logits without a tap")
 
 
 @torch.inference_mode()

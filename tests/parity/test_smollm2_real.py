@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from tests.rounding import within
 
 from model.errors import DownloadError
 from model.gpt.tap import record
 from model.loading.checkpoint import build, load_gguf
 from model.loading.sources import smollm2_path
+from tests.support.helpers import assert_close
 
 LENGTH = 32
 
@@ -38,10 +40,12 @@ def test_logits_and_patterns_are_those_of_transformers(pair, repeated):
     store: dict = {}
     logits = ours(repeated, tap=record({"pattern"}, store))
     wanted = hf(repeated, output_attentions=True)
-    torch.testing.assert_close(logits, wanted.logits, atol=2e-3, rtol=0)
-    torch.testing.assert_close(ours(repeated), wanted.logits, atol=2e-3, rtol=0)
+    bound = within(ours, repeated, sites=["pattern", "logits"])
+    said = bound["logits", ours.config.n_layer]
+    assert_close(logits, wanted.logits, said, "with a tap")
+    assert_close(ours(repeated), wanted.logits, said, "without")
     for layer, expected in enumerate(wanted.attentions):
-        torch.testing.assert_close(store["pattern", layer], expected, atol=1e-4, rtol=0, msg=f"pattern {layer}")
+        assert_close(store["pattern", layer], expected, bound["pattern", layer], f"pattern {layer}")
 
 
 @torch.inference_mode()

@@ -111,13 +111,21 @@ def force(site: str, layer: int, x: Tensor) -> Tensor:
     return x
 
 
-def assert_close(actual, expected, atol: float, what: str = "values") -> None:
-    """Fail with the largest error unless shapes agree and no element is further apart than `atol`."""
-    actual, expected = (_double(x) for x in (actual, expected))
+def assert_close(actual, expected, atol, what: str = "values") -> None:
+    """Fail with the largest error unless shapes agree and no element is further apart than `atol`.
+
+    `atol` is a number, or one for every element or row, made by tests.rounding.
+    """
+    actual, expected, atol = (_double(x) for x in (actual, expected, atol))
     assert actual.shape == expected.shape, f"{what}: {tuple(actual.shape)}, expected {tuple(expected.shape)}"
     assert torch.equal(actual.isnan(), expected.isnan()), f"{what}: NaN in other places"
-    error = (actual - expected).abs().nan_to_num(0).max().item() if actual.numel() else 0.0
-    assert error <= atol, f"{what}: largest error {error:.3g}, allowed {atol:.3g}"
+    if actual.numel() == 0:
+        return
+    error = (actual - expected).abs().nan_to_num(0)
+    allowed = atol.expand_as(error)
+    worst = torch.where(error > 0, error / allowed, 0.0).argmax()
+    told = f"largest error {error.flatten()[worst]:.3g}, allowed {allowed.flatten()[worst]:.3g} there"
+    assert (error <= allowed).all(), f"{what}: {told}"
 
 
 def _double(x) -> Tensor:

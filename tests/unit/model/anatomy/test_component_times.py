@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from tests.rounding import logits_within
 
 from model.anatomy import component_times
 from model.anatomy.component_times import COMPONENTS, REST, clock, durations, measure
 from model.anatomy.flops import next_token, operations, prompt, total
-from tests.support.helpers import N_CTX, VARIANTS, random_ids, tiny_model
+from tests.support.helpers import N_CTX, VARIANTS, assert_close, random_ids, tiny_model
 
 
 def hooks_of(model):
@@ -75,12 +76,12 @@ def test_a_measurement(name, T):
 def test_the_token_reads_the_prompts_cache(monkeypatch):
     """What is measured of the token is the forward that follows the prompt."""
     model, ids = tiny_model(VARIANTS["llama"]), random_ids(1, 12)
-    expected, seen, logits = model(ids)[0, -1], [], model.logits
+    expected, bound, seen, logits = model(ids)[0, -1], logits_within(model, ids)[0, -1], [], model.logits
     monkeypatch.setattr(model, "logits", lambda x: seen.append(logits(x)) or seen[-1])
     measure(model, ids[0].tolist(), budget=0.0)
     assert [len(each[0]) for each in seen[:4]] == [12, 12, 1, 1]
     for each in seen:
-        assert torch.allclose(each[0, -1], expected, atol=1e-4)
+        assert_close(each[0, -1], expected, bound)
 
 
 def test_the_clock_is_taken_off_where_a_forward_fails():

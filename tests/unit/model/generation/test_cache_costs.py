@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tests.rounding import logits_within
 
 from model.generation import cache_costs
 from model.generation.cache_costs import (
@@ -76,7 +77,8 @@ def test_both_ways_say_the_same(name):
     found = measure(model, IDS, N_CTX)
     assert [row.length for row in found.rows] == [16, 32]
     for row in found.rows:
-        assert row.agree and row.gap < 5e-5
+        text = torch.tensor([(IDS * row.length)[: row.length]])
+        assert row.agree and row.gap <= logits_within(model, text)[0, -1]
         assert min(row.cached.seconds) > 0 and len(row.cached.seconds) == len(row.whole.seconds) >= 3
         assert row.ratio == row.whole.median / row.cached.median
     assert found.prompt == 9 and found.threads == torch.get_num_threads()
@@ -121,9 +123,10 @@ def test_the_output_head_runs_for_one_position():
         expected = model(ids)[0, -1]
         cache = KVCache.empty(model.config, 1, 12)
         assert last_logits(model, ids).shape == expected.shape
-        assert_close(last_logits(model, ids), expected, 1e-6)
+        off = logits_within(model, ids)[0, -1]
+        assert_close(last_logits(model, ids), expected, off)
         last_logits(model, ids[:, :11], cache)
-        assert_close(last_logits(model, ids[:, 11:], cache), expected, 5e-6)
+        assert_close(last_logits(model, ids[:, 11:], cache), expected, off)
 
 
 def test_a_wrong_cache_would_be_told(monkeypatch):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tests.rounding import logits_within, sums
 
 from model.gpt.cache import KVCache
 from model.gpt.tap import identity, record
@@ -29,7 +30,7 @@ def test_any_chunking_equals_the_full_forward(name: str, sizes: list[int]):
     cache = KVCache.empty(model.config, 2, T)
     with torch.no_grad():
         full = model(ids)
-    assert_close(decode(model, ids, cache, sizes), full, 5e-6)
+    assert_close(decode(model, ids, cache, sizes), full, logits_within(model, ids))
     assert cache.length == T
 
 
@@ -38,7 +39,8 @@ def test_chunks_with_a_tap_equal_the_full_forward(name: str):
     model, ids = tiny_model(VARIANTS[name]), random_ids(2, T)
     with torch.no_grad():
         full = model(ids)
-    assert_close(decode(model, ids, KVCache.empty(model.config, 2, T), [6, 1, 10], identity), full, 5e-6)
+    parts = decode(model, ids, KVCache.empty(model.config, 2, T), [6, 1, 10], identity)
+    assert_close(parts, full, logits_within(model, ids))
 
 
 def test_a_chunk_attends_to_what_the_cache_holds():
@@ -46,7 +48,7 @@ def test_a_chunk_attends_to_what_the_cache_holds():
     cache = KVCache.empty(model.config, 2, T)
     decode(model, ids, cache, [9, 8], record(["pattern"], store))
     assert store["pattern", 0].shape == (2, 4, 8, T)
-    assert_close(store["pattern", 0].sum(-1), torch.ones(2, 4, 8), 2e-6)
+    assert_close(store["pattern", 0].sum(-1), torch.ones(2, 4, 8), sums(T, 1))
 
 
 def test_a_rewound_cache_continues_as_if_new():
@@ -55,8 +57,9 @@ def test_a_rewound_cache_continues_as_if_new():
     decode(model, ids, cache, [T])
     cache.truncate(8)
     with torch.no_grad():
-        expected = model(torch.cat((ids[:, :8], other), 1))[:, 8:]
-    assert_close(decode(model, other, cache, [2, 4]), expected, 5e-6)
+        whole = torch.cat((ids[:, :8], other), 1)
+        expected = model(whole)[:, 8:]
+    assert_close(decode(model, other, cache, [2, 4]), expected, logits_within(model, whole)[:, 8:])
     assert cache.length == 14
 
 
@@ -76,8 +79,9 @@ def test_rows_are_copied_and_reordered():
     index, more = torch.tensor([1, 1, 0]), random_ids(3, 4, seed=7)
     chosen = cache.rows(index)
     with torch.no_grad():
-        expected = model(torch.cat((ids[index], more), 1))[:, 9:]
-    assert_close(decode(model, more, chosen, [4]), expected, 5e-6)
+        whole = torch.cat((ids[index], more), 1)
+        expected = model(whole)[:, 9:]
+    assert_close(decode(model, more, chosen, [4]), expected, logits_within(model, whole)[:, 9:])
     assert (cache.length, chosen.length) == (9, 13)
     assert chosen.k.data_ptr() != cache.k.data_ptr()
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from model.roundoff import watched
+from tests.rounding import shares_within, sums, within
 
 from model.api import load_model
 from model.errors import InputError
@@ -42,15 +44,19 @@ def log_softmax(logits):
 
 
 def by_hand(trace, x):
-    """Final norm and output head by their formulas in float64, from the weights. x [..., D] -> log p [..., V]"""
-    model, x = trace.model, np.asarray(x, np.float64)
+    """Final norm and output head by their formulas in float64, from the weights: log p [..., V], and the most that
+    float32 may be off a logit there [..., 1]. x [K, P, D]"""
+    model, x = trace.model, torch.as_tensor(x)
+    bound = watched(lambda n, tap: model.logits(x.repeat(n, 1, 1), tap=tap), model.config, ["logits"], 2)
+    x = np.asarray(x, np.float64)
     norm = model.final_norm
     if norm is not None:
         centred = x - x.mean(-1, keepdims=True) if trace.config.norm == "layernorm" else x
         x = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + trace.config.norm_eps)
         x = x * norm.weight.detach().double().numpy()
         x = x if norm.bias is None else x + norm.bias.detach().double().numpy()
-    return log_softmax(x @ model.unembed.weight.detach().double().numpy().T)
+    logs = log_softmax(x @ model.unembed.weight.detach().double().numpy().T)
+    return logs, bound["logits", L].numpy()[..., None]
 
 
 def streams(trace, edit=None):
@@ -72,24 +78,33 @@ class Shifted:
         return x if layer == L else x * (1 + 0.1 * layer) + torch.linspace(-1, layer, D)
 
 
-def assert_reading(reading, logs, candidates, what=""):
-    """Every number of a reading against the log probabilities of its points and positions. logs [K, P, V] float64"""
+def assert_reading(reading, expected, candidates, what=""):
+    """Every number of a reading against `by_hand` of its points and positions.
+
+    Where logits are off by b, log p is by 2 b, p by 2 b p, so entropy, -sum of dp log p, by 2 b times itself and the KL
+    by 2 b of each of the two and by dp of the last one times what they differ by.
+    """
+    logs, off = expected
     K, P, _ = logs.shape
-    p = np.exp(logs)
-    assert_close(reading.entropy, -(p * logs).sum(-1), 1e-5, f"entropy {what}")
-    assert_close(reading.kl, (p[-1] * (logs[-1] - logs)).sum(-1), 2e-5, f"KL {what}")
+    p, b = np.exp(logs), off[..., 0]
+    entropy, kl, apart = -(p * logs).sum(-1), (p[-1] * (logs[-1] - logs)).sum(-1), np.abs(logs[-1] - logs)
+    assert_close(reading.entropy, entropy, 2 * b * entropy + sums(V, entropy).numpy(), f"entropy {what}")
+    rounding = 2 * (b + b[-1]) + 2 * b[-1] * (p[-1] * apart).sum(-1) + sums(V, (p[-1] * np.abs(logs)).sum(-1)).numpy()
+    assert_close(reading.kl, kl, rounding, f"KL {what}")
     assert (reading.kl[-1] == 0).all() and (reading.kl >= 0).all()
     order = np.argsort(-logs, axis=-1, kind="stable")
     top = reading.ids.shape[-1]
     assert reading.ids.tolist() == order[..., :top].tolist(), what
-    assert_close(reading.probabilities, np.take_along_axis(p, order[..., :top], -1), 1e-6, f"probabilities {what}")
+    shares, rounding = np.take_along_axis(p, order[..., :top], -1), shares_within(torch.from_numpy(p), off).numpy()
+    within_top = np.take_along_axis(rounding, order[..., :top], -1)
+    assert_close(reading.probabilities, shares, within_top, f"probabilities {what}")
     places = np.argsort(order, axis=-1) + 1
     for k in range(K):
         for at in range(P):
             wanted = order[-1, at, :1] if candidates is None else candidates
             assert reading.candidates[at].tolist() == list(wanted)
             assert reading.ranks[k, at].tolist() == places[k, at, wanted].tolist(), (what, k, at)
-            assert_close(reading.shares[k, at], p[k, at, wanted], 1e-6, f"shares {what}")
+            assert_close(reading.shares[k, at], p[k, at, wanted], rounding[k, at, wanted], f"shares {what}")
 
 
 # --- identities -------------------------------------------------------------------------------------
@@ -125,24 +140,29 @@ def test_every_number_by_the_formula_in_float64(name):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_points_inside_the_blocks_are_those_of_the_forward(name, edit):
     trace = traced(name, tap=edit)
-    expected = streams(trace, edit)
+    expected, sites = streams(trace, edit), [f"resid_{where}" for where in ("pre", "mid", "post")]
+    bound = within(trace.model, IDS[None], edit, sites)
     for position in (0, 6, T - 1):
         rows = [0, 1, 3, 4, 5, 6] if edit is steer else range(7)  # 2: what block 0 wrote; the edit comes after it
         x, wanted = checkpoints(trace, position), expected[:, position]
-        assert_close(x[list(rows)], wanted[list(rows)], 1e-5, f"position {position}")
+        for row in rows:
+            key = (sites[row % 2], row // 2) if row < 2 * L else ("resid_post", L - 1)
+            assert_close(x[row], wanted[row], bound[key][0, position], f"position {position}")
     if edit is None:
         reading = read_position(trace, 6, top=4, candidates=[3, 8])
         assert reading.places.tolist() == [0, 0.5, 1, 1.5, 2, 2.5, 3] and reading.positions.tolist() == [6]
-        assert_reading(reading, by_hand(trace, expected[:, 6, None]), [3, 8], name)
+        assert_reading(reading, by_hand(trace, checkpoints(trace, 6)[:, None]), [3, 8], name)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_edits_reach_the_points_inside_their_blocks(name):
     plain, edited = traced(name), traced(name, edits=EDITS)
-    for layer in range(L):
-        for position in (0, 5, T - 1):
-            assert_close(middle_at(edited, layer, position), edited.middle(layer)[position], 1e-5, f"layer {layer}")
-            assert_close(middle_at(plain, layer, position), plain.middle(layer)[position], 1e-5, f"layer {layer}")
+    for trace in (plain, edited):
+        bound = within(trace.model, IDS[None], trace.tap, ["resid_mid"])
+        for layer in range(L):
+            for position in (0, 5, T - 1):
+                off = bound["resid_mid", layer][0, position]
+                assert_close(middle_at(trace, layer, position), trace.middle(layer)[position], off, f"layer {layer}")
     assert np.abs(edited.middle(1) - plain.middle(1)).max() > 1e-3
     moved = np.abs(read_position(edited, T - 1).entropy - read_position(plain, T - 1).entropy)[:, 0]
     assert moved[0] < 1e-5 and (moved[1:] > 1e-4).all()  # head 0.1 is scaled: only the embedding stays

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from tests.rounding import logits_within, products, sums
 
 from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan
@@ -42,7 +43,7 @@ def test_few_rows_and_many_give_the_same_product(rows):
     bound = 2**-8 * (x.abs() @ layer.weight.T.abs())
     assert ((found - exact).abs() <= bound).all()
     if rows > 16:
-        assert_close(found, exact, 1e-5)
+        assert_close(found, exact, products(x, layer.weight.mT) + sums(3, exact))  # times the scale, plus the bias
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -61,7 +62,7 @@ def test_the_model_around_the_weights_is_the_same(name):
             assert other.weight.shape == mine.weight.shape
     twin.unembed.weight = torch.nn.Parameter(small.unembed.weight)  # the embedding itself stays float32
     with torch.inference_mode():
-        assert_close(small(ids), twin(ids), 2e-5)
+        assert_close(small(ids), twin(ids), logits_within(twin, ids))
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "qwen3"])
@@ -106,7 +107,8 @@ def test_the_effect_is_that_of_the_two_distributions():
 def test_the_same_model_has_no_effect():
     model = tiny_model()
     none = effect(model, model, [1, 2, 3])
-    assert none.kl == pytest.approx(0, abs=1e-6) and none.agree == 1 and none.largest < 1e-5
+    assert none.kl == pytest.approx(0, abs=1e-6) and none.agree == 1
+    assert none.largest <= logits_within(model, torch.tensor([[1, 2, 3]])).max()
     assert not math.isnan(none.kl)
 
 
@@ -114,4 +116,4 @@ def test_a_torch_without_the_product_multiplies_in_float32(monkeypatch):
     monkeypatch.setattr(int8, "_runs", lambda: False)
     layer = Int8Linear(*rounded(torch.randn(8, 16)), None)
     x = torch.randn(1, 16)
-    assert_close(layer(x), x @ layer.weight.T, 1e-6)
+    assert_close(layer(x), x @ layer.weight.T, products(x, layer.weight.mT) + sums(2, layer(x)))
