@@ -10,9 +10,9 @@ from torch import Tensor
 
 from model.attention.measures import output_weights
 from model.checks.result import Sites, Subject, Worst
+from model.checks.roundoff import summed
 from model.gpt.layers import future
 from model.gpt.transformer import Norm
-from model.roundoff import summed
 
 
 def _shared(x: Tensor, subject: Subject) -> Tensor:

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from model.checks.result import Finding, Subject, Worst, counted, unable
+from model.checks.roundoff import bounds
 from model.gpt.config import ModelConfig
 from model.loading.convert import Into
 from model.loading.families import FAMILIES, gpt2, gpt_neox
 from model.loading.families.common import LLAMA3_KEYS
 from model.progress import Progress
-from model.roundoff import bounds
 from model.text.bpe_ranks import ALPHABET
 from model.text.vocabulary import Vocabulary
 

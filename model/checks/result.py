@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from model.api import LanguageModel
+from model.checks.roundoff import bounds, summed, watched
 from model.gpt.edits import EDITS
 from model.gpt.tap import SITES, Tap
 from model.gpt.trace import Trace
 from model.progress import Progress
-from model.roundoff import bounds, summed, watched
 
 EPS = 2.0**-23  # the spacing of float32 numbers at 1
 SEED = 0  # of the checks that draw random tokens
@@ -51,7 +51,7 @@ class Finding:
 
 
 UNITS = ("weight", "score", "stream", "logit", "probability", "normalised", "numbers", "bytes", "tokens")
-RULES = ("exact", "sum", "moved", "double")  # "moved": as model.roundoff measures it
+RULES = ("exact", "sum", "moved", "double")  # "moved": as model.checks.roundoff measures it
 REASONS = (
     "no_prompt",
     "one_token",

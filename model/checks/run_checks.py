@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from model.checks.result import Finding, Subject, Worst, counted, unable
+from model.checks.roundoff import RESULTS, UNIT, moved, summed, watched
+from model.checks.roundoff import STEP as MOVE
 from model.generation.next_token import logits_after
 from model.generation.strategies import Given, Plan, Sampler, Strategy, rows_of
 from model.gpt.cache import KVCache
@@ -20,8 +22,6 @@ from model.gpt.transformer import Transformer
 from model.predictions.attribution import attribute, by_source, components
 from model.predictions.gradients import gradients
 from model.progress import Progress
-from model.roundoff import RESULTS, UNIT, moved, summed, watched
-from model.roundoff import STEP as MOVE
 from model.sampling import pipeline
 
 MOST_STEPS = 16  # tokens that are fed one at a time

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tests.rounding import logits_within
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from model.errors import DownloadError
@@ -15,6 +14,7 @@ from model.text.tokenizer import from_gguf
 from tests.parity.common import V, hf_greedy, ids, save
 from tests.parity.families import build_hf
 from tests.support.helpers import written
+from tests.support.rounding import logits_within
 
 FAMILIES = ("gpt2", "llama GQA")
 PROMPT = ids(seed=3, length=8)[:1]

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from tests.rounding import within
 
 from model.errors import DownloadError
 from model.gpt.tap import record
 from model.loading.checkpoint import build, load_gguf
 from model.loading.sources import smollm2_path
 from tests.support.helpers import assert_close
+from tests.support.rounding import within
 
 LENGTH = 32
 

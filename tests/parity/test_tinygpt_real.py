@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from tests.rounding import within
 
 from model.api import load_model
 from model.loading import sources
 from tests.support.helpers import assert_close
+from tests.support.rounding import within
 
 transformers = pytest.importorskip("transformers")
 TEXT = "Once upon a time there was a little dog named Max. Max liked to run. One day, Max saw a big cat and Max ran."

@@ -5,7 +5,6 @@ import json
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.rounding import logits_within, rounded, sums
 
 from model.gpt import layers
 from model.gpt.cache import KVCache
@@ -14,6 +13,7 @@ from model.gpt.head_metrics import HeadReducer
 from model.gpt.tap import identity, record
 from model.gpt.transformer import Transformer
 from tests.support.helpers import assert_close, shake
+from tests.support.rounding import logits_within, rounded, sums
 
 SETTINGS = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 

@@ -1,15 +1,15 @@
 """How far two float32 computations of the same may be apart, from the numbers themselves: what bounds are made of here.
 
-`within` measures it for a whole forward, as the Checks tab does (model/roundoff.py: every number on the way is moved
+`within` measures it for a whole forward, as the Checks tab does (model/checks/roundoff.py: every number on the way is moved
 by errors of float32's size). `sums` follows from the number of terms and their size alone. Neither knows a CPU.
 """
 
 from collections.abc import Collection
 
 import torch
-from model.roundoff import UNIT, Site, bounds, summed
 from torch import Tensor
 
+from model.checks.roundoff import UNIT, Site, bounds, summed
 from model.gpt.tap import Tap
 from model.gpt.transformer import Transformer
 

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from tests.rounding import logits_within
 
 from model.anatomy import component_times
 from model.anatomy.component_times import COMPONENTS, REST, clock, durations, measure
 from model.anatomy.flops import next_token, operations, prompt, total
 from tests.support.helpers import N_CTX, VARIANTS, assert_close, random_ids, tiny_model
+from tests.support.rounding import logits_within
 
 
 def hooks_of(model):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from tests.rounding import logits_within
 
 from model.attention import effects
 from model.attention.effects import PATCH_SITES, TARGETS, Target, metric, next_tokens, patch, recovered, sweep
@@ -11,6 +10,7 @@ from model.errors import InputError
 from model.gpt.edits import Edit, tap_of
 from model.gpt.trace import Trace, run
 from tests.support.helpers import VARIANTS, H, L, V, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.rounding import logits_within
 
 T = 11
 IDS = random_ids(2, T, seed=3, vocab_size=9)

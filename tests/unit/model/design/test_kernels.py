@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.rounding import rounded, within
 
 from model.design import kernel_costs
 from model.design.kernel_costs import (
@@ -38,6 +37,7 @@ from model.errors import InputError
 from model.generation.cache_costs import Times
 from model.gpt.trace import run
 from tests.support.helpers import VARIANTS, assert_close, random_ids, steer, tiny_model, tokens_of
+from tests.support.rounding import rounded, within
 
 
 @st.composite

@@ -5,12 +5,12 @@ import math
 
 import pytest
 import torch
-from tests.rounding import logits_within
 
 from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.sampling.pipeline import Step
 from tests.support.helpers import VARIANTS, V, random_ids, tiny_model, written
+from tests.support.rounding import logits_within
 
 SMALL = 4  # tokens of the vocabulary, so that everything can be tried
 PROMPT = [1, 3, 0, 2, 2]

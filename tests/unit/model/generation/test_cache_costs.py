@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tests.rounding import logits_within
 
 from model.generation import cache_costs
 from model.generation.cache_costs import (
@@ -29,6 +28,7 @@ from tests.support.helpers import (
     tiny_config,
     tiny_model,
 )
+from tests.support.rounding import logits_within
 
 IDS = random_ids(1, 9)[0].tolist()
 

@@ -5,7 +5,6 @@ import math
 
 import pytest
 import torch
-from tests.rounding import logits_within, rounded, shares_within, sums
 
 from model.errors import CheckpointError, InputError
 from model.generation.generate import MOST_ROWS, following, generate
@@ -24,6 +23,7 @@ from tests.support.helpers import (
     tiny_model,
     written,
 )
+from tests.support.rounding import logits_within, rounded, shares_within, sums
 
 PROMPT = random_ids(1, 7)[0].tolist()
 TWELVE = Plan(12)

@@ -5,7 +5,6 @@ import base64
 import numpy as np
 import pytest
 import torch
-from tests.rounding import logits_within, shares_within
 
 from model.errors import InputError
 from model.generation.draft_costs import (
@@ -37,6 +36,7 @@ from model.sampling.pipeline import Context, Step, Warp, draw, softmax, uniform
 from model.sampling.warps import final
 from model.text.tokenizer import from_tiktoken
 from tests.support.helpers import VARIANTS, V, assert_close, byte_tokenizer, tiny_model
+from tests.support.rounding import logits_within, shares_within
 
 IDS = [5, 9, 2, 5, 9, 2, 5]
 GREEDY = (Step("temperature", (("temperature", 0),)),)

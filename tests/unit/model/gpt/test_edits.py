@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.rounding import logits_within, products, shares_within, sums, within
 
 from model.errors import InputError
 from model.gpt import head_metrics as heads
@@ -31,6 +30,7 @@ from tests.support.helpers import (
     tiny_model,
     tokens_of,
 )
+from tests.support.rounding import logits_within, products, shares_within, sums, within
 
 T = 13
 IDS = random_ids(1, T, seed=3, vocab_size=9)  # nine ids among 13 tokens: there are repeats

@@ -3,11 +3,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.rounding import logits_within, products, rounded, sums
 
 from model.gpt import linear
 from model.gpt.linear import PRODUCTS, ROW_CLASSES, Linear, row_class, tune
 from tests.support.helpers import VARIANTS, D, M, V, assert_close, random_ids, tiny_model
+from tests.support.rounding import logits_within, products, rounded, sums
 
 
 def randn(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from model.roundoff import watched
-from tests.rounding import shares_within, sums, within
 
 from model.api import load_model
+from model.checks.roundoff import watched
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.logit_lens import checkpoints, lens_gap, lens_logits, middle_at, read_layers, read_position
@@ -26,6 +25,7 @@ from tests.support.helpers import (
     tiny_model,
     tokens_of,
 )
+from tests.support.rounding import shares_within, sums, within
 
 T = 11
 IDS = random_ids(1, T, seed=5)[0]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from tests.rounding import logits_within, products, rounded, shares_within, sums, within
 
 from model.errors import InputError
 from model.gpt.head_metrics import (
@@ -32,6 +31,7 @@ from tests.support.helpers import (
     tiny_model,
     tokens_of,
 )
+from tests.support.rounding import logits_within, products, rounded, shares_within, sums, within
 
 T = 19
 IDS = random_ids(1, T, seed=3, vocab_size=9)  # nine ids among 19 tokens: there are repeats

@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.rounding import logits_within, rounded, within
 
 from model.gpt.config import preset
 from model.gpt.layers import sinusoidal_positions
 from model.gpt.tap import record
 from model.gpt.transformer import Transformer
 from tests.support.helpers import N_CTX, VARIANTS, D, L, V, assert_close, random_ids, tiny_config, tiny_model
+from tests.support.rounding import logits_within, rounded, within
 from tests.support.textbook import textbook_logits
 
 

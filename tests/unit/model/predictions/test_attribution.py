@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from tests.rounding import logits_within, sums, within
 
 from model.errors import InputError
 from model.gpt.edits import Edit
@@ -12,6 +11,7 @@ from model.gpt.trace import Trace, run
 from model.gpt.transformer import Transformer
 from model.predictions.attribution import Components, attribute, by_source, components, promoted
 from tests.support.helpers import VARIANTS, D, H, L, V, assert_close, force, random_ids, tiny_model, tokens_of
+from tests.support.rounding import logits_within, sums, within
 
 T = 13
 IDS = random_ids(1, T, seed=5)[0]

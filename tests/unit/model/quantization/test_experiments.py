@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.rounding import logits_within, within
 
 from model.gpt.linear import linears, pack, tune
 from model.gpt.trace import run
@@ -33,6 +32,7 @@ from model.quantization.int8 import quantised
 from model.quantization.layer_sweep import parts_of, sweep
 from model.quantization.speed import RUNNERS, halved, tokens_per_second
 from tests.support.helpers import VARIANTS, H, L, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.rounding import logits_within, within
 
 T, FEW = 9, "int4-32"
 PROMPT, TEXT = random_ids(1, T)[0].tolist(), random_ids(1, 14, seed=7)[0].tolist()

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from tests.rounding import logits_within, products, sums
 
 from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan
@@ -12,6 +11,7 @@ from model.gpt.cache import KVCache
 from model.quantization import int8
 from model.quantization.int8 import Int8Linear, effect, quantised, rounded
 from tests.support.helpers import VARIANTS, V, assert_close, random_ids, tiny_model
+from tests.support.rounding import logits_within, products, sums
 
 T = 9
 
