@@ -1,7 +1,7 @@
 """How far two float32 computations of the same may be apart, from the numbers themselves: what bounds are made of here.
 
-`within` measures it for a whole forward, as the Checks tab does (model/checks/roundoff.py: every number on the way is moved
-by errors of float32's size). `sums` follows from the number of terms and their size alone. Neither knows a CPU.
+`within` measures it for a whole forward, as the Checks tab does (model/checks/roundoff.py: every number on the way is
+moved by errors of float32's size). `sums` follows from the number of terms and their size alone. Neither knows a CPU.
 """
 
 from collections.abc import Collection
