@@ -11,6 +11,8 @@ def plain(text: str) -> str:
 
     File names, tokens and values of somebody else's file come to the page and the terminal through this.
     """
+    if isinstance(text, Message):
+        return Message(text.template, tuple(map(plain, text.values)))
     shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
     shown = re.sub(r"[\t\r\n]+ *", " ", shown)
     if shown.isprintable():
@@ -21,6 +23,27 @@ def plain(text: str) -> str:
     )
 
 
+class Message(str):
+    """A sentence for a person that remembers how it was made: its template is the key of a translation."""
+
+    template: str
+    values: tuple[str, ...]
+
+    def __new__(cls, template: str, values: tuple[str, ...] = ()) -> "Message":
+        """The template with its "{}" filled in, in order."""
+        made = super().__new__(cls, template.format(*values))
+        made.template, made.values = template, values
+        return made
+
+    def __reduce__(self) -> tuple:
+        return Message, (self.template, self.values)
+
+
+def say(template: str, *values: object) -> Message:
+    """A sentence for a person, with values in the places of its "{}"."""
+    return Message(template, tuple(map(str, values)))
+
+
 class PlaygroundError(Exception):
     """Something the user asked for cannot be done; the page shows `what` and `hint`, never a traceback.
 
@@ -28,6 +51,8 @@ class PlaygroundError(Exception):
         what: what went wrong, one plain sentence.
         got: the offending value, shortened where it is long; "" where there is none to show.
         hint: what to do about it, one plain sentence.
+
+    `what` and `hint` with values in them are made by `say`, so that the page can say them in the reader's language.
     """
 
     def __init__(self, what: str, got: str = "", hint: str = "") -> None:

@@ -1,11 +1,12 @@
 """Every word on the page, by key, in English and Simplified Chinese; and what the model code says, translated."""
 
 import functools
-import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from model.errors import Message
 
 LANGUAGES = ("en", "zh")
 _FOLDER = Path(__file__).parent / "words"
@@ -78,18 +79,14 @@ def pick_language(asked: str | None, accepted: str | None) -> str:
 
 
 @functools.cache
-def _said(language: str) -> list[tuple[re.Pattern[str], str]]:
-    """Sentences of the model code as patterns, "{}" matching what was filled in, with their translations."""
-    path = _FOLDER / f"errors.{language}.toml"
-    if not path.is_file():
-        return []
-    table = tomllib.loads(path.read_text(encoding="utf-8"))
-    return [(re.compile(re.escape(text).replace(r"\{\}", "(.*)"), re.DOTALL), other) for text, other in table.items()]
+def _sentences(language: str) -> Mapping[str, str]:
+    """What the model code says, by its English template with "{}" for what is filled in."""
+    path = _FOLDER / language / "errors" / "errors.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def translate(sentence: str, language: str) -> str:
-    """A sentence of the model code in the reader's language; unchanged where there is no translation."""
-    for pattern, other in _said(language):
-        if match := pattern.fullmatch(sentence):
-            return other.format(*match.groups())
-    return sentence
+    """A sentence of the model code in the reader's language; as it is where there is no translation."""
+    template, values = (sentence.template, sentence.values) if isinstance(sentence, Message) else (sentence, ())
+    other = _sentences(language).get(template)
+    return sentence if other is None else other.format(*values)

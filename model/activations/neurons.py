@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from model.attention.measures import check_layer
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.edits import shown
 from model.gpt.layers import MLPS
@@ -92,10 +92,10 @@ def ranked(post: np.ndarray, lengths: np.ndarray, order: str, position: int) -> 
     position, the length of what the neuron adds to the stream there. Raises InputError for another order or position.
     """
     if order not in ORDERS:
-        raise InputError("There is no such order.", shown(order), f"Choose one of: {', '.join(ORDERS)}.")
+        raise InputError("There is no such order.", shown(order), say("Choose one of: {}.", ", ".join(ORDERS)))
     T = len(post)
     if not -T <= position < T:
-        raise InputError("There is no such position.", str(position), f"Positions run from 0 to {T - 1}.")
+        raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
     size = np.abs(post).max(0) if order == "prompt" else np.abs(post[position])
     return np.argsort(-(size * lengths if order == "writes" else size), kind="stable")
 
@@ -173,5 +173,5 @@ def survey(run: Trace, progress: Progress = silent) -> Survey:
 
 def _check_neuron(model: Transformer, neuron: int) -> None:
     if not 0 <= neuron < model.config.d_mlp:
-        hint = f"Neurons run from 0 to {model.config.d_mlp - 1}."
+        hint = say("Neurons run from 0 to {}.", model.config.d_mlp - 1)
         raise InputError("There is no such neuron.", str(neuron), hint)

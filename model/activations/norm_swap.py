@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from model.activations.norm_walk import Place, norm_input, norm_of, norms_of
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.edits import shown
 from model.gpt.layers import NORMS
@@ -178,7 +178,7 @@ def swapped(run: Trace, swap: str, places: Sequence[Place], progress: Progress =
 def _check(run: Trace, swap: str, places: Sequence[Place]) -> None:
     """Raise InputError unless the model has such norms with such a part."""
     if not isinstance(swap, str) or swap not in SWAPS:
-        raise InputError("There is no such change of a norm.", shown(swap), f"Choose one of: {', '.join(SWAPS)}.")
+        raise InputError("There is no such change of a norm.", shown(swap), say("Choose one of: {}.", ", ".join(SWAPS)))
     if not SWAPS[swap].fits(run.config):
         raise InputError("The norms of this model have no such part.", swap, "Choose another change.")
     if not places:

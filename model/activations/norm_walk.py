@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from model.attention.measures import check_layer, check_positions
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import NORMS
 from model.gpt.tap import compose, record
@@ -36,7 +36,7 @@ def norm_of(model: Transformer, layer: int, site: str) -> Norm:
     if model.final_norm is None:
         raise InputError("This model has no final norm.", "", "Choose a norm inside a layer.")
     if layer != L:
-        raise InputError("There is no such norm.", f"final at layer {layer}", f"The final norm is at layer {L}.")
+        raise InputError("There is no such norm.", f"final at layer {layer}", say("The final norm is at layer {}.", L))
     return model.final_norm
 
 

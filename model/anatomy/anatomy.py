@@ -4,7 +4,7 @@ import dataclasses
 import re
 from dataclasses import dataclass
 
-from model.errors import CheckpointError, InputError, UnsupportedModel
+from model.errors import CheckpointError, InputError, UnsupportedModel, say
 from model.gpt.config import LLAMA_STYLE, PRESETS, ModelConfig, RopeScaling
 from model.loading.families import FAMILIES
 from model.strict_json import parse
@@ -290,7 +290,7 @@ def config_of(text: str) -> ModelConfig:
     values = _object_of(text)
     model_type = values.get("model_type")
     if not isinstance(model_type, str) or model_type not in FAMILIES:
-        supported = f"Supported: {', '.join(FAMILIES)}."
+        supported = say("Supported: {}.", ", ".join(FAMILIES))
         raise UnsupportedModel(
             "This architecture is not computed here.", f"model_type = {model_type!r}"[:60], supported
         )

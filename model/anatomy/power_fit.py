@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from model.errors import InputError
+from model.errors import InputError, say
 
 LEVEL = 0.95  # of the intervals
 LEAST_POINTS = {"line": 3, "floor": 5}  # one more than there are numbers to find, two where one of them is a bound
@@ -35,7 +35,7 @@ def _points(x: np.ndarray, y: np.ndarray, least: int) -> tuple[np.ndarray, np.nd
     good = np.isfinite(x) & np.isfinite(y) & (x > 0) & (y > 0)
     x, y = x[good], y[good]
     if len(np.unique(x)) < least:
-        hint = f"At least {least} points at different places are needed."
+        hint = say("At least {} points at different places are needed.", least)
         raise InputError("There are too few points for a power law.", str(len(np.unique(x))), hint)
     return x, y
 

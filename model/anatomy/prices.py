@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.errors import InputError
+from model.errors import InputError, say
 
 FILE = Path(__file__).with_name("prices.csv")
 REQUIRED = ("model", "context", "input", "output", "currency", "as_of", "source")
@@ -19,7 +19,7 @@ OPTIONAL = ("cached_input",)
 MOST_ROWS = 40
 MOST_CHARACTERS = 20_000
 _MOST_NAME = 80
-_HINT = f"Give a line of names first: {','.join(REQUIRED)}; then a line for each model, prices a million tokens."
+_HINT = say("Give a line of names first: {}; then a line for each model, prices a million tokens.", ",".join(REQUIRED))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,9 @@ def read_prices(text: str) -> tuple[Price, ...]:
     and for a table that is empty or too long.
     """
     if len(text) > MOST_CHARACTERS:
-        raise InputError("The price table is too long.", f"{len(text):,} characters", f"At most {MOST_ROWS} lines.")
+        raise InputError(
+            "The price table is too long.", f"{len(text):,} characters", say("At most {} lines.", MOST_ROWS)
+        )
     try:
         rows = [row for row in csv.reader(io.StringIO(text.strip()), strict=True) if any(cell.strip() for cell in row)]
     except csv.Error as error:
@@ -108,7 +110,7 @@ def read_prices(text: str) -> tuple[Price, ...]:
         raise InputError("The price table has a column that is not known.", unknown[0][:40], _HINT)
     if not 1 <= len(rows) - 1 <= MOST_ROWS:
         got = f"{len(rows) - 1} models"
-        raise InputError("The price table has too few or too many lines.", got, f"From 1 to {MOST_ROWS} models.")
+        raise InputError("The price table has too few or too many lines.", got, say("From 1 to {} models.", MOST_ROWS))
     found = tuple(_price(number, names, row) for number, row in enumerate(rows[1:], 2))
     models = [price.model for price in found]
     if twice := [name for name in models if models.count(name) > 1]:

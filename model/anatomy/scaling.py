@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from model.errors import InputError
+from model.errors import InputError, say
 
 PF_DAY = 8.64e19  # floating-point operations
 LEAST, MOST = 1e3, 1e40  # of a budget
@@ -133,7 +133,7 @@ def tokens_for(law: str, params: np.ndarray | float, loss: float) -> np.ndarray:
 
 def _parametric(law: str) -> Parametric:
     if law not in PARAMETRIC:
-        hint = f"Choose one of: {', '.join(PARAMETRIC)}."
+        hint = say("Choose one of: {}.", ", ".join(PARAMETRIC))
         raise InputError("This law gives no loss of parameters and tokens.", law, hint)
     return PARAMETRIC[law]
 
@@ -165,7 +165,7 @@ def optimum(law: str, compute: float) -> Plan:
     elif law in TABLES:
         params = _between(TABLES[law], EXPONENTS[law], compute)
     else:
-        raise InputError("There is no scaling law of this name.", law[:40], f"Choose one of: {', '.join(LAWS)}.")
+        raise InputError("There is no scaling law of this name.", law[:40], say("Choose one of: {}.", ", ".join(LAWS)))
     tokens = compute / 6 / params
     return Plan(law, float(params), float(tokens), compute, _best_loss(law, params, tokens, compute))
 
@@ -200,7 +200,11 @@ def planned(law: str, given: Given, value: float) -> Plan:
 
 def _within(value: float) -> float:
     if not LEAST <= value <= MOST:
-        raise InputError("The budget is out of range.", f"{value:g}", f"Choose a number from {LEAST:g} to {MOST:g}.")
+        raise InputError(
+            "The budget is out of range.",
+            f"{value:g}",
+            say("Choose a number from {} to {}.", f"{LEAST:g}", f"{MOST:g}"),
+        )
     return float(value)
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.edits import shown
 from model.gpt.tap import Tap
@@ -143,7 +143,7 @@ def sweep(trace: Trace, how: Literal["zero", "mean"], target: Target, progress: 
     Source: Michel et al. 2019, section 3, for zero; the mean is taken over this prompt, not over a data set.
     """
     if how not in ABLATIONS:
-        raise InputError("There is no such kind of edit.", shown(how), f"Choose one of: {', '.join(ABLATIONS)}.")
+        raise InputError("There is no such kind of edit.", shown(how), say("Choose one of: {}.", ", ".join(ABLATIONS)))
     trace.require_key()
     aim, L, H = _aim(trace, target, trace), trace.config.n_layer, trace.config.n_head
     heads = torch.cartesian_prod(torch.arange(L), torch.arange(H))
@@ -263,16 +263,18 @@ def _aim(trace: Trace, target: Target, reference: Trace) -> _Aim:
 def _check_target(target: Target, config: ModelConfig, T: int) -> None:
     """Raise InputError unless the kind is known and its position and tokens exist."""
     if not isinstance(target.kind, str) or target.kind not in TARGETS:
-        raise InputError("There is no such target.", shown(target.kind), f"Choose one of: {', '.join(TARGETS)}.")
+        raise InputError("There is no such target.", shown(target.kind), say("Choose one of: {}.", ", ".join(TARGETS)))
     if type(target.position) is not int or not -T <= target.position < T:
-        raise InputError("There is no such position.", shown(target.position), f"Positions run from 0 to {T - 1}.")
+        raise InputError(
+            "There is no such position.", shown(target.position), say("Positions run from 0 to {}.", T - 1)
+        )
     for name in TARGETS[target.kind].needs:
         token = getattr(target, name)
         if token is None:
             raise InputError("The target lacks a token.", name, "Choose one.")
         if type(token) is not int or not 0 <= token < config.vocab_size:
             raise InputError(
-                "There is no token with this id.", shown(token), f"Ids run from 0 to {config.vocab_size - 1}."
+                "There is no token with this id.", shown(token), say("Ids run from 0 to {}.", config.vocab_size - 1)
             )
     if target.kind == "loss" and T < 2:
         raise InputError("A single token has no loss.", "", "Give at least two tokens.")
@@ -288,7 +290,9 @@ def _check_pair(clean: Trace, corrupted: Trace, target: Target, site: str) -> No
     if a != b:
         raise InputError("The two prompts differ in length.", f"{a} and {b} tokens", "Make them as many tokens long.")
     if site not in PATCH_SITES:
-        raise InputError("Nothing can be patched there.", shown(site), f"Choose one of: {', '.join(PATCH_SITES)}.")
+        raise InputError(
+            "Nothing can be patched there.", shown(site), say("Choose one of: {}.", ", ".join(PATCH_SITES))
+        )
     if target.kind in ("kl", "loss"):
         raise InputError(
             "Patching needs a token to watch.", target.kind, "Choose a logit, a difference or a probability."

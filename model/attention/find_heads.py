@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from model.attention.measures import attend_rows, check_positions, output_weights, query_chunks, value_rows
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.trace import Trace
 
 Reader = Callable[[Tensor], Tensor]  # weights of some queries on the keys [H, n, m] -> what each query reads, [H, n]
@@ -44,7 +44,7 @@ def rank_heads(
     every query.
     """
     if measure not in RANKINGS:
-        raise InputError("There is no such measure.", measure, f"Measures: {', '.join(RANKINGS)}.")
+        raise InputError("There is no such measure.", measure, say("Measures: {}.", ", ".join(RANKINGS)))
     _check(queries, keys, len(trace.tokens))
     queries, keys = sorted(set(queries)), sorted(set(keys))
     chunks = query_chunks(trace, queries)

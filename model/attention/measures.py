@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.layers import attention_pattern, rotate, split_heads
 from model.gpt.trace import Trace
 
@@ -89,14 +89,14 @@ def _attention_input(trace: Trace, layer: int, rows: Tensor | slice) -> Tensor:
 def check_layer(layer: int, n_layer: int) -> None:
     """Raise InputError unless 0 <= layer < n_layer."""
     if not 0 <= layer < n_layer:
-        raise InputError("There is no such layer.", str(layer), f"Layers run from 0 to {n_layer - 1}.")
+        raise InputError("There is no such layer.", str(layer), say("Layers run from 0 to {}.", n_layer - 1))
 
 
 def check_positions(positions: Sequence[int], T: int) -> None:
     """Raise InputError unless all positions lie in 0 .. T - 1."""
     for position in positions:
         if not 0 <= position < T:
-            raise InputError("There is no such position.", str(position), f"Positions run from 0 to {T - 1}.")
+            raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
 
 
 # --- measures of one head ---------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def _rollout(trace: Trace, layer: int, head: int) -> np.ndarray:
 def _flow(trace: Trace, layer: int, head: int) -> np.ndarray:
     T = len(trace.tokens)
     if T > FLOW_TOKENS:
-        hint = f"Shorten it to {FLOW_TOKENS} tokens or fewer."
+        hint = say("Shorten it to {} tokens or fewer.", FLOW_TOKENS)
         raise InputError("The prompt is too long for attention flow.", f"{T} tokens", hint)
     check_layer(layer, trace.config.n_layer)
     return flow_of([mixing(trace, each, torch.float64) for each in range(layer + 1)])  # so that no row exceeds 1
@@ -322,5 +322,5 @@ def measure(trace: Trace, name: str, layer: int, head: int) -> np.ndarray:
     Raises InputError for an unknown name, a layer or head out of range, and a prompt that is too long for flow.
     """
     if name not in MEASURES:
-        raise InputError("There is no such measure.", name, f"Measures: {', '.join(MEASURES)}.")
+        raise InputError("There is no such measure.", name, say("Measures: {}.", ", ".join(MEASURES)))
     return MEASURES[name].function(trace, layer, head)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from model.attention.probes import SHORTEST, repeated_ids
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
@@ -80,7 +80,7 @@ def random_survey(
     """
     n_ctx = model.config.n_ctx
     if min(n_ctx, length) < SHORTEST:
-        hint = f"At least {SHORTEST} tokens are needed."
+        hint = say("At least {} tokens are needed.", SHORTEST)
         raise InputError("The sequences are too short to survey heads on.", f"{min(n_ctx, length)} tokens", hint)
     twice, shuffled = repeated_ids(pool, min(length, n_ctx) // 2 * 2, sequences, seed)
     found = _run_all(model, [*twice, *shuffled], [*twice, *twice], progress)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from model.activations.norm_swap import divergence
 from model.anatomy.anatomy import n_params
-from model.errors import InputError
+from model.errors import InputError, say
 from model.generation.cache_costs import cache_bytes
 from model.gpt.config import ModelConfig
 from model.gpt.layers import attention_pattern, attention_scores
@@ -114,9 +114,11 @@ def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) 
     """
     if groups not in group_counts(model.config):
         told = ", ".join(map(str, group_counts(model.config)))
-        raise InputError("The KV heads cannot be merged to this number.", str(groups), f"Choose one of: {told}.")
+        raise InputError("The KV heads cannot be merged to this number.", str(groups), say("Choose one of: {}.", told))
     if merge not in MERGES:
-        raise InputError("There is no such way to merge heads.", merge[:40], f"Choose one of: {', '.join(MERGES)}.")
+        raise InputError(
+            "There is no such way to merge heads.", merge[:40], say("Choose one of: {}.", ", ".join(MERGES))
+        )
     with torch.device("meta"):
         made = Transformer(dataclasses.replace(model.config, n_kv_head=groups))
     made.eval().requires_grad_(False)

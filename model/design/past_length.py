@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.config import ModelConfig, RopeScaling
 from model.gpt.layers import rope_frequencies, sinusoidal_positions
 from model.gpt.transformer import Pass, Transformer, attend_fused
@@ -223,7 +223,7 @@ def windows_of(ids: Sequence[int], length: int, most: int, first: int | None = N
         raise InputError(
             "The text is too short for this length.",
             f"{len(ids)} tokens",
-            f"Give at least {length + 1} tokens of text, or choose a shorter length.",
+            say("Give at least {} tokens of text, or choose a shorter length.", length + 1),
         )
     count = min(have, most)
     starts = [n * have // count * length for n in range(count)]

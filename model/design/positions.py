@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import rope_frequencies, rotate
 from model.gpt.trace import Trace
@@ -95,7 +95,7 @@ def _learned(model: Transformer, at: np.ndarray) -> np.ndarray:
         raise InputError("This model has no learned positions.", model.config.positions, "Choose another scheme.")
     rows = len(model.pos_embed.weight)
     if outside := [int(p) for p in at if not 0 <= p < rows]:
-        raise InputError("There is no such position.", str(outside[0]), f"Positions run from 0 to {rows - 1}.")
+        raise InputError("There is no such position.", str(outside[0]), say("Positions run from 0 to {}.", rows - 1))
     return model.pos_embed.weight.detach()[torch.from_numpy(at)].float().numpy()
 
 
@@ -218,7 +218,7 @@ def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
     rope = trace.config.positions == "rope"
     names = ("q", "k", "q_rot", "k_rot") if rope else ("q", "k", "q", "k")
     if not 0 <= head < trace.config.n_head:
-        raise InputError("There is no such head.", str(head), f"Heads run from 0 to {trace.config.n_head - 1}.")
+        raise InputError("There is no such head.", str(head), say("Heads run from 0 to {}.", trace.config.n_head - 1))
     at, kv = trace.sites(layer, dict.fromkeys(names)), head // trace.config.group_size
     parts = (at[name][0, head if name[0] == "q" else kv].numpy().copy() for name in names)
     return HeadQK(*parts)

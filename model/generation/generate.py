@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.generation.strategies import (
     METHODS,
     Change,
@@ -149,13 +149,15 @@ def check_plan(plan: Plan) -> None:
     for name, value, low, high in bounds:
         if not low <= value <= high or value % 1:
             raise InputError(
-                "A setting is out of its range.", f"{name}: {value:g}", f"Choose a value from {low:g} to {high:g}."
+                "A setting is out of its range.",
+                f"{name}: {value:g}",
+                say("Choose a value from {} to {}.", f"{low:g}", f"{high:g}"),
             )
 
 
 def check_size(strategies: Sequence[Strategy], widths: list[int]) -> None:
     """Raise InputError for more strategies or rows than one batch takes."""
     if not 1 <= len(strategies) <= MOST_STRATEGIES:
-        raise InputError("These are too many strategies.", str(len(strategies)), f"From 1 to {MOST_STRATEGIES}.")
+        raise InputError("These are too many strategies.", str(len(strategies)), say("From 1 to {}.", MOST_STRATEGIES))
     if sum(widths) > MOST_ROWS:
-        raise InputError("Together the strategies need too many rows.", str(sum(widths)), f"At most {MOST_ROWS}.")
+        raise InputError("Together the strategies need too many rows.", str(sum(widths)), say("At most {}.", MOST_ROWS))

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.cache import KVCache
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import Context, Step, draw, softmax, uniform, usable
@@ -267,7 +267,7 @@ def first_layers(model: Transformer, n: int) -> Transformer:
 
 def _own_layers(model: Transformer, ids: Sequence[int], draft: Draft, request: Request) -> Proposer:
     if not 1 <= draft.n <= model.config.n_layer:
-        hint = f"Choose a value from 1 to {model.config.n_layer}."
+        hint = say("Choose a value from 1 to {}.", model.config.n_layer)
         raise InputError("The model has not so many layers.", str(draft.n), hint)
     return Drawn(reader(first_layers(model, draft.n), ids, request))
 
@@ -276,7 +276,7 @@ def _other_model(model: Transformer, ids: Sequence[int], draft: Draft, request: 
     if draft.model is None:
         raise InputError("There is no other model to draft with.", "", "Choose another draft.")
     if len(ids) > draft.model.config.n_ctx:
-        hint = f"Shorten it to {draft.model.config.n_ctx} tokens or fewer."
+        hint = say("Shorten it to {} tokens or fewer.", draft.model.config.n_ctx)
         raise InputError("The prompt is too long for the model that drafts.", f"{len(ids)} tokens", hint)
     return Drawn(reader(draft.model, ids, request))
 
@@ -309,7 +309,7 @@ def speculate(
     Raises InputError for a draft that this model or prompt cannot have.
     """
     if not 1 <= request.gamma <= MOST_DRAFTED:
-        hint = f"Choose a value from 1 to {MOST_DRAFTED}."
+        hint = say("Choose a value from 1 to {}.", MOST_DRAFTED)
         raise InputError("So many tokens cannot be proposed at a time.", str(request.gamma), hint)
     target, proposer = reader(model, ids, request, cache), DRAFTS[draft.kind](model, ids, draft, request)
     room = model.config.n_ctx - len(ids) + 1  # the last token is written, never read

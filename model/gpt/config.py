@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from model.errors import CheckpointError, InputError
+from model.errors import CheckpointError, InputError, say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,5 +274,5 @@ PRESETS: dict[str, ModelConfig] = {
 def preset(name: str) -> ModelConfig:
     """The preset of that name; an unknown one raises InputError listing those that exist."""
     if name not in PRESETS:
-        raise InputError("There is no preset of that name.", name, f"Choose one of: {', '.join(PRESETS)}.")
+        raise InputError("There is no preset of that name.", name, say("Choose one of: {}.", ", ".join(PRESETS)))
     return PRESETS[name]

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import future
 from model.gpt.tap import Tap
@@ -199,11 +199,15 @@ def check_edits(edits: Sequence[Edit], config: ModelConfig, T: int) -> None:
 def _check_fields(edit: Edit) -> None:
     """A known kind, with the fields it needs and no others."""
     if not isinstance(edit.kind, str) or edit.kind not in EDITS:
-        raise InputError("There is no such kind of edit.", shown(edit.kind), f"Choose one of: {', '.join(EDITS)}.")
+        raise InputError(
+            "There is no such kind of edit.", shown(edit.kind), say("Choose one of: {}.", ", ".join(EDITS))
+        )
     kind = EDITS[edit.kind]
     given = [name for name in FIELDS if getattr(edit, name) is not None]
     if missing := [name for name in kind.needs if name not in given]:
-        raise InputError("An edit lacks a field.", ", ".join(missing), f"This kind needs: {', '.join(kind.needs)}.")
+        raise InputError(
+            "An edit lacks a field.", ", ".join(missing), say("This kind needs: {}.", ", ".join(kind.needs))
+        )
     if extra := [name for name in given if name not in kind.needs + kind.optional]:
         raise InputError("An edit has a field that its kind does not use.", ", ".join(extra), "Remove it.")
 
@@ -211,18 +215,20 @@ def _check_fields(edit: Edit) -> None:
 def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
     """Every field that is given lies in its range."""
     if not _within(edit.layer, config.n_layer):
-        raise InputError("There is no such layer.", shown(edit.layer), f"Layers run from 0 to {config.n_layer - 1}.")
+        raise InputError(
+            "There is no such layer.", shown(edit.layer), say("Layers run from 0 to {}.", config.n_layer - 1)
+        )
     if not _within(edit.head, config.n_head):
-        raise InputError("There is no such head.", shown(edit.head), f"Heads run from 0 to {config.n_head - 1}.")
+        raise InputError("There is no such head.", shown(edit.head), say("Heads run from 0 to {}.", config.n_head - 1))
     for position in (edit.query, edit.key):
         if not _within(position, T):
-            raise InputError("There is no such position.", shown(position), f"Positions run from 0 to {T - 1}.")
+            raise InputError("There is no such position.", shown(position), say("Positions run from 0 to {}.", T - 1))
     if edit.query is not None and edit.key > edit.query:
         what = "A token cannot look at a later one."
         raise InputError(what, f"query {edit.query}, key {edit.key}", "Choose a key at or before the query.")
     # The comparison is false for NaN, and right for whole numbers too large for a float.
     if edit.factor is not None and not (type(edit.factor) in (int, float) and abs(edit.factor) <= MAX_FACTOR):
-        hint = f"Choose a value from {-MAX_FACTOR:g} to {MAX_FACTOR:g}."
+        hint = say("Choose a value from {} to {}.", f"{-MAX_FACTOR:g}", f"{MAX_FACTOR:g}")
         raise InputError("The factor is not a number that can be used.", shown(edit.factor), hint)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.one_token import alone
 from model.gpt.ranking import ranks_of, top_ids
 from model.gpt.tap import Tap
@@ -179,7 +179,7 @@ def _checked(run: Run, positions: Sequence[int], candidates: Sequence[int] | Non
         raise ValueError("positions must name at least one position, got none")
     for position in positions:
         if not -T <= position < T:
-            raise InputError("There is no such position.", str(position), f"Positions run from 0 to {T - 1}.")
+            raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
     if candidates is not None and not all(0 <= token < V for token in candidates):

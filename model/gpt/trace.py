@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.edits import Edit, Means, check_edits, mean_heads, sites_edited, tap_of
 from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
 from model.gpt.layers import attention_pattern, attention_scores, future, rotate
@@ -122,12 +122,14 @@ class Trace:
     def _checked(self, layer: int, head: int) -> int:
         self._check_layer(layer, self.config.n_layer - 1)
         if not 0 <= head < self.config.n_head:
-            raise InputError("There is no such head.", str(head), f"Heads run from 0 to {self.config.n_head - 1}.")
+            raise InputError(
+                "There is no such head.", str(head), say("Heads run from 0 to {}.", self.config.n_head - 1)
+            )
         return head
 
     def _check_layer(self, layer: int, last: int) -> None:
         if not 0 <= layer <= last:
-            raise InputError("There is no such layer.", str(layer), f"Layers run from 0 to {last}.")
+            raise InputError("There is no such layer.", str(layer), say("Layers run from 0 to {}.", last))
 
     # --- one layer ---
 
@@ -157,7 +159,7 @@ class Trace:
         self.model.blocks[layer](self.residuals[layer][None], layer, each)
         if missing := [name for name in names if (name, layer) not in store]:
             raise InputError(
-                "This model has no such site in a block.", ", ".join(missing), f"Sites: {', '.join(SITES)}."
+                "This model has no such site in a block.", ", ".join(missing), say("Sites: {}.", ", ".join(SITES))
             )
         return {name: store[name, layer] for name in names}
 
@@ -215,7 +217,7 @@ class Trace:
         """Logits that predict the token after `position`; negative positions count from the end. float32 [V]"""
         T = len(self.tokens)
         if not -T <= position < T:
-            raise InputError("There is no such position.", str(position), f"Positions run from 0 to {T - 1}.")
+            raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
         return self._logits(self.residuals[-1][position][None])[0]
 
     @torch.inference_mode()
@@ -331,4 +333,4 @@ def check_length(T: int, limit: int) -> None:
     if T == 0:
         raise InputError("The prompt is empty.", "", "Type a few words, or choose an example.")
     if limit < T:
-        raise InputError("The prompt is too long.", f"{T} tokens", f"Shorten it to {limit} tokens or fewer.")
+        raise InputError("The prompt is too long.", f"{T} tokens", say("Shorten it to {} tokens or fewer.", limit))

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.errors import CheckpointError, UnsupportedModel
+from model.errors import CheckpointError, UnsupportedModel, say
 from model.gpt.config import ModelConfig, to_dict
 from model.gpt.transformer import Transformer
 from model.loading import gguf_models
@@ -34,7 +34,7 @@ def load_folder(path: Path, progress: Progress | None = None) -> tuple[ModelConf
     values = read_json(path / CONFIG)
     model_type = values.get("model_type")
     if not isinstance(model_type, str) or model_type not in FAMILIES:
-        hint = f"Supported: {', '.join(FAMILIES)}."
+        hint = say("Supported: {}.", ", ".join(FAMILIES))
         raise UnsupportedModel("This architecture is not computed here.", f"model_type = {model_type!r}", hint)
     family = FAMILIES[model_type]
     config = family.to_config(values)

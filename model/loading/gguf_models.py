@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import CheckpointError, UnsupportedModel
+from model.errors import CheckpointError, UnsupportedModel, say
 from model.gpt.config import ModelConfig, RopeScaling
 from model.gpt.layers import rope_frequencies
 from model.loading.convert import Into, Layout, Names, make_config
@@ -88,7 +88,7 @@ def architecture_of(file: GgufFile) -> tuple[str, Architecture]:
     """general.architecture and its entry in ARCHITECTURES; UnsupportedModel for others and for split files."""
     name = file.metadata.get("general.architecture")
     if not isinstance(name, str) or name not in ARCHITECTURES:
-        hint = f"Supported: {', '.join(ARCHITECTURES)}."
+        hint = say("Supported: {}.", ", ".join(ARCHITECTURES))
         raise UnsupportedModel("This architecture is not computed here.", f"general.architecture = {name!r}", hint)
     check_keys({"split.count": file.metadata.get("split.count", 0)}, (), {"split.count": (0, 1)})
     return name, ARCHITECTURES[name]

@@ -8,7 +8,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from model.errors import CheckpointError, UnsupportedModel
+from model.errors import CheckpointError, UnsupportedModel, say
 from model.strict_json import parse
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -54,7 +54,7 @@ def open_folder(path: Path) -> TensorFolder:
     if (path / SINGLE).is_file():
         return TensorFolder(path, dict.fromkeys(_names(path, SINGLE), SINGLE))
     pickled = sorted(file.name for file in path.glob("*.bin")) if path.is_dir() else []
-    hint = "Pickled weights are never opened; convert them to safetensors." if pickled else f"It needs {SINGLE}."
+    hint = "Pickled weights are never opened; convert them to safetensors." if pickled else say("It needs {}.", SINGLE)
     raise CheckpointError("The folder has no safetensors weights.", ", ".join(pickled) or path.name, hint)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from model.errors import CheckpointError, InputError, plain
+from model.errors import CheckpointError, InputError, plain, say
 from model.loading.downloads import SMOLLM2, cache_dir, hub_folder, is_cached, smollm2_path
 from model.progress import Progress
 
@@ -75,7 +75,7 @@ def resolve(
     if allow_paths and (found := _local(model_id)):
         return found
     known = ", ".join([*labels, "hub:OWNER/NAME"] + (["a folder", "a .gguf file"] if allow_paths else []))
-    raise InputError("There is no model of that name.", _short(model_id), f"Choose one of: {known}.")
+    raise InputError("There is no model of that name.", _short(model_id), say("Choose one of: {}.", known))
 
 
 def _local(model_id: str) -> Resolved | None:

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.api import LanguageModel, load_model
-from model.errors import InputError, PlaygroundError
+from model.errors import InputError, PlaygroundError, say
 from model.gpt.transformer import Transformer
 from model.loading.sources import WEIGHTS
 from model.predictions.tuned_lens import FILE, TunedLens, save_lens
@@ -65,7 +65,9 @@ def batches(lm: LanguageModel, texts: Sequence[str], settings: Settings, *, held
     wide = 8 * settings.length  # characters that are surely enough tokens
     parts = [kept for each in parts if (kept := [p for p in each if len(p) > wide])]
     if not parts:
-        raise InputError("The texts are too short to fit a lens.", "", f"Give at least one of {10 * CHUNK} characters.")
+        raise InputError(
+            "The texts are too short to fit a lens.", "", say("Give at least one of {} characters.", 10 * CHUNK)
+        )
     while True:
         rows = []
         while len(rows) < settings.rows:

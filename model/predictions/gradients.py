@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.edits import shown
 from model.gpt.tap import record
 from model.gpt.trace import Trace
@@ -235,10 +235,10 @@ def _checked(run: Trace, position: int, tokens: Sequence[int | None], most: int)
     """The position, not negative; raises InputError for one, or a token, that does not exist, or too few places."""
     T, vocab = len(run.tokens), run.config.vocab_size
     if type(position) is not int or not -T <= position < T:
-        raise InputError("There is no such position.", shown(position), f"Positions run from 0 to {T - 1}.")
+        raise InputError("There is no such position.", shown(position), say("Positions run from 0 to {}.", T - 1))
     for token in tokens:
         if token is not None and (type(token) is not int or not 0 <= token < vocab):
-            raise InputError("There is no token with this id.", shown(token), f"Ids run from 0 to {vocab - 1}.")
+            raise InputError("There is no token with this id.", shown(token), say("Ids run from 0 to {}.", vocab - 1))
     if type(most) is not int or most < 4:
         raise InputError("The path needs more gradients.", shown(most), "Give a whole number from 4 up.")
     return position % T

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.edits import shown
 from model.gpt.ranking import ranks_of, top_ids
 from model.gpt.trace import Trace
@@ -138,7 +138,7 @@ def follow_all(run: Trace, tokens: Sequence[int], positions: slice = slice(None)
     V = run.config.vocab_size
     for token in tokens:
         if type(token) is not int or not 0 <= token < V:
-            raise InputError("There is no token with this id.", shown(token), f"Ids run from 0 to {V - 1}.")
+            raise InputError("There is no token with this id.", shown(token), say("Ids run from 0 to {}.", V - 1))
     if not tokens:
         return []
     parts = []

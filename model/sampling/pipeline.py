@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import InputError
+from model.errors import InputError, say
 
 MOST_STEPS = 24  # of one pipeline
 FIRST = 1024  # a draw looks first at tokens with a share of at least 1 / FIRST
@@ -175,14 +175,18 @@ def check_numbers(owner: str, numbers: tuple[tuple[str, float], ...], parameters
     for name, value in numbers:
         found = bounds.get(name)
         if found is None or not found.low <= value <= found.high or (found.whole and value % 1):
-            hint = f"Choose a value from {found.low:g} to {found.high:g}." if found else "Choose one of the list."
+            hint = (
+                say("Choose a value from {} to {}.", f"{found.low:g}", f"{found.high:g}")
+                if found
+                else "Choose one of the list."
+            )
             raise InputError("A setting is out of its range.", f"{owner}, {name[:20]}: {value:g}", hint)
 
 
 def checked(steps: tuple[Step, ...], warps: Mapping[str, Warp], vocab_size: int) -> tuple[Step, ...]:
     """The steps, every number within its warp's bounds and named; raises InputError for anything else."""
     if len(steps) > MOST_STEPS:
-        raise InputError("These are too many steps.", str(len(steps)), f"At most {MOST_STEPS} steps.")
+        raise InputError("These are too many steps.", str(len(steps)), say("At most {} steps.", MOST_STEPS))
     for step in steps:
         warp = warps.get(step.warp)
         if warp is None:

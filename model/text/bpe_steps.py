@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from tokenizers import Regex, pre_tokenizers
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.text.tokenizer import Tokenizer
 
 MOST_CHARACTERS = 300  # of a text whose merges are replayed: the work of a piece grows with the square of its bytes
@@ -76,7 +76,7 @@ def replay(tokenizer: Tokenizer, text: str) -> tuple[Piece, ...]:
     shown as it was merged. Raises InputError for a text that is too long, or that the tokenizer refuses.
     """
     if len(text) > MOST_CHARACTERS:
-        hint = f"Merges are shown for at most {MOST_CHARACTERS} characters."
+        hint = say("Merges are shown for at most {} characters.", MOST_CHARACTERS)
         raise InputError("The text is too long to replay its merges.", f"{len(text)} characters", hint)
     wanted = tokenizer.encode_ids(text)
     pieces: list[Piece] = []

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from model.errors import InputError, UnsupportedModel
+from model.errors import InputError, UnsupportedModel, say
 from model.text.tokenizer import Tokenizer
 
 ROLES = ("system", "user", "assistant", "tool")
@@ -94,7 +94,7 @@ def _check(messages: Sequence[Mapping[str, str]]) -> None:
             raise InputError("This is no message.", str(role)[:40], "It needs a role and a text.")
         size += len(content)
     if size > MOST_TEXT:
-        raise InputError("The messages are too long.", f"{size} characters", f"At most {MOST_TEXT} characters.")
+        raise InputError("The messages are too long.", f"{size} characters", say("At most {} characters.", MOST_TEXT))
 
 
 def _stand_ins(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import tiktoken
 
-from model.errors import CheckpointError, InputError, UnsupportedModel
+from model.errors import CheckpointError, InputError, UnsupportedModel, say
 from model.records import Tokens
 from model.text.bpe_ranks import FRESH_COPY
 from model.text.vocabulary import GPT2_PATTERN, Vocabulary, read_gguf, read_json, read_text, read_tiktoken
@@ -129,7 +129,7 @@ class Tokenizer:
     def _raw(self, number: int) -> bytes:
         raw = self._vocabulary.raw[number] if 0 <= number < self.vocab_size else None
         if raw is None:
-            hint = f"Ids run from 0 to {self.vocab_size - 1}."
+            hint = say("Ids run from 0 to {}.", self.vocab_size - 1)
             raise InputError("There is no token with this id.", str(number), hint)
         return raw
 
@@ -154,7 +154,7 @@ class Tokenizer:
                 raise InputError(
                     "The text has too much whitespace in one run.",
                     f"{longest} characters",
-                    f"At most {MAX_WHITESPACE_RUN} in a row can be encoded.",
+                    say("At most {} in a row can be encoded.", MAX_WHITESPACE_RUN),
                 )
         try:
             ranks = self._engine.encode_ordinary(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from model.errors import CheckpointError, UnsupportedModel
+from model.errors import CheckpointError, UnsupportedModel, say
 from model.strict_json import parse
 from model.text.bpe_ranks import ALPHABET, FRESH_COPY, bytes_of, merge_ranks
 
@@ -123,7 +123,9 @@ def read_text(path: Path) -> str:
             raise OSError("it is no file")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"The vocabulary file {path.name} cannot be read.", str(error), FRESH_COPY) from error
+        raise CheckpointError(
+            say("The vocabulary file {} cannot be read.", path.name), str(error), FRESH_COPY
+        ) from error
 
 
 def read_json(path: Path) -> dict:
@@ -131,34 +133,34 @@ def read_json(path: Path) -> dict:
     try:
         value = parse(read_text(path))
     except ValueError as error:
-        raise CheckpointError(f"{path.name} is not valid JSON.", str(error)[:160], FRESH_COPY) from error
+        raise CheckpointError(say("{} is not valid JSON.", path.name), str(error)[:160], FRESH_COPY) from error
     if not isinstance(value, dict):
-        raise CheckpointError(f"{path.name} must hold a JSON object.", type(value).__name__, FRESH_COPY)
+        raise CheckpointError(say("{} must hold a JSON object.", path.name), type(value).__name__, FRESH_COPY)
     return value
 
 
 def as_vocab(value: object, where: str) -> dict[str, int]:
     if not isinstance(value, dict) or not set(map(type, value.values())) <= {int}:
-        raise CheckpointError(f"{where} must map tokens to whole numbers.", type(value).__name__, FRESH_COPY)
+        raise CheckpointError(say("{} must map tokens to whole numbers.", where), type(value).__name__, FRESH_COPY)
     return value
 
 
 def as_merges(value: object, where: str) -> list[tuple[str, str]]:
     """Merges as pairs of tokens, from "a b" strings or [a, b] lists."""
     if not isinstance(value, list):
-        raise CheckpointError(f"{where} must be a list.", type(value).__name__, FRESH_COPY)
+        raise CheckpointError(say("{} must be a list.", where), type(value).__name__, FRESH_COPY)
     merges = [
         tuple(merge.split(" ") if isinstance(merge, str) else merge)
         for merge in value
         if isinstance(merge, (str, list))
     ]
     if len(merges) != len(value) or any(len(m) != 2 or not all(isinstance(part, str) for part in m) for m in merges):
-        raise CheckpointError(f"{where} must name two tokens each.", "", FRESH_COPY)
+        raise CheckpointError(say("{} must name two tokens each.", where), "", FRESH_COPY)
     return merges
 
 
 def refuse(what: str, got: object, supported: str) -> UnsupportedModel:
-    return UnsupportedModel(f"This vocabulary uses a {what} that is not supported.", str(got)[:160], supported)
+    return UnsupportedModel(say("This vocabulary uses a {} that is not supported.", what), str(got)[:160], supported)
 
 
 GGUF_PRE = {  # tokenizer.ggml.pre: pattern, pieces looked up whole, NFC, BOS by default
@@ -173,27 +175,27 @@ GGUF_PRE = {  # tokenizer.ggml.pre: pattern, pieces looked up whole, NFC, BOS by
 def _gguf_strings(metadata: Mapping[str, object], key: str) -> list[str]:
     values = metadata.get(key)
     if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
-        raise CheckpointError(f"The GGUF file has no list {key}.", type(values).__name__, FRESH_COPY)
+        raise CheckpointError(say("The GGUF file has no list {}.", key), type(values).__name__, FRESH_COPY)
     try:
         strings = [value.decode() if isinstance(value, bytes) else value for value in values]
     except UnicodeDecodeError as error:
-        raise CheckpointError(f"{key} holds text that is not UTF-8.", str(error)[:80], FRESH_COPY) from error
+        raise CheckpointError(say("{} holds text that is not UTF-8.", key), str(error)[:80], FRESH_COPY) from error
     if not set(map(type, strings)) <= {str}:
-        raise CheckpointError(f"{key} must be a list of strings.", "", FRESH_COPY)
+        raise CheckpointError(say("{} must be a list of strings.", key), "", FRESH_COPY)
     return strings
 
 
 def _gguf_text(metadata: Mapping[str, object], key: str, default: str | None) -> str | None:
     value = metadata.get(key, default)
     if value is not None and not isinstance(value, str | bytes):
-        raise CheckpointError(f"{key} must be a text.", type(value).__name__, FRESH_COPY)
+        raise CheckpointError(say("{} must be a text.", key), type(value).__name__, FRESH_COPY)
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _gguf_flag(metadata: Mapping[str, object], key: str, default: bool) -> bool:
     value = metadata.get(key, default)
     if not isinstance(value, bool):
-        raise CheckpointError(f"{key} must be true or false.", type(value).__name__, FRESH_COPY)
+        raise CheckpointError(say("{} must be true or false.", key), type(value).__name__, FRESH_COPY)
     return value
 
 
@@ -233,7 +235,7 @@ def read_gguf(metadata: Mapping[str, object]) -> Vocabulary:
     for key in ("bos", "eos"):
         ends[key] = number = metadata.get(f"tokenizer.ggml.{key}_token_id")
         if number is not None and not (type(number) is int and 0 <= number < len(tokens)):
-            raise CheckpointError(f"The {key} token is not in the vocabulary.", str(number), FRESH_COPY)
+            raise CheckpointError(say("The {} token is not in the vocabulary.", key), str(number), FRESH_COPY)
     made = {left + right for left, right in merges} | ALPHABET.keys()
     special = {i for i, kind in enumerate(types) if kind == 3} | {
         number for number in ends.values() if number is not None and tokens[number] not in made
@@ -266,14 +268,16 @@ def read_tiktoken(path: Path, pattern: str, special: Mapping[str, int]) -> Vocab
             token, rank = line.split()
             ranks[base64.b64decode(token, validate=True)] = int(rank)
         except ValueError as error:
-            what = f"Line {count} of {path.name} is no token and rank."
+            what = say("Line {} of {} is no token and rank.", count, path.name)
             raise CheckpointError(what, line[:80], FRESH_COPY) from error
     used = set(ranks.values())
     if not ranks or len(ranks) != count or used != set(range(count)) or b"" in ranks:
-        raise CheckpointError(f"{path.name} repeats a token or a rank, or leaves gaps.", f"{count} lines", FRESH_COPY)
+        raise CheckpointError(
+            say("{} repeats a token or a rank, or leaves gaps.", path.name), f"{count} lines", FRESH_COPY
+        )
     missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
     if missing:
-        raise CheckpointError(f"{path.name} has no token for some bytes.", f"{missing[:8]}", FRESH_COPY)
+        raise CheckpointError(say("{} has no token for some bytes.", path.name), f"{missing[:8]}", FRESH_COPY)
     ids = set(special.values())
     if ids & used or len(ids) != len(special) or any(not 0 <= number < _MAX_TOKENS for number in ids):
         raise CheckpointError("The ids of the special tokens clash.", str(dict(special))[:80], FRESH_COPY)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from model.errors import CheckpointError
+from model.errors import CheckpointError, say
 from model.text.bpe_ranks import ALPHABET, FRESH_COPY
 from model.text.vocabulary import (
     GPT2_PATTERN,
@@ -99,7 +99,7 @@ def _named(config: Mapping, key: str, ids: Mapping[str, int]) -> int | None:
     if text is None:
         return None
     if not isinstance(text, str) or text not in ids:
-        what = f"The {key} in tokenizer_config.json is not in the vocabulary."
+        what = say("The {} in tokenizer_config.json is not in the vocabulary.", key)
         raise CheckpointError(what, str(text)[:80], FRESH_COPY)
     return ids[text]
 

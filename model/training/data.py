@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.text.tokenizer import Tokenizer, from_tokenizer_json
 from model.training.tasks import IGNORE, Task, symbol_vocabulary
 
@@ -95,7 +95,7 @@ def train_vocabulary(texts: Iterator[str] | Sequence[str], vocab_size: int) -> s
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
     if vocab_size < BYTES:
-        raise InputError("The vocabulary is too small.", f"{vocab_size} tokens", f"It needs at least {BYTES}.")
+        raise InputError("The vocabulary is too small.", f"{vocab_size} tokens", say("It needs at least {}.", BYTES))
     maker = Trainer(models.BPE())
     maker.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     maker.decoder = decoders.ByteLevel()

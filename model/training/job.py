@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from model.attention.probes import probe_heads
-from model.errors import CheckpointError, InputError
+from model.errors import CheckpointError, InputError, say
 from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan
 from model.gpt.config import ModelConfig, from_dict
@@ -182,7 +182,7 @@ def check(job: Job, limits: Limits) -> ModelConfig:
             raise InputError(
                 "A setting is out of bounds on this server.",
                 f"{what}: {value:g}",
-                f"Choose a value from {low:g} to {high:g}.",
+                say("Choose a value from {} to {}.", f"{low:g}", f"{high:g}"),
             )
     if job.task == TEXT:
         _check_text(job, limits)
@@ -192,7 +192,7 @@ def check(job: Job, limits: Limits) -> ModelConfig:
             raise InputError(
                 "This task needs another context.",
                 f"{recipe.length} tokens",
-                f"Choose a value from {chosen.shortest} to {chosen.longest}.",
+                say("Choose a value from {} to {}.", chosen.shortest, chosen.longest),
             )
     return config
 
@@ -208,7 +208,9 @@ def _check_text(job: Job, limits: Limits) -> None:
         ) from None
     if size > limits.text_bytes:
         raise InputError(
-            "The text is too large for this server.", f"{size:,} bytes", f"At most {limits.text_bytes:,} bytes."
+            "The text is too large for this server.",
+            f"{size:,} bytes",
+            say("At most {} bytes.", f"{limits.text_bytes:,}"),
         )
     if size < 2000:
         raise InputError("There is too little text to train on.", f"{size} bytes", "Give a few pages of it.")
@@ -216,7 +218,7 @@ def _check_text(job: Job, limits: Limits) -> None:
         raise InputError(
             "A setting is out of bounds on this server.",
             f"vocabulary: {job.vocab_size}",
-            f"Choose a value from {data.BYTES} to {limits.vocabulary}.",
+            say("Choose a value from {} to {}.", data.BYTES, limits.vocabulary),
         )
 
 

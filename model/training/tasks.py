@@ -10,7 +10,7 @@ from string import ascii_letters, ascii_lowercase, digits
 
 import numpy as np
 
-from model.errors import InputError
+from model.errors import InputError, say
 
 IGNORE = -100  # the target of a position that is not scored, as torch's cross entropy has it
 
@@ -131,7 +131,7 @@ TASKS: dict[str, Task] = {
 def task(name: str) -> Task:
     """The task of that name; an unknown one raises InputError listing those that exist."""
     if name not in TASKS:
-        raise InputError("There is no task of that name.", str(name)[:40], f"Choose one of: {', '.join(TASKS)}.")
+        raise InputError("There is no task of that name.", str(name)[:40], say("Choose one of: {}.", ", ".join(TASKS)))
     return TASKS[name]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args, get_origin
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.edits import shown
 
 MOST_TEXT = 1000  # characters of a text that is no prompt
@@ -59,9 +59,11 @@ def checked(name: str, value: object, hint: object) -> object:
     told = rule(hint)
     found = _typed(name, value, get_args(hint)[0] if told else hint, isinstance(told, Long))
     if isinstance(told, OneOf) and found not in told.names:
-        raise InputError("An argument is none of its names.", got(name, found), f"Choose one of: {_list(told.names)}.")
+        raise InputError(
+            "An argument is none of its names.", got(name, found), say("Choose one of: {}.", _list(told.names))
+        )
     if isinstance(told, Within) and not told.low <= found <= told.high:
-        hint = f"Choose a value from {told.low:g} to {told.high:g}."
+        hint = say("Choose a value from {} to {}.", f"{told.low:g}", f"{told.high:g}")
         raise InputError("An argument is out of its range.", got(name, found), hint)
     return found
 
@@ -84,12 +86,12 @@ def _typed(name: str, value: object, hint: object, long: bool = False) -> object
         if not isinstance(value, list | tuple):
             raise _wrong(name, value, "a list")
         if len(value) > MOST_ITEMS:
-            raise InputError("A list is too long.", f"{name}: {len(value)}", f"At most {MOST_ITEMS} entries.")
+            raise InputError("A list is too long.", f"{name}: {len(value)}", say("At most {} entries.", MOST_ITEMS))
         return [_typed(name, each, get_args(hint)[0]) for each in value]
     if not _is_a(value, hint):
         raise _wrong(name, value, _KINDS[hint])
     if hint is str and not long and len(value) > MOST_TEXT:
-        raise InputError("A text is too long.", f"{name}: {len(value)}", f"At most {MOST_TEXT} characters.")
+        raise InputError("A text is too long.", f"{name}: {len(value)}", say("At most {} characters.", MOST_TEXT))
     return dict(value) if hint is dict else hint(value)
 
 
@@ -105,4 +107,4 @@ def _is_a(value: object, hint: type) -> bool:
 
 
 def _wrong(name: str, value: object, wanted: str) -> InputError:
-    return InputError("An argument is of the wrong kind.", got(name, value), f"Give {wanted}.")
+    return InputError("An argument is of the wrong kind.", got(name, value), say("Give {}.", wanted))

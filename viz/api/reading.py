@@ -6,7 +6,7 @@ from typing import Any
 
 from model.api import LanguageModel
 from model.attention.measures import check_layer
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.edits import shown
 from viz.charts.distribution import likeliest
 from viz.page import background, panels
@@ -26,7 +26,7 @@ def place(scene: Scene, position: int) -> int:
     """A position counted from 0; negative ones count from the end. Raises InputError for none of the prompt."""
     T = len(scene.trace.tokens)
     if not -T <= position < T:
-        raise InputError("There is no such position.", str(position), f"Positions run from 0 to {T - 1}.")
+        raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
     return position % T
 
 
@@ -50,7 +50,7 @@ def check_head(model: LanguageModel, layer: int, head: int) -> None:
     """Raise InputError unless the model has that head."""
     check_layer(layer, model.config.n_layer)
     if not 0 <= head < model.config.n_head:
-        raise InputError("There is no such head.", str(head), f"Heads run from 0 to {model.config.n_head - 1}.")
+        raise InputError("There is no such head.", str(head), say("Heads run from 0 to {}.", model.config.n_head - 1))
 
 
 def unprompted(playground: Playground, model: LanguageModel) -> Scene:
@@ -76,7 +76,7 @@ def token_id(model: LanguageModel, text: str) -> int:
     if text.startswith(BY_ID) and text[len(BY_ID) :].isdecimal():
         number, size = int(text[len(BY_ID) :][:12]), model.tokenizer.vocab_size
         if number >= size:
-            raise InputError("There is no token with this id.", str(number), f"Ids run from 0 to {size - 1}.")
+            raise InputError("There is no token with this id.", str(number), say("Ids run from 0 to {}.", size - 1))
         return number
     token, pieces = token_of(model, text[:MOST_TYPED])
     if token is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from model.api import LanguageModel
-from model.errors import InputError, PlaygroundError
+from model.errors import InputError, PlaygroundError, say
 from model.gpt.edits import EDITS, edit_of
 from model.sampling.warps import WARPS
 from viz.api.arguments import Prompt, Within, bare, checked, rule
@@ -161,7 +161,7 @@ def _answered(playground: Playground, endpoint: Endpoint, values: dict[str, obje
             about["tokens"] = len(scene.trace.tokens)
             found = endpoint.function(scene, **own)
     if (size := count(found)) > MOST_NUMBERS:
-        hint = f"Ask for at most {MOST_NUMBERS} numbers: fewer rows, or a shorter prompt."
+        hint = say("Ask for at most {} numbers: fewer rows, or a shorter prompt.", MOST_NUMBERS)
         raise InputError("The answer would be too large.", f"{size} numbers", hint)
     about |= {"seconds": time.perf_counter() - began, "kind": endpoint.kind}
     return plain({"about": about} | found)
@@ -172,7 +172,9 @@ def model_of(playground: Playground, model_id: str) -> LanguageModel:
     model_id = model_id or playground.options.model
     known = {each for _, each in playground.choices()}
     if model_id not in known and not model_id.startswith(HUB) and playground.models.peek(model_id) is None:
-        raise InputError("There is no model of this id.", model_id[:40], f"Choose one of: {', '.join(sorted(known))}.")
+        raise InputError(
+            "There is no model of this id.", model_id[:40], say("Choose one of: {}.", ", ".join(sorted(known)))
+        )
     return playground.opened(model_id)
 
 
@@ -180,7 +182,7 @@ def scene_of(playground: Playground, model: LanguageModel, prompt: str, edits: l
     """The run of a prompt with edits, as the page's own views take it; raises PlaygroundError."""
     tokens = playground.tokens(model, prompt)
     if len(edits) > MOST_EDITS:
-        raise InputError("These are too many edits.", str(len(edits)), f"At most {MOST_EDITS}.")
+        raise InputError("These are too many edits.", str(len(edits)), say("At most {}.", MOST_EDITS))
     made = tuple(dict.fromkeys(edit_of(each, model.config, len(tokens)) for each in edits))
     trace = playground.trace_tokens(model, tokens, made)
     picked = Selection(heads=((0, 0),), edits=made)

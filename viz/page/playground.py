@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from model.api import LanguageModel, list_models, load_resolved
-from model.errors import InputError, PlaygroundError
+from model.errors import InputError, PlaygroundError, say
 from model.gpt.edits import Edit
 from model.gpt.trace import Trace, check_length
 from model.loading.sources import Resolved, resolve
@@ -135,7 +135,7 @@ class Playground:
         """The prompt's tokens; raises InputError for none, or too many for the model or this server."""
         limit = min(model.config.n_ctx, self.options.max_tokens)
         if len(prompt) > self.options.allowed.characters:
-            hint = f"Shorten it to {limit} tokens or fewer."
+            hint = say("Shorten it to {} tokens or fewer.", limit)
             raise InputError("The prompt is too long.", f"{len(prompt)} characters", hint)
         tokens = model.encode(prompt)
         check_length(len(tokens), limit)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from model.errors import InputError
+from model.errors import InputError, say
 from model.generation.generate import MOST_STRATEGIES
 from model.progress import Progress
 from model.training.job import Limits
@@ -66,13 +66,15 @@ def check_writing(allowed: Allowed, texts: int, tokens: int) -> None:
     """Raise InputError where so many texts of so many new tokens are more than this server writes at once."""
     if texts > allowed.texts:
         raise InputError(
-            "These are too many strategies for this server.", str(texts), f"Keep {allowed.texts} of them or fewer."
+            "These are too many strategies for this server.",
+            str(texts),
+            say("Keep {} of them or fewer.", allowed.texts),
         )
     if tokens > allowed.new_tokens:
         raise InputError(
             "This is more text than this server writes at once.",
             f"{tokens} tokens",
-            f"Choose {allowed.new_tokens} new tokens or fewer.",
+            say("Choose {} new tokens or fewer.", allowed.new_tokens),
         )
 
 
@@ -80,7 +82,7 @@ def check_samples(allowed: Allowed, samples: int) -> None:
     """Raise InputError where a strategy is to write more texts than this server allows."""
     if samples > allowed.samples:
         raise InputError(
-            "These are too many texts for this server.", str(samples), f"Choose {allowed.samples} texts or fewer."
+            "These are too many texts for this server.", str(samples), say("Choose {} texts or fewer.", allowed.samples)
         )
 
 

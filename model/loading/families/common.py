@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from model.errors import CheckpointError, UnsupportedModel
+from model.errors import CheckpointError, UnsupportedModel, say
 from model.gpt.config import ModelConfig, RopeScaling
 from model.loading.convert import Layout
 
@@ -93,7 +93,7 @@ def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, t
             raise UnsupportedModel(
                 "The model uses something that is not computed here.",
                 f"{key} = {values[key]!r}",
-                f"Supported: {names}.",
+                say("Supported: {}.", names),
             )
 
 
@@ -120,7 +120,7 @@ def choice(values: Mapping, key: str, table: Mapping[str, T], default: str) -> T
     """The table's entry for the value of `key`; UnsupportedModel for a value that is not in the table."""
     name = values.get(key, default)
     if not isinstance(name, str) or name not in table:
-        hint = f"Supported: {', '.join(table)}."
+        hint = say("Supported: {}.", ", ".join(table))
         raise UnsupportedModel("The model uses something that is not computed here.", f"{key} = {name!r}", hint)
     return table[name]
 
@@ -133,7 +133,7 @@ def _typed(values: Mapping, key: str, default: T | None, types: tuple[type, ...]
         raise CheckpointError("The config lacks a key.", key, "Fetch the checkpoint again.")
     # bool is a subclass of int, and `true` layers are not 1 layer.
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise CheckpointError(f"A key of the config must be {kind}.", f"{key} = {value!r}", "Correct the config.")
+        raise CheckpointError(say("A key of the config must be {}.", kind), f"{key} = {value!r}", "Correct the config.")
     return value
 
 
@@ -149,7 +149,7 @@ def rope(hf: Mapping, default_fraction: float = 1.0) -> dict:
         if inner is None:
             continue
         if not isinstance(inner, Mapping):
-            raise CheckpointError(f"{key} must be an object.", repr(inner), "Correct the config.")
+            raise CheckpointError(say("{} must be an object.", key), repr(inner), "Correct the config.")
         for name, value in inner.items():
             _put(values, {"type": "rope_type"}.get(name, name), value)
     for name in ("rope_theta", "rotary_emb_base", "rotary_pct", "partial_rotary_factor"):

@@ -1,6 +1,7 @@
 """What the model code and the tabs say to a person has a Chinese translation, sentence by sentence."""
 
 import ast
+import pickle
 import re
 import tomllib
 from collections.abc import Iterator
@@ -13,15 +14,17 @@ from viz.words import translate
 
 ROOT = Path(__file__).parents[3]
 ERRORS = {name for name, value in vars(errors).items() if isinstance(value, type)}
-CHINESE = tomllib.loads((ROOT / "viz/words/errors.zh.toml").read_text(encoding="utf-8"))
+CHINESE = tomllib.loads((ROOT / "viz/words/zh/errors/errors.toml").read_text(encoding="utf-8"))
 
 
 def sentences(node: ast.AST, names: dict[str, ast.AST]) -> Iterator[str]:
     """The sentences an expression can be, "{}" for what is filled in; names are looked up, other calls are not."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
-    elif isinstance(node, ast.JoinedStr):
-        yield "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    elif isinstance(node, ast.JoinedStr):  # not to be translated: values belong to `say`
+        yield "f" + ast.unparse(node)
+    elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say":
+        yield from sentences(node.args[0], names)
     elif isinstance(node, ast.IfExp):
         yield from sentences(node.body, names)
         yield from sentences(node.orelse, names)
@@ -70,7 +73,9 @@ def test_translations_fill_in_the_same_number_of_things():
 
 
 def test_translate_fills_in_and_leaves_the_unknown_alone():
-    assert translate("Shorten it to 700 tokens or fewer.", "zh") == "请缩短到 700 个词元以内。"
+    hint = errors.say("Shorten it to {} tokens or fewer.", 700)
+    assert hint == "Shorten it to 700 tokens or fewer." and translate(hint, "zh") == "请缩短到 700 个词元以内。"
+    assert translate(errors.InputError("x", "", hint).hint, "zh") == translate(pickle.loads(pickle.dumps(hint)), "zh")
     assert translate("The prompt is empty.", "zh") == "提示词为空。"
     assert translate("Never said anywhere.", "zh") == "Never said anywhere."
     assert translate("The prompt is empty.", "en") == "The prompt is empty."

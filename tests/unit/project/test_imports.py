@@ -129,7 +129,9 @@ def test_the_rules_forbid(name: str, importer: str):
 
 
 def test_imports_inside_functions_are_found():
-    source = "def f():\n    from model import linear, api\n    import plotly.graph_objects as go\n"
+    source = (
+        "def f():\n    from model.gpt import linear\n    from model import api\n    import plotly.graph_objects as go\n"
+    )
     assert imported(source) == {"model.gpt.linear", "model.api", "plotly.graph_objects"}
 
 

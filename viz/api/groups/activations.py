@@ -18,7 +18,7 @@ from model.activations.residual_statistics import RULES, STATISTICS, carriers, s
 from model.activations.residual_statistics import outliers as outlying
 from model.api import LanguageModel
 from model.attention.effects import next_tokens
-from model.errors import InputError
+from model.errors import InputError, say
 from model.progress import Progress
 from viz.api.answers import top_of
 from viz.api.arguments import OneOf, Rows, Within
@@ -224,7 +224,7 @@ def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1,
     config = scene.model.config
     check_head(scene.model, layer, 0)
     if not 0 <= neuron < config.d_mlp:
-        raise InputError("There is no such neuron.", str(neuron), f"Neurons run from 0 to {config.d_mlp - 1}.")
+        raise InputError("There is no such neuron.", str(neuron), say("Neurons run from 0 to {}.", config.d_mlp - 1))
     with scene.playground.computing:
         read = layer_activations(scene.trace, layer)
         pushed = promoted(scene.model.model, layer, [neuron], most, scene.model.tokenizer.vocab_size)

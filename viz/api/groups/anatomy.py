@@ -6,7 +6,7 @@ from model.anatomy.anatomy import ARCHITECTURES, config_of, n_params
 from model.anatomy.anatomy import PARTS as COMPONENTS
 from model.anatomy.blueprint import Flow, blueprint, by_component, shares
 from model.api import LanguageModel
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.config import to_dict
 from viz.api.arguments import Long, OneOf, Within
 from viz.api.reading import at, on
@@ -86,7 +86,7 @@ def part_numbers(
     here = at(on(scene, layer, head), position)
     looked = partview.looked_at(here, {"diagram_figure": {"part": part}})
     if looked.key != part:
-        raise InputError("This model has no such part.", part, f"Choose one of: {', '.join(looked.parts)}.")
+        raise InputError("This model has no such part.", part, say("Choose one of: {}.", ", ".join(looked.parts)))
     vectors = [
         {"way": way, "tensor": site, "head": which} | vars(each)
         for way, site, which, each in partview.vectors(here, looked)

@@ -7,7 +7,7 @@ from model.attention.cell import explain
 from model.attention.find_heads import RANKINGS, rank_heads
 from model.attention.measures import MEASURES
 from model.attention.measures import measure as measured
-from model.errors import InputError
+from model.errors import InputError, say
 from viz.api.answers import largest_cells, ranked_heads
 from viz.api.arguments import OneOf, Rows
 from viz.api.reading import at, named, on, place, places, prompt_tokens
@@ -131,7 +131,7 @@ def find_heads(
     q, k = (tuple(sorted(places(scene, each))) for each in (queries, keys))
     T = len(scene.trace.tokens)
     if len(q) * T > find.MOST_ROWS:
-        raise InputError("These are too many queries.", str(len(q)), f"At most {find.MOST_ROWS // T}.")
+        raise InputError("These are too many queries.", str(len(q)), say("At most {}.", find.MOST_ROWS // T))
 
     def make() -> object:
         with scene.playground.computing:

@@ -2,7 +2,7 @@
 
 from model.checks.registry import CHECKS, machine, run_checks, summary
 from model.checks.result import Finding, Subject
-from model.errors import InputError
+from model.errors import InputError, say
 from model.progress import Progress
 from viz.api.arguments import got
 from viz.api.reading import done
@@ -23,7 +23,9 @@ def checks(scene: Scene, names: list[str] = ()) -> dict:
     """
     for name in names:
         if name not in CHECKS:
-            raise InputError("There is no such check.", got("names", name), f"Choose one of: {', '.join(CHECKS)}.")
+            raise InputError(
+                "There is no such check.", got("names", name), say("Choose one of: {}.", ", ".join(CHECKS))
+            )
     keys = tuple(key for key in CHECKS if not names or key in names)
     subject = Subject(scene.model, scene.trace, scene.unedited, scene.prompt)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from model.api import LanguageModel
 from model.design.past_length import FAMILIES, Part, by_position, edges, parts_of
-from model.errors import InputError
+from model.errors import InputError, say
 from viz.api.arguments import Long, OneOf, Within
 from viz.api.reading import done, on, unprompted
 from viz.page.playground import Playground
@@ -72,7 +72,7 @@ def past_trained_length(
     scene = unprompted(playground, model)
     length = length or longer_view.lengths_of(scene)[0]
     if length < LEAST:
-        raise InputError("The windows are too short.", f"{length} tokens", f"Give at least {LEAST} tokens.")
+        raise InputError("The windows are too short.", f"{length} tokens", say("Give at least {} tokens.", LEAST))
     factor = factor or longer_view.automatic(model.config, length)
     asked = longer_view.Asked(length, family, factor, text or None)
     past = done(playground, longer_view.measurement(scene, asked))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from model.api import LanguageModel
 from model.attention.measures import check_layer
-from model.errors import InputError
+from model.errors import InputError, say
 from model.quantization.experiments import Outcome, Reading, kinds_of, layer_of, total_bytes, usable
 from model.quantization.formats import FORMATS, WeightError, stored, weight_error
 from viz.api.arguments import OneOf
@@ -34,7 +34,7 @@ def weight_errors(playground: Playground, model: LanguageModel, layer: int = 0, 
         raise InputError(
             "An argument is none of its names.",
             f"matrix: {matrix}",
-            f"Choose one of: {', '.join(kinds_of(model.model))}.",
+            say("Choose one of: {}.", ", ".join(kinds_of(model.model))),
         )
     weight, rows = layer_of(model.model.blocks[layer], matrix).weight, []
     for kind in FORMATS.values():

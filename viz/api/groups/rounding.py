@@ -4,7 +4,7 @@ import dataclasses
 from typing import Annotated
 
 from model.api import LanguageModel
-from model.errors import InputError
+from model.errors import InputError, say
 from model.quantization.experiments import KINDS
 from model.quantization.rounding import matrices_of
 from viz.api.arguments import OneOf
@@ -38,7 +38,7 @@ def round_matrix(
     """
     check_head(model, layer, 0)
     if matrix not in matrices_of(model.config):
-        hint = f"Choose one of: {', '.join(matrices_of(model.config))}."
+        hint = say("Choose one of: {}.", ", ".join(matrices_of(model.config)))
         raise InputError("The model has no such matrix.", matrix, hint)
     scene = dataclasses.replace(unprompted(playground, model), picked=Selection(heads=((layer, 0),)))
     form = {"matrix": matrix, "bits": bits, "group": group, "tokens": tokens}

@@ -4,7 +4,7 @@ import time
 from typing import Annotated
 
 from model.api import LanguageModel
-from model.errors import InputError
+from model.errors import InputError, say
 from model.generation.cache_costs import cache_bytes
 from model.generation.draft_costs import summary, swept
 from model.generation.samples import Many, certain, take_samples
@@ -144,7 +144,7 @@ def _cards(presets: list[str], own: list[dict], settings: dict) -> dict:
     for name in presets:
         if name not in STRATEGIES:
             raise InputError(
-                "There is no strategy of this name.", name[:40], f"Choose one of: {', '.join(STRATEGIES)}."
+                "There is no strategy of this name.", name[:40], say("Choose one of: {}.", ", ".join(STRATEGIES))
             )
     chosen = cards.value_of([STRATEGIES[name] for name in presets]) + own
     return {"settings": settings} | ({"strategies": chosen} if chosen else {})
@@ -287,13 +287,15 @@ def speculative(
     """
     others = drafting.drafters(scene)
     if draft == "model" and draft_model not in others:
-        hint = f"Load one of the same vocabulary first: {', '.join(others) or '–'}."
+        hint = say("Load one of the same vocabulary first: {}.", ", ".join(others) or "–")
         raise InputError("This model cannot draft.", draft_model[:40], hint)
     form = {"draft": draft, "model": draft_model, "gamma": gamma, "tokens": new_tokens, "seed": seed}
     if size is not None:
         high = scene.model.config.n_layer if draft == "layers" else drafting.MOST_SUFFIX
         if not 1 <= size <= high:
-            raise InputError("An argument is out of its range.", f"size: {size}", f"Choose a value from 1 to {high}.")
+            raise InputError(
+                "An argument is out of its range.", f"size: {size}", say("Choose a value from 1 to {}.", high)
+            )
         form |= {"layers": size, "suffix": size}
     found = done(scene.playground, drafting.plan(scene, {"drafting_form": form} | _pipeline(steps)))
     rounds = [
