@@ -1,4 +1,4 @@
-"""Every word on the page, by key, in English and Simplified Chinese; and what the model code says, translated."""
+"""Every word on the page, by key, in every language that has a folder in viz/words; and what the model code says."""
 
 import functools
 import tomllib
@@ -8,8 +8,9 @@ from pathlib import Path
 
 from model.errors import Message
 
-LANGUAGES = ("en", "zh")
 _FOLDER = Path(__file__).parent / "words"
+# A folder of words is a language; English is what code and docstrings are in, and what an unknown reader gets.
+LANGUAGES = ("en", *sorted(path.name for path in _FOLDER.iterdir() if path.is_dir() and path.name != "en"))
 
 
 @functools.cache

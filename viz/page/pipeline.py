@@ -23,7 +23,7 @@ from viz.page.selection import picked as selected
 from viz.page.tab import Picture, Tab
 from viz.theme import HUES
 from viz.views.tabs import TABS
-from viz.words import pick_language, section, some, words
+from viz.words import LANGUAGES, pick_language, section, some, words
 
 log = logging.getLogger("playground")
 
@@ -60,13 +60,13 @@ def header_payload(said: Mapping[str, str], language: str, scene: Scene | None) 
                 tokens=len(tokens), ms=round(scene.trace.seconds * 1000)
             ),
         ]
-    other = {"text": said["page.language"], "code": "zh" if language == "en" else "en"}
+    languages = [{"code": code, "text": words(code)["page.language"]} for code in LANGUAGES if code != language]
     slow = scene is not None and scene.trace.seconds > SLOW
     return {
         "title": said["page.title"],
         "tagline": said["page.tagline"],
         "status": status,
-        "language": other,
+        "languages": languages,
         "slow": slow,
         "words": section(said, "header"),
         "exports": section(said, "exports"),
