@@ -22,7 +22,7 @@ class Choice:
 
     name: str
     options: tuple[str, ...] | Callable[[Any], tuple[str, ...]]  # a function of the scene where they depend on it
-    default: str | None = None  # the first one
+    default: str | Callable[[Any], str] | None = None  # the first one
     when: Mapping[str, tuple] = field(default_factory=dict)  # shown while other settings have one of these values
     label: Callable[[Words, str], str] | None = None  # text of an option where it is more than a word
     scene_label: Callable[[Words, str, Any], str] | None = None  # the same where it depends on the scene, too
@@ -34,7 +34,8 @@ class Choice:
     def read(self, value: object, scene: object) -> str:
         """The value, or the default."""
         options = self.options_in(scene)
-        default = self.default if self.default in options else options[0] if options else ""
+        default = self.default(scene) if callable(self.default) else self.default
+        default = default if default in options else options[0] if options else ""
         return value if isinstance(value, str) and value in options else default
 
     def control(self, words: Words, scene: object) -> dict:

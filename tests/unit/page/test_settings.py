@@ -27,6 +27,12 @@ def test_a_choice_without_options_is_not_shown_and_hides_no_other():
     assert read_all((KIND, SIZE), {"kind": "b"}, True).kind == "b"
 
 
+def test_a_default_can_depend_on_the_scene():
+    choice = Choice("kind", ("a", "b"), default=lambda scene: scene)
+    assert [choice.read(None, scene) for scene in ("b", "a", "none of them")] == ["b", "a", "a"]
+    assert choice.control(WORDS, "b")["value"] == "b" and choice.read("a", "b") == "a"
+
+
 def test_an_option_is_named_in_its_scene():
     choice = Choice("size", ("1",), scene_label=lambda words, option, scene: f"{words['size']} {option} of {scene}")
     assert choice.control(WORDS, 7)["options"] == [["1", "size 1 of 7"]]
