@@ -43,6 +43,21 @@ def line(
     return go.Scatter(settings | ({"text": list(text)} if text is not None else {}) | dict(more or {}))
 
 
+def band(name: str, x: Sequence[Any], low: Sequence[float], high: Sequence[float], colour: str) -> list[go.Scatter]:
+    """The room between two lines, to put below the line of that name; it comes and goes with it. Seen only."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    edge = {
+        "x": list(x),
+        "mode": "lines",
+        "line": {"width": 0},
+        "showlegend": False,
+        "hoverinfo": "skip",
+        "legendgroup": plotly_text(name),
+    }
+    fill = {"fill": "tonexty", "fillcolor": f"rgba({red},{green},{blue},0.16)"}
+    return [go.Scatter(edge | {"y": values(low)}), go.Scatter(edge | fill | {"y": values(high)})]
+
+
 def bars(
     name: str,
     x: Sequence[Any],
