@@ -81,7 +81,6 @@ ENDPOINTS = (
     Endpoint(quantization.quantization_formats, ("quant.formats",), "plain run", long=True),
     Endpoint(quantization.quantization_sweep, ("quant.sensitive",), "plain run", long=True),
     Endpoint(rounding.round_matrix, ("quant.rounding",), "model", long=True),
-    Endpoint(distance.score_by_distance, ("design.distance",)),
     Endpoint(distance.past_trained_length, ("design.longer",), "model", long=True),
     Endpoint(checks.checks, ("checks",), long=True),
     Endpoint(trained.gradient_norms, ("design.wiring",), "server", long=True),
