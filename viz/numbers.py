@@ -65,6 +65,14 @@ def signed(value: float | None, digits: int = 3) -> str:
     return f"+{text}" if not _missing(value) and value > 0 else text
 
 
+def difference(value: float | None, error: float | None = None, places: int = 3) -> str:
+    """A difference with its sign, and its standard error where it is known: +0.123 ± 0.010."""
+    text = decimals(value, places)
+    if not _missing(value) and value > 0 and float(text.replace(",", "")) > 0:
+        text = f"+{text}"
+    return text if _missing(value) or _missing(error) else f"{text} ± {decimals(error, places)}"
+
+
 def percent(share: float | None) -> str:
     """A probability or another share: 34.2 %, 1.23 %, 0.012 %; never broken over two lines."""
     if _missing(share):

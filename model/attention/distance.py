@@ -81,6 +81,22 @@ def by_distance(scores: np.ndarray, pattern: np.ndarray, groups: Buckets, *, fir
     return ByDistance(groups, pairs.astype(np.int64), *rest)
 
 
+def over_buckets(values: np.ndarray, groups: Buckets) -> np.ndarray:
+    """The mean of one number a distance over each bucket, NaN left out; NaN where nothing is left. [T] -> [K]"""
+    kept = [part[~np.isnan(part)] for part in (values[a : b + 1] for a, b in groups)]
+    return np.array([part.mean() if len(part) else np.nan for part in kept])
+
+
+def uniform_weight(T: int, groups: Buckets, *, first: bool = False) -> np.ndarray:
+    """Mean weight at each bucket if every token read all up to itself alike: the mean of 1 / (i + 1). [K]"""
+    below = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, T + 1))])  # sums of 1 / (i + 1) over the first i
+    skip = 0 if first else 1
+    starts = np.minimum(np.arange(T) + skip, T)  # queries start at the distance, or one after it
+    total, count = below[T] - below[starts], T - starts
+    found = [(total[a : b + 1].sum(), count[a : b + 1].sum()) for a, b in groups]
+    return np.array([each / n if n else np.nan for each, n in found])
+
+
 def sink_scores(scores: np.ndarray) -> np.ndarray:
     """The score of key 0 for the query that is each distance away: one pair each. [T, T] -> [T]"""
     return scores[:, 0].copy()

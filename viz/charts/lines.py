@@ -43,6 +43,41 @@ def line(
     return go.Scatter(settings | ({"text": list(text)} if text is not None else {}) | dict(more or {}))
 
 
+def band(
+    name: str,
+    x: Sequence[Any],
+    low: Sequence[float],
+    high: Sequence[float],
+    colour: str,
+    *,
+    edges: tuple[str, str] = ("", ""),
+    hover: str = "",
+) -> list[go.Scatter]:
+    """The room between two lines, to put below the line of that name; it comes and goes with it.
+
+    It is only seen; with `hover` its edges are read and exported, too, each by its name in `edges`.
+    """
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    look = {
+        "x": list(x),
+        "mode": "lines",
+        "line": {"width": 0, "color": colour},
+        "showlegend": False,
+        "legendgroup": plotly_text(name),
+    }
+    fill = {"fill": "tonexty", "fillcolor": f"rgba({red},{green},{blue},0.16)"}
+    lower, upper = (
+        go.Scatter(look | {"y": values(y)} | (_read(edge, hover) if hover else {"hoverinfo": "skip"}))
+        for edge, y in zip(edges, (low, high), strict=True)
+    )
+    return [lower, upper.update(fill)]
+
+
+def _read(name: str, hover: str) -> dict[str, str]:
+    label = plotly_text(name)
+    return {"name": label, "hovertemplate": f"{label}<br>{hover}<extra></extra>"}
+
+
 def bars(
     name: str,
     x: Sequence[Any],

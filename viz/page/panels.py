@@ -16,7 +16,7 @@ from viz.page.picking import source
 from viz.page.scene import Scene
 from viz.page.settings import Settings, form, read_all
 from viz.page.tab import Picture, Values
-from viz.page.view import Depends, Facts, Measure, Part, Payload, Seen, View, call
+from viz.page.view import Depends, Facts, Measure, Part, Payload, Seen, View, call, question_of
 from viz.words import Words
 
 
@@ -55,8 +55,26 @@ _DEPENDS = {
 
 def key_of(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple:
     """All that decides a measure's numbers."""
-    own = settings.only(measure.settings)
-    return ("measure", view.key, measure.name, *depended(scene, measure.depends), own)
+    return (
+        "measure",
+        view.key,
+        measure.name,
+        *depended(scene, measure.depends),
+        question_of(measure, scene, settings),
+        *(_state_of(view, view.measure(name), scene, settings) for name in measure.uses),
+    )
+
+
+def _state_of(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple:
+    """A measure's key, and whether its numbers are there or will be at once."""
+    key = key_of(view, measure, scene, settings)
+    return key, not measure.slow or scene.playground.results.peek(key) is not None
+
+
+def _used(view: View, measure: Measure, scene: Scene, settings: Settings) -> dict[str, Any]:
+    """The results of the measures that one builds on; None for a slow one that nobody has started."""
+    results = {name: measured(view, name, scene, settings) for name in measure.uses}
+    return {name: result and result.value for name, result in results.items()}
 
 
 def measured(view: View, name: str, scene: Scene, settings: Settings) -> background.Result | None:
@@ -68,12 +86,13 @@ def measured(view: View, name: str, scene: Scene, settings: Settings) -> backgro
 
     def make() -> background.Result:
         prepare(measure, scene)
+        used = _used(view, measure, scene, settings)
         started = time.perf_counter()
         if measure.locks:
             with scene.playground.computing:
-                value = call(measure, scene, settings)
+                value = call(measure, scene, settings, results=used)
         else:
-            value = call(measure, scene, settings)
+            value = call(measure, scene, settings, results=used)
         return background.Result(value, time.perf_counter() - started, nbytes_of(value))
 
     return scene.playground.results.get(key, make)
@@ -88,9 +107,10 @@ def prepare(measure: Measure, scene: Scene) -> None:
 def job_of(view: View, name: str, scene: Scene, settings: Settings) -> background.Job:
     """A slow measure as work that goes on in the background."""
     measure = view.measure(name)
+    used = _used(view, measure, scene, settings)
 
     def work(progress: Progress) -> Any:
-        return call(measure, scene, settings, progress)
+        return call(measure, scene, settings, progress, used)
 
     prepare(measure, scene)
     return background.Job(key_of(view, measure, scene, settings), work)
@@ -139,6 +159,7 @@ def facts_of(scene: Scene) -> Facts:
         scene.limit,
         scene.language,
         model.tokenizer.piece,
+        source(scene),
     )
 
 
@@ -162,15 +183,11 @@ def static_form(view: View) -> bool:
 
 def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings, facts: Facts) -> Picture:
     needed = [view.measure(each) for each in dict.fromkeys((*part.of, *part.also))]
-    keys = [key_of(view, each, scene, settings) for each in needed]
-    there = [
-        scene.playground.results.peek(key) is not None if each.slow else True
-        for each, key in zip(needed, keys, strict=True)
-    ]
+    states = [_state_of(view, each, scene, settings) for each in needed]
     drawn = settings if part.settings is None else settings.only(part.settings)
     # A picture names its model and whether there are edits, whatever it was measured on.
     said = (scene.model.id, bool(scene.picked.edits))
-    key = (view.key, name, *keys, *there, depended(scene, part.depends), drawn, said, scene.language)
+    key = (view.key, name, *states, depended(scene, part.depends), drawn, said, scene.language)
 
     def make() -> Payload:
         results = {each.name: measured(view, each.name, scene, settings) for each in needed}

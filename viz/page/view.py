@@ -39,6 +39,7 @@ Depends = Literal[
 class Measure:
     """Numbers of a view: `function(scene, settings)`, or `function(scene, settings, progress)` for a slow one.
 
+    One that `uses` others gets their results by name after the settings, None for a slow one that was not started.
     The function holds the model while it works, so it must not ask the playground for traces or results. What it
     needs of them is there: `scene.trace`, and `scene.unedited` where it depends on "plain". It raises PlaygroundError
     for what cannot be measured; the parts then say so.
@@ -50,6 +51,10 @@ class Measure:
     settings: tuple[str, ...] = ()  # names of the settings and asking parts that decide it
     slow: bool = False  # started by the button of a Job, never by itself
     locks: bool = True  # whether it runs the model; one that only counts or loads needs no turn
+    # Where several settings mean the same, or only part of the model counts: (scene, settings) -> what is to be
+    # measured. The function gets this as its settings, and equal questions are measured once.
+    question: Callable[[Scene, Settings], Settings] | None = None
+    uses: tuple[str, ...] = ()  # measures that it builds on
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class Facts:
     limit: int
     language: str
     piece: Callable[[int], str] = field(compare=False)  # the text of a token id
+    source: str = ""  # the line below a picture, for a part that says more than that
 
     @property
     def pieces(self) -> tuple[str, ...]:
@@ -240,7 +246,19 @@ def no_progress(done: int, total: int | None, what: str) -> None:
     """A progress callback that does nothing."""
 
 
-def call(measure: Measure, scene: Scene, settings: Settings, progress: Progress = no_progress) -> Any:
-    """The measure's numbers, computed now."""
+def question_of(measure: Measure, scene: Scene, settings: Settings) -> Settings:
+    """What the measure is to measure under the settings of the view."""
     own = settings.only(measure.settings)
-    return measure.function(scene, own, progress) if measure.slow else measure.function(scene, own)
+    return measure.question(scene, own) if measure.question else own
+
+
+def call(
+    measure: Measure,
+    scene: Scene,
+    settings: Settings,
+    progress: Progress = no_progress,
+    results: Mapping[str, Any] | None = None,
+) -> Any:
+    """The measure's numbers, computed now from the scene and the `results` of the measures that it uses."""
+    more = ((results,) if measure.uses else ()) + ((progress,) if measure.slow else ())
+    return measure.function(scene, question_of(measure, scene, settings), *more)

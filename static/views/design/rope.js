@@ -43,11 +43,11 @@ define("ropepairs", (root) => {
   const title = el("h2"),
     note = el("p", "pg-about"),
     form = el("div", "pg-controls pg-rope-form");
-  const said = el("p", "pg-rope-said", "", { role: "status" }),
+  const status = el("p", "pg-rope-status", "", { role: "status" }),
     legend = el("p", "pg-rope-legend pg-muted");
   const grid = el("div", "pg-rope-grid"),
     foot = el("div");
-  root.append(title, note, form, said, legend, grid, foot);
+  root.append(title, note, form, status, legend, grid, foot);
   let payload = null,
     cells = [],
     whole = false,
@@ -173,7 +173,7 @@ define("ropepairs", (root) => {
       fillings.style.width = `${share}%`;
       fillings.style.left = `${pair.adds < 0 ? 50 - share : 50}%`;
       fillings.className = pair.adds < 0 ? "pg-rope-less" : "pg-rope-more";
-      const told = fill(words.told, {
+      const text = fill(words.pair_text, {
         i,
         length: long(wavelength[i]),
         q: short(q[i]),
@@ -182,8 +182,8 @@ define("ropepairs", (root) => {
         k_angle: degrees(pair.k),
         value: signed(pair.adds),
       });
-      svg.setAttribute("aria-label", told);
-      box.title = told;
+      svg.setAttribute("aria-label", text);
+      box.title = text;
     };
     return { i, box, draw };
   };
@@ -210,16 +210,16 @@ define("ropepairs", (root) => {
     for (const { i, draw } of cells) draw(pairs[i], most);
     const score = total(pairs),
       here = total(turned(payload.query, payload.key));
-    const told = {
+    const values = {
       m: m.toLocaleString("en"),
       n: n.toLocaleString("en"),
       d: distance.toLocaleString("en"),
       score: minus(score.toFixed(4)),
     };
-    const texts = [fill(words.now, told)];
+    const texts = [fill(words.now, values)];
     if (m !== payload.query || n !== payload.key)
       texts.push(fill(words.moved, { score: minus(here.toFixed(4)), gap: gap(score - here) }));
-    said.textContent = texts.join(" ");
+    status.textContent = texts.join(" ");
     Object.assign(root.dataset, { score, query: m, key: n });
   };
   const footer = () => {

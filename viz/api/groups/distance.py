@@ -7,44 +7,11 @@ from model.api import LanguageModel
 from model.design.past_length import FAMILIES, Part, by_position, edges, parts_of
 from model.errors import InputError, say
 from viz.api.arguments import Long, OneOf, Within
-from viz.api.reading import done, on, unprompted
+from viz.api.reading import done, unprompted
 from viz.page.playground import Playground
-from viz.page.scene import Scene
-from viz.views.design.distance import view as distance_view
-from viz.views.design.distance.figures import over_buckets
 from viz.views.design.past_length import view as longer_view
 
 LEAST = 16  # tokens of a window
-
-
-def score_by_distance(
-    scene: Scene,
-    layer: int,
-    head: int,
-    first: Annotated[str, OneOf(distance_view.FIRST)] = "apart",
-    axis: Annotated[str, OneOf(distance_view.AXES)] = "log",
-) -> dict:
-    """A head's scores before the softmax and its weights, pooled by the distance from query to key.
-
-    Args:
-        first: apart: token 0, on which many heads rest, is left out of all means and listed as sink. in: it counts.
-        axis: log: distances from 16 on are pooled in groups that grow. linear: each for itself.
-
-    Returns:
-        rows: from and to (tokens), pairs, median, low (10 %), high (90 %), mean of the scores, weight (mean attention
-        weight), alone (the score to expect from position alone; null where that cannot be separated), sink (score of
-        token 0). share: of the variance of the scores, by distance alone; near: weight on distances 0 to 4.
-    """
-    scene, asked = on(scene, layer, head), distance_view.Asked(axis, first)
-    read = distance_view.read(scene, (layer, head), asked)
-    found = read.found
-    extra = [None if each is None else over_buckets(each, found.buckets) for each in (read.alone, read.sink)]
-    rows = []
-    for n, (start, end) in enumerate(found.buckets):
-        numbers = {name: getattr(found, name)[n] for name in ("pairs", "median", "low", "high", "mean", "weight")}
-        alone, sink = (None if each is None else each[n] for each in extra)
-        rows.append({"from": start, "to": end} | numbers | {"alone": alone, "sink": sink})
-    return {"layer": layer, "head": head, "rows": rows, "share": read.share, "near": read.near}
 
 
 def past_trained_length(

@@ -21,7 +21,7 @@ def test_pairs_turn_without_asking_the_server(open_page, lm):
     page = open_page()
     open_tab(page, "Design")
     page.get_by_role("tab", name="RoPE", exact=True).click()
-    box, said = page.locator("#pg-rope_pairs [data-part]"), page.locator(".pg-rope-said")
+    box, said = page.locator("#pg-rope_pairs [data-part]"), page.locator(".pg-rope-status")
     page.locator("#pg-rope_pairs [data-run]").wait_for(timeout=SOON)
     trace = lm.trace(PROMPT)
 
@@ -70,12 +70,12 @@ def test_pairs_turn_without_asking_the_server(open_page, lm):
 def test_schemes_on_a_narrow_dark_chinese_page(open_page, lm):
     page = open_page("?lang=zh&__theme=dark", viewport={"width": 390, "height": 844})
     open_tab(page, "设计")
-    matrix = page.locator("#pg-posvec_matrix")
+    matrix = page.locator("#pg-position_vectors_matrix")
     expect(matrix.locator("h2")).to_contain_text("学习的表", timeout=SOON)
-    page.locator("#pg-posvec_waves .main-svg").first.wait_for(timeout=SOON)
-    scheme = page.locator("#pg-posvec_form select").first
+    page.locator("#pg-position_vectors_waves .main-svg").first.wait_for(timeout=SOON)
+    scheme = page.locator("#pg-position_vectors_form select").first
     scheme.select_option("rope")
-    expect(page.locator("#pg-posvec_facts")).to_contain_text("16 对", timeout=SOON)
+    expect(page.locator("#pg-position_vectors_facts")).to_contain_text("16 对", timeout=SOON)
     expect(matrix.locator(".pg-source")).to_contain_text("没有 RoPE")
     scheme.select_option("none")
     nothing = matrix.locator(".pg-problem")

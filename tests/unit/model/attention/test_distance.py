@@ -13,15 +13,16 @@ from model.attention.distance import (
     first_layer_parts,
     layer_weights,
     near,
+    over_buckets,
     position_score,
     share_of_distance,
     sink_scores,
+    uniform_weight,
 )
 from model.gpt.edits import Edit
 from model.gpt.layers import rope_table, rotate
 from model.gpt.trace import run
 from tests.support.helpers import VARIANTS, E, H, L, assert_close, random_ids, tiny_model, tokens_of
-from viz.views.design.distance.figures import over_buckets, uniform_weight
 
 NAN = math.nan
 SCORES = np.array([[1, NAN, NAN, NAN], [2, 3, NAN, NAN], [4, 5, 6, NAN], [7, 8, 9, 10]])
@@ -97,11 +98,11 @@ def test_share_of_distance():
 
 
 def test_reading_all_alike():
-    found = uniform_weight(4, [(0, 0), (1, 1), (2, 3)], True)
+    found = uniform_weight(4, [(0, 0), (1, 1), (2, 3)], first=True)
     half, third, quarter = 1 / 2, 1 / 3, 1 / 4
     expected = [(1 + half + third + quarter) / 4, (half + third + quarter) / 3, (third + quarter + quarter) / 3]
     assert_close(found, expected, 1e-12)
-    found = uniform_weight(4, buckets(4), False)
+    found = uniform_weight(4, buckets(4))
     assert_close(found, [(1 / 2 + 1 / 3 + 1 / 4) / 3, (1 / 3 + 1 / 4) / 2, 1 / 4, NAN], 1e-12)
     assert over_buckets(np.array([1.0, 3, NAN, NAN]), [(0, 1), (1, 2), (3, 3)])[:2].tolist() == [2, 3]
 

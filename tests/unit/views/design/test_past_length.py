@@ -1,4 +1,4 @@
-"""The views of distance and of the trained length without a browser, their functions for programs and Python lines."""
+"""The view of the trained length without a browser, its function for programs and its Python lines."""
 
 import json
 import re
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from model.api import LanguageModel
-from model.attention.distance import buckets, by_distance, layer_weights, position_score, share_of_distance
 from model.design.past_length import (
     SCHEMES,
     Scheme,
@@ -20,7 +19,7 @@ from model.design.past_length import (
 )
 from model.gpt.transformer import Transformer
 from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
-from viz.api.groups.distance import past_trained_length, score_by_distance
+from viz.api.groups.distance import past_trained_length
 from viz.api.reading import unprompted
 from viz.api.registry import Endpoint, call
 from viz.page import background
@@ -28,7 +27,6 @@ from viz.page.parts import unpacked, update
 from viz.page.pipeline import Asked, scene_of
 from viz.page.playground import Options
 from viz.server.limits import PUBLIC
-from viz.views.design.distance import view as distance
 from viz.views.design.past_length import view as past_length
 from viz.views.design.past_length.figures import Line, loss_figure, signed
 from viz.words import LANGUAGES, some, words
@@ -61,7 +59,7 @@ def scene(playground, prompt=PROMPT, language="en", **selection):
 def drawn(view, playground, values=None, **changes):
     """The payloads of a view, as they are sent."""
     pictures = view.draw(scene(playground, **changes), values or {})
-    assert set(pictures) | {"distance_form"} >= set(view.PARTS)
+    assert set(pictures) >= set(view.PARTS)
     return {name: unpacked(update(picture.make())) for name, picture in pictures.items()}
 
 
@@ -89,101 +87,6 @@ def run_lines(text, model):
         else:
             values.append(eval(code, space))
     return space, values
-
-
-# --- distance ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("axis", distance.AXES)
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_the_lines_are_the_numbers_of_the_model(tokenizer, variant, axis):
-    playground = playground_of(tokenizer, variant)
-    heads, T = [[0, 1], [2, 3]], len(PROMPT)
-    parts = drawn(distance, playground, {"distance_form": {"axis": axis}}, heads=heads)
-    run, groups = playground.opened("tiny").trace(PROMPT), buckets(T) if axis == "log" else buckets(T, T)
-    traces = data(parts["distance_scores"])
-    named = {trace["name"]: trace for trace in traces if "name" in trace}
-    for layer, head in heads:
-        found = by_distance(run.scores(layer, head), run.pattern(layer, head), groups)
-        assert_close(array(named[f"head {layer}.{head}, median"]["y"]), there(found.median), 1e-9)
-        alone = position_score(run, layer, head)
-        if alone is not None:
-            assert_close(array(named[f"head {layer}.{head}, position alone"]["y"])[0], alone[0], 1e-5)
-        else:
-            assert (f"head {layer}.{head}, position alone" in named) == (layer == 0)
-        assert f"head {layer}.{head}, to the first token" in named
-    assert len([trace for trace in traces if trace.get("fill")]) == 2
-    assert "pairs" in named["head 0.1, median"]["hovertext"][3]
-    shares = [row[4] for row in parts["distance_table"]["rows"]]
-    assert shares[1]["bar"] == pytest.approx(share_of_distance(run.scores(2, 3)))
-    grid = data(parts["distance_layer"])[0]
-    assert_close(array(grid["z"]), layer_weights(run, 2, buckets(T)), 1e-7)
-    assert grid["customdata"][3][0] == {"head": [2, 3]}
-
-
-def there(values):
-    """Those that are drawn."""
-    return values[~np.isnan(values)]
-
-
-def array(values):
-    return np.array(values, dtype=float)
-
-
-def test_the_first_token_counts_only_where_asked(playground):
-    apart = drawn(distance, playground, heads=[[0, 0]])
-    counted = drawn(distance, playground, {"distance_form": {"first": "in"}}, heads=[[0, 0]])
-    assert any("first token" in trace.get("name", "") for trace in data(apart["distance_scores"]))
-    assert not any("first token" in trace.get("name", "") for trace in data(counted["distance_scores"]))
-    last = data(counted["distance_weights"])[0]["y"][-1]
-    run = playground.opened("tiny").trace(PROMPT)
-    assert last == pytest.approx(float(run.pattern(0, 0)[-1, 0]), rel=1e-6)
-    weights = [data(parts["distance_weights"])[0] for parts in (apart, counted)]
-    assert [trace["text"][-1] for trace in weights] == ["15", "16"]  # the furthest pair is that of token 0
-
-
-def test_it_is_said_what_positions_alone_explain(tokenizer):
-    def note(variant, **changes):
-        return drawn(distance, playground_of(tokenizer, variant), **changes)["distance_scores"]["note"]
-
-    assert "mean query against the mean key, turned" in note("llama", heads=[[1, 0]])
-    assert "no positions" in note("mqa")
-    assert "exact" in note("gpt2", heads=[[0, 1]]) and "exact" in note("post", heads=[[0, 1]])
-    assert "Pick a head of layer 0" in note("gpt2", heads=[[1, 1]])
-    assert "without edits" in note("gpt2", heads=[[0, 1]], edits=[EDIT])
-
-
-@pytest.mark.parametrize("prompt", ["a", "ab", PROMPT * 2])
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_short_prompts_and_other_languages(tokenizer, language, prompt):
-    for variant in ("gpt2", "llama", "mqa"):
-        parts = drawn(distance, playground_of(tokenizer, variant), prompt=prompt, language=language)
-        assert not [text for text in (part.get("note", "") for part in parts.values()) if "{" in text]
-
-
-@pytest.mark.parametrize("sent", [None, [], {"axis": 3}, {"axis": "cubic", "first": "last"}])
-def test_what_is_not_offered_is_the_default(playground, sent):
-    assert distance.asked_of({"distance_form": sent}) == distance.Asked("log", "apart")
-
-
-@pytest.mark.parametrize(("variant", "head"), [("gpt2", [0, 2]), ("gpt2", [1, 2]), ("llama", [1, 2])])
-def test_the_python_lines_of_distance(tokenizer, variant, head):
-    playground = playground_of(tokenizer, variant)
-    parts, lm = drawn(distance, playground, heads=[head]), playground.opened("tiny")
-    _, values = run_lines(parts["distance_scores"]["python"], lm)
-    named = {trace["name"]: trace["y"] for trace in data(parts["distance_scores"]) if "name" in trace}
-    assert_close(there(values[0].median), array(named[f"head {head[0]}.{head[1]}, median"]), 1e-9)
-    assert len(values) == (1 if head == [1, 2] and variant == "gpt2" else 2)
-    (weight,) = run_lines(parts["distance_weights"]["python"], lm)[1]
-    assert_close(there(weight), array(data(parts["distance_weights"])[0]["y"]), 1e-9)
-    frame, close, share = run_lines(parts["distance_table"]["python"], lm)[1]
-    row = parts["distance_table"]["rows"][0]
-    assert row[4]["bar"] == share and row[3] == distance.percent(close)
-    assert len(frame) == 12
-    (rows,) = run_lines(parts["distance_layer"]["python"], lm)[1]
-    assert_close(rows, array(data(parts["distance_layer"])[0]["z"]), 1e-7)
-    (means,) = run_lines(parts["distance_map"]["python"], lm)[1]
-    assert len(means) == 12
 
 
 # --- past the trained length ------------------------------------------------------------------------
@@ -338,26 +241,6 @@ def test_names_are_escaped_and_one_window_has_no_band():
 
 
 # --- functions for programs -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("variant", ["gpt2", "llama", "post"])
-def test_score_by_distance(tokenizer, variant):
-    playground = playground_of(tokenizer, variant)
-    lm = playground.opened("tiny")
-    found = call(
-        playground,
-        Endpoint(score_by_distance, ("design.distance",)),
-        {"prompt": PROMPT, "layer": 1, "head": 3, "first": "in", "axis": "linear"},
-    )
-    json.dumps(found, allow_nan=False)
-    run = lm.trace(PROMPT)
-    groups = buckets(len(PROMPT), len(PROMPT))
-    expected = by_distance(run.scores(1, 3), run.pattern(1, 3), groups, first=True)
-    assert_close([row["median"] for row in found["rows"]], expected.median, 1e-6)
-    assert [row["pairs"] for row in found["rows"]] == expected.pairs.tolist()
-    alone = position_score(run, 1, 3, first=True)
-    assert_close(array([row["alone"] for row in found["rows"]]), np.full(17, np.nan) if alone is None else alone, 1e-6)
-    assert found["share"] == pytest.approx(share_of_distance(run.scores(1, 3), first=True))
 
 
 def test_past_trained_length(tokenizer):

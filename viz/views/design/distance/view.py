@@ -1,10 +1,9 @@
-"""A head's score and weight against the distance of the tokens, and what of it positions alone explain."""
+"""A head's score and weight against the distance of the tokens, and how much of it positions alone explain."""
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
-import gradio as gr
+import numpy as np
 
 from model.attention.distance import (
     Buckets,
@@ -14,322 +13,278 @@ from model.attention.distance import (
     first_layer_parts,
     layer_weights,
     near,
+    over_buckets,
     position_score,
     share_of_distance,
     sink_scores,
-)
-from viz.charts.layer_head_map import EffectWords, effect_figure
-from viz.page import background
-from viz.page.old_view import View
-from viz.page.parts import choice, part, plot_words
-from viz.page.picking import source
-from viz.page.python_lines import python_lines
-from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.views.activations.norm.figures import told
-from viz.views.design.distance.figures import (
-    Curves,
-    layer_figure,
-    over_buckets,
-    scores_figure,
     uniform_weight,
-    weights_figure,
 )
-from viz.views.predictions.figures import percent
-from viz.words import some
+from viz.api.arguments import OneOf
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, on
+from viz.charts.layer_head_map import EffectWords, effect_figure
+from viz.numbers import number, percent, plain
+from viz.page.python_lines import script
+from viz.page.scene import Scene
+from viz.page.settings import Choice, Settings
+from viz.page.view import Figure, Measure, Payload, Seen, Table, View
+from viz.views.design.distance.figures import Curves, layer_figure, scores_figure, weights_figure
 
-PARTS = (
-    "distance_form",
-    "distance_scores",
-    "distance_weights",
-    "distance_map",
-    "distance_layer",
-    "distance_table",
-)
 AXES, FIRST = ("log", "linear"), ("apart", "in")
+AXIS, FIRST_TOKEN = Choice("axis", AXES), Choice("first", FIRST)
 _IMPORT = "from model.attention.distance import"
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the form says."""
+@dataclass(frozen=True, eq=False)
+class HeadRead:
+    """One head by distance. The arrays are [K], one entry a bucket, NaN where there is none."""
 
-    axis: str  # of AXES
-    first: str  # of FIRST
-
-    @property
-    def counted(self) -> bool:
-        """Whether the first token counts among the keys."""
-        return self.first == "in"
+    layer: int
+    head: int
+    found: ByDistance
+    alone: np.ndarray | None  # the score to expect from position alone
+    sink: np.ndarray | None  # the score of token 0, where it is left out of the rest
+    share: float  # of the scores' variance, by distance alone
+    near: float  # weight on distances 0 to 4
+    mean: float  # distance, tokens
+    on_first: float  # weight on token 0
 
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """One head, read once."""
+    """The picked heads by distance."""
 
-    found: ByDistance
-    alone: object  # float32 [T], or None
-    sink: object  # [T], or None
-    share: float
-    near: float
-    nbytes: int = 1 << 17
+    buckets: Buckets
+    heads: tuple[HeadRead, ...]
+    uniform: np.ndarray  # mean weight if all tokens were read alike [K]
 
 
-def build() -> dict[str, gr.HTML]:
-    """The picked heads on top; all heads below."""
-    made = {"distance_form": part("distance_form", None, kind="controls", value={})}
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["distance_scores"] = part("distance_scores", None, kind="figure")
-        with gr.Column(min_width=320):
-            made["distance_weights"] = part("distance_weights", None, kind="figure")
-    made["distance_table"] = part("distance_table", None, kind="labtable")
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["distance_map"] = part("distance_map", None, kind="figure")
-        with gr.Column(min_width=320):
-            made["distance_layer"] = part("distance_layer", None, kind="figure")
-    return made
+@dataclass(frozen=True, eq=False)
+class LayerRead:
+    """All heads of a layer by distance."""
+
+    layer: int
+    buckets: Buckets
+    weights: np.ndarray  # mean weight, NaN without a pair, float32 [H, K]
 
 
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """How distances are laid out, and what becomes of the first token."""
-
-    def options(name: str, keys: tuple[str, ...]) -> list[list[str]]:
-        return [[key, words[f"distance.{name}_{key}"], words[f"distance.{name}_{key}_help"]] for key in keys]
-
-    return {
-        "distance_form": {
-            "controls": [
-                {
-                    "name": "axis",
-                    "kind": "choice",
-                    "label": words["distance.axis"],
-                    "value": AXES[0],
-                    "options": options("axis", AXES),
-                },
-                {
-                    "name": "first",
-                    "kind": "choice",
-                    "label": words["distance.first"],
-                    "value": FIRST[0],
-                    "options": options("first", FIRST),
-                },
-            ]
-        }
-    }
+def measure(scene: Scene, settings: Settings) -> Read:
+    """The picked heads, one by one."""
+    T, counted = len(scene.tokens), settings.first == "in"
+    groups = buckets(T) if settings.axis == "log" else buckets(T, whole=T)
+    heads = tuple(_read(scene, head, groups, counted) for head in scene.picked.heads)
+    return Read(groups, heads, uniform_weight(T, groups, first=counted))
 
 
-def asked_of(values: Values) -> Asked:
-    """What the page asked for, or the first of each."""
-    form = values.get("distance_form")
-    return Asked(choice(form, "axis", AXES), choice(form, "first", FIRST))
+def _read(scene: Scene, head: tuple[int, int], groups: Buckets, counted: bool) -> HeadRead:
+    """One head. `counted`: whether the first token counts among the keys."""
+    trace, T = scene.trace, len(scene.tokens)
+    scores, pattern = trace.scores(*head), trace.pattern(*head)
+    alone = position_score(trace, *head, first=counted)
+    parts = first_layer_parts(trace, head[1]) if alone is None and head[0] == 0 else None
+    if parts is not None:
+        alone = by_distance(parts.position, pattern, buckets(T, whole=T), first=counted).mean
+    metrics = trace.head_metrics().loc[head]
+    return HeadRead(
+        *head,
+        by_distance(scores, pattern, groups, first=counted),
+        None if alone is None else over_buckets(alone, groups),
+        None if counted else over_buckets(sink_scores(scores), groups),
+        share_of_distance(scores, first=counted),
+        near(pattern),
+        float(metrics["distance"]),
+        float(metrics["first_token"]),
+    )
 
 
-def groups_of(scene: Scene, asked: Asked) -> Buckets:
-    """The distances that are pooled."""
-    T = len(scene.trace.tokens)
-    return buckets(T) if asked.axis == "log" else buckets(T, whole=T)
+def measure_all(scene: Scene, settings: Settings) -> np.ndarray:
+    """Mean distance of every head, weighted by attention. [L, H]"""
+    config = scene.model.config
+    return scene.trace.head_metrics()["distance"].to_numpy().reshape(config.n_layer, config.n_head)
 
 
-def read(scene: Scene, head: tuple[int, int], asked: Asked) -> Read:
-    """What there is to say of one head, worked out once."""
-    trace = scene.trace
-
-    def make() -> Read:
-        with scene.playground.computing:
-            scores, pattern = trace.scores(*head), trace.pattern(*head)
-            alone = position_score(trace, *head, first=asked.counted)
-            parts = first_layer_parts(trace, head[1]) if alone is None and head[0] == 0 else None
-        T = len(trace.tokens)
-        if parts is not None:
-            alone = by_distance(parts.position, pattern, buckets(T, whole=T), first=asked.counted).mean
-        found = by_distance(scores, pattern, groups_of(scene, asked), first=asked.counted)
-        sink = None if asked.counted else sink_scores(scores)
-        return Read(found, alone, sink, share_of_distance(scores, first=asked.counted), near(pattern))
-
-    return background.kept(scene.playground, ("distance", trace.key, head, asked), make)
+def measure_layer(scene: Scene, settings: Settings) -> LayerRead:
+    """All heads of the main head's layer."""
+    groups, layer = buckets(len(scene.tokens)), scene.head[0]
+    return LayerRead(layer, groups, layer_weights(scene.trace, layer, groups, first=settings.first == "in"))
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """The picked heads, then all heads."""
-    asked, layer = asked_of(values), scene.head[0]
-    state = (scene.run, scene.picked.heads, asked)
-    return {
-        "distance_scores": Picture((state, "scores"), lambda: scores_payload(scene, asked)),
-        "distance_weights": Picture((state, "weights"), lambda: weights_payload(scene, asked)),
-        "distance_table": Picture((state, "table"), lambda: table_payload(scene, asked)),
-        "distance_map": Picture(scene.run, lambda: map_payload(scene)),
-        "distance_layer": Picture((scene.run, layer, asked.first), lambda: layer_payload(scene, asked)),
-    }
+# --- what is drawn ---
 
 
-def _name(scene: Scene, head: tuple[int, int]) -> str:
-    return scene.words["distance.head_name"].format(layer=head[0], head=head[1])
+def _name(seen: Seen, each: HeadRead) -> str:
+    return seen.words["head_name"].format(layer=each.layer, head=each.head)
 
 
-def _file(scene: Scene, what: str) -> str:
-    return f"distance-{what}-{'_'.join(f'{layer}-{head}' for layer, head in scene.picked.heads)}"
+def _curves(seen: Seen) -> list[Curves]:
+    """The picked heads as they are drawn."""
+    return [
+        Curves(
+            _name(seen, each),
+            each.found.pairs,
+            each.found.median,
+            each.found.low,
+            each.found.high,
+            each.found.weight,
+            each.alone,
+            each.sink,
+        )
+        for each in seen.result.heads
+    ]
 
 
-def _lines(scene: Scene, asked: Asked, lines: list[str], names: str) -> str:
+def _lines(seen: Seen, lines: list[str], names: str) -> str:
     """After those that read the main head."""
-    layer, head = scene.head
-    whole = "" if asked.axis == "log" else ", whole=len(run.tokens)"
+    layer, head = seen.facts.head
+    whole = "" if seen.settings.axis == "log" else ", whole=len(run.tokens)"
     first = [
         f"scores, pattern = run.scores({layer}, {head}), run.pattern({layer}, {head})",
         f"groups = buckets(len(run.tokens){whole})",
     ]
-    return python_lines(scene, [*first, *lines], [f"{_IMPORT} {names}"])
+    return script(seen.facts, [*first, *lines], [f"{_IMPORT} {names}"])
 
 
-def curves_of(scene: Scene, asked: Asked) -> list[Curves]:
-    """The picked heads as they are drawn."""
-    groups, made = groups_of(scene, asked), []
-    for head in scene.picked.heads:
-        each = read(scene, head, asked)
-        alone, sink = (None if one is None else over_buckets(one, groups) for one in (each.alone, each.sink))
-        found = each.found
-        made.append(
-            Curves(
-                head, _name(scene, head), found.pairs, found.median, found.low, found.high, found.weight, alone, sink
-            )
-        )
-    return made
-
-
-def scores_payload(scene: Scene, asked: Asked) -> dict:
+def scores(seen: Seen) -> Payload:
     """Scores before the softmax by distance."""
-    words, groups = scene.words, groups_of(scene, asked)
-    said = some(words, "distance", "distance", "score", "tokens", "pairs", "median", "alone", "sink")
-    lines = [f"by_distance(scores, pattern, groups, first={asked.counted})"]
-    names, (layer, head) = "buckets, by_distance", scene.head
-    if scene.model.config.positions in ("rope", "none"):
-        lines.append(f"position_score(run, {layer}, {head}, first={asked.counted})  # [T], the dashed line")
+    words, settings, facts = seen.words, seen.settings, seen.facts
+    counted, (layer, head) = settings.first == "in", facts.head
+    lines, names = [f"by_distance(scores, pattern, groups, first={counted})"], "buckets, by_distance"
+    if facts.config.positions in ("rope", "none"):
+        lines.append(f"position_score(run, {layer}, {head}, first={counted})  # [T], the dashed line")
         names += ", position_score"
-    elif layer == 0 and not scene.picked.edits:
+    elif layer == 0 and not facts.edits:
         lines.append(f"first_layer_parts(run, {head}).position  # [T, T]; the dashed line is its mean at each distance")
         names += ", first_layer_parts"
     return {
-        "figure": scores_figure(curves_of(scene, asked), groups, said, log=asked.axis == "log"),
-        "title": words["distance.scores_title"],
-        "note": " ".join((words["distance.scores_note"], _alone_note(scene))),
-        "source": source(scene),
-        "file": _file(scene, "scores"),
-        "run": f"{scene.run} {asked} {scene.picked.heads}",
-        "columns": [words["distance.series"], words["distance.bucket"], said["distance"], said["score"]],
-        "python": _lines(scene, asked, lines, names),
-        "words": plot_words(words),
+        "figure": scores_figure(_curves(seen), seen.result.buckets, words, log=settings.axis == "log"),
+        "title": seen.here["title"],
+        "note": f"{seen.here['note']} {_alone_note(seen)}",
+        "columns": [words["series"], words["bucket"], words["distance"], words["score"]],
+        "python": _lines(seen, lines, names),
     }
 
 
-def _alone_note(scene: Scene) -> str:
+def _alone_note(seen: Seen) -> str:
     """What the dashed line is, or why there is none."""
-    words, positions = scene.words, scene.model.config.positions
+    words, positions = seen.here, seen.facts.config.positions
     if positions in ("rope", "none"):
-        return words[f"distance.alone_{positions}"]
-    if any(layer == 0 for layer, _ in scene.picked.heads):
-        return words["distance.alone_edited" if scene.picked.edits else "distance.alone_first"]
-    return words["distance.alone_deeper"]
+        return words[f"alone_{positions}"]
+    if any(layer == 0 for layer, _ in seen.facts.heads):
+        return words["alone_edited" if seen.facts.edits else "alone_first"]
+    return words["alone_deeper"]
 
 
-def weights_payload(scene: Scene, asked: Asked) -> dict:
+def weights(seen: Seen) -> Payload:
     """Mean attention weights by distance."""
-    words, groups = scene.words, groups_of(scene, asked)
-    said = some(words, "distance", "distance", "weight", "tokens", "uniform")
-    uniform = uniform_weight(len(scene.trace.tokens), groups, asked.counted)
-    lines = [f"by_distance(scores, pattern, groups, first={asked.counted}).weight"]
+    words, settings, read = seen.words, seen.settings, seen.result
+    lines = [f"by_distance(scores, pattern, groups, first={settings.first == 'in'}).weight"]
     return {
-        "figure": weights_figure(curves_of(scene, asked), uniform, groups, said, log=asked.axis == "log"),
-        "title": words["distance.weights_title"],
-        "note": words[f"distance.weights_note_{asked.first}"],
-        "source": source(scene),
-        "file": _file(scene, "weights"),
-        "run": f"{scene.run} {asked} {scene.picked.heads} weights",
-        "columns": [words["distance.series"], words["distance.bucket"], said["distance"], said["weight"]],
-        "python": _lines(scene, asked, lines, "buckets, by_distance"),
-        "words": plot_words(words),
+        "figure": weights_figure(_curves(seen), read.uniform, read.buckets, words, log=settings.axis == "log"),
+        "title": seen.here["title"],
+        "note": seen.here[f"note_{settings.first}"],
+        "columns": [words["series"], words["bucket"], words["distance"], words["weight"]],
+        "python": _lines(seen, lines, "buckets, by_distance"),
     }
 
 
-def table_payload(scene: Scene, asked: Asked) -> dict:
+def table(seen: Seen) -> Payload:
     """A few numbers of each picked head."""
-    words, metrics = scene.words, scene.trace.head_metrics()
-    rows = []
-    for head in scene.picked.heads:
-        each, row = read(scene, head, asked), metrics.loc[head]
-        share, sink = float(each.share), float(row["first_token"])
-        rows.append(
-            [
-                _name(scene, head),
-                told(float(row["distance"])),
-                _share(sink),
-                _share(each.near),
-                {"text": "–"} if math.isnan(share) else {"text": percent(share), "bar": share},
-            ]
-        )
+    words = seen.here
+    rows = [
+        [
+            _name(seen, each),
+            number(each.mean),
+            percent(each.on_first),
+            percent(each.near),
+            {"text": percent(each.share)} | ({} if plain(each.share) is None else {"bar": each.share}),
+        ]
+        for each in seen.result.heads
+    ]
     lines = [
         "run.head_metrics()[['distance', 'first_token']]",
         "near(pattern)",
-        f"share_of_distance(scores, first={asked.counted})",
+        f"share_of_distance(scores, first={seen.settings.first == 'in'})",
     ]
     return {
-        "title": words["distance.table_title"],
-        "about": words["distance.table_about"],
-        "columns": [words[f"distance.{key}"] for key in ("head", "mean", "on_first", "near", "share")],
+        "title": words["title"],
+        "about": words["about"],
+        "columns": [words[key] for key in ("head", "mean", "on_first", "near", "share")],
         "rows": rows,
-        "source": source(scene),
-        "file": _file(scene, "table"),
-        "run": f"{scene.run} {asked} {scene.picked.heads} table",
-        "python": _lines(scene, asked, lines, "buckets, near, share_of_distance"),
+        "python": _lines(seen, lines, "buckets, near, share_of_distance"),
     }
 
 
-def _share(value: float) -> str:
-    return "–" if math.isnan(value) else percent(value)
-
-
-def map_payload(scene: Scene) -> dict:
+def all_heads(seen: Seen) -> Payload:
     """Mean distance of all heads."""
-    words, config = scene.words, scene.model.config
-    found = scene.trace.head_metrics()["distance"].to_numpy().reshape(config.n_layer, config.n_head)
-    said = EffectWords(words["distance.layer"], words["distance.head"], words["distance.mean"], words["distance.unit"])
+    words = seen.here
+    names = EffectWords(words["layer"], words["head"], words["mean"], words["unit"])
     return {
-        "figure": effect_figure(found, said, signed=False).to_json(),
-        "title": words["distance.map_title"],
-        "note": words["distance.map_note"],
-        "source": source(scene),
-        "file": "distance-all-heads",
-        "run": f"{scene.run} map",
-        "columns": [words["distance.head"], words["distance.layer"], words["distance.mean"]],
-        "python": python_lines(scene, ["run.head_metrics()['distance']"]),
-        "words": plot_words(words),
+        "figure": effect_figure(seen.result, names, signed=False),
+        "title": words["title"],
+        "note": words["note"],
+        "columns": [words["head"], words["layer"], words["mean"]],
+        "python": script(seen.facts, ["run.head_metrics()['distance']"]),
     }
 
 
-def layer_payload(scene: Scene, asked: Asked) -> dict:
+def layer(seen: Seen) -> Payload:
     """All heads of the main head's layer by distance."""
-    words, trace, layer = scene.words, scene.trace, scene.head[0]
-    groups = buckets(len(trace.tokens))
-
-    def make() -> object:
-        with scene.playground.computing:
-            return layer_weights(trace, layer, groups, first=asked.counted)
-
-    found = background.kept(scene.playground, ("distance layer", trace.key, layer, asked.counted), make)
-    said = some(words, "distance", "distance", "head", "weight", "tokens")
-    lines = [f"layer_weights(run, {layer}, buckets(len(run.tokens)), first={asked.counted})  # [H, buckets]"]
+    words, read, counted = seen.words, seen.result, seen.settings.first == "in"
+    lines = [f"layer_weights(run, {read.layer}, buckets(len(run.tokens)), first={counted})  # [H, buckets]"]
     return {
-        "figure": layer_figure(found, layer, groups, said),
-        "title": words["distance.layer_title"].format(layer=layer),
-        "note": words["distance.layer_note"],
-        "source": source(scene),
-        "file": f"distance-layer-{layer}",
-        "run": f"{scene.run} {layer} {asked.first} layer",
-        "columns": [said["head"], said["distance"], said["weight"]],
-        "python": python_lines(scene, lines, [f"{_IMPORT} buckets, layer_weights"]),
-        "words": plot_words(words),
+        "figure": layer_figure(read.weights, read.layer, read.buckets, words),
+        "title": seen.here["title"].format(layer=read.layer),
+        "note": seen.here["note"],
+        "columns": [words["head"], words["distance"], words["weight"]],
+        "python": script(seen.facts, lines, [f"{_IMPORT} buckets, layer_weights"]),
     }
 
 
-VIEW = View("distance", build, draw, parts=PARTS, fixed=fixed, asks=("distance_form",))
+# --- for programs ---
+
+
+def score_by_distance(
+    scene: Scene,
+    layer: int,
+    head: int,
+    first: Annotated[str, OneOf(FIRST)] = "apart",
+    axis: Annotated[str, OneOf(AXES)] = "log",
+) -> dict:
+    """A head's scores before the softmax and its weights, pooled by the distance from query to key.
+
+    Args:
+        first: apart: token 0, on which many heads rest, is left out of all means and listed as sink. in: it counts.
+        axis: log: distances from 16 on are pooled in groups that grow. linear: each for itself.
+
+    Returns:
+        rows: from and to (tokens), pairs, median, low (10 %), high (90 %), mean of the scores, weight (mean attention
+        weight), alone (the score to expect from position alone; null where that cannot be separated), sink (score of
+        token 0). share: of the variance of the scores, by distance alone; near: weight on distances 0 to 4.
+    """
+    (read,) = measured(VIEW, "main", on(scene, layer, head), first=first, axis=axis).heads
+    rows = []
+    for n, (start, end) in enumerate(read.found.buckets):
+        numbers = {name: getattr(read.found, name)[n] for name in ("pairs", "median", "low", "high", "mean", "weight")}
+        alone, sink = (None if each is None else each[n] for each in (read.alone, read.sink))
+        rows.append({"from": start, "to": end} | numbers | {"alone": alone, "sink": sink})
+    return {"layer": layer, "head": head, "rows": rows, "share": read.share, "near": read.near}
+
+
+VIEW = View(
+    "distance",
+    settings=(AXIS, FIRST_TOKEN),
+    measures=(
+        Measure("main", measure, depends=("run", "heads"), settings=("axis", "first")),
+        Measure("all", measure_all, locks=False),
+        Measure("layer", measure_layer, depends=("run", "layer"), settings=("first",)),
+    ),
+    layout=("form", ("scores", "weights"), "table", ("map", "layer")),
+    parts={
+        "scores": Figure(scores),
+        "weights": Figure(weights),
+        "table": Table(table),
+        "map": Figure(all_heads, of="all", settings=()),
+        "layer": Figure(layer, of="layer", settings=("first",)),
+    },
+    api=(Endpoint(score_by_distance),),
+)

@@ -6,18 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
+from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, PINK, axis, figure
+from viz.charts.lines import band, line
 from viz.labels import plotly_text
-from viz.theme import HUES, frame_layout, scales
+from viz.numbers import exact, number, whole
+from viz.theme import HUES, scales
 
-MOST_CELLS = 140_000  # of a heat map
-MOST_ROWS = 512
-MOST_PAIRS = 256  # positions of the map of all pairs
-MOST_POINTS = 2048  # of a curve by distance
+HEIGHT, NARROW = 420, 380
+COLOURS = {"learned": GREEN, "sinusoidal": ORANGE, "rope": BLUE, "unscaled": HUES[7]}
+SECOND = PINK
 _CROWDED = 64  # pairs beyond which their marks run into a line
-COLOURS = {"learned": HUES[2], "sinusoidal": HUES[4], "rope": HUES[0], "unscaled": HUES[7]}
-SECOND = HUES[3]
-_GREY = "rgba(128,134,150,0.9)"
-_LEGEND = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
+_ZERO = {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +25,9 @@ class Line:
 
     name: str
     scheme: str
-    x: np.ndarray
-    y: np.ndarray
-    band: tuple[np.ndarray, np.ndarray] | None = None  # where the middle 80 % lie
+    x: np.ndarray  # distances [N]
+    y: np.ndarray  # [N]
+    band: tuple[np.ndarray, np.ndarray] | None = None  # the middle 80 % lie between, [N] each
     bold: bool = True  # else there to compare with
     pale: bool = False  # the second one of its scheme
 
@@ -38,52 +37,13 @@ class Line:
         return SECOND if self.pale else COLOURS[self.scheme]
 
 
-def rows_of(length: int, width: int) -> list[int]:
-    """The positions that a heat map shows: all of them, or every k-th where there is no room."""
-    return _every(length, max(1, min(MOST_ROWS, MOST_CELLS // max(width, 1))))
-
-
-def columns_of(width: int) -> list[int]:
-    """The dimensions that a heat map shows."""
-    return list(range(0, width, -(-width // (MOST_CELLS // 64))))
-
-
-def pairs_of(length: int) -> list[int]:
-    """The positions that the map of all pairs shows."""
-    return _every(length, MOST_PAIRS)
-
-
-def _every(length: int, room: int) -> list[int]:
-    """Every k-th position. k is odd: tables are found that treat even and odd positions apart."""
-    step = -(-length // room)
-    return list(range(0, length, step + (step % 2 == 0)))
-
-
 def alternates(values: np.ndarray) -> bool:
-    """Whether a curve goes up and down at nearly every step: then even and odd distances are two curves."""
+    """Whether a curve goes up and down at nearly every step: then even and odd distances are two curves. [N]"""
     steps = np.sign(np.diff(values))
     return len(steps) > 8 and float((steps[1:] != steps[:-1]).mean()) > 0.9
 
 
-def distances_of(length: int) -> np.ndarray:
-    """Distances 0 .. length - 1: every one of the first, and then in growing steps."""
-    if length <= MOST_POINTS:
-        return np.arange(length)
-    half = MOST_POINTS // 2
-    return np.unique(np.concatenate([np.arange(half), np.geomspace(half, length - 1, half).round().astype(int)]))
-
-
-def colour_end(table: np.ndarray) -> float:
-    """Where the colours of a map of vectors end: what all but 0.5 % of the values stay within."""
-    return float(np.quantile(np.abs(table), 0.995)) or float(np.abs(table).max()) or 1.0
-
-
-def _axis(title: str, more: Mapping[str, object] | None = None) -> dict:
-    title = {"text": plotly_text(title), "standoff": 8}
-    return {"title": title, "automargin": True, "zeroline": False} | dict(more or {})
-
-
-def _heat(z: np.ndarray, x: Sequence[int], y: Sequence[int], hover: str) -> go.Heatmap:
+def _map(z: np.ndarray, x: Sequence[int], y: Sequence[int], hover: str) -> go.Heatmap:
     return go.Heatmap(
         z=z.astype(np.float32),
         x=np.array(x),
@@ -93,95 +53,57 @@ def _heat(z: np.ndarray, x: Sequence[int], y: Sequence[int], hover: str) -> go.H
     )
 
 
-def _colours(top: float) -> dict:
-    return {"cmin": -top, "cmax": top, "colorbar": {"thickness": 10, "len": 1, "y": 0.5, "tickformat": ".2~g"}}
+def _signed(heat: go.Heatmap, end: float, x: str, y: str) -> go.Figure:
+    """A heat map whose colours end at +-end, rows from top to bottom."""
+    bar = {"thickness": 10, "len": 1, "y": 0.5, "tickformat": ".2~g"}
+    return figure(
+        [heat],
+        axis(x),
+        axis(y, {"autorange": "reversed"}),
+        height=HEIGHT,
+        narrow=NARROW,
+        meta={"scales": scales("signed", "linear")},
+        more={"coloraxis": {"cmin": -end, "cmax": end, "colorbar": bar}},
+    )
 
 
 def matrix_figure(
-    table: np.ndarray, positions: Sequence[int], dimensions: Sequence[int], said: Mapping[str, str]
-) -> str:
-    """Positions down, dimensions across, signed; JSON. `said`: "position", "dimension", "value"."""
-    names = {key: plotly_text(said[key]) for key in ("position", "dimension", "value")}
+    table: np.ndarray, positions: Sequence[int], dimensions: Sequence[int], end: float, words: Mapping[str, str]
+) -> go.Figure:
+    """Positions down, dimensions across, signed. table [P, D]. `words`: "position", "dimension", "value"."""
+    names = {key: plotly_text(words[key]) for key in ("position", "dimension", "value")}
     hover = "{position} %{{y}}, {dimension} %{{x}}<br>{value}: %{{z:.4f}}".format(**names)
-    layout = frame_layout({"scales": scales("signed", "linear"), "height": 420, "narrow": 380}) | {
-        "xaxis": _axis(said["dimension"]),
-        "yaxis": _axis(said["position"], {"autorange": "reversed"}),
-        "coloraxis": _colours(colour_end(table)),
-    }
-    return go.Figure([_heat(table, dimensions, positions, hover)], layout).to_json()
+    return _signed(_map(table, dimensions, positions, hover), end, words["dimension"], words["position"])
 
 
-def pairs_figure(found: np.ndarray, positions: Sequence[int], said: Mapping[str, str]) -> str:
-    """The cosine of every two positions; JSON. `said`: "position", "other", "cosine"."""
-    names = {key: plotly_text(said[key]) for key in ("position", "other", "cosine")}
+def pairs_figure(cosines: np.ndarray, positions: Sequence[int], words: Mapping[str, str]) -> go.Figure:
+    """The cosine of every two positions. [P, P]. `words`: "position", "other", "cosine"."""
+    names = {key: plotly_text(words[key]) for key in ("position", "other", "cosine")}
     hover = "{position} %{{y}}, {other} %{{x}}<br>{cosine}: %{{z:.3f}}".format(**names)
-    layout = frame_layout({"scales": scales("signed", "linear"), "height": 420, "narrow": 380}) | {
-        "xaxis": _axis(said["other"]),
-        "yaxis": _axis(said["position"], {"autorange": "reversed"}),
-        "coloraxis": _colours(1.0),
-    }
-    return go.Figure([_heat(found, positions, positions, hover)], layout).to_json()
+    return _signed(_map(cosines, positions, positions, hover), 1.0, words["other"], words["position"])
 
 
-def similarity_figure(lines: Sequence[Line], bound: Line | None, said: Mapping[str, str]) -> str:
-    """Cosine against distance, one line a scheme, and below it the bound where there is one; JSON.
+def similarity_figure(lines: Sequence[Line], bound: Line | None, words: Mapping[str, str]) -> go.Figure:
+    """Cosine against distance, one line a scheme, and below it the bound where there is one.
 
-    `said`: "distance", "cosine", "bound", "band".
+    `words`: "distance", "cosine", "bound", "band".
     """
-    traces = []
-    for line in lines:
-        colour, label = line.colour, plotly_text(line.name)
-        if line.band:
-            traces += _band(line, f"{label}: {plotly_text(said['band'])}")
-        traces.append(
-            go.Scatter(
-                x=line.x,
-                y=line.y,
-                name=label,
-                mode="lines",
-                line={"color": colour, "width": 2.5 if line.bold else 1.2, "dash": "solid" if line.bold else "dot"},
-                hovertemplate=f"{label}<br>d = %{{x:,}}: %{{y:.3f}}<extra></extra>",
-            )
-        )
-    high = 460 if bound else 420
-    layout = frame_layout({"height": high, "narrow": high - 40}) | {
-        "xaxis": _axis(said["distance"], {"tickformat": ",", "rangemode": "tozero"}),
-        "yaxis": _axis(said["cosine"], {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}),
-        "legend": _LEGEND,
-    }
-    if bound:
-        label = plotly_text(bound.name)
-        traces.append(
-            go.Scatter(
-                x=bound.x,
-                y=bound.y,
-                name=label,
-                mode="lines",
-                yaxis="y2",
-                showlegend=False,
-                line={"color": COLOURS[bound.scheme], "width": 1.8},
-                hovertemplate=f"{label}<br>d = %{{x:,}}: %{{y:.3f}}<extra></extra>",
-            )
-        )
-        layout["xaxis"] |= {"anchor": "y2"}
-        layout["yaxis"] |= {"domain": [0.38, 1]}
-        layout["yaxis2"] = _axis(said["bound"], {"domain": [0, 0.28], "rangemode": "tozero"})
-    return go.Figure(traces, layout).to_json()
-
-
-def _band(line: Line, name: str) -> list[go.Scatter]:
-    """Its lower and upper edge, filled between."""
-    low, high = line.band
-    edge = {"color": line.colour, "width": 0}
-    given = {"x": line.x, "mode": "lines", "line": edge, "showlegend": False}
-    hover = f"{name}<br>d = %{{x:,}}: %{{y:.3f}}<extra></extra>"
-    fill = "rgba({},{},{},0.2)".format(*(int(line.colour[i : i + 2], 16) for i in (1, 3, 5)))
-    return [
-        go.Scatter(given | {"y": low, "name": f"{name} 10 %", "hovertemplate": hover}),
-        go.Scatter(
-            given | {"y": high, "name": f"{name} 90 %", "hovertemplate": hover, "fill": "tonexty", "fillcolor": fill}
-        ),
-    ]
+    traces, hover = [], "d = %{x:,}: %{y:.3f}"
+    for each in lines:
+        if each.band:
+            edges = tuple(f"{each.name}: {words['band']} {share}\u00a0%" for share in (10, 90))
+            traces += band(each.name, each.x, *each.band, each.colour, edges=edges, hover=hover)
+        dash, width = ("solid", 2.5) if each.bold else ("dot", 1.2)
+        more = {"mode": "lines", "legendgroup": plotly_text(each.name)}
+        traces.append(line(each.name, each.x, each.y, each.colour, hover=hover, dash=dash, width=width, more=more))
+    x = axis(words["distance"], {"tickformat": ",", "rangemode": "tozero"})
+    y = axis(words["cosine"], _ZERO)
+    if not bound:
+        return figure(traces, x, y, height=HEIGHT, narrow=NARROW)
+    more = {"mode": "lines", "yaxis": "y2", "showlegend": False}
+    traces.append(line(bound.name, bound.x, bound.y, bound.colour, hover=hover, width=1.8, more=more))
+    below = {"yaxis2": axis(words["bound"], {"domain": [0, 0.28], "rangemode": "tozero"})}
+    return figure(traces, x | {"anchor": "y2"}, y | {"domain": [0.38, 1]}, height=460, narrow=420, more=below)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,72 +116,47 @@ class Waves:
     bold: bool = True
 
 
-def waves_figure(waves: Sequence[Waves], context: int, said: Mapping[str, str]) -> str:
-    """Wavelength on a logarithmic axis against the pair's place; open where a pair turns less than once; JSON.
+def waves_figure(waves: Sequence[Waves], context: int, words: Mapping[str, str]) -> go.Figure:
+    """Wavelength on a logarithmic axis against the pair's place; open where a pair turns less than once.
 
-    `said`: "pair_share", "wavelength", "pair", "positions", "context", "turns".
+    `words`: "pair_share", "wavelength", "pair", "positions", "context", "turns".
     """
-    traces = []
-    for each in waves:
-        n, label, colour = len(each.wavelength), plotly_text(each.name), COLOURS[each.scheme]
-        hovers = [
-            f"{label}<br>{plotly_text(said['pair'].format(i=i, n=n))}<br>{length:,.4g} {plotly_text(said['positions'])}"
-            f"<br>{plotly_text(said['turns'].format(turns=f'{context / length:.3g}', context=f'{context:,}'))}"
-            for i, length in enumerate(each.wavelength.tolist())
-        ]
-        symbols = ["circle-open" if length > context else "circle" for length in each.wavelength]
-        traces.append(
-            go.Scatter(
-                x=np.arange(n) / n,
-                y=each.wavelength,
-                name=label,
-                mode="lines" if n > _CROWDED and not each.bold else "lines+markers",
-                line={"color": colour, "width": 1.5 if each.bold else 0.8, "dash": "solid" if each.bold else "dot"},
-                marker={"size": 4 if n > _CROWDED or not each.bold else 7, "color": colour, "symbol": symbols},
-                hovertext=hovers,
-                hovertemplate="%{hovertext}<extra></extra>",
-            )
-        )
-    traces.append(_context_line(context, said["context"]))
-    layout = frame_layout({"height": 420, "narrow": 380}) | {
-        "xaxis": _axis(said["pair_share"], {"range": [-0.02, 1.02]}),
-        "yaxis": _axis(said["wavelength"], {"type": "log", "dtick": 1, "tickformat": ","}),
-        "legend": _LEGEND,
+    traces = [_wave(each, context, words) for each in waves]
+    label = words["context"].format(n=whole(context))
+    alone = {"mode": "lines", "hovertemplate": f"{plotly_text(label)}<extra></extra>"}
+    traces.append(line(label, [0, 1], [context, context], GREY, hover="", dash="dash", width=1.5, more=alone))
+    x = axis(words["pair_share"], {"range": [-0.02, 1.02]})
+    y = axis(words["wavelength"], {"type": "log", "dtick": 1, "tickformat": ","})
+    return figure(traces, x, y, height=HEIGHT, narrow=NARROW)
+
+
+def _wave(waves: Waves, context: int, words: Mapping[str, str]) -> go.Scatter:
+    """One scheme's pairs; few of them are marked."""
+    n, label, colour = len(waves.wavelength), plotly_text(waves.name), COLOURS[waves.scheme]
+    hovers = [
+        f"{label}<br>{plotly_text(words['pair'].format(i=i, n=n))}<br>{exact(length)} {plotly_text(words['positions'])}"
+        f"<br>{plotly_text(words['turns'].format(turns=number(context / length), context=whole(context)))}"
+        for i, length in enumerate(waves.wavelength.tolist())
+    ]
+    symbols = ["circle-open" if length > context else "circle" for length in waves.wavelength]
+    more = {
+        "mode": "lines" if n > _CROWDED and not waves.bold else "lines+markers",
+        "marker": {"size": 4 if n > _CROWDED or not waves.bold else 7, "color": colour, "symbol": symbols},
+        "hovertext": hovers,
+        "hovertemplate": "%{hovertext}<extra></extra>",
     }
-    return go.Figure(traces, layout).to_json()
+    dash, width = ("solid", 1.5) if waves.bold else ("dot", 0.8)
+    return line(waves.name, np.arange(n) / n, waves.wavelength, colour, hover="", dash=dash, width=width, more=more)
 
 
-def _context_line(context: int, name: str) -> go.Scatter:
-    label = plotly_text(name.format(n=f"{context:,}"))
-    return go.Scatter(
-        x=[0, 1],
-        y=[context, context],
-        name=label,
-        mode="lines",
-        line={"color": _GREY, "width": 1.5, "dash": "dash"},
-        hovertemplate=f"{label}<extra></extra>",
-    )
+def spectrum_figure(wavelength: np.ndarray, share: np.ndarray, words: Mapping[str, str]) -> go.Figure:
+    """Share of the variance over positions by wavelength, both axes logarithmic. [F] each.
 
-
-def spectrum_figure(wavelength: np.ndarray, share: np.ndarray, said: Mapping[str, str]) -> str:
-    """Share of the variance over positions by wavelength, both axes logarithmic; JSON.
-
-    `said`: "wavelength", "share", "positions".
+    `words`: "wavelength", "share", "positions".
     """
-    hover = f"%{{x:,.4g}} {plotly_text(said['positions'])}: %{{y:.2%}}<extra></extra>"
-    colour = COLOURS["learned"]
-    trace = go.Scatter(
-        x=wavelength,
-        y=share,
-        name=plotly_text(said["share"]),
-        mode="lines+markers",
-        showlegend=False,
-        line={"color": colour, "width": 1.2},
-        marker={"size": 5, "color": colour},
-        hovertemplate=hover,
-    )
-    layout = frame_layout({"height": 420, "narrow": 380}) | {
-        "xaxis": _axis(said["wavelength"], {"type": "log", "tickformat": ",", "dtick": "D2"}),
-        "yaxis": _axis(said["share"], {"type": "log", "tickformat": ".3~%", "dtick": "D2"}),
-    }
-    return go.Figure([trace], layout).to_json()
+    hover = f"%{{x:,.4g}} {plotly_text(words['positions'])}: %{{y:.2%}}"
+    more = {"mode": "lines+markers", "showlegend": False}
+    trace = line(words["share"], wavelength, share, COLOURS["learned"], hover=hover, width=1.2, more=more)
+    x = axis(words["wavelength"], {"type": "log", "tickformat": ",", "dtick": "D2"})
+    y = axis(words["share"], {"type": "log", "tickformat": ".3~%", "dtick": "D2"})
+    return figure([trace], x, y, height=HEIGHT, narrow=NARROW)

@@ -1,323 +1,343 @@
 """How each scheme writes the position: the vectors, how alike they are by distance, and how slowly pairs turn."""
 
-import dataclasses
-
-import gradio as gr
-
-from model.design.positions import (
-    SCHEMES,
-    THETA,
-    Similarity,
-    cosines,
-    decay_bound,
-    frequencies,
-    kernel,
-    similarity,
-    spectrum,
-    vectors,
-    wavelengths,
-)
-from model.gpt.config import ModelConfig
-from viz.page.old_view import View
-from viz.page.parts import part, plot_words
-from viz.page.python_lines import python_lines
+from model.design.positions import THETA, Similarity, as_rope
+from viz.api.endpoint import Endpoint
+from viz.numbers import number, percent, whole
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.views.activations.norm.figures import told
+from viz.page.settings import Choice
+from viz.page.view import Custom, Figure, Measure, Payload, Seen, View
+from viz.views.design.position_vectors.api import position_vectors
 from viz.views.design.position_vectors.figures import (
     Line,
     Waves,
     alternates,
-    colour_end,
-    columns_of,
-    distances_of,
     matrix_figure,
     pairs_figure,
-    pairs_of,
-    rows_of,
     similarity_figure,
     spectrum_figure,
     waves_figure,
 )
-from viz.views.design.position_vectors.schemes import (
+from viz.views.design.position_vectors.measure import (
     ALL,
+    FORMULAS,
+    MOST_LEARNED,
     OWN,
-    RANGES,
-    Shown,
-    facts_payload,
+    Positions,
+    Table,
+    first_length,
     lengths_of,
-    scaling_of,
-    scheme_name,
-    shown_of,
-    source,
-    whole_table,
+    measure,
+    measure_table,
+    schemes_of,
+)
+from viz.words import Words
+
+
+def _scheme_label(words: Words, scheme: str, scene: Scene) -> str:
+    if scheme == OWN:
+        return words["scheme_own"].format(name=words[f"scheme_{scene.model.config.positions}"])
+    return words[f"scheme_{scheme}"]
+
+
+def _length_label(words: Words, length: str, scene: Scene) -> str:
+    n_ctx = scene.model.config.n_ctx
+    return (
+        words["length_all"].format(n=whole(n_ctx))
+        if length == ALL
+        else words["length_first"].format(n=whole(int(length)))
+    )
+
+
+SCHEME = Choice("scheme", lambda scene: schemes_of(scene.model.config), OWN, scene_label=_scheme_label)
+LENGTH = Choice(
+    "length",
+    lambda scene: lengths_of(scene.model.config),
+    lambda scene: first_length(scene.model.config),
+    scene_label=_length_label,
 )
 
-PARTS = ("posvec_form", "posvec_matrix", "posvec_alike", "posvec_pairs", "posvec_waves", "posvec_facts")
-MOST_LEARNED = 2048  # rows of a table whose pairs are all compared
-_FORMULAS = ("sinusoidal", "rope")
+
+# --- names and sources ---
 
 
-def build() -> dict[str, gr.HTML]:
-    """The form; vectors and similarity side by side; all pairs and wavelengths; the numbers."""
-    made = {"posvec_form": part("posvec_form", None, kind="controls", value={})}
-    for row in (("posvec_matrix", "posvec_alike"), ("posvec_pairs", "posvec_waves")):
-        with gr.Row(elem_classes="pg-columns"):
-            for name in row:
-                with gr.Column(min_width=320):
-                    made[name] = part(name, None, kind="figure")
-    made["posvec_facts"] = part("posvec_facts", None, kind="normfacts")
-    return made
+def scheme_name(words: Words, scheme: str) -> str:
+    """A scheme as the page calls it."""
+    return words[f"settings.scheme_{scheme}"]
 
 
-def form(scene: Scene) -> dict:
-    """The scheme and the positions."""
-    words, config = scene.words, scene.model.config
-    own = words["posvec.own"].format(name=scheme_name(words, config.positions))
-    others = [[scheme, scheme_name(words, scheme)] for scheme in SCHEMES if scheme != config.positions]
-    offered = lengths_of(config)
-    ranges = [[str(n), words["posvec.first"].format(n=f"{n:,}")] for n in RANGES if str(n) in offered]
-    ranges.append([ALL, words["posvec.whole"].format(n=f"{config.n_ctx:,}")])
-    return {
-        "controls": [
-            {
-                "name": "scheme",
-                "kind": "choice",
-                "label": words["posvec.which"],
-                "value": OWN,
-                "options": [[OWN, own], *others],
-            },
-            {
-                "name": "length",
-                "kind": "choice",
-                "label": words["posvec.range"],
-                "value": offered[0],
-                "options": ranges,
-            },
-        ]
-    }
+def _title(seen: Seen, key: str = "title") -> str:
+    result: Positions = seen.result
+    return seen.here[key].format(name=scheme_name(seen.words, result.scheme), n=whole(result.length))
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """Nothing of it depends on the prompt."""
-    shown = shown_of(scene, values)
-    key = (shown.key, scene.language)
-
-    def picture(name: str, payload, wanted: bool = True) -> Picture:
-        return Picture((key, name), lambda: payload(shown) if wanted else {"empty": nothing(shown, name)})
-
-    waved = shown.scheme == "learned" and shown.own and shown.config.n_ctx > 1
-    there = shown.scheme != "none" and (shown.scheme != "learned" or shown.own)
-    return {
-        "posvec_form": Picture((scene.model.id, scene.language), lambda: form(scene)),
-        "posvec_matrix": picture("matrix", matrix_payload, there),
-        "posvec_alike": picture("alike", alike_payload),
-        "posvec_pairs": picture("pairs", pairs_payload, there),
-        "posvec_waves": picture("waves", spectrum_payload if waved else waves_payload),
-        "posvec_facts": picture("facts", facts_payload),
-    }
+def _source(seen: Seen, scheme: str) -> str:
+    """Whether the numbers are read from the weights or come from a formula, and with which settings."""
+    words, config, model = seen.words.within("sources"), seen.facts.config, seen.facts.label
+    if scheme == "learned":
+        return words["learned" if config.positions == "learned" else "compared"].format(model=model)
+    if scheme == "sinusoidal":
+        return words["sinusoidal"].format(D=config.d_model, model=model)
+    if scheme == "none":
+        return words["compared"].format(model=model)
+    rope = as_rope(config)
+    key = "rope" if config.positions == "rope" else "would"
+    text = words[key].format(model=model, theta=whole(rope.rope_theta), n=rope.d_rotary, E=rope.d_head)
+    return f"{text} · {_scaling(seen)}" if rope.rope_scaling else text
 
 
-def nothing(shown: Shown, name: str) -> dict:
-    """Why there are no vectors, and so nothing to compare."""
-    said = shown.said
-    if name == "pairs":
-        return {"text": said["no_pairs"], "hint": ""}
-    if shown.scheme == "none":
-        return {"text": said["none_text"], "hint": said["none_hint"]}
-    own = scheme_name(shown.scene.words, shown.config.positions)
-    return {"text": said["absent_text"].format(model=shown.scene.model.label, own=own), "hint": said["absent_hint"]}
+def _scaling(seen: Seen) -> str:
+    """The config's scaling in words."""
+    scaling = as_rope(seen.facts.config).rope_scaling
+    return seen.words["sources.scaling"].format(
+        factor=number(scaling.factor),
+        low=number(scaling.low_freq_factor),
+        high=number(scaling.high_freq_factor),
+        n=whole(scaling.original_n_ctx),
+    )
 
 
-def _payload(shown: Shown, name: str, figure: str, more: dict) -> dict:
-    """What all figures have in common."""
-    length = f"{shown.length:,}"
-    return {
-        "figure": figure,
-        "title": shown.said[f"{name}_title"].format(name=shown.name, n=length),
-        "source": source(shown),
-        "file": f"positions-{name}-{shown.scheme}",
-        "run": f"{' '.join(map(str, shown.key))} {shown.scene.language} {name}",
-        "words": plot_words(shown.scene.words),
-    } | more
+def _beside(seen: Seen, scheme: str) -> str:
+    """The name of a formula that is there to compare with, with its settings unless it is the model's."""
+    config = seen.facts.config
+    if scheme == config.positions:
+        return scheme_name(seen.words, scheme)
+    return seen.words[f"beside_{scheme}"].format(D=config.d_model, E=config.d_head, theta=whole(THETA))
 
 
-def _lines(shown: Shown, lines: list[str], names: str) -> str:
-    return python_lines(shown.scene, lines, [f"from model.design.positions import {names}"])
+def _lines(seen: Seen, lines: list[str], names: str) -> str:
+    return script(seen.facts, lines, [f"from model.design.positions import {names}"])
 
 
-# --- vectors ---------------------------------------------------------------------------------------
+def _nothing(seen: Seen) -> Payload:
+    """Why there are no vectors."""
+    words, facts = seen.words, seen.facts
+    if seen.result.scheme == "none":
+        return {"empty": {"text": words["no_vectors"], "hint": words["no_vectors_hint"]}}
+    own = scheme_name(words, facts.config.positions)
+    return {"empty": {"text": words["no_table"].format(model=facts.label, own=own), "hint": words["no_table_hint"]}}
 
 
-def matrix_payload(shown: Shown) -> dict:
+# --- vectors ---
+
+
+def matrix(seen: Seen) -> Payload:
     """Positions by dimensions."""
-    said, model = shown.said, shown.scene.model.model
-    width = frequencies(shown.config, "rope").size * 2 if shown.scheme == "rope" else shown.config.d_model
-    columns = columns_of(width)
-    rows = rows_of(shown.length, len(columns))
-    table = vectors(model, shown.scheme, rows)
-    end = colour_end(table)
-    notes = [said[f"matrix_{shown.scheme}"].format(n=width // 2, last=width // 2 - 1)]
-    if rows[-1] != len(rows) - 1:
-        notes.append(said["every_row"].format(n=rows[1]))
-    if len(columns) > 1 and columns[1] > 1:
-        notes.append(said["every_column"].format(n=columns[1]))
-    if float(abs(table).max()) > 1.2 * end:
-        notes.append(said["beyond"].format(end=told(end), most=told(float(abs(table).max()))))
-    lines = [f"vectors(lm.model, {shown.scheme!r}, range({shown.length}))  # [positions, dimensions]"]
-    return _payload(
-        shown,
-        "matrix",
-        matrix_figure(table[:, columns], rows, columns, said),
-        {
-            "note": " ".join(notes),
-            "columns": [said["position"], said["dimension"], said["value"]],
-            "python": _lines(shown, lines, "vectors"),
-        },
-    )
+    result, words = seen.result, seen.here
+    found = result.vectors
+    if found is None:
+        return _nothing(seen)
+    notes = [words[f"note_{result.scheme}"].format(last=found.width // 2 - 1)]
+    if found.rows[-1] != len(found.rows) - 1:
+        notes.append(seen.words["every_row"].format(n=found.rows[1]))
+    if len(found.columns) > 1 and found.columns[1] > 1:
+        notes.append(words["every_column"].format(n=found.columns[1]))
+    if found.largest > 1.2 * found.end:
+        notes.append(words["beyond"].format(end=number(found.end), most=number(found.largest)))
+    lines = [f"vectors(lm.model, {result.scheme!r}, range({result.length}))  # [positions, dimensions]"]
+    return {
+        "figure": matrix_figure(found.table, found.rows, found.columns, found.end, words),
+        "title": _title(seen),
+        "note": " ".join(notes),
+        "source": _source(seen, result.scheme),
+        "columns": [words["position"], words["dimension"], words["value"]],
+        "python": _lines(seen, lines, "vectors"),
+    }
 
 
-# --- similarity ------------------------------------------------------------------------------------
+# --- similarity ---
 
 
-def learned_rows(shown: Shown) -> range:
-    """The rows of the table that are compared."""
-    return range(min(shown.length, MOST_LEARNED))
-
-
-def alike_payload(shown: Shown) -> dict:
+def alike(seen: Seen) -> Payload:
     """Cosine by distance: the chosen scheme, and the formulas beside it."""
-    said, words, config = shown.said, shown.scene.words, shown.config
-    distances, lines = distances_of(shown.length), []
-    formulas = [scheme for scheme in _FORMULAS if scheme == shown.scheme or scheme != "rope" or _has_pairs(config)]
-    for scheme in formulas:
-        y, bold = kernel(frequencies(config, scheme), distances), scheme == shown.scheme
-        name = scheme_name(words, scheme) if bold else _beside(shown, scheme)
-        lines.append(Line(name, scheme, distances, y, bold=bold))
-    lines.sort(key=lambda line: line.bold)
-    note, python = said[f"alike_{shown.scheme}"], []
-    if shown.scheme == "learned" and shown.own:
-        at = learned_rows(shown)
-        measured = learned_lines(shown, similarity(vectors(shown.scene.model.model, "learned", at)))
-        lines += measured
-        note = note if len(measured) == 1 else f"{note} {said['alike_apart']}"
-        python = [f"similarity(vectors(lm.model, 'learned', range({len(at)})))  # distance, mean, 10 %, 90 %"]
-    elif shown.scheme == "learned":
-        note = said["alike_none"]
-    bound = None
-    if shown.scheme == "rope":
-        bound = Line(said["bound"], "rope", distances, decay_bound(frequencies(config, "rope"), distances))
-    names = "decay_bound, frequencies, kernel" if bound else "frequencies, kernel"
-    if shown.scheme in _FORMULAS:
-        python = [f"theta = frequencies(lm.config, {shown.scheme!r})", f"kernel(theta, range({shown.length}))"]
-        python += [f"decay_bound(theta, range({shown.length}))"] if bound else []
-    names = "similarity, vectors" if shown.scheme == "learned" and shown.own else names
-    python = python or [f"kernel(frequencies(lm.config, 'sinusoidal'), range({shown.length}))"]
-    return _payload(
-        shown,
-        "alike",
-        similarity_figure(lines, bound, said),
-        {
-            "note": note,
-            "columns": [said["scheme"], said["distance"], said["cosine"]],
-            "python": _lines(shown, python, names),
-        },
-    )
+    result, words = seen.result, seen.here
+    lines = []
+    for each in sorted(result.formulas, key=lambda each: each.scheme == result.scheme):
+        bold = each.scheme == result.scheme
+        name = scheme_name(seen.words, each.scheme) if bold else _beside(seen, each.scheme)
+        lines.append(Line(name, each.scheme, result.distances, each.kernel, bold=bold))
+    note = words["note_none" if result.scheme == "learned" and not result.own else f"note_{result.scheme}"]
+    if result.similarity:
+        learned = learned_lines(seen.words, result.similarity)
+        lines += learned
+        note = note if len(learned) == 1 else f"{note} {words['apart']}"
+    bound = next((each.bound for each in result.formulas if each.scheme == result.scheme == "rope"), None)
+    below = None if bound is None else Line(words["bound"], "rope", result.distances, bound)
+    return {
+        "figure": similarity_figure(lines, below, words),
+        "title": _title(seen),
+        "note": note,
+        "source": _source(seen, result.scheme),
+        "columns": [words["scheme"], words["distance"], words["cosine"]],
+        "python": _alike_lines(seen),
+    }
 
 
-def learned_lines(shown: Shown, found: Similarity) -> list[Line]:
+def _alike_lines(seen: Seen) -> str:
+    result = seen.result
+    if result.similarity:
+        n = min(result.length, MOST_LEARNED)
+        lines = [f"similarity(vectors(lm.model, 'learned', range({n})))  # distance, mean, 10 %, 90 %"]
+        return _lines(seen, lines, "similarity, vectors")
+    scheme = result.scheme if result.scheme in FORMULAS else "sinusoidal"
+    lines = [f"theta = frequencies(lm.config, {scheme!r})", f"kernel(theta, range({result.length}))"]
+    if scheme != "rope":
+        return _lines(seen, lines, "frequencies, kernel")
+    return _lines(seen, [*lines, f"decay_bound(theta, range({result.length}))"], "decay_bound, frequencies, kernel")
+
+
+def learned_lines(words: Words, found: Similarity) -> list[Line]:
     """The table's curve; two of them where even and odd distances differ."""
     most = max(1, 3 * len(found.distance) // 4)  # beyond, few positions are so far apart
-    kinds = ((0, "even"), (1, "odd")) if alternates(found.mean[1:most]) else ()
-    made = []
-    for first, kind in kinds or ((0, ""),):
-        at = slice(first, most, 2 if kinds else 1)
-        name = shown.said[f"alike_{kind}"].format(name=shown.name) if kinds else shown.name
-        band = (found.low[at], found.high[at])
-        made.append(Line(name, "learned", found.distance[at], found.mean[at], band, pale=kind == "odd"))
-    return made
+    name = scheme_name(words, "learned")
+    curves = [(slice(0, most), name, False)]
+    if alternates(found.mean[1:most]):
+        even, odd = (words[f"alike.{kind}"].format(name=name) for kind in ("even", "odd"))
+        curves = [(slice(0, most, 2), even, False), (slice(1, most, 2), odd, True)]
+    return [
+        Line(label, "learned", found.distance[at], found.mean[at], (found.low[at], found.high[at]), pale=pale)
+        for at, label, pale in curves
+    ]
 
 
-def _has_pairs(config: ModelConfig) -> bool:
-    return config.positions == "rope" or config.d_head > 1
-
-
-def _beside(shown: Shown, scheme: str) -> str:
-    """A formula that is there to compare with: whose it is."""
-    name = scheme_name(shown.scene.words, scheme)
-    if scheme == shown.config.positions:
-        return name
-    given = {"name": name, "D": shown.config.d_model, "E": shown.config.d_head, "theta": f"{THETA:,.0f}"}
-    return shown.said[f"beside_{scheme}"].format(**given)
-
-
-def pairs_payload(shown: Shown) -> dict:
+def pairs(seen: Seen) -> Payload:
     """The cosine of every two positions."""
-    said = shown.said
-    at = pairs_of(shown.length)
-    found = cosines(vectors(shown.scene.model.model, shown.scheme, at))
-    note = said["pairs_learned" if shown.scheme == "learned" else "pairs_formula"]
+    result, words, at = seen.result, seen.here, seen.result.pairs
+    if result.cosines is None:
+        return {"empty": {"text": words["nothing"], "hint": ""}}
+    note = words["note_learned" if result.scheme == "learned" else "note_formula"]
     step = at[1] if len(at) > 1 else 1
-    given = f"cosines(vectors(lm.model, {shown.scheme!r}, range(0, {shown.length}, {step})))"
-    return _payload(
-        shown,
-        "pairs",
-        pairs_figure(found, at, said),
-        {
-            "note": f"{note} {said['every_row'].format(n=step)}" if step > 1 else note,
-            "columns": [said["position"], said["other"], said["cosine"]],
-            "python": _lines(shown, [given], "cosines, vectors"),
-        },
-    )
+    line = f"cosines(vectors(lm.model, {result.scheme!r}, range(0, {result.length}, {step})))"
+    return {
+        "figure": pairs_figure(result.cosines, at, words),
+        "title": _title(seen),
+        "note": f"{note} {seen.words['every_row'].format(n=step)}" if step > 1 else note,
+        "source": _source(seen, result.scheme),
+        "columns": [words["position"], words["other"], words["cosine"]],
+        "python": _lines(seen, [line], "cosines, vectors"),
+    }
 
 
-# --- waves -----------------------------------------------------------------------------------------
+# --- waves ---
 
 
-def waves_payload(shown: Shown) -> dict:
-    """Wavelengths of RoPE and of the sines, and which turn less than once within the context."""
-    said, config, waves = shown.said, shown.config, []
-    formulas = [scheme for scheme in _FORMULAS if scheme != "rope" or _has_pairs(config)]
-    for scheme in sorted(formulas, key=lambda each: each == shown.scheme):
-        own = scheme in (shown.scheme, config.positions)
-        name = scheme_name(shown.scene.words, scheme) if own else _beside(shown, scheme)
-        waves.append(Waves(name, scheme, wavelengths(frequencies(config, scheme)), bold=scheme == shown.scheme))
-    if config.positions == "rope" and config.rope_scaling:
-        plain = frequencies(dataclasses.replace(config, rope_scaling=None), "rope")
-        waves.insert(0, Waves(said["unscaled"], "unscaled", wavelengths(plain), bold=False))
-    which = shown.scheme if shown.scheme in _FORMULAS else formulas[-1]
-    lines = [f"wavelengths(frequencies(lm.config, {which!r}))  # positions a turn, one a pair"]
-    notes = [said["waves_note"], scaling_of(shown) if config.positions == "rope" and config.rope_scaling else ""]
-    compared = Shown(shown.scene, shown.scheme if shown.scheme in _FORMULAS else "none", shown.length)
-    return _payload(
-        shown,
-        "waves",
-        waves_figure(waves, config.n_ctx, said),
-        {
-            "note": " ".join(note for note in notes if note),
-            "source": source(compared),
-            "columns": [said["scheme"], said["pair_share"], said["wavelength"]],
-            "python": _lines(shown, lines, "frequencies, wavelengths"),
-        },
-    )
+def waves(seen: Seen) -> Payload:
+    """Wavelengths of RoPE and of the sines, and which turn less than once within the context; or a table's waves."""
+    result, table, words, config = seen.result, seen.results["table"], seen.here, seen.facts.config
+    if result.scheme == "learned" and table and table.spectrum:
+        return _spectrum(seen, table)
+    drawn = []
+    for each in sorted(result.formulas, key=lambda each: each.scheme == result.scheme):
+        own = each.scheme in (result.scheme, config.positions)
+        name = scheme_name(seen.words, each.scheme) if own else _beside(seen, each.scheme)
+        drawn.append(Waves(name, each.scheme, each.wavelengths, bold=each.scheme == result.scheme))
+    if result.unscaled is not None:
+        drawn.insert(0, Waves(words["unscaled"], "unscaled", result.unscaled, bold=False))
+    which = result.scheme if result.scheme in FORMULAS else result.formulas[-1].scheme
+    return {
+        "figure": waves_figure(drawn, config.n_ctx, words),
+        "title": words["title"],
+        "note": words["note"] if result.unscaled is None else f"{words['note']} {_scaling(seen)}",
+        "source": _source(seen, result.scheme if result.scheme in FORMULAS else "none"),
+        "columns": [words["scheme"], words["pair_share"], words["wavelength"]],
+        "python": _lines(
+            seen,
+            [f"wavelengths(frequencies(lm.config, {which!r}))  # positions a turn, one a pair"],
+            "frequencies, wavelengths",
+        ),
+    }
 
 
-def spectrum_payload(shown: Shown) -> dict:
-    """Which waves a learned table is made of."""
-    said, table = shown.said, whole_table(shown)
-    found = spectrum(table)
-    n = shown.config.n_ctx
-    return _payload(
-        shown,
-        "spectrum",
-        spectrum_figure(found.wavelength, found.share, said),
-        {
-            "title": said["spectrum_title"].format(n=f"{n:,}"),
-            "note": said["spectrum_note"],
-            "columns": [said["wavelength"], said["share"]],
-            "python": _lines(shown, [f"spectrum(vectors(lm.model, 'learned', range({n})))"], "spectrum, vectors"),
-        },
-    )
+def _spectrum(seen: Seen, table: Table) -> Payload:
+    """The waves that a learned table is made of."""
+    words, n = seen.here, seen.facts.config.n_ctx
+    return {
+        "figure": spectrum_figure(table.spectrum.wavelength, table.spectrum.share, words),
+        "title": words["spectrum_title"].format(n=whole(n)),
+        "note": words["spectrum_note"],
+        "source": _source(seen, "learned"),
+        "columns": [words["wavelength"], words["share"]],
+        "python": _lines(seen, [f"spectrum(vectors(lm.model, 'learned', range({n})))"], "spectrum, vectors"),
+    }
 
 
-VIEW = View("posvec", build, draw, parts=PARTS, fixed=lambda words: {}, asks=("posvec_form",))
+# --- in numbers ---
+
+
+def facts(seen: Seen) -> Payload:
+    """A few numbers of the scheme."""
+    result = seen.result
+    if result.scheme == "learned" and result.own:
+        items = _learned_facts(seen, seen.results["table"])
+    else:
+        items = _formula_facts(seen) if result.scheme in FORMULAS else _none_facts(seen)
+    return {"title": _title(seen), "about": _source(seen, result.scheme), "items": items}
+
+
+def _learned_facts(seen: Seen, table: Table) -> list[list[str]]:
+    words, n, D = seen.here, seen.facts.config.n_ctx, seen.facts.config.d_model
+    first, middle, last = map(number, table.lengths)
+    length = words["length_text"].format(first=first, middle=middle, last=last, token=number(table.token))
+    one, few = percent(table.first), percent(table.four)
+    items = [
+        [words["parameters"], words["parameters_text"].format(n=whole(n), D=D, all=whole(n * D))],
+        [words["length"], length],
+        [words["components"], words["components_text"].format(one=one, few=few, half=table.half, D=D)],
+    ]
+    if table.spectrum:
+        found = table.spectrum
+        each = [
+            words["wave"].format(length=number(float(found.wavelength[at])), share=percent(float(found.share[at])))
+            for at in (-found.share).argsort()[:2]
+        ]
+        text = words["waves_two"].format(first=each[0], second=each[1]) if each[1:] else each[0]
+        items.append([words["waves"], text])
+    return items
+
+
+def _formula_facts(seen: Seen) -> list[list[str]]:
+    """Of sines or RoPE: pairs, wavelengths, how many turn less than once."""
+    words, config, scheme = seen.here, seen.facts.config, seen.result.scheme
+    found = next(each.wavelengths for each in seen.result.formulas if each.scheme == scheme)
+    n, slow = len(found), int((found > config.n_ctx).sum())
+    span = words["span_text"].format(n=n, short=number(float(found.min())), long=number(float(found.max())))
+    items = [
+        [words["span"], span],
+        [words["slow"], words["slow_text"].format(slow=slow, n=n, context=whole(config.n_ctx))],
+    ]
+    if scheme == "sinusoidal":
+        length = number((config.d_model / 2) ** 0.5)
+        return [*items, [words["length"], words["sine_length"].format(length=length, D=config.d_model)]]
+    rope = as_rope(config)
+    key = "theta_all" if rope.d_rotary == rope.d_head else "theta_text"
+    theta = words[key].format(theta=whole(rope.rope_theta), turned=rope.d_rotary, E=rope.d_head)
+    items.append([words["theta"], theta])
+    return [*items, [words["scaled"], _scaling(seen)]] if rope.rope_scaling else items
+
+
+def _none_facts(seen: Seen) -> list[list[str]]:
+    """What is left to know an order by, and what the model has."""
+    words, facts = seen.here, seen.facts
+    items = [[words["mask"], words["mask_text"]]] if seen.result.scheme == "none" else []
+    own = scheme_name(seen.words, facts.config.positions)
+    return [*items, [words["model"], words["model_text"].format(model=facts.label, own=own)]]
+
+
+VIEW = View(
+    "position_vectors",
+    settings=(SCHEME, LENGTH),
+    form_depends=("model",),
+    measures=(
+        Measure("main", measure, depends=("model",), settings=("scheme", "length"), locks=False),
+        Measure("table", measure_table, depends=("model",), locks=False),
+    ),
+    layout=("form", ("matrix", "alike"), ("pairs", "waves"), "facts"),
+    parts={
+        "matrix": Figure(matrix),
+        "alike": Figure(alike),
+        "pairs": Figure(pairs),
+        "waves": Figure(waves, of=("main", "table")),
+        "facts": Custom("normfacts", facts, of=("main", "table")),
+    },
+    api=(Endpoint(position_vectors, reads="model", kind="computed"),),
+)

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
+from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, RED, axis, figure
+from viz.charts.lines import bars, line
 from viz.labels import plotly_text
-from viz.theme import HUES, frame_layout
+from viz.numbers import whole
 
-QUERY, KEY, SUM = HUES[0], HUES[4], HUES[2]
-_GREY = "rgba(128,134,150,0.9)"
+QUERY, KEY, SUM = BLUE, ORANGE, GREEN
+HEIGHT, NARROW = 400, 380
 _PALE = "rgba(128,134,150,0.35)"
-_LEGEND = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
-MOST_SHIFT = 1 << 20  # a million positions
-SHOWN = 16  # circles at first
+_ZERO = {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,194 +24,79 @@ class Curve:
     score: np.ndarray  # [N], distances 0 .. N - 1
     slow: np.ndarray  # [N]
     distance: int  # of the pair in the prompt
-    here: float  # its score
 
 
 @dataclass(frozen=True, eq=False)
-class Errors:
+class Shifted:
     """How far a score moves when both positions are shifted, and the bound, in one number format."""
 
     name: str
     bound_name: str
     errors: np.ndarray  # [N]
     bound: np.ndarray  # [N]
-    colour: str
 
 
-def shifts() -> list[int]:
-    """The shifts that are tried: every one up to 256, then in growing steps up to a million."""
-    grown = np.geomspace(256, MOST_SHIFT, 260).round().astype(int)
-    return np.unique(np.concatenate([np.arange(1, 257), grown])).tolist()
+def bars_figure(before: np.ndarray, after: np.ndarray, names: Sequence[str], words: Mapping[str, str]) -> go.Figure:
+    """What each pair adds to the score, before and after turning, and the running sum. [n + 1] each.
 
-
-def strongest(q: np.ndarray, k: np.ndarray) -> list[int]:
-    """The pairs with the largest |q_i| |k_i|, which is the most they can add; in the order of the dimensions."""
-    return sorted(np.argsort(-(q * k), kind="stable")[:SHOWN].tolist())
-
-
-def slow_sum(parts: np.ndarray, frequency: np.ndarray, context: int) -> np.ndarray:
-    """Of contributions [N, n + 1], the sum of the pairs that turn less than once within the context, and the rest."""
-    slow = np.append(2 * np.pi / frequency > context, True)
-    return parts[:, slow].sum(1)
-
-
-def most_of(values: np.ndarray) -> float:
-    """The largest of them, 0 for none."""
-    return float(values.max(initial=0.0))
-
-
-def tiny(value: float) -> str:
-    """An error in a sentence: 1.8e−5."""
-    return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e+").replace("-", "−") if value else "0"
-
-
-def numbers(values: np.ndarray) -> list[float]:
-    """As JSON takes them, digits enough for a picture and its sums."""
-    return [float(f"{value:.9g}") for value in values.tolist()]
-
-
-def _axis(title: str, more: Mapping[str, object] | None = None) -> dict:
-    title = {"text": plotly_text(title), "standoff": 8}
-    return {"title": title, "automargin": True, "zeroline": False} | dict(more or {})
-
-
-def bars_figure(before: np.ndarray, after: np.ndarray, names: Sequence[str], said: Mapping[str, str]) -> str:
-    """What each pair adds to the score, before and after turning, and the running sum; JSON. [n + 1] each.
-
-    `names` of the bars; `said`: "pair_axis", "adds", "before", "after", "sum", "running".
+    `names` of the bars; `words`: "pair_axis", "adds", "before", "after", "sum", "running".
     """
-    x = list(range(len(names)))
-    labels = {key: plotly_text(said[key]) for key in ("before", "after", "sum", "running")}
-    shown = [plotly_text(name) for name in names]
-    hovers = {key: f"%{{text}}<br>{label}: %{{y:+.4f}}<extra></extra>" for key, label in labels.items()}
+    n, labels = len(names), [plotly_text(name) for name in names]
+    x, total = list(range(n)), float(after.sum())
+    shown = ("before", "after", "running", "sum")
+    hovers = [f"%{{text}}<br>{plotly_text(words[key])}: %{{y:+.4f}}<extra></extra>" for key in shown]
+    pale = {"width": 0.86, "marker": {"color": _PALE, "line": {"color": GREY, "width": 1}}}
+    steps = {"mode": "lines", "line": {"color": SUM, "width": 1.8, "shape": "hv"}}
+    dot = {"mode": "markers", "marker": {"color": SUM, "size": 10}, "cliponaxis": False}
     traces = [
-        go.Bar(
-            x=x,
-            y=before,
-            name=labels["before"],
-            text=shown,
-            textposition="none",
-            width=0.86,
-            marker={"color": _PALE, "line": {"color": _GREY, "width": 1}},
-            hovertemplate=hovers["before"],
+        bars(words["before"], x, before, GREY, hover="", text=labels, more=pale),
+        bars(words["after"], x, after, QUERY, hover="", text=labels, more={"width": 0.5}),
+        line(
+            words["running"],
+            [*x, n],
+            [*np.cumsum(after), total],
+            SUM,
+            hover="",
+            text=[*labels, plotly_text(words["sum"])],
+            more=steps,
         ),
-        go.Bar(
-            x=x,
-            y=after,
-            name=labels["after"],
-            text=shown,
-            textposition="none",
-            width=0.5,
-            marker={"color": QUERY},
-            hovertemplate=hovers["after"],
-        ),
-        go.Scatter(
-            x=[*x, len(x)],
-            y=[*np.cumsum(after), after.sum()],
-            name=labels["running"],
-            text=[*shown, labels["sum"]],
-            mode="lines",
-            line={"color": SUM, "width": 1.8, "shape": "hv"},
-            hovertemplate=hovers["running"],
-        ),
-        go.Scatter(
-            x=[len(x)],
-            y=[after.sum()],
-            name=labels["sum"],
-            text=[labels["sum"]],
-            mode="markers",
-            marker={"color": SUM, "size": 10},
-            hovertemplate=hovers["sum"],
-            cliponaxis=False,
-        ),
+        line(words["sum"], [n], [total], SUM, hover="", text=[plotly_text(words["sum"])], more=dot),
     ]
-    layout = frame_layout({"height": 400, "narrow": 380}) | {
-        "xaxis": _axis(said["pair_axis"], {"range": [-0.8, len(x) + 0.6], "nticks": 12, "tickformat": "d"}),
-        "yaxis": _axis(said["adds"], {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}),
-        "barmode": "overlay",
-        "legend": _LEGEND,
-    }
-    return go.Figure(traces, layout).to_json()
+    for hover, trace in zip(hovers, traces, strict=True):
+        trace.update(hovertemplate=hover)
+    x_axis = axis(words["pair_axis"], {"range": [-0.8, n + 0.6], "nticks": 12, "tickformat": "d"})
+    return figure(traces, x_axis, axis(words["adds"], _ZERO), height=HEIGHT, narrow=NARROW, more={"barmode": "overlay"})
 
 
-def distance_figure(curve: Curve, said: Mapping[str, str]) -> str:
-    """The score as the key alone moves; JSON. `said`: "distance", "score", "all", "slow", "here"."""
-    x = np.arange(len(curve.score))
-    traces = []
-    for key, y, colour, width in (("all", curve.score, QUERY, 1.6), ("slow", curve.slow, HUES[1], 2.4)):
-        label = plotly_text(said[key])
-        traces.append(
-            go.Scatter(
-                x=x,
-                y=y,
-                name=label,
-                mode="lines",
-                line={"color": colour, "width": width},
-                hovertemplate=f"{label}<br>d = %{{x:,}}: %{{y:+.4f}}<extra></extra>",
-            )
-        )
-    label = plotly_text(said["here"])
-    traces.append(
-        go.Scatter(
-            x=[curve.distance],
-            y=[curve.here],
-            name=label,
-            mode="markers",
-            cliponaxis=False,
-            marker={"size": 11, "color": KEY},
-            hovertemplate=f"{label}<br>d = %{{x:,}}: %{{y:+.4f}}<extra></extra>",
-        )
-    )
-    layout = frame_layout({"height": 400, "narrow": 380}) | {
-        "xaxis": _axis(said["distance"], {"tickformat": ",", "range": [-0.01 * len(x), 1.01 * len(x)]}),
-        "yaxis": _axis(said["score"], {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}),
-        "legend": _LEGEND,
-    }
-    return go.Figure(traces, layout).to_json()
+def distance_figure(curve: Curve, words: Mapping[str, str], slow_name: str) -> go.Figure:
+    """The score as the key alone moves. `words`: "distance", "score", "all", "here"."""
+    x, hover = list(range(len(curve.score))), "d = %{x:,}: %{y:+.4f}"
+    mode, here = {"mode": "lines"}, float(curve.score[curve.distance])
+    dot = {"mode": "markers", "cliponaxis": False, "marker": {"size": 11, "color": KEY}}
+    traces = [
+        line(words["all"], x, curve.score, QUERY, hover=hover, width=1.6, more=mode),
+        line(slow_name, x, curve.slow, RED, hover=hover, width=2.4, more=mode),
+        line(words["here"], [curve.distance], [here], KEY, hover=hover, more=dot),
+    ]
+    x_axis = axis(words["distance"], {"tickformat": ",", "range": [-0.01 * len(x), 1.01 * len(x)]})
+    return figure(traces, x_axis, axis(words["score"], _ZERO), height=HEIGHT, narrow=NARROW)
 
 
-def shift_figure(by: Sequence[int], found: Sequence[Errors], context: int, said: Mapping[str, str]) -> str:
-    """How far the score moves by shift, both axes logarithmic; JSON. `said`: "shift", "error", "context"."""
-    x, traces = np.array(by), []
-    for each in found:
-        label, bound = plotly_text(each.name), plotly_text(each.bound_name)
+def shift_figure(by: Sequence[int], shifted: Sequence[Shifted], context: int, words: Mapping[str, str]) -> go.Figure:
+    """How far the score moves by shift, both axes logarithmic. `words`: "shift", "error", "context"."""
+    x, traces, hover = np.array(by), [], "s = %{x:,}: %{y:.2e}"
+    for each, colour in zip(shifted, (ORANGE, BLUE), strict=True):
         moved = each.errors > 0  # a logarithmic axis has no 0
-        traces.append(
-            go.Scatter(
-                x=x,
-                y=each.bound,
-                name=bound,
-                mode="lines",
-                line={"color": each.colour, "width": 1.5, "dash": "dash"},
-                hovertemplate=f"{bound}<br>s = %{{x:,}}: %{{y:.2e}}<extra></extra>",
-            )
-        )
-        traces.append(
-            go.Scatter(
-                x=x[moved],
-                y=each.errors[moved],
-                name=label,
-                mode="markers",
-                marker={"size": 4, "color": each.colour, "opacity": 0.75},
-                hovertemplate=f"{label}<br>s = %{{x:,}}: %{{y:.2e}}<extra></extra>",
-            )
-        )
-    low = min(float(each.bound.min()) for each in found) / 1e3
-    high = max(float(each.bound.max()) for each in found) * 3
-    name = plotly_text(said["context"].format(n=f"{context:,}"))
-    traces.append(
-        go.Scatter(
-            x=[context, context],
-            y=[low, high],
-            name=name,
-            mode="lines",
-            line={"color": _GREY, "width": 1.2, "dash": "dot"},
-            hovertemplate=f"{name}<extra></extra>",
-        )
-    )
-    layout = frame_layout({"height": 440, "narrow": 420}) | {
-        "xaxis": _axis(said["shift"], {"type": "log", "tickformat": ",", "dtick": 1}),
-        "yaxis": _axis(said["error"], {"type": "log", "exponentformat": "power", "showexponent": "all", "nticks": 8}),
-        "legend": _LEGEND,
-    }
-    return go.Figure(traces, layout).to_json()
+        dots = {"mode": "markers", "marker": {"size": 4, "color": colour, "opacity": 0.75}}
+        traces += [
+            line(each.bound_name, x, each.bound, colour, hover=hover, dash="dash", width=1.5, more={"mode": "lines"}),
+            line(each.name, x[moved], each.errors[moved], colour, hover=hover, more=dots),
+        ]
+    low = min(float(each.bound.min()) for each in shifted) / 1e3
+    high = max(float(each.bound.max()) for each in shifted) * 3
+    name = words["context"].format(n=whole(context))
+    alone = {"mode": "lines", "hovertemplate": f"{plotly_text(name)}<extra></extra>"}
+    traces.append(line(name, [context] * 2, [low, high], GREY, hover="", dash="dot", width=1.2, more=alone))
+    x_axis = axis(words["shift"], {"type": "log", "tickformat": ",", "dtick": 1})
+    y = axis(words["error"], {"type": "log", "exponentformat": "power", "showexponent": "all", "nticks": 8})
+    return figure(traces, x_axis, y, height=440, narrow=420)

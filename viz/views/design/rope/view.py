@@ -1,365 +1,321 @@
 """A query and a key as rotating pairs: what each adds to the score, and that only the distance of the two counts."""
 
-import functools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Annotated
 
-import gradio as gr
+import numpy as np
 
 from model.design.positions import (
     PRECISIONS,
     THETA,
-    QKPair,
     contributions,
     frequencies,
-    head_qk,
     pair_of,
     polar,
     shift_bound,
     shift_errors,
     wavelengths,
 )
-from model.errors import InputError
-from viz.page.background import kept
-from viz.page.old_view import View
-from viz.page.parts import part, plot_words
-from viz.page.picking import cell_of, source
-from viz.page.python_lines import python_lines
+from viz.api.arguments import Within
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, on, place, prompt_tokens
+from viz.labels import quoted
+from viz.numbers import number, plain, whole
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.page.typed import quoted
-from viz.theme import HUES
-from viz.views.activations.norm.figures import told
-from viz.views.design.rope.figures import (
+from viz.page.view import Custom, Figure, Measure, Payload, Seen, View
+from viz.views.design.rope.figures import Curve, Shifted, bars_figure, distance_figure, shift_figure
+from viz.views.design.rope.measure import (
     MOST_SHIFT,
     SHOWN,
-    Curve,
     Errors,
-    bars_figure,
-    distance_figure,
-    most_of,
-    numbers,
-    shift_figure,
-    shifts,
-    slow_sum,
+    Turned,
+    farthest,
+    measure_head,
+    measure_pair,
     strongest,
-    tiny,
 )
-from viz.views.predictions.figures import brief
-from viz.words import section
 
-PARTS = ("rope_pairs", "rope_bars", "rope_distance", "rope_shift", "rope_facts")
-FARTHEST = 1024  # distances of the slider, where the context is longer
-DRAWN = 256  # and of the curve: more of its ripples could not be told apart
+NAMES = "contributions, head_qk, pair_of"
 
 
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """One query and one key of the main head. What takes a while is worked out when it is first asked for."""
-
-    scene: Scene
-    query: int
-    key: int
-    pair: Callable[[], QKPair]
-    shifted: Callable[[], tuple[Errors, Errors]]
-
-    @property
-    def said(self) -> dict[str, str]:
-        """The words of the pictures."""
-        return section(self.scene.words, "rope")
-
-    @property
-    def own(self) -> bool:
-        """Whether the model has RoPE itself."""
-        return self.scene.model.config.positions == "rope"
-
-    @property
-    def farthest(self) -> int:
-        """The longest distance that is drawn."""
-        return max(self.query - self.key, min(self.scene.model.config.n_ctx, FARTHEST) - 1)
-
-    @property
-    def run(self) -> str:
-        """A short name of what is shown."""
-        return f"{self.scene.run} {self.scene.head} {self.query} {self.key}"
+# --- texts ---
 
 
-def build() -> dict[str, gr.HTML]:
-    """The circles in full width; below, what pairs add and the score by distance; the shift and the numbers."""
-    made = {"rope_pairs": part("rope_pairs", None, kind="ropepairs")}
-    for row in (("rope_bars", "rope_distance"), ("rope_shift", "rope_facts")):
-        with gr.Row(elem_classes="pg-columns"):
-            for name in row:
-                with gr.Column(min_width=320):
-                    made[name] = part(name, None, kind="normfacts" if name == "rope_facts" else "figure")
-    return made
-
-
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """All of the main head and one pair of tokens."""
-    cell = cell_of(scene)
-    query, key = max(cell), min(cell)
-
-    @functools.cache
-    def pair() -> QKPair:
-        return _read(scene, query, key)
-
-    @functools.cache
-    def shifted() -> tuple[Errors, Errors]:
-        return _shifted(shown)
-
-    shown = Shown(scene, query, key, pair, shifted)
-    made = {
-        "rope_pairs": pairs_payload,
-        "rope_bars": bars_payload,
-        "rope_distance": distance_payload,
-        "rope_shift": shift_payload,
-        "rope_facts": facts_payload,
-    }
-    return {name: Picture((shown.run, name), functools.partial(payload, shown)) for name, payload in made.items()}
-
-
-def _read(scene: Scene, query: int, key: int) -> QKPair:
-    """q and k of the main head at both tokens; raises InputError where edits drove them beyond float32."""
-    name = ("rope", scene.trace.key, scene.head)
-
-    def read() -> object:
-        with scene.playground.computing:
-            return head_qk(scene.trace, *scene.head)
-
-    pair = pair_of(scene.model.config, kept(scene.playground, name, read), query, key)
-    if not (math.isfinite(float(abs(pair.q).max())) and math.isfinite(float(abs(pair.k).max()))):
-        raise InputError(scene.words["rope.not_finite"], "", scene.words["rope.not_finite_hint"])
-    return pair
-
-
-def _shifted(shown: Shown) -> tuple[Errors, Errors]:
-    """How far the score moves by shift in both number formats, beside the bounds."""
-    pair, by, said = shown.pair(), shifts(), shown.said
-    made = []
-    for name, colour in zip(PRECISIONS, (HUES[4], HUES[0]), strict=True):
-        errors, bound = (f(pair, by, name) for f in (shift_errors, shift_bound))
-        made.append(Errors(name, said["bound"].format(name=name), errors, bound, colour))
-    return tuple(made)
-
-
-# --- words and lines -------------------------------------------------------------------------------
-
-
-def head_name(shown: Shown) -> str:
+def _head_name(seen: Seen) -> str:
     """The head, and the two tokens with their positions."""
-    scene, ids = shown.scene, shown.scene.trace.tokens.ids
-    layer, head = scene.head
-    return shown.said["head"].format(
+    (layer, head), pieces, found = seen.facts.head, seen.facts.pieces, seen.result
+    return seen.words["head"].format(
         layer=layer,
         head=head,
-        query=shown.query,
-        key=shown.key,
-        query_text=quoted(scene, int(ids[shown.query])),
-        key_text=quoted(scene, int(ids[shown.key])),
+        query=found.query,
+        key=found.key,
+        query_text=quoted(pieces[found.query]),
+        key_text=quoted(pieces[found.key]),
     )
 
 
-def source_of(shown: Shown) -> str:
+def _source(seen: Seen) -> str:
     """Whose q and k these are, and whether the model turns them or only this view does."""
-    told_ = source(shown.scene)
-    return told_ if shown.own else f"{told_} · {shown.said['derived'].format(theta=f'{THETA:,.0f}')}"
+    if seen.result.own:
+        return seen.facts.source
+    return f"{seen.facts.source} · {seen.words['derived'].format(theta=whole(THETA))}"
 
 
-def _lines(shown: Shown, lines: list[str], names: str) -> str:
-    layer, head = shown.scene.head
-    first = f"pair = pair_of(lm.config, head_qk(run, {layer}, {head}), {shown.query}, {shown.key})"
-    return python_lines(shown.scene, [first, *lines], [f"from model.design.positions import {names}"])
+def _lines(seen: Seen, lines: list[str], names: str) -> str:
+    (layer, head), found = seen.facts.head, seen.result
+    first = f"pair = pair_of(lm.config, head_qk(run, {layer}, {head}), {found.query}, {found.key})"
+    return script(seen.facts, [first, *lines], [f"from model.design.positions import {names}"])
 
 
-def _payload(shown: Shown, name: str, figure: str, more: dict) -> dict:
-    """What all figures have in common."""
-    layer, head = shown.scene.head
-    return {
-        "figure": figure,
-        "title": shown.said[f"{name}_title"],
-        "source": source_of(shown),
-        "file": f"rope-{name}-{layer}-{head}-{shown.query}-{shown.key}",
-        "run": f"{shown.run} {name}",
-        "words": plot_words(shown.scene.words),
-    } | more
+def small(value: float) -> str:
+    """An error in a sentence: two digits."""
+    return number(value, 2)
 
 
-def _theta(shown: Shown) -> object:
-    return frequencies(shown.scene.model.config, "rope")
+def most_of(values: np.ndarray) -> float:
+    """The largest of them, 0 for none. [N]"""
+    return float(values.max(initial=0.0))
 
 
-# --- the circles -----------------------------------------------------------------------------------
+def _digits(values: np.ndarray) -> list[float]:
+    """Numbers that the page adds up: nine digits. [n]"""
+    return [plain(value, 9) for value in values.tolist()]
 
 
-def pairs_payload(shown: Shown) -> dict:
+# --- the circles ---
+
+
+def pairs(seen: Seen) -> Payload:
     """Everything that the page needs to turn the pairs by itself."""
-    scene, pair, theta = shown.scene, shown.pair(), _theta(shown)
-    n, said = len(theta), shown.said
-    (q, q_angle), (k, k_angle) = polar(pair.q, n), polar(pair.k, n)
-    layer, head = scene.head
-    note = said["pairs_note"]
+    found, words = seen.result, seen.here
+    note = words["note"]
+    last = "contributions(pair, [pair.distance])  # by pair, last what is not turned"
     return {
-        "title": said["pairs_title"].format(head=head_name(shown)),
-        "note": note if shown.own else f"{note} {said['derived_note'].format(theta=f'{THETA:,.0f}')}",
-        "derived": not shown.own,
-        "q": numbers(q),
-        "k": numbers(k),
-        "q_angle": numbers(q_angle),
-        "k_angle": numbers(k_angle),
-        "theta": theta.tolist(),
-        "wavelength": numbers(wavelengths(theta)),
-        "rest": float(contributions(pair, [0])[0, n]),
-        "root": math.sqrt(len(pair.q)),
-        "query": shown.query,
-        "key": shown.key,
-        "first": strongest(q, k),
+        "title": words["title"].format(head=_head_name(seen)),
+        "note": note if found.own else f"{note} {words['derived_note'].format(theta=whole(THETA))}",
+        "derived": not found.own,
+        "q": _digits(found.q),
+        "k": _digits(found.k),
+        "q_angle": _digits(found.q_angle),
+        "k_angle": _digits(found.k_angle),
+        "theta": found.theta.tolist(),
+        "wavelength": _digits(found.wavelength),
+        "rest": float(found.before[-1]),
+        "root": math.sqrt(found.d_head),
+        "query": found.query,
+        "key": found.key,
+        "first": strongest(found.q, found.k),
         "shown": SHOWN,
-        "farthest": shown.farthest,
+        "farthest": farthest(found, seen.facts.config.n_ctx),
         "most": MOST_SHIFT,
-        "words": section(scene.words, "rope_pairs"),
-        "source": source_of(shown),
-        "file": f"rope-pairs-{layer}-{head}-{shown.query}-{shown.key}",
-        "python": _lines(
-            shown,
-            ["contributions(pair, [pair.distance])  # by pair, last what is not turned"],
-            "contributions, head_qk, pair_of",
-        ),
-        "run": shown.run,
+        "words": words.plain(),
+        "source": _source(seen),
+        "python": _lines(seen, [last], NAMES),
     }
 
 
-# --- the score -------------------------------------------------------------------------------------
+# --- the score ---
 
 
-def bars_payload(shown: Shown) -> dict:
+def bars(seen: Seen) -> Payload:
     """What each pair adds, before and after turning; both add up to a score."""
-    pair, theta, said = shown.pair(), _theta(shown), shown.said
-    before, after = contributions(pair, [0, pair.distance])
-    n, rest = len(theta), 2 * len(theta) < len(pair.q)
-    names = [said["pair"].format(i=i, length=brief(float(length))) for i, length in enumerate(wavelengths(theta))]
-    if rest:
-        names.append(said["not_turned"].format(first=2 * n, last=len(pair.q) - 1))
-    given = {
-        "before": told(float(before.sum())),
-        "after": told(float(after.sum())),
-        "d": pair.distance,
-        "gap": tiny(_gap(pair)),
-    }
-    note = said["bars_note" if shown.own else "bars_derived"].format(**given)
+    found, words = seen.result, seen.here
+    n = len(found.theta)
+    names = [words["pair"].format(i=i, length=number(length)) for i, length in enumerate(found.wavelength.tolist())]
+    if 2 * n < found.d_head:
+        names.append(words["not_turned"].format(first=2 * n, last=found.d_head - 1))
+    note = words["note" if found.own else "note_derived"].format(
+        before=number(float(found.before.sum())),
+        after=number(float(found.after.sum())),
+        d=found.distance,
+        gap=small(found.gap),
+    )
     lines = [
         "before, after = contributions(pair, [0, pair.distance])",
         "before, after, after.sum(), pair.score  # by pair; the score, and what the model has",
     ]
-    return _payload(
-        shown,
-        "bars",
-        bars_figure(before[: len(names)], after[: len(names)], names, said),
-        {
-            "note": note,
-            "columns": [said["series"], said["pair_name"], said["pair_axis"], said["adds"]],
-            "python": _lines(shown, lines, "contributions, head_qk, pair_of"),
-        },
-    )
+    return {
+        "figure": bars_figure(found.before[: len(names)], found.after[: len(names)], names, words),
+        "title": words["title"],
+        "note": note,
+        "source": _source(seen),
+        "columns": [words["series"], words["pair_name"], words["pair_axis"], words["adds"]],
+        "python": _lines(seen, lines, NAMES),
+    }
 
 
-def _gap(pair: QKPair) -> float:
-    """Between the sum over pairs and the score that the model has; without RoPE, that is the one before turning."""
-    return abs(float(contributions(pair, [pair.distance if pair.own else 0]).sum()) - pair.score)
-
-
-def distance_payload(shown: Shown) -> dict:
+def distance(seen: Seen) -> Payload:
     """The score as the key alone moves away."""
-    pair, theta, said = shown.pair(), _theta(shown), shown.said
-    longest = max(pair.distance + 1, min(DRAWN, shown.farthest + 1))
-    parts = contributions(pair, range(longest))
-    score, slow = parts.sum(1), slow_sum(parts, theta, shown.scene.model.config.n_ctx)
-    curve = Curve(score, slow, pair.distance, float(score[pair.distance]))
-    n = int((wavelengths(theta) > shown.scene.model.config.n_ctx).sum())
-    given = {"slow": n, "n": len(theta), "context": f"{shown.scene.model.config.n_ctx:,}"}
-    lines = [f"contributions(pair, range({longest})).sum(1)  # the score at each distance"]
-    return _payload(
-        shown,
-        "distance",
-        distance_figure(curve, said | {"slow": said["slow"].format(**given)}),
-        {
-            "note": said["distance_note"],
-            "columns": [said["series"], said["distance"], said["score"]],
-            "python": _lines(shown, lines, "contributions, head_qk, pair_of"),
-        },
-    )
+    found, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
+    slow = int((found.wavelength > n_ctx).sum())
+    name = words["slow"].format(slow=slow, n=len(found.theta), context=whole(n_ctx))
+    line = f"contributions(pair, range({len(found.by_distance)})).sum(1)  # the score at each distance"
+    return {
+        "figure": distance_figure(Curve(found.by_distance, found.slow, found.distance), words, name),
+        "title": words["title"],
+        "note": words["note"],
+        "source": _source(seen),
+        "columns": [words["series"], words["distance"], words["score"]],
+        "python": _lines(seen, [line], NAMES),
+    }
 
 
-# --- the shift -------------------------------------------------------------------------------------
+# --- the shift ---
 
 
-def shift_payload(shown: Shown) -> dict:
+def shift(seen: Seen) -> Payload:
     """How far the score moves when both positions are shifted, which in exact arithmetic it does not."""
-    said, found, by = shown.said, shown.shifted(), shifts()
-    context = shown.scene.model.config.n_ctx
-    inside = [n for n, s in enumerate(by) if s < context] or [0]
-    note = said["shift_note"].format(
-        single=tiny(most_of(found[0].errors[inside])),
-        double=tiny(most_of(found[1].errors[inside])),
-        bound=tiny(most_of(found[0].bound[inside])),
+    found, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
+    single, double = found.shifted
+    inside = [n for n, by in enumerate(found.shifts) if by < n_ctx] or [0]
+    note = words["note"].format(
+        single=small(most_of(single.errors[inside])),
+        double=small(most_of(double.errors[inside])),
+        bound=small(most_of(single.bound[inside])),
         n=len(inside),
-        context=f"{context:,}",
+        context=whole(n_ctx),
     )
     lines = ["shifts = [2**n for n in range(21)]"]
     lines += [f"{name}(pair, shifts, {each!r})" for each in PRECISIONS for name in ("shift_errors", "shift_bound")]
-    return _payload(
-        shown,
-        "shift",
-        shift_figure(by, found, context, said),
-        {
-            "note": note,
-            "columns": [said["series"], said["shift"], said["error"]],
-            "python": _lines(shown, lines, "head_qk, pair_of, shift_bound, shift_errors"),
-        },
-    )
-
-
-def facts_payload(shown: Shown) -> dict:
-    """The score, the sum, the shift and the angles in numbers."""
-    pair, said, theta = shown.pair(), section(shown.scene.words, "rope_facts"), _theta(shown)
-    score, content = (float(contributions(pair, [d]).sum()) for d in (pair.distance, 0))
-    single, double = shown.shifted()
-    near, far = (_at(single, s) for s in (shown.scene.model.config.n_ctx, MOST_SHIFT))
-    given = {
-        "score": told(score),
-        "content": told(content),
-        "gap": tiny(_gap(pair)),
-        "d": pair.distance,
-        "model": told(pair.score),
-        "single": tiny(most_of(single.errors)),
-        "double": tiny(most_of(double.errors)),
-        "bound": tiny(most_of(single.bound)),
-        "bound_double": tiny(most_of(double.bound)),
-        "most": f"{MOST_SHIFT:,}",
-        "n": len(single.errors),
-        "near": tiny(near),
-        "far": tiny(far),
-        "context": f"{shown.scene.model.config.n_ctx:,}",
-        "turn": brief(float(pair.distance * theta[0] / (2 * math.pi))),
-        "slow": told(float(pair.distance * theta[-1] * 180 / math.pi)),
-    }
-    held = bool((single.errors <= single.bound).all() and (double.errors <= double.bound).all())
-    items = [
-        [said["sum"], said["sum_text" if shown.own else "sum_derived"].format(**given)],
-        [said["turned"], said["turned_text"].format(**given)],
-        [said["angles"], said["angles_text"].format(**given)],
-        [said["shift"], said["shift_text" if held else "shift_beyond"].format(**given)],
-        [said["grows"], said["grows_text"].format(**given)],
+    drawn = [
+        Shifted(each.name, words["bound"].format(name=each.name), each.errors, each.bound) for each in found.shifted
     ]
-    if not shown.own:
-        items.append([said["model_name"], said["no_rope"].format(theta=f"{THETA:,.0f}")])
-    return {"title": said["title"], "about": source_of(shown), "items": items, "run": f"{shown.run} facts"}
+    return {
+        "figure": shift_figure(found.shifts, drawn, n_ctx, words),
+        "title": words["title"],
+        "note": note,
+        "source": _source(seen),
+        "columns": [words["series"], words["shift"], words["error"]],
+        "python": _lines(seen, lines, "head_qk, pair_of, shift_bound, shift_errors"),
+    }
 
 
-def _at(found: Errors, most: int) -> float:
+# --- in numbers ---
+
+
+def facts(seen: Seen) -> Payload:
+    """The score, the sum, the shift and the angles in numbers."""
+    found, words = seen.result, seen.here
+    turn, slow = found.distance * found.theta[0] / (2 * math.pi), found.distance * math.degrees(found.theta[-1])
+    given = {
+        "score": number(float(found.after.sum())),
+        "content": number(float(found.before.sum())),
+        "gap": small(found.gap),
+        "d": found.distance,
+        "model": number(found.model_score),
+        "turn": number(float(turn)),
+        "slow": number(slow),
+    }
+    items = [
+        [words["sum"], words["sum_text" if found.own else "sum_derived"].format(**given)],
+        [words["turned"], words["turned_text"].format(**given)],
+        [words["angles"], words["angles_text"].format(**given)],
+        *_shift_facts(seen),
+    ]
+    if not found.own:
+        items.append([words["model_name"], words["no_rope"].format(theta=whole(THETA))])
+    return {"title": words["title"], "about": _source(seen), "items": items}
+
+
+def _shift_facts(seen: Seen) -> list[list[str]]:
+    found, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
+    single, double = found.shifted
+    held = all((each.errors <= each.bound).all() for each in found.shifted)
+    given = {
+        "single": small(most_of(single.errors)),
+        "double": small(most_of(double.errors)),
+        "bound": small(most_of(single.bound)),
+        "bound_double": small(most_of(double.bound)),
+        "most": whole(MOST_SHIFT),
+        "n": len(found.shifts),
+    }
+    near, far = (small(_up_to(found, single, most)) for most in (n_ctx, MOST_SHIFT))
+    grows = words["grows_text"].format(near=near, far=far, context=whole(n_ctx), most=whole(MOST_SHIFT))
+    shifted = words["shift_text" if held else "shift_beyond"].format(**given)
+    return [[words["shift"], shifted], [words["grows"], grows]]
+
+
+def _up_to(found: Turned, shifted: Errors, most: int) -> float:
     """The largest error up to a shift."""
-    return most_of(found.errors[[n for n, s in enumerate(shifts()) if s <= most]])
+    return most_of(shifted.errors[[n for n, by in enumerate(found.shifts) if by <= most]])
 
 
-VIEW = View("rope", build, draw, parts=PARTS)
+# --- for programs ---
+
+
+def rope_pairs(
+    scene: Scene,
+    layer: int,
+    head: int,
+    query: int = -1,
+    key: int = 0,
+    shifts: Annotated[int, Within(0, 1 << 20)] = 4096,
+) -> dict:
+    """One query and one key of a head as pairs of dimensions that RoPE turns: what each pair adds to the score.
+
+    A model without RoPE does not turn them; then theta is 10,000, own is false, and model_score is the sum of before.
+
+    Args:
+        query: Position of the query; negative counts from the end.
+        key: Position of the key; negative counts from the end. The later of the two is taken for the query.
+        shifts: The largest shift of both positions that is tried, in powers of two.
+
+    Returns:
+        pairs: wavelength, lengths |q| and |k|, angles before turning (radians), and what the pair adds before turning
+        and turned; rest: what dimensions that are not turned add. score: the sum turned; model_score: the model's own
+        q.k / sqrt(d_head). shift: for each precision, the shifts, how far the score moves, and the bound by rounding.
+    """
+    looked = on(scene, layer, head)
+    m, n = sorted((place(scene, query), place(scene, key)), reverse=True)
+    pair = pair_of(scene.model.config, measured(VIEW, "head", looked).qk, m, n)
+    theta = frequencies(pair.config, "rope")
+    (q, q_angle), (k, k_angle) = polar(pair.q, len(theta)), polar(pair.k, len(theta))
+    before, after = contributions(pair, [0, pair.distance])
+    columns = {
+        "wavelength": wavelengths(theta),
+        "q": q,
+        "k": k,
+        "q_angle": q_angle,
+        "k_angle": k_angle,
+        "before": before[:-1],
+        "adds": after[:-1],
+    }
+    by = [2**power for power in range(21) if 2**power <= shifts]
+    moved = {
+        name: {"shifts": by, "moved": shift_errors(pair, by, name), "bound": shift_bound(pair, by, name)}
+        for name in PRECISIONS
+    }
+    tokens = prompt_tokens(scene)
+    return {
+        "layer": layer,
+        "head": head,
+        "own": pair.own,
+        "theta": pair.config.rope_theta,
+        "query": m,
+        "key": n,
+        "tokens": {"query": tokens[m], "key": tokens[n]},
+        "pairs": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        "rest": after[-1],
+        "score": after.sum(),
+        "model_score": pair.score,
+        "shift": moved,
+    }
+
+
+VIEW = View(
+    "rope",
+    measures=(
+        Measure("head", measure_head, depends=("run", "head")),
+        Measure("pair", measure_pair, depends=("pair", "tokens"), uses=("head",), locks=False),
+    ),
+    layout=("pairs", ("bars", "distance"), ("shift", "facts")),
+    parts={
+        "pairs": Custom("ropepairs", pairs, of="pair"),
+        "bars": Figure(bars, of="pair"),
+        "distance": Figure(distance, of="pair"),
+        "shift": Figure(shift, of="pair"),
+        "facts": Custom("normfacts", facts, of="pair"),
+    },
+    api=(Endpoint(rope_pairs),),
+)

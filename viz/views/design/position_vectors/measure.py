@@ -1,0 +1,200 @@
+"""What a scheme writes at the first positions of a model, as numbers."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.design.positions import (
+    SCHEMES,
+    Similarity,
+    Spectrum,
+    cosines,
+    decay_bound,
+    frequencies,
+    kernel,
+    principal_shares,
+    similarity,
+    spectrum,
+    vectors,
+    wavelengths,
+)
+from model.gpt.config import ModelConfig
+from viz.page.scene import Scene
+from viz.page.settings import Settings
+
+OWN, ALL = "own", "all"
+RANGES = (64, 256, 1024)  # positions, beside the whole context
+FORMULAS = ("sinusoidal", "rope")
+MOST_CELLS = 140_000  # of a heat map
+MOST_ROWS = 512
+MOST_PAIRS = 256  # positions of the map of all pairs
+MOST_POINTS = 2048  # of a curve by distance
+MOST_LEARNED = 2048  # rows of a table whose pairs are all compared
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """The vectors of some positions and dimensions."""
+
+    rows: list[int]  # positions
+    columns: list[int]  # dimensions
+    table: np.ndarray  # float32 [rows, columns]
+    width: int  # dimensions in all
+    largest: float  # |value| of all dimensions
+    end: float  # all but 0.5 % of them stay within it
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """Sines or RoPE, by their formulas, with the sizes of the model."""
+
+    scheme: str
+    kernel: np.ndarray  # mean cosine by distance [N]
+    wavelengths: np.ndarray  # positions in which each pair turns once [n]
+    bound: np.ndarray | None  # of RoPE, by distance [N]
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """A scheme over the first positions, and the formulas to compare it with."""
+
+    scheme: str
+    own: bool  # whether it is the model's
+    length: int
+    vectors: Vectors | None  # None where nothing is written, or the model has no table
+    pairs: list[int]  # the positions that are compared with each other
+    cosines: np.ndarray | None  # of every two of them [P, P]
+    similarity: Similarity | None  # of the learned table
+    distances: np.ndarray  # of the formulas [N]
+    formulas: tuple[Formula, ...]
+    unscaled: np.ndarray | None  # wavelengths of the model's RoPE before its scaling [n]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The whole learned table in a few numbers."""
+
+    lengths: tuple[float, float, float]  # of its first, middle and last vector
+    token: float  # mean length of a token's embedding
+    first: float  # share of the variance over positions, of the first principal component
+    four: float  # and of the first four
+    half: int  # components that hold half of it
+    spectrum: Spectrum | None  # None for a single position
+
+
+# --- which positions ---
+
+
+def lengths_of(config: ModelConfig) -> tuple[str, ...]:
+    """The ranges that are offered: some first positions, and the whole context."""
+    return (*(str(n) for n in RANGES if n < config.n_ctx), ALL)
+
+
+def first_length(config: ModelConfig) -> str:
+    """The range at first."""
+    return "256" if config.n_ctx > 256 else ALL
+
+
+def rows_of(length: int, width: int) -> list[int]:
+    """The positions that a heat map shows: all of them, or every k-th where there is no room."""
+    return _every(length, max(1, min(MOST_ROWS, MOST_CELLS // max(width, 1))))
+
+
+def columns_of(width: int) -> list[int]:
+    """The dimensions that a heat map shows."""
+    return list(range(0, width, -(-width // (MOST_CELLS // 64))))
+
+
+def pairs_of(length: int) -> list[int]:
+    """The positions that the map of all pairs shows."""
+    return _every(length, MOST_PAIRS)
+
+
+def _every(length: int, room: int) -> list[int]:
+    """Every k-th position. k is odd: some tables treat even and odd positions differently."""
+    step = -(-length // room)
+    return list(range(0, length, step + (step % 2 == 0)))
+
+
+def distances_of(length: int) -> np.ndarray:
+    """Distances 0 .. length - 1: every one of the first, and then in growing steps. [N]"""
+    if length <= MOST_POINTS:
+        return np.arange(length)
+    half = MOST_POINTS // 2
+    return np.unique(np.concatenate([np.arange(half), np.geomspace(half, length - 1, half).round().astype(int)]))
+
+
+def colour_end(table: np.ndarray) -> float:
+    """Where the colours of a map of vectors end: all but 0.5 % of the values stay within."""
+    return float(np.quantile(np.abs(table), 0.995)) or float(np.abs(table).max()) or 1.0
+
+
+# --- the measures ---
+
+
+def measure(scene: Scene, settings: Settings) -> Positions:
+    """The chosen scheme over the chosen positions; raises InputError for RoPE where heads have one dimension."""
+    model, config = scene.model.model, scene.model.config
+    scheme = config.positions if settings.scheme == OWN else settings.scheme
+    length = config.n_ctx if settings.length == ALL else int(settings.length)
+    own, distances = scheme == config.positions, distances_of(length)
+    written = scheme in FORMULAS or (scheme == "learned" and own)
+    pairs = pairs_of(length) if written else []
+    first = range(min(length, MOST_LEARNED))
+    compared = [each for each in FORMULAS if each in (scheme, "sinusoidal") or config.d_head > 1]
+    return Positions(
+        scheme,
+        own,
+        length,
+        _vectors(scene, scheme, length) if written else None,
+        pairs,
+        cosines(vectors(model, scheme, pairs)) if written else None,
+        similarity(vectors(model, "learned", first)) if scheme == "learned" and own else None,
+        distances,
+        tuple(_formula(config, each, distances) for each in compared),
+        _unscaled(config),
+    )
+
+
+def _vectors(scene: Scene, scheme: str, length: int) -> Vectors:
+    config = scene.model.config
+    width = frequencies(config, "rope").size * 2 if scheme == "rope" else config.d_model
+    columns = columns_of(width)
+    rows = rows_of(length, len(columns))
+    table = vectors(scene.model.model, scheme, rows)
+    return Vectors(rows, columns, table[:, columns], width, float(np.abs(table).max()), colour_end(table))
+
+
+def _formula(config: ModelConfig, scheme: str, distances: np.ndarray) -> Formula:
+    theta = frequencies(config, scheme)
+    bound = decay_bound(theta, distances) if scheme == "rope" else None
+    return Formula(scheme, kernel(theta, distances), wavelengths(theta), bound)
+
+
+def _unscaled(config: ModelConfig) -> np.ndarray | None:
+    """Wavelengths without the config's scaling of RoPE; None where there is none. [n]"""
+    if config.positions != "rope" or not config.rope_scaling:
+        return None
+    return wavelengths(frequencies(dataclasses.replace(config, rope_scaling=None), "rope"))
+
+
+def measure_table(scene: Scene, settings: Settings) -> Table | None:
+    """Lengths, principal components and waves of the whole learned table; None for a model without one."""
+    model, config = scene.model.model, scene.model.config
+    if config.positions != "learned":
+        return None
+    table = vectors(model, "learned", range(config.n_ctx))
+    lengths = (table**2).sum(1) ** 0.5
+    token = float(model.embed.weight.detach().norm(dim=1).mean()) * (config.d_model**0.5 if config.embed_scale else 1.0)
+    shares = principal_shares(table)
+    sums = shares.cumsum()
+    first, middle, last = (float(lengths[at]) for at in (0, len(table) // 2, -1))
+    half = min(int((sums < 0.5).sum()) + 1, len(shares))
+    waves = spectrum(table) if len(table) > 1 else None
+    return Table((first, middle, last), token, float(shares[0]), float(sums[:4][-1]), half, waves)
+
+
+def schemes_of(config: ModelConfig) -> tuple[str, ...]:
+    """The schemes that are offered, the model's own first."""
+    return (OWN, *(scheme for scheme in SCHEMES if scheme != config.positions))
