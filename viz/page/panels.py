@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from model.loading.sources import available
 from model.progress import Progress
 from viz.page import background
 from viz.page.parts import plot_words
@@ -47,6 +48,8 @@ _DEPENDS = {
     "pair": lambda scene: scene.picked.pair,
     "limit": lambda scene: scene.limit,
     "prompt": lambda scene: scene.prompt,
+    "visitor": lambda scene: tuple((run.id, len(run.reports)) for run in scene.playground.workshop.of(scene.visitor)),
+    "built_in": lambda scene: available(),
 }
 
 
