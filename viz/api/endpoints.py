@@ -69,7 +69,7 @@ ENDPOINTS = (
     Endpoint(compare.compare_runs, ("compare",)),
     Endpoint(compare.compare_head, ("compare",)),
     Endpoint(compare.patch, ("compare",), "plain run", long=True),
-    Endpoint(anatomy.anatomy, ("anatomy.diagram", "anatomy.params"), "model", kind="computed"),
+    Endpoint(anatomy.anatomy, ("anatomy.diagram", "anatomy.parameters"), "model", kind="computed"),
     Endpoint(anatomy.part_numbers, ("anatomy.diagram",)),
     Endpoint(work.work, ("anatomy.work",), "model", kind="computed"),
     Endpoint(work.work_times, ("anatomy.work",), "plain run", long=True),

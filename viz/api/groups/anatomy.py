@@ -13,7 +13,7 @@ from viz.api.reading import at, on
 from viz.page.playground import Playground
 from viz.page.scene import Scene
 from viz.views.anatomy.diagram import part as partview
-from viz.views.anatomy.parameters.view import published_of
+from viz.views.anatomy.subject import published_of
 
 
 def anatomy(

@@ -15,7 +15,7 @@ from viz.page.scene import Scene
 from viz.views.anatomy.compute import times
 from viz.views.anatomy.compute import view as work_view
 from viz.views.anatomy.memory import view as memory_view
-from viz.views.anatomy.subject import LOADED
+from viz.views.anatomy.old_subject import LOADED
 
 Which = Annotated[str, OneOf((LOADED, *ARCHITECTURES))]
 

@@ -70,11 +70,11 @@ def test_parameters_on_a_narrow_dark_chinese_page(open_page, lm):
     )
     assert all(0 <= left < right <= 390 for left, right in boxes)
     page.get_by_role("tab", name="参数", exact=True).click()
-    page.locator("#pg-params_tree .main-svg").first.wait_for(timeout=SOON)
-    expect(page.locator("#pg-params_table .pg-lab-same")).to_contain_text(f"{lm.n_params:,}")
+    page.locator("#pg-parameters_tree .main-svg").first.wait_for(timeout=SOON)
+    expect(page.locator("#pg-parameters_table .pg-lab-same")).to_contain_text(f"{lm.n_params:,}")
     # The leaves of the map add up to all of it, also in a file.
-    sizes = [int(float(row[-1])) for row in exported_rows(page.locator("#pg-params_tree"))[1:]]
+    sizes = [int(float(row[-1])) for row in exported_rows(page.locator("#pg-parameters_tree"))[1:]]
     assert sum(sizes) == lm.n_params and len(sizes) == len(list(lm.model.parameters()))
     page.locator("#pg-anatomy_form select").select_option("gpt2")
-    expect(page.locator("#pg-params_table")).to_contain_text("124,439,808", timeout=SOON)
+    expect(page.locator("#pg-parameters_table")).to_contain_text("124,439,808", timeout=SOON)
     assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -9,19 +9,17 @@ import numpy as np
 import pytest
 
 from model.activations.site_statistics import block_numbers, vector
-from model.anatomy.anatomy import ARCHITECTURES, PARTS, config_of, n_params, weights
+from model.anatomy.anatomy import ARCHITECTURES, PARTS, n_params
 from model.anatomy.blueprint import blueprint, shares
 from model.api import LanguageModel
 from model.gpt.config import PRESETS, ModelConfig
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.views.anatomy import subject
+from viz.views.anatomy import old_subject as subject
 from viz.views.anatomy.diagram import part as partview
 from viz.views.anatomy.diagram import view as diagram
 from viz.views.anatomy.diagram.figures import EDGE, STREAM, SUM, drawing, drawn, heads_drawn, sub
-from viz.views.anatomy.parameters import view as parameters
-from viz.views.anatomy.parameters.figures import MOST_LAYERS, nodes, share_text, tree_figure
 from viz.words import LANGUAGES, section, words
 
 CONFIGS = {f"variant {name}": tiny_config(changes) for name, changes in VARIANTS.items()} | {
@@ -243,7 +241,7 @@ def test_a_pasted_config_is_drawn_and_a_broken_one_said_in_its_place(llama):
         parts = shown(llama, picked("q", which="pasted", config=broken), language="zh")
         assert not parts["notice"]
         assert all(parts[name]["problem"]["text"] for name in ("diagram_figure", "diagram_facts"))
-        assert shown(llama, picked("q", which="pasted", config=broken), view="params")["params_tree"]["problem"]
+        assert shown(llama, picked("q", which="pasted", config=broken), view="parameters")["parameters_tree"]["problem"]
     for nothing in ("", "  \n", None, 7):
         drawn_ = shown(llama, picked("q", which="pasted", config=nothing))
         assert drawn_["diagram_figure"]["look"] is not None  # still the loaded model
@@ -276,74 +274,7 @@ def ran(lines, lm, monkeypatch):
     return eval(last, scope)
 
 
-# --- parameters ---
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_the_tree_adds_up(name):
-    config = CONFIGS[name]
-    said = section(words("en"), "paramstree") | section(words("en"), "paramscomponents")
-    tensors = [(PARTS[each.part], each.layer, each.name, each.size) for each in weights(config)]
-    found = nodes(tensors, said)
-    sizes = {node[0]: node[3] for node in found}
-    assert len(sizes) == len(found) and sizes["all"] == n_params(config)
-    below: dict[str, int] = {}
-    for _, _, parent, size, _ in found:
-        below[parent] = below.get(parent, 0) + size
-    assert all(sizes[parent] == size for parent, size in below.items() if parent)
-    assert set(below) - {""} <= set(sizes)
-    trace = json.loads(tree_figure(tensors, said))["data"][0]
-    assert trace["type"] == "treemap" and trace["values"][0] == n_params(config)
-
-
-def test_a_deep_model_has_no_tensors_in_its_tree():
-    said = section(words("en"), "paramstree") | section(words("en"), "paramscomponents")
-    for layers, levels in ((MOST_LAYERS, 3), (MOST_LAYERS + 1, 2)):
-        found = nodes([("mlp", layer, f"blocks.{layer}.mlp.up.weight", 5) for layer in range(layers)], said)
-        assert max(node[0].count("/") + 1 for node in found) == levels
-        assert found[0][3] == 5 * layers
-
-
-def test_the_table_says_what_is_counted(wired):
-    lm = wired.opened("tiny")
-    table = shown(wired, view="params")["params_table"]
-    assert table["same"] and f"{lm.n_params:,}" in table["check"] and "exactly" in table["check"]
-    assert sum(line[3] for line in table["lines"]) == lm.n_params
-    assert table["rows"][-1][3] == f"{lm.n_params:,}"
-    published = shown(wired, {"anatomy_form": {"which": "gpt2"}}, view="params")["params_table"]
-    assert published["same"] and "124,439,808" in published["check"] and "Radford" in published["check"]
-    unpublished = shown(wired, {"anatomy_form": {"which": "gpt3-175b"}}, view="params")["params_table"]
-    assert not unpublished["same"] and "No exact published" in unpublished["check"]
-
-
-def test_another_count_is_not_hidden(llama, monkeypatch):
-    monkeypatch.setattr(LanguageModel, "n_params", 17)
-    table = shown(llama, {"anatomy_form": {"which": "loaded"}}, view="params", prompt="ba")["params_table"]
-    assert not table["same"] and "another number" in table["check"] and "17" in table["check"]
-
-
-def test_a_loaded_model_of_a_known_config_has_its_published_count():
-    assert parameters.published_of(PRESETS["llama"]) == (134_515_008, ARCHITECTURES["smollm2-135m"].source)
-    assert parameters.published_of(tiny_config()) is None
-    assert parameters.published_of(config_of((PUBLISHED / "qwen3-8b.json").read_text()))[0] == 8_190_735_360
-
-
-@pytest.mark.parametrize("form", [{}, {"which": "gpt2-xl"}, {"which": "pasted"}])
-def test_python_lines_of_the_parameters_run(llama, form, monkeypatch):
-    lm = llama.opened("tiny")
-    if form.get("which") == "pasted":
-        form = form | {"config": (PUBLISHED / "gpt2.json").read_text()}
-    drawn_ = shown(llama, {"anatomy_form": form}, view="params")
-    total = n_params({"gpt2-xl": PRESETS["gpt2-xl"], "pasted": PRESETS["gpt2"]}.get(form.get("which"), lm.config))
-    assert ran(drawn_["params_table"]["python"], lm, monkeypatch) == total
-    assert sum(size for _, size in ran(drawn_["params_tree"]["python"], lm, monkeypatch)) == total
-
-
-@pytest.mark.parametrize(
-    ("share", "text"), [(1.0, "100.0 %"), (0.245, "24.5 %"), (0.00048, "0.048 %"), (0.0000016, "< 0.01 %")]
-)
-def test_shares_as_they_are_read(share, text):
-    assert share_text(share) == text
+# --- words ---
 
 
 def test_no_placeholder_is_left(llama):

@@ -12,7 +12,7 @@ from viz.page.python_lines import python_lines
 from viz.page.scene import Scene
 from viz.page.tab import Picture, Values
 from viz.views.anatomy.compute.figures import Bar, times_figure, told_flops
-from viz.views.anatomy.subject import LOADED, asked_of
+from viz.views.anatomy.old_subject import LOADED, asked_of
 from viz.views.predictions.figures import brief, percent
 from viz.views.sampling.kv_cache.figures import told_ms
 from viz.words import section

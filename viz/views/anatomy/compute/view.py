@@ -30,7 +30,7 @@ from viz.page.tab import Picture, Values
 from viz.views.activations.norm.figures import told
 from viz.views.anatomy.compute import times
 from viz.views.anatomy.compute.figures import COLOURS, Band, Mark, contexts, told_flops, work_figure
-from viz.views.anatomy.subject import FORM, Subject, config_python, subject_key, subject_of
+from viz.views.anatomy.old_subject import FORM, Subject, config_python, subject_key, subject_of
 from viz.views.predictions.figures import percent
 from viz.views.sampling.kv_cache.figures import told_bytes
 from viz.words import section

@@ -16,7 +16,7 @@ from viz.page.scene import Scene
 from viz.page.tab import Values
 from viz.page.typed import quoted
 from viz.views.activations.norm.figures import told
-from viz.views.anatomy.subject import Subject, subject_of
+from viz.views.anatomy.old_subject import Subject, subject_of
 from viz.views.predictions.figures import percent
 from viz.words import section
 

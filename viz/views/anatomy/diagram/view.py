@@ -6,6 +6,7 @@ import gradio as gr
 
 from model.anatomy.anatomy import PARTS as COMPONENTS
 from model.anatomy.blueprint import Flow, Share, shares
+from viz.numbers import percent
 from viz.page.old_view import View
 from viz.page.parts import choice, part
 from viz.page.picking import position_of
@@ -13,8 +14,7 @@ from viz.page.scene import Scene
 from viz.page.tab import Picture, Values
 from viz.views.anatomy.diagram.figures import drawing, drawn, heads_drawn, shape_text, sub
 from viz.views.anatomy.diagram.part import FIRST, KEYS, Looked, live_payload, looked_at, name_of
-from viz.views.anatomy.parameters.figures import share_text
-from viz.views.anatomy.subject import FORM, LOADED, asked_of, config_python, form, subject_key
+from viz.views.anatomy.old_subject import FORM, LOADED, asked_of, config_python, form, subject_key
 from viz.words import some
 
 PARTS = (FORM, "diagram_figure", "diagram_facts", "diagram_live", "diagram_weights")
@@ -112,7 +112,7 @@ def _label(scene: Scene, looked: Looked, key: str, share: Share | None) -> list[
         text = words[f"diagram.heads_{kind}"].format(H=H, G=G, size=size)
     if key == "unembed" and config.tie_embeddings:
         text = words["diagram.tied"]
-    return [name_of(scene, looked, key), text, share_text(share.share) if share else ""]
+    return [name_of(scene, looked, key), text, percent(share.share) if share else ""]
 
 
 def _flows(flows: tuple[Flow, ...]) -> str:
@@ -148,7 +148,7 @@ def _parameters(scene: Scene, looked: Looked) -> str:
     if found is None:
         tied = looked.key == "unembed" and config.tie_embeddings
         return words["diagram.tied_weights" if tied else "diagram.none"]
-    given = {"whole": f"{found.whole:,}", "once": f"{found.once:,}", "share": share_text(found.share)}
+    given = {"whole": f"{found.whole:,}", "once": f"{found.once:,}", "share": percent(found.share)}
     if looked.part.block:
         return words["diagram.one_of_all"].format(**given, n=config.n_layer)
     return words["diagram.once"].format(**given)

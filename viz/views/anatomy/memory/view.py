@@ -30,7 +30,7 @@ from viz.page.tab import Picture, Values
 from viz.views.anatomy.compute.times import is_live
 from viz.views.anatomy.compute.view import derived, run_name
 from viz.views.anatomy.memory.figures import COLOURS, Layer, contexts, memory_figure
-from viz.views.anatomy.subject import FORM, Subject, config_python, subject_key, subject_of
+from viz.views.anatomy.old_subject import FORM, Subject, config_python, subject_key, subject_of
 from viz.views.predictions.figures import percent
 from viz.views.sampling.kv_cache.figures import told_bytes
 from viz.words import section
