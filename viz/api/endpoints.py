@@ -21,7 +21,6 @@ from viz.api.groups import (
     scale,
     sharing,
     trained,
-    work,
 )
 from viz.api.registry import Endpoint, register
 from viz.page.playground import Playground
@@ -71,9 +70,6 @@ ENDPOINTS = (
     Endpoint(compare.patch, ("compare",), "plain run", long=True),
     Endpoint(anatomy.anatomy, ("anatomy.diagram", "anatomy.parameters"), "model", kind="computed"),
     Endpoint(anatomy.part_numbers, ("anatomy.diagram",)),
-    Endpoint(work.work, ("anatomy.work",), "model", kind="computed"),
-    Endpoint(work.work_times, ("anatomy.work",), "plain run", long=True),
-    Endpoint(work.memory, ("anatomy.memory",), "model", kind="computed"),
     Endpoint(scale.scaling_laws, ("anatomy.laws",), reads="server", kind="computed"),
     Endpoint(scale.tokenizers, ("anatomy.vocabs",), "plain run"),
     Endpoint(scale.merges, ("anatomy.vocabs",), "model", kind="computed"),

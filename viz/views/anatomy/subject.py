@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from model.anatomy.anatomy import ARCHITECTURES, MOST_TEXT, config_of
 from model.gpt.config import ModelConfig
+from viz.api.arguments import OneOf
 from viz.page.python_lines import script
 from viz.page.scene import Scene
 from viz.page.settings import Choice, Settings, Text, form, read_all
@@ -14,6 +16,7 @@ from viz.words import Words
 FORM = "anatomy_form"  # the part that asks, and the setting that it makes
 LOADED, PASTED = "loaded", "pasted"
 Asked = tuple[str, str]  # of `WHICH`, and the pasted text
+Which = Annotated[str, OneOf((LOADED, *ARCHITECTURES))]  # of an endpoint
 
 
 def _label(words: Words, option: str) -> str:
