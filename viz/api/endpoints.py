@@ -4,7 +4,6 @@ import gradio as gr
 
 from viz.api.groups import (
     activations,
-    anatomy,
     attention,
     checks,
     compare,
@@ -68,8 +67,6 @@ ENDPOINTS = (
     Endpoint(compare.compare_runs, ("compare",)),
     Endpoint(compare.compare_head, ("compare",)),
     Endpoint(compare.patch, ("compare",), "plain run", long=True),
-    Endpoint(anatomy.anatomy, ("anatomy.diagram", "anatomy.parameters"), "model", kind="computed"),
-    Endpoint(anatomy.part_numbers, ("anatomy.diagram",)),
     Endpoint(scale.scaling_laws, ("anatomy.laws",), reads="server", kind="computed"),
     Endpoint(scale.tokenizers, ("anatomy.vocabs",), "plain run"),
     Endpoint(scale.merges, ("anatomy.vocabs",), "model", kind="computed"),

@@ -7,6 +7,7 @@ import pytest
 from model.activations.site_statistics import block_numbers, vector
 from model.anatomy.blueprint import blueprint
 from tests.support.visitor import SOON, expect, exported_rows, open_tab
+from viz.numbers import number
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +40,7 @@ def test_a_part_tells_its_numbers(open_page, lm):
     page.locator("#pg-tokens button").nth(4).click()
     expect(live).to_contain_text(f"Layer {layer - 1}, token “·the” (4). Head 2", timeout=SOON)
     one = vector(block_numbers(lm.trace(PROMPT), layer - 1).sizes["k"], 4, 2)
-    expect(live.locator("tbody tr").last).to_contain_text(f"{one.rms:.4g}")
+    expect(live.locator("tbody tr").last).to_contain_text(number(one.rms))
     # The part is in the link, and a reload shows it.
     page.wait_for_function("location.hash.includes('diagram_figure')", timeout=SOON)
     page.reload()
