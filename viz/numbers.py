@@ -85,6 +85,12 @@ def percent(share: float | None) -> str:
     return f"{_minus(text)}\u00a0%"
 
 
+def signed_percent(share: float | None) -> str:
+    """A relative difference with its sign: +1.23 %, −12.4 %."""
+    text = percent(share)
+    return f"+{text}" if not _missing(share) and share > 0 else text
+
+
 def count(value: float | None) -> str:
     """A number of parameters or tokens in three digits: 8.55 M, 67.0 B, 1.43 T."""
     if _missing(value):
@@ -150,6 +156,11 @@ def factor(value: float | None) -> str:
     if _missing(value):
         return NONE
     return f"{value:,.0f} ×" if value >= 100 else f"{number(value, 2 if value < 10 else 3)} ×"
+
+
+def money(amount: float, currency: str) -> str:
+    """An amount with its currency: two decimals from 1 on, three digits below: 1,234.50 USD, 0.0123 USD."""
+    return f"{decimals(amount) if amount >= 1 else number(amount)} {currency}"
 
 
 def interval(middle: float, low: float, high: float, places: int = 3) -> str:

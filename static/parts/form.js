@@ -3,6 +3,7 @@
 // payload: { controls: [{ name, kind, label, value, options, min, max, step, when, help }], shows }
 //   kind "views" and "choice": options [[value, text, help]]; "views" is a row of buttons, "choice" a list
 //   kind "check": a box; "range": a slider with its number; "number"; "text"; "tokens": the prompt's tokens as chips
+//   kind "button": asks again, changes nothing
 //   when { other: [values] }: only shown while another control has one of these values
 //   shows { value of the first control: [parts] }: parts of the page that take turns
 import { el, roving } from "../page/dom.js";
@@ -67,6 +68,11 @@ const makers = {
     };
     return box;
   },
+  button(control, value, change) {
+    const button = el("button", "pg-button", control.label, { type: "button" });
+    button.onclick = () => change(value);
+    return button;
+  },
   text(control, value, change) {
     const box = el(control.lines > 1 ? "textarea" : "input", "", "", { placeholder: control.placeholder ?? "" });
     if (control.lines > 1) box.rows = control.lines;
@@ -128,10 +134,11 @@ define("controls", (root, props, trigger) => {
     fields.clear();
     root.replaceChildren(
       ...payload.controls.map((control) => {
-        const field = el(control.kind === "views" ? "div" : "label", `pg-control pg-control-${control.kind}`);
+        const labelled = !["views", "button"].includes(control.kind);
+        const field = el(labelled ? "label" : "div", `pg-control pg-control-${control.kind}`);
         field.dataset.name = control.name;
         const input = makers[control.kind](control, now[control.name], change(control.name));
-        if (control.kind !== "views") field.append(el("span", "pg-control-label", control.label));
+        if (labelled) field.append(el("span", "pg-control-label", control.label));
         if (control.help) field.title = control.help;
         field.append(input);
         fields.set(control.name, field);

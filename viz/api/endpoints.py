@@ -4,7 +4,6 @@ import gradio as gr
 
 from viz.api.groups import (
     activations,
-    anatomy,
     attention,
     checks,
     compare,
@@ -20,7 +19,6 @@ from viz.api.groups import (
     scale,
     sharing,
     trained,
-    work,
 )
 from viz.api.registry import Endpoint, register
 from viz.page.playground import Playground
@@ -68,11 +66,6 @@ ENDPOINTS = (
     Endpoint(compare.compare_runs, ("compare",)),
     Endpoint(compare.compare_head, ("compare",)),
     Endpoint(compare.patch, ("compare",), "plain run", long=True),
-    Endpoint(anatomy.anatomy, ("anatomy.diagram", "anatomy.params"), "model", kind="computed"),
-    Endpoint(anatomy.part_numbers, ("anatomy.diagram",)),
-    Endpoint(work.work, ("anatomy.work",), "model", kind="computed"),
-    Endpoint(work.work_times, ("anatomy.work",), "plain run", long=True),
-    Endpoint(work.memory, ("anatomy.memory",), "model", kind="computed"),
     Endpoint(scale.scaling_laws, ("anatomy.laws",), reads="server", kind="computed"),
     Endpoint(scale.tokenizers, ("anatomy.vocabs",), "plain run"),
     Endpoint(scale.merges, ("anatomy.vocabs",), "model", kind="computed"),

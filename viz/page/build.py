@@ -167,8 +167,8 @@ def build(playground: Playground) -> gr.Blocks:
         def asked(request: gr.Request, loaded, prompt, selection, shown, done, tab, step, *sent) -> Asked:
             values, again = values_of(dict(zip(screens, sent, strict=True)))
             step = address.step_of(step)
-            language = language_of(request)
-            return Asked(loaded["id"], prompt, selection, values, shown, language, tab, done, step, again)
+            language, visitor = language_of(request), request.session_hash
+            return Asked(loaded["id"], prompt, selection, values, shown, language, tab, done, step, again, visitor)
 
         def refresh(request: gr.Request, *values):
             return view(playground, asked(request, *values))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from model.loading.sources import available
 from model.progress import Progress
 from viz.page import background
 from viz.page.parts import plot_words
@@ -47,6 +48,8 @@ _DEPENDS = {
     "pair": lambda scene: scene.picked.pair,
     "limit": lambda scene: scene.limit,
     "prompt": lambda scene: scene.prompt,
+    "visitor": lambda scene: tuple((run.id, len(run.reports)) for run in scene.playground.workshop.of(scene.visitor)),
+    "built_in": lambda scene: available(),
 }
 
 
@@ -187,7 +190,8 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
     drawn = settings if part.settings is None else settings.only(part.settings)
     # A picture names its model and whether there are edits, whatever it was measured on.
     said = (scene.model.id, bool(scene.picked.edits))
-    key = (view.key, name, *states, depended(scene, part.depends), drawn, said, scene.language)
+    owner = "" if part.shared else view.key
+    key = (owner, name, *states, depended(scene, part.depends), drawn, said, scene.language)
 
     def make() -> Payload:
         results = {each.name: measured(view, each.name, scene, settings) for each in needed}

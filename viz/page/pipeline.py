@@ -129,6 +129,7 @@ class Asked:
     done: str = ""  # changes when a job ends
     step: int = 0  # the last question of viz.page.address that the page waits for
     again: Mapping[str, str] = field(default_factory=dict)  # by tab: a screen that lost a payload asks for all of it
+    visitor: str = ""  # whose page it is
 
 
 # The components of the page, in the order in which `view` fills them: its head, then a screen a tab.
@@ -189,7 +190,7 @@ def scene_of(playground: Playground, asked: Asked) -> Scene:
     if not picked.heads:
         picked = dataclasses.replace(picked, heads=(default_head(trace),))
     run, said = run_id(trace.key, asked.language), words(asked.language)
-    return Scene(playground, model, asked.prompt, trace, run, said, asked.language, picked)
+    return Scene(playground, model, asked.prompt, trace, run, said, asked.language, picked, asked.visitor)
 
 
 def _pictures(playground: Playground, asked: Asked, tab: Tab) -> tuple[dict[str, dict], dict]:

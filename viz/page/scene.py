@@ -46,6 +46,7 @@ class Scene:
     words: Mapping[str, str]
     language: str
     picked: Selection  # with at least one head
+    visitor: str = ""  # whose page it is; no part of its key, so only "visitor" may depend on it
     _plain: list[Trace] = field(default_factory=list, repr=False)
 
     @property

@@ -3,6 +3,7 @@
 What a page sends is a stranger's: a value that does not fit becomes the default, never an error.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -54,15 +55,20 @@ class Choice:
 
 @dataclass(frozen=True)
 class Range:
-    """A number on a slider, kept on its steps. Words: `<name>`, optionally `<name>_help`."""
+    """A number on a slider, kept on its steps. Words: `<name>`, optionally `<name>_help`.
+
+    A `blank` field starts empty, which stands for the default: what that is can then depend on the scene while the
+    form does not.
+    """
 
     name: str
     low: float | Callable[[Any], float]
     high: float | Callable[[Any], float]
-    step: float = 1
+    step: float = 1  # 0: any number between the bounds
     default: float | Callable[[Any], float] = 0
     when: Mapping[str, tuple] = field(default_factory=dict)
     kind: str = "range"  # or "number", a field to type into
+    blank: bool = False
 
     def bounds(self, scene: object) -> tuple[float, float, float]:
         """Lowest, highest and default value in this scene."""
@@ -73,13 +79,18 @@ class Range:
         low, high, default = self.bounds(scene)
         if not _is_number(value):
             return default
-        stepped = low + round((min(max(value, low), high) - low) / self.step) * self.step
+        within = min(max(value, low), high)
+        if not self.step:
+            return float(within)
+        stepped = low + round((within - low) / self.step) * self.step
         return int(stepped) if isinstance(self.step, int) and isinstance(low, int) else round(min(stepped, high), 9)
 
     def control(self, words: Words, scene: object) -> dict:
         """What static/parts/form.js shows."""
-        low, high, default = self.bounds(scene)
-        return _control(self, self.kind, words) | {"value": default, "min": low, "max": high, "step": self.step}
+        asked = dataclasses.replace(self, default="") if self.blank else self
+        low, high, default = asked.bounds(scene)
+        shown = {"value": default, "min": low, "max": high, "step": self.step or "any"}
+        return _control(self, self.kind, words) | shown
 
 
 def Number(

@@ -32,6 +32,8 @@ Depends = Literal[
     "pair",  # the cell that was clicked
     "limit",  # how long a context this server measures
     "prompt",  # the text itself
+    "visitor",  # what the visitor has trained so far
+    "built_in",  # which built-in models are on this computer
 ]
 
 

@@ -1,95 +1,114 @@
-"""Which model the anatomy is of: the loaded one, a well-known architecture, or a config.json that somebody pastes."""
+"""Which architecture the views of anatomy are about: the loaded model, a well-known one, or a pasted config.json."""
 
-import dataclasses
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from model.anatomy.anatomy import ARCHITECTURES, config_of
-from model.gpt.config import ModelConfig, to_dict
-from viz.page.parts import choice
-from viz.page.python_lines import python_lines
+from model.anatomy.anatomy import ARCHITECTURES, MOST_TEXT, config_of
+from model.gpt.config import ModelConfig
+from viz.api.arguments import OneOf
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Values
+from viz.page.settings import Choice, Settings, Text, form, read_all
+from viz.page.view import Asking, Payload, Seen
+from viz.words import Words
 
-FORM = "anatomy_form"  # the part that asks, shown by every view that is of a `Subject`
+FORM = "anatomy_form"  # the part that asks, and the setting that it makes
 LOADED, PASTED = "loaded", "pasted"
-WHICH = (LOADED, *ARCHITECTURES, PASTED)
+Asked = tuple[str, str]  # of `WHICH`, and the pasted text
+Which = Annotated[str, OneOf((LOADED, *ARCHITECTURES))]  # of an endpoint
+
+
+def _label(words: Words, option: str) -> str:
+    return ARCHITECTURES[option].label if option in ARCHITECTURES else words[f"which_{option}"]
+
+
+WHICH = Choice("which", (LOADED, *ARCHITECTURES, PASTED), label=_label)
+# One character more than can be read, so that a longer text is refused and not cut.
+CONFIG = Text("config", most=MOST_TEXT + 1, lines=6, when={"which": (PASTED,)})
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is looked at. `live`: it is the loaded model, so that numbers of the prompt can be shown beside it."""
+    """A config with its name and its source, both "" for a pasted one."""
 
     key: str  # of WHICH
     label: str
     config: ModelConfig
-    source: str  # where the config is from
-    live: bool
+    source: str
 
     @property
-    def id(self) -> str:
-        """A short name of the config, for keys of pictures."""
-        return hashlib.sha256(repr(to_dict(self.config)).encode()).hexdigest()[:12]
+    def live(self) -> bool:
+        """Whether it is the loaded model, so that numbers of the prompt can be shown beside it."""
+        return self.key == LOADED
 
 
-def form(words: Mapping[str, str]) -> dict:
-    """The payload of the part that asks."""
-    named = [[key, architecture.label] for key, architecture in ARCHITECTURES.items()]
-    options = [[LOADED, words["subject.loaded"]], *named, [PASTED, words["subject.pasted"]]]
-    return {
-        "controls": [
-            {"name": "which", "kind": "choice", "label": words["subject.which"], "value": LOADED, "options": options},
-            {
-                "name": "config",
-                "kind": "text",
-                "lines": 6,
-                "label": words["subject.config"],
-                "value": "",
-                "placeholder": words["subject.placeholder"],
-                "when": {"which": [PASTED]},
-            },
-        ]
-    }
-
-
-def asked_of(values: Values) -> tuple[str, str]:
-    """Which of WHICH is asked for, and the text where it is a pasted one; the loaded model where nothing is pasted."""
-    value = values.get(FORM)
-    which = choice(value, "which", WHICH)
+def read(value: object, scene: Scene) -> Asked:
+    """What a page sent for the form; the loaded model where nothing is pasted."""
+    which, text = read_all((WHICH, CONFIG), value, scene).values()
     if which != PASTED:
         return which, ""
-    text = value.get("config")
-    return (which, text) if isinstance(text, str) and text.strip() else (LOADED, "")
+    return (which, text) if text.strip() else (LOADED, "")
 
 
-def subject_key(scene: Scene, values: Values) -> tuple[str, ...]:
-    """What decides the subject, for keys of pictures: it can be had of a text that is no config."""
-    which, text = asked_of(values)
-    return (scene.model.id, which, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12])
+def draw(seen: Seen) -> Payload:
+    """The form; the same in every scene."""
+    return form((WHICH, CONFIG), Words(seen.all_words, "subject.settings"), None)
 
 
-def subject_of(scene: Scene, values: Values) -> Subject:
-    """What the visitor chose; raises PlaygroundError for a pasted config that cannot be read."""
-    which, text = asked_of(values)
+ASKING = Asking("controls", read, draw, shared=True)
+
+
+def subject_of(scene: Scene, settings: Settings) -> Subject:
+    """The architecture that was chosen; raises PlaygroundError for a pasted config that cannot be read."""
+    which, text = settings[FORM]
     if which == PASTED:
-        return Subject(which, scene.words["subject.pasted"], config_of(text), scene.words["subject.by_you"], False)
+        return Subject(which, "", config_of(text), "")
     if which == LOADED:
-        return Subject(which, scene.model.label, scene.model.config, scene.words["subject.weights"], True)
-    named = ARCHITECTURES[which]
-    return Subject(which, named.label, named.config, named.source, False)
+        return Subject(which, scene.model.label, scene.model.config, "")
+    known = ARCHITECTURES[which]
+    return Subject(which, known.label, known.config, known.source)
 
 
-def shape_of(config: ModelConfig, said: Mapping[str, str]) -> str:
-    """The sizes in one line. `said`: the word "subject.shape"."""
-    return said["subject.shape"].format(**dataclasses.asdict(config))
+def is_live(settings: Settings) -> bool:
+    """Whether the loaded model is chosen."""
+    return settings[FORM][0] == LOADED
 
 
-def config_python(scene: Scene, subject: Subject, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
-    """`lines` after those that make the subject's config as `config`; of a pasted one, from a file of it."""
+def published_of(config: ModelConfig) -> tuple[int, str] | None:
+    """The published number of parameters of an architecture with exactly this config, and its source."""
+    for architecture in ARCHITECTURES.values():
+        if architecture.published is not None and architecture.config == config:
+            return architecture.published, architecture.source
+    return None
+
+
+# --- what is drawn ---
+
+
+def label_of(subject: Subject, seen: Seen) -> str:
+    """The name of the architecture."""
+    return subject.label or seen.all_words["subject.settings.which_pasted"]
+
+
+def source_of(subject: Subject, seen: Seen) -> str:
+    """Where the config is from."""
+    return subject.source or seen.all_words["subject.weights" if subject.live else "subject.by_you"]
+
+
+def derived(subject: Subject, seen: Seen) -> str:
+    """The source line of what follows from a config."""
+    text = seen.all_words["subject.derived"]
+    return text.format(model=label_of(subject, seen), source=source_of(subject, seen))
+
+
+def config_python(seen: Seen, subject: Subject, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
+    """`lines` after those that make the architecture's config as `config`; a pasted one is read from a file."""
     if subject.live:
-        return python_lines(scene, ["config = lm.config", *lines], imports)
-    made, needed = f"config = ARCHITECTURES[{subject.key!r}].config", "from model.anatomy.anatomy import ARCHITECTURES"
+        return script(seen.facts, ["config = lm.config", *lines], imports)
+    config = f"config = ARCHITECTURES[{subject.key!r}].config"
+    needed = "from model.anatomy.anatomy import ARCHITECTURES"
     if subject.key == PASTED:
-        made, needed = 'config = config_of(open("config.json").read())', "from model.anatomy.anatomy import config_of"
-    return "\n".join([*sorted({needed, *imports}), "", made, *lines])
+        config = 'config = config_of(open("config.json").read())'
+        needed = "from model.anatomy.anatomy import config_of"
+    return "\n".join([*sorted({needed, *imports}), "", config, *lines])

@@ -7,6 +7,7 @@ import pytest
 from model.activations.site_statistics import block_numbers, vector
 from model.anatomy.blueprint import blueprint
 from tests.support.visitor import SOON, expect, exported_rows, open_tab
+from viz.numbers import number
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +40,7 @@ def test_a_part_tells_its_numbers(open_page, lm):
     page.locator("#pg-tokens button").nth(4).click()
     expect(live).to_contain_text(f"Layer {layer - 1}, token “·the” (4). Head 2", timeout=SOON)
     one = vector(block_numbers(lm.trace(PROMPT), layer - 1).sizes["k"], 4, 2)
-    expect(live.locator("tbody tr").last).to_contain_text(f"{one.rms:.4g}")
+    expect(live.locator("tbody tr").last).to_contain_text(number(one.rms))
     # The part is in the link, and a reload shows it.
     page.wait_for_function("location.hash.includes('diagram_figure')", timeout=SOON)
     page.reload()
@@ -70,11 +71,11 @@ def test_parameters_on_a_narrow_dark_chinese_page(open_page, lm):
     )
     assert all(0 <= left < right <= 390 for left, right in boxes)
     page.get_by_role("tab", name="参数", exact=True).click()
-    page.locator("#pg-params_tree .main-svg").first.wait_for(timeout=SOON)
-    expect(page.locator("#pg-params_table .pg-lab-same")).to_contain_text(f"{lm.n_params:,}")
+    page.locator("#pg-parameters_tree .main-svg").first.wait_for(timeout=SOON)
+    expect(page.locator("#pg-parameters_table .pg-lab-same")).to_contain_text(f"{lm.n_params:,}")
     # The leaves of the map add up to all of it, also in a file.
-    sizes = [int(float(row[-1])) for row in exported_rows(page.locator("#pg-params_tree"))[1:]]
+    sizes = [int(float(row[-1])) for row in exported_rows(page.locator("#pg-parameters_tree"))[1:]]
     assert sum(sizes) == lm.n_params and len(sizes) == len(list(lm.model.parameters()))
     page.locator("#pg-anatomy_form select").select_option("gpt2")
-    expect(page.locator("#pg-params_table")).to_contain_text("124,439,808", timeout=SOON)
+    expect(page.locator("#pg-parameters_table")).to_contain_text("124,439,808", timeout=SOON)
     assert page.evaluate("document.documentElement.scrollWidth") == 390

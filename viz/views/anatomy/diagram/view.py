@@ -1,184 +1,261 @@
 """The model as a drawing, from its config alone: each part with its formula, shapes, weights and live numbers."""
 
-from collections.abc import Mapping
+from typing import Annotated
 
-import gradio as gr
-
+from model.anatomy.anatomy import ARCHITECTURES, config_of, n_params
 from model.anatomy.anatomy import PARTS as COMPONENTS
-from model.anatomy.blueprint import Flow, Share, shares
-from viz.page.old_view import View
-from viz.page.parts import choice, part
-from viz.page.picking import position_of
+from model.anatomy.blueprint import Flow, blueprint, by_component, shares
+from model.api import LanguageModel
+from model.errors import InputError
+from model.gpt.config import to_dict
+from viz.api.arguments import Long, OneOf, Within
+from viz.api.endpoint import Endpoint
+from viz.api.reading import at, measured, on
+from viz.numbers import percent, whole
+from viz.page.playground import Playground
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
+from viz.page.view import Asking, Custom, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.diagram.figures import drawing, drawn, heads_drawn, shape_text, sub
-from viz.views.anatomy.diagram.part import FIRST, KEYS, Looked, live_payload, looked_at, name_of
-from viz.views.anatomy.parameters.figures import share_text
-from viz.views.anatomy.subject import FORM, LOADED, asked_of, config_python, form, subject_key
-from viz.words import some
+from viz.views.anatomy.diagram.live import does, live, name_of, row_of
+from viz.views.anatomy.diagram.measure import (
+    FIRST,
+    KEYS,
+    Parts,
+    measure,
+    measure_inside,
+    measure_outside,
+    vectors,
+)
+from viz.views.anatomy.subject import ASKING, FORM, config_python, label_of, published_of, source_of
 
-PARTS = (FORM, "diagram_figure", "diagram_facts", "diagram_live", "diagram_weights")
 _LABELS = ("block", "layer", "head", "less", "more", "parts", "jump")
 
 
-def build() -> dict[str, gr.HTML]:
-    """Which model; the drawing left, the part that is looked at right."""
-    made = {FORM: part(FORM, None, kind="controls", value={})}
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["diagram_figure"] = part("diagram_figure", None, kind="modeldiagram", value={})
-        with gr.Column(min_width=320, elem_classes="pg-dia-side"):
-            made["diagram_facts"] = part("diagram_facts", None, kind="normfacts")
-            made["diagram_live"] = part("diagram_live", None, kind="labtable")
-            made["diagram_weights"] = part("diagram_weights", None, kind="labtable")
-    return made
+def read(value: object, scene: Scene) -> str:
+    """The part that was clicked."""
+    part = value.get("part") if isinstance(value, dict) else None
+    return part if isinstance(part, str) and part in KEYS else FIRST
 
 
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """Which model is drawn."""
-    return {FORM: form(words)}
+def _chosen(seen: Seen) -> tuple[Parts, str]:
+    """All parts, and the one that is looked at."""
+    return seen.result, seen.result.chosen(seen.settings.figure)
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """The drawing, and what is known of one of its parts."""
-    subject, key = subject_key(scene, values), choice(values.get("diagram_figure"), "part", KEYS)
-    live = asked_of(values)[0] == LOADED
-    sized = (subject, len(scene.trace.tokens))
-    looked = (scene.run, subject, key, live and (scene.head, position_of(scene)))
-    return {
-        "diagram_figure": Picture(
-            (sized, live and scene.head), lambda: figure_payload(scene, looked_at(scene, values))
-        ),
-        "diagram_facts": Picture((sized, key), lambda: facts_payload(scene, looked_at(scene, values))),
-        "diagram_live": Picture(looked, lambda: live_payload(scene, looked_at(scene, values))),
-        "diagram_weights": Picture((sized, key), lambda: weights_payload(scene, looked_at(scene, values))),
-    }
+# --- the drawing ---
 
 
-# --- the drawing ---------------------------------------------------------------------------------------
-
-
-def figure_payload(scene: Scene, looked: Looked) -> dict:
+def figure(seen: Seen) -> Payload:
     """Every part with its name, width and share of the parameters."""
-    words, subject = scene.words, looked.subject
-    config, found = subject.config, shares(subject.config)
-    labels = {key: _label(scene, looked, key, found.get(key)) for key in looked.parts}
-    layer, head = scene.head
+    words, found, facts = seen.here, seen.result, seen.facts
+    subject, config = found.subject, found.subject.config
+    layer, head = facts.head
     look = {"layer": layer, "layers": config.n_layer, "head": head, "heads": config.n_head} if subject.live else None
-    given = words["diagram.tokens_of"].format(n=len(scene.trace.tokens))
+    source = words["derived"].format(source=source_of(subject, seen))
+    columns = words["part"], seen.words.within("facts")["formula"], words["reads"], words["gives"]
+    lines = [f"blueprint(config, {found.tokens})  # the parts by key"]
     return {
-        "title": words["diagram.title"].format(label=subject.label),
-        "note": words["diagram.note"],
-        "source": f"{words['diagram.source'].format(source=subject.source)} · {given}",
+        "title": words["title"].format(label=label_of(subject, seen)),
+        "note": words["note"],
+        "source": f"{source} · {words['tokens_of'].format(n=found.tokens)}",
         "file": f"diagram-{subject.key}",
-        "run": f"{subject.id} {len(scene.trace.tokens)} {scene.head if subject.live else ''} {scene.language}",
-        "drawing": drawn(drawing(config, list(looked.parts)), COMPONENTS),
-        "labels": labels,
-        "formulas": {key: part.formula for key, part in looked.parts.items()},
+        "drawing": drawn(drawing(config, list(found.parts)), COMPONENTS),
+        "labels": {key: _label(seen, key) for key in found.parts},
+        "formulas": {key: part.formula for key, part in found.parts.items()},
         "chosen": FIRST,
         "heads": heads_drawn(config, head if subject.live else None),
-        "times": words["diagram.times"].format(n=config.n_layer),
+        "times": words["times"].format(n=config.n_layer),
         "look": look,
-        "words": some(words, "diagram", *_LABELS),
-        "names": [
-            words[f"diagram.{key}"] for key in ("column_part", "formula", "column_reads", "column_gives", "parameters")
-        ],
+        "words": {key: words[key] for key in _LABELS},
+        "names": [*columns, seen.words.within("facts")["parameters"]],
         "lines": [
             [
-                name_of(scene, looked, key),
+                name_of(seen, key),
                 part.formula,
-                _flows(part.reads),
-                _flows(part.gives),
-                found[key].whole if key in found else 0,
+                _sites(part.reads),
+                _sites(part.gives),
+                found.shares[key].whole if key in found.shares else 0,
             ]
-            for key, part in looked.parts.items()
+            for key, part in found.parts.items()
         ],
-        "python": config_python(
-            scene,
-            subject,
-            [f"blueprint(config, {len(scene.trace.tokens)})  # the parts by key"],
-            ["from model.anatomy.blueprint import blueprint"],
-        ),
+        "python": config_python(seen, subject, lines, ["from model.anatomy.blueprint import blueprint"]),
     }
 
 
-def _label(scene: Scene, looked: Looked, key: str, share: Share | None) -> list[str]:
+def _label(seen: Seen, key: str) -> list[str]:
     """Name, second line and share of a box."""
-    config, words = looked.subject.config, scene.words
-    text = sub(config, key, looked.parts[key])
+    words, found = seen.here, seen.result
+    config, share = found.subject.config, found.shares.get(key)
+    text = sub(config, key, found.parts[key])
     if key == "scores":
         H, G, size = config.n_head, config.n_kv_head, config.group_size
         kind = "own" if size == 1 else "one" if G == 1 else "shared"
-        text = words[f"diagram.heads_{kind}"].format(H=H, G=G, size=size)
+        text = words[f"heads_{kind}"].format(H=H, G=G, size=size)
     if key == "unembed" and config.tie_embeddings:
-        text = words["diagram.tied"]
-    return [name_of(scene, looked, key), text, share_text(share.share) if share else ""]
+        text = words["tied"]
+    return [name_of(seen, key), text, percent(share.share) if share else ""]
 
 
-def _flows(flows: tuple[Flow, ...]) -> str:
+def _sites(flows: tuple[Flow, ...]) -> str:
     return ", ".join(f"{flow.site} {shape_text(flow)}" for flow in flows)
 
 
-# --- one part ------------------------------------------------------------------------------------------
+# --- one part ---
 
 
-def facts_payload(scene: Scene, looked: Looked) -> dict:
+def facts(seen: Seen) -> Payload:
     """What the part does, its formula, shapes and parameters."""
-    words, key, part = scene.words, looked.key, looked.part
-    both = key == "add2" and looked.subject.config.parallel_residual
+    words, (found, key) = seen.here, _chosen(seen)
+    part = found.parts[key]
     items = [
-        [words["diagram.does"], words["diagramdoes.add_both" if both else f"diagramdoes.{key}"]],
-        [words["diagram.formula"], part.formula],
-        [words["diagram.reads"], _named(scene, part.reads) or words["diagram.nothing"]],
-        [words["diagram.gives"], _named(scene, part.gives)],
-        [words["diagram.parameters"], _parameters(scene, looked)],
+        [words["does"], does(seen, key)],
+        [words["formula"], part.formula],
+        [words["reads"], _tensors(seen, part.reads) or words["nothing"]],
+        [words["gives"], _tensors(seen, part.gives)],
+        [words["parameters"], _parameters(seen, found, key)],
     ]
-    run = f"{looked.subject.id} {key} {len(scene.trace.tokens)} {scene.language}"
-    return {"title": name_of(scene, looked, key), "items": items, "run": run}
+    return {"title": name_of(seen, key), "items": items}
 
 
-def _named(scene: Scene, flows: tuple[Flow, ...]) -> str:
-    return ",  ".join(f"{scene.words[f'diagramtensors.{flow.site}']} {shape_text(flow)}" for flow in flows)
+def _tensors(seen: Seen, flows: tuple[Flow, ...]) -> str:
+    names = seen.words.within("tensors")
+    return ",  ".join(f"{names[flow.site]} {shape_text(flow)}" for flow in flows)
 
 
-def _parameters(scene: Scene, looked: Looked) -> str:
+def _parameters(seen: Seen, found: Parts, key: str) -> str:
     """How many there are."""
-    config, words = looked.subject.config, scene.words
-    found = shares(config).get(looked.key)
-    if found is None:
-        tied = looked.key == "unembed" and config.tie_embeddings
-        return words["diagram.tied_weights" if tied else "diagram.none"]
-    given = {"whole": f"{found.whole:,}", "once": f"{found.once:,}", "share": share_text(found.share)}
-    if looked.part.block:
-        return words["diagram.one_of_all"].format(**given, n=config.n_layer)
-    return words["diagram.once"].format(**given)
+    words, config, share = seen.here, found.subject.config, found.shares.get(key)
+    if share is None:
+        return words["tied_weights" if key == "unembed" and config.tie_embeddings else "none"]
+    given = {"whole": whole(share.whole), "once": whole(share.once), "share": percent(share.share)}
+    return words["one_of_all" if found.parts[key].block else "once"].format(**given, n=config.n_layer)
 
 
-def weights_payload(scene: Scene, looked: Looked) -> dict:
+def weights(seen: Seen) -> Payload:
     """The tensors of the part."""
-    words, config = scene.words, looked.subject.config
-    found, name = shares(config).get(looked.key), name_of(scene, looked, looked.key)
-    if found is None:
-        said = some(words, "diagram", "no_weights", "no_weights_hint")
-        return {"empty": {"text": said["no_weights"].format(part=name), "hint": said["no_weights_hint"]}}
-    about = words["diagram.weights_one"]
-    if looked.part.block:
-        about = words["diagram.weights_about"].format(n=config.n_layer - 1)
+    words, (found, key) = seen.here, _chosen(seen)
+    name, share, subject = name_of(seen, key), found.shares.get(key), found.subject
+    if share is None:
+        return {"empty": {"text": words["none"].format(part=name), "hint": words["none_hint"]}}
+    about = words["about"].format(n=subject.config.n_layer - 1) if found.parts[key].block else words["one"]
+    lines = [f"shares(config)[{key!r}].tensors"]
     return {
-        "title": words["diagram.weights_title"].format(part=name),
+        "title": words["title"].format(part=name),
         "about": about,
-        "columns": [words[f"diagram.column_{column}"] for column in ("name", "shape", "count")],
-        "rows": [[each.name, " × ".join(f"{n:,}" for n in each.shape), f"{each.size:,}"] for each in found.tensors],
-        "run": f"{looked.subject.id} {looked.key} {scene.language}",
-        "file": f"weights-{looked.subject.key}-{looked.key}",
-        "source": words["diagram.weights_source"],
-        "python": config_python(
-            scene,
-            looked.subject,
-            [f"shares(config)[{looked.key!r}].tensors"],
-            ["from model.anatomy.blueprint import shares"],
-        ),
+        "columns": [words[column] for column in ("name", "shape", "count")],
+        "rows": [[each.name, " × ".join(map(whole, each.shape)), whole(each.size)] for each in share.tensors],
+        "file": f"weights-{subject.key}-{key}",
+        "python": config_python(seen, subject, lines, ["from model.anatomy.blueprint import shares"]),
     }
 
 
-VIEW = View("diagram", build, draw, parts=PARTS, fixed=fixed, asks=(FORM, "diagram_figure"))
+# --- for programs ---
+
+
+def anatomy(
+    playground: Playground,
+    model: LanguageModel,
+    architecture: Annotated[str, OneOf(("", *ARCHITECTURES))] = "",
+    config: Annotated[str, Long()] = "",
+    tokens: Annotated[int, Within(1, 1 << 20)] = 8,
+) -> dict:
+    """What a model is made of, from its config alone: every part with its formula, shapes and parameters.
+
+    Args:
+        architecture: A well-known one by name. Empty: the loaded model, or the config.
+        config: The text of a config.json of the Hugging Face Hub; else empty.
+        tokens: Tokens of the prompt that the shapes are for.
+
+    Returns:
+        config: sizes and choices. parts: in the order of the computation key, formula, reads and gives (tensors with
+        their axes), tensors (weights of the first block, or those outside, with their shapes), once (parameters in one
+        block), whole (in all) and share. components: parameters of each. total; published: the published count of this
+        very config, else null; counted: sum(p.numel()) of the loaded model, null where another one is asked for.
+    """
+    if architecture and config:
+        raise InputError("Give an architecture or a config, not both.", architecture, "Leave one of them empty.")
+    found = config_of(config) if config else ARCHITECTURES[architecture].config if architecture else model.config
+    held, published = shares(found), published_of(found)
+    parts = []
+    for key, part in blueprint(found, tokens).items():
+        share = held.get(key)
+        parts.append(
+            {
+                "part": key,
+                "formula": part.formula,
+                "reads": _flows(part.reads),
+                "gives": _flows(part.gives),
+                "tensors": [{"name": each.name, "shape": each.shape} for each in share.tensors] if share else [],
+                "once": share.once if share else 0,
+                "whole": share.whole if share else 0,
+                "share": share.share if share else 0.0,
+            }
+        )
+    return {
+        "config": to_dict(found),
+        "parts": parts,
+        "components": by_component(held, COMPONENTS),
+        "total": n_params(found),
+        "published": published[0] if published else None,
+        "counted": None if architecture or config else model.n_params,
+    }
+
+
+def _flows(flows: tuple[Flow, ...]) -> list[dict]:
+    return [{"tensor": flow.site, "axes": dict(flow.axes)} for flow in flows]
+
+
+def part_numbers(
+    scene: Scene, part: Annotated[str, OneOf(KEYS)] = "q", layer: int = 0, head: int = 0, position: int = -1
+) -> dict:
+    """The numbers of the prompt that pass through one part of the model, at one token.
+
+    Args:
+        part: A part as the endpoint anatomy lists it.
+
+    Returns:
+        vectors: what it reads and gives, each with tensor, head (null where there are no heads), n (how many numbers),
+        rms, mean, largest (in absolute value) and its place. attention: of the parts scores and softmax the largest and
+        the mean score, the largest weight with its key, and the entropy of the weights (nats); else null. active: of
+        the part act the share of neurons above 0; else null.
+    """
+    here = at(on(scene, layer, head), position)
+    parts: Parts = measured(VIEW, "main", here)
+    if part not in parts.parts:
+        raise InputError("This model has no such part.", part, f"Choose one of: {', '.join(parts.parts)}.")
+    place, block = here.position, parts.parts[part].block
+    passed = measured(VIEW, "inside" if block else "outside", here)
+    return {
+        "part": part,
+        "formula": parts.parts[part].formula,
+        "layer": layer if block else None,
+        "position": place,
+        "vectors": [
+            {"way": each.way, "tensor": each.site, "head": each.head} | vars(each.vector)
+            for each in vectors(parts, part, passed.sizes, head, place)
+        ],
+        "attention": row_of(passed, head, place) if part in ("scores", "softmax") else None,
+        "active": float(passed.active[place]) if part == "act" else None,
+    }
+
+
+VIEW = View(
+    "diagram",
+    measures=(
+        Measure("main", measure, ("plain",), (FORM,), locks=False),
+        Measure("inside", measure_inside, ("run", "layer"), (FORM,)),
+        Measure("outside", measure_outside, ("run", "token"), (FORM,)),
+    ),
+    layout=(FORM, ("figure", ("facts", "live", "weights"))),
+    parts={
+        FORM: ASKING,
+        "figure": Asking("modeldiagram", read, figure, "main", depends=("head",)),
+        "facts": Custom("normfacts", facts),
+        "live": Table(live, ("main", "inside", "outside"), depends=("head", "token")),
+        "weights": Table(weights),
+    },
+    api=(
+        Endpoint(anatomy, ("anatomy.diagram", "anatomy.parameters"), "model", kind="computed"),
+        Endpoint(part_numbers),
+    ),
+)

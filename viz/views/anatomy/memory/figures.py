@@ -3,16 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import plotly.graph_objects as go
 
+from viz.charts.axes import axis, figure
 from viz.labels import plotly_text
+from viz.numbers import size, size_unit
 from viz.theme import HUES, frame_layout
-from viz.views.anatomy.compute.figures import DARK, upright
-from viz.views.sampling.kv_cache.figures import UNITS, told_bytes
+from viz.views.anatomy.figures import BELOW, band, doubled, upright
 
 HEIGHT = 420
-POINTS = 65
 COLOURS = {
     "weights": HUES[0],
     "gradients": HUES[3],
@@ -20,7 +19,6 @@ COLOURS = {
     "cache": HUES[2],
     "activations": HUES[1],
 }
-_DASHED = ({"width": 2.5, "color": DARK}, {"width": 1.5, "color": "#ffffff", "dash": "dash"})
 
 
 @dataclass(frozen=True)
@@ -32,84 +30,38 @@ class Layer:
     values: Sequence[int]
 
 
-def contexts(longest: int) -> list[int]:
-    """Whole numbers of tokens from 1 to the longest."""
-    return np.unique(np.linspace(1, longest, POINTS).round().astype(int)).tolist()
-
-
 def memory_figure(
-    x: Sequence[int], layers: Sequence[Layer], budgets: Mapping[str, int], here: int, said: Mapping[str, str]
-) -> str:
-    """Bytes against context, with a line at every budget that is near, and one at the context `here`; JSON.
+    x: Sequence[int], layers: Sequence[Layer], budgets: Mapping[str, int], here: int, words: Mapping[str, str]
+) -> go.Figure:
+    """Bytes against context, with a line at every budget that is near, and one at the context `here`.
 
-    `said`: "context", "size", "tokens", "here".
+    `words`: "context", "size", "tokens", "here".
     """
     shown = [layer for layer in layers if max(layer.values) > 0]
-    top = max(sum(values) for values in zip(*(layer.values for layer in shown), strict=True))
-    unit = max(0, min(len(UNITS) - 1, int(np.log10(max(top, 1)) // 3)))
-    scale, tokens = 1000**unit, plotly_text(said["tokens"])
-    traces = []
-    for layer in shown:
-        label = plotly_text(layer.name)
-        traces.append(
-            go.Scatter(
-                x=list(x),
-                y=[value / scale for value in layer.values],
-                name=label,
-                mode="lines",
-                stackgroup="all",
-                line={"width": 0.5, "color": COLOURS[layer.key]},
-                fillcolor=COLOURS[layer.key],
-                text=[told_bytes(value) for value in layer.values],
-                hovertemplate=f"{label}<br>%{{x:,}} {tokens}: %{{text}}<extra></extra>",
-            )
-        )
-    near = {name: size for name, size in budgets.items() if top / 20 < size < 1.5 * top}
-    highest = 1.06 * max([top, *near.values()]) / scale
-    across = {"type": "line", "xref": "paper", "yref": "y", "x0": 0, "x1": 1}
-    lines = [
-        across | {"y0": size / scale, "y1": size / scale, "line": line} for size in near.values() for line in _DASHED
-    ] + upright(here, "dot")
-    notes = [
-        {
-            "xref": "paper",
-            "x": 0.01,
-            "xanchor": "left",
-            "y": size / scale,
-            "yanchor": "bottom",
-            "text": plotly_text(name),
-            "showarrow": False,
-            "font": {"size": 11},
-        }
-        for name, size in near.items()
+    top = max(map(sum, zip(*(layer.values for layer in shown), strict=True)))
+    (scale, unit), tokens = size_unit(top), plotly_text(words["tokens"])
+    traces = [
+        band(each.name, x, [n / scale for n in each.values], COLOURS[each.key], [size(n) for n in each.values], tokens)
+        for each in shown
     ]
-    notes.append(
-        {
-            "yref": "paper",
-            "x": here,
-            "xanchor": "right" if here > x[-1] / 2 else "left",
-            "y": 1,
-            "yanchor": "bottom",
-            "text": plotly_text(said["here"]),
-            "showarrow": False,
-            "font": {"size": 11},
-        }
+    near = {name: nbytes / scale for name, nbytes in budgets.items() if top / 20 < nbytes < 1.5 * top}
+    highest = 1.06 * max([top / scale, *near.values()])
+    across = {"type": "line", "xref": "paper", "yref": "y", "x0": 0, "x1": 1}
+    lines = [across | {"y0": y, "y1": y, "line": look} for y in near.values() for look in doubled("dash")]
+    left = {"xref": "paper", "x": 0.01, "xanchor": "left"}
+    notes = [_note(name, left | {"y": y}) for name, y in near.items()]
+    side = "right" if here > x[-1] / 2 else "left"
+    notes.append(_note(words["here"], {"yref": "paper", "x": here, "xanchor": side, "y": 1}))
+    margin = frame_layout({})["margin"] | {"t": 26}
+    return figure(
+        traces,
+        axis(words["context"], {"range": [0, x[-1]], "tickformat": ",~r"}),
+        axis(f"{words['size']} ({unit})", {"range": [0, highest], "tickformat": ",~r"}),
+        height=HEIGHT,
+        meta={"shapes": lines + upright(here, "dot")},
+        more={"legend": BELOW, "annotations": notes, "margin": margin},
     )
-    axis, layout = (
-        {"automargin": True, "zeroline": False},
-        frame_layout({"height": HEIGHT, "narrow": HEIGHT, "shapes": lines}),
-    )
-    layout |= {
-        "xaxis": axis
-        | {"title": {"text": plotly_text(said["context"]), "standoff": 8}, "range": [0, x[-1]], "tickformat": ",~r"},
-        "yaxis": axis
-        | {
-            "title": {"text": f"{plotly_text(said['size'])} ({UNITS[unit]})", "standoff": 8},
-            "range": [0, highest],
-            "tickformat": ",~r",
-        },
-        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0},
-        "annotations": notes,
-        "margin": layout["margin"] | {"t": 26},
-    }
-    return go.Figure(traces, layout).to_json()
+
+
+def _note(text: str, place: Mapping[str, object]) -> dict:
+    return {"yanchor": "bottom", "text": plotly_text(text), "showarrow": False, "font": {"size": 11}, **place}

@@ -6,7 +6,6 @@ import plotly.graph_objects as go
 
 from viz.labels import plotly_text
 from viz.theme import HUES, frame_layout
-from viz.views.predictions.figures import percent
 
 HEIGHT, NARROW = 460, 420
 MOST_LAYERS = 128  # whose tensors are drawn one by one
@@ -17,15 +16,10 @@ Tensor = tuple[str, int | None, str, int]  # component, layer, name, parameters
 Node = tuple[str, str, str, int, str]  # id, label, id of the parent, parameters, component
 
 
-def share_text(share: float) -> str:
-    """A share of all parameters as a person reads it; the smallest ones are told as such."""
-    return percent(share) if share >= 1e-4 else "< 0.01 %"
+def nodes(tensors: Sequence[Tensor], words: Mapping[str, str]) -> list[Node]:
+    """The tree: all, components, their layers, tensors, the largest first. A node's size is the sum of its children's.
 
-
-def nodes(tensors: Sequence[Tensor], said: Mapping[str, str]) -> list[Node]:
-    """The tree: all, components, their layers, tensors, the largest first. What a node has is the sum of its children.
-
-    `said`: "all", "layer" with {layer}, and the components by key.
+    `words`: "all", "layer" with {layer}, and the components by key.
     """
     deep = len({layer for _, layer, _, _ in tensors}) <= MOST_LAYERS
     sums: dict[tuple, int] = {}
@@ -35,28 +29,27 @@ def nodes(tensors: Sequence[Tensor], said: Mapping[str, str]) -> list[Node]:
             places.append((component, layer, name))
         for place in places:
             sums[place] = sums.get(place, 0) + size
-    return [_node(place, size, said) for place, size in sorted(sums.items(), key=lambda item: -item[1])]
+    return [_node(place, size, words) for place, size in sorted(sums.items(), key=lambda item: -item[1])]
 
 
-def _node(place: tuple, size: int, said: Mapping[str, str]) -> Node:
+def _node(place: tuple, size: int, words: Mapping[str, str]) -> Node:
     if not place:
-        return "all", said["all"], "", size, ""
+        return "all", words["all"], "", size, ""
     component = place[0]
     if len(place) == 1:
-        return component, said[component], "all", size, component
+        return component, words[component], "all", size, component
     under = component if place[1] is None else f"{component}/{place[1]}"
     if len(place) == 2:
-        return under, said["layer"].format(layer=place[1]), component, size, component
+        return under, words["layer"].format(layer=place[1]), component, size, component
     return f"{under}/{place[2]}", place[2], under, size, component
 
 
-def tree_figure(tensors: Sequence[Tensor], said: Mapping[str, str]) -> str:
-    """The tree map, JSON; a click on a tile goes into it. `said`: as in `nodes`, and "parameters", "of_all"."""
-    found = nodes(tensors, said)
-    ids, labels, parents, sizes, components = (list(column) for column in zip(*found, strict=True))
+def tree_figure(tensors: Sequence[Tensor], words: Mapping[str, str]) -> go.Figure:
+    """The tree map; a click on a tile goes into it. `words`: as in `nodes`, and "parameters", "of_all"."""
+    ids, labels, parents, sizes, components = (list(column) for column in zip(*nodes(tensors, words), strict=True))
     hover = (
-        f"%{{id}}<br>%{{value:,}} {plotly_text(said['parameters'])}<br>"
-        f"%{{percentRoot:.2%}} {plotly_text(said['of_all'])}<extra></extra>"
+        f"%{{id}}<br>%{{value:,}} {plotly_text(words['parameters'])}<br>"
+        f"%{{percentRoot:.2%}} {plotly_text(words['of_all'])}<extra></extra>"
     )
     trace = go.Treemap(
         ids=ids,
@@ -79,5 +72,4 @@ def tree_figure(tensors: Sequence[Tensor], said: Mapping[str, str]) -> str:
         textfont={"size": 12},
     )
     meta = {"height": HEIGHT, "narrow": NARROW}
-    layout = frame_layout(meta) | {"margin": {"l": 0, "r": 0, "t": 24, "b": 0}}
-    return go.Figure(trace, layout).to_json()
+    return go.Figure(trace, frame_layout(meta) | {"margin": {"l": 0, "r": 0, "t": 24, "b": 0}})

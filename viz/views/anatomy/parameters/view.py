@@ -1,132 +1,136 @@
 """Where the parameters are: by component, layer and tensor, and whether the sum is what the model really has."""
 
-import gradio as gr
+from dataclasses import dataclass
 
-from model.anatomy.anatomy import ARCHITECTURES, n_params, weights
 from model.anatomy.anatomy import PARTS as COMPONENTS
-from model.anatomy.blueprint import Share, by_component, shares
-from model.gpt.config import ModelConfig
-from viz.page.old_view import View
-from viz.page.parts import part, plot_words
+from model.anatomy.anatomy import n_params, weights
+from model.anatomy.blueprint import Share, by_component, shares_of
+from viz.numbers import NONE, percent, whole
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.views.anatomy.parameters.figures import share_text, tree_figure
-from viz.views.anatomy.subject import FORM, Subject, config_python, subject_key, subject_of
-from viz.words import section
-
-PARTS = (FORM, "params_tree", "params_table")
-
-
-def build() -> dict[str, gr.HTML]:
-    """The tree map left, the table right; the form is built by the diagram."""
-    made = {}
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["params_tree"] = part("params_tree", None, kind="figure")
-        with gr.Column(min_width=320):
-            made["params_table"] = part("params_table", None, kind="labtable")
-    return made
+from viz.page.settings import Settings
+from viz.page.view import Figure, Measure, Payload, Seen, Table, View
+from viz.views.anatomy.parameters.figures import Tensor, tree_figure
+from viz.views.anatomy.subject import (
+    ASKING,
+    FORM,
+    Subject,
+    config_python,
+    label_of,
+    published_of,
+    source_of,
+    subject_of,
+)
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """Both from the config; the table compares with what is loaded and what was published."""
-    key = subject_key(scene, values)
-    return {
-        "params_tree": Picture(key, lambda: tree_payload(scene, subject_of(scene, values))),
-        "params_table": Picture(key, lambda: table_payload(scene, subject_of(scene, values))),
-    }
+@dataclass(frozen=True)
+class Counted:
+    """The parameters of one architecture, and other counts of them."""
+
+    subject: Subject
+    tensors: tuple[Tensor, ...]  # all of them
+    parts: dict[str, Share]  # by key of COMPONENTS
+    total: int
+    loaded: int | None  # sum(p.numel()) of the loaded model; None for another architecture
+    published: tuple[int, str] | None  # with its source
+
+    @property
+    def same(self) -> bool:
+        """Whether there is another count, and none differs."""
+        others = [count for count in (self.loaded, self.published and self.published[0]) if count is not None]
+        return bool(others) and all(count == self.total for count in others)
 
 
-def published_of(config: ModelConfig) -> tuple[int, str] | None:
-    """The published count of an architecture with this very config, and its source."""
-    for architecture in ARCHITECTURES.values():
-        if architecture.published is not None and architecture.config == config:
-            return architecture.published, architecture.source
-    return None
+def measure(scene: Scene, settings: Settings) -> Counted:
+    """All of it from the config; only `loaded` is counted on weights."""
+    subject = subject_of(scene, settings)
+    listed = weights(subject.config)
+    return Counted(
+        subject,
+        tuple((COMPONENTS[each.part], each.layer, each.name, each.size) for each in listed),
+        shares_of(listed, subject.config.n_layer),
+        n_params(subject.config),
+        scene.model.n_params if subject.live else None,
+        published_of(subject.config),
+    )
 
 
-def tree_payload(scene: Scene, subject: Subject) -> dict:
+# --- what is drawn ---
+
+
+def tree(seen: Seen) -> Payload:
     """The tree map."""
-    said, words = section(scene.words, "paramstree"), scene.words
-    components = section(words, "paramscomponents")
-    tensors = [(COMPONENTS[each.part], each.layer, each.name, each.size) for each in weights(subject.config)]
-    sums = by_component(shares(subject.config), COMPONENTS)
+    words, counted, components = seen.here, seen.result, seen.words.within("components").plain()
+    subject, sums = counted.subject, by_component(counted.parts, COMPONENTS)
     most = max(sums, key=sums.get)
-    total = n_params(subject.config)
-    note = said["note"].format(component=components[most], share=share_text(sums[most] / total))
+    lines = ["[(each.name, each.size) for each in weights(config)]"]
     return {
-        "figure": tree_figure(tensors, said | components),
-        "title": said["title"].format(label=subject.label, n=f"{total:,}"),
-        "note": note,
-        "source": said["source"].format(source=subject.source),
+        "figure": tree_figure(counted.tensors, words.plain() | components),
+        "title": words["title"].format(label=label_of(subject, seen), n=whole(counted.total)),
+        "note": words["note"].format(component=components[most], share=percent(sums[most] / counted.total)),
+        "source": words["derived"].format(source=source_of(subject, seen)),
         "file": f"parameters-{subject.key}",
-        "run": f"{subject.id} {scene.language}",
-        "columns": [said["tensor"], said["parameters"]],
-        "python": config_python(
-            scene,
-            subject,
-            ["[(each.name, each.size) for each in weights(config)]"],
-            ["from model.anatomy.anatomy import weights"],
-        ),
-        "words": plot_words(words),
+        "columns": [words["tensor"], words["parameters"]],
+        "python": config_python(seen, subject, lines, ["from model.anatomy.anatomy import weights"]),
     }
 
 
-def table_payload(scene: Scene, subject: Subject) -> dict:
-    """Every part with its tensors, parameters of one block and of all, and the sum beside other counts of it."""
-    said, config = section(scene.words, "paramstable"), subject.config
-    found, total = shares(config), n_params(config)
-    rows = [_row(scene, part, share) for part, share in found.items()]
-    rows.append([said["total"], "", "", f"{total:,}", share_text(1.0)])
-    check, same = verdict(scene, subject, total)
-    lines = [
-        [row[0], row[1], share.once, share.whole, share.share] for row, share in zip(rows, found.values(), strict=False)
-    ]
-    imports = ["from model.anatomy.anatomy import n_params", "from model.anatomy.blueprint import shares"]
+def table(seen: Seen) -> Payload:
+    """Every part with its tensors, its parameters in one block and in all, and the sum beside other counts of it."""
+    words, counted = seen.here, seen.result
+    subject, parts = counted.subject, counted.parts.values()
+    rows = [_row(seen, part, share) for part, share in counted.parts.items()]
+    lines = [[row[0], row[1], share.once, share.whole, share.share] for row, share in zip(rows, parts, strict=True)]
     count = ["sum(p.numel() for p in lm.model.parameters())"] if subject.live else []
+    imports = ["from model.anatomy.anatomy import n_params", "from model.anatomy.blueprint import shares"]
+    source = words["derived_live" if subject.live else "derived"]
     return {
-        "title": said["title"],
-        "about": said["tied"] if config.tie_embeddings else said["untied"],
-        "columns": [said[column] for column in ("part", "tensors", "once", "whole", "share")],
-        "rows": rows,
+        "title": words["title"],
+        "about": words["tied" if subject.config.tie_embeddings else "untied"],
+        "columns": [words[column] for column in ("part", "tensors", "once", "whole", "share")],
+        "rows": [*rows, [words["total"], "", "", whole(counted.total), percent(1.0)]],
         "lines": lines,
-        "check": check,
-        "same": same,
-        "run": f"{subject.id} {scene.language}",
+        "check": _check(seen),
+        "same": counted.same,
+        "source": source.format(source=source_of(subject, seen)),
         "file": f"parameters-{subject.key}-table",
-        "source": said["source_live" if subject.live else "source"].format(source=subject.source),
-        "python": config_python(scene, subject, ["shares(config)", "n_params(config)", *count], imports),
+        "python": config_python(seen, subject, ["shares(config)", "n_params(config)", *count], imports),
     }
 
 
-def _row(scene: Scene, part: str, share: Share) -> list:
+def _row(seen: Seen, part: str, share: Share) -> list:
     """One part of the table."""
-    words = scene.words
-    component, own = words[f"paramscomponents.{COMPONENTS[part]}"], words[f"paramsparts.{part}"]
+    component, own = seen.words.within("components")[COMPONENTS[part]], seen.words.within("parts")[part]
     tensors = ", ".join(f"{each.name.rpartition('.')[2]} {'×'.join(map(str, each.shape))}" for each in share.tensors)
     if part == "qk_norm":
         tensors = f"2 × weight {share.tensors[0].shape[0]}"
-    once = f"{share.once:,}" if share.tensors[0].layer is not None else "–"
-    shown = {"text": share_text(share.share), "bar": share.share}
-    return [f"{component} · {own}", tensors, once, f"{share.whole:,}", shown]
+    once = whole(share.once) if share.tensors[0].layer is not None else NONE
+    return [
+        f"{component} · {own}",
+        tensors,
+        once,
+        whole(share.whole),
+        {"text": percent(share.share), "bar": share.share},
+    ]
 
 
-def verdict(scene: Scene, subject: Subject, total: int) -> tuple[str, bool]:
-    """Whether other counts of the same model say the same: what is loaded, and what was published."""
-    said, published = section(scene.words, "paramstable"), published_of(subject.config)
-    texts, same = [said["sum"].format(n=f"{total:,}")], True
-    if subject.live:
-        counted = scene.model.n_params
-        same = counted == total
-        texts.append(said["loaded" if same else "loaded_other"].format(n=f"{counted:,}"))
+def _check(seen: Seen) -> str:
+    """Whether other counts of the same model agree."""
+    words, counted = seen.here, seen.result
+    total, published = counted.total, counted.published
+    texts = [words["sum"].format(n=whole(total))]
+    if counted.loaded is not None:
+        texts.append(words["loaded" if counted.loaded == total else "loaded_other"].format(n=whole(counted.loaded)))
     if published:
-        equal = published[0] == total
-        same = same and equal
-        told = said["published" if equal else "published_other"]
-        texts.append(told.format(n=f"{published[0]:,}", source=published[1]))
-    elif not subject.live:
-        texts.append(said["unpublished"])
-    return " ".join(texts), same and (subject.live or published is not None)
+        text = words["published" if published[0] == total else "published_other"]
+        texts.append(text.format(n=whole(published[0]), source=published[1]))
+    elif counted.loaded is None:
+        texts.append(words["unpublished"])
+    return " ".join(texts)
 
 
-VIEW = View("params", build, draw, parts=PARTS, asks=(FORM,))
+VIEW = View(
+    "parameters",
+    measures=(Measure("main", measure, depends=("model",), settings=(FORM,), locks=False),),
+    layout=(FORM, ("tree", "table")),
+    parts={FORM: ASKING, "tree": Figure(tree), "table": Table(table)},
+)
