@@ -258,6 +258,12 @@ def names_of(view: View) -> tuple[str, ...]:
     return tuple(found)
 
 
+def asks_of(view: View) -> tuple[str, ...]:
+    """The form and the parts that ask, by their names on the page."""
+    form = (f"{view.key}_form",) if view.settings else ()
+    return (*form, *(view.part_name(name) for name, part in view.parts.items() if part.read))
+
+
 def kind_of(view: View, part: str) -> Part:
     """The part of that short name; the form is there by itself."""
     return view.parts[part] if part in view.parts else Part("controls", settings=())

@@ -6,7 +6,7 @@ A `Part` draws what was measured: a function from `Seen` to the payload of one o
 static/views. Nothing here imports gradio, and nothing that draws touches a tensor.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.edits import Edit
 from model.progress import Progress
 from model.records import Tokens
+from viz.page.playground import Playground
 from viz.page.scene import Scene
 from viz.page.settings import Setting, Settings
 from viz.words import Words
@@ -213,6 +214,72 @@ def _names(of: str | tuple[str, ...]) -> tuple[str, ...]:
     return (of,) if isinstance(of, str) else of
 
 
+# --- streams: what goes on while the page is looked at ---
+
+
+@dataclass(frozen=True, eq=False)
+class Visit:
+    """Whose page an event came from, and what stood on it at that moment."""
+
+    playground: Playground
+    session: str  # the visitor
+    language: str
+    model_id: str
+    prompt: str
+    values: Mapping[str, object]  # of the view's form and asking parts by their names on the page, unchecked
+    state: Any = None  # what the stream keeps
+
+
+@dataclass(frozen=True)
+class Open:
+    """Yielded by an event: have the page load a model and show a prompt on it, in a tab."""
+
+    model_id: str
+    prompt: str
+    tab: str
+
+
+@dataclass(frozen=True)
+class Models:
+    """Yielded by an event: the visitor may choose among other models now."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """What an event of a stream does: `handle(visit, sent)`; `sent` is the value of the channel, unchecked.
+
+    A generator function yields payloads of the channel, and is closed when the visitor leaves. Any other function is
+    called for what it does. What either raises is told to the page as {"error": {"text", "hint"}}.
+    """
+
+    handle: Callable[[Visit, Any], Iterator[Payload | Open | Models] | None]
+    concurrency: int | None = None  # so many at once on the whole server; None: as many as there are
+    trigger: Literal["once", "multiple", "always_last"] = "once"
+    page: bool = False  # may yield Open and Models
+
+
+def nothing() -> None:
+    """The state of a stream that keeps nothing."""
+
+
+def forget_nothing(state: Any, session: str) -> None:
+    """What such a stream does when a visitor leaves."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A channel between a script of the page and the server: the script sends events and is given payloads.
+
+    `state` is made once for each page that is built; every event finds it as `visit.state`.
+    """
+
+    name: str
+    kind: str  # of the page's scripts
+    events: Mapping[str, Event]
+    state: Callable[[], Any] = nothing
+    leave: Callable[[Any, str], None] = forget_nothing  # (state, visitor): the visitor's page was closed
+
+
 Layout = tuple["str | Layout", ...]
 
 
@@ -230,7 +297,7 @@ class View:
     settings: tuple[Setting, ...] = ()
     api: tuple = ()  # of viz.api.endpoint.Endpoint
     form_depends: tuple[Depends, ...] = ()  # what the options of the form depend on
-    wire: Callable[..., None] | None = None  # events beyond the page's one pipeline
+    streams: tuple[Stream, ...] = ()  # events beyond the page's one pipeline
 
     def part_name(self, part: str) -> str:
         """The name of a part on the page."""
