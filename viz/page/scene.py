@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from model.api import LanguageModel
 from model.gpt.trace import Trace
@@ -47,6 +48,7 @@ class Scene:
     language: str
     picked: Selection  # with at least one head
     visitor: str = ""  # whose page it is; no part of its key, so only "visitor" may depend on it
+    measured: dict[tuple, Any] = field(default_factory=dict, repr=False)  # what is not kept beyond one drawing
     _plain: list[Trace] = field(default_factory=list, repr=False)
 
     @property

@@ -58,6 +58,7 @@ class Measure:
     # measured. The function gets this as its settings, and equal questions are measured once.
     question: Callable[[Scene, Settings], Settings] | None = None
     uses: tuple[str, ...] = ()  # measures that it builds on
+    keep: bool = True  # False: quick to make and large, measured anew for every drawing
 
 
 @dataclass(frozen=True)
@@ -133,9 +134,12 @@ class Part:
     shared: bool = False  # the same part in several views; it is then named without the view
 
 
-def Form(draw: Draw | None = None, depends: tuple[Depends, ...] = ()) -> Part:
-    """The settings of the view. `depends`: what its options depend on. There by itself as "form" in the layout."""
-    return Part("controls", draw, depends=depends, settings=())
+def Form(draw: Draw | None = None, depends: tuple[Depends, ...] = (), settings: tuple[str, ...] = ()) -> Part:
+    """The settings of the view. `depends`, `settings`: what its options depend on.
+
+    There by itself as "form" in the layout; declared only where its options follow from other settings.
+    """
+    return Part("controls", draw, depends=depends, settings=settings)
 
 
 def Figure(
@@ -297,6 +301,7 @@ class View:
     settings: tuple[Setting, ...] = ()
     api: tuple = ()  # of viz.api.endpoint.Endpoint
     form_depends: tuple[Depends, ...] = ()  # what the options of the form depend on
+    problems: str = ""  # the part that says why an asking part cannot be read; without one, the page's notice does
     streams: tuple[Stream, ...] = ()  # events beyond the page's one pipeline
 
     def part_name(self, part: str) -> str:
