@@ -213,35 +213,35 @@ def test_a_race_is_bounded_where_it_starts(shared, playground, sent, told):
     for server in (shared, playground):
         model = server.load("tiny")
         if server is playground:
-            assert run.wanted_of(server, model, PROMPT, sent, {"kind": "start"}).rows
+            assert run.request_of(server, model, PROMPT, sent, {"kind": "start"}).rows
         else:
             with pytest.raises(InputError, match=told):
-                run.wanted_of(server, model, PROMPT, sent, {"kind": "start"})
+                run.request_of(server, model, PROMPT, sent, {"kind": "start"})
 
 
 def test_going_on_is_bounded_too(shared):
     model = shared.load("tiny")
     row = {"strategy": GREEDY, "number": 0, "written": []}
     go = {"kind": "go", "model": "tiny", "prompt": [1] * 5, "rows": [row], "settings": {"tokens": 8}}
-    assert run.wanted_of(shared, model, PROMPT, cards(), go).tokens == 8
+    assert run.request_of(shared, model, PROMPT, cards(), go).tokens == 8
     for change, told in (
         ({"rows": [row] * 3}, "too many strategies"),
         ({"prompt": [1] * 49}, "too long"),
         ({"kind": "branch", "token": 1, "limit": 100}, "more text than"),
     ):
         with pytest.raises(InputError, match=told):
-            run.wanted_of(shared, model, PROMPT, cards(), go | change)
+            run.request_of(shared, model, PROMPT, cards(), go | change)
     with pytest.raises(InputError, match="more text than"):
-        run.wanted_of(shared, model, PROMPT, cards(tokens=9), go)
-    assert run.wanted_of(shared, model, PROMPT, cards(), go | {"prompt": [1] * 47}).prompt
+        run.request_of(shared, model, PROMPT, cards(tokens=9), go)
+    assert run.request_of(shared, model, PROMPT, cards(), go | {"prompt": [1] * 47}).prompt
 
 
 def test_a_text_that_takes_too_long_ends_with_a_sentence(shared):
     slow = dataclasses.replace(shared.options, allowed=dataclasses.replace(TIGHT, job_seconds=0.0))
     ours = dataclasses.replace(shared, options=slow)
-    wanted = run.wanted_of(ours, shared.load("tiny"), PROMPT, cards(), {"kind": "start"})
+    request = run.request_of(ours, shared.load("tiny"), PROMPT, cards(), {"kind": "start"})
     with pytest.raises(InputError, match="takes longer"):
-        list(run.rounds(ours, wanted, threading.Event()))
+        list(run.rounds(ours, request, threading.Event()))
 
 
 def test_many_samples_are_bounded_and_the_form_says_so(shared, playground):

@@ -1,6 +1,5 @@
 """The sampling tab's numbers: one distribution step by step, draws from it, texts that strategies write, the cache."""
 
-import time
 from typing import Annotated
 
 from model.api import LanguageModel
@@ -9,12 +8,12 @@ from model.generation.cache_costs import cache_bytes
 from model.generation.draft_costs import summary, swept
 from model.generation.samples import Many, certain, take_samples
 from model.generation.speculative import DRAFTS, MOST_DRAFTED
-from model.generation.strategies import STRATEGIES, Made
+from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import distinct
 from model.progress import Progress
 from model.sampling.draw_statistics import band, fit
 from viz.api.arguments import OneOf, Rows, Within
-from viz.api.reading import at, done, most_seconds, named
+from viz.api.reading import at, done, named
 from viz.page import background
 from viz.page.playground import Playground
 from viz.page.scene import Scene
@@ -27,7 +26,6 @@ from viz.views.sampling.kv_cache import view as kv_cache
 from viz.views.sampling.many_samples import view as many
 from viz.views.sampling.many_samples.figures import MEASURES, spread
 from viz.views.sampling.pipelines import value_of
-from viz.views.sampling.side_by_side import run
 from viz.views.sampling.speculative import view as drafting
 from viz.views.sampling.temperature import view as temperature
 
@@ -148,59 +146,6 @@ def _cards(presets: list[str], own: list[dict], settings: dict) -> dict:
             )
     chosen = cards.value_of([STRATEGIES[name] for name in presets]) + own
     return {"settings": settings} | ({"strategies": chosen} if chosen else {})
-
-
-def generate(
-    scene: Scene,
-    presets: list[str] = cards.DEFAULT,
-    strategies: list[dict] = (),
-    new_tokens: NewTokens = 40,
-    seed: Seed = 0,
-    stop: list[str] = (),
-    same_numbers: bool = True,
-    chat: bool = False,
-    details: bool = False,
-) -> dict:
-    """What several decoding strategies write after the prompt, side by side.
-
-    Args:
-        presets: Strategies by name: greedy, temperature, top_k, top_p, min_p, typical, eta, epsilon, top_n_sigma,
-            penalties, no_repeat, mirostat, beam, contrastive. At most 8 strategies together.
-        strategies: More of them, each {"name", "method": "sample", "beam" or "contrastive", "options": {number: value},
-            "steps": as in distribution}.
-        new_tokens: Tokens that each writes at most.
-        stop: Up to four texts that end a text.
-        same_numbers: Whether all strategies get the same random number at a step.
-        chat: Whether the prompt is put into the model's chat template.
-        details: Whether every token is told with its numbers.
-
-    Returns:
-        texts: for each strategy text, ended (end, stop, length, context, or time where this server stopped it), and
-        measured: perplexity, entropy, repetition and more. With details tokens: id, text, log_probability (of the model
-        itself, nats), rank, entropy, probability after the steps, and the random number.
-    """
-    settings = {"tokens": new_tokens, "seed": seed, "shared": same_numbers, "stop": list(stop), "chat": chat}
-    wanted = run.wanted_of(scene.playground, scene.model, scene.prompt, _cards(presets, strategies, settings), {})
-    race, ended = run.Race("", wanted), [""] * len(wanted.rows)
-    until = time.perf_counter() + most_seconds(scene.playground)
-    for changes in run.rounds(scene.playground, wanted, race.stop):
-        race.add(changes, 0.0)
-        ended = [change.ended if change else was for change, was in zip(changes, ended, strict=True)]
-        if time.perf_counter() > until:
-            race.stop.set()
-    names = cards.labels(scene.words, [row.strategy for row in wanted.rows])
-    texts = []
-    for name, made, why, measured in zip(names, race.made, ended, race.measured, strict=True):
-        ids = [each.id for each in made]
-        row = {"strategy": name, "text": scene.model.decode(ids), "ended": why or "time", "measured": measured}
-        texts.append(row | ({"tokens": [_made(scene.model, each) for each in made]} if details else {}))
-    return {"texts": texts}
-
-
-def _made(model: LanguageModel, made: Made) -> dict:
-    """A token that was written, with its numbers."""
-    names = ("log_probability", "rank", "entropy", "probability", "kept", "uniform")
-    return named(model, made.id) | {name: getattr(made, name) for name in names}
 
 
 def many_samples(
