@@ -94,7 +94,7 @@ def opening(race: Race, catalogue: Mapping[str, str]) -> Payload:
     request = race.request
     model, chosen = request.model, [row.strategy for row in request.rows]
     names = cards.labels(catalogue, chosen)
-    source = Words(catalogue, _WORDS)["source"]
+    source = Words(catalogue, _WORDS)["run_source"]
     return {
         "kind": request.kind,
         "key": request.key,
