@@ -6,7 +6,7 @@ A `Part` draws what was measured: a function from `Seen` to the payload of one o
 static/views. Nothing here imports gradio, and nothing that draws touches a tensor.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -35,6 +35,7 @@ Depends = Literal[
     "prompt",  # the text itself
     "visitor",  # what the visitor has trained so far
     "built_in",  # which built-in models are on this computer
+    "loaded",  # the models of the list that are in memory
 ]
 
 
@@ -59,6 +60,9 @@ class Measure:
     question: Callable[[Scene, Settings], Settings] | None = None
     uses: tuple[str, ...] = ()  # measures that it builds on
     keep: bool = True  # False: quick to make and large, measured anew for every drawing
+    # Of a slow one whose time can be told beforehand: (scene, settings) -> (what decides its pace besides the model,
+    # how much work it is). A part that names the measure finds the seconds of a unit of work as `seen.pace`.
+    pace: Callable[[Scene, Settings], tuple[Hashable, float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class Facts:
     edits: tuple[Edit, ...]
     limit: int
     language: str
+    seconds: float = field(compare=False)  # that the run took
     piece: Callable[[int], str] = field(compare=False)  # the text of a token id
     source: str = ""  # the line below a picture, for a part that says more than that
 
@@ -99,6 +104,7 @@ class Seen:
     result: Any  # of the part's first measure; None for a part without one
     results: Mapping[str, Any]  # of all measures that the part names; None for a slow one that was not started
     seconds: Mapping[str, float]  # how long each took
+    pace: Mapping[str, float]  # seconds a unit of work of slow ones, known once one of their kind has run
     settings: Settings
     words: Words  # of the view
     facts: Facts
