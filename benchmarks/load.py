@@ -112,11 +112,11 @@ async def _race(user: User) -> asyncio.Task:
     return (await _begun(user.page, "side_by_side_feed"))[0]
 
 
-async def _samples(user: User, job: str = "many_job") -> asyncio.Task:
+async def _samples(user: User, job: str = "many_samples_job") -> asyncio.Task:
     await user.arrive()
-    await user.open_tab("sampling", "many")
+    await user.open_tab("sampling", "many_samples")
     user.page.set("strategies", {"settings": {"tokens": 128, "seed": user.random.randrange(10_000)}})
-    user.page.set("many_form", {"count": "16"})
+    user.page.set("many_samples_form", {"count": "16"})
     return (await _begun(user.page, job))[0]
 
 
@@ -131,7 +131,7 @@ async def stop_a_race(user: User) -> None:
 async def cancel_a_job(user: User) -> None:
     """By its button."""
     task = await _samples(user)
-    await user.page.ask(user.page.of("many_job", "cancel"))
+    await user.page.ask(user.page.of("many_samples_job", "cancel"))
     await task
     await user.leave()
 

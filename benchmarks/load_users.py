@@ -28,7 +28,7 @@ SUBJECTS = ("The grey cat", "A small boat", "My old teacher", "The tall tree", "
 VERBS = ("saw", "liked", "carried", "painted", "found", "remembered")
 OBJECTS = ("the red ball", "a loaf of bread", "two warm coats", "the last train", "a blue door", "some good news")
 VIEWS = {
-    "sampling": ("shape", "heat", "draws", "side_by_side", "many"),
+    "sampling": ("shape", "heat", "draws", "side_by_side", "many_samples"),
     "predictions": ("surprise", "guess", "follow", "lens", "wrote"),
     "inside": ("onenorm", "neurons", "sizes"),
     "heads": (),
@@ -313,14 +313,14 @@ class User:
     async def job(self) -> None:
         """A sweep of all heads, or many samples; one in three is cancelled."""
         many = self.random.random() < 0.5
-        await self.open_tab(*(("sampling", "many") if many else ("effects",)))
+        await self.open_tab(*(("sampling", "many_samples") if many else ("effects",)))
         if many:
             seed = self.random.randrange(1000)
             self.page.set("strategies", {"settings": {"tokens": 24, "seed": seed}})
-            self.page.set("many_form", {"count": "8"})
+            self.page.set("many_samples_form", {"count": "8"})
             self.draw("slider")
             await self.settled()
-        work = self._job(self.page, "many_job" if many else "sweep", self.random.random() < 0.33)
+        work = self._job(self.page, "many_samples_job" if many else "sweep", self.random.random() < 0.33)
         if self.random.random() < 0.5:
             self.meanwhile(work)
             await asyncio.sleep(0.2)

@@ -38,7 +38,6 @@ ENDPOINTS = (
     Endpoint(sampling.distribution, ("sampling.shape",)),
     Endpoint(sampling.temperatures, ("sampling.heat",)),
     Endpoint(sampling.draws, ("sampling.draws",)),
-    Endpoint(sampling.many_samples, ("sampling.many",), "plain run", long=True),
     Endpoint(sampling.speculative, ("sampling.drafting",), "plain run", long=True),
     Endpoint(sampling.cache_size, ("sampling.cachelab",), "model", kind="computed"),
     Endpoint(sampling.cache_times, ("sampling.cachelab",), "plain run", long=True),

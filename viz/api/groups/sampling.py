@@ -6,25 +6,17 @@ from model.api import LanguageModel
 from model.errors import InputError, say
 from model.generation.cache_costs import cache_bytes
 from model.generation.draft_costs import summary, swept
-from model.generation.samples import Many, certain, take_samples
 from model.generation.speculative import DRAFTS, MOST_DRAFTED
-from model.generation.strategies import STRATEGIES
-from model.generation.text_statistics import distinct
-from model.progress import Progress
 from model.sampling.draw_statistics import band, fit
 from viz.api.arguments import OneOf, Rows, Within
 from viz.api.reading import at, done, named
-from viz.page import background
 from viz.page.playground import Playground
 from viz.page.scene import Scene
-from viz.server.limits import check_samples, check_writing
 from viz.views.sampling import strategies as cards
 from viz.views.sampling.distribution import view as shape
 from viz.views.sampling.distribution.figures import shown_tokens
 from viz.views.sampling.draws import view as draws_view
 from viz.views.sampling.kv_cache import view as kv_cache
-from viz.views.sampling.many_samples import view as many
-from viz.views.sampling.many_samples.figures import MEASURES, spread
 from viz.views.sampling.pipelines import value_of
 from viz.views.sampling.speculative import view as drafting
 from viz.views.sampling.temperature import view as temperature
@@ -135,74 +127,6 @@ def draws(
 
 
 # --- texts -----------------------------------------------------------------------------------------------
-
-
-def _cards(presets: list[str], own: list[dict], settings: dict) -> dict:
-    """What the page's cards would send; raises InputError for a preset that is not there."""
-    for name in presets:
-        if name not in STRATEGIES:
-            raise InputError(
-                "There is no strategy of this name.", name[:40], say("Choose one of: {}.", ", ".join(STRATEGIES))
-            )
-    chosen = cards.value_of([STRATEGIES[name] for name in presets]) + own
-    return {"settings": settings} | ({"strategies": chosen} if chosen else {})
-
-
-def many_samples(
-    scene: Scene,
-    presets: list[str] = cards.DEFAULT,
-    strategies: list[dict] = (),
-    count: Annotated[int, Within(1, 32)] = 8,
-    new_tokens: NewTokens = 40,
-    seed: Seed = 0,
-    stop: list[str] = (),
-    chat: bool = False,
-    most: Rows = 100,
-) -> dict:
-    """Many texts of each strategy, and how they differ: perplexity, diversity, repetition, length.
-
-    Args:
-        presets: As in generate.
-        strategies: As in generate.
-        count: Texts of each strategy; one of those that would write the same again.
-        new_tokens: Tokens that each text has at most.
-        stop: Up to four texts that end a text.
-        chat: Whether the prompt is put into the model's chat template.
-
-    Returns:
-        strategies: for each texts, different (how many), distinct_2 over all of them, and of each measure mean, sd, and
-        quartiles. texts: strategy, text and ended.
-    """
-    sent = _cards(presets, strategies, {"tokens": new_tokens, "seed": seed, "stop": list(stop), "chat": chat})
-    chosen, told, allowed = cards.chosen(scene.model, sent), cards.settings(sent), scene.playground.options.allowed
-    check_writing(allowed, len(chosen), told.tokens)
-    check_samples(allowed, count)
-    wanted = many.Wanted(
-        tuple(chosen), Many(count, told.tokens, told.seed, told.stop), told.chat and cards.has_chat(scene.model)
-    )
-
-    def work(progress: Progress) -> many.Taken:
-        prompt = cards.prompt_ids(scene.model, scene.prompt, wanted.chat)
-        return many.Taken(take_samples(scene.model, prompt, wanted.strategies, wanted.many, progress))
-
-    taken = done(scene.playground, background.Job(many.key_of(scene, wanted), work))
-    names = cards.labels(scene.words, wanted.strategies)
-    rows, texts = [], []
-    for name, strategy, samples in zip(names, wanted.strategies, taken.samples, strict=True):
-        ids = [each.ids.tolist() for each in samples]
-        measured = {key: spread([getattr(each.measured, key) for each in samples]) for key in MEASURES}
-        rows.append(
-            {
-                "strategy": name,
-                "texts": len(samples),
-                "once": certain(strategy),
-                "different": len({tuple(each) for each in ids}),
-                "distinct_2": distinct(ids, 2),
-                "measured": measured,
-            }
-        )
-        texts += [{"strategy": name, "text": each.text, "ended": each.ended} for each in samples]
-    return {"strategies": rows, "texts": texts[:most]}
 
 
 def speculative(

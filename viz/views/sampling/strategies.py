@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from model.api import LanguageModel
-from model.errors import InputError
+from model.errors import InputError, say
 from model.generation.generate import MOST_STRATEGIES
 from model.generation.strategies import METHODS, STRATEGIES, Method, Strategy
 from model.sampling.pipeline import Parameter, Step
@@ -162,7 +162,7 @@ def chosen(model: LanguageModel, sent: object) -> list[Strategy]:
     if not asked:
         raise InputError("There is no strategy.", "", "Add a strategy.")
     if len(asked) > MOST_STRATEGIES:
-        raise InputError("These are too many strategies.", str(len(asked)), f"From 1 to {MOST_STRATEGIES}.")
+        raise InputError("These are too many strategies.", str(len(asked)), say("From 1 to {}.", MOST_STRATEGIES))
     return [_strategy(model, each) for each in asked]
 
 
@@ -195,11 +195,15 @@ def _options(method: Method, sent: Mapping) -> tuple[tuple[str, float], ...]:
 def _number(name: str, value: object, low: float, high: float) -> int | float:
     """A number within bounds; raises InputError for anything else."""
     if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
-        raise InputError("A setting is not a number.", name, f"Choose a value from {low:g} to {high:g}.")
+        raise InputError("A setting is not a number.", name, _between(low, high))
     if not low <= value <= high:
         got = f"{name}: {value:g}" if abs(value) < 1e15 else name
-        raise InputError("A setting is out of its range.", got, f"Choose a value from {low:g} to {high:g}.")
+        raise InputError("A setting is out of its range.", got, _between(low, high))
     return value
+
+
+def _between(low: float, high: float) -> str:
+    return say("Choose a value from {} to {}.", exact(low), exact(high))
 
 
 def common_of(sent: object, default: Common = Common()) -> Common:
@@ -235,9 +239,11 @@ def _stops(sent: object) -> tuple[str, ...]:
         raise InputError("These stop texts cannot be read.", "", "Write one text a line.")
     found = tuple(line for line in lines if line)
     if len(found) > MOST_STOPS:
-        raise InputError("These are too many stop texts.", str(len(found)), f"At most {MOST_STOPS}, one a line.")
+        raise InputError("These are too many stop texts.", str(len(found)), say("At most {}, one a line.", MOST_STOPS))
     if too_long := next((line for line in found if len(line) > MOST_STOP), None):
-        raise InputError("A stop text is too long.", shorten(visible(too_long), 40), f"At most {MOST_STOP} characters.")
+        raise InputError(
+            "A stop text is too long.", shorten(visible(too_long), 40), say("At most {} characters.", MOST_STOP)
+        )
     return tuple(line.replace("\\n", "\n").replace("\\t", "\t") for line in found)
 
 
@@ -310,7 +316,7 @@ def asked_for(presets: Sequence[str], own: Sequence[dict], common: dict) -> dict
     """
     for name in presets:
         if name not in STRATEGIES:
-            hint = f"Choose one of: {', '.join(STRATEGIES)}."
+            hint = say("Choose one of: {}.", ", ".join(STRATEGIES))
             raise InputError("There is no strategy of this name.", name[:40], hint)
     cards = value_of([STRATEGIES[name] for name in presets]) + list(own)
     return {"settings": common} | ({"strategies": cards} if cards else {})

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from model.api import LanguageModel
-from model.errors import InputError
+from model.errors import InputError, say
 from model.generation.generate import MOST_STRATEGIES, Tick, generate
 from model.generation.next_token import placed
 from model.generation.strategies import Change, Made, Plan, Strategy
@@ -134,7 +134,7 @@ def _ids(model: LanguageModel, sent: object) -> tuple[int, ...]:
 
 def _rows(model: LanguageModel, sent: object) -> tuple[Row, ...]:
     if not isinstance(sent, list) or not 0 < len(sent) <= MOST_STRATEGIES:
-        raise InputError("These texts cannot be read.", "", f"From 1 to {MOST_STRATEGIES}.")
+        raise InputError("These texts cannot be read.", "", say("From 1 to {}.", MOST_STRATEGIES))
     return tuple(_row(model, each) for each in sent)
 
 
