@@ -39,8 +39,6 @@ ENDPOINTS = (
     Endpoint(sampling.temperatures, ("sampling.heat",)),
     Endpoint(sampling.draws, ("sampling.draws",)),
     Endpoint(sampling.speculative, ("sampling.drafting",), "plain run", long=True),
-    Endpoint(sampling.cache_size, ("sampling.cachelab",), "model", kind="computed"),
-    Endpoint(sampling.cache_times, ("sampling.cachelab",), "plain run", long=True),
     Endpoint(predictions.predictions, ("predictions.surprise", "predictions.guess")),
     Endpoint(predictions.follow_tokens, ("predictions.follow",)),
     Endpoint(predictions.lens, ("predictions.lens",), long=True),

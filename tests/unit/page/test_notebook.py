@@ -18,7 +18,7 @@ PROMPT = "abcabd ab"
 JOBS = {
     "wrote_gradients": "wrote_job",
     "sweep_map": "sweep",
-    "cachelab_times": "cachelab_job",
+    "kv_cache_times": "kv_cache_job",
     "drafting_times": "drafting_job",
     "drafting_calls": "drafting_job",
     "drafting_sweep": "drafting_job",

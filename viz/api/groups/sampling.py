@@ -1,22 +1,18 @@
-"""The sampling tab's numbers: one distribution step by step, draws from it, texts that strategies write, the cache."""
+"""The sampling tab's numbers: one distribution step by step, draws from it, texts that strategies write."""
 
 from typing import Annotated
 
-from model.api import LanguageModel
 from model.errors import InputError, say
-from model.generation.cache_costs import cache_bytes
 from model.generation.draft_costs import summary, swept
 from model.generation.speculative import DRAFTS, MOST_DRAFTED
 from model.sampling.draw_statistics import band, fit
 from viz.api.arguments import OneOf, Rows, Within
 from viz.api.reading import at, done, named
-from viz.page.playground import Playground
 from viz.page.scene import Scene
 from viz.views.sampling import strategies as cards
 from viz.views.sampling.distribution import view as shape
 from viz.views.sampling.distribution.figures import shown_tokens
 from viz.views.sampling.draws import view as draws_view
-from viz.views.sampling.kv_cache import view as kv_cache
 from viz.views.sampling.pipelines import value_of
 from viz.views.sampling.speculative import view as drafting
 from viz.views.sampling.temperature import view as temperature
@@ -182,71 +178,4 @@ def speculative(
         "summary": summary(found),
         "rounds": rounds,
         "by_gamma": [dict(zip(("gamma", "tokens_per_call", "speed"), row, strict=True)) for row in swept(found)],
-    }
-
-
-# --- the cache -------------------------------------------------------------------------------------------
-
-
-def cache_size(
-    playground: Playground,
-    model: LanguageModel,
-    length: Annotated[int, Within(1, 1 << 20)] = 1024,
-    batch: Annotated[int, Within(1, 1024)] = 1,
-) -> dict:
-    """Bytes of the KV cache by its formula, 2 L B G S E x 4, beside the weights.
-
-    Args:
-        length: Tokens that it holds of each text.
-        batch: Texts at once.
-
-    Returns:
-        bytes; a_token: bytes of one token more; unshared: bytes if every query head had keys and values of its own;
-        weights: bytes of the model; factors of the formula.
-    """
-    config = model.config
-    factors = {
-        "tensors": 2,
-        "layers": config.n_layer,
-        "batch": batch,
-        "kv_heads": config.n_kv_head,
-        "length": length,
-        "d_head": config.d_head,
-        "bytes": 4,
-    }
-    return {
-        "bytes": cache_bytes(config, batch, length),
-        "a_token": cache_bytes(config, batch, 1),
-        "unshared": cache_bytes(config, batch, length, config.n_head),
-        "weights": model.nbytes,
-        "factors": factors,
-    }
-
-
-def cache_times(scene: Scene) -> dict:
-    """What the KV cache saves: the time of one more token with and without it, measured on the server now.
-
-    Returns:
-        rows: for growing contexts (length) seconds with the cache and without, ratio, largest difference of the logits
-        (gap) and whether the likeliest token is the same (agree); null where it would have taken too long. prefill:
-        seconds of the whole prompt at once; step: seconds of one more token after it; threads.
-    """
-    found = done(scene.playground, kv_cache.plan(scene, {}))
-    rows = [
-        {
-            "length": row.length,
-            "cached": row.cached.median,
-            "whole": row.whole.median if row.whole else None,
-            "ratio": row.ratio,
-            "gap": row.gap,
-            "agree": row.agree,
-        }
-        for row in found.rows
-    ]
-    return {
-        "rows": rows,
-        "prompt": found.prompt,
-        "prefill": found.prefill.median,
-        "step": found.step.median,
-        "threads": found.threads,
     }

@@ -90,24 +90,24 @@ def test_the_cache_is_measured_on_a_narrow_dark_chinese_page(open_page, lm):
     page.get_by_role("tab", name="KV 缓存").click()
     result = page.locator(".pg-cache-result")
     expect(result).to_contain_text(f"{cache_bytes(lm.config, 1, 10):,}", timeout=SOON)
-    page.locator("#pg-cachelab_form select").select_option("32")
+    page.locator("#pg-kv_cache_form select").select_option("32")
     expect(result).to_contain_text(f"{cache_bytes(lm.config, 32, 10):,}", timeout=SOON)
-    expect(page.locator("#pg-cachelab_formula .pg-lab-same")).to_be_visible()
+    expect(page.locator("#pg-kv_cache_formula .pg-lab-same")).to_be_visible()
     expect(page.locator(".pg-cache-factor")).to_have_count(7)
-    page.locator("#pg-cachelab_bytes .main-svg").first.wait_for(timeout=SOON)
-    job = page.locator("#pg-cachelab_job [data-part]")
+    page.locator("#pg-kv_cache_bytes .main-svg").first.wait_for(timeout=SOON)
+    job = page.locator("#pg-kv_cache_job [data-part]")
     for _ in range(4):  # as fast as the button changes
         for state in ("running", "idle"):
-            page.evaluate("document.querySelector('#pg-cachelab_job [data-part] button').click()")
+            page.evaluate("document.querySelector('#pg-kv_cache_job [data-part] button').click()")
             page.wait_for_function(
-                "state => document.querySelector('#pg-cachelab_job [data-part]').dataset.state === state",
+                "state => document.querySelector('#pg-kv_cache_job [data-part]').dataset.state === state",
                 arg=state,
                 timeout=SOON,
             )
     job.locator("button").click()
-    rows = page.locator("#pg-cachelab_table tbody tr")
+    rows = page.locator("#pg-kv_cache_table tbody tr")
     expect(rows).to_have_count(6, timeout=2 * SOON)
-    expect(page.locator("#pg-cachelab_table .pg-lab-same")).to_be_visible()
-    expect(page.locator("#pg-cachelab_times")).to_contain_text("OMP_WAIT_POLICY")
-    page.locator("#pg-cachelab_times .main-svg").first.wait_for(timeout=SOON)
+    expect(page.locator("#pg-kv_cache_table .pg-lab-same")).to_be_visible()
+    expect(page.locator("#pg-kv_cache_times")).to_contain_text("OMP_WAIT_POLICY")
+    page.locator("#pg-kv_cache_times .main-svg").first.wait_for(timeout=SOON)
     assert page.evaluate("document.documentElement.scrollWidth") == 390

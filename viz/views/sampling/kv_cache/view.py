@@ -1,9 +1,9 @@
 """The KV cache: what it holds in bytes, and what it saves in time, measured on this machine."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
 
-import gradio as gr
-
+from model.api import LanguageModel
 from model.generation.cache_costs import (
     BUDGET,
     ITEM,
@@ -16,308 +16,309 @@ from model.generation.cache_costs import (
     tensor_bytes,
 )
 from model.progress import Progress
-from viz.page import background
-from viz.page.old_view import View
-from viz.page.parts import choice, part, plot_words
-from viz.page.python_lines import python_lines
+from viz.api.arguments import Within
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured
+from viz.charts.axes import BLUE, GREY, ORANGE
+from viz.numbers import NONE, factor, milliseconds, number, percent, size, whole
+from viz.page.playground import Playground
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.views.activations.norm.figures import told
-from viz.views.predictions.figures import brief, percent
-from viz.views.sampling.kv_cache.figures import (
-    BLUE,
-    GREY,
-    ORANGE,
-    Growth,
-    Timed,
-    bytes_figure,
-    times_figure,
-    told_bytes,
-    told_ms,
-)
-from viz.words import section
+from viz.page.settings import Choice, Settings
+from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
+from viz.views.sampling.kv_cache.figures import Growth, Timed, bytes_figure, times_figure
+from viz.words import Words
 
-PARTS = (
-    "cachelab_form",
-    "cachelab_formula",
-    "cachelab_bytes",
-    "cachelab_job",
-    "cachelab_times",
-    "cachelab_table",
-    "cachelab_prefill",
-)
 BATCHES = (1, 8, 32)
 
 
-def build() -> dict[str, gr.HTML]:
-    """Bytes: the formula left, its growth right. Time: the job, then its picture left and its table right."""
-    made = {"cachelab_form": part("cachelab_form", None, kind="controls", value={})}
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["cachelab_formula"] = part("cachelab_formula", None, kind="cacheformula")
-        with gr.Column(min_width=320):
-            made["cachelab_bytes"] = part("cachelab_bytes", None, kind="figure")
-    made["cachelab_job"] = part("cachelab_job", None, kind="job", events=("start", "cancel"))
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["cachelab_times"] = part("cachelab_times", None, kind="figure")
-        with gr.Column(min_width=320):
-            made["cachelab_table"] = part("cachelab_table", None, kind="labtable")
-            made["cachelab_prefill"] = part("cachelab_prefill", None, kind="normfacts")
-    return made
+def _batch_label(words: Words, option: str) -> str:
+    return words["batch_one" if option == "1" else "batch_many"].format(n=option)
 
 
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """How many texts at once."""
-    options = [[str(n), words["cachelab.batch_one" if n == 1 else "cachelab.batch"].format(n=n)] for n in BATCHES]
-    return {
-        "cachelab_form": {
-            "controls": [
-                {
-                    "name": "batch",
-                    "kind": "choice",
-                    "label": words["cachelab.batches"],
-                    "value": "1",
-                    "options": options,
-                },
-            ]
-        }
-    }
+BATCH = Choice("batch", tuple(map(str, BATCHES)), label=_batch_label)
 
 
-def limit_of(scene: Scene) -> int:
-    """The longest context that is measured: what the model has learned and this server allows."""
-    return min(scene.model.config.n_ctx, scene.playground.options.max_tokens)
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of a cache by its formula, and of the tensors that generation makes."""
+
+    batch: int
+    length: int  # tokens of the prompt
+    nbytes: int  # by the formula
+    token: int  # of one token more
+    full: int  # of a full context
+    unshared: int  # of a full context, if every query head had keys and values of its own
+    shape: tuple[int, ...]  # of the keys, [L, B, G, S, E]; () where there is no room for them
+    real: int  # bytes of keys and values; 0 where there is no room for them
 
 
-def key_of(scene: Scene) -> tuple:
-    """What decides the measurement: the plain model and the prompt's tokens; the cache is without edits."""
-    return ("cachelab", scene.model.id, tuple(scene.trace.tokens.ids.tolist()), limit_of(scene))
+def measure_sizes(scene: Scene, settings: Settings) -> Sizes:
+    """2 L B G S E x 4 with this model's numbers, and the tensors themselves."""
+    config, batch, T = scene.model.config, int(settings.batch), len(scene.tokens)
+    made = tensor_bytes(config, batch, T)
+    shape, real = made if made else ((), 0)
+    nbytes, token, full = (cache_bytes(config, batch, length) for length in (T, 1, config.n_ctx))
+    unshared = cache_bytes(config, batch, config.n_ctx, config.n_head)
+    return Sizes(batch, T, nbytes, token, full, unshared, shape, real)
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """Bytes at once; times once they were measured."""
-    batch = int(choice(values.get("cachelab_form"), "batch", tuple(map(str, BATCHES))))
-    key = key_of(scene)
-    found = scene.playground.results.peek(key)
-    sized = (scene.model.id, len(scene.trace.tokens), batch)
-    state = (key, found is not None, bool(scene.picked.edits))
-
-    def timed(name: str, payload) -> Picture:
-        empty = {"text": scene.words[f"cachelab.empty_{name}"], "hint": scene.words["cachelab.empty_hint"]}
-        return Picture((state, name), lambda: payload(scene, found.value) if found else {"empty": empty})
-
-    return {
-        "cachelab_formula": Picture(sized, lambda: formula_payload(scene, batch)),
-        "cachelab_bytes": Picture(sized, lambda: bytes_payload(scene, batch)),
-        "cachelab_job": Picture(state, lambda: _button(scene, found)),
-        "cachelab_times": timed("times", times_payload),
-        "cachelab_table": timed("table", table_payload),
-        "cachelab_prefill": timed("prefill", prefill_payload),
-    }
+def measure_times(scene: Scene, settings: Settings, progress: Progress) -> Measured:
+    """The time of one more token with and without the cache, by the plain model on the prompt's tokens."""
+    return measure(scene.model.model, scene.tokens.ids.tolist(), scene.limit, progress)
 
 
 # --- bytes ---
 
 
-def formula_payload(scene: Scene, batch: int) -> dict:
-    """2 L B G S E x 4 with this model's numbers, beside the tensors that are really made."""
-    said, config, T = section(scene.words, "cacheformula"), scene.model.config, len(scene.trace.tokens)
-    nbytes, made = cache_bytes(config, batch, T), tensor_bytes(config, batch, T)
+def formula(seen: Seen) -> Payload:
+    """The product with every factor named, beside the tensors that are really made."""
+    words, config, sizes = seen.here, seen.facts.config, seen.result
     numbers = {
         "2": 2,
         "L": config.n_layer,
-        "B": batch,
+        "B": sizes.batch,
         "G": config.n_kv_head,
-        "S": T,
+        "S": sizes.length,
         "E": config.d_head,
         "bytes": ITEM,
     }
-    factors = [{"letter": key, "value": f"{n:,}", "label": said[f"of_{key}"]} for key, n in numbers.items()]
-    exact = said["bytes"].format(n=f"{nbytes:,}")
+    factors = [
+        {"letter": key if key.isupper() else "", "value": whole(n), "label": words[f"of_{key}"]}
+        for key, n in numbers.items()
+    ]
     return {
-        "title": said["title"],
-        "about": said["about"],
-        "factors": [each | {"letter": "" if each["letter"] in ("2", "bytes") else each["letter"]} for each in factors],
-        "result": exact,
-        "brief": "" if nbytes < 1000 else told_bytes(nbytes),
-        "real": _real(said, made),
-        "same": bool(made) and made[1] == nbytes,
-        "items": _facts(scene, said, batch),
-        "run": f"{scene.model.id} {batch} {T} {scene.language}",
+        "title": words["title"],
+        "about": words["about"],
+        "factors": factors,
+        "result": words["bytes"].format(n=whole(sizes.nbytes)),
+        "brief": "" if sizes.nbytes < 1000 else size(sizes.nbytes),
+        "real": _real(words, sizes),
+        "same": sizes.real == sizes.nbytes,
+        "items": _items(seen),
     }
 
 
-def _real(said: Mapping[str, str], made: tuple[tuple[int, ...], int] | None) -> str:
-    """What the tensors say of themselves."""
-    if made is None:
-        return said["no_room"]
-    shape, nbytes = made
-    return said["real"].format(shape=" × ".join(f"{n:,}" for n in shape), n=f"{nbytes:,}")
+def _real(words: Words, sizes: Sizes) -> str:
+    """Shape and bytes of the tensors."""
+    if not sizes.shape:
+        return words["no_room"]
+    return words["real"].format(shape=" × ".join(map(whole, sizes.shape)), n=whole(sizes.real))
 
 
-def _facts(scene: Scene, said: Mapping[str, str], batch: int) -> list[list[str]]:
+def _items(seen: Seen) -> list[list[str]]:
     """A token more, a full context, and what heads that share keys and values save."""
-    config, weights = scene.model.config, scene.model.nbytes
-    one, full = (cache_bytes(config, batch, length) for length in (1, config.n_ctx))
-    share = percent(full / weights) if full < weights else said["times"].format(n=told(full / weights))
-    given = {"n": f"{config.n_ctx:,}", "size": told_bytes(full), "share": share, "weights": told_bytes(weights)}
-    items = [
-        [said["token"], said["token_text"].format(size=told_bytes(one), batch=batch)],
-        [said["full"], said["full_text" if full < weights else "full_more"].format(**given)],
+    words, facts, sizes = seen.here, seen.facts, seen.result
+    full, weights, H, G = sizes.full, facts.nbytes, facts.config.n_head, facts.config.n_kv_head
+    share = percent(full / weights) if full < weights else words["times"].format(n=number(full / weights))
+    given = {"n": whole(facts.config.n_ctx), "size": size(full), "share": share, "weights": size(weights)}
+    shared = words["not_shared"].format(H=H)
+    if G < H:
+        shared = words["shared_text"].format(H=H, G=G, size=size(sizes.unshared), times=number(H / G))
+    return [
+        [words["token"], words["token_text"].format(size=size(sizes.token), batch=sizes.batch)],
+        [words["full"], words["full_text" if full < weights else "full_more"].format(**given)],
+        [words["shared"], shared],
     ]
-    H, G = config.n_head, config.n_kv_head
-    if G < H:
-        every = told_bytes(cache_bytes(config, batch, config.n_ctx, H))
-        text = said["shared_text"].format(H=H, G=G, size=every, times=told(H / G))
-        return [*items, [said["shared"], text]]
-    return [*items, [said["shared"], said["not_shared"].format(H=H)]]
 
 
-def bytes_payload(scene: Scene, batch: int) -> dict:
+def by_context(seen: Seen) -> Payload:
     """The cache against context, with what it would be without shared heads, and the weights."""
-    said, config = section(scene.words, "cachebytes"), scene.model.config
+    words, config, sizes = seen.here, seen.facts.config, seen.result
     n, H, G = config.n_ctx, config.n_head, config.n_kv_head
-    grown = [Growth(said["cache" if G == H else "cache_shared"].format(G=G, H=H), cache_bytes(config, batch, n))]
+    grown = [Growth(words["cache" if G == H else "cache_shared"].format(G=G, H=H), sizes.full)]
     if G < H:
-        grown.append(Growth(said["whole"].format(H=H), cache_bytes(config, batch, n, H), "dash"))
-    grown.append(Growth(said["weights"], scene.model.nbytes, "dot", GREY, fixed=True))
+        grown.append(Growth(words["whole"].format(H=H), sizes.unshared, "dash"))
+    grown.append(Growth(words["weights"], seen.facts.nbytes, "dot", GREY, fixed=True))
     lines = [
-        f"[cache_bytes(lm.config, {batch}, length) for length in range(lm.config.n_ctx + 1)]",
-        f"cache_bytes(lm.config, {batch}, lm.config.n_ctx, lm.config.n_head)",
+        f"[cache_bytes(lm.config, {sizes.batch}, length) for length in range(lm.config.n_ctx + 1)]",
+        f"cache_bytes(lm.config, {sizes.batch}, lm.config.n_ctx, lm.config.n_head)",
         "lm.nbytes",
     ]
     return {
-        "figure": bytes_figure(grown, n, len(scene.trace.tokens), said),
-        "title": said["title"].format(batch=batch),
-        "note": said["note"],
-        "source": said["source"].format(model=scene.model.label, dtype=scene.model.dtype),
-        "file": f"kv-cache-bytes-batch-{batch}",
-        "run": f"{scene.model.id} {batch} {len(scene.trace.tokens)} {scene.language}",
-        "columns": [said["series"], said["size"], said["context"], said["size"]],
-        "python": python_lines(scene, lines, ["from model.generation.cache_costs import cache_bytes"]),
-        "words": plot_words(scene.words),
+        "figure": bytes_figure(grown, n, sizes.length, words.plain()),
+        "title": words["title"].format(batch=sizes.batch),
+        "note": words["note"],
+        "file": f"kv-cache-bytes-batch-{sizes.batch}",
+        "columns": [words["series"], words["size"], words["context"], words["size"]],
+        "python": script(seen.facts, lines, ["from model.generation.cache_costs import cache_bytes"]),
     }
 
 
 # --- time ---
 
 
-def _button(scene: Scene, found: background.Result | None) -> dict:
-    words = scene.words
-    hint = words["cachelab.takes"].format(seconds=round(BUDGET))
-    if scene.picked.edits:
-        hint = f"{hint} {words['cachelab.no_edits']}"
-    return background.button(words["cachelab.start"], words, found, hint)
+def job(seen: Seen) -> Payload:
+    """How long the measurement takes, and that edits are left out."""
+    text = seen.here["takes"].format(seconds=round(BUDGET))
+    return {"text": f"{text} {seen.here['no_edits']}" if seen.facts.edits else text}
 
 
-def plan(scene: Scene, values: Values) -> background.Job:
-    """What the button starts."""
-    ids, limit, model = scene.trace.tokens.ids.tolist(), limit_of(scene), scene.model.model
-
-    def work(progress: Progress) -> Measured:
-        return measure(model, ids, limit, progress)
-
-    return background.Job(key_of(scene), work)
-
-
-def _source(scene: Scene, found: Measured) -> str:
-    """Whose times these are: the model, the threads and what they do while they wait."""
-    said = section(scene.words, "cachetimes")
-    given = {"model": scene.model.label, "dtype": scene.model.dtype, "threads": found.threads}
-    told_ = said["source"].format(**given, policy=found.waiting or said["policy_none"])
-    return f"{told_} · {said['plain']}" if scene.picked.edits else told_
-
-
-def _times(row: Row, whole: bool) -> tuple[float, float, float]:
-    times = row.whole if whole else row.cached
-    return times.median, *times.spread
-
-
-def times_payload(scene: Scene, found: Measured) -> dict:
+def times(seen: Seen) -> Payload:
     """Milliseconds a token at growing contexts."""
-    said, rows = section(scene.words, "cachetimes"), found.rows
+    words, rows = seen.here, seen.result.rows
     both = [row for row in rows if row.whole]
     timed = [
-        Timed(said["without"], ORANGE, [row.length for row in both], [_times(row, True) for row in both]),
-        Timed(said["with"], BLUE, [row.length for row in rows], [_times(row, False) for row in rows]),
+        Timed(words["without"], ORANGE, [row.length for row in both], [_times(row, True) for row in both]),
+        Timed(words["with"], BLUE, [row.length for row in rows], [_times(row, False) for row in rows]),
     ]
-    note = said["note"].format(n=min(len(row.cached.seconds) for row in rows))
-    lines = [f"measure(lm.model, run.tokens.ids.tolist(), {limit_of(scene)})"]
+    note = words["note"].format(n=min(len(row.cached.seconds) for row in rows))
+    lines = [f"measure(lm.model, run.tokens.ids.tolist(), {seen.facts.limit})"]
     return {
-        "figure": times_figure(timed, said),
-        "title": said["title"],
-        "note": " ".join(text for text in (note, _left_out(scene, found)) if text),
-        "source": _source(scene, found),
-        "file": "kv-cache-times",
-        "run": f"{scene.run} times",
-        "columns": [said["series"], said["spread"], said["context"], said["time"]],
-        "python": python_lines(scene, lines, ["from model.generation.cache_costs import measure"]),
-        "words": plot_words(scene.words),
+        "figure": times_figure(timed, words.plain()),
+        "title": words["title"],
+        "note": " ".join([note, *_left_out(seen)]),
+        "source": _source(seen),
+        "columns": [words["series"], words["spread"], words["context"], words["time"]],
+        "python": script(seen.facts, lines, ["from model.generation.cache_costs import measure"]),
     }
 
 
-def _left_out(scene: Scene, found: Measured) -> str:
+def _times(row: Row, whole: bool) -> tuple[float, float, float]:
+    """Median and quartiles in seconds."""
+    of = row.whole if whole else row.cached
+    return of.median, *of.spread
+
+
+def _source(seen: Seen) -> str:
+    """Whose times these are: the model, the threads and what they do while they wait."""
+    words, result, facts = seen.here, seen.result, seen.facts
+    given = {"model": facts.label, "dtype": facts.dtype, "threads": result.threads}
+    text = words["measured_on"].format(**given, policy=result.waiting or words["policy_none"])
+    return f"{text} · {words['plain']}" if facts.edits else text
+
+
+def _left_out(seen: Seen) -> list[str]:
     """What was not measured, and why."""
-    said, texts = section(scene.words, "cachetimes"), []
-    slow = [f"{row.length:,}" for row in found.rows if not row.whole]
+    words, texts, limit = seen.here, [], seen.facts.limit
+    slow = [whole(row.length) for row in seen.result.rows if not row.whole]
     if slow:
-        texts.append(said["too_slow"].format(lengths=", ".join(slow), seconds=round(BUDGET)))
-    if len(lengths_of(limit_of(scene))) < len(LENGTHS):
-        texts.append(said["limited"].format(n=f"{limit_of(scene):,}"))
-    return " ".join(texts)
+        texts.append(words["too_slow"].format(lengths=", ".join(slow), seconds=round(BUDGET)))
+    if len(lengths_of(limit)) < len(LENGTHS):
+        texts.append(words["limited"].format(n=whole(limit)))
+    return texts
 
 
-def table_payload(scene: Scene, found: Measured) -> dict:
-    """Every number, and that both ways say the same."""
-    said, rows = section(scene.words, "cachetable"), []
-    for row in found.rows:
-        with_, without = (told_ms(row.cached.median), told_ms(row.whole.median) if row.whole else "–")
-        ratio = f"{row.ratio:.1f} ×" if row.whole else "–"
-        gap = _gap(row.gap) if row.whole else "–"
-        agree = said["yes" if row.agree else "no"] if row.whole else "–"
-        rows.append([f"{row.length:,}", with_, without, ratio, gap, agree])
-    gaps = [row.gap for row in found.rows if row.whole]
-    agreed = all(row.agree for row in found.rows if row.whole)
-    check = said["same" if agreed else "differ"].format(gap=_gap(max(gaps)))
+def table(seen: Seen) -> Payload:
+    """Every number, and whether both ways give the same token."""
+    words, rows = seen.here, []
+    for row in seen.result.rows:
+        without = milliseconds(row.whole.median) if row.whole else NONE
+        agree = words["yes" if row.agree else "no"] if row.whole else NONE
+        gap = number(row.gap, 2)
+        rows.append([whole(row.length), milliseconds(row.cached.median), without, factor(row.ratio), gap, agree])
+    compared = [row for row in seen.result.rows if row.whole]
+    agreed = all(row.agree for row in compared)
+    check = words["same" if agreed else "differ"].format(gap=number(max(row.gap for row in compared), 2))
     return {
-        "title": said["title"],
-        "columns": [said[key] for key in ("context", "with", "without", "ratio", "gap", "agree")],
+        "title": words["title"],
+        "columns": [words[key] for key in ("context", "with", "without", "ratio", "gap", "agree")],
         "rows": rows,
         "check": check,
         "note": check,
         "same": agreed,
-        "file": "kv-cache-table",
-        "run": f"{scene.run} table",
     }
 
 
-def _gap(value: float) -> str:
-    """A difference of logits: 1.8e−5."""
-    return f"{value:.1e}".replace("e-0", "e-").replace("-", "−")
-
-
-def prefill_payload(scene: Scene, found: Measured) -> dict:
+def prefill(seen: Seen) -> Payload:
     """The prompt at once against one token at a time."""
-    said, T = section(scene.words, "cacheprefill"), found.prompt
-    prefill, step = found.prefill.median, found.step.median
-    given = {"n": f"{T:,}", "ms": told_ms(prefill), "each": told_ms(prefill / T), "step": told_ms(step)}
+    words, T = seen.here, seen.result.prompt
+    whole_prompt, step = seen.result.prefill.median, seen.result.step.median
+    given = {"n": whole(T), "ms": milliseconds(whole_prompt), "each": milliseconds(whole_prompt / T)}
     items = [
-        [said["prefill"], said["prefill_text" if T > 1 else "prefill_one"].format(**given)],
-        [said["step"], said["step_text"].format(**given, rate=brief(float(f"{1 / step:.3g}")))],
+        [words["prefill"], words["prefill_text" if T > 1 else "prefill_one"].format(**given)],
+        [words["step"], words["step_text"].format(step=milliseconds(step), rate=number(1 / step))],
     ]
     if T > 1:
-        ratio = step / (prefill / T)
-        items.append([said["why"], said["why_text"].format(ratio=told(float(f"{ratio:.2g}")))])
-    return {"title": said["title"], "items": items, "run": f"{scene.run} prefill"}
+        items.append([words["why"], words["why_text"].format(ratio=number(step / (whole_prompt / T), 2))])
+    return {"title": words["title"], "items": items}
+
+
+# --- for programs ---
+
+
+def cache_size(
+    playground: Playground,
+    model: LanguageModel,
+    length: Annotated[int, Within(1, 1 << 20)] = 1024,
+    batch: Annotated[int, Within(1, 1024)] = 1,
+) -> dict:
+    """Bytes of the KV cache by its formula, 2 L B G S E x 4, beside the weights.
+
+    Args:
+        length: Tokens that it holds of each text.
+        batch: Texts at once.
+
+    Returns:
+        bytes; a_token: bytes of one token more; unshared: bytes if every query head had keys and values of its own;
+        weights: bytes of the model; factors of the formula.
+    """
+    config = model.config
+    factors = {
+        "tensors": 2,
+        "layers": config.n_layer,
+        "batch": batch,
+        "kv_heads": config.n_kv_head,
+        "length": length,
+        "d_head": config.d_head,
+        "bytes": ITEM,
+    }
+    return {
+        "bytes": cache_bytes(config, batch, length),
+        "a_token": cache_bytes(config, batch, 1),
+        "unshared": cache_bytes(config, batch, length, config.n_head),
+        "weights": model.nbytes,
+        "factors": factors,
+    }
+
+
+def cache_times(scene: Scene) -> dict:
+    """What the KV cache saves: the time of one more token with and without it, measured on the server now.
+
+    Returns:
+        rows: for growing contexts (length) seconds with the cache and without, ratio, largest difference of the logits
+        (gap) and whether the likeliest token is the same (agree); null where it would have taken too long. prefill:
+        seconds of the whole prompt at once; step: seconds of one more token after it; threads.
+    """
+    result: Measured = measured(VIEW, "times", scene)
+    rows = [
+        {
+            "length": row.length,
+            "cached": row.cached.median,
+            "whole": row.whole.median if row.whole else None,
+            "ratio": row.ratio,
+            "gap": row.gap,
+            "agree": row.agree,
+        }
+        for row in result.rows
+    ]
+    return {
+        "rows": rows,
+        "prompt": result.prompt,
+        "prefill": result.prefill.median,
+        "step": result.step.median,
+        "threads": result.threads,
+    }
 
 
 VIEW = View(
-    "cachelab",
-    build,
-    draw,
-    parts=PARTS,
-    fixed=fixed,
-    asks=("cachelab_form",),
-    jobs={"cachelab_job": plan},
+    "kv_cache",
+    settings=(BATCH,),
+    measures=(
+        Measure("main", measure_sizes, depends=("plain",), settings=("batch",), locks=False),
+        Measure("times", measure_times, depends=("plain", "limit"), slow=True),
+    ),
+    layout=("form", ("formula", "bytes"), "job", ("times", ("table", "prefill"))),
+    parts={
+        "formula": Custom("cacheformula", formula),
+        "bytes": Figure(by_context),
+        "job": Job("times", job, settings=()),
+        "times": Figure(times, of="times", settings=()),
+        "table": Table(table, of="times", settings=()),
+        "prefill": Custom("normfacts", prefill, of="times", settings=()),
+    },
+    api=(
+        Endpoint(cache_size, reads="model", kind="computed"),
+        Endpoint(cache_times, reads="plain run", long=True),
+    ),
 )
