@@ -36,6 +36,13 @@ def token_axis(
     return axis(title, {**shown, "range": [-0.6, len(pieces) - 0.4], **(more or {})})
 
 
+def row_axis(names: Sequence[str], ticks: Sequence[str], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """An axis of rows from top to bottom: names that differ, each once, and the texts beside them."""
+    rows = {"type": "category", "categoryorder": "array", "categoryarray": list(names), "showgrid": False}
+    shown = {"tickvals": list(names), "ticktext": list(ticks), "tickfont": {"size": 11}}
+    return axis("", {**rows, **shown, "range": [len(names) - 0.3, -0.7], **(more or {})})
+
+
 def token_names(pieces: Sequence[str]) -> list[str]:
     """Position and text of every token, as a hover shows it."""
     return [axis_name(i, piece) for i, piece in enumerate(pieces)]

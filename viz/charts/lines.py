@@ -10,6 +10,7 @@ from viz.numbers import plain
 from viz.theme import frame_layout
 
 MARKED = 128  # points up to which a line shows each of them
+HOVER_TEXT = "%{hovertext}<extra></extra>"  # a hover template of whole texts, for what no template can say
 
 
 def values(y: Sequence[float]) -> list[float | None]:
@@ -101,6 +102,28 @@ def bars(
     return go.Bar(settings | shown | dict(more or {}))
 
 
+def rows(
+    name: str,
+    y: Sequence[str],
+    x: Sequence[float],
+    colour: str,
+    *,
+    hovers: Sequence[str],
+    more: Mapping[str, Any] | None = None,
+) -> go.Bar:
+    """Bars that lie, on an axis of rows. `hovers` are whole texts, in Plotly's markup."""
+    settings = {
+        "x": values(x),
+        "y": list(y),
+        "orientation": "h",
+        "name": plotly_text(name),
+        "marker": {"color": colour, "line": {"width": 0}},
+        "hovertext": list(hovers),
+        "hovertemplate": HOVER_TEXT,
+    }
+    return go.Bar(settings | dict(more or {}))
+
+
 def token_data(n: int) -> list[dict]:
     """What a click on the points 0 .. n - 1 selects: the token there."""
     return [{"tokens": [i]} for i in range(n)]
@@ -137,25 +160,29 @@ def grid(
     height: int,
     narrow: int,
     legend: Mapping[str, Any],
+    columns: tuple[int, int] = (2, 1),
+    meta: Mapping[str, Any] | None = None,
 ) -> go.Figure:
-    """Panels two a row, each with axes of its own; one below the other on a narrow page."""
+    """Panels side by side, each with axes of its own. `columns`: how many a row, and how many on a narrow page."""
     names, traces = list(panels), []
     for at, own in enumerate(panels.values()):
         tail = str(at + 1) if at else ""
         traces += [trace.update(xaxis=f"x{tail}", yaxis=f"y{tail}") for trace in own]
-    meta = {"height": height, "narrow": narrow, "stacked": _places(names, x, y, 1)}
-    return go.Figure(traces, frame_layout(meta) | _places(names, x, y, 2) | {"legend": dict(legend)})
+    beside, narrowed = (_places(names, x, y, n) for n in columns)
+    told = {"height": height, "narrow": narrow, "stacked": narrowed, **(meta or {})}
+    return go.Figure(traces, frame_layout(told) | beside | {"legend": dict(legend)})
 
 
 def _places(names: Sequence[str], x: Mapping[str, Mapping], y: Mapping[str, Mapping], columns: int) -> dict:
     """The axes of panels in so many columns."""
-    rows, found = -(-len(names) // columns), {}
-    gap = 0.2 / rows if columns == 1 else 0.15
-    height = (1 - gap * (rows - 1)) / rows
+    n_rows, found = -(-len(names) // columns), {}
+    gap, beside = 0.2 / n_rows if columns == 1 else 0.15, 0.24 / columns
+    height, width = (1 - gap * (n_rows - 1)) / n_rows, (1 - beside * (columns - 1)) / columns
     for at, name in enumerate(names):
         tail = str(at + 1) if at else ""
         top = 1 - (at // columns) * (height + gap)
-        across = [0, 1] if columns == 1 else [0, 0.44] if at % 2 == 0 else [0.56, 1]
+        left = (at % columns) * (width + beside)
+        across = [left, min(1.0, left + width)]
         found[f"xaxis{tail}"] = dict(x[name]) | {"domain": across, "anchor": f"y{tail}"}
         found[f"yaxis{tail}"] = dict(y[name]) | {"domain": [max(0.0, top - height), top], "anchor": f"x{tail}"}
     return found
