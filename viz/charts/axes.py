@@ -43,6 +43,11 @@ def row_axis(names: Sequence[str], ticks: Sequence[str], more: Mapping[str, Any]
     return axis("", {**rows, **shown, "range": [len(names) - 0.3, -0.7], **(more or {})})
 
 
+def row_tick(piece: str, marked: bool) -> str:
+    """A token beside its row, in bold where it is marked."""
+    return f"<b>◆ {tick_text(piece)}</b>" if marked else tick_text(piece)
+
+
 def token_names(pieces: Sequence[str]) -> list[str]:
     """Position and text of every token, as a hover shows it."""
     return [axis_name(i, piece) for i, piece in enumerate(pieces)]
