@@ -28,7 +28,7 @@ SUBJECTS = ("The grey cat", "A small boat", "My old teacher", "The tall tree", "
 VERBS = ("saw", "liked", "carried", "painted", "found", "remembered")
 OBJECTS = ("the red ball", "a loaf of bread", "two warm coats", "the last train", "a blue door", "some good news")
 VIEWS = {
-    "sampling": ("shape", "heat", "draws", "side_by_side", "many_samples"),
+    "sampling": ("distribution", "temperature", "draws", "side_by_side", "many_samples"),
     "predictions": ("surprise", "guess", "follow", "lens", "wrote"),
     "inside": ("onenorm", "neurons", "sizes"),
     "heads": (),
@@ -238,7 +238,7 @@ class User:
 
     async def slide(self) -> None:
         """A slider of the sampling pipeline, moved through several places."""
-        await self.open_tab("sampling", "shape")
+        await self.open_tab("sampling", "distribution")
         for _ in range(6):
             step = {"warp": "temperature", "values": {"temperature": round(self.random.uniform(0.3, 2.0), 2)}}
             self.page.set("pipeline", {"steps": [step]})

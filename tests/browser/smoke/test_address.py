@@ -85,7 +85,7 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
     # Parts that come onto the page later know of it, too.
     for each in (page, other):
         view_of(each, "The distribution")
-        until(each, "document.querySelector('#pg-shape_table [data-run]')")
+        until(each, "document.querySelector('#pg-distribution_table [data-run]')")
         until(each, "document.querySelector('#pg-pipeline input[type=number]').offsetParent")
     assert page.locator("#pg-pipeline input[type=number]").first.input_value() != "0.8"
     inputs = "[...document.querySelectorAll('#pg-pipeline input')].map(({ value }) => value)"

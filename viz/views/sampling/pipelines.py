@@ -1,12 +1,20 @@
-"""Pipelines of warps between the page and the model: what the editor offers, and the steps that a page sends."""
+"""Pipelines of warps between the page and the model: the editor that several views share, and the steps it sends."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
 
 from model.api import LanguageModel
 from model.errors import InputError
-from model.sampling.pipeline import MOST_STEPS, Parameter, Step, checked
+from model.generation.next_token import context_at, logits_after
+from model.records import Tokens
+from model.sampling.pipeline import MOST_STEPS, Context, Parameter, Step, checked
 from model.sampling.warps import WARPS, values_of
+from viz.labels import quoted
+from viz.page.python_lines import script
+from viz.page.scene import Scene
 from viz.page.typed import token_of
+from viz.page.view import Asking, Payload, Seen
 from viz.words import section
 
 DEFAULT: tuple[Step, ...] = (
@@ -34,7 +42,7 @@ PRESETS: dict[str, tuple[Step, ...]] = {
 
 
 def spec(words: Mapping[str, str]) -> dict:
-    """What the editor of static/pipeline.js offers: every warp with its label, help, source and numbers."""
+    """What the editor in static/views/sampling/pipeline.js offers: every warp with its words, source and numbers."""
     return {
         "warps": [
             {
@@ -140,3 +148,62 @@ def _pairs(tokens: tuple[tuple[int, float], ...]) -> str:
 
 def _number(value: float) -> str:
     return repr(float(value)).removesuffix(".0")
+
+
+# --- the editor as a part of several views ---
+
+IMPORTS = (
+    "from model.generation.next_token import context_at, logits_after",
+    "from model.sampling.pipeline import Step",
+)
+
+
+def read(sent: object, scene: Scene) -> tuple[Step, ...]:
+    """The steps in the value of the part; raises InputError for steps that cannot be."""
+    return steps_of(scene.model, sent.get("steps") if isinstance(sent, Mapping) else None)
+
+
+def editor(seen: Seen) -> Payload:
+    """What the editor offers."""
+    return spec(seen.all_words)
+
+
+PIPELINE = Asking("pipeline", read, editor, shared=True)
+
+
+def logits_of(scene: Scene) -> Tensor:
+    """The run's logits after the position, as a pipeline takes them. float32 [V]"""
+    return logits_after(scene.trace, scene.position, scene.model.tokenizer.vocab_size)
+
+
+def context_of(scene: Scene) -> Context:
+    """What the steps may know: the prompt up to the position."""
+    return context_at(scene.trace, scene.position)
+
+
+def following(tokens: Tokens, position: int) -> int | None:
+    """The token that really comes next in the prompt; None at its end."""
+    return int(tokens.ids[position + 1]) if position + 1 < len(tokens) else None
+
+
+def numbered(words: Mapping[str, str], steps: tuple[Step, ...]) -> list[str]:
+    """The steps as pictures call them: "2 · Top-k 40". `words`: the catalogue."""
+    return [f"{n} · {step_name(words, step)}" for n, step in enumerate(steps, 1)]
+
+
+def after(seen: Seen) -> str:
+    """Where in the prompt the distribution is, for a title."""
+    facts = seen.facts
+    return seen.all_words["pipeline.after"].format(token=quoted(facts.pieces[facts.position]), position=facts.position)
+
+
+def pipeline_lines(seen: Seen, last: Sequence[str], imports: Sequence[str] = ()) -> str:
+    """Python lines that make `logits`, `context` and `steps` at the position, and then `last`."""
+    facts = seen.facts
+    lines = [
+        f"at = {facts.position}  # {quoted(facts.pieces[facts.position])!r}",
+        "logits, context = logits_after(run, at, lm.tokenizer.vocab_size), context_at(run, at)",
+        f"steps = {steps_code(seen.settings.pipeline)}",
+        *last,
+    ]
+    return script(facts, lines, (*IMPORTS, *imports))

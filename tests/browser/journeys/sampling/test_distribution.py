@@ -23,8 +23,8 @@ def open_view(open_page, query="", name="Sampling", **context):
     page = open_page(query, **context)
     page.wait_for_timeout(300)  # the tabs find their places
     open_tab(page, name)
-    page.locator("#pg-shape_bars [data-run]").wait_for(timeout=SOON)
-    page.locator("#pg-shape_table [data-run]").wait_for(timeout=SOON)
+    page.locator("#pg-distribution_bars [data-run]").wait_for(timeout=SOON)
+    page.locator("#pg-distribution_table [data-run]").wait_for(timeout=SOON)
     return page
 
 
@@ -39,17 +39,17 @@ def changed(page, name, run):
 
 
 def runs(page):
-    return {name: part(page, name).get_attribute("data-run") for name in ("shape_bars", "shape_facts", "shape_table")}
+    return {name: part(page, name).get_attribute("data-run") for name in ("distribution_bars", "distribution_facts", "distribution_table")}
 
 
 def bars(page):
     """Probabilities after the pipeline, as drawn."""
-    return page.evaluate("document.querySelector('#pg-shape_bars .pg-chart').data[2].x")
+    return page.evaluate("document.querySelector('#pg-distribution_bars .pg-chart').data[2].x")
 
 
 def table(page):
     """The CSV of the whole vocabulary."""
-    return exported_rows(page.locator("#pg-shape_table"))
+    return exported_rows(page.locator("#pg-distribution_table"))
 
 
 def shaped_at(lm, at, steps):
@@ -69,14 +69,14 @@ def test_steps_move_the_numbers_and_the_table_holds_every_token(open_page, lm):
     page.locator(".pg-chip").nth(at).click()
     for name, run in before.items():
         changed(page, name, run)
-    expect(part(page, "shape_facts")).to_contain_text("left out by step 2 · Top-k 40")
+    expect(part(page, "distribution_facts")).to_contain_text("left out by step 2 · Top-k 40")
     # A slider moves, and what is drawn are the numbers of the model code.
     now, drawn = runs(page), bars(page)
     slider = page.get_by_role("slider", name="Temperature")
     slider.focus()
     for _ in range(3):
         page.keyboard.press("ArrowRight")
-    changed(page, "shape_bars", now["shape_bars"])
+    changed(page, "distribution_bars", now["distribution_bars"])
     T = float(slider.get_attribute("aria-valuetext"))
     assert abs(T - 0.83) < 1e-9
     p = shaped_at(lm, at, (step("temperature", "temperature", T), step("top_k", "k", 40), step("top_p", "p", 0.9)))
@@ -89,20 +89,20 @@ def test_steps_move_the_numbers_and_the_table_holds_every_token(open_page, lm):
     expect(page.locator(".pg-pipe-step")).to_have_count(3)
     assert page.locator(".pg-pipe-step").nth(1).get_attribute("data-warp") == "top_p"
     expect(page.get_by_role("button", name="Move Top-p (nucleus) up")).to_be_focused()
-    changed(page, "shape_table", now["shape_table"])
+    changed(page, "distribution_table", now["distribution_table"])
     # The table is searched, sorted and paged.
-    now = changed(page, "shape_facts", now["shape_facts"]) and runs(page)["shape_table"]
+    now = changed(page, "distribution_facts", now["distribution_facts"]) and runs(page)["distribution_table"]
     page.get_by_label("Search tokens").fill("·th")
-    now = changed(page, "shape_table", now)
+    now = changed(page, "distribution_table", now)
     shown = page.locator(".pg-shape-rows tbody th").all_inner_texts()
     assert len(shown) > 20 and all("·th" in text.lower() for text in shown)
     page.get_by_label("Search tokens").fill("")
-    now = changed(page, "shape_table", now)
+    now = changed(page, "distribution_table", now)
     page.get_by_role("button", name="Next page").click()
-    now = changed(page, "shape_table", now)
+    now = changed(page, "distribution_table", now)
     assert page.locator(".pg-shape-rows tbody td").first.inner_text() == "51"
     page.get_by_role("button", name="Id", exact=True).click()
-    changed(page, "shape_table", now)
+    changed(page, "distribution_table", now)
     expect(page.locator(".pg-shape-rows th[aria-sort=ascending]")).to_have_attribute("data-key", "id")
     expect(page.locator(".pg-shape-rows tbody tr").first.locator("td").nth(1)).to_have_text("0")
     # All of it as a file.
@@ -113,9 +113,9 @@ def test_steps_move_the_numbers_and_the_table_holds_every_token(open_page, lm):
     assert [float(line[-1]) for line in lines] == pytest.approx(p[[int(line[2]) for line in lines]], abs=1e-4)
     assert page.locator(".pg-status").inner_text() == status  # the run is the one of the beginning
     # Every temperature, with the same steps.
-    page.locator(".pg-view[data-key=heat]").click()
-    page.locator("#pg-heat_map [data-run]").wait_for(timeout=SOON)
-    expect(page.locator("#pg-heat_map")).to_contain_text(f"step 1 · Temperature {T:g}")
+    page.locator(".pg-view[data-key=temperature]").click()
+    page.locator("#pg-temperature_map [data-run]").wait_for(timeout=SOON)
+    expect(page.locator("#pg-temperature_map")).to_contain_text(f"step 1 · Temperature {T:g}")
     assert page.locator(".pg-pipe-step").nth(1).get_attribute("data-warp") == "top_p"
 
 
@@ -125,22 +125,22 @@ def test_hostile_tokens_stay_text_and_a_phone_has_room_for_every_step(open_page)
     page.locator("#prompt textarea").fill(HOSTILE)
     now = {name: changed(page, name, run) for name, run in now.items()}
     page.locator(".pg-chip").first.click()
-    changed(page, "shape_table", now["shape_table"])
-    expect(part(page, "shape_facts")).to_contain_text("提示词接下来是")
+    changed(page, "distribution_table", now["distribution_table"])
+    expect(part(page, "distribution_facts")).to_contain_text("提示词接下来是")
     add = page.get_by_label("添加一步")
     for key in ("logit_bias", "mirostat", "repetition_penalty", "typical"):
         add.select_option(key)
     now = runs(page)
     page.locator(".pg-pipe textarea").fill("<: 5\nno such token: 1")
-    problem = page.locator("#pg-shape_facts .pg-problem")
+    problem = page.locator("#pg-distribution_facts .pg-problem")
     expect(problem).to_be_visible(timeout=SOON)
     page.locator(".pg-pipe textarea").fill("<: 90")
     expect(problem).to_be_hidden(timeout=SOON)
-    changed(page, "shape_bars", now["shape_bars"])
+    changed(page, "distribution_bars", now["distribution_bars"])
     page.get_by_label("搜索词元").fill("<")
     expect(page.locator(".pg-shape-rows tbody th").filter(has_text="<").first).to_be_visible(timeout=SOON)
     assert page.locator("[data-part] img, [data-part] script, .pg-shape-rows b").count() == 0
-    assert "\u202e" not in page.locator("[data-part=shape_table]").inner_text()
+    assert "\u202e" not in page.locator("[data-part=distribution_table]").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     boxes = page.locator(".pg-pipe-step").evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().right)")
     assert len(boxes) == 7 and max(boxes) <= 390

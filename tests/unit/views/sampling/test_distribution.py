@@ -19,13 +19,15 @@ from model.sampling.warps import WARPS, shape
 from tests.support.helpers import byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from viz.labels import visible
+from viz.numbers import logit, nats, percent
+from viz.page import panels
+from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads
 from viz.page.playground import Options, Playground
-from viz.views.sampling.distribution.figures import PAGE, place, shown_tokens, stages_of, step_rows
+from viz.views.sampling.distribution.figures import place, shown_tokens, stages_of, step_rows
 from viz.views.sampling.distribution.view import VIEW
-from viz.views.sampling.distribution.vocabulary_table import Asked as Rows
-from viz.views.sampling.distribution.vocabulary_table import frame, matches, ordered, page_of, told_rows
-from viz.words import words
+from viz.views.sampling.distribution.vocabulary_table import PAGE, Request, frame, matches, ordered, page_of, shown_rows
+from viz.words import section, words
 
 PROMPT = "abcab"
 SCRIPT = script("views/sampling/distribution")
@@ -37,13 +39,18 @@ STEPS = [
 OURS = (Step("temperature", (("temperature", 0.5),)), Step("top_k", (("k", 20.0),)), Step("top_p", (("p", 0.8),)))
 
 
-def asked(prompt=PROMPT, language="en", values=None, view="shape", **selection):
+def asked(prompt=PROMPT, language="en", values=None, view="distribution", **selection):
     given = {"sampling_view": {"view": view}, "pipeline": {"steps": STEPS}} | (values or {})
-    return Asked("tiny", prompt, selection or None, given, {}, language, "sampling")
+    return Asked("tiny", prompt, selection or None, given, {}, language, tab="sampling")
 
 
 def drawn(playground, prompt=PROMPT, **changes):
     return payloads(playground, asked(prompt, **changes))[0]
+
+
+def figure_of(figure):
+    """A figure as the page gets it."""
+    return json.loads(figure.to_json())
 
 
 def shaped_at(lm, at, steps=OURS, prompt=PROMPT):
@@ -82,7 +89,7 @@ def test_stages_by_hand():
     assert [row["kept"] for row in rows] == ["4", "3", "2"] and [row["share"] for row in rows] == pytest.approx(
         [1, math.log(3) / math.log(4), 0.5]
     )
-    assert rows[0]["entropy"] == f"{1.75 * math.log(2):.3f}" and rows[1]["removed"] == "12.5 %"
+    assert rows[0]["entropy"] == nats(1.75 * math.log(2)) and rows[1]["removed"] == percent(0.125)
     assert [place(found.logits[-1], token) for token in range(4)] == [1, 2, None, None]
     assert [place(found.logits[0], token) for token in range(4)] == [1, 2, 3, 4]  # of equals the smaller id first
 
@@ -105,13 +112,13 @@ def test_shown_are_the_likeliest_before_or_after_and_the_token_that_comes():
 def test_facts_and_steps_are_those_of_the_model_code(playground, lm, at):
     parts, shaped = drawn(playground, tokens=[at]), shaped_at(lm, at)
     report, p = shaped.report(), [shaped.probabilities(0), shaped.probabilities()]
-    facts = {fact[0]: fact[1:3] for fact in parts["shape_facts"]["facts"]}
-    assert facts["Entropy (nats)"] == [f"{float(entropy(each)):.3f}" for each in p]
+    facts = {fact[0]: fact[1:3] for fact in parts["distribution_facts"]["facts"]}
+    assert facts["Entropy (nats)"] == [nats(float(entropy(each))) for each in p]
     assert facts["Tokens left"] == ["256", str(report[-1].kept)] and report[-1].kept < 20
-    rows = parts["shape_steps"]["rows"]
+    rows = parts["distribution_steps"]["rows"]
     assert [row["kept"] for row in rows] == [str(each.kept) for each in report]
     assert [row["name"] for row in rows][1:] == ["1 · Temperature 0.5", "2 · Top-k 20", "3 · Top-p (nucleus) 0.8"]
-    told = parts["shape_facts"]["next"]
+    told = parts["distribution_facts"]["next"]
     if at == 4:
         assert told["facts"] == [] and "ends here" in told["text"]
         return
@@ -120,24 +127,26 @@ def test_facts_and_steps_are_those_of_the_model_code(playground, lm, at):
     assert ranks[0] == str(int((p[0] > p[0][token]).sum()) + 1)
     assert bits[0] == f"{-math.log2(p[0][token]):.2f}"
     if p[1][token] == 0:
-        assert (ranks[1], shares[1], bits[1]) == ("–", "0 %", "∞") and "left out by step" in told["text"]
+        assert (ranks[1], shares[1], bits[1]) == ("–", percent(0), "∞") and "left out by step" in told["text"]
 
 
 def test_bars_curve_and_python_lines_are_the_same_numbers(playground, lm, monkeypatch):
     parts, shaped = drawn(playground, tokens=[1]), shaped_at(lm, 1)
     p = [shaped.probabilities(0), shaped.probabilities()]
-    found = run_lines(parts["shape_bars"]["python"], lm, monkeypatch)
-    bars = json.loads(parts["shape_bars"]["figure"])["data"]
+    found = run_lines(parts["distribution_bars"]["python"], lm, monkeypatch)
+    bars = figure_of(parts["distribution_bars"]["figure"])["data"]
     kept = [token for token in found["ids"] if p[1][token] > 0]
-    assert bars[0]["x"] == [float(p[0][token]) for token in kept]
-    assert bars[2]["x"] == [float(p[1][token]) for token in kept]
-    assert bars[1]["x"] == [float(p[0][token]) for token in found["ids"] if p[1][token] == 0]
+    assert bars[0]["x"] == pytest.approx([float(p[0][token]) for token in kept], rel=1e-5)
+    assert bars[2]["x"] == pytest.approx([float(p[1][token]) for token in kept], rel=1e-5)
+    lost = [float(p[0][token]) for token in found["ids"] if p[1][token] == 0]
+    assert bars[1]["x"] == pytest.approx(lost, rel=1e-5)
     assert bars[3]["y"][0].endswith(" c") and bars[3]["y"][0] in bars[0]["y"] + bars[1]["y"]
     assert np.array_equal(found["_"][0], p[0][found["ids"]]) and np.array_equal(found["_"][1], p[1][found["ids"]])
-    curves = json.loads(parts["shape_curve"]["figure"])["data"]
-    mass = run_lines(parts["shape_curve"]["python"], lm, monkeypatch)["_"]
-    assert curves[0]["y"] == pytest.approx(np.minimum(np.cumsum(np.sort(p[0])[::-1]), 1)[np.array(curves[0]["x"]) - 1])
-    assert mass[curves[2]["x"][-1] - 1] == pytest.approx(curves[2]["y"][-1])
+    curves = figure_of(parts["distribution_curve"]["figure"])["data"]
+    mass = run_lines(parts["distribution_curve"]["python"], lm, monkeypatch)["_"]
+    held = np.minimum(np.cumsum(np.sort(p[0])[::-1]), 1)[np.array(curves[0]["x"]) - 1]
+    assert curves[0]["y"] == pytest.approx(held, rel=1e-5)
+    assert mass[curves[2]["x"][-1] - 1] == pytest.approx(curves[2]["y"][-1], rel=1e-5)
     cuts = {curve["name"]: curve for curve in curves[3:]}
     assert cuts["2 · Top-k 20"]["x"] == [20, 20]
     assert cuts["3 · Top-p (nucleus) 0.8"]["y"][0] == 0.8 and cuts["3 · Top-p (nucleus) 0.8"]["x"][1] == int(
@@ -158,23 +167,23 @@ def run_lines(text, lm, monkeypatch):
 def test_every_warp_is_drawn_and_its_lines_give_its_numbers(playground, lm, warp, monkeypatch):
     sent = {"warp": warp, "text": "a: 5\nb: -3"}
     parts = drawn(playground, prompt="abcabcabca", values={"pipeline": {"steps": [sent]}}, tokens=[7])
-    assert not [name for name in VIEW.parts if "problem" in parts[name]]
-    made = run_lines(parts["shape_table"]["python"], lm, monkeypatch)
+    assert not [name for name in panels.names_of(VIEW) if "problem" in parts[name]]
+    made = run_lines(parts["distribution_table"]["python"], lm, monkeypatch)
     stages, before, after = made["_"]
     assert stages.shape == (2, 256)
-    told = {row["id"]: row for row in parts["shape_table"]["rows"]}
+    told = {row["id"]: row for row in parts["distribution_table"]["rows"]}
     for token, row in told.items():
         out = math.isinf(float(stages[1][token]))
-        assert row["out"] == int(out) and row["numbers"][1] == ("" if out else f"{float(stages[1][token]):.3f}")
+        assert row["out"] == int(out) and row["numbers"][1] == ("" if out else logit(float(stages[1][token])))
         assert row["rank"] == str(int((before > before[token]).sum() + (before[:token] == before[token]).sum()) + 1)
-    assert parts["shape_facts"]["facts"][2][2] == f"{int((after > 0).sum()):,}"
+    assert parts["distribution_facts"]["facts"][2][2] == f"{int((after > 0).sum()):,}"
 
 
 def test_a_stage_between_can_be_compared(playground, lm):
     shaped = shaped_at(lm, 4)
     for stage, chosen in ((1, "1"), (2, "2"), (3, "last"), (3, "7"), (3, 5)):
-        parts = drawn(playground, values={"shape_form": {"stage": chosen, "axis": "log"}})
-        figure = json.loads(parts["shape_bars"]["figure"])
+        parts = drawn(playground, values={"distribution_form": {"stage": chosen, "axis": "log"}})
+        figure = figure_of(parts["distribution_bars"]["figure"])
         assert sum(figure["data"][2]["x"]) == pytest.approx(
             np.sort(shaped.probabilities(stage))[::-1][: len(figure["data"][2]["x"])].sum()
         )
@@ -183,11 +192,11 @@ def test_a_stage_between_can_be_compared(playground, lm):
 
 def test_edits_change_the_distribution_and_the_lines_make_them(playground, lm, monkeypatch):
     parts = drawn(playground, edits=[{"kind": "zero", "layer": 1, "head": 2}])
-    after = run_lines(parts["shape_table"]["python"], lm, monkeypatch)["_"][1]
+    after = run_lines(parts["distribution_table"]["python"], lm, monkeypatch)["_"][1]
     edited = lm.trace(PROMPT).edit(Edit("zero", 1, 2))
     assert after == pytest.approx(softmax(edited.logits_at(4)))
     assert not np.allclose(after, softmax(lm.trace(PROMPT).logits_at(4)))
-    assert "edited" in parts["shape_table"]["source"]
+    assert "edited" in parts["distribution_table"]["source"]
 
 
 def test_rows_that_no_token_has_are_neither_drawn_nor_counted(tmp_path):
@@ -195,10 +204,10 @@ def test_rows_that_no_token_has_are_neither_drawn_nor_counted(tmp_path):
     ours = Playground(Options(model="tiny", max_tokens=40))
     ours.models.get("tiny", lambda: lm)
     parts = drawn(ours, values={"pipeline": {"steps": []}})
-    assert parts["shape_facts"]["facts"][2][1:3] == ["256", "256"]
-    assert parts["shape_table"]["total"] == "256 of 256 tokens"
+    assert parts["distribution_facts"]["facts"][2][1:3] == ["256", "256"]
+    assert parts["distribution_table"]["total"] == "256 of 256 tokens"
     p = softmax(lm.trace(PROMPT).logits_at(-1)[:256])
-    assert parts["shape_facts"]["facts"][0][1] == f"{float(entropy(p)):.3f}"
+    assert parts["distribution_facts"]["facts"][0][1] == nats(float(entropy(p)))
 
 
 # --- forwards ---
@@ -214,18 +223,20 @@ def test_nothing_but_a_new_prompt_runs_the_model(playground, monkeypatch):
     drawn(playground)
     assert ran
     ran.clear()
-    read, logits_at = [], Trace.logits_at
-    monkeypatch.setattr(Trace, "logits_at", lambda self, at: (read.append(at), logits_at(self, at))[1])
+    read, logits = [], Trace._logits
+    monkeypatch.setattr(Trace, "_logits", lambda self, x: (read.append(len(x)), logits(self, x))[1])
     for T in (0, 0.3, 1.5):
-        for view in ("shape", "heat"):
+        for view in ("distribution", "temperature"):
             steps = [{"warp": "temperature", "values": {"temperature": T}}, *STEPS[1:]]
             drawn(playground, values={"pipeline": {"steps": steps}}, view=view)
     assert not read  # those of this position are kept
     for query, page, by in (("a", 0, "token"), ("", 3, "after"), ("", 0, "after_2")):
-        drawn(playground, values={"shape_table": {"query": query, "page": page, "by": by, "down": "yes", "all": 1}})
+        drawn(
+            playground, values={"distribution_table": {"query": query, "page": page, "by": by, "down": "yes", "all": 1}}
+        )
     drawn(playground, tokens=[1])
-    drawn(playground, tokens=[1], view="heat")
-    assert read == [1] and not ran
+    drawn(playground, tokens=[1], view="temperature")
+    assert read == [1] and not ran  # one position, once
     drawn(playground, prompt="cba")
     assert ran
 
@@ -263,8 +274,8 @@ def test_rows_are_sorted_and_the_likelier_of_equals_is_first(by, down, ids):
 
 def test_rows_are_sorted_by_text():
     table, pieces = table_by_hand(), ["b", " a", "B", "a"]
-    assert page_of(table, Rows(by="token"), lambda: pieces).rows["id"].tolist() == [1, 2, 3, 0]
-    assert page_of(table, Rows(by="token", down=True), lambda: pieces).rows["id"].tolist() == [0, 3, 2, 1]
+    assert page_of(table, Request(by="token"), pieces).rows["id"].tolist() == [1, 2, 3, 0]
+    assert page_of(table, Request(by="token", down=True), pieces).rows["id"].tolist() == [0, 3, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -292,20 +303,22 @@ def test_tokens_are_found_by_text_with_the_signs_of_the_page_and_by_id(query, id
 
 def test_pages_are_within_their_bounds(playground):
     for page, shown in ((0, 0), (2, 2), (99, 5), (-4, 0), ("x", 0), (1.5, 1), (float("nan"), 0), (None, 0)):
-        table = drawn(playground, values={"shape_table": {"page": page}})["shape_table"]
+        table = drawn(playground, values={"distribution_table": {"page": page}})["distribution_table"]
         assert (table["page"], table["pages"]) == (shown, 6) and len(table["rows"]) == (6 if shown == 5 else PAGE)
         assert table["rows"][0]["rank"] == str(shown * PAGE + 1)
 
 
 @pytest.mark.parametrize("sent", [None, 3, [], {"query": 7, "by": "nope", "down": 1, "all": "x"}, {"by": "after_9"}])
 def test_a_question_that_is_none_is_the_first_page(playground, sent):
-    table = drawn(playground, values={"shape_table": sent})["shape_table"]
+    table = drawn(playground, values={"distribution_table": sent})["distribution_table"]
     assert (table["by"], table["down"], table["page"]) == ("rank", False, 0) and "table" not in table
-    assert drawn(playground, values={"shape_table": {"query": "no such text"}})["shape_table"]["rows"] == []
+    assert (
+        drawn(playground, values={"distribution_table": {"query": "no such text"}})["distribution_table"]["rows"] == []
+    )
 
 
 def test_all_rows_are_given_only_where_asked_for_and_are_the_numbers(playground, lm):
-    table = drawn(playground, values={"shape_table": {"all": 12}})["shape_table"]
+    table = drawn(playground, values={"distribution_table": {"all": 12}})["distribution_table"]
     assert table["all"] == 12
     names, lines = table["table"]["names"], table["table"]["lines"]
     assert names[:4] == ["Token", "Rank", "Id", "Logit"] and names[4] == "1 · Temperature 0.5" and len(names) == 10
@@ -323,9 +336,11 @@ def test_all_rows_are_given_only_where_asked_for_and_are_the_numbers(playground,
 
 
 def test_rows_as_the_page_shows_them():
-    rows = told_rows(table_by_hand(), ["\n", "\u202e", "<b>", " a"])
+    table = table_by_hand()
+    rows = shown_rows(table, ["\n", "\u202e", "<b>", " a"])
     assert [row["text"] for row in rows] == [visible(each) for each in ("\n", "\u202e", "<b>", " a")]
-    assert rows[0]["numbers"] == ["-2.303", ""] and rows[0]["shares"] == ["10.00 %", ""] and rows[0]["out"] == 1
+    assert rows[0]["numbers"] == ["−2.30", ""] and rows[0]["out"] == 1
+    assert rows[0]["shares"] == [percent(table["before"][0]), ""]
 
 
 # --- the page ---
@@ -335,22 +350,24 @@ def test_wrong_steps_are_told_and_the_rest_stays(playground):
     for language, said in (("en", "out of its range"), ("zh", "超出")):
         sent = {"pipeline": {"steps": [{"warp": "top_k", "values": {"k": 0}}]}}
         parts = drawn(playground, values=sent, language=language)
-        assert said in parts["shape_facts"]["problem"]["text"] and not parts["notice"]
-        assert not {"shape_bars", "shape_steps", "shape_curve", "shape_table"} & set(parts)
+        assert said in parts["distribution_facts"]["problem"]["text"] and not parts["notice"]
+        assert not {"distribution_bars", "distribution_steps", "distribution_curve", "distribution_table"} & set(parts)
 
 
 @pytest.mark.parametrize("prompt", ["a", "\n", "\u202e<b>{token}</b>"])
 def test_short_and_hostile_prompts_are_drawn(playground, prompt):
     for steps in ([], STEPS, [{"warp": "temperature", "values": {"temperature": 0}}]):
         parts = drawn(playground, prompt, values={"pipeline": {"steps": steps}})
-        assert not [name for name in VIEW.parts if "problem" in parts[name]]
+        assert not [name for name in panels.names_of(VIEW) if "problem" in parts[name]]
         assert parts["tokens"].pop("prompt") == prompt  # for the address, never shown
-        assert "\u202e" not in json.dumps(parts, ensure_ascii=False)
+        assert "\u202e" not in packed(parts)
 
 
 def test_text_in_figures_is_escaped(playground):
-    figure = drawn(playground, prompt="a<b", values={"pipeline": {"steps": []}}, tokens=[0])["shape_bars"]["figure"]
-    layout = json.loads(figure)["layout"]
+    figure = drawn(playground, prompt="a<b", values={"pipeline": {"steps": []}}, tokens=[0])["distribution_bars"][
+        "figure"
+    ]
+    layout = figure_of(figure)["layout"]
     assert "<b>◆ &lt;</b>" in layout["yaxis"]["ticktext"]
 
 
@@ -358,7 +375,7 @@ def test_the_script_has_the_words_it_asks_for():
     parts = {
         "shapefacts": {"before", "then"},
         "shapesteps": {f"column_{name}" for name in ("step", "left", "removed", "entropy", "choices")},
-        "shapetable": {key.split(".")[1] for key in words("en") if key.startswith("shapetable.")},
+        "shapetable": set(section(words("en"), "distribution.table.labels")),
     }
     for name, known in parts.items():
         code = SCRIPT.split(f'define("{name}"')[1].split("define(")[0]

@@ -14,17 +14,21 @@ from model.sampling.pipeline import Context, draw, softmax, uniform, usable
 from model.sampling.warps import final
 from tests.support.helpers import byte_tokenizer, tiny_model
 from tests.support.scripts import script
+from viz.page import panels
+from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.view import Seen
 from viz.views.sampling.draws import figures as pictures
 from viz.views.sampling.draws import view as draws
 from viz.views.sampling.draws.figures import Line, groups, many_figure, rug, single
-from viz.views.sampling.draws.view import AHEAD, MOST_SEED, MOST_STEP, asked, looked_at
+from viz.views.sampling.draws.view import AHEAD, MOST_SEED, MOST_STEP, VIEW, Numbers, read
 from viz.views.sampling.pipelines import DEFAULT
-from viz.words import LANGUAGES, section, words
+from viz.words import LANGUAGES, Words, section, words
 
 PROMPT = "abcabd ab"
 SCRIPT = script("views/sampling/draws")
 NONE = {"steps": []}  # the model's own distribution
+PARTS = panels.names_of(VIEW)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +39,7 @@ def lm(tmp_path_factory):
 
 def question(values=None, prompt=PROMPT, language="en", shown=None, **selection):
     sent = {"sampling_view": {"view": "draws"}} | (values or {})
-    return Asked("tiny", prompt, selection or None, sent, shown or {}, language, "sampling")
+    return Asked("tiny", prompt, selection or None, sent, shown or {}, language, tab="sampling")
 
 
 def scene(playground, **changes):
@@ -44,6 +48,11 @@ def scene(playground, **changes):
 
 def drawn(playground, values=None, **changes):
     return payloads(playground, question(values, **changes))[0]
+
+
+def figure_of(figure):
+    """A figure as the page gets it."""
+    return json.loads(figure.to_json())
 
 
 def theirs(scene, steps=DEFAULT, at=None):
@@ -57,18 +66,18 @@ def theirs(scene, steps=DEFAULT, at=None):
 
 
 def test_the_script_has_the_words_it_asks_for():
-    known = {*section(words("en"), "drawbar"), *section(words("en"), "plot")}
+    known = {*section(words("en"), "draws.bar.labels"), *section(words("en"), "plot")}
     found = set(re.findall(r"\bwords\.(\w+)", SCRIPT))
     assert len(found) > 10 and found <= known
-    assert set(section(words("en"), "drawbar")) <= found
+    assert set(section(words("en"), "draws.bar.labels")) <= found
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_first_drawing_fills_every_part(playground, language):
     parts = drawn(playground, language=language)
-    for name in draws.PARTS:
+    for name in PARTS:
         assert name in parts and "problem" not in parts[name] and "empty" not in parts[name], name
-    json.dumps(parts, allow_nan=False)
+    packed(parts)  # as it is sent
     assert "{" not in parts["draws_many"]["note"] + parts["draws_bar"]["note"] + parts["draws_bar"]["title"]
     assert not [text for item in parts["draws_fit"]["items"] for text in item if "{" in text]
 
@@ -166,14 +175,17 @@ def test_the_rug_counts_every_number():
 
 @pytest.mark.parametrize("sent", [None, {}, [], "x", {"seed": "1", "step": None, "u": "0.5"}, {"u": float("nan")}])
 def test_nothing_usable_means_the_first_number(sent):
-    assert asked({"draws_bar": sent}) == draws.Asked(0, 0, 0, None, 1000)
+    found = read(sent, None)
+    assert found == Numbers() and found.step == 0
 
 
 def test_what_is_sent_is_kept_within_bounds():
-    found = asked({"draws_bar": {"seed": 1e300, "step": 1e300, "u": 7}, "draws_form": {"n": "10000"}})
-    assert (found.seed, found.step, found.n) == (MOST_SEED, MOST_STEP, 10_000) and found.u < 1
-    assert asked({"draws_bar": {"seed": -5, "step": 130.9, "u": -1}}) == draws.Asked(0, 128, 130, 0, 1000)
-    assert asked({"draws_form": {"n": "1000000000"}}).n == 1000
+    found = read({"seed": 1e300, "step": 1e300, "u": 7}, None)
+    assert (found.seed, found.step) == (MOST_SEED, MOST_STEP) and found.u < 1
+    found = read({"seed": -5, "step": 130.9, "u": -1}, None)
+    assert found == Numbers(0, 128, 0) and found.step == 130
+    for sent, n in (("10000", "10000"), ("1000000000", "1000"), (None, "1000")):
+        assert panels.read_all(VIEW.settings, {"n": sent}, None).n == n
 
 
 def test_steps_that_cannot_be_are_told(playground):
@@ -189,8 +201,8 @@ def test_many_draws_are_counted(playground, n):
     values = {"draws_form": {"n": str(n)}, "draws_bar": {"seed": 5}, "pipeline": NONE}
     parts, bar = drawn(playground, values), bar_of(theirs(scene(playground), ()))
     counts = bar.counts(uniforms(5, n))
-    data = json.loads(parts["draws_many"]["figure"])["data"]
-    assert data[0]["x"] == pytest.approx([*(100 * bar.shares[:12]), 100 * bar.shares[12:].sum()])
+    data = figure_of(parts["draws_many"]["figure"])["data"]
+    assert data[0]["x"] == pytest.approx([*(100 * bar.shares[:12]), 100 * bar.shares[12:].sum()], rel=1e-5)
     seen = {y: x for trace in data[1:] for x, y in zip(trace["x"], trace["y"], strict=True)}
     assert [seen[y] for y in data[0]["y"]] == pytest.approx([*(100 * counts[:12] / n), 100 * counts[12:].sum() / n])
     test = fit(counts, bar.shares)
@@ -205,20 +217,23 @@ def test_the_rest_is_one_line():
 
 
 def test_every_line_has_its_name(playground):
-    look = looked_at(scene(playground), {"pipeline": NONE})
+    opened = scene(playground)
+    said = Words(words("en"), "draws")
     for k in (1, 5, 12, 13, 14, 60):
-        steps = {"pipeline": {"steps": [{"warp": "top_k", "values": {"k": k}}]}}
-        look = looked_at(scene(playground), steps)
-        lines = draws.Many(look.bar(), 0, 100).lines(look.scene)
-        assert len(lines) == min(len(look.bar().ids), 13)
+        sent = {"pipeline": {"steps": [{"warp": "top_k", "values": {"k": k}}]}, "draws_form": {"n": "100"}}
+        settings = panels.settings_of(VIEW, opened, sent)
+        results = {name: panels.measured(VIEW, name, opened, settings).value for name in ("main", "many")}
+        bar, facts = results["main"], panels.facts_of(opened)
+        lines = draws.lines_of(Seen("draws", "many", bar, results, {}, settings, said, facts))
+        assert len(lines) == min(len(bar.ids), 13)
         assert sum(line.count for line in lines) == 100 and sum(line.share for line in lines) == pytest.approx(1)
-        assert ("more" in lines[-1].name) == (len(look.bar().ids) > 13)
+        assert ("more" in lines[-1].name) == (len(bar.ids) > 13)
 
 
 def test_a_dot_beyond_its_whisker_is_marked():
-    said = section(words("en"), "manydraws")
+    said = section(words("en"), "draws.many")
     lines = [Line("<b>", 0.5, 50, 40, 60), Line("<b>", 0.5, 70, 40, 60)]
-    figure = json.loads(many_figure(lines, 100, said))
+    figure = figure_of(many_figure(lines, 100, said))
     bars, inside, outside = figure["data"]
     assert inside["x"] == [50.0] and outside["x"] == [70.0] and outside["marker"]["symbol"] == "diamond-open"
     assert bars["error_x"]["array"] == pytest.approx([10, 10]) and bars["error_x"]["arrayminus"] == pytest.approx(
@@ -248,9 +263,9 @@ def test_no_model_runs_for_a_draw(playground, monkeypatch):
 def test_another_number_draws_the_bar_only(playground):
     first, shown = payloads(playground, question())
     parts, _ = payloads(playground, question({"draws_bar": {"u": 0.25}}, shown=shown))
-    assert set(parts) & set(draws.PARTS) == {"draws_bar"} and set(first) > set(parts)
+    assert set(parts) & set(PARTS) == {"draws_bar"} and set(first) > set(parts)
     parts, _ = payloads(playground, question({"draws_bar": {"step": AHEAD - 1}}, shown=shown))
-    assert not set(parts) & set(draws.PARTS)  # the page has that number
+    assert not set(parts) & set(PARTS)  # the page has that number
 
 
 # --- Python ---

@@ -10,6 +10,7 @@ from model.sampling import temperatures as module
 from model.sampling.pipeline import Context, Step, entropy
 from model.sampling.temperatures import HIGHEST, LOWEST, MANY, at_temperature, heat, temperatures
 from model.sampling.warps import WARPS, shape
+from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads
 from viz.words import LANGUAGES
 
@@ -18,9 +19,14 @@ CUTS = (Step("top_k", (("k", 20.0),)), Step("top_p", (("p", 0.8),)))
 
 
 def drawn(playground, steps=None, axis="log", language="en", prompt=PROMPT, **selection):
-    values = {"sampling_view": {"view": "heat"}, "heat_form": {"axis": axis}}
+    values = {"sampling_view": {"view": "temperature"}, "temperature_form": {"axis": axis}}
     values |= {} if steps is None else {"pipeline": {"steps": steps}}
-    return payloads(playground, Asked("tiny", prompt, selection or None, values, {}, language, "sampling"))[0]
+    return payloads(playground, Asked("tiny", prompt, selection or None, values, {}, language, tab="sampling"))[0]
+
+
+def figure_of(payload):
+    """A figure as the page gets it."""
+    return json.loads(payload["figure"].to_json())
 
 
 def sent(*steps):
@@ -87,10 +93,10 @@ def test_both_pictures_are_those_numbers_and_so_are_the_lines(playground, lm, la
     steps = sent(("temperature", {"temperature": 0.6}), ("top_k", {"k": 20}), ("top_p", {"p": 0.8}))
     parts = drawn(playground, steps, axis, language, tokens=[2])
     monkeypatch.setattr("model.api.load_model", lambda _: lm)
-    *before, last = parts["heat_map"]["python"].splitlines()
+    *before, last = parts["temperature_map"]["python"].splitlines()
     space = {}
     exec("\n".join([*before, f"ids, T, p = {last}"]), space)
-    figure = json.loads(parts["heat_map"]["figure"])
+    figure = figure_of(parts["temperature_map"])
     (cells,) = figure["data"]
     assert cells["x"] == space["T"].tolist() == temperatures(axis == "log").tolist()
     assert [[value or 0 for value in row] for row in cells["z"]] == space["p"].tolist()
@@ -100,45 +106,45 @@ def test_both_pictures_are_those_numbers_and_so_are_the_lines(playground, lm, la
     logits = torch.from_numpy(run.logits_at(2))
     expected = heat(logits, (Step("temperature"), *CUTS), values=space["T"])
     assert space["ids"].tolist() == expected.ids.tolist() and np.array_equal(space["p"], expected.probabilities)
-    *before, last = parts["heat_width"]["python"].splitlines()
+    *before, last = parts["temperature_width"]["python"].splitlines()
     exec("\n".join([*before, f"made = {last}"]), space)
-    curves = json.loads(parts["heat_width"]["figure"])["data"]
+    curves = figure_of(parts["temperature_width"])["data"]
     assert len(curves) == 8  # temperature alone, and all steps
-    for curve, values in zip(curves[4:], space["made"], strict=True):
-        assert curve["y"] == values.tolist()
+    for curve, values in zip(curves[1::2], space["made"], strict=True):
+        assert curve["y"] == pytest.approx(values, rel=1e-5)
     alone = heat(logits, (), values=space["T"])
-    assert curves[0]["y"] == alone.entropy.tolist() and set(curves[3]["y"]) == {256}
+    assert curves[0]["y"] == pytest.approx(alone.entropy, rel=1e-5) and set(curves[6]["y"]) == {256}
 
 
 def test_temperature_alone_is_one_line_and_without_one_the_mark_is_at_1(playground):
     parts = drawn(playground, sent(("temperature", {"temperature": 0.3})))
-    assert len(json.loads(parts["heat_width"]["figure"])["data"]) == 4
+    assert len(figure_of(parts["temperature_width"])["data"]) == 4
     parts = drawn(playground, sent(("top_k", {"k": 3})))
-    assert json.loads(parts["heat_map"]["figure"])["layout"]["meta"]["shapes"][0]["x0"] == 1
-    assert "put before all others" in parts["heat_map"]["note"]
+    assert figure_of(parts["temperature_map"])["layout"]["meta"]["shapes"][0]["x0"] == 1
+    assert "put before all others" in parts["temperature_map"]["note"]
     parts = drawn(playground, sent(("temperature", {"temperature": 0})))
-    assert json.loads(parts["heat_map"]["figure"])["layout"]["meta"]["shapes"] == []
+    assert figure_of(parts["temperature_map"])["layout"]["meta"]["shapes"] == []
 
 
 def test_moving_the_temperature_moves_only_the_mark(playground, monkeypatch):
     first = drawn(playground, sent(("temperature", {"temperature": 0.3}), ("top_k", {"k": 9})))
     monkeypatch.setattr("viz.views.sampling.temperature.view.heat", lambda *_: pytest.fail("worked out again"))
     second = drawn(playground, sent(("temperature", {"temperature": 2}), ("top_k", {"k": 9})))
-    figures = [json.loads(parts["heat_map"]["figure"]) for parts in (first, second)]
+    figures = [figure_of(parts["temperature_map"]) for parts in (first, second)]
     assert figures[0]["data"] == figures[1]["data"]
     assert [figure["layout"]["meta"]["shapes"][0]["x0"] for figure in figures] == [0.3, 2]
 
 
 def test_wrong_steps_are_told_in_place_of_the_map(playground):
     parts = drawn(playground, sent(("top_k", {"k": 0})))
-    assert "out of its range" in parts["heat_map"]["problem"]["text"] and "heat_width" not in parts
+    assert "out of its range" in parts["temperature_map"]["problem"]["text"] and "temperature_width" not in parts
 
 
 @pytest.mark.parametrize("prompt", ["a", "\u202e<b>"])
 def test_short_and_hostile_prompts_are_drawn(playground, prompt):
     parts = drawn(playground, prompt=prompt)
     assert parts["tokens"].pop("prompt") == prompt  # for the address, never shown
-    assert "problem" not in parts["heat_map"] and "\u202e" not in json.dumps(parts, ensure_ascii=False)
+    assert "problem" not in parts["temperature_map"] and "\u202e" not in packed(parts)
 
 
 def test_what_comes_before_the_temperature_is_done_once(monkeypatch):

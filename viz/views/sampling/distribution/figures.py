@@ -1,21 +1,22 @@
-"""One position's logits through a pipeline: what each stage leaves, as numbers, bars, a curve and a table."""
+"""One position's logits through a pipeline: what each stage leaves, as rows, bars and a curve."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import plotly.graph_objects as go
 
+from viz.charts.axes import BLUE, GREY, LEGEND, ORANGE, axis, figure, row_axis, row_tick
+from viz.charts.lines import HOVER_TEXT, line, rows
 from viz.labels import plotly_text, shorten, visible
-from viz.theme import HUES, frame_layout
-from viz.views.predictions.figures import brief, percent
+from viz.numbers import decimals, nats, number, percent, whole
+from viz.theme import HUES
 
 BARS = 30  # tokens drawn as bars
-PAGE = 50  # rows of a page of the table
 _POINTS = 240  # of a curve
-GREY, BLUE, ORANGE = "rgba(128,134,150,0.55)", HUES[0], HUES[4]
+_PALE = "rgba(128,134,150,0.55)"
 
 
 class StageReport(Protocol):
@@ -33,9 +34,9 @@ class Stages:
 
     logits: np.ndarray  # float32 [S + 1, V], -inf for a token that is out
     probabilities: np.ndarray  # float64 [S + 1, V]
-    reports: Sequence[StageReport]  # of every stage in numbers, as model.sampling.Shaped.report gives them [S + 1]
+    reports: tuple[StageReport, ...]  # of every stage in numbers, as model.sampling.Shaped.report gives them [S + 1]
     out: np.ndarray  # the step that dropped a token, counted from 1; 0 for one that is in [V]
-    order: np.ndarray  # ids, the model's likeliest first, of equals the smaller id first [V]
+    order: np.ndarray  # ids, the model's likeliest first, ties broken by the smaller id [V]
 
     @property
     def ranks(self) -> np.ndarray:
@@ -52,11 +53,11 @@ def stages_of(
     left = np.isfinite(logits)
     dropped = left[:-1] & ~left[1:]
     out = (dropped * np.arange(1, len(logits))[:, None]).max(0, initial=0)
-    return Stages(logits, probabilities, reports, out, order)
+    return Stages(logits, probabilities, tuple(reports), out, order)
 
 
 def place(logits: np.ndarray, token: int) -> int | None:
-    """A token's rank among those that are in, of equals the smaller id first; None for one that is out. [V]"""
+    """A token's rank among those that are in, ties broken by the smaller id; None for one that is out. [V]"""
     own = logits[token]
     if not np.isfinite(own):
         return None
@@ -65,41 +66,41 @@ def place(logits: np.ndarray, token: int) -> int | None:
 
 def bits(share: float) -> str:
     """The surprisal of a probability, in bits."""
-    return f"{-math.log2(share) + 0.0:.2f}" if share > 0 else "∞"
+    return decimals(-math.log2(share)) if share > 0 else "∞"
 
 
 # --- every step ---
 
 
-def step_rows(found: Stages) -> list[dict]:
+def step_rows(stages: Stages) -> list[dict]:
     """A row a stage: tokens left and the length of their bar, mass removed, entropy, effective choices."""
-    whole = math.log(max(found.reports[0].kept, 2))
+    most = math.log(max(stages.reports[0].kept, 2))
     return [
         {
-            "kept": f"{each.kept:,}",
-            "share": math.log(each.kept) / whole if each.kept > 1 else 0.0,
+            "kept": whole(each.kept),
+            "share": math.log(each.kept) / most if each.kept > 1 else 0.0,
             "removed": percent(each.removed) if n else "",
-            "entropy": f"{each.entropy:.3f}",
-            "choices": brief(each.effective),
+            "entropy": nats(each.entropy),
+            "choices": number(each.effective),
         }
-        for n, each in enumerate(found.reports)
+        for n, each in enumerate(stages.reports)
     ]
 
 
 # --- the likeliest tokens ---
 
 
-def shown_tokens(found: Stages, stage: int, following: int | None, most: int = BARS) -> list[int]:
+def shown_tokens(stages: Stages, stage: int, following: int | None, most: int = BARS) -> list[int]:
     """The likeliest tokens before or after, in the model's order; at the end the one that really comes next."""
-    after = np.argsort(-found.probabilities[stage], kind="stable")[:most]
-    after = after[found.probabilities[stage][after] > 0]
-    best: dict[int, int] = {int(token): n for n, token in enumerate(found.order[:most])}
+    after = np.argsort(-stages.probabilities[stage], kind="stable")[:most]
+    after = after[stages.probabilities[stage][after] > 0]
+    best: dict[int, int] = {int(token): n for n, token in enumerate(stages.order[:most])}
     for n, token in enumerate(after.tolist()):
         best[token] = min(best.get(token, n), n)
     chosen = sorted(best, key=lambda token: (best[token], token))[:most]
     if following is not None and following not in chosen:
         chosen.append(following)
-    ranks = found.ranks
+    ranks = stages.ranks
     return sorted(chosen, key=lambda token: ranks[token])
 
 
@@ -114,111 +115,73 @@ class Shown:
     logarithmic: bool
 
 
-def bars_figure(found: Stages, shown: Shown, words: Mapping[str, str], drops: Sequence[str]) -> str:
-    """The model's probabilities as pale bars, hollow for tokens that are out, and within them those after; JSON.
+def bars_figure(stages: Stages, shown: Shown, words: Mapping[str, str], drops: Sequence[str]) -> go.Figure:
+    """The model's probabilities as pale bars, hollow for tokens that are out, and within them those after.
 
     drops: what step i is called, from the first. Words: before, after, out, next, axis, hover with {token}, {id},
     {rank}, {before}, {after}, dropped with {step}.
     """
-    ids, ranks = list(shown.tokens), found.ranks
-    before, after = found.probabilities[0][ids], found.probabilities[shown.stage][ids]
-    fate = [int(step) if 0 < step <= shown.stage else 0 for step in found.out[ids]]
-    names = [
-        plotly_text(f"{ranks[token]} {shorten(visible(piece), 40)}")
-        for token, piece in zip(ids, shown.pieces, strict=True)
-    ]
-    hover = [
-        _told(
-            words,
-            drops,
-            {
-                "token": visible(piece),
-                "id": token,
-                "rank": f"{ranks[token]:,}",
-                "before": percent(float(before[n])),
-                "after": percent(float(after[n])),
-            },
-            fate[n],
-        )
-        for n, (token, piece) in enumerate(zip(ids, shown.pieces, strict=True))
-    ]
-    common = {"type": "bar", "orientation": "h", "y": names, "hovertemplate": "%{hovertext}<extra></extra>"}
+    ids, ranks = list(shown.tokens), stages.ranks
+    before, after = stages.probabilities[0][ids], stages.probabilities[shown.stage][ids]
+    fate = [int(step) if 0 < step <= shown.stage else 0 for step in stages.out[ids]]
+    names, hovers = [], []
+    for n, (token, piece) in enumerate(zip(ids, shown.pieces, strict=True)):
+        names.append(plotly_text(f"{ranks[token]} {shorten(visible(piece), 40)}"))
+        shares = {"before": percent(before[n]), "after": percent(after[n])}
+        values = {"token": visible(piece), "id": token, "rank": whole(ranks[token]), **shares}
+        hovers.append(_hover(words, drops, values, fate[n]))
     kept, lost = [n for n in range(len(ids)) if not fate[n]], [n for n in range(len(ids)) if fate[n]]
 
-    def bar(rows: list[int], values: np.ndarray, name: str, marker: dict, width: float) -> dict:
-        return common | {
-            "x": [float(values[n]) for n in rows],
-            "y": [names[n] for n in rows],
-            "name": plotly_text(name),
-            "hovertext": [hover[n] for n in rows],
-            "marker": marker,
-            "width": width,
-        }
+    def bar(at: Sequence[int], values: np.ndarray, name: str, colour: str, more: Mapping[str, object]) -> go.Bar:
+        texts = [hovers[n] for n in at]
+        return rows(words[name], [names[n] for n in at], values[list(at)], colour, hovers=texts, more=more)
 
-    data = [
-        bar(kept, before, words["before"], {"color": GREY}, 0.82),
-        bar(lost, before, words["out"], {"color": "rgba(0,0,0,0)", "line": {"color": GREY, "width": 1.2}}, 0.82),
-        bar(kept, after, words["after"], {"color": BLUE}, 0.42),
+    hollow = {"width": 0.82, "marker": {"color": "rgba(0,0,0,0)", "line": {"color": _PALE, "width": 1.2}}}
+    traces: list[go.Bar | go.Scatter] = [
+        bar(kept, before, "before", _PALE, {"width": 0.82}),
+        bar(lost, before, "out", _PALE, hollow),
+        bar(kept, after, "after", BLUE, {"width": 0.42}),
     ]
     if shown.following is not None:
         n = ids.index(shown.following)
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [float(max(before[n], after[n]))],
-                "y": [names[n]],
-                "name": plotly_text(words["next"]),
-                "hovertext": [hover[n]],
-                "hovertemplate": "%{hovertext}<extra></extra>",
-                "marker": {"symbol": "diamond", "size": 11, "color": ORANGE, "line": {"color": "#fff", "width": 1}},
-                "cliponaxis": False,
-            }
-        )
-    ticks = [_tick(piece, token == shown.following) for token, piece in zip(ids, shown.pieces, strict=True)]
-    high = max(float(before.max()), float(after.max()))
-    across = {"tickformat": ".3~p", "range": [0, high * 1.06]}
-    if shown.logarithmic:
-        low = min(float(values[values > 0].min()) for values in (before, after) if (values > 0).any())
-        across = {
-            "type": "log",
-            "range": [math.floor(math.log10(low)), math.log10(high) + 0.05],
-            "tickformat": ".0e",
-            "dtick": 1,
-        }
-    layout = frame_layout({"height": 90 + 17 * len(ids), "narrow": 110 + 17 * len(ids)}) | {
-        "xaxis": _axis(words["axis"]) | across,
-        "yaxis": {
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": names[::-1],
-            "tickvals": names,
-            "ticktext": ticks,
-            "automargin": True,
-            "showgrid": False,
-            "tickfont": {"size": 11},
-            "range": [-0.7, len(ids) - 0.3],
-        },
-        "barmode": "overlay",
-        "hovermode": "closest",
-        "showlegend": True,
-        "legend": _legend(),
+        traces.append(_diamond(words["next"], names[n], float(max(before[n], after[n])), hovers[n]))
+    ticks = [row_tick(piece, token == shown.following) for token, piece in zip(ids, shown.pieces, strict=True)]
+    across = axis(words["axis"], _share_axis(before, after, shown.logarithmic))
+    more = {"barmode": "overlay", "hovermode": "closest", "showlegend": True, "legend": _legend()}
+    size = {"height": 90 + 17 * len(ids), "narrow": 110 + 17 * len(ids)}
+    return figure(traces, across, row_axis(names, ticks), more=more, **size)
+
+
+def _diamond(name: str, y: str, x: float, hover: str) -> go.Scatter:
+    """A mark at the token that really comes next."""
+    more = {
+        "mode": "markers",
+        "y": [y],
+        "marker": {"symbol": "diamond", "size": 11, "color": ORANGE, "line": {"color": "#fff", "width": 1}},
+        "hovertext": [hover],
+        "hovertemplate": HOVER_TEXT,
+        "cliponaxis": False,
     }
-    return _json(data, layout)
+    return line(name, [x], [0], ORANGE, hover="", more=more)
 
 
-def _told(words: Mapping[str, str], drops: Sequence[str], values: dict, fate: int) -> str:
-    """What is told of a token where one points at its bar."""
+def _share_axis(before: np.ndarray, after: np.ndarray, logarithmic: bool) -> dict:
+    """The range of an axis of probabilities; 0 has no place on a logarithmic one."""
+    high = max(float(before.max()), float(after.max()))
+    if not logarithmic:
+        return {"tickformat": ".3~p", "range": [0, high * 1.06]}
+    low = min(float(values[values > 0].min()) for values in (before, after) if (values > 0).any())
+    span = [math.floor(math.log10(low)), math.log10(high) + 0.05]
+    return {"type": "log", "range": span, "tickformat": ".0e", "dtick": 1}
+
+
+def _hover(words: Mapping[str, str], drops: Sequence[str], values: Mapping[str, object], fate: int) -> str:
+    """The hover text of a token's bar."""
     escaped = {name: plotly_text(shorten(str(value), 40)) for name, value in values.items()}
     text = plotly_text(words["hover"]).replace("\n", "<br>").format(**escaped)
     if fate:
         text += "<br>" + plotly_text(words["dropped"].format(step=drops[fate - 1]))
     return text
-
-
-def _tick(piece: str, comes: bool) -> str:
-    text = plotly_text(shorten(visible(piece)))
-    return f"<b>◆ {text}</b>" if comes else text
 
 
 # --- the cumulative curve ---
@@ -233,80 +196,57 @@ class Cut:
     reach: float | None = None  # the mass that top-p asks for
 
 
-def curve_figure(found: Stages, cuts: Sequence[Cut], words: Mapping[str, str]) -> str:
-    """Tokens by rank against their probability together, before and after, with a line where each step cuts; JSON.
+def curve_figure(stages: Stages, cuts: Sequence[Cut], words: Mapping[str, str]) -> go.Figure:
+    """Tokens by rank against their probability together, before and after, with a line where each step cuts.
 
-    Words: before, after, given with {step}, axis_rank, axis_mass, hover_curve with {n}, {mass}, {name}.
+    Words: before, after, given with {step}, rank, mass, hover with {n}, {mass}, {name}.
     """
-    last, V = len(found.logits) - 1, found.logits.shape[1]
-    drawn = [(0, words["before"], {"color": "rgba(128,134,150,0.9)", "width": 3})]
+    last, V = len(stages.logits) - 1, stages.logits.shape[1]
     between = {cut.stage: cut.name for cut in cuts if cut.reach is not None and 0 < cut.stage < last}
-    drawn += [
-        (stage, words["given"].format(step=name), {"color": HUES[2], "width": 1.5, "dash": "dot"})
-        for stage, name in between.items()
-    ]
-    drawn += [(last, words["after"], {"color": BLUE, "width": 2.5})] if last else []
-    data = [
-        _curve(found.probabilities[stage], name, line, words) | {"showlegend": stage in (0, last)}
-        for stage, name, line in drawn
-    ]
+    traces = [_curve(stages.probabilities[0], words["before"], words, (GREY, 3, "solid"))]
+    for stage, name in between.items():
+        given = words["given"].format(step=name)
+        traces.append(_curve(stages.probabilities[stage], given, words, (HUES[2], 1.5, "dot"), legend=False))
+    if last:
+        traces.append(_curve(stages.probabilities[last], words["after"], words, (BLUE, 2.5, "solid")))
     for n, cut in enumerate(cuts):
-        kept, hue = found.reports[cut.stage + 1].kept, HUES[(1, 3, 5)[n % 3]]
-        mass = float(np.sort(found.probabilities[cut.stage])[::-1][:kept].sum())
+        kept, hue = stages.reports[cut.stage + 1].kept, HUES[(1, 3, 5)[n % 3]]
+        mass = float(np.sort(stages.probabilities[cut.stage])[::-1][:kept].sum())
         x, y = ([1, kept, kept], [cut.reach, cut.reach, 0]) if cut.reach is not None else ([kept, kept], [mass, 0])
-        told = words["hover_curve"].format(n=f"{kept:,}", mass=percent(mass), name=cut.name)
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": x,
-                "y": y,
-                "name": plotly_text(cut.name),
-                "line": {"color": hue, "width": 1.8, "dash": "dash"},
-                "marker": {"size": [0] * (len(x) - 2) + [8, 0]},
-                "hovertext": [plotly_text(told)] * len(x),
-                "hovertemplate": "%{hovertext}<extra></extra>",
-            }
-        )
-    layout = frame_layout({"height": 400, "narrow": 340}) | {
-        "xaxis": _axis(words["axis_rank"]) | {"type": "log", "range": [-0.03, math.log10(V) + 0.02], "dtick": 1},
-        "yaxis": _axis(words["axis_mass"]) | {"range": [0, 1.03], "tickformat": ".0%"},
-        "hovermode": "closest",
-        "showlegend": True,
-        "legend": _legend(),
-    }
-    return _json(data, layout)
+        more = {
+            "marker": {"size": [0] * (len(x) - 2) + [8, 0], "color": hue},
+            "hovertext": [_mass(words, cut.name, kept, mass)] * len(x),
+            "hovertemplate": HOVER_TEXT,
+        }
+        traces.append(line(cut.name, x, y, hue, hover="", dash="dash", width=1.8, more=more))
+    across = axis(words["rank"], {"type": "log", "range": [-0.03, math.log10(V) + 0.02], "dtick": 1})
+    up = axis(words["mass"], {"range": [0, 1.03], "tickformat": ".0%"})
+    more = {"hovermode": "closest", "showlegend": True, "legend": _legend()}
+    return figure(traces, across, up, height=400, narrow=340, more=more)
 
 
-def _curve(probabilities: np.ndarray, name: str, line: dict, words: Mapping[str, str]) -> dict:
-    """The probability of the n likeliest together, at ranks that are even on a logarithmic axis."""
+def _curve(
+    probabilities: np.ndarray,
+    name: str,
+    words: Mapping[str, str],
+    look: tuple[str, float, str],
+    legend: bool = True,
+) -> go.Scatter:
+    """The probability of the n likeliest together, at ranks that are even on a logarithmic axis. `look`: of a line."""
     mass = np.cumsum(np.sort(probabilities)[::-1])
     kept = int((probabilities > 0).sum())
-    ranks = np.unique(np.geomspace(1, kept, _POINTS).round().astype(int))
-    shares = np.minimum(mass[ranks - 1], 1.0)
-    hover = [
-        plotly_text(words["hover_curve"].format(n=f"{n:,}", mass=percent(share), name=name))
-        for n, share in zip(ranks.tolist(), shares.tolist(), strict=True)
-    ]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": ranks.tolist(),
-        "y": shares.tolist(),
-        "name": plotly_text(name),
-        "line": line,
-        "hovertext": hover,
-        "hovertemplate": "%{hovertext}<extra></extra>",
-    }
+    ranks = np.unique(np.geomspace(1, kept, _POINTS).round().astype(int)).tolist()
+    shares = np.minimum(mass[np.array(ranks) - 1], 1.0).tolist()
+    hovers = [_mass(words, name, n, share) for n, share in zip(ranks, shares, strict=True)]
+    more = {"mode": "lines", "hovertext": hovers, "hovertemplate": HOVER_TEXT, "showlegend": legend}
+    colour, width, dash = look
+    return line(name, ranks, shares, colour, hover="", dash=dash, width=width, more=more)
 
 
-def _axis(title: str) -> dict:
-    return {"title": {"text": plotly_text(title), "standoff": 8}, "automargin": True, "zeroline": False}
+def _mass(words: Mapping[str, str], name: str, n: int, mass: float) -> str:
+    """The hover text of a point: what the n likeliest tokens hold."""
+    return plotly_text(words["hover"].format(n=whole(n), mass=percent(mass), name=name))
 
 
 def _legend() -> dict:
-    return {"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom", "traceorder": "normal"}
-
-
-def _json(data: list[dict], layout: dict) -> str:
-    return json.dumps({"data": data, "layout": layout}, ensure_ascii=False, allow_nan=False)
+    return LEGEND | {"y": 1.01, "traceorder": "normal"}

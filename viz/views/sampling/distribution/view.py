@@ -3,27 +3,20 @@
 Everything here is worked out from logits that the run has; the model is not run again.
 """
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import dataclasses
 
-import gradio as gr
-
-from model.errors import InputError
-from model.generation.next_token import context_at, logits_after
-from model.sampling.pipeline import Context, Step, softmax
+from model.sampling.pipeline import MOST_STEPS, softmax
 from model.sampling.warps import WARPS, shape, values_of
-from viz.page.background import kept
-from viz.page.old_view import View
-from viz.page.parts import choice, number, part, plot_words
-from viz.page.picking import position_of, source
-from viz.page.python_lines import python_lines
+from viz.api.arguments import Rows
+from viz.api.endpoint import Endpoint
+from viz.api.reading import at, measured, named
+from viz.labels import quoted
+from viz.numbers import NONE, nats, number, percent, whole
+from viz.page.parts import plot_words
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.page.typed import quoted
-from viz.views.predictions.figures import brief, percent
+from viz.page.settings import Choice, Settings, form
+from viz.page.view import Asking, Custom, Figure, Form, Measure, Payload, Seen, View
 from viz.views.sampling.distribution.figures import (
-    PAGE,
     Cut,
     Shown,
     Stages,
@@ -35,352 +28,269 @@ from viz.views.sampling.distribution.figures import (
     stages_of,
     step_rows,
 )
-from viz.views.sampling.distribution.vocabulary_table import Asked, frame, page_of, rows_of, told_rows
-from viz.views.sampling.pipelines import spec, step_name, steps_code, steps_of
-from viz.words import section, some
-
-_PIPELINE = (
-    "from model.generation.next_token import context_at, logits_after",
-    "from model.sampling.pipeline import Step",
-    "from model.sampling.warps import shape",
+from viz.views.sampling.distribution.vocabulary_table import PAGE, Request, frame, page_of, read, rows_of, shown_rows
+from viz.views.sampling.pipelines import (
+    PIPELINE,
+    after,
+    context_of,
+    following,
+    logits_of,
+    numbered,
+    pipeline_lines,
+    steps_of,
+    value_of,
 )
-_LONGEST = 100  # characters of a search
-_MANY = 40  # stages that the form can name
+from viz.words import Words
 
 
-@dataclass(frozen=True, eq=False)
-class Looked:
-    """The position that is looked at, and the steps that reshape it."""
-
-    scene: Scene
-    at: int
-    steps: tuple[Step, ...]
-    stages: Callable[[], Stages]
-
-    @property
-    def following(self) -> int | None:
-        """The token that really comes next in the prompt; None at its end."""
-        ids = self.scene.trace.tokens.ids
-        return int(ids[self.at + 1]) if self.at + 1 < len(ids) else None
-
-    @property
-    def named(self) -> list[str]:
-        """The steps, numbered, as pictures call them."""
-        return [f"{n} · {step_name(self.scene.words, step)}" for n, step in enumerate(self.steps, 1)]
-
-    @property
-    def key(self) -> tuple:
-        """What decides all pictures."""
-        return self.scene.run, self.at, self.steps
+def _stage_label(words: Words, option: str) -> str:
+    return words["stage_last"] if option == "last" else words["stage_step"].format(step=option)
 
 
-def build() -> dict[str, gr.HTML]:
-    """The pipeline and what it does in numbers; bars left, steps and curve right; the vocabulary below."""
-    made = {
-        "pipeline": part("pipeline", None, value={}),
-        "shape_facts": part("shape_facts", None, kind="shapefacts"),
-    }
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["shape_form"] = part("shape_form", None, kind="controls", value={})
-            made["shape_bars"] = part("shape_bars", None, kind="figure")
-        with gr.Column(min_width=320):
-            made["shape_steps"] = part("shape_steps", None, kind="shapesteps")
-            made["shape_curve"] = part("shape_curve", None, kind="figure")
-    made["shape_table"] = part("shape_table", None, kind="shapetable", value={})
-    return made
+STAGE = Choice("stage", ("last", *map(str, range(1, MOST_STEPS + 1))), label=_stage_label)
+AXIS = Choice("axis", ("linear", "log"))
 
 
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """What the editor of the pipeline offers."""
-    return {"pipeline": spec(words)}
+def measure(scene: Scene, settings: Settings) -> Stages:
+    """The position's logits through the pipeline, every stage kept."""
+    size = scene.model.tokenizer.vocab_size
+    shaped = shape(logits_of(scene), settings.pipeline, context_of(scene))
+    stages = shaped.stages[:, :size]
+    order = (-stages[0]).argsort(stable=True).int().numpy()
+    every = stages.numpy()
+    return stages_of(every, softmax(every), shaped.report(), order)
 
 
-# --- one position ---
+def needs_pieces(scene: Scene, settings: Settings) -> Settings:
+    """Whether the table reads the texts of all tokens."""
+    return Settings((("needed", settings.table.reads_texts),))
 
 
-def logits_of(scene: Scene, at: int) -> object:
-    """The run's logits after a position, as a pipeline takes them, worked out once. float32 tensor [V]"""
-    key = ("logits", scene.trace.key, at)
-    return kept(scene.playground, key, lambda: logits_after(scene.trace, at, scene.model.tokenizer.vocab_size))
+def measure_pieces(scene: Scene, settings: Settings) -> tuple[str, ...]:
+    """The text of every token of the vocabulary; none where the table does not read them. [V]"""
+    tokenizer = scene.model.tokenizer
+    return tuple(map(tokenizer.piece, range(tokenizer.vocab_size))) if settings.needed else ()
 
 
-def context_of(scene: Scene, at: int) -> Context:
-    """What the steps may know: the prompt up to the position."""
-    return context_at(scene.trace, at)
+# --- what is drawn ---
 
 
-def steps_sent(scene: Scene, values: Values) -> tuple[Step, ...]:
-    """The pipeline on the page; raises InputError."""
-    sent = values.get("pipeline")
-    return steps_of(scene.model, sent.get("steps") if isinstance(sent, Mapping) else None)
+def _names(seen: Seen) -> list[str]:
+    """The steps by number and name."""
+    return numbered(seen.all_words, seen.settings.pipeline)
 
 
-def looked_at(scene: Scene, values: Values) -> Looked:
-    """What is asked for; raises InputError for steps that cannot be."""
-    at, steps = position_of(scene), steps_sent(scene, values)
-
-    @functools.cache
-    def stages() -> Stages:
-        logits, size = logits_of(scene, at), scene.model.tokenizer.vocab_size
-        shaped = shape(logits, steps, context_of(scene, at))
-        every = shaped.stages[:, :size].numpy()
-        key = ("order", scene.trace.key, at)
-        order = kept(scene.playground, key, lambda: (-logits[:size]).argsort(stable=True).int().numpy())
-        return stages_of(every, softmax(every), shaped.report(), order)
-
-    return Looked(scene, at, steps, stages)
+def _next_token(seen: Seen) -> int | None:
+    """The token that really comes next in the prompt."""
+    return following(seen.facts.tokens, seen.facts.position)
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """All of it; steps that cannot be are told below the pipeline, and the rest stays as it is."""
-    try:
-        looked = looked_at(scene, values)
-    except InputError as error:
-        return {"shape_facts": Picture((scene.run, str(error)), functools.partial(_raise, error))}
-    stage, logarithmic = _form(values.get("shape_form"), len(looked.steps))
-    asked, ask = _asked(values.get("shape_table"), len(looked.steps))
-    return {
-        "shape_facts": Picture(looked.key, lambda: facts_payload(looked)),
-        "shape_form": Picture((scene.language, looked.steps), lambda: form_payload(looked)),
-        "shape_bars": Picture((looked.key, stage, logarithmic), lambda: bars_payload(looked, stage, logarithmic)),
-        "shape_steps": Picture(looked.key, lambda: steps_payload(looked)),
-        "shape_curve": Picture(looked.key, lambda: curve_payload(looked)),
-        "shape_table": Picture((looked.key, asked, ask), lambda: table_payload(looked, asked, ask)),
-    }
+def _python(seen: Seen, *last: str, imports: tuple[str, ...] = ()) -> str:
+    lines = ["shaped = shape(logits, steps, context)", *last]
+    return pipeline_lines(seen, lines, ("from model.sampling.warps import shape", *imports))
 
 
-def _raise(error: InputError) -> dict:
-    raise error
+def options(seen: Seen) -> Payload:
+    """The form: after which of the steps the bars are, by the steps' names, and their axis."""
+    names = _names(seen)
+
+    def label(words: Words, option: str) -> str:
+        return _stage_label(words, option if option == "last" else names[int(option) - 1])
+
+    steps = map(str, range(1, len(names) + 1))
+    stage = dataclasses.replace(STAGE, options=("last", *steps), label=label)
+    return form((stage, AXIS), seen.words.within("settings"), None)
 
 
-def pipeline_lines(looked: Looked, last: Sequence[str], imports: Sequence[str] = ()) -> str:
-    """The Python lines of the pipeline at the position, and then `last`."""
-    at = looked.at
-    lines = [
-        f"at = {at}  # {quoted(looked.scene, int(looked.scene.trace.tokens.ids[at]))!r}",
-        "logits, context = logits_after(run, at, lm.tokenizer.vocab_size), context_at(run, at)",
-        f"steps = {steps_code(looked.steps)}",
-        "shaped = shape(logits, steps, context)",
-        *last,
-    ]
-    return python_lines(looked.scene, lines, (*_PIPELINE, *imports))
-
-
-def after(looked: Looked) -> str:
-    """Where in the prompt this is."""
-    scene = looked.scene
-    token = quoted(scene, int(scene.trace.tokens.ids[looked.at]))
-    return scene.words["shape.after"].format(token=token, position=looked.at)
-
-
-# --- in numbers ---
-
-
-def facts_payload(looked: Looked) -> dict:
+def facts(seen: Seen) -> Payload:
     """Entropy, choices and tokens before and after, and what became of the token that really comes next."""
-    words, found = looked.scene.words, looked.stages()
-    ends = [found.reports[n] for n in (0, -1)]
+    words, stages = seen.here, seen.result
+    ends = [stages.reports[n] for n in (0, -1)]
     pairs = {
-        "entropy": [f"{each.entropy:.3f}" for each in ends],
-        "choices": [brief(each.effective) for each in ends],
-        "left": [f"{each.kept:,}" for each in ends],
-        "top": [percent(float(found.probabilities[n].max())) for n in (0, -1)],
+        "entropy": [nats(each.entropy) for each in ends],
+        "choices": [number(each.effective) for each in ends],
+        "left": [whole(each.kept) for each in ends],
+        "top": [percent(float(stages.probabilities[n].max())) for n in (0, -1)],
     }
-    facts = [[words[f"shape.{name}"], *pair, words[f"shape.{name}_help"]] for name, pair in pairs.items()]
     return {
-        "title": words["shape.title"].format(after=after(looked)),
-        "facts": facts,
-        "next": _next(looked),
-        "words": some(words, "shape", "before", "then"),
-        "run": repr(looked.key),
+        "title": words["title"].format(after=after(seen)),
+        "facts": [[words[name], *pair, words[f"{name}_help"]] for name, pair in pairs.items()],
+        "next": _next(seen),
+        "words": {"before": seen.words["before"], "then": words["then"]},
     }
 
 
-def _next(looked: Looked) -> dict:
+def _next(seen: Seen) -> dict:
     """What became of the token that really comes next."""
-    scene, found, token = looked.scene, looked.stages(), looked.following
-    words = scene.words
+    words, stages, token = seen.here, seen.result, _next_token(seen)
     if token is None:
-        return {"text": words["shape.no_next"], "facts": []}
-    shares = [float(found.probabilities[n][token]) for n in (0, -1)]
-    ranks = [place(found.logits[n], token) for n in (0, -1)]
+        return {"text": words["no_next"], "facts": []}
+    shares = [float(stages.probabilities[n][token]) for n in (0, -1)]
+    ranks = [place(stages.logits[n], token) for n in (0, -1)]
     pairs = {
-        "rank": ["–" if rank is None else f"{rank:,}" for rank in ranks],
+        "rank": [NONE if rank is None else whole(rank) for rank in ranks],
         "share": [percent(share) for share in shares],
         "bits": [bits(share) for share in shares],
     }
-    text = words["shape.next_is"].format(token=quoted(scene, token))
-    if step := int(found.out[token]):
-        text = words["shape.next_out"].format(token=quoted(scene, token), step=looked.named[step - 1])
+    text = words["next_is"].format(token=quoted(seen.facts.piece(token)))
+    if step := int(stages.out[token]):
+        text = words["next_out"].format(token=quoted(seen.facts.piece(token)), step=_names(seen)[step - 1])
     return {
         "text": text,
-        "facts": [
-            [words[f"shape.next_{name}"], *pair, words[f"shape.next_{name}_help"]] for name, pair in pairs.items()
-        ],
+        "facts": [[words[f"next_{name}"], *pair, words[f"next_{name}_help"]] for name, pair in pairs.items()],
     }
 
 
-def steps_payload(looked: Looked) -> dict:
+def steps(seen: Seen) -> Payload:
     """A row a step: what it left."""
-    words, rows = looked.scene.words, step_rows(looked.stages())
-    names = [words["shape.model"], *looked.named]
-    kinds = ["model", *(WARPS[step.warp].kind for step in looked.steps)]
+    words, rows = seen.here, step_rows(seen.result)
+    names = [words["model"], *_names(seen)]
+    kinds = ["model", *(WARPS[step.warp].kind for step in seen.settings.pipeline)]
     return {
-        "title": words["shape.steps_title"],
-        "note": words["shape.steps_note"],
+        "title": words["title"],
+        "note": words["note"],
         "rows": [row | {"name": name, "kind": kind} for row, name, kind in zip(rows, names, kinds, strict=True)],
-        "words": some(
-            words, "shape", *(f"column_{name}" for name in ("step", "left", "removed", "entropy", "choices"))
-        ),
-        "run": repr(looked.key),
+        "words": {key: text for key, text in words.plain().items() if key.startswith("column_")},
     }
 
 
-# --- pictures ---
+def _stage(seen: Seen) -> int:
+    """The stage that is compared with the model's own; the last one for a step that is not there."""
+    last, stage = len(seen.settings.pipeline), seen.settings.stage
+    return last if stage == "last" else min(int(stage), last)
 
 
-def _form(asked: object, steps: int) -> tuple[int, bool]:
-    """The stage that is compared with the model's own, and whether the axis is logarithmic."""
-    stage = choice(asked, "stage", ("last", *map(str, range(1, steps + 1))))
-    return steps if stage == "last" else int(stage), choice(asked, "axis", ("linear", "log")) == "log"
-
-
-def form_payload(looked: Looked) -> dict:
-    """After which step the bars are, and their axis."""
-    words = looked.scene.words
-    stages = [["last", words["shape.stage_last"]]]
-    stages += [[str(n), words["shape.stage_step"].format(step=name)] for n, name in enumerate(looked.named, 1)]
-    axes = [[name, words[f"shape.axis_{name}"]] for name in ("linear", "log")]
-    return {
-        "controls": [
-            {"name": "stage", "kind": "choice", "label": words["shape.stage"], "value": "last", "options": stages},
-            {"name": "axis", "kind": "choice", "label": words["shape.axis"], "value": "linear", "options": axes},
-        ]
-    }
-
-
-def bars_payload(looked: Looked, stage: int, logarithmic: bool) -> dict:
+def bars(seen: Seen) -> Payload:
     """The likeliest tokens before and after."""
-    scene, found = looked.scene, looked.stages()
-    words, tokens = scene.words, shown_tokens(found, stage, looked.following)
-    pieces = [scene.model.tokenizer.piece(token) for token in tokens]
-    said = some(words, "shape", "before", "out", "hover", "dropped") | {
-        "after": words["shape.after_all"] if stage == len(looked.steps) else looked.named[stage - 1],
-        "next": words["shape.next"],
-        "axis": words["shape.axis_share"],
-    }
-    shown = Shown(tokens, pieces, stage, looked.following, logarithmic)
-    last = f"shaped.probabilities({stage})[ids]" if stage < len(looked.steps) else "shaped.probabilities()[ids]"
+    words, stages, names, stage = seen.here, seen.result, _names(seen), _stage(seen)
+    tokens = shown_tokens(stages, stage, _next_token(seen))
+    series = {"before": seen.words["before"]}
+    series["after"] = seen.words["after_all"] if stage == len(names) else names[stage - 1]
+    shown = Shown(tokens, list(map(seen.facts.piece, tokens)), stage, _next_token(seen), seen.settings.axis == "log")
+    last = f"shaped.probabilities({stage})[ids]" if stage < len(names) else "shaped.probabilities()[ids]"
+    python = _python(seen, f"ids = {tokens}", f"shaped.probabilities(0)[ids], {last}  # before, after")
     return {
-        "figure": bars_figure(found, shown, said, looked.named),
-        "title": words["shape.bars_title"].format(after=after(looked)),
-        "note": words["shape.bars_note"].format(n=len(tokens)),
-        "source": source(scene),
-        "file": f"distribution-{looked.at}",
-        "run": repr((looked.key, stage, logarithmic)),
-        "columns": [words["shape.csv_series"], words["shape.csv_share"], words["shape.csv_token"]],
-        "python": pipeline_lines(looked, [f"ids = {tokens}", f"shaped.probabilities(0)[ids], {last}  # before, after"]),
-        "words": plot_words(words),
+        "figure": bars_figure(stages, shown, words.plain() | series, names),
+        "title": words["title"].format(after=after(seen)),
+        "note": words["note"].format(n=len(tokens)),
+        "file": f"distribution-{seen.facts.position}",
+        "columns": [words["series"], words["share"], words["token"]],
+        "python": python,
     }
 
 
-def curve_payload(looked: Looked) -> dict:
+def curve(seen: Seen) -> Payload:
     """How few tokens hold how much, and where the steps cut."""
-    scene, words, found = looked.scene, looked.scene.words, looked.stages()
-    cuts = []
-    for n, (step, name) in enumerate(zip(looked.steps, looked.named, strict=True)):
-        if WARPS[step.warp].kind == "cut" and found.reports[n + 1].kept < found.reports[n].kept:
+    words, stages, cuts = seen.here, seen.result, []
+    for n, (step, name) in enumerate(zip(seen.settings.pipeline, _names(seen), strict=True)):
+        if WARPS[step.warp].kind == "cut" and stages.reports[n + 1].kept < stages.reports[n].kept:
             cuts.append(Cut(n, name, values_of(step)["p"] if step.warp == "top_p" else None))
-    said = some(words, "shape", "before", "given", "axis_rank", "axis_mass", "hover_curve")
+    series = {"before": seen.words["before"], "after": seen.words["after_all"]}
     lines = [
         "np.cumsum(np.sort(shaped.probabilities(0))[::-1])  # before",
         "np.cumsum(np.sort(shaped.probabilities())[::-1])  # after",
     ]
     return {
-        "figure": curve_figure(found, cuts, said | {"after": words["shape.after_all"]}),
-        "title": words["shape.curve_title"].format(after=after(looked)),
-        "note": words["shape.curve_note"],
-        "source": source(scene),
-        "file": f"cumulative-{looked.at}",
-        "run": repr(looked.key),
-        "columns": [words["shape.csv_series"], words["shape.axis_rank"], words["shape.axis_mass"]],
-        "python": pipeline_lines(looked, lines, ["import numpy as np"]),
-        "words": plot_words(words),
+        "figure": curve_figure(stages, cuts, words.plain() | series),
+        "title": words["title"].format(after=after(seen)),
+        "note": words["note"],
+        "file": f"cumulative-{seen.facts.position}",
+        "columns": [words["series"], words["rank"], words["mass"]],
+        "python": _python(seen, *lines, imports=("import numpy as np",)),
     }
 
 
-# --- the whole vocabulary ---
-
-
-def _asked(sent: object, steps: int) -> tuple[Asked, int]:
-    """Which rows a page asks for, and the number of its wish for all of them, 0 for none."""
-    query = sent.get("query") if isinstance(sent, Mapping) else None
-    query = query[:_LONGEST] if isinstance(query, str) else ""
-    columns = ("rank", "token", "id", "logit", *(f"after_{n}" for n in range(1, steps + 1)), "out", "before", "after")
-    page = int(number(sent, "page", 0, 1e6, 0))
-    down = choice(sent, "down", ("no", "yes")) == "yes"
-    return Asked(query, page, choice(sent, "by", columns), down), int(number(sent, "all", 0, 1e9, 0))
-
-
-def pieces_of(scene: Scene) -> list[str]:
-    """The text of every token of the vocabulary, put together once."""
-    tokenizer = scene.model.tokenizer
-
-    def make() -> list[str]:
-        return [tokenizer.piece(token) for token in range(tokenizer.vocab_size)]
-
-    def size(made: list[str]) -> int:
-        return sum(map(len, made)) + 60 * len(made)
-
-    return kept(scene.playground, ("pieces", scene.model.id), make, size)
-
-
-def table_payload(looked: Looked, asked: Asked, ask: int) -> dict:
+def table(seen: Seen) -> Payload:
     """A page of the vocabulary; all of it where that is asked for."""
-    scene, words = looked.scene, looked.scene.words
-    table = frame(looked.stages())
-    found = page_of(table, asked, lambda: pieces_of(scene))
-    piece = scene.model.tokenizer.piece
-    columns = [
-        ["rank", words["shape.column_rank"]],
-        ["token", words["shape.column_token"]],
-        ["id", words["shape.column_id"]],
-        ["logit", words["shape.column_logit"]],
-    ]
-    columns += [[f"after_{n}", name] for n, name in enumerate(looked.named, 1)]
-    columns += [[name, words[f"shape.column_{name}"]] for name in ("out", "before", "after")]
+    words, request, pieces = seen.here, _request(seen), seen.results["pieces"]
+    every = frame(seen.result)
+    page = page_of(every, request, pieces)
+    columns = [[name, words[f"column_{name}"]] for name in ("rank", "token", "id", "logit")]
+    columns += [[f"after_{n}", name] for n, name in enumerate(_names(seen), 1)]
+    columns += [[name, words[f"column_{name}"]] for name in ("out", "before", "after")]
+    last = "shaped.stages, shaped.probabilities(0), shaped.probabilities()  # [S + 1, V], [V], [V]"
     payload = {
-        "title": words["shape.table_title"].format(n=f"{len(table):,}"),
-        "note": words["shape.table_note"],
+        "title": words["title"].format(n=whole(len(every))),
+        "note": words["note"],
         "columns": columns,
-        "rows": told_rows(found.rows, [piece(int(token)) for token in found.rows["id"]]),
-        "total": words["shape.table_total"].format(n=f"{found.total:,}", V=f"{len(table):,}"),
-        "page": found.page,
-        "pages": found.pages,
+        "rows": shown_rows(page.rows, [seen.facts.piece(int(token)) for token in page.rows["id"]]),
+        "total": words["total"].format(n=whole(page.total), V=whole(len(every))),
+        "page": page.page,
+        "pages": page.pages,
         "size": PAGE,
-        "by": asked.by,
-        "down": asked.down,
-        "following": looked.following,
-        "source": source(scene),
-        "file": f"vocabulary-{looked.at}",
-        "python": pipeline_lines(
-            looked, ["shaped.stages, shaped.probabilities(0), shaped.probabilities()  # [S + 1, V], [V], [V]"]
-        ),
-        "words": section(words, "shapetable") | plot_words(words),
-        "run": repr((looked.key, asked)),
+        "by": request.by,
+        "down": request.down,
+        "following": _next_token(seen),
+        "file": f"vocabulary-{seen.facts.position}",
+        "python": _python(seen, last),
+        "words": words.within("labels").plain() | plot_words(seen.all_words),
     }
-    if ask:
-        names = [words["shape.column_token"], *(name for key, name in columns if key != "token")]
-        payload |= {"all": ask, "table": rows_of(table, names, pieces_of(scene))}
+    if request.all:
+        names = [words["column_token"], *(name for key, name in columns if key != "token")]
+        payload |= {"all": request.all, "table": rows_of(every, names, pieces)}
     return payload
 
 
+def _request(seen: Seen) -> Request:
+    """What is asked of the table; by rank where it asks for a step that is not there."""
+    request, last = seen.settings.table, len(seen.settings.pipeline)
+    known = not request.by.startswith("after_") or int(request.by.removeprefix("after_")) <= last
+    return request if known else dataclasses.replace(request, by="rank")
+
+
+# --- for programs ---
+
+
+def distribution(scene: Scene, steps: list[dict] | None = None, position: int = -1, most: Rows = 20) -> dict:
+    """The distribution of the next token, and what each step of a sampling pipeline makes of it.
+
+    Returns:
+        stages: the model's own first, then one for each step: tokens left (kept), probability removed, entropy (nats)
+        and effective number of choices. tokens: the likeliest before or after, each with its logit and probability
+        after every stage, and removed_by: the step that removed it, counted from 1, else null.
+    """
+    looked, pipeline = at(scene, position), steps_of(scene.model, steps)
+    stages: Stages = measured(VIEW, "main", looked, pipeline=pipeline)
+    names = [{"warp": None, "values": {}}, *value_of(pipeline)]
+    comes = following(looked.tokens, looked.position)
+    tokens = [
+        named(scene.model, n)
+        | {
+            "logits": stages.logits[:, n],
+            "probabilities": stages.probabilities[:, n],
+            "removed_by": int(stages.out[n]) or None,
+        }
+        for n in shown_tokens(stages, len(pipeline), comes, most)
+    ]
+    reports = [name | vars(report) for name, report in zip(names, stages.reports, strict=True)]
+    really = None if comes is None else named(scene.model, comes)
+    return {"position": looked.position, "stages": reports, "tokens": tokens, "really_next": really}
+
+
 VIEW = View(
-    "shape",
-    build,
-    draw,
-    parts=("pipeline", "shape_facts", "shape_form", "shape_bars", "shape_steps", "shape_curve", "shape_table"),
-    fixed=fixed,
-    asks=("pipeline", "shape_form", "shape_table"),
+    "distribution",
+    settings=(STAGE, AXIS),
+    measures=(
+        Measure("main", measure, depends=("run", "token"), settings=("pipeline",), locks=False, keep=False),
+        Measure(
+            "pieces",
+            measure_pieces,
+            depends=("model",),
+            settings=("table",),
+            question=needs_pieces,
+            locks=False,
+        ),
+    ),
+    layout=("pipeline", "facts", (("form", "bars"), ("steps", "curve")), "table"),
+    parts={
+        "pipeline": PIPELINE,
+        "facts": Custom("shapefacts", facts, settings=()),
+        "form": Form(options, settings=("pipeline",)),
+        "bars": Figure(bars, settings=("stage", "axis")),
+        "steps": Custom("shapesteps", steps, settings=()),
+        "curve": Figure(curve, settings=()),
+        "table": Asking("shapetable", read, table, of=("main", "pieces"), settings=("table",)),
+    },
+    problems="facts",
+    api=(Endpoint(distribution),),
 )

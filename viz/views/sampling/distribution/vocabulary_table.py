@@ -1,48 +1,70 @@
 """The whole vocabulary of one position as a table: searched, sorted, a page at a time, or all of it as CSV."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from model.sampling.pipeline import MOST_STEPS
 from viz.labels import visible
-from viz.views.predictions.figures import percent
-from viz.views.sampling.distribution.figures import PAGE, Stages
+from viz.numbers import logit, percent, whole
+from viz.page.parts import choice, number
+from viz.page.scene import Scene
+from viz.views.sampling.distribution.figures import Stages
 
+PAGE = 50  # rows of a page
+_LONGEST = 100  # characters of a search
+_AFTER = tuple(f"after_{n}" for n in range(1, MOST_STEPS + 1))
 _SIGNS = str.maketrans({"·": " ", "↵": "\n", "⇥": "\t"})  # as the page shows them -> what they stand for
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs what begins with one of these
 
 
-def frame(found: Stages) -> pd.DataFrame:
+def frame(stages: Stages) -> pd.DataFrame:
     """A row a token, in the order of ids: rank, id, logit, after_1 .. after_S (NaN once it is out), out, before, after.
 
     `out` is the step that dropped it, 0 for one that is in.
     """
-    V = found.logits.shape[1]
-    after = {f"after_{n}": np.where(np.isfinite(row), row, np.nan) for n, row in enumerate(found.logits[1:], 1)}
+    V = stages.logits.shape[1]
+    after = {f"after_{n}": np.where(np.isfinite(row), row, np.nan) for n, row in enumerate(stages.logits[1:], 1)}
     return pd.DataFrame(
         {
-            "rank": found.ranks,
+            "rank": stages.ranks,
             "id": np.arange(V),
-            "logit": found.logits[0],
+            "logit": stages.logits[0],
             **after,
-            "out": found.out,
-            "before": found.probabilities[0],
-            "after": found.probabilities[-1],
+            "out": stages.out,
+            "before": stages.probabilities[0],
+            "after": stages.probabilities[-1],
         },
         copy=False,
     )
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """Which rows of the table."""
 
     query: str = ""
     page: int = 0  # from 0
     by: str = "rank"  # a column of `frame`, or "token"
     down: bool = False
+    all: int = 0  # the number of the page's request for every row; 0 where it makes none
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether the texts of all tokens are needed."""
+        return bool(self.query or self.all or self.by == "token")
+
+
+def read(sent: object, scene: Scene) -> Request:
+    """What a page asks of the table; a wish that makes no sense is the first page."""
+    query = sent.get("query") if isinstance(sent, Mapping) else None
+    query = query[:_LONGEST] if isinstance(query, str) else ""
+    columns = ("rank", "token", "id", "logit", *_AFTER, "out", "before", "after")
+    down = choice(sent, "down", ("no", "yes")) == "yes"
+    page, every = int(number(sent, "page", 0, 1e6, 0)), int(number(sent, "all", 0, 1e9, 0))
+    return Request(query, page, choice(sent, "by", columns), down, every)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,21 +77,21 @@ class Rows:
     pages: int
 
 
-def page_of(table: pd.DataFrame, asked: Asked, pieces: Callable[[], Sequence[str]]) -> Rows:
-    """The rows asked for. `pieces` gives the texts of all tokens; called only to search or to sort by them."""
-    found = table if not asked.query else table[matches(asked.query, pieces())]
-    if asked.by == "token":
-        texts, ids = pieces(), found["id"].tolist()
-        found = found.iloc[sorted(range(len(ids)), key=lambda n: texts[ids[n]], reverse=asked.down)]
+def page_of(table: pd.DataFrame, request: Request, pieces: Sequence[str]) -> Rows:
+    """The rows asked for. `pieces`: the texts of all tokens; not read where the request does not need them."""
+    found = table if not request.query else table[matches(request.query, pieces)]
+    if request.by == "token":
+        ids = found["id"].tolist()
+        found = found.iloc[sorted(range(len(ids)), key=lambda n: pieces[ids[n]], reverse=request.down)]
     else:
-        found = ordered(found, asked.by, asked.down)
+        found = ordered(found, request.by, request.down)
     pages = max(1, -(-len(found) // PAGE))
-    page = min(max(asked.page, 0), pages - 1)
+    page = min(max(request.page, 0), pages - 1)
     return Rows(found.iloc[page * PAGE : (page + 1) * PAGE], len(found), page, pages)
 
 
 def ordered(table: pd.DataFrame, by: str, down: bool) -> pd.DataFrame:
-    """Sorted by a column; of equals the likelier token first, and tokens without a number last."""
+    """Sorted by a column; ties are broken by the likelier token, and tokens without a number come last."""
     values = table[by].to_numpy(np.float64)
     return table.iloc[np.lexsort((table["rank"].to_numpy(), -values if down else values))]  # NaN is last either way
 
@@ -87,24 +109,24 @@ def matches(query: str, pieces: Sequence[str]) -> np.ndarray:
     return fits
 
 
-def told_rows(rows: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
+def shown_rows(rows: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
     """A page as the browser shows it: {"id", "text", "out", "cells"}; cells as text, "" once a token is out."""
     steps = [name for name in rows.columns if name.startswith("after_")]
-    made = []
+    shown = []
     for row, piece in zip(rows.to_dict("records"), pieces, strict=True):
-        numbers = [f"{row[name]:.3f}" if row[name] == row[name] else "" for name in ("logit", *steps)]
+        numbers = [logit(row[name]) if row[name] == row[name] else "" for name in ("logit", *steps)]
         shares = [percent(row["before"]), "" if row["out"] else percent(row["after"])]
-        made.append(
+        shown.append(
             {
                 "id": int(row["id"]),
                 "text": visible(piece),
                 "out": int(row["out"]),
-                "rank": f"{row['rank']:,}",
+                "rank": whole(row["rank"]),
                 "numbers": numbers,
                 "shares": shares,
             }
         )
-    return made
+    return shown
 
 
 def rows_of(table: pd.DataFrame, names: Sequence[str], pieces: Sequence[str]) -> dict:

@@ -6,17 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
+from viz.charts.axes import LEGEND, ORANGE, axis, figure, row_axis
+from viz.charts.lines import HOVER_TEXT, line, rows, values
 from viz.labels import plotly_text, shorten, visible
-from viz.theme import HUES, frame_layout
-from viz.views.predictions.figures import percent
+from viz.numbers import decimals, percent, whole
 
 MOST = 200  # parts of the bar that are sent; what is left is one part
 THIN = 1 / 2000  # of the bar: a part below this is less than a pixel wide
 TOP = 12  # tokens compared one by one
 RUG = 240  # bins of the random numbers below the bar
 _ROW = 27  # pixels of a token in the figure
-_GREY, _ORANGE = "rgba(128,134,150,0.45)", HUES[4]
+_PALE = "rgba(128,134,150,0.45)"
 _WHISKER = "#2a8fd0"  # seen on the bars of a light and of a dark page
+_FONT = {"family": "ui-monospace, Menlo, Consolas, monospace", "size": 12}
 
 
 @dataclass(frozen=True)
@@ -55,84 +57,60 @@ def groups(shares: np.ndarray, counts: np.ndarray, top: int = TOP) -> tuple[np.n
     """Shares and counts of the first `top` tokens and, where there are more, of all others together. [n] -> [k], [k]"""
     if len(shares) <= top + 1:
         return shares, counts
-    return (np.append(each[:top], each[top:].sum()) for each in (shares, counts))
+    return tuple(np.append(each[:top], each[top:].sum()) for each in (shares, counts))
 
 
-def many_figure(lines: Sequence[Line], n: int, said: Mapping[str, str]) -> str:
-    """Expected shares as bars with the band of the usual, and what came as dots; JSON.
+def many_figure(lines: Sequence[Line], n: int, words: Mapping[str, str]) -> go.Figure:
+    """Expected shares as bars with the band of the usual, and what came as dots.
 
-    `said`: "share", "expected", "observed", "unusual", "usual", "times", "token".
+    `words`: "share", "expected", "observed", "unusual", "usual", "times".
     """
-    names = _distinct([line.name for line in lines])
-    expected = go.Bar(
-        x=[100 * line.share for line in lines],
-        y=names,
-        orientation="h",
-        name=plotly_text(said["expected"]),
-        marker={"color": _GREY},
-        textposition="none",
-        hovertemplate="%{hovertext}<extra></extra>",
-        hovertext=[_hover(line, n, said) for line in lines],
-        text=[f"{line.low:,}–{line.high:,}" for line in lines],
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "color": _WHISKER,
-            "thickness": 2,
-            "width": 5,
-            "array": [100 * (line.high / n - line.share) for line in lines],
-            "arrayminus": [100 * (line.share - line.low / n) for line in lines],
-        },
-    )
-    traces = [expected]
-    for key, inside, symbol in (("observed", True, "circle"), ("unusual", False, "diamond-open")):
-        some = [at for at, line in enumerate(lines) if line.inside == inside]
-        if some:
-            traces.append(
-                go.Scatter(
-                    x=[100 * lines[at].count / n for at in some],
-                    y=[names[at] for at in some],
-                    mode="markers",
-                    name=plotly_text(said[key]),
-                    text=[f"{lines[at].count:,}" for at in some],
-                    marker={
-                        "color": _ORANGE,
-                        "size": 10 if inside else 12,
-                        "symbol": symbol,
-                        "line": {"width": 0 if inside else 2, "color": _ORANGE},
-                    },
-                    hovertext=[_hover(lines[at], n, said) for at in some],
-                    hovertemplate="%{hovertext}<extra></extra>",
-                )
-            )
-    height = 96 + _ROW * len(lines)
-    axis = {"automargin": True, "zeroline": False}
-    layout = frame_layout({"height": height, "narrow": height}) | {
-        "xaxis": axis | {"title": {"text": plotly_text(said["share"]), "standoff": 6}, "rangemode": "tozero"},
-        "yaxis": axis
-        | {
-            "autorange": "reversed",
-            "type": "category",
-            "showgrid": False,
-            "ticklabelstandoff": 4,
-            "tickfont": {"family": "ui-monospace, Menlo, Consolas, monospace", "size": 12},
-        },
-        "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
-        "bargap": 0.35,
+    names, hovers = _distinct([each.name for each in lines]), [_hover(each, n, words) for each in lines]
+    whiskers = {
+        "type": "data",
+        "symmetric": False,
+        "color": _WHISKER,
+        "thickness": 2,
+        "width": 5,
+        "array": values([100 * (each.high / n - each.share) for each in lines]),
+        "arrayminus": values([100 * (each.share - each.low / n) for each in lines]),
     }
-    return go.Figure(traces, layout).to_json()
+    bands = {"text": [f"{whole(each.low)}–{whole(each.high)}" for each in lines], "textposition": "none"}
+    shares = [100 * each.share for each in lines]
+    traces: list[go.Bar | go.Scatter] = [
+        rows(words["expected"], names, shares, _PALE, hovers=hovers, more={"error_x": whiskers, **bands})
+    ]
+    for key, inside, symbol in (("observed", True, "circle"), ("unusual", False, "diamond-open")):
+        at = [i for i, each in enumerate(lines) if each.inside == inside]
+        if not at:
+            continue
+        rim = {"width": 0 if inside else 2, "color": ORANGE}
+        more = {
+            "mode": "markers",
+            "y": [names[i] for i in at],
+            "marker": {"color": ORANGE, "size": 10 if inside else 12, "symbol": symbol, "line": rim},
+            "hovertext": [hovers[i] for i in at],
+            "hovertemplate": HOVER_TEXT,
+        }
+        came, counts = values([100 * lines[i].count / n for i in at]), [whole(lines[i].count) for i in at]
+        traces.append(line(words[key], came, [0] * len(at), ORANGE, hover="", text=counts, more=more))
+    across = axis(words["share"], {"rangemode": "tozero"})
+    down = row_axis(names, [plotly_text(each.name) for each in lines], {"ticklabelstandoff": 4, "tickfont": _FONT})
+    more = {"bargap": 0.35, "legend": LEGEND | {"y": 1.0}}
+    return figure(traces, across, down, height=96 + _ROW * len(lines), more=more)
 
 
-def _hover(line: Line, n: int, said: Mapping[str, str]) -> str:
-    wanted = f"{percent(line.share)} ({n * line.share:,.1f} {said['times']})"
-    came = f"{percent(line.count / n)} ({line.count:,} {said['times']})"
-    rows = (
-        line.name,
-        f"{said['expected']}: {wanted}",
-        f"{said['observed']}: {came}",
-        f"{said['usual']}: {line.low:,}–{line.high:,} {said['times']}",
+def _hover(each: Line, n: int, words: Mapping[str, str]) -> str:
+    """The hover text of a line."""
+    expected = f"{percent(each.share)} ({decimals(n * each.share, 1)} {words['times']})"
+    came = f"{percent(each.count / n)} ({whole(each.count)} {words['times']})"
+    texts = (
+        each.name,
+        f"{words['expected']}: {expected}",
+        f"{words['observed']}: {came}",
+        f"{words['usual']}: {whole(each.low)}–{whole(each.high)} {words['times']}",
     )
-    return "<br>".join(plotly_text(row) for row in rows)
+    return "<br>".join(map(plotly_text, texts))
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -1,310 +1,278 @@
 """Draws: how one random number picks one token, and whether a thousand of them come as often as they should."""
 
-import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated
 
-import gradio as gr
+import numpy as np
 
-from model.errors import InputError
-from model.generation.next_token import context_at
 from model.sampling.draw_statistics import LEVEL, Bar, Fit, band, bar_of, fit, uniforms
-from model.sampling.pipeline import Step, softmax
+from model.sampling.pipeline import softmax
 from model.sampling.warps import final
-from viz.page.background import kept
-from viz.page.old_view import View
-from viz.page.parts import choice, number, part, plot_words
-from viz.page.picking import position_of, source
-from viz.page.python_lines import python_lines
+from viz.api.arguments import Rows, Within
+from viz.api.endpoint import Endpoint
+from viz.api.reading import at, measured, named
+from viz.numbers import decimals, number, percent, whole
+from viz.page.parts import number as number_sent
+from viz.page.parts import plot_words
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.page.typed import quoted
-from viz.views.predictions.figures import percent
-from viz.views.sampling.distribution.view import logits_of, steps_sent
+from viz.page.settings import Choice, Settings
+from viz.page.view import Asking, Custom, Figure, Measure, Payload, Seen, View
 from viz.views.sampling.draws.figures import RUG, TOP, Line, groups, label, many_figure, rug, single
-from viz.views.sampling.pipelines import steps_code
-from viz.words import section
+from viz.views.sampling.pipelines import PIPELINE, after, context_of, logits_of, pipeline_lines, steps_of
+from viz.words import Words
 
-PARTS = ("pipeline", "draws_bar", "draws_form", "draws_many", "draws_fit")
-NUMBERS = (1000, 100, 10_000)  # of draws; the first is the default
+NUMBERS = (100, 1000, 10_000)  # of draws
 AHEAD = 64  # random numbers that are sent at once, so that the page can go on by itself
 MOST_SEED, MOST_STEP = 2**31 - 1, 999_999
+MOST_ASKED = 999_999  # the largest seed that a program may give, as for texts
+COUNT = Choice("n", tuple(map(str, NUMBERS)), "1000", label=lambda words, option: whole(int(option)))
 
 
 @dataclass(frozen=True)
-class Asked:
+class Numbers:
     """Which random numbers: those of a seed, from a step on; or a number by hand."""
 
-    seed: int
-    first: int  # step of the first of the AHEAD numbers
-    step: int
-    u: float | None
-    n: int  # draws to compare
+    seed: int = 0
+    first: int = 0  # step of the first of the AHEAD numbers
+    u: float | None = None
+    step: int = field(default=0, compare=False, repr=False)  # decides no picture: the page has the AHEAD numbers
+
+
+def read(sent: object, scene: Scene) -> Numbers:
+    """The random numbers that a page asks for, within bounds."""
+    seed = int(number_sent(sent, "seed", 0, MOST_SEED, 0))
+    step = int(number_sent(sent, "step", 0, MOST_STEP, 0))
+    u = number_sent(sent, "u", 0, 1 - 2**-53, -1)
+    return Numbers(seed, step // AHEAD * AHEAD, None if u < 0 else u, step)
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
-    """The position that is looked at, its pipeline, and what can be drawn there."""
-
-    scene: Scene
-    at: int
-    steps: tuple[Step, ...]
-    bar: Callable[[], Bar]
-
-    @property
-    def key(self) -> tuple:
-        """What decides the distribution."""
-        return self.scene.run, self.at, self.steps
-
-    @property
-    def after(self) -> str:
-        """Where in the prompt this is."""
-        token = quoted(self.scene, int(self.scene.trace.tokens.ids[self.at]))
-        return self.scene.words["draws.after"].format(token=token, position=self.at)
-
-
-def build() -> dict[str, gr.HTML]:
-    """The bar in full width; below, many draws left and what they say right."""
-    made = {"draws_bar": part("draws_bar", None, kind="drawbar", value={})}
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320, scale=3):
-            made["draws_form"] = part("draws_form", None, kind="controls", value={})
-            made["draws_many"] = part("draws_many", None, kind="figure")
-        with gr.Column(min_width=320, scale=2):
-            made["draws_fit"] = part("draws_fit", None, kind="normfacts")
-    return made
-
-
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """How many draws."""
-    options = [[str(n), f"{n:,}"] for n in sorted(NUMBERS)]
-    return {
-        "draws_form": {
-            "controls": [
-                {
-                    "name": "n",
-                    "kind": "choice",
-                    "label": words["draws.how_many"],
-                    "value": str(NUMBERS[0]),
-                    "options": options,
-                },
-            ]
-        }
-    }
-
-
-def asked(values: Values) -> Asked:
-    """What a page asked for, within bounds."""
-    sent = values.get("draws_bar")
-    seed = int(number(sent, "seed", 0, MOST_SEED, 0))
-    step = int(number(sent, "step", 0, MOST_STEP, 0))
-    u = number(sent, "u", 0, 1 - 2**-53, -1)
-    n = int(choice(values.get("draws_form"), "n", tuple(map(str, NUMBERS))))
-    return Asked(seed, step // AHEAD * AHEAD, step, None if u < 0 else u, n)
-
-
-def looked_at(scene: Scene, values: Values) -> Looked:
-    """What is drawn from: the run's own logits through the pipeline; raises InputError for steps that cannot be."""
-    at, steps = position_of(scene), steps_sent(scene, values)
-
-    def make() -> Bar:
-        return bar_of(softmax(final(logits_of(scene, at), steps, context_at(scene.trace, at)).numpy()))
-
-    @functools.cache
-    def bar() -> Bar:
-        return kept(scene.playground, ("bar", scene.trace.key, at, steps), make, lambda found: 3 * found.ids.nbytes)
-
-    return Looked(scene, at, steps, bar)
-
-
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """The bar and many draws; steps that cannot be are told in the bar's place, and the rest stays as it is."""
-    wanted = asked(values)
-    try:
-        looked = looked_at(scene, values)
-    except InputError as error:
-        return {"draws_bar": Picture((scene.run, str(error)), functools.partial(_raise, error))}
-    many = functools.cache(lambda: Many(looked.bar(), wanted.seed, wanted.n))
-    state = (looked.key, wanted.seed, wanted.n)
-    return {
-        "draws_bar": Picture((state, wanted.first, wanted.u), lambda: bar_payload(looked, wanted, many())),
-        "draws_many": Picture(state, lambda: many_payload(looked, many())),
-        "draws_fit": Picture(state, lambda: fit_payload(looked, many())),
-    }
-
-
-def _raise(error: InputError) -> dict:
-    raise error
-
-
 class Many:
-    """The first n draws of a seed."""
+    """The first n draws of a seed, and what is usual for the likeliest tokens and all others together."""
 
-    def __init__(self, bar: Bar, seed: int, n: int) -> None:
-        self.bar, self.seed, self.n = bar, seed, n
-        self.u = uniforms(seed, n)  # [n]
-        self.counts = bar.counts(self.u)  # [tokens that can be drawn]
+    seed: int
+    u: np.ndarray  # float64 [n]
+    counts: np.ndarray  # of the tokens that can be drawn, the likeliest first [tokens]
+    shares: np.ndarray  # of the likeliest tokens and the rest [k]
+    drawn: np.ndarray  # how often they came [k]
+    low: np.ndarray  # of the band [k]
+    high: np.ndarray  # [k]
+    fit: Fit | None
 
-    def lines(self, scene: Scene) -> list[Line]:
-        """The likeliest tokens and the rest, each with its band."""
-        shares, counts = groups(self.bar.shares, self.counts)
-        low, high = band(self.n, shares)
-        names = [label(scene.model.tokenizer.piece(int(token))) for token in self.bar.ids[:TOP]]
-        if len(shares) > len(names):  # a rest, or one token too many for a rest
-            left = len(self.bar.ids) - TOP
-            one = label(scene.model.tokenizer.piece(int(self.bar.ids[TOP])))
-            names.append(one if left == 1 else scene.words["draws.more"].format(n=f"{left:,}"))
-        rows = zip(names, shares.tolist(), counts.tolist(), low.tolist(), high.tolist(), strict=True)
-        return [Line(*row) for row in rows]
+    @property
+    def n(self) -> int:
+        """How many draws."""
+        return len(self.u)
+
+
+def measure(scene: Scene, settings: Settings) -> Bar:
+    """What can be drawn at the position: the run's own logits through the pipeline."""
+    return bar_of(softmax(final(logits_of(scene), settings.pipeline, context_of(scene)).numpy()))
+
+
+def question(scene: Scene, settings: Settings) -> Settings:
+    """What decides many draws: not the step that the page is at, nor a number by hand."""
+    return Settings((("pipeline", settings.pipeline), ("seed", settings.bar.seed), ("n", int(settings.n))))
+
+
+def measure_many(scene: Scene, settings: Settings) -> Many:
+    """Many draws, counted and tested against the probabilities."""
+    bar, u = measure(scene, settings), uniforms(settings.seed, settings.n)
+    counts = bar.counts(u)
+    shares, drawn = groups(bar.shares, counts)
+    low, high = band(settings.n, shares)
+    return Many(settings.seed, u, counts, shares, drawn, low, high, fit(counts, bar.shares))
 
 
 # --- one random number ---
 
 
-def bar_payload(looked: Looked, wanted: Asked, many: Many) -> dict:
+def one_draw(seen: Seen) -> Payload:
     """The parts that can be seen, with their edges in full digits; random numbers; and what of these is in the tail."""
-    scene, bar, words = looked.scene, looked.bar(), looked.scene.words
-    n = single(bar.shares)
-    ahead = uniforms(wanted.seed, AHEAD, wanted.first).tolist()
-    numbers = ahead if wanted.u is None else [*ahead, wanted.u]
+    words, facts, bar, many = seen.here, seen.facts, seen.result, seen.results["many"]
+    asked, n = seen.settings.bar, single(bar.shares)
+    ahead = uniforms(asked.seed, AHEAD, asked.first).tolist()
+    numbers = ahead if asked.u is None else [*ahead, asked.u]
     return {
-        "title": words["draws.title"].format(after=looked.after),
-        "note": words["draws.one" if len(bar.ids) == 1 else "draws.note"].format(n=f"{len(bar.ids):,}"),
+        "title": words["title"].format(after=after(seen)),
+        "note": words["one" if len(bar.ids) == 1 else "note"].format(n=whole(len(bar.ids))),
         "ids": bar.ids[:n].tolist(),
-        "texts": [label(scene.model.tokenizer.piece(int(token))) for token in bar.ids[:n]],
+        "texts": [label(facts.piece(int(token))) for token in bar.ids[:n]],
         "shares": bar.shares[:n].tolist(),
         "edges": bar.edges[:n].tolist(),
         "total": bar.total,
         "count": len(bar.ids),
-        "seed": wanted.seed,
-        "first": wanted.first,
+        "seed": asked.seed,
+        "first": asked.first,
         "numbers": ahead,
         "most": {"seed": MOST_SEED, "step": MOST_STEP},
-        "found": [found for found in (_found(looked, u) for u in numbers) if found["rank"] > n],
+        "found": [part for part in (_part_of(seen, u) for u in numbers) if part["rank"] > n],
         "rug": {"counts": rug(many.u), "n": many.n, "bins": RUG},
-        "source": source(scene),
-        "file": f"draws-position-{looked.at}",
-        "python": bar_lines(looked, wanted),
-        "words": section(words, "drawbar") | plot_words(words),
-        "run": repr((looked.key, wanted.seed, wanted.first, wanted.u, many.n)),
+        "file": f"draws-position-{facts.position}",
+        "python": _one_draw_lines(seen),
+        "words": words.within("labels").plain() | plot_words(seen.all_words),
     }
 
 
-def _found(looked: Looked, u: float) -> dict:
-    """The part into which a number falls."""
-    bar = looked.bar()
+def _part_of(seen: Seen, u: float) -> dict:
+    """The part of the bar into which a number falls."""
+    bar = seen.result
     place = int(bar.places(u))
     token = int(bar.ids[place])
     return {
         "u": u,
         "rank": place + 1,
         "id": token,
-        "text": label(looked.scene.model.tokenizer.piece(token)),
+        "text": label(seen.facts.piece(token)),
         "share": float(bar.shares[place]),
         "from": bar.start(place),
         "to": float(bar.edges[place]),
     }
 
 
-_IMPORTS = (
-    "from model.generation.next_token import context_at, logits_after",
-    "from model.sampling.warps import final",
-)
+_PROBABILITIES = "probabilities = softmax(final(logits, steps, context).numpy())"
+_FINAL = "from model.sampling.warps import final"
 
 
-def _lines(looked: Looked) -> list[str]:
-    """That make the distribution."""
-    return [
-        f"at = {looked.at}  # {quoted(looked.scene, int(looked.scene.trace.tokens.ids[looked.at]))!r}",
-        "logits, context = logits_after(run, at, lm.tokenizer.vocab_size), context_at(run, at)",
-        f"steps = {steps_code(looked.steps)}",
-        "probabilities = softmax(final(logits, steps, context).numpy())",
-    ]
-
-
-def bar_lines(looked: Looked, wanted: Asked) -> str:
+def _one_draw_lines(seen: Seen) -> str:
     """The Python lines of one draw. The page puts what it shows now into the line that begins with "u = "."""
-    u = f"uniform({wanted.seed}, {wanted.step})" if wanted.u is None else repr(wanted.u)
-    imports = (*_IMPORTS, "from model.sampling.pipeline import Step, draw, softmax, uniform")
-    last = [f"u = {u}", "token = draw(probabilities, u)", "lm.tokenizer.piece(token)"]
-    return python_lines(looked.scene, [*_lines(looked), *last], imports)
+    asked = seen.settings.bar
+    u = f"uniform({asked.seed}, {asked.step})" if asked.u is None else repr(asked.u)
+    lines = [_PROBABILITIES, f"u = {u}", "token = draw(probabilities, u)", "lm.tokenizer.piece(token)"]
+    return pipeline_lines(seen, lines, (_FINAL, "from model.sampling.pipeline import draw, softmax, uniform"))
 
 
 # --- many of them ---
 
 
-def many_payload(looked: Looked, many: Many) -> dict:
+def lines_of(seen: Seen) -> list[Line]:
+    """The likeliest tokens and the rest, each with its band."""
+    bar, many, piece = seen.result, seen.results["many"], seen.facts.piece
+    names = [label(piece(int(token))) for token in bar.ids[:TOP]]
+    if len(many.shares) > len(names):  # a rest, or one token too many for a rest
+        left = len(bar.ids) - TOP
+        names.append(label(piece(int(bar.ids[TOP]))) if left == 1 else seen.here["more"].format(n=whole(left)))
+    columns = (each.tolist() for each in (many.shares, many.drawn, many.low, many.high))
+    return [Line(*row) for row in zip(names, *columns, strict=True)]
+
+
+def many_draws(seen: Seen) -> Payload:
     """Expected and observed shares."""
-    words = looked.scene.words
-    said = section(words, "manydraws")
-    lines = many.lines(looked.scene)
+    words, many, lines = seen.here, seen.results["many"], lines_of(seen)
     outside = sum(not line.inside for line in lines)
-    note = said["note"].format(seed=many.seed, last=f"{many.n - 1:,}", level=f"{100 * LEVEL:g} %")
-    told = said["all_inside" if outside == 0 else "outside"].format(n=outside, all=len(lines))
+    note = words["note"].format(seed=many.seed, last=whole(many.n - 1), level=f"{number(100 * LEVEL)} %")
+    verdict = words["all_inside" if outside == 0 else "outside"].format(n=outside, all=len(lines))
     imports = (
-        *_IMPORTS,
+        _FINAL,
         "from model.sampling.draw_statistics import band, bar_of, fit, uniforms",
-        "from model.sampling.pipeline import Step, softmax",
+        "from model.sampling.pipeline import softmax",
     )
     python = [
-        *_lines(looked),
+        _PROBABILITIES,
         "bar = bar_of(probabilities)",
         f"counts = bar.counts(uniforms({many.seed}, {many.n}))",
         f"low, high = band({many.n}, bar.shares[:{TOP}])",
         "fit(counts, bar.shares)",
     ]
     return {
-        "figure": many_figure(lines, many.n, said),
-        "title": said["title"].format(n=f"{many.n:,}", after=looked.after),
-        "note": f"{note} {told}",
-        "source": source(looked.scene),
-        "file": f"draws-{many.n}-position-{looked.at}",
-        "run": repr((looked.key, many.seed, many.n)),
-        "columns": [said["series"], said["draws"], said["share"], said["token"]],
-        "python": python_lines(looked.scene, python, imports),
-        "words": plot_words(words),
+        "figure": many_figure(lines, many.n, words.plain()),
+        "title": words["title"].format(n=whole(many.n), after=after(seen)),
+        "note": f"{note} {verdict}",
+        "file": f"draws-{many.n}-position-{seen.facts.position}",
+        "columns": [words["series"], words["draws"], words["share"], words["token"]],
+        "python": pipeline_lines(seen, python, imports),
     }
 
 
-def fit_payload(looked: Looked, many: Many) -> dict:
-    """The chi-square test in words, what came, and what would come if one looked for the likeliest alone."""
-    said, bar, words = section(looked.scene.words, "drawfit"), many.bar, looked.scene.words
-    result = fit(many.counts, bar.shares)
-    items = [[said["test"], _test(said, result, len(bar.ids), many.n)]]
+def agreement(seen: Seen) -> Payload:
+    """The chi-square test in words, what came, and how far off the share of the likeliest token may be."""
+    words, bar, many = seen.here, seen.result, seen.results["many"]
+    result, n, share = many.fit, whole(many.n), float(bar.shares[0])
+    items = [[words["test"], _test(words, result, len(bar.ids), many.n)]]
     if result:
-        items.append([said["verdict"], said["fits" if result.p >= 0.05 else "rare"].format(p=percent(result.p))])
-    seen = int((many.counts > 0).sum())
-    given = {"seen": f"{seen:,}", "all": f"{len(bar.ids):,}", "n": f"{many.n:,}"}
-    items.append([said["seen"], said["seen_text"].format(**given)])
-    top = said["top_text"].format(share=percent(float(bar.shares[0])), came=percent(float(many.counts[0] / many.n)))
-    items.append([said["top"], top])
-    half = 1.96 * float(bar.shares[0] * (1 - bar.shares[0]) / many.n) ** 0.5
+        items.append([words["verdict"], words["fits" if result.p >= 0.05 else "rare"].format(p=percent(result.p))])
+    came = int((many.counts > 0).sum())
+    items.append([words["seen"], words["seen_text"].format(seen=whole(came), all=whole(len(bar.ids)), n=n)])
+    top = percent(float(many.counts[0] / many.n))
+    items.append([words["top"], words["top_text"].format(share=percent(share), came=top)])
+    half = 1.96 * (share * (1 - share) / many.n) ** 0.5
     if half:
-        given = {"half": f"{100 * half:.2g}", "n": f"{many.n:,}", "more": f"{4 * many.n:,}"}
-        items.append([said["error"], said["error_text"].format(**given)])
-    return {
-        "title": words["drawfit.title"],
-        "about": said["about"],
-        "items": items,
-        "run": repr((looked.key, many.seed, many.n)),
-    }
+        given = {"half": number(100 * half, 2), "n": n, "more": whole(4 * many.n)}
+        items.append([words["error"], words["error_text"].format(**given)])
+    return {"title": words["title"], "about": words["about"], "items": items}
 
 
-def _test(said: Mapping[str, str], result: Fit | None, tokens: int, n: int) -> str:
+def _test(words: Words, result: Fit | None, tokens: int, n: int) -> str:
     """The test's numbers, or why there is none."""
     if result is None:
-        return said["no_test_one" if tokens == 1 else "no_test"].format(n=f"{n:,}")
-    p = f"{result.p:.3f}" if result.p >= 0.001 else f"{result.p:.1e}"
-    given = {"statistic": f"{result.statistic:.2f}", "degrees": result.degrees, "p": p}
-    text = said["test_text"].format(**given)
-    return f"{text} {said['shared'].format(n=f'{result.shared:,}')}" if result.shared else text
+        return words["no_test_one" if tokens == 1 else "no_test"].format(n=whole(n))
+    p = decimals(result.p, 3) if result.p >= 0.001 else number(result.p, 2)
+    text = words["test_text"].format(statistic=decimals(result.statistic), degrees=result.degrees, p=p)
+    return f"{text} {words['shared'].format(n=whole(result.shared))}" if result.shared else text
+
+
+# --- for programs ---
+
+
+def draws(
+    scene: Scene,
+    steps: list[dict] | None = None,
+    position: int = -1,
+    seed: Annotated[int, Within(0, MOST_ASKED)] = 0,
+    count: Annotated[int, Within(1, 10_000)] = 1000,
+    most: Rows = 20,
+) -> dict:
+    """Many draws of the next token, beside what its probabilities say, with a chi-square test.
+
+    Args:
+        count: How many tokens are drawn.
+
+    Returns:
+        tokens: the likeliest with probability, drawn (how often) and low and high: where that share lies in 95 of 100
+        such samples. fit: statistic, degrees of freedom and p of the test, null where there is nothing to test. first:
+        the first twenty random numbers with the token that each picks.
+    """
+    looked = at(scene, position)
+    chosen = {"pipeline": steps_of(scene.model, steps), "bar": Numbers(seed), "n": str(count)}
+    bar: Bar = measured(VIEW, "main", looked, **chosen)
+    many: Many = measured(VIEW, "many", looked, **chosen)
+    low, high = band(count, bar.shares[:most])
+    tokens = [
+        named(scene.model, n) | {"probability": p, "drawn": drawn, "low": a, "high": b}
+        for n, p, drawn, a, b in zip(bar.ids[:most], bar.shares, many.counts, low, high, strict=False)
+    ]
+    first = [{"u": u, **named(scene.model, bar.ids[int(bar.places(u))])} for u in many.u[:20].tolist()]
+    return {
+        "position": looked.position,
+        "possible": len(bar.ids),
+        "tokens": tokens,
+        "fit": many.fit,
+        "first": first,
+    }
 
 
 VIEW = View(
     "draws",
-    build,
-    draw,
-    parts=PARTS,
-    fixed=fixed,
-    asks=("pipeline", "draws_bar", "draws_form"),
+    settings=(COUNT,),
+    measures=(
+        Measure("main", measure, depends=("run", "token"), settings=("pipeline",), locks=False),
+        Measure(
+            "many",
+            measure_many,
+            depends=("run", "token"),
+            settings=("pipeline", "bar", "n"),
+            question=question,
+            locks=False,
+            keep=False,
+        ),
+    ),
+    layout=("pipeline", "bar", (("form", "many"), "fit")),
+    parts={
+        "pipeline": PIPELINE,
+        "bar": Asking("drawbar", read, one_draw, of=("main", "many"), settings=("bar",)),
+        "many": Figure(many_draws, of=("main", "many"), settings=()),
+        "fit": Custom("normfacts", agreement, of=("main", "many"), settings=()),
+    },
+    problems="bar",
+    api=(Endpoint(draws),),
 )

@@ -18,7 +18,7 @@ from viz.page.parts import choice, number, part, plot_words
 from viz.page.python_lines import python_lines
 from viz.page.scene import Scene
 from viz.page.tab import Picture, Values
-from viz.views.sampling.pipelines import steps_code, steps_of
+from viz.views.sampling.pipelines import spec, steps_code, steps_of
 from viz.views.sampling.speculative.figures import (
     calls_figure,
     expected_calls,
@@ -495,5 +495,11 @@ def sweep_payload(scene: Scene, wanted: Wanted, found: Compared, told: Summary) 
 
 
 VIEW = View(
-    "drafting", build=build, draw=draw, parts=PARTS, asks=("pipeline", "drafting_form"), jobs={"drafting_job": plan}
+    "drafting",
+    build=build,
+    draw=draw,
+    parts=PARTS,
+    fixed=lambda words: {"pipeline": spec(words)},
+    asks=("pipeline", "drafting_form"),
+    jobs={"drafting_job": plan},
 )

@@ -1,156 +1,173 @@
 """Temperature: the likeliest tokens of one position at every temperature, under the pipeline of the page."""
 
-from collections.abc import Mapping
+from typing import Annotated
 
-import gradio as gr
-
-from model.errors import InputError
 from model.sampling.pipeline import Step
-from model.sampling.temperatures import Heated, at_temperature, heat, temperatures
+from model.sampling.temperatures import Heated, at_temperature, heat
+from model.sampling.temperatures import temperatures as spaced
 from model.sampling.warps import values_of
-from viz.page.background import kept
-from viz.page.old_view import View
-from viz.page.parts import choice, part, plot_words
-from viz.page.picking import source
+from viz.api.arguments import OneOf, Rows
+from viz.api.endpoint import Endpoint
+from viz.api.reading import at, measured, named
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.views.sampling.distribution.view import (
-    Looked,
+from viz.page.settings import Choice, Settings
+from viz.page.view import Figure, Measure, Payload, Seen, View
+from viz.views.sampling.pipelines import (
+    PIPELINE,
     after,
     context_of,
+    following,
     logits_of,
-    looked_at,
+    numbered,
     pipeline_lines,
+    steps_of,
 )
-from viz.views.sampling.temperature.figures import MEASURES, Axis, map_figure, width_figure
-from viz.words import some
+from viz.views.sampling.temperature.figures import Scale, map_figure, width_figure
 
 AXES = ("log", "linear")
+AXIS = Choice("axis", AXES)
 
 
-def build() -> dict[str, gr.HTML]:
-    """The map, and the measures below it; the pipeline is above, see viz/views/sampling/distribution/view.py."""
-    return {
-        "heat_form": part("heat_form", None, kind="controls", value={}),
-        "heat_map": part("heat_map", None, kind="figure"),
-        "heat_width": part("heat_width", None, kind="figure"),
-    }
+def any_temperature(scene: Scene, settings: Settings) -> Settings:
+    """The pipeline whatever its own temperature is: it is run at all of them."""
+    return settings.but(pipeline=at_temperature(settings.pipeline, 1.0))
 
 
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """How the temperatures are spaced."""
-    options = [[name, words[f"heat.axis_{name}"]] for name in AXES]
-    return {
-        "heat_form": {
-            "controls": [
-                {"name": "axis", "kind": "choice", "label": words["heat.axis"], "value": AXES[0], "options": options},
-            ]
-        }
-    }
+def measure(scene: Scene, settings: Settings) -> Heated:
+    """The position's logits through the pipeline at every temperature."""
+    return heat(logits_of(scene), settings.pipeline, context_of(scene), spaced(settings.axis == "log"))
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """Both pictures; steps that cannot be are told in place of the map."""
-    try:
-        looked = looked_at(scene, values)
-    except InputError as error:
-        told = error  # the name of the exception is gone after its block
-
-        def say() -> dict:
-            raise told
-
-        return {"heat_map": Picture((scene.run, str(told)), say)}
-    logarithmic = choice(values.get("heat_form"), "axis", AXES) == "log"
-    key = (looked.key, logarithmic)
-    return {
-        "heat_map": Picture(key, lambda: map_payload(looked, logarithmic)),
-        "heat_width": Picture(key, lambda: width_payload(looked, logarithmic)),
-    }
+def has_others(scene: Scene, settings: Settings) -> Settings:
+    """Whether the pipeline has more steps than a temperature, and how the temperatures are spaced."""
+    return settings.but(pipeline=bool(_others(settings.pipeline)))
 
 
-def heated(looked: Looked, steps: tuple[Step, ...], logarithmic: bool) -> Heated:
-    """The steps at every temperature, worked out once: which temperature they have themselves does not matter."""
-    scene, at = looked.scene, looked.at
-    key = ("heat", scene.trace.key, at, at_temperature(steps, 1.0), logarithmic)
-    return kept(
-        scene.playground,
-        key,
-        lambda: heat(logits_of(scene, at), steps, context_of(scene, at), temperatures(logarithmic)),
-    )
+def measure_alone(scene: Scene, settings: Settings) -> Heated | None:
+    """The same without any other step; None where the pipeline has none."""
+    if not settings.pipeline:
+        return None
+    return heat(logits_of(scene), (), context_of(scene), spaced(settings.axis == "log"))
 
 
-def axis_of(looked: Looked, logarithmic: bool) -> Axis:
+def _others(steps: tuple[Step, ...]) -> list[Step]:
+    return [step for step in steps if step.warp != "temperature"]
+
+
+# --- what is drawn ---
+
+
+def _scale(seen: Seen) -> Scale:
     """The temperatures, and the pipeline's own: that of its first temperature, 1 where it has none."""
-    own = [step for step in looked.steps if step.warp == "temperature"]
-    now = next((values_of(step)["temperature"] for step in own), 1.0)
-    return Axis(logarithmic, now)
+    own = [step for step in seen.settings.pipeline if step.warp == "temperature"]
+    return Scale(seen.settings.axis == "log", values_of(own[0])["temperature"] if own else 1.0)
 
 
-def _note(looked: Looked) -> str:
-    """Which temperature is the one that changes."""
-    own = [name for name, step in zip(looked.named, looked.steps, strict=True) if step.warp == "temperature"]
-    words = looked.scene.words
-    return words["heat.changes"].format(step=own[0]) if own else words["heat.first"]
+def _note(seen: Seen) -> str:
+    """Which temperature is the one that varies."""
+    steps = seen.settings.pipeline
+    names = zip(numbered(seen.all_words, steps), steps, strict=True)
+    own = [name for name, step in names if step.warp == "temperature"]
+    return seen.here["changes"].format(step=own[0]) if own else seen.here["first"]
 
 
-def _lines(looked: Looked, logarithmic: bool, last: str, *imports: str) -> str:
-    spaced = "temperatures()" if logarithmic else "temperatures(logarithmic=False)"
-    lines = [f"found = heat(logits, steps, context, {spaced})", last]
-    return pipeline_lines(looked, lines, ["from model.sampling.temperatures import heat, temperatures", *imports])
+def _python(seen: Seen, last: str, *imports: str) -> str:
+    temperatures = "temperatures()" if seen.settings.axis == "log" else "temperatures(logarithmic=False)"
+    lines = [f"found = heat(logits, steps, context, {temperatures})", last]
+    return pipeline_lines(seen, lines, ["from model.sampling.temperatures import heat, temperatures", *imports])
 
 
-def map_payload(looked: Looked, logarithmic: bool) -> dict:
+def by_token(seen: Seen) -> Payload:
     """Tokens by temperature."""
-    scene, words, found = looked.scene, looked.scene.words, heated(looked, looked.steps, logarithmic)
-    pieces = [scene.model.tokenizer.piece(int(token)) for token in found.ids]
-    said = some(words, "heat", "temperature", "probability", "hover", "out")
+    words, facts, heated = seen.here, seen.facts, seen.result
+    pieces = [facts.piece(int(token)) for token in heated.ids]
+    comes = following(facts.tokens, facts.position)
     return {
-        "figure": map_figure(found, pieces, looked.following, axis_of(looked, logarithmic), said),
-        "title": words["heat.title"].format(after=after(looked)),
-        "note": f"{words['heat.note'].format(n=len(pieces))} {_note(looked)}",
-        "source": source(scene),
-        "file": f"temperature-{looked.at}",
-        "run": repr((looked.key, logarithmic)),
-        "columns": [words["heat.csv_token"], words["heat.temperature"], words["heat.probability"]],
-        "python": _lines(looked, logarithmic, "found.ids, found.temperatures, found.probabilities  # [C], [N], [C, N]"),
-        "words": plot_words(words),
+        "figure": map_figure(heated, pieces, comes, _scale(seen), words.plain()),
+        "title": words["title"].format(after=after(seen)),
+        "note": f"{words['note'].format(n=len(pieces))} {_note(seen)}",
+        "file": f"temperature-{facts.position}",
+        "columns": [words["token"], words["temperature"], words["probability"]],
+        "python": _python(seen, "found.ids, found.temperatures, found.probabilities  # [C], [N], [C, N]"),
     }
 
 
-def width_payload(looked: Looked, logarithmic: bool) -> dict:
+def width(seen: Seen) -> Payload:
     """How wide the distribution is at every temperature."""
-    scene, words, found = looked.scene, looked.scene.words, heated(looked, looked.steps, logarithmic)
-    others = [step for step in looked.steps if step.warp != "temperature"]
-    alone = heated(looked, (), logarithmic) if others else None
-    said = some(words, "heat", "temperature", "pipeline", "alone", *MEASURES)
+    words = seen.here
+    last = "found.entropy, np.exp(found.entropy), found.largest, found.kept  # [N] each"
     return {
-        "figure": width_figure(found, alone, axis_of(looked, logarithmic), said),
-        "title": words["heat.width_title"].format(after=after(looked)),
-        "note": words["heat.width_note"],
-        "source": source(scene),
-        "file": f"temperature-width-{looked.at}",
-        "run": repr((looked.key, logarithmic)),
-        "columns": [
-            words["heat.csv_series"],
-            words["heat.csv_measure"],
-            words["heat.temperature"],
-            words["heat.csv_value"],
-        ],
-        "python": _lines(
-            looked,
-            logarithmic,
-            "found.entropy, np.exp(found.entropy), found.largest, found.kept  # [N] each",
-            "import numpy as np",
-        ),
-        "words": plot_words(words),
+        "figure": width_figure(seen.result, seen.results["alone"], _scale(seen), words.plain()),
+        "title": words["title"].format(after=after(seen)),
+        "note": words["note"],
+        "file": f"temperature-width-{seen.facts.position}",
+        "columns": [words["series"], words["measure"], words["temperature"], words["value"]],
+        "python": _python(seen, last, "import numpy as np"),
+    }
+
+
+# --- for programs ---
+
+
+def temperatures(
+    scene: Scene,
+    steps: list[dict] | None = None,
+    position: int = -1,
+    spacing: Annotated[str, OneOf(AXES)] = "log",
+    most: Rows = 20,
+) -> dict:
+    """The distribution of the next token at forty temperatures from 0.05 to 3, under a sampling pipeline.
+
+    Args:
+        spacing: How the temperatures are spaced: log or linear.
+
+    Returns:
+        temperatures; tokens: each with a probability a temperature, 0 where it is out; and for every temperature
+        entropy (nats), largest probability and tokens that are left (kept).
+    """
+    looked = at(scene, position)
+    heated: Heated = measured(VIEW, "main", looked, pipeline=steps_of(scene.model, steps), axis=spacing)
+    tokens = [
+        named(scene.model, n) | {"probabilities": heated.probabilities[place]}
+        for place, n in list(enumerate(heated.ids))[:most]
+    ]
+    return {
+        "position": looked.position,
+        "temperatures": heated.temperatures,
+        "tokens": tokens,
+        "entropy": heated.entropy,
+        "largest": heated.largest,
+        "kept": heated.kept,
     }
 
 
 VIEW = View(
-    "heat",
-    build,
-    draw,
-    parts=("pipeline", "heat_form", "heat_map", "heat_width"),
-    fixed=fixed,
-    asks=("pipeline", "heat_form"),
+    "temperature",
+    settings=(AXIS,),
+    measures=(
+        Measure(
+            "main",
+            measure,
+            depends=("run", "token"),
+            settings=("pipeline", "axis"),
+            question=any_temperature,
+            locks=False,
+        ),
+        Measure(
+            "alone",
+            measure_alone,
+            depends=("run", "token"),
+            settings=("pipeline", "axis"),
+            question=has_others,
+            locks=False,
+        ),
+    ),
+    layout=("pipeline", "form", "map", "width"),
+    parts={
+        "pipeline": PIPELINE,
+        "map": Figure(by_token),
+        "width": Figure(width, of=("main", "alone")),
+    },
+    problems="map",
+    api=(Endpoint(temperatures),),
 )
