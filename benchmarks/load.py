@@ -106,24 +106,24 @@ async def _begun(page: Page, name: str) -> tuple[asyncio.Task, dict]:
 
 async def _race(user: User) -> asyncio.Task:
     await user.arrive()
-    await user.open_tab("sampling", "race")
+    await user.open_tab("sampling", "side_by_side")
     user.page.set("strategies", {"settings": {"tokens": 128}})
-    user.page.set("race_feed", {"kind": "start", "tag": "last"})
-    return (await _begun(user.page, "race_feed"))[0]
+    user.page.set("side_by_side_feed", {"kind": "start", "tag": "last"})
+    return (await _begun(user.page, "side_by_side_feed"))[0]
 
 
-async def _samples(user: User, job: str = "many_job") -> asyncio.Task:
+async def _samples(user: User, job: str = "many_samples_job") -> asyncio.Task:
     await user.arrive()
-    await user.open_tab("sampling", "many")
+    await user.open_tab("sampling", "many_samples")
     user.page.set("strategies", {"settings": {"tokens": 128, "seed": user.random.randrange(10_000)}})
-    user.page.set("many_form", {"count": "16"})
+    user.page.set("many_samples_form", {"count": "16"})
     return (await _begun(user.page, job))[0]
 
 
 async def stop_a_race(user: User) -> None:
     """By its button."""
     task = await _race(user)
-    await user.page.ask(user.page.of("race_feed", "stop"))
+    await user.page.ask(user.page.of("side_by_side_feed", "stop"))
     await task
     await user.leave()
 
@@ -131,7 +131,7 @@ async def stop_a_race(user: User) -> None:
 async def cancel_a_job(user: User) -> None:
     """By its button."""
     task = await _samples(user)
-    await user.page.ask(user.page.of("many_job", "cancel"))
+    await user.page.ask(user.page.of("many_samples_job", "cancel"))
     await task
     await user.leave()
 
@@ -139,8 +139,8 @@ async def cancel_a_job(user: User) -> None:
 async def close_a_page(user: User) -> None:
     """With a race and a job under way."""
     tasks = [await _samples(user)]
-    user.page.set("race_feed", {"kind": "start", "tag": "last"})
-    tasks.append((await _begun(user.page, "race_feed"))[0])
+    user.page.set("side_by_side_feed", {"kind": "start", "tag": "last"})
+    tasks.append((await _begun(user.page, "side_by_side_feed"))[0])
     for task in tasks:
         task.cancel()
     await user.leave()
@@ -159,7 +159,7 @@ async def rewritten(user: User, text: dict) -> None:
     user.prompt = text["prompt"]
     user.page.set("prompt", user.prompt)
     user.page.set("strategies", {"settings": text["settings"]})
-    user.page.set("race_feed", {"kind": "start", "tag": text["tag"]})
+    user.page.set("side_by_side_feed", {"kind": "start", "tag": text["tag"]})
     await user.write(user.page, text, False)
     if [each["ticks"] for each in user.texts] != [text["ticks"]]:
         user.wrong(f"the race of “{user.prompt}” wrote another text in the crowd than alone")

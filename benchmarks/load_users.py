@@ -28,7 +28,7 @@ SUBJECTS = ("The grey cat", "A small boat", "My old teacher", "The tall tree", "
 VERBS = ("saw", "liked", "carried", "painted", "found", "remembered")
 OBJECTS = ("the red ball", "a loaf of bread", "two warm coats", "the last train", "a blue door", "some good news")
 VIEWS = {
-    "sampling": ("distribution", "temperature", "draws", "race", "many"),
+    "sampling": ("distribution", "temperature", "draws", "side_by_side", "many_samples"),
     "predictions": ("surprise", "guess", "follow", "lens", "wrote"),
     "inside": ("onenorm", "neurons", "sizes"),
     "heads": (),
@@ -254,12 +254,12 @@ class User:
 
     async def race(self) -> None:
         """Strategies side by side; one in three is stopped on the way."""
-        await self.open_tab("sampling", "race")
+        await self.open_tab("sampling", "side_by_side")
         tag, page = f"u{self.number} {next(self.marks)}", self.page
         prompt, stopping = self.prompt, self.random.random() < 0.33
         settings = {"tokens": self.random.choice(self.lengths), "seed": self.random.randrange(1000)}
         page.set("strategies", {"settings": settings})
-        page.set("race_feed", {"kind": "start", "tag": tag})
+        page.set("side_by_side_feed", {"kind": "start", "tag": tag})
         asked = {"prompt": prompt, "settings": settings, "tag": tag}
         work = self.write(page, asked, stopping)
         if self.random.random() < 0.5:
@@ -270,10 +270,10 @@ class User:
 
     async def write(self, page: Page, asked: dict, stopping: bool) -> None:
         """Follow a race to its end, or to a moment after its first tokens where it is to be stopped."""
-        began, stopped, feed = time.perf_counter(), 0.0, page.parts["race_feed"]
+        began, stopped, feed = time.perf_counter(), 0.0, page.parts["side_by_side_feed"]
         ids, ticks, told = self.ledger.lm.encode(asked["prompt"]).ids.tolist(), [], {}
         try:
-            async for answer in page.follow(page.of("race_feed", "start")):
+            async for answer in page.follow(page.of("side_by_side_feed", "start")):
                 told = payload(answer.data.get(feed)) or told
                 now = time.perf_counter() - began
                 self.own(told, "a race")
@@ -292,7 +292,7 @@ class User:
                     ticks += told["ticks"]
                 if stopping and not stopped and ticks:
                     stopped = time.perf_counter()
-                    await page.ask(page.of("race_feed", "stop"))
+                    await page.ask(page.of("side_by_side_feed", "stop"))
         except Busy as error:
             self.tally.busy[f"race: {error.args[0]}"] += 1
         except (Failed, httpx.HTTPError) as error:
@@ -313,14 +313,14 @@ class User:
     async def job(self) -> None:
         """A sweep of all heads, or many samples; one in three is cancelled."""
         many = self.random.random() < 0.5
-        await self.open_tab(*(("sampling", "many") if many else ("effects",)))
+        await self.open_tab(*(("sampling", "many_samples") if many else ("effects",)))
         if many:
             seed = self.random.randrange(1000)
             self.page.set("strategies", {"settings": {"tokens": 24, "seed": seed}})
-            self.page.set("many_form", {"count": "8"})
+            self.page.set("many_samples_form", {"count": "8"})
             self.draw("slider")
             await self.settled()
-        work = self._job(self.page, "many_job" if many else "sweep", self.random.random() < 0.33)
+        work = self._job(self.page, "many_samples_job" if many else "sweep", self.random.random() < 0.33)
         if self.random.random() < 0.5:
             self.meanwhile(work)
             await asyncio.sleep(0.2)

@@ -54,11 +54,13 @@ def overview(page) -> Box:
 
 def sampling(page) -> Box:
     """Four strategies beside one another, one token of the last explained."""
-    open_view(page, "Sampling", "race", "race")
+    open_view(page, "Sampling", "side_by_side", "side_by_side_texts")
     page.get_by_label("New tokens").fill("40")
     page.wait_for_timeout(600)
-    page.locator("#pg-race [data-name=start]").click()
-    page.wait_for_function("() => document.querySelector('#pg-race [data-part]').dataset.over", timeout=LATE)
+    page.locator("#pg-side_by_side_texts [data-name=start]").click()
+    page.wait_for_function(
+        "() => document.querySelector('#pg-side_by_side_texts [data-part]').dataset.over", timeout=LATE
+    )
     page.locator(".pg-race-row").nth(3).locator(".pg-reading-token").nth(5).click()
     page.wait_for_timeout(700)
     box = around(page, ".pg-strat", ".pg-race-row >> nth=3")

@@ -35,8 +35,6 @@ ENDPOINTS = (
     Endpoint(attention.attention_cell, ("attention.why",)),
     Endpoint(attention.find_heads, ("attention.find",)),
     Endpoint(attention.head_vectors, ("attention.why",)),
-    Endpoint(sampling.generate, ("sampling.race",), "plain run", long=True),
-    Endpoint(sampling.many_samples, ("sampling.many",), "plain run", long=True),
     Endpoint(sampling.speculative, ("sampling.drafting",), "plain run", long=True),
     Endpoint(predictions.predictions, ("predictions.surprise", "predictions.guess")),
     Endpoint(predictions.follow_tokens, ("predictions.follow",)),

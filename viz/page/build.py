@@ -28,6 +28,7 @@ from viz.page.pipeline import (
     QUIET as _QUIET,
 )
 from viz.page.playground import Playground
+from viz.page.streams import channels, wire_streams
 from viz.page.tab import Shared, Tab
 from viz.server.gradio_patches import forget_payloads
 from viz.views.tabs import TABS
@@ -126,7 +127,7 @@ def _tab(tab: Tab, laid_out: tuple, payload: dict | None) -> tuple[gr.HTML, dict
     nodes, made = laid_out
     streams = [name for name in made if name not in tab.parts]
     shown = screen(tab, without(nodes, set(streams)), payload)
-    return shown, {name: copied(made[name]) for name in streams}
+    return shown, {name: copied(made[name]) for name in streams} | channels(tab)
 
 
 def build(playground: Playground) -> gr.Blocks:
@@ -189,6 +190,7 @@ def build(playground: Playground) -> gr.Blocks:
         for tab in TABS:
             if tab.wire:
                 tab.wire(streams, shared)
+            wire_streams(tab, streams, shared)
 
         def left(request: gr.Request):
             for forget in (playground.leave, forget_bars, *shared.leaving):

@@ -63,7 +63,6 @@ def compiled(view: "view_module.View", built: Collection[str] = ()) -> View:
         stack(view.layout)
         return made
 
-    asking = (*(("form",) if view.settings else ()), *(name for name, each in view.parts.items() if each.read))
     jobs = {}
     for name, each in view.parts.items():
         if each.job:
@@ -78,9 +77,8 @@ def compiled(view: "view_module.View", built: Collection[str] = ()) -> View:
         lambda scene, values: panels.pictures(view, scene, values),
         parts=panels.names_of(view),
         fixed=lambda words: panels.fixed(view, words),
-        asks=tuple(map(view.part_name, asking)),
+        asks=panels.asks_of(view),
         jobs=jobs,
-        wire=view.wire,
     )
 
 

@@ -51,6 +51,7 @@ _DEPENDS = {
     "prompt": lambda scene: scene.prompt,
     "visitor": lambda scene: tuple((run.id, len(run.reports)) for run in scene.playground.workshop.of(scene.visitor)),
     "built_in": lambda scene: available(),
+    "loaded": lambda scene: tuple(scene.playground.loaded()),
 }
 
 
@@ -118,10 +119,31 @@ def job_of(view: View, name: str, scene: Scene, settings: Settings) -> backgroun
     used = _used(view, measure, scene, settings)
 
     def work(progress: Progress) -> Any:
-        return call(measure, scene, settings, progress, used)
+        began = time.perf_counter()
+        value = call(measure, scene, settings, progress, used)
+        if measure.pace:
+            key, amount = _pace(view, measure, scene, settings)
+            seconds = (time.perf_counter() - began) / amount
+            background.kept(scene.playground, key, lambda: seconds)
+        return value
 
     prepare(measure, scene)
     return background.Job(key_of(view, measure, scene, settings), work)
+
+
+def _pace(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple[tuple, float]:
+    """The key under which a slow measure's seconds a unit of work are kept, and how much work it is."""
+    what, amount = measure.pace(scene, question_of(measure, scene, settings))
+    return ("pace", view.key, measure.name, scene.model.id, what), amount
+
+
+def _paces(view: View, needed: list[Measure], scene: Scene, settings: Settings) -> dict[str, float]:
+    """What is known of the seconds a unit of work."""
+    found = {}
+    for each in needed:
+        if each.pace and (known := scene.playground.results.peek(_pace(view, each, scene, settings)[0])):
+            found[each.name] = known.value
+    return found
 
 
 def nbytes_of(value: object) -> int:
@@ -166,6 +188,7 @@ def facts_of(scene: Scene) -> Facts:
         picked.edits,
         scene.limit,
         scene.language,
+        scene.trace.seconds,
         model.tokenizer.piece,
         source(scene),
     )
@@ -225,7 +248,8 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
         values = {each: result.value if result else None for each, result in results.items()}
         seconds = {each: result.seconds for each, result in results.items() if result}
         first = values[part.of[0]] if part.of else None
-        seen = Seen(view.key, name, first, values, seconds, settings, words, facts)
+        paces = _paces(view, needed, scene, settings)
+        seen = Seen(view.key, name, first, values, seconds, paces, settings, words, facts)
         if part.job:
             return _button(part, seen, results[part.job])
         return finished(part.draw(seen) if part.draw else {}, seen, scene, key)
@@ -279,6 +303,12 @@ def names_of(view: View) -> tuple[str, ...]:
 
     walk(view.layout)
     return tuple(found)
+
+
+def asks_of(view: View) -> tuple[str, ...]:
+    """The form and the parts that ask, by their names on the page."""
+    form = (f"{view.key}_form",) if view.settings else ()
+    return (*form, *(view.part_name(name) for name, part in view.parts.items() if part.read))
 
 
 def kind_of(view: View, part: str) -> Part:

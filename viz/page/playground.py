@@ -115,6 +115,11 @@ class Playground:
             raise self.failures[model_id]
         return self.load(model_id)
 
+    def loaded(self) -> dict[str, LanguageModel]:
+        """The models of the list that are in memory, by id."""
+        found = {model_id: self.models.peek(model_id) for _, model_id in self.choices()}
+        return {model_id: model for model_id, model in found.items() if model is not None}
+
     def eight_bit(self, model: LanguageModel) -> LanguageModel:
         """The same model with 8-bit weights, made once."""
         return self.models.get((model.id, "int8"), lambda: int8(model))

@@ -69,6 +69,7 @@ class Range:
     when: Mapping[str, tuple] = field(default_factory=dict)
     kind: str = "range"  # or "number", a field to type into
     blank: bool = False
+    label: Callable[[Words, Any], str] | None = None  # of the scene, where the label depends on it
 
     def bounds(self, scene: object) -> tuple[float, float, float]:
         """Lowest, highest and default value in this scene."""
@@ -89,8 +90,9 @@ class Range:
         """What static/parts/form.js shows."""
         asked = dataclasses.replace(self, default="") if self.blank else self
         low, high, default = asked.bounds(scene)
+        label = {"label": self.label(words, scene)} if self.label else {}
         shown = {"value": default, "min": low, "max": high, "step": self.step or "any"}
-        return _control(self, self.kind, words) | shown
+        return _control(self, self.kind, words) | label | shown
 
 
 def Number(

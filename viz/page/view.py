@@ -6,7 +6,7 @@ A `Part` draws what was measured: a function from `Seen` to the payload of one o
 static/views. Nothing here imports gradio, and nothing that draws touches a tensor.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.edits import Edit
 from model.progress import Progress
 from model.records import Tokens
+from viz.page.playground import Playground
 from viz.page.scene import Scene
 from viz.page.settings import Setting, Settings
 from viz.words import Words
@@ -34,6 +35,7 @@ Depends = Literal[
     "prompt",  # the text itself
     "visitor",  # what the visitor has trained so far
     "built_in",  # which built-in models are on this computer
+    "loaded",  # the models of the list that are in memory
 ]
 
 
@@ -58,6 +60,9 @@ class Measure:
     question: Callable[[Scene, Settings], Settings] | None = None
     uses: tuple[str, ...] = ()  # measures that it builds on
     keep: bool = True  # False: quick to make and large, measured anew for every drawing
+    # Of a slow one whose time can be told beforehand: (scene, settings) -> (what decides its pace besides the model,
+    # how much work it is). A part that names the measure finds the seconds of a unit of work as `seen.pace`.
+    pace: Callable[[Scene, Settings], tuple[Hashable, float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class Facts:
     edits: tuple[Edit, ...]
     limit: int
     language: str
+    seconds: float = field(compare=False)  # that the run took
     piece: Callable[[int], str] = field(compare=False)  # the text of a token id
     source: str = ""  # the line below a picture, for a part that says more than that
 
@@ -98,6 +104,7 @@ class Seen:
     result: Any  # of the part's first measure; None for a part without one
     results: Mapping[str, Any]  # of all measures that the part names; None for a slow one that was not started
     seconds: Mapping[str, float]  # how long each took
+    pace: Mapping[str, float]  # seconds a unit of work of slow ones, known once one of their kind has run
     settings: Settings
     words: Words  # of the view
     facts: Facts
@@ -217,6 +224,72 @@ def _names(of: str | tuple[str, ...]) -> tuple[str, ...]:
     return (of,) if isinstance(of, str) else of
 
 
+# --- streams: what goes on while the page is looked at ---
+
+
+@dataclass(frozen=True, eq=False)
+class Visit:
+    """Whose page an event came from, and what stood on it at that moment."""
+
+    playground: Playground
+    session: str  # the visitor
+    language: str
+    model_id: str
+    prompt: str
+    values: Mapping[str, object]  # of the view's form and asking parts by their names on the page, unchecked
+    state: Any = None  # what the stream keeps
+
+
+@dataclass(frozen=True)
+class Open:
+    """Yielded by an event: have the page load a model and show a prompt on it, in a tab."""
+
+    model_id: str
+    prompt: str
+    tab: str
+
+
+@dataclass(frozen=True)
+class Models:
+    """Yielded by an event: the visitor may choose among other models now."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """What an event of a stream does: `handle(visit, sent)`; `sent` is the value of the channel, unchecked.
+
+    A generator function yields payloads of the channel, and is closed when the visitor leaves. Any other function is
+    called for what it does. What either raises is told to the page as {"error": {"text", "hint"}}.
+    """
+
+    handle: Callable[[Visit, Any], Iterator[Payload | Open | Models] | None]
+    concurrency: int | None = None  # so many at once on the whole server; None: as many as there are
+    trigger: Literal["once", "multiple", "always_last"] = "once"
+    page: bool = False  # may yield Open and Models
+
+
+def nothing() -> None:
+    """The state of a stream that keeps nothing."""
+
+
+def forget_nothing(state: Any, session: str) -> None:
+    """What such a stream does when a visitor leaves."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A channel between a script of the page and the server: the script sends events and is given payloads.
+
+    `state` is made once for each page that is built; every event finds it as `visit.state`.
+    """
+
+    name: str
+    kind: str  # of the page's scripts
+    events: Mapping[str, Event]
+    state: Callable[[], Any] = nothing
+    leave: Callable[[Any, str], None] = forget_nothing  # (state, visitor): the visitor's page was closed
+
+
 Layout = tuple["str | Layout", ...]
 
 
@@ -235,7 +308,7 @@ class View:
     api: tuple = ()  # of viz.api.endpoint.Endpoint
     form_depends: tuple[Depends, ...] = ()  # what the options of the form depend on
     problems: str = ""  # the part that says why an asking part cannot be read; without one, the page's notice does
-    wire: Callable[..., None] | None = None  # events beyond the page's one pipeline
+    streams: tuple[Stream, ...] = ()  # events beyond the page's one pipeline
 
     def part_name(self, part: str) -> str:
         """The name of a part on the page."""

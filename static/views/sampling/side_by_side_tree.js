@@ -263,7 +263,7 @@ export function partsBeside(side, below, payload, api) {
     const looks = rows.map((row) => `${row.id} ${row.records.length}`).join();
     if (!rows.length || looks === last) return;
     last = looks;
-    const found = ownFigure(payload),
+    const found = ownFigure({ figure: payload.blank }),
       plain = (name) => name.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
     found.data = rows.map((row) => {
       const from = row.at ?? 0,

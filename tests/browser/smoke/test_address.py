@@ -69,7 +69,7 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
     page.evaluate("playground.select({ edits: [{ kind: 'scale', layer: 1, head: 2, factor: 0.5 }] })")
     for name in ("edits", "strategies", "pipeline", "looking", "tokens", "2.0"):
         until(page, "name => location.hash.includes(name)", name)
-    until(page, "document.querySelector('#pg-many_job [data-part]')?.dataset.state === 'idle'")
+    until(page, "document.querySelector('#pg-many_samples_job [data-part]')?.dataset.state === 'idle'")
     link = page.url
     assert "?" not in link and not page.evaluate("location.search")  # nothing of it goes to a server
 
@@ -81,7 +81,7 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
     assert len(shown["selected"]) == 4 and shown["strategies"] == page.evaluate(SEEN)["strategies"]
     assert other.evaluate(STATE) == page.evaluate(STATE)
     assert other.url == link
-    expect(other.locator("#pg-many_job [data-part]")).to_have_attribute("data-state", "idle")
+    expect(other.locator("#pg-many_samples_job [data-part]")).to_have_attribute("data-state", "idle")
     # Parts that come onto the page later know of it, too.
     for each in (page, other):
         view_of(each, "The distribution")

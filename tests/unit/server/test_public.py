@@ -16,8 +16,12 @@ from tests.support.helpers import apart, serving
 from viz.page import background
 from viz.page.build import build
 from viz.page.job_queue import Bounds
+from viz.page.panels import settings_of
 from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import MOST_FAILURES, Options, Playground
+from viz.page.settings import Settings
+from viz.page.settings import form as form_payload
+from viz.page.view import question_of
 from viz.server import limits as allowed
 from viz.server import login, serve
 from viz.server.limits import PRIVATE, PUBLIC, Allowed, check_samples, check_time, check_writing, within
@@ -27,7 +31,7 @@ from viz.views.sampling.many_samples import view as many_samples
 from viz.views.sampling.side_by_side import run
 from viz.views.sampling.speculative import view as speculative
 from viz.views.training import view as training
-from viz.words import words
+from viz.words import Words, words
 
 PROMPT = "abcab"
 TIGHT = dataclasses.replace(PUBLIC, models=("tiny",), new_tokens=8, texts=2, samples=8, drafted=16)
@@ -213,59 +217,65 @@ def test_a_race_is_bounded_where_it_starts(shared, playground, sent, told):
     for server in (shared, playground):
         model = server.load("tiny")
         if server is playground:
-            assert run.wanted_of(server, model, PROMPT, sent, {"kind": "start"}).rows
+            assert run.request_of(server, model, PROMPT, sent, {"kind": "start"}).rows
         else:
             with pytest.raises(InputError, match=told):
-                run.wanted_of(server, model, PROMPT, sent, {"kind": "start"})
+                run.request_of(server, model, PROMPT, sent, {"kind": "start"})
 
 
 def test_going_on_is_bounded_too(shared):
     model = shared.load("tiny")
     row = {"strategy": GREEDY, "number": 0, "written": []}
     go = {"kind": "go", "model": "tiny", "prompt": [1] * 5, "rows": [row], "settings": {"tokens": 8}}
-    assert run.wanted_of(shared, model, PROMPT, cards(), go).tokens == 8
+    assert run.request_of(shared, model, PROMPT, cards(), go).tokens == 8
     for change, told in (
         ({"rows": [row] * 3}, "too many strategies"),
         ({"prompt": [1] * 49}, "too long"),
         ({"kind": "branch", "token": 1, "limit": 100}, "more text than"),
     ):
         with pytest.raises(InputError, match=told):
-            run.wanted_of(shared, model, PROMPT, cards(), go | change)
+            run.request_of(shared, model, PROMPT, cards(), go | change)
     with pytest.raises(InputError, match="more text than"):
-        run.wanted_of(shared, model, PROMPT, cards(tokens=9), go)
-    assert run.wanted_of(shared, model, PROMPT, cards(), go | {"prompt": [1] * 47}).prompt
+        run.request_of(shared, model, PROMPT, cards(tokens=9), go)
+    assert run.request_of(shared, model, PROMPT, cards(), go | {"prompt": [1] * 47}).prompt
 
 
 def test_a_text_that_takes_too_long_ends_with_a_sentence(shared):
     slow = dataclasses.replace(shared.options, allowed=dataclasses.replace(TIGHT, job_seconds=0.0))
     ours = dataclasses.replace(shared, options=slow)
-    wanted = run.wanted_of(ours, shared.load("tiny"), PROMPT, cards(), {"kind": "start"})
+    request = run.request_of(ours, shared.load("tiny"), PROMPT, cards(), {"kind": "start"})
     with pytest.raises(InputError, match="takes longer"):
-        list(run.rounds(ours, wanted, threading.Event()))
+        list(run.rounds(ours, request, threading.Event()))
 
 
 def test_many_samples_are_bounded_and_the_form_says_so(shared, playground):
-    def ask(server, form, sent):
-        return many_samples.wanted_of(scene(server), {"many_form": form, "strategies": sent})
+    def ask(server, form, sent, **forced):
+        """What the button would start."""
+        view, at = many_samples.VIEW, scene(server)
+        settings = settings_of(view, at, {"many_samples_form": form, "strategies": sent})
+        many_samples.take(at, question_of(view.measure("main"), at, settings.but(**forced)), lambda *_: None)
+        return settings
 
-    assert ask(shared, {"count": "8"}, cards()).many.count == 8
-    for form, sent, told in (
-        ({"count": "16"}, cards(), "too many texts"),
-        ({"count": "8"}, cards(3), "strategies"),
-        ({"count": "8"}, cards(1, 9), "more text"),
+    assert ask(shared, {"count": "8"}, cards()).count == "8"
+    assert ask(shared, {"count": "16"}, cards()).count == "8"  # the page does not offer it
+    for form, sent, forced, told in (
+        ({"count": "8"}, cards(), {"count": "16"}, "too many texts"),
+        ({"count": "8"}, cards(3), {}, "strategies"),
+        ({"count": "8"}, cards(1, 9), {}, "more text"),
     ):
         with pytest.raises(InputError, match=told):
-            ask(shared, form, sent)
-        assert ask(playground, form, sent)
-    shown = many_samples.form_of(words("en"), TIGHT)["controls"][0]["options"]
-    assert [value for value, _ in shown] == ["8"]
+            ask(shared, form, sent, **forced)
+        assert ask(playground, form, sent, **forced)
+    (control,) = form_payload(many_samples.VIEW.settings, Words(words("en"), "many_samples.settings"), scene(shared))[
+        "controls"
+    ]
+    assert [value for value, _ in control["options"]] == ["8"]
 
 
 def test_the_cards_say_the_limits(shared, playground):
-    bounds = strategies.pictures(scene(shared))["strategies"].make()["bounds"]
-    assert (bounds["tokens"], bounds["strategies"]) == (8, 2)
-    bounds = strategies.pictures(scene(playground))["strategies"].make()["bounds"]
-    assert (bounds["tokens"], bounds["strategies"]) == (512, 8)
+    for server, limits in ((shared, (8, 2)), (playground, (512, 8))):
+        bounds = strategies.payload(words("en"), strategies.measure_offer(scene(server), Settings()))["bounds"]
+        assert (bounds["tokens"], bounds["strategies"]) == limits
 
 
 def test_drafting_is_kept_within_the_limit(shared):

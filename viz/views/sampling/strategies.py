@@ -3,22 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import gradio as gr
-
 from model.api import LanguageModel
-from model.errors import InputError
+from model.errors import InputError, say
 from model.generation.generate import MOST_STRATEGIES
 from model.generation.strategies import METHODS, STRATEGIES, Method, Strategy
 from model.sampling.pipeline import Parameter, Step
 from model.sampling.warps import values_of
 from viz.labels import shorten, visible
-from viz.page.parts import part
+from viz.numbers import exact
 from viz.page.scene import Scene
-from viz.page.tab import Picture
-from viz.server.limits import PRIVATE, Allowed
+from viz.page.settings import Settings
+from viz.page.view import Asking, Measure, Payload, Seen
+from viz.server.limits import check_writing
 from viz.theme import HUES
 from viz.views.sampling import pipelines
-from viz.words import section
+from viz.words import Words, section
 
 DEFAULT = ("greedy", "temperature", "top_k", "top_p")  # of STRATEGIES: the cards at the start
 MOST_NAME = 40  # characters of a name
@@ -29,7 +28,7 @@ MOST_STOP = 40  # characters of a stop text
 
 
 @dataclass(frozen=True)
-class Settings:
+class Common:
     """What all strategies share."""
 
     tokens: int = 60  # new ones, at most
@@ -40,21 +39,54 @@ class Settings:
     eight: bool = False  # 8-bit weights write
 
 
-def build() -> dict[str, gr.HTML]:
-    """The part "strategies"; the first view that shows it builds it."""
-    return {"strategies": part("strategies", None, kind="strategies", value={})}
+@dataclass(frozen=True)
+class Cards:
+    """What the cards on the page ask for, or why that cannot be written."""
+
+    strategies: tuple[Strategy, ...] = ()
+    common: Common = Common()
+    refusal: tuple[str, str, str] | None = None  # what is wrong, what was got, what to do
+
+    def check(self) -> None:
+        """Raise InputError for cards that cannot be written."""
+        if self.refusal:
+            raise InputError(*self.refusal)
 
 
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """Its payload before a model is known."""
-    return {"strategies": payload(words, chat=False)}
+@dataclass(frozen=True)
+class Offer:
+    """What of the cards depends on the model and on this server."""
+
+    chat: bool  # whether the model has a chat template
+    tokens: int  # new ones that may be asked for
+    strategies: int  # that may be asked for
+    vocabulary: int  # tokens that the model can write
 
 
-def pictures(scene: Scene) -> dict[str, Picture]:
-    """Its payload for a model; the views that show the part draw it."""
-    chat = has_chat(scene.model)
+def measure_offer(scene: Scene, settings: Settings) -> Offer:
+    """What can be asked for here."""
     allowed = scene.playground.options.allowed
-    return {"strategies": Picture(("strategies", scene.model.id, chat), lambda: payload(scene.words, chat, allowed))}
+    tokens, strategies = min(MOST_TOKENS, allowed.new_tokens), min(MOST_STRATEGIES, allowed.texts)
+    return Offer(has_chat(scene.model), tokens, strategies, scene.model.tokenizer.vocab_size)
+
+
+def read_cards(sent: object, scene: Scene) -> Cards:
+    """The cards that a page sent; what is wrong with them is said where they are used."""
+    try:
+        strategies, common = chosen(scene.model, sent), common_of(sent)
+        check_writing(scene.playground.options.allowed, len(strategies), common.tokens)
+    except InputError as error:
+        return Cards(refusal=(error.what, error.got, error.hint))
+    return Cards(tuple(strategies), common)
+
+
+def draw_cards(seen: Seen) -> Payload:
+    """The editor of the cards."""
+    return payload(seen.all_words, seen.result)
+
+
+OFFER = Measure("offer", measure_offer, depends=("model",), locks=False)
+PART = Asking("strategies", read_cards, draw_cards, of="offer", shared=True)
 
 
 def has_chat(model: LanguageModel) -> bool:
@@ -62,41 +94,42 @@ def has_chat(model: LanguageModel) -> bool:
     return bool(model.tokenizer.chat_template)
 
 
-def payload(words: Mapping[str, str], chat: bool, allowed: Allowed = PRIVATE) -> dict:
-    """What static/strategies.js shows: presets, methods, the editor of pipelines, and words."""
+def payload(catalogue: Mapping[str, str], offer: Offer) -> Payload:
+    """What static/views/sampling/strategies.js shows: presets, methods, the editor of pipelines, and words."""
+    words = Words(catalogue, "strategies")
     return {
         "presets": {key: value_of((strategy,))[0] for key, strategy in STRATEGIES.items()},
         "default": list(DEFAULT),
         "methods": [_method(words, key, method) for key, method in METHODS.items()],
-        "pipeline": pipelines.spec(words),
-        "settings": vars(Settings()) | {"stop": []},
+        "pipeline": pipelines.spec(catalogue),
+        "settings": vars(Common()) | {"stop": []},
         "bounds": {
-            "tokens": min(MOST_TOKENS, allowed.new_tokens),
+            "tokens": offer.tokens,
             "seed": MOST_SEED,
             "stops": MOST_STOPS,
             "name": MOST_NAME,
             "stop": MOST_STOP,
-            "strategies": min(MOST_STRATEGIES, allowed.texts),
+            "strategies": offer.strategies,
         },
-        "chat": chat,
+        "chat": offer.chat,
         "hues": list(HUES),
-        "names": section(words, "strategy"),
-        "words": section(words, "strategies"),
+        "names": section(catalogue, "strategies.names"),
+        "words": {key: text for key, text in words.plain().items() if "." not in key},
     }
 
 
 def _method(words: Mapping[str, str], key: str, method: Method) -> dict:
     return {
         "key": key,
-        "label": words[f"method.{key}"],
-        "help": words[f"method_help.{key}"],
+        "label": words[f"methods.{key}"],
+        "help": words[f"methods_help.{key}"],
         "source": method.source,
         "parameters": [_parameter(words, parameter) for parameter in method.parameters],
     }
 
 
 def _parameter(words: Mapping[str, str], parameter: Parameter) -> dict:
-    return {"label": words[f"option.{parameter.name}"]} | vars(parameter)
+    return {"label": words[f"options.{parameter.name}"]} | vars(parameter)
 
 
 def value_of(strategies: Sequence[Strategy]) -> list[dict]:
@@ -129,7 +162,7 @@ def chosen(model: LanguageModel, sent: object) -> list[Strategy]:
     if not asked:
         raise InputError("There is no strategy.", "", "Add a strategy.")
     if len(asked) > MOST_STRATEGIES:
-        raise InputError("These are too many strategies.", str(len(asked)), f"From 1 to {MOST_STRATEGIES}.")
+        raise InputError("These are too many strategies.", str(len(asked)), say("From 1 to {}.", MOST_STRATEGIES))
     return [_strategy(model, each) for each in asked]
 
 
@@ -162,15 +195,19 @@ def _options(method: Method, sent: Mapping) -> tuple[tuple[str, float], ...]:
 def _number(name: str, value: object, low: float, high: float) -> int | float:
     """A number within bounds; raises InputError for anything else."""
     if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
-        raise InputError("A setting is not a number.", name, f"Choose a value from {low:g} to {high:g}.")
+        raise InputError("A setting is not a number.", name, _between(low, high))
     if not low <= value <= high:
         got = f"{name}: {value:g}" if abs(value) < 1e15 else name
-        raise InputError("A setting is out of its range.", got, f"Choose a value from {low:g} to {high:g}.")
+        raise InputError("A setting is out of its range.", got, _between(low, high))
     return value
 
 
-def settings(sent: object, default: Settings = Settings()) -> Settings:
-    """The settings of the part's value {"settings": {"tokens", "seed", "shared", "stop", "chat", "eight"}}.
+def _between(low: float, high: float) -> str:
+    return say("Choose a value from {} to {}.", exact(low), exact(high))
+
+
+def common_of(sent: object, default: Common = Common()) -> Common:
+    """What all share, of the part's value {"settings": {"tokens", "seed", "shared", "stop", "chat", "eight"}}.
 
     What is not sent is the default's. Raises InputError for what is no such setting or out of bounds.
     """
@@ -185,7 +222,7 @@ def settings(sent: object, default: Settings = Settings()) -> Settings:
     )
     if not all(isinstance(given[name], bool) for name in ("shared", "chat", "eight")):
         raise InputError("These settings cannot be read.", "", "Choose one of the list.")
-    return Settings(tokens, seed, given["shared"], _stops(given["stop"]), given["chat"], given["eight"])
+    return Common(tokens, seed, given["shared"], _stops(given["stop"]), given["chat"], given["eight"])
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:
@@ -202,44 +239,47 @@ def _stops(sent: object) -> tuple[str, ...]:
         raise InputError("These stop texts cannot be read.", "", "Write one text a line.")
     found = tuple(line for line in lines if line)
     if len(found) > MOST_STOPS:
-        raise InputError("These are too many stop texts.", str(len(found)), f"At most {MOST_STOPS}, one a line.")
+        raise InputError("These are too many stop texts.", str(len(found)), say("At most {}, one a line.", MOST_STOPS))
     if too_long := next((line for line in found if len(line) > MOST_STOP), None):
-        raise InputError("A stop text is too long.", shorten(visible(too_long), 40), f"At most {MOST_STOP} characters.")
+        raise InputError(
+            "A stop text is too long.", shorten(visible(too_long), 40), say("At most {} characters.", MOST_STOP)
+        )
     return tuple(line.replace("\\n", "\n").replace("\\t", "\t") for line in found)
 
 
 # --- how a page and Python call them ----------------------------------------------------------------
 
 
-def labels(words: Mapping[str, str], strategies: Sequence[Strategy]) -> list[str]:
+def labels(catalogue: Mapping[str, str], strategies: Sequence[Strategy]) -> list[str]:
     """A name for each strategy, no two the same: the one it was given, the word of its preset, or its method."""
-    found: list[str] = []
+    words, names = Words(catalogue, "strategies"), []
     for each in strategies:
-        name = words.get(f"strategy.{each.name}", each.name) or words[f"method.{each.method}"]
+        name = words.get(f"names.{each.name}", each.name) or words[f"methods.{each.method}"]
         number, label = 1, name
-        while label in found:
+        while label in names:
             number += 1
             label = f"{name} {number}"
-        found.append(label)
-    return found
+        names.append(label)
+    return names
 
 
-def summary(words: Mapping[str, str], strategy: Strategy) -> str:
+def summary(catalogue: Mapping[str, str], strategy: Strategy) -> str:
     """A strategy's numbers in one line: "T 0.8 · top-k 40 · top-p 0.9"."""
-    parts = [_short(words, step) for step in strategy.steps]
+    words = Words(catalogue, "strategies")
+    parts = [_short(catalogue, step) for step in strategy.steps]
     if strategy.method != "sample":
         options = dict(strategy.options)
         numbers = [
-            f"{words[f'option.{p.name}']} {options.get(p.name, p.default):g}"
+            f"{words[f'options.{p.name}']} {exact(options.get(p.name, p.default))}"
             for p in METHODS[strategy.method].parameters
         ]
-        parts = [words[f"method.{strategy.method}"], *numbers, *parts]
-    return " · ".join(parts) or words["strategies.plain"]
+        parts = [words[f"methods.{strategy.method}"], *numbers, *parts]
+    return " · ".join(parts) or words["plain"]
 
 
-def _short(words: Mapping[str, str], step: Step) -> str:
-    name = words.get(f"strategies.short_{step.warp}", words[f"warp.{step.warp}"])
-    return " ".join([name, *(f"{value:g}" for value in values_of(step).values())])
+def _short(catalogue: Mapping[str, str], step: Step) -> str:
+    name = catalogue.get(f"strategies.short_{step.warp}") or catalogue[f"warp.{step.warp}"]
+    return " ".join([name, *map(exact, values_of(step).values())])
 
 
 def prompt_ids(model: LanguageModel, prompt: str, chat: bool) -> list[int]:
@@ -267,3 +307,16 @@ def code(strategies: Sequence[Strategy], names: Sequence[str]) -> list[str]:
         given = f"{pipelines.steps_code(each.steps)}, {each.method!r}, {each.options!r}, {name!r}"
         lines.append(f"    Strategy({given}),")
     return [*lines, "]"]
+
+
+def asked_for(presets: Sequence[str], own: Sequence[dict], common: dict) -> dict:
+    """What the page's cards would send for presets, further strategies and what all share.
+
+    Raises InputError for a preset that is not there.
+    """
+    for name in presets:
+        if name not in STRATEGIES:
+            hint = say("Choose one of: {}.", ", ".join(STRATEGIES))
+            raise InputError("There is no strategy of this name.", name[:40], hint)
+    cards = value_of([STRATEGIES[name] for name in presets]) + list(own)
+    return {"settings": common} | ({"strategies": cards} if cards else {})

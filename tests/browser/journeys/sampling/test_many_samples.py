@@ -34,11 +34,11 @@ def test_strategies_are_changed_and_samples_taken(open_page):
     expect(cards).to_have_count(3)
     expect(editor).to_be_visible()  # the open one stays open
     page.get_by_label("New tokens").fill("8")
-    page.locator("#pg-many_form select").select_option("8")
-    job = page.locator("#pg-many_job")
+    page.locator("#pg-many_samples_form select").select_option("8")
+    job = page.locator("#pg-many_samples_job")
     expect(job).to_contain_text("17 texts of up to 8 tokens", timeout=SOON)
     job.get_by_role("button", name="Take samples").click()
-    rows = page.locator("#pg-many_table tbody tr")
+    rows = page.locator("#pg-many_samples_table tbody tr")
     expect(rows).to_have_count(3, timeout=SOON)
     # The table and the list are what the same samples say.
     lm = load_model("tinygpt", offline=True)
@@ -47,11 +47,11 @@ def test_strategies_are_changed_and_samples_taken(open_page):
     expected = spread([sample.measured.perplexity for sample in taken[1]])
     expect(rows.nth(1).locator("td[data-measure=perplexity]")).to_contain_text(f"{expected.mean:.2f}")
     # Another measure, chosen in the table's head, is drawn and sorts the texts.
-    page.locator("#pg-many_table thead").get_by_role("button", name="Surprisal").click()
-    expect(page.locator("#pg-many_plot h2")).to_have_text("Surprisal (bits a token)", timeout=SOON)
-    page.locator("#pg-many_plot .main-svg").first.wait_for(timeout=SOON)
+    page.locator("#pg-many_samples_table thead").get_by_role("button", name="Surprisal").click()
+    expect(page.locator("#pg-many_samples_plot h2")).to_have_text("Surprisal (bits a token)", timeout=SOON)
+    page.locator("#pg-many_samples_plot .main-svg").first.wait_for(timeout=SOON)
     shown = page.locator(".pg-many-value").all_text_contents()
     values = [float(text.split()[-1]) for text in shown]
     assert len(values) == 17 and values == sorted(values, reverse=True)
-    ids = [line[-1] for line in exported_rows(page.locator("#pg-many_texts"))[1:]]
+    ids = [line[-1] for line in exported_rows(page.locator("#pg-many_samples_texts"))[1:]]
     assert ids == [" ".join(map(str, sample.ids)) for each in taken for sample in each]

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 PROMPT = "The cat sat on the mat because it was tired"
 FOUR = ("greedy", "temperature", "top_k", "top_p")
 START_AND_STOP = """() => new Promise((done) => {
-    const find = (name) => document.querySelector(`#pg-race [data-name=${name}]`);
+    const find = (name) => document.querySelector(`#pg-side_by_side_texts [data-name=${name}]`);
     const look = () => {
         if (!find("stop")) return requestAnimationFrame(look);
         find("stop").click();
@@ -33,17 +33,17 @@ def open_race(open_page, query="", **context):
     page = open_page(query, **context)
     open_tab(page, "Sampling")
     page.get_by_role("tab", name="Side by side").click()
-    page.locator("#pg-race [data-run]").wait_for(timeout=SOON)
+    page.locator("#pg-side_by_side_texts [data-run]").wait_for(timeout=SOON)
     return page
 
 
 def press(page, name):
-    page.locator(f"#pg-race [data-name={name}]").click()
+    page.locator(f"#pg-side_by_side_texts [data-name={name}]").click()
 
 
 def over(page, before=""):
     """Wait until a run after that one is over; its name."""
-    part = page.locator("#pg-race [data-part]")
+    part = page.locator("#pg-side_by_side_texts [data-part]")
     expect(part).to_have_attribute("data-over", re.compile(f"^(?!{before}$).+"), timeout=SOON)
     return part.get_attribute("data-over")
 
@@ -117,11 +117,11 @@ def test_stopping_and_going_on_and_another_prompt(open_page, lm):
     for at, text in enumerate(texts):
         expect(chips(rows(page).nth(at))).to_have_count(len(text.made))
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    key = page.locator("#pg-race [data-part]").get_attribute("data-run")
+    key = page.locator("#pg-side_by_side_texts [data-part]").get_attribute("data-run")
     page.locator("#prompt textarea").fill("Once upon <b>a</b> time")
-    expect(page.locator("#pg-race [data-part]")).not_to_have_attribute("data-run", key, timeout=SOON)
+    expect(page.locator("#pg-side_by_side_texts [data-part]")).not_to_have_attribute("data-run", key, timeout=SOON)
     expect(page.locator(".pg-race-stale")).to_have_count(4)
-    expect(page.locator("#pg-race [data-name=go_on]")).to_be_disabled()
+    expect(page.locator("#pg-side_by_side_texts [data-name=go_on]")).to_be_disabled()
     press(page, "start_again")
     expect(page.locator(".pg-race-stale")).to_have_count(0, timeout=SOON)
     expect(page.locator(".pg-race-prompt").first).to_contain_text("a</b> time")

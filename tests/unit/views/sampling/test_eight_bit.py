@@ -7,9 +7,11 @@ from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import written
 from model.quantization.int8 import effect, int8
 from tests.support.helpers import byte_tokenizer, tiny_model
-from viz.page.parts import unpacked
-from viz.views.sampling.side_by_side import view as side_by_side
+from viz.numbers import nats, percent, size
+from viz.page.streams import answers
+from viz.page.view import Visit
 from viz.views.sampling.side_by_side.run import Races
+from viz.views.sampling.side_by_side.view import FEED
 from viz.words import LANGUAGES
 
 PROMPT, TOKENS = "abcab", 10
@@ -26,9 +28,8 @@ def pieces(playground, eight, language="en"):
         "strategies": [{"name": "greedy", "steps": [{"warp": "temperature", "values": {"temperature": 0}}]}],
         "settings": {"tokens": TOKENS, "eight": eight},
     }
-    asked = (PROMPT, cards, {"kind": "start", "tag": "a"})
-    made = side_by_side.watch(playground, Races(), "me", playground.opened("tiny"), asked, language)
-    return [unpacked(each) for each in made]
+    visit = Visit(playground, "me", language, "tiny", PROMPT, {"strategies": cards}, Races())
+    return list(answers(FEED.events["start"], visit, {"kind": "start", "tag": "a"}))
 
 
 def ids(found):
@@ -50,8 +51,8 @@ def test_the_last_piece_says_what_they_change(playground, lm, language):
     found = pieces(playground, True, language)
     told = effect(lm.model, int8(lm).model, lm.encode(PROMPT).ids.tolist())
     assert not any("eight" in piece for piece in found[:-1])
-    assert f"{told.kl:.4f}" in found[-1]["eight"] and f"{told.agree:.0%}" in found[-1]["eight"]
-    assert f"{told.largest:.2f}" in found[-1]["eight"]
+    numbers = (nats(told.kl), percent(told.agree), nats(told.largest), size(told.nbytes), size(told.full))
+    assert all(number in found[-1]["eight"] for number in numbers)
 
 
 def test_float32_says_nothing_of_it(playground):

@@ -1,8 +1,7 @@
 """Many samples without a browser: the table, the dots and the lines are what the texts say."""
 
 import dataclasses
-import json
-import re
+import pickle
 
 import numpy as np
 import pytest
@@ -10,10 +9,14 @@ import pytest
 from model.generation.samples import Many, take_samples
 from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import distinct
-from tests.support.scripts import script
+from tests.support.helpers import serving
+from tests.support.scripts import words_read
+from tests.unit.views.test_seam import same, values_only
+from viz.numbers import plain
 from viz.page import background
+from viz.page.panels import job_of, key_of, measured, settings_of
+from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.views.sampling.many_samples import view as many_samples
 from viz.views.sampling.many_samples.figures import (
     MEASURES,
     beginning,
@@ -22,20 +25,22 @@ from viz.views.sampling.many_samples.figures import (
     quartile_band,
     spread,
 )
-from viz.views.sampling.many_samples.view import COUNTS, OWN, key_of, plan, seconds_of, wanted_of
+from viz.views.sampling.many_samples.view import COUNTS, VIEW
 from viz.views.sampling.strategies import value_of
 from viz.views.sampling.tab import TAB
-from viz.words import LANGUAGES, words
+from viz.words import LANGUAGES, section, words
 
 PROMPT = "abcab"
-SCRIPT = script("views/sampling/many_samples")
 CARDS = value_of([STRATEGIES["greedy"], STRATEGIES["temperature"], STRATEGIES["top_p"]])
 FORM = {"count": "8"}
-ASKED = {"strategies": {"strategies": CARDS, "settings": {"tokens": 6, "seed": 2}}, "many_form": FORM}
+RESULTS = [f"many_samples_{name}" for name in ("table", "plot", "entropy", "texts")]
+ASKED = {"strategies": {"strategies": CARDS, "settings": {"tokens": 6, "seed": 2}}, "many_samples_form": FORM}
 
 
 def asked(values, language="en", prompt=PROMPT, **selection):
-    return Asked("tiny", prompt, selection or None, {"sampling_view": {"view": "many"}} | values, {}, language, TAB.key)
+    return Asked(
+        "tiny", prompt, selection or None, {"sampling_view": {"view": "many_samples"}} | values, {}, language, TAB.key
+    )
 
 
 def drawn(playground, values=ASKED, **changes):
@@ -46,9 +51,17 @@ def scene(playground, **changes):
     return scene_of(playground, asked(ASKED, **changes))
 
 
+def settings(playground, values=ASKED, **changes):
+    return settings_of(VIEW, scene(playground, **changes), values)
+
+
+def job(playground, values=ASKED, **changes):
+    return job_of(VIEW, "main", scene(playground, **changes), settings(playground, values, **changes))
+
+
 def taken(playground, values=ASKED, **changes):
     """The payloads once the samples are there."""
-    list(background.perform(playground, plan(scene(playground, **changes), values), "en"))
+    list(background.perform(playground, job(playground, values, **changes), "en"))
     return drawn(playground, values, **changes)
 
 
@@ -76,8 +89,8 @@ def test_each_step_is_of_the_texts_that_reach_it():
 
 
 def test_hostile_texts_and_names_are_shown_as_they_are():
-    said = many_samples.Named("<b>m", "", "s")
-    figure = measure_figure(["<i>a&", "b"], [[1.0, float("nan")], [2.0]], [["<img>\n", "x"], ["y" * 99]], said)
+    figure = measure_figure(["<i>a&", "b"], [[1.0, float("nan")], [2.0]], [["<img>\n", "x"], ["y" * 99]], "<b>m")
+    figure = figure.to_dict()
     first, second = figure["data"]
     assert first["text"] == ["&lt;img&gt;↵"] and first["y"] == ["&lt;i&gt;a&amp;"] and "<i>" not in str(figure)
     assert [each["part"] for each in (*first["customdata"], *second["customdata"])] == [0, 2]  # numbers of all texts
@@ -87,30 +100,38 @@ def test_hostile_texts_and_names_are_shown_as_they_are():
 def test_a_single_text_has_no_shade():
     said = {"step": "s", "entropy": "e", "of_texts": "n"}
     bands = [quartile_band([np.array([1.0, 2.0])]), quartile_band([np.array([1.0]), np.array([2.0])])]
-    shade, alone, mean = entropy_figure(["a", "b"], bands, said)["data"]
-    assert shade["fill"] == "toself" and shade["y"] == [1.75, 1.25] and mean["y"] == [1.5]
-    assert alone["line"]["dash"] == "dot" and alone["y"] == [1.0, 2.0]
+    low, high, alone, mean = entropy_figure(["a", "b"], bands, said).data
+    assert high.fill == "tonexty" and (low.y, high.y) == ((1.25,), (1.75,)) and mean.y == (1.5,)
+    assert alone.line.dash == "dot" and alone.y == (1.0, 2.0)
 
 
 # --- what is asked ---
 
 
 def test_settings_and_count_are_those_of_the_page(playground):
-    at = scene(playground)
-    wanted = wanted_of(at, ASKED)
-    assert wanted.many == Many(8, 6, 2, ()) and wanted.strategies[0].name == "greedy"
-    assert wanted_of(at, {}).many == Many(int(COUNTS[0]), 60, 0, ())
+    read = settings(playground)
+    assert read.count == "8" and read.strategies.strategies[0].name == "greedy"
+    assert (read.strategies.common.tokens, read.strategies.common.seed) == (6, 2)
+    usual = settings(playground, {})
+    assert usual.count == "16" and (usual.strategies.common.tokens, usual.strategies.common.seed) == (60, 0)
     for bad in ("9", 8, None, ["8"], "inf"):
-        assert wanted_of(at, {"many_form": {"count": bad}}).many.count == int(COUNTS[0])
-    chat = {"strategies": {"settings": {"chat": True}}}
-    assert not wanted_of(at, chat).chat  # this model has no template
+        assert settings(playground, {"many_samples_form": {"count": bad}}).count == "16"
+
+
+def test_a_server_offers_only_as_many_texts_as_it_allows(playground):
+    allowed = dataclasses.replace(playground.options.allowed, samples=8)
+    object.__setattr__(playground, "options", dataclasses.replace(playground.options, allowed=allowed))
+    (control,) = drawn(playground)["many_samples_form"]["controls"]
+    assert [option for option, _ in control["options"]] == [control["value"]] == ["8"]
+    assert settings(playground, {"many_samples_form": {"count": "32"}}).count == "8"
+    assert COUNTS == ("8", "16", "32")
 
 
 def test_the_key_tells_every_setting_apart_but_not_names(playground):
     def key(prompt=PROMPT, form=FORM, cards=CARDS, **changes):
-        at = scene(playground, prompt=prompt)
         told = {"tokens": 6, "seed": 2} | changes
-        return key_of(at, wanted_of(at, {"strategies": {"strategies": cards, "settings": told}, "many_form": form}))
+        values = {"strategies": {"strategies": cards, "settings": told}, "many_samples_form": form}
+        return key_of(VIEW, VIEW.measure("main"), scene(playground, prompt=prompt), settings(playground, values))
 
     others = [
         key(prompt="abc"),
@@ -118,20 +139,22 @@ def test_the_key_tells_every_setting_apart_but_not_names(playground):
         key(tokens=7),
         key(seed=3),
         key(stop=["x"]),
+        key(eight=True),
         key(cards=CARDS[:2]),
         key(cards=CARDS[::-1]),
     ]
-    assert len({key(), *others}) == 8
+    assert len({key(), *others}) == 9
     assert key(cards=[card | {"name": "other"} for card in CARDS]) == key()
     assert key(shared=False) == key()  # every text has its own numbers
+    assert key(chat=True) == key()  # this model has no template
 
 
 def test_nothing_runs_by_itself(playground):
     parts = drawn(playground)
-    assert all(set(parts[name]) == {"empty"} for name in OWN[2:])
-    assert parts["many_job"]["state"] == "idle" and "17 texts" in parts["many_job"]["text"]
-    assert "run once" in parts["many_job"]["text"] and "edits" not in parts["many_job"]["text"]
-    assert "edits" in drawn(playground, edits=[{"kind": "zero", "layer": 0, "head": 0}])["many_job"]["text"]
+    assert all(set(parts[name]) == {"empty"} for name in RESULTS)
+    assert parts["many_samples_job"]["state"] == "idle" and "17 texts" in parts["many_samples_job"]["text"]
+    assert "runs once" in parts["many_samples_job"]["text"] and "edits" not in parts["many_samples_job"]["text"]
+    assert "edits" in drawn(playground, edits=[{"kind": "zero", "layer": 0, "head": 0}])["many_samples_job"]["text"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -139,105 +162,119 @@ def test_a_bad_card_is_said_where_the_button_stands(playground, language):
     bad = {"strategies": {"strategies": [{"method": "none"}]}}
     parts = drawn(playground, bad, language=language)
     assert not parts["notice"]
-    told = parts["many_job"]["problem"]["text"]
+    told = parts["many_samples_job"]["problem"]["text"]
     assert told.startswith({"en": "This method is not known.", "zh": "没有这种方法。"}[language])
-    assert all(set(parts[name]) == {"empty"} for name in OWN[2:])
+    assert all(set(parts[name]) == {"empty"} for name in RESULTS)
 
 
 # --- what is found ---
 
 
 def test_the_table_is_what_the_texts_say(playground, samples):
-    rows = taken(playground)["many_table"]["rows"]
+    rows = taken(playground)["many_samples_table"]["rows"]
     assert [row["name"] for row in rows] == ["Greedy", "Temperature", "Top-p"]
     assert [(row["texts"], row["once"]) for row in rows] == [(1, True), (8, False), (8, False)]
     for row, mine in zip(rows, samples, strict=True):
         ids = [sample.ids.tolist() for sample in mine]
-        assert row["together"] == distinct(ids, 2) and row["different"] == len(set(map(tuple, ids)))
+        assert row["together"] == plain(distinct(ids, 2)) and row["different"] == len(set(map(tuple, ids)))
         assert row["ended"] == sum(sample.ended == "end" for sample in mine)
         for measure in MEASURES:
             expected = spread([getattr(sample.measured, measure) for sample in mine])
-            assert row["spread"][measure] == list(vars(expected).values())
+            assert row["spread"][measure] == list(map(plain, vars(expected).values()))
 
 
 def test_a_stop_text_ends_texts(playground):
     said = {
         "strategies": {"strategies": CARDS[1:2], "settings": {"tokens": 30, "stop": list("etao")}},
-        "many_form": FORM,
+        "many_samples_form": FORM,
     }
     parts = taken(playground, said)
-    row, texts = parts["many_table"]["rows"][0], parts["many_texts"]["samples"]
+    row, texts = parts["many_samples_table"]["rows"][0], parts["many_samples_texts"]["samples"]
     assert row["ended"] == sum(sample["ended"] == "stop" for sample in texts)
     assert all((sample["ended"] == "stop") == bool(set(sample["text"]) & set("etao")) for sample in texts)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_every_measure_is_drawn(playground, samples, measure):
-    payload = taken(playground, ASKED | {"many_table": {"measure": measure}})["many_plot"]
-    figure = json.loads(payload["figure"])
-    drawn_values = [trace["x"] for trace in figure["data"]]
+    payload = taken(playground, ASKED | {"many_samples_table": {"measure": measure}})["many_samples_plot"]
+    drawn_values = [list(trace.x) for trace in payload["figure"].data]
     assert drawn_values == [[getattr(sample.measured, measure) for sample in mine] for mine in samples]
-    assert payload["title"].startswith(words("en")[f"many.{measure}"])
+    assert payload["title"].startswith(words("en")[f"many_samples.measures.{measure}"])
 
 
 def test_a_measure_that_is_none_is_the_first(playground):
     for bad in ("x", None, 3, ["length"], {"a": 1}):
-        payload = taken(playground, ASKED | {"many_table": {"measure": bad}})["many_plot"]
+        payload = taken(playground, ASKED | {"many_samples_table": {"measure": bad}})["many_samples_plot"]
         assert payload["title"] == "Perplexity"
 
 
 def test_a_search_has_no_probability_of_its_draws(playground):
-    said = {"strategies": {"strategies": value_of([STRATEGIES["beam"]]), "settings": {"tokens": 5}}, "many_form": FORM}
-    parts = taken(playground, said | {"many_table": {"measure": "probability"}})
-    assert parts["many_table"]["rows"][0]["spread"]["probability"] == [None] * 5
-    assert parts["many_texts"]["samples"][0]["measured"]["probability"] is None
-    assert json.loads(parts["many_plot"]["figure"])["data"][0]["x"] == []
-    json.dumps(parts, allow_nan=False)
+    said = {
+        "strategies": {"strategies": value_of([STRATEGIES["beam"]]), "settings": {"tokens": 5}},
+        "many_samples_form": FORM,
+    }
+    parts = taken(playground, said | {"many_samples_table": {"measure": "probability"}})
+    assert parts["many_samples_table"]["rows"][0]["spread"]["probability"] == [None] * 5
+    assert parts["many_samples_texts"]["samples"][0]["measured"]["probability"] is None
+    assert parts["many_samples_plot"]["figure"].data[0].x == ()
+    assert packed(parts)  # JSON without NaN
 
 
 def test_the_python_lines_take_the_same_samples(playground, lm, samples, monkeypatch):
     parts = taken(playground)
     monkeypatch.setattr("model.api.load_model", lambda name: lm)
     for name, expected in (
-        ("many_texts", [[sample.text for sample in mine] for mine in samples]),
-        ("many_plot", [[sample.measured.perplexity for sample in mine] for mine in samples]),
+        ("many_samples_texts", [[sample.text for sample in mine] for mine in samples]),
+        ("many_samples_plot", [[sample.measured.perplexity for sample in mine] for mine in samples]),
     ):
         *lines, last = parts[name]["python"].splitlines()
         space = {}
         exec("\n".join(lines), space)
         assert eval(last, space) == expected
-    *lines, last = parts["many_entropy"]["python"].splitlines()
+    *lines, last = parts["many_samples_entropy"]["python"].splitlines()
     assert len(eval(last, space)[1]) == 8
-    assert [sample["text"] for sample in parts["many_texts"]["samples"]] == [s.text for mine in samples for s in mine]
+    assert [sample["text"] for sample in parts["many_samples_texts"]["samples"]] == [
+        s.text for mine in samples for s in mine
+    ]
 
 
 def test_a_name_that_changes_needs_no_new_samples(playground):
     taken(playground)
     cards = [card | {"name": "my <b>"} for card in CARDS[:1]] + CARDS[1:]
-    parts = drawn(playground, {"strategies": ASKED["strategies"] | {"strategies": cards}, "many_form": FORM})
-    assert parts["many_table"]["rows"][0]["name"] == "my <b>"
-    other = drawn(playground, {**ASKED, "many_form": {"count": "32"}})
-    assert set(other["many_table"]) == {"empty"}
+    parts = drawn(playground, {"strategies": ASKED["strategies"] | {"strategies": cards}, "many_samples_form": FORM})
+    assert parts["many_samples_table"]["rows"][0]["name"] == "my <b>"
+    other = drawn(playground, {**ASKED, "many_samples_form": {"count": "32"}})
+    assert set(other["many_samples_table"]) == {"empty"}
 
 
 def test_the_time_is_told_from_the_last_time(playground):
-    at, wanted = scene(playground), wanted_of(scene(playground), ASKED)
-    assert seconds_of(at, wanted) > 0
-    background.kept(playground, ("many speed", "tiny", False), lambda: 0.5)
-    assert seconds_of(at, wanted) == pytest.approx(3 * (at.unedited.seconds + 6 * 0.5))  # a batch a strategy
+    taken(playground)
+    assert playground.results.peek(("pace", "many_samples", "main", "tiny", False)).value > 0
+    slow = serving(playground.opened("tiny"))
+    background.kept(slow, ("pace", "many_samples", "main", "tiny", False), lambda: 0.5)
+    assert "about 9 s" in drawn(slow)["many_samples_job"]["text"]  # a batch a strategy, of 6 steps each
+    eight = ASKED["strategies"] | {"settings": {"tokens": 6, "eight": True}}
+    assert "about 1 s" in drawn(slow, ASKED | {"strategies": eight})["many_samples_job"]["text"]  # another pace
+
+
+def test_samples_are_values(playground):
+    taken(playground)
+    result = measured(VIEW, "main", scene(playground), settings(playground)).value
+    assert values_only(result) and same(pickle.loads(pickle.dumps(result)), result)
 
 
 def test_a_job_can_be_cancelled(playground):
-    job = plan(scene(playground), ASKED)
+    work = job(playground).work
 
     def stop(*_):
         raise background.Cancelled
 
     with pytest.raises(background.Cancelled):
-        job.work(stop)
+        work(stop)
 
 
 def test_the_script_uses_words_that_are_there():
-    there = {key.removeprefix("many.") for key in words("en") if key.startswith("many.")} | {"plot"}
-    assert set(re.findall(r"\bwords\.(\w+)", SCRIPT)) <= there
+    section_words = [section(words("en"), f"many_samples.{name}") for name in ("table", "texts")]
+    there = {*section_words[0], *section_words[1], "strategy", "plot"}
+    assert words_read("views/sampling/many_samples") <= there
     assert {f"why_{why}" for why in ("end", "stop", "length", "context")} <= there

@@ -5,7 +5,6 @@ import json
 import math
 import types
 
-import gradio as gr
 import pytest
 
 from model.api import LanguageModel
@@ -14,16 +13,18 @@ from model.generation.strategies import STRATEGIES, Strategy
 from model.generation.text_statistics import measure_text, written
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import Step
-from tests.support.helpers import byte_tokenizer, tiny_model
+from tests.support.helpers import byte_tokenizer, serving, tiny_model
 from tests.support.scripts import words_read
-from viz.page.loading import opened
-from viz.page.parts import unpacked
+from viz.page.streams import answers
+from viz.page.view import Visit
+from viz.views.sampling import strategies
 from viz.views.sampling.side_by_side import figures as numbers
 from viz.views.sampling.side_by_side import run as race_run
 from viz.views.sampling.side_by_side import view as side_by_side
 from viz.views.sampling.side_by_side.python_lines import lines
-from viz.views.sampling.side_by_side.run import Races, packed, plan_of, strategy_of, wanted_of
-from viz.words import LANGUAGES, words
+from viz.views.sampling.side_by_side.run import Races, packed, plan_of, request_of, strategy_of
+from viz.views.sampling.side_by_side.view import FEED
+from viz.words import LANGUAGES, section, words
 
 PROMPT = "abcab"
 TOKENS = 12
@@ -48,11 +49,16 @@ def every_piece(monkeypatch):
     monkeypatch.setattr(race_run.background, "WAIT", 0.0)
 
 
+def event(name, playground, races, owner, sent, cards=CARDS, language="en"):
+    """What an event of the channel yields."""
+    visit = Visit(playground, owner, language, "tiny", PROMPT, {"strategies": cards}, races)
+    return answers(FEED.events[name], visit, sent)
+
+
 def pieces(playground, sent=None, cards=CARDS, races=None, owner="me", language="en"):
     """What a page is sent of a run, from its first piece to its last."""
-    model = playground.opened("tiny")
     sent = {"kind": "start", "tag": "a", **(sent or {})}
-    return [unpacked(each) for each in side_by_side.watch(playground, races or Races(), owner, model, (PROMPT, cards, sent), language)]  # fmt: skip # noqa: E501
+    return list(event("start", playground, races or Races(), owner, sent, cards, language))
 
 
 def rows_of(found, count=2):
@@ -90,7 +96,7 @@ def going_on(found, row, at, **more):
 
 def test_the_pieces_of_a_run_are_what_the_strategies_write(playground, lm):
     found = pieces(playground)
-    expected = written(lm.generate(PROMPT, side_by_side.strategies.chosen(lm, CARDS), TOKENS, 3), 2)
+    expected = written(lm.generate(PROMPT, strategies.chosen(lm, CARDS), TOKENS, 3), 2)
     rows = rows_of(found)
     assert [[record[0] for record in row] for row in rows] == [list(text.ids) for text in expected]
     for row, text in zip(rows, expected, strict=True):
@@ -121,7 +127,7 @@ def test_every_token_that_a_piece_names_has_its_text_by_then(playground, lm):
 
 def test_the_last_piece_has_the_numbers_of_each_text(playground, lm):
     last = pieces(playground)[-1]
-    texts = written(lm.generate(PROMPT, side_by_side.strategies.chosen(lm, CARDS), TOKENS, 3), 2)
+    texts = written(lm.generate(PROMPT, strategies.chosen(lm, CARDS), TOKENS, 3), 2)
     for told, text in zip(last["measured"], texts, strict=True):
         for name, value in vars(measure_text(text.made)).items():
             assert told[name] == (None if math.isnan(value) else pytest.approx(value, rel=1e-5))
@@ -130,23 +136,23 @@ def test_the_last_piece_has_the_numbers_of_each_text(playground, lm):
 def test_what_a_run_is_of(playground, lm):
     opening = pieces(playground)[0]["opening"]
     assert opening["prompt"] == lm.encode(PROMPT).ids.tolist()
-    assert [row["name"] for row in opening["rows"]] == ["Greedy", words("en")["method.sample"]]
+    assert [row["name"] for row in opening["rows"]] == ["Greedy", words("en")["strategies.methods.sample"]]
     assert opening["settings"] | SETTINGS == opening["settings"] and opening["limit"] == TOKENS
     chinese = pieces(playground, language="zh")[0]["opening"]
-    assert chinese["rows"][0]["name"] == words("zh")["strategy.greedy"]
+    assert chinese["rows"][0]["name"] == words("zh")["strategies.names.greedy"]
 
 
 def test_a_page_that_missed_a_piece_gets_all_it_lacks(playground):
     races = Races()
     found = pieces(playground, races=races)
-    whole = unpacked(side_by_side.again(races, "me", {"run": found[0]["run"], "have": -1}, "en"))
+    (whole,) = event("again", playground, races, "me", {"run": found[0]["run"], "have": -1})
     assert rows_of([whole]) == rows_of(found) and whole["opening"] == found[0]["opening"]
     assert whole["measured"] == found[-1]["measured"]
-    later = unpacked(side_by_side.again(races, "me", {"run": found[0]["run"], "have": 5}, "en"))
+    (later,) = event("again", playground, races, "me", {"run": found[0]["run"], "have": 5})
     assert later["from"] == 5 and later["ticks"] == whole["ticks"][5:] and "opening" not in later
-    assert side_by_side.again(races, "other", {"run": found[0]["run"], "have": 0}, "en") == gr.skip()
+    assert not list(event("again", playground, races, "other", {"run": found[0]["run"], "have": 0}))
     for wrong in (None, [], {}, {"run": 3}, {"run": found[0]["run"] + "0"}):
-        assert side_by_side.again(races, "me", wrong, "en") == gr.skip()
+        assert not list(event("again", playground, races, "me", wrong))
 
 
 # --- branches and going on ---
@@ -196,7 +202,7 @@ def test_a_token_that_ends_a_text_leaves_nothing_to_write(playground, lm, monkey
     monkeypatch.setattr(
         race_run,
         "plan_of",
-        lambda wanted, row: types.SimpleNamespace(**vars(plan(wanted, row)) | {"ending": frozenset((65,))}),
+        lambda request, row: types.SimpleNamespace(**vars(plan(request, row)) | {"ending": frozenset((65,))}),
     )
     branch = pieces(playground, going_on(found, 1, 4, token=65))
     assert [[change[2] for change in tick] for piece in branch for tick in piece["ticks"]] == [["end"]]
@@ -235,7 +241,7 @@ def test_what_cannot_be_gone_on_from_is_refused(playground, change):
     found = pieces(playground)
     sent = going_on(found, 1, 4, token=65) | change
     with pytest.raises(InputError):
-        wanted_of(playground, playground.opened("tiny"), PROMPT, None, sent)
+        request_of(playground, playground.opened("tiny"), PROMPT, None, sent)
     (only,) = pieces(playground, sent, language="zh")
     assert only["error"]["text"] and only["tag"] == "a" and "run" not in only
 
@@ -261,7 +267,7 @@ def test_a_token_that_is_no_record_is_refused(playground, record):
     sent = going_on(found, 1, 4, token=65)
     sent["rows"][0]["written"][2] = record
     with pytest.raises(InputError):
-        wanted_of(playground, playground.opened("tiny"), PROMPT, None, sent)
+        request_of(playground, playground.opened("tiny"), PROMPT, None, sent)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -294,8 +300,7 @@ def test_a_chat_template_is_put_around_the_prompt(playground, lm, monkeypatch):
     template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
     chatty = dataclasses.replace(lm, tokenizer=dataclasses.replace(lm.tokenizer, chat_template=template))
     cards = CARDS | {"settings": SETTINGS | {"chat": True}}
-    steps = side_by_side.watch(playground, Races(), "me", chatty, (PROMPT, cards, {"kind": "start"}), "en")
-    found = [unpacked(each) for each in steps]
+    found = pieces(serving(chatty), cards=cards)
     opening = found[0]["opening"]
     assert lm.decode(opening["prompt"]) == f"<user>{PROMPT}<assistant>"
     plain = pieces(playground)[0]["opening"]
@@ -312,7 +317,7 @@ def test_a_chat_template_is_put_around_the_prompt(playground, lm, monkeypatch):
 def test_closing_ends_the_run_and_frees_the_model(playground, lm, monkeypatch):
     races, ran, trunk = Races(), [], Transformer.trunk
     monkeypatch.setattr(Transformer, "trunk", lambda *given, **named: (ran.append(1), trunk(*given, **named))[1])
-    steps = side_by_side.watch(playground, races, "me", lm, (PROMPT, CARDS, {"kind": "start"}), "en")
+    steps = event("start", playground, races, "me", {"kind": "start"})
     next(steps), next(steps)
     assert not playground.computing.locked()  # a click elsewhere is answered between two pieces
     run = races.of("me")
@@ -323,10 +328,10 @@ def test_closing_ends_the_run_and_frees_the_model(playground, lm, monkeypatch):
 
 def test_stopping_keeps_what_was_written_and_measures_it(playground, lm):
     races = Races()
-    steps = side_by_side.watch(playground, races, "me", lm, (PROMPT, CARDS, {"kind": "start"}), "en")
-    found = [unpacked(next(steps)), unpacked(next(steps))]
+    steps = event("start", playground, races, "me", {"kind": "start"})
+    found = [next(steps), next(steps)]
     races.of("me").stop.set()
-    found += [unpacked(each) for each in steps]
+    found += steps
     assert found[-1]["state"] == "stopped" and [len(row) for row in rows_of(found)] == [2, 2]
     assert [each["length"] for each in found[-1]["measured"]] == [2, 2]
 
@@ -336,7 +341,7 @@ def test_two_visitors_runs_do_not_cross(playground, lm):
     alone = rows_of(pieces(playground)), rows_of(pieces(playground, cards=CARDS | {"settings": SETTINGS | {"seed": 4}}))
     other = CARDS | {"settings": SETTINGS | {"seed": 4}}
     both = {
-        owner: side_by_side.watch(playground, races, owner, lm, (PROMPT, cards, {"tag": owner}), "en")
+        owner: event("start", playground, races, owner, {"tag": owner}, cards)
         for owner, cards in (("me", CARDS), ("you", other))
     }
     found = {"me": [], "you": []}
@@ -345,7 +350,7 @@ def test_two_visitors_runs_do_not_cross(playground, lm):
             if (piece := next(steps, None)) is None:
                 del both[owner]
             else:
-                found[owner].append(unpacked(piece))
+                found[owner].append(piece)
     assert (rows_of(found["me"]), rows_of(found["you"])) == alone
     assert {piece["tag"] for piece in found["me"]} == {"me"} and {piece["tag"] for piece in found["you"]} == {"you"}
     assert len({piece["run"] for each in found.values() for piece in each}) == 2
@@ -353,12 +358,12 @@ def test_two_visitors_runs_do_not_cross(playground, lm):
 
 def test_a_new_run_takes_the_place_of_the_last_one(playground, lm):
     races = Races()
-    first = side_by_side.watch(playground, races, "me", lm, (PROMPT, CARDS, {"kind": "start"}), "en")
+    first = event("start", playground, races, "me", {"kind": "start"})
     next(first)
     old = races.of("me")
     pieces(playground, races=races)
     assert old.stop.is_set() and races.of("me") is not old
-    assert [unpacked(each)["state"] for each in first] == ["stopped"]
+    assert [each["state"] for each in first] == ["stopped"]
 
 
 def test_only_so_many_runs_are_kept(playground):
@@ -374,40 +379,23 @@ def test_a_fault_of_ours_is_said_and_frees_the_model(playground, lm, monkeypatch
     assert only["error"]["text"] == words("en")["notice.failed"] and not playground.computing.locked()
 
 
-class Events:
-    """A component of which only the handlers of its events are kept."""
-
-    def __init__(self):
-        self.handlers, self.settings = {}, {}
-
-    def __getattr__(self, name):
-        def wire(handler, inputs, outputs=None, **settings):
-            self.handlers[name], self.settings[name] = handler, settings
-
-        return wire
-
-
 def test_the_channel(playground):
-    feed = Events()
-    shared = types.SimpleNamespace(
-        playground=playground, prompt=None, loaded=None, language_of=lambda request: "en", leaving=[]
-    )
-    side_by_side.wire({"race_feed": feed, "strategies": None}, shared)
-    assert set(feed.handlers) == set(side_by_side.EVENTS)
-    assert all(settings["api_visibility"] == "private" for settings in feed.settings.values())
-    me, you = (types.SimpleNamespace(session_hash=name) for name in ("me", "you"))
-    steps = feed.handlers["start"](me, {"kind": "start", "tag": "t"}, CARDS, PROMPT, opened("tiny"))
-    first = unpacked(next(steps))
-    feed.handlers["stop"](you)
-    assert unpacked(next(steps))["state"] == "running"
-    feed.handlers["stop"](me)
-    assert unpacked(list(steps)[-1])["state"] == "stopped"
-    assert unpacked(feed.handlers["again"](me, {"run": first["run"], "have": 0}))["run"] == first["run"]
-    (forget,) = shared.leaving
-    forget("me")
-    assert feed.handlers["again"](me, {"run": first["run"], "have": 0}) == gr.skip()
-    (gone,) = feed.handlers["start"](me, {}, CARDS, PROMPT, {"id": "no such model"})
-    assert unpacked(gone)["error"]["text"]
+    races = Races()
+    steps = event("start", playground, races, "me", {"kind": "start", "tag": "t"})
+    first = next(steps)
+    for owner, state in (("you", "running"), ("me", "stopped")):
+        visit = Visit(playground, owner, "en", "tiny", PROMPT, {}, races)
+        FEED.events["stop"].handle(visit, None)
+        assert next(steps)["state"] == state
+    (missing,) = event("again", playground, races, "me", {"run": first["run"], "have": 0})
+    assert missing["run"] == first["run"]
+    FEED.leave(races, "me")
+    assert not list(event("again", playground, races, "me", {"run": first["run"], "have": 0}))
+    visit = Visit(playground, "me", "en", "no such model", PROMPT, {}, races)
+    (gone,) = answers(FEED.events["start"], visit, {})
+    assert gone["error"]["text"]
+    assert FEED.events["start"].concurrency is None and FEED.events["start"].trigger == "multiple"
+    assert FEED.state() is not FEED.state()  # one for each page that is built
 
 
 # --- Python ---
@@ -445,8 +433,8 @@ def test_the_python_lines_of_a_branch_and_of_going_on(playground, lm, monkeypatc
 
 
 def test_a_trained_model_is_named_by_its_folder(playground, lm):
-    wanted = wanted_of(playground, LanguageModel("trained:x", "T", lm.model, lm.tokenizer), PROMPT, CARDS, {})
-    assert "load_model('the folder of the downloaded model')" in lines(wanted, ["a", "b"])
+    request = request_of(playground, LanguageModel("trained:x", "T", lm.model, lm.tokenizer), PROMPT, CARDS, {})
+    assert "load_model('the folder of the downloaded model')" in lines(request, ["a", "b"])
 
 
 # --- words ---
@@ -454,7 +442,7 @@ def test_a_trained_model_is_named_by_its_folder(playground, lm):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_word_the_script_asks_for_is_there(language):
-    said = {key.removeprefix("race.") for key in words(language) if key.startswith("race.")} | {"plot"}
+    said = {*section(words(language), "side_by_side.texts"), "plot", "view"}
     used = words_read("views/sampling/side_by_side*")
     assert len(used) > 40 and used <= said
     for by in numbers.COLOURS:

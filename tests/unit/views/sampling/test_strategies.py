@@ -10,15 +10,18 @@ from model.errors import InputError
 from model.generation.strategies import METHODS, STRATEGIES, Strategy
 from model.sampling.pipeline import Step
 from tests.support.scripts import script
+from viz.page.pipeline import Asked, scene_of
 from viz.views.sampling import strategies
 from viz.views.sampling.strategies import (
     DEFAULT,
-    Settings,
+    Common,
+    Offer,
     chosen,
     code,
+    common_of,
     labels,
     payload,
-    settings,
+    read_cards,
     summary,
     value_of,
 )
@@ -26,6 +29,7 @@ from viz.words import LANGUAGES, words
 
 SCRIPT = script("views/sampling/strategies")
 HUGE = 10**400
+PLAIN, CHATTY = (Offer(chat, 512, 8, 256) for chat in (False, True))
 
 
 def card(**changes):
@@ -45,7 +49,7 @@ def test_nothing_sent_is_the_default(lm, value):
 
 
 def test_every_preset_comes_back_as_it_was_sent(lm):
-    shown = payload(words("en"), chat=False)["presets"]
+    shown = payload(words("en"), PLAIN)["presets"]
     for at in range(0, len(shown), 8):
         keys = list(shown)[at : at + 8]
         back = chosen(lm, json.loads(json.dumps(sent(*(shown[key] for key in keys)))))
@@ -97,12 +101,12 @@ def test_what_is_no_strategy_is_refused_in_a_sentence(lm, cards):
 
 
 def test_settings():
-    assert settings(None) == settings({}) == settings("x") == Settings(60, 0, True, (), False)
+    assert common_of(None) == common_of({}) == common_of("x") == Common(60, 0, True, (), False)
     asked = {"tokens": 12, "seed": 7, "shared": False, "stop": ["a", "", "\\n\\n"], "chat": True}
-    assert settings({"settings": asked}) == Settings(12, 7, False, ("a", "\n\n"), True)
-    assert settings({"settings": {"stop": "x\ny"}}).stop == ("x", "y")
-    assert settings({"settings": {"tokens": 8.0}}).tokens == 8
-    assert settings({"settings": {}}, Settings(tokens=40)).tokens == 40
+    assert common_of({"settings": asked}) == Common(12, 7, False, ("a", "\n\n"), True)
+    assert common_of({"settings": {"stop": "x\ny"}}).stop == ("x", "y")
+    assert common_of({"settings": {"tokens": 8.0}}).tokens == 8
+    assert common_of({"settings": {}}, Common(tokens=40)).tokens == 40
 
 
 @pytest.mark.parametrize(
@@ -130,8 +134,21 @@ def test_settings():
 )
 def test_what_is_no_setting_is_refused_in_a_sentence(asked):
     with pytest.raises(InputError) as error:
-        settings({"settings": asked})
+        common_of({"settings": asked})
     assert error.value.what.endswith(".") and len(error.value.got) < 80
+
+
+def test_cards_that_cannot_be_written_say_why_where_they_are_used(playground):
+    scene = scene_of(playground, Asked("tiny", "abc", None, {}, {}, "en"))
+    read = read_cards({"strategies": [card(name="<b>")], "settings": {"seed": 7}}, scene)
+    assert read.strategies[0].name == "<b>" and read.common.seed == 7 and read.check() is None
+    assert hash(read) == hash(read_cards({"strategies": [card(name="<b>")], "settings": {"seed": 7}}, scene))
+    for wrong in ({"strategies": []}, {"settings": {"tokens": 0}}, {"strategies": BAD_CARDS[1]}):
+        with pytest.raises(InputError):
+            read_cards(wrong, scene).check()
+    small = dataclasses.replace(playground.options.allowed, new_tokens=20)
+    object.__setattr__(playground, "options", dataclasses.replace(playground.options, allowed=small))
+    assert "server" in read_cards({"settings": {"tokens": 21}}, scene).refusal[0]
 
 
 # --- what is shown ---
@@ -140,14 +157,14 @@ def test_what_is_no_setting_is_refused_in_a_sentence(asked):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_preset_method_and_number_has_its_words(language):
     said = words(language)
-    shown = payload(said, chat=True)
+    shown = payload(said, CHATTY)
     assert set(shown["names"]) == set(STRATEGIES) == set(shown["presets"])
     for method in shown["methods"]:
         assert method["label"] and method["help"] and method["source"]
         for parameter in method["parameters"]:
-            assert parameter["label"] == said[f"option.{parameter['name']}"]
+            assert parameter["label"] == said[f"strategies.options.{parameter['name']}"]
     assert {method["key"] for method in shown["methods"]} == set(METHODS)
-    assert shown["chat"] is True and shown["settings"] == {**vars(Settings()), "stop": []}
+    assert shown["chat"] is True and shown["settings"] == {**vars(Common()), "stop": []}
     json.dumps(shown, allow_nan=False)
 
 
@@ -155,7 +172,7 @@ def test_labels_are_all_different():
     said = words("en")
     made = [STRATEGIES["greedy"], STRATEGIES["greedy"], Strategy(name="Greedy 2"), Strategy(), Strategy(method="beam")]
     assert labels(said, made) == ["Greedy", "Greedy 2", "Greedy 2 2", "Draw", "Beam search"]
-    assert labels(words("zh"), made[:1]) == [words("zh")["strategy.greedy"]]
+    assert labels(words("zh"), made[:1]) == [words("zh")["strategies.names.greedy"]]
 
 
 def test_a_summary_is_one_line():

@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import plotly.graph_objects as go
 
+from viz.charts.axes import axis, figure
+from viz.charts.lines import band, line
 from viz.labels import plotly_text, shorten, visible
-from viz.theme import HUES, frame_layout
+from viz.theme import HUES
 
-# Of model.texts.Measured, what the page shows, and how many digits behind the point.
+# Of model.generation.text_statistics.Measured, what the page shows, and how many digits behind the point.
 MEASURES: dict[str, int] = {
     "perplexity": 2,
     "surprisal": 2,
@@ -57,122 +60,80 @@ def quartile_band(entropies: Sequence[np.ndarray]) -> dict[str, list[float]]:
     return found
 
 
-@dataclass(frozen=True)
-class Named:
-    """A measure in words."""
-
-    label: str
-    unit: str
-    strategy: str  # the word above the strategies' names
-
-
 def measure_figure(
-    names: Sequence[str], values: Sequence[Sequence[float]], texts: Sequence[Sequence[str]], said: Named
-) -> dict:
+    names: Sequence[str], values: Sequence[Sequence[float]], texts: Sequence[Sequence[str]], label: str
+) -> go.Figure:
     """Every text a dot, in a row for each strategy, with a box of the quartiles behind; a click tells which text.
 
-    A Plotly figure as plain data, built at once: its objects would take a hundred times as long.
+    names [S]; values and texts [S][n_s]: of every text of a strategy.
     """
-    title = plotly_text(f"{said.label} ({said.unit})" if said.unit else said.label)
-    traces, number = [], 0
+    title, traces, number = plotly_text(label), [], 0
     for at, (name, mine, written) in enumerate(zip(names, values, texts, strict=True)):
         known = [(value, text, number + n) for n, (value, text) in enumerate(zip(mine, written, strict=True))]
         known = [each for each in known if np.isfinite(each[0])]
         number += len(mine)
-        hue = HUES[at % len(HUES)]
-        traces.append(
-            {
-                "type": "box",
-                "orientation": "h",
-                "x": [float(value) for value, _, _ in known],
-                "y": [plotly_text(name)] * len(known),
-                "text": [beginning(text) for _, text, _ in known],
-                "customdata": [{"part": n} for _, _, n in known],
-                "boxpoints": "all",
-                "jitter": 0.7,
-                "pointpos": 0,
-                "boxmean": len(known) > 1,
-                "hoveron": "points",
-                "whiskerwidth": 0,
-                "width": 0.6,
-                "marker": {"color": hue, "size": 6, "opacity": 0.75},
-                "line": {"color": hue, "width": 1.5},
-                "fillcolor": _faint(hue),
-                "hovertemplate": f"<b>{plotly_text(name)}</b><br>{title}: %{{x:.4g}}<br>%{{text}}<extra></extra>",
-            }
-        )
-    axis = {"automargin": True, "zeroline": False}
-    height = ROW * len(names) + 70
-    layout = frame_layout({"height": height, "narrow": height}) | {
-        "showlegend": False,
-        "xaxis": axis | {"title": {"text": title, "standoff": 8}},
-        "yaxis": axis
-        | {
-            "type": "category",
-            "autorange": "reversed",
-            "categoryorder": "array",
-            "categoryarray": [plotly_text(name) for name in names],
-            "tickvals": [plotly_text(name) for name in names],
-            "ticktext": [plotly_text(shorten(visible(name), 18)) for name in names],
-        },
+        traces.append(_box(plotly_text(name), known, HUES[at % len(HUES)], title))
+    rows = [plotly_text(name) for name in names]
+    y = {
+        "type": "category",
+        "autorange": "reversed",
+        "categoryorder": "array",
+        "categoryarray": rows,
+        "tickvals": rows,
+        "ticktext": [plotly_text(shorten(visible(name), 18)) for name in names],
     }
-    return {"data": traces, "layout": layout}
+    height = ROW * len(names) + 70
+    return figure(traces, axis(label), axis("", y), height=height, more={"showlegend": False})
 
 
-def entropy_figure(names: Sequence[str], bands: Sequence[Mapping[str, list[float]]], said: Mapping[str, str]) -> dict:
+def _box(name: str, known: Sequence[tuple[float, str, int]], hue: str, title: str) -> go.Box:
+    """One strategy: (value, text, number among all texts) of each of its texts."""
+    return go.Box(
+        orientation="h",
+        x=[float(value) for value, _, _ in known],
+        y=[name] * len(known),
+        text=[beginning(text) for _, text, _ in known],
+        customdata=[{"part": n} for _, _, n in known],
+        boxpoints="all",
+        jitter=0.7,
+        pointpos=0,
+        boxmean=len(known) > 1,
+        hoveron="points",
+        whiskerwidth=0,
+        width=0.6,
+        marker={"color": hue, "size": 6, "opacity": 0.75},
+        line={"color": hue, "width": 1.5},
+        fillcolor=f"rgba({','.join(str(int(hue[i : i + 2], 16)) for i in (1, 3, 5))},0.16)",
+        hovertemplate=f"<b>{name}</b><br>{title}: %{{x:.4g}}<br>%{{text}}<extra></extra>",
+    )
+
+
+def entropy_figure(
+    names: Sequence[str], bands: Sequence[Mapping[str, list[float]]], words: Mapping[str, str]
+) -> go.Figure:
     """Mean entropy of each step, a line a strategy, its middle half shaded where there are several texts.
 
-    `said`: "step", "entropy", "of_texts". A Plotly figure as plain data.
+    bands: of `quartile_band`. `words`: "step", "entropy", "of_texts".
     """
     shades, lines = [], []
-    for at, (name, band) in enumerate(zip(names, bands, strict=True)):
-        hue, steps = HUES[at % len(HUES)], list(range(1, len(band["mean"]) + 1))
-        label = plotly_text(shorten(visible(name), 30))
-        several = max(band["count"], default=1) > 1  # a single text is no mean: a thin line
+    for at, (name, quartiles) in enumerate(zip(names, bands, strict=True)):
+        hue, steps = HUES[at % len(HUES)], list(range(1, len(quartiles["mean"]) + 1))
+        label = shorten(visible(name), 30)
+        several = max(quartiles["count"], default=1) > 1  # a single text is no mean: a thin line
         if several:
-            shades.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines",
-                    "x": [*steps, *steps[::-1]],
-                    "y": [*band["high"], *band["low"][::-1]],
-                    "fill": "toself",
-                    "fillcolor": _faint(hue),
-                    "line": {"width": 0},
-                    "hoverinfo": "skip",
-                    "legendgroup": str(at),
-                    "showlegend": False,
-                    "name": label,
-                }
-            )
-        lines.append(
-            {
-                "type": "scatter",
-                "x": steps,
-                "y": band["mean"],
-                "mode": "lines",
-                "name": label,
-                "legendgroup": str(at),
-                "line": {"color": hue, "width": 2} if several else {"color": hue, "width": 1, "dash": "dot"},
-                "customdata": [{"n": int(n)} for n in band["count"]],
-                "hovertemplate": f"{label}<br>{plotly_text(said['step'])} %{{x}}: %{{y:.3f}} "
-                f"({plotly_text(said['of_texts'])}: %{{customdata.n}})<extra></extra>",
-            }
-        )
-    axis = {"automargin": True, "zeroline": False}
-    layout = frame_layout({"height": 340, "narrow": 340}) | {
-        "xaxis": axis | {"title": {"text": plotly_text(said["step"]), "standoff": 8}, "tickformat": "d"},
-        "yaxis": axis | {"title": {"text": plotly_text(said["entropy"]), "standoff": 8}, "rangemode": "tozero"},
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }
-    return {"data": [*shades, *lines], "layout": layout}
+            shades += band(label, steps, quartiles["low"], quartiles["high"], hue)
+        hover = f"{plotly_text(words['step'])} %{{x}}: %{{y:.3f}} ({plotly_text(words['of_texts'])}: %{{customdata.n}})"
+        more = {
+            "mode": "lines",
+            "legendgroup": plotly_text(label),
+            "customdata": [{"n": int(n)} for n in quartiles["count"]],
+        }
+        dash, width = ("solid", 2) if several else ("dot", 1)
+        lines.append(line(label, steps, quartiles["mean"], hue, hover=hover, dash=dash, width=width, more=more))
+    x, y = axis(words["step"], {"tickformat": "d"}), axis(words["entropy"], {"rangemode": "tozero"})
+    return figure([*shades, *lines], x, y, height=340)
 
 
 def beginning(text: str) -> str:
     """The first words of a text, in one line, escaped for Plotly."""
     return plotly_text(shorten(visible(text), BEGINNING))
-
-
-def _faint(hue: str) -> str:
-    r, g, b = (int(hue[at : at + 2], 16) for at in (1, 3, 5))
-    return f"rgba({r},{g},{b},0.16)"

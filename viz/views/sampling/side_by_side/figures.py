@@ -1,20 +1,22 @@
 """Texts side by side as numbers for the page: a token with what else could have stood there, colours, a line figure."""
 
-import json
-import math
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+import plotly.graph_objects as go
+
+from viz.charts.axes import axis, figure
+from viz.charts.ramp import blind, ramp_ticks, ramps
 from viz.labels import visible
-from viz.theme import HUES, frame_layout
-from viz.views.predictions.figures import blind, ramp_ticks, ramps
+from viz.numbers import plain, whole
+from viz.theme import HUES
 
 COLOURS = ("probability", "surprisal", "rank", "entropy")  # what a text can be coloured by
 _HEIGHT = 260  # of the figure, pixels
 
 
 class Token(Protocol):
-    """A token that was written: model.decoders.Made."""
+    """A token that was written: model.generation.decoder.Made."""
 
     id: int
     log_probability: float
@@ -26,16 +28,11 @@ class Token(Protocol):
     top: tuple[tuple[int, float, float], ...]
 
 
-def short(value: float) -> float | None:
-    """A number with six digits; None where there is none, which JSON has no sign for."""
-    return None if math.isnan(value) else float(f"{value:.6g}")
-
-
 def record(made: Token) -> list:
     """[id, ln p, rank, entropy in nats, p after the warps, tokens left, random number, [id, p, p after] one by one]."""
-    top = [value for id, p, after in made.top for value in (id, short(p), short(after))]
-    log, chance, luck = short(made.log_probability), short(made.probability), short(made.uniform)
-    return [made.id, log, int(made.rank), short(made.entropy), chance, int(made.kept), luck, top]
+    top = [value for id, p, after in made.top for value in (id, plain(p), plain(after))]
+    log, chance, luck = plain(made.log_probability), plain(made.probability), plain(made.uniform)
+    return [made.id, log, int(made.rank), plain(made.entropy), chance, int(made.kept), luck, top]
 
 
 def ids_of(records: Iterable[list]) -> list[int]:
@@ -52,16 +49,12 @@ def shown(piece: str) -> str | list:
 def scales(V: int) -> dict:
     """For each colour its ticks [place, label]; `top` is the end of the logarithmic ones, in bits."""
     ticks = {name: ramp_ticks(name, V) for name in COLOURS if name != "probability"}
-    share = [[each / 4, f"{25 * each} %"] for each in range(5)]
+    share = [[each / 4, f"{whole(25 * each)}\u00a0%"] for each in range(5)]
     return {"ticks": {"probability": share} | ticks, "top": blind(V), "ramps": ramps(), "hues": list(HUES)}
 
 
-def blank_figure(words: Mapping[str, str]) -> str:
-    """The figure of entropy by token without its lines, which the page adds; JSON. Words: axis_token, axis_entropy."""
-    layout = frame_layout({"height": _HEIGHT}) | {
-        "xaxis": {"title": {"text": words["axis_token"]}, "automargin": True, "showgrid": False, "zeroline": False},
-        "yaxis": {"title": {"text": words["axis_entropy"]}, "automargin": True, "rangemode": "tozero"},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        "hovermode": "closest",
-    }
-    return json.dumps({"data": [], "layout": layout})
+def blank_figure(words: Mapping[str, str]) -> go.Figure:
+    """The figure of entropy by token without its lines, which the page adds. Words: axis_token, axis_entropy."""
+    x = axis(words["axis_token"], {"showgrid": False})
+    y = axis(words["axis_entropy"], {"rangemode": "tozero"})
+    return figure([], x, y, height=_HEIGHT, more={"hovermode": "closest"})

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from model.api import LanguageModel
-from model.errors import InputError
+from model.errors import InputError, say
 from model.generation.generate import MOST_STRATEGIES, Tick, generate
 from model.generation.next_token import placed
 from model.generation.strategies import Change, Made, Plan, Strategy
@@ -20,15 +20,16 @@ from model.records import RunKey
 from model.sampling.pipeline import checked
 from model.sampling.warps import WARPS
 from model.text.chat import ending
+from viz.numbers import plain
 from viz.page import background
-from viz.page.parts import number
 from viz.page.playground import Playground
 from viz.page.scene import run_id
+from viz.page.settings import Number
 from viz.page.typed import MOST_TYPED, token_of
 from viz.server.limits import check_time, check_writing
 from viz.views.sampling import strategies
-from viz.views.sampling.side_by_side.figures import ids_of, record, short, shown
-from viz.views.sampling.strategies import MOST_TOKENS, Settings
+from viz.views.sampling.side_by_side.figures import ids_of, record, shown
+from viz.views.sampling.strategies import MOST_TOKENS, Common
 
 MOST_COMPARED = 64  # tokens of a prompt on which 8-bit weights are compared
 LEAST = 8  # tokens that a branch writes, however late it starts
@@ -49,7 +50,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class Request:
     """What is to be written, and the page's own name for it."""
 
     model: LanguageModel
@@ -60,7 +61,7 @@ class Wanted:
     text: str  # of the prompt; "" where the page sent its tokens
     key: str  # of the prompt, the one that the chips at the top have; "" where the page sent its tokens
     rows: tuple[Row, ...]
-    settings: Settings
+    settings: Common
     tokens: int  # new ones, at most
     token: int | None = None  # of a branch: what stands where the text was left
 
@@ -68,7 +69,7 @@ class Wanted:
 # --- what a page sends ------------------------------------------------------------------------------
 
 
-def wanted_of(playground: Playground, model: LanguageModel, prompt: str, cards: object, sent: object) -> Wanted:
+def request_of(playground: Playground, model: LanguageModel, prompt: str, cards: object, sent: object) -> Request:
     """The texts that a page asks for; raises InputError for anything that cannot be written.
 
     {"kind": "start"} writes what the strategies' cards say after the prompt. {"kind": "branch"} or "go" sends the
@@ -82,25 +83,25 @@ def wanted_of(playground: Playground, model: LanguageModel, prompt: str, cards: 
         return _start(playground, model, prompt, cards, tag)
     if sent.get("model") != model.id:
         raise InputError("This text is of another model.", "", "Start anew, or choose that model again.")
-    settings = strategies.settings(sent)
+    settings = strategies.common_of(sent)
     ids, rows = _ids(model, sent.get("prompt")), _rows(model, sent.get("rows"))
-    tokens, token = strategies.settings(cards).tokens, None
+    tokens, token = strategies.common_of(cards).tokens, None
     if sent["kind"] == "branch":
         token, rows = _token(model, sent), rows[:1]
-        limit = int(number(sent, "limit", 1, MOST_TOKENS, settings.tokens))
+        limit = Number("limit", 1, MOST_TOKENS, settings.tokens).read(sent.get("limit"), None)
         tokens = max(limit - len(rows[0].written) - 1, LEAST)
     allowed = playground.options.allowed
     check_writing(allowed, len(rows), tokens)
     longest = min(model.config.n_ctx, playground.options.max_tokens + allowed.new_tokens)
     writer = _writer(playground, model, settings)
-    wanted = Wanted(model, writer, sent["kind"], tag, ids, "", "", rows, settings, tokens, token)
+    request = Request(model, writer, sent["kind"], tag, ids, "", "", rows, settings, tokens, token)
     for row in rows:
-        check_length(len(before(wanted, row)), longest)
-    return wanted
+        check_length(len(before(request, row)), longest)
+    return request
 
 
-def _start(playground: Playground, model: LanguageModel, prompt: str, cards: object, tag: str) -> Wanted:
-    chosen, settings = strategies.chosen(model, cards), strategies.settings(cards)
+def _start(playground: Playground, model: LanguageModel, prompt: str, cards: object, tag: str) -> Request:
+    chosen, settings = strategies.chosen(model, cards), strategies.common_of(cards)
     check_writing(playground.options.allowed, len(chosen), settings.tokens)
     ids = tuple(playground.tokens(model, prompt).ids.tolist())
     key = run_id(RunKey(model.id, ids), "")
@@ -109,10 +110,10 @@ def _start(playground: Playground, model: LanguageModel, prompt: str, cards: obj
     check_length(len(ids), model.config.n_ctx)
     rows = tuple(Row(strategy, at) for at, strategy in enumerate(chosen))
     writer = _writer(playground, model, settings)
-    return Wanted(model, writer, "start", tag, ids, prompt, key, rows, settings, settings.tokens)
+    return Request(model, writer, "start", tag, ids, prompt, key, rows, settings, settings.tokens)
 
 
-def _writer(playground: Playground, model: LanguageModel, settings: Settings) -> LanguageModel:
+def _writer(playground: Playground, model: LanguageModel, settings: Common) -> LanguageModel:
     if not settings.eight:
         return model
     with playground.computing:
@@ -133,7 +134,7 @@ def _ids(model: LanguageModel, sent: object) -> tuple[int, ...]:
 
 def _rows(model: LanguageModel, sent: object) -> tuple[Row, ...]:
     if not isinstance(sent, list) or not 0 < len(sent) <= MOST_STRATEGIES:
-        raise InputError("These texts cannot be read.", "", f"From 1 to {MOST_STRATEGIES}.")
+        raise InputError("These texts cannot be read.", "", say("From 1 to {}.", MOST_STRATEGIES))
     return tuple(_row(model, each) for each in sent)
 
 
@@ -201,35 +202,36 @@ def _biases(sent: object) -> tuple[tuple[int, float], ...]:
 # --- writing ----------------------------------------------------------------------------------------
 
 
-def before(wanted: Wanted, row: Row) -> tuple[int, ...]:
+def before(request: Request, row: Row) -> tuple[int, ...]:
     """All that stands before what a row's strategy writes."""
-    return (*wanted.prompt, *row.ids, *(() if wanted.token is None else (wanted.token,)))
+    return (*request.prompt, *row.ids, *(() if request.token is None else (request.token,)))
 
 
-def plan_of(wanted: Wanted, row: Row) -> Plan:
+def plan_of(request: Request, row: Row) -> Plan:
     """What is asked for besides the strategies: a branch has the random numbers that its parent had."""
     return Plan(
-        wanted.tokens,
-        wanted.settings.seed,
-        wanted.settings.shared,
-        first_step=len(before(wanted, row)) - len(wanted.prompt),
-        prompt=len(wanted.prompt),
-        numbers=() if wanted.kind == "start" else (row.number,),
-        ending=ending(wanted.model.tokenizer),
-        stop=wanted.settings.stop,
+        request.tokens,
+        request.settings.seed,
+        request.settings.shared,
+        first_step=len(before(request, row)) - len(request.prompt),
+        prompt=len(request.prompt),
+        numbers=() if request.kind == "start" else (row.number,),
+        ending=ending(request.model.tokenizer),
+        stop=request.settings.stop,
     )
 
 
-def _ticks(wanted: Wanted) -> dict[tuple[int, ...], Iterator[Tick]]:
+def _ticks(request: Request) -> dict[tuple[int, ...], Iterator[Tick]]:
     """The iterators that write, by the rows each is for: all together, or each row from where it is."""
-    model = wanted.model
-    groups = [tuple(range(len(wanted.rows)))] if wanted.kind == "start" else [(at,) for at in range(len(wanted.rows))]
+    model = request.model
+    every = range(len(request.rows))
+    groups = [tuple(every)] if request.kind == "start" else [(at,) for at in every]
     return {
         group: generate(
-            wanted.writer.model,
-            before(wanted, wanted.rows[group[0]]),
-            [wanted.rows[at].strategy for at in group],
-            plan_of(wanted, wanted.rows[group[0]]),
+            request.writer.model,
+            before(request, request.rows[group[0]]),
+            [request.rows[at].strategy for at in group],
+            plan_of(request, request.rows[group[0]]),
             model.tokenizer.vocab_size,
             model.decode,
         )
@@ -237,30 +239,30 @@ def _ticks(wanted: Wanted) -> dict[tuple[int, ...], Iterator[Tick]]:
     }
 
 
-def chosen_by_hand(wanted: Wanted) -> Made:
+def chosen_by_hand(request: Request) -> Made:
     """The first token of a branch with its numbers; no random number chose it. One forward of all before it."""
-    row, size = wanted.rows[0], wanted.model.tokenizer.vocab_size
-    ids = (*wanted.prompt, *row.ids)
-    return placed(wanted.writer.model, ids, len(wanted.prompt), row.strategy.steps, wanted.token, size)
+    row, size = request.rows[0], request.model.tokenizer.vocab_size
+    ids = (*request.prompt, *row.ids)
+    return placed(request.writer.model, ids, len(request.prompt), row.strategy.steps, request.token, size)
 
 
-def rounds(playground: Playground, wanted: Wanted, stop: threading.Event) -> Iterator[list[Change | None]]:
+def rounds(playground: Playground, request: Request, stop: threading.Event) -> Iterator[list[Change | None]]:
     """A step of every row a time: what it changed, None for a row that had ended.
 
     The model is held for one forward at a time, so that a click elsewhere is answered. Closing the iterator, or
     setting `stop`, ends the work. Raises InputError after as many seconds of computing as this server allows.
     """
-    if wanted.token is not None:
+    if request.token is not None:
         with playground.computing:
-            made = chosen_by_hand(wanted)
-        ended = "end" if wanted.token in plan_of(wanted, wanted.rows[0]).ending else ""
+            made = chosen_by_hand(request)
+        ended = "end" if request.token in plan_of(request, request.rows[0]).ending else ""
         yield [Change((made,), ended=ended)]
         if ended:
             return
-    live, spent = _ticks(wanted), 0.0
+    live, spent = _ticks(request), 0.0
     try:
         while live and not stop.is_set():
-            changes: list[Change | None] = [None] * len(wanted.rows)
+            changes: list[Change | None] = [None] * len(request.rows)
             for group, ticks in list(live.items()):
                 with playground.computing.later():
                     began = time.perf_counter()
@@ -279,17 +281,17 @@ def rounds(playground: Playground, wanted: Wanted, stop: threading.Event) -> Ite
             ticks.close()
 
 
-def effect_of(playground: Playground, wanted: Wanted) -> Effect | None:
+def effect_of(playground: Playground, request: Request) -> Effect | None:
     """What 8-bit weights change on the prompt's first tokens, where they write; worked out once."""
-    if not wanted.settings.eight:
+    if not request.settings.eight:
         return None
-    ids = wanted.prompt[:MOST_COMPARED]
+    ids = request.prompt[:MOST_COMPARED]
 
     def make() -> Effect:
         with playground.computing:
-            return effect(wanted.model.model, wanted.writer.model, ids)
+            return effect(request.model.model, request.writer.model, ids)
 
-    return background.kept(playground, ("int8", wanted.model.id, ids), make)
+    return background.kept(playground, ("int8", request.model.id, ids), make)
 
 
 @dataclass(eq=False)
@@ -297,7 +299,7 @@ class Race:
     """A run: what it wrote so far, as the page is sent it."""
 
     owner: str
-    wanted: Wanted
+    request: Request
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     state: str = "running"  # then "done" or "stopped"
     seconds: float = 0.0
@@ -309,7 +311,7 @@ class Race:
     _named: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.made = [list(row.written) for row in self.wanted.rows]
+        self.made = [list(row.written) for row in self.request.rows]
 
     def add(self, changes: list[Change | None], seconds: float) -> None:
         """Keep a step, and how long the run took until after it."""
@@ -321,19 +323,19 @@ class Race:
         packed = [None if change is None else _packed_change(change) for change in changes]
         found = {number for each in packed if each for number in _ids_named(each)} - self._named
         self._named |= found
-        self.texts.append(texts_of(self.wanted.model, found))
+        self.texts.append(texts_of(self.request.model, found))
         self.seconds = seconds
         self.ticks.append(packed)
 
     @property
     def measured(self) -> list[dict]:
         """The numbers of every row's whole text."""
-        return [{name: short(value) for name, value in vars(measure_text(made)).items()} for made in self.made]
+        return [{name: plain(value) for name, value in vars(measure_text(made)).items()} for made in self.made]
 
 
 def _packed_change(change: Change) -> list:
     found = [[record(made) for made in change.made], change.drop, change.ended]
-    return [*found, [[list(ids), short(score)] for ids, score in change.others]] if change.others else found
+    return [*found, [[list(ids), plain(score)] for ids, score in change.others]] if change.others else found
 
 
 def _ids_named(packed: list) -> list[int]:

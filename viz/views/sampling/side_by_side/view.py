@@ -1,23 +1,22 @@
 """Side by side: several strategies continue the same prompt at once, streamed as they write."""
 
-import logging
 import time
 from collections.abc import Iterator, Mapping
-
-import gradio as gr
+from typing import Annotated
 
 from model.api import LanguageModel
-from model.errors import PlaygroundError
+from model.generation.strategies import Made
+from model.records import RunKey
 from model.sampling.warps import WARPS
+from viz.api.arguments import Within
+from viz.api.endpoint import Endpoint
+from viz.api.reading import most_seconds, named
+from viz.numbers import nats, percent, size
 from viz.page.background import LOOK_EVERY, waiting
-from viz.page.loading import broken, notice
-from viz.page.old_view import View
-from viz.page.parts import part, plot_words, update
-from viz.page.picking import prompt_id
 from viz.page.playground import Playground
-from viz.page.scene import Scene
-from viz.page.tab import Picture, Shared, Values
-from viz.views.sampling import strategies
+from viz.page.scene import Scene, run_id
+from viz.page.view import Custom, Event, Payload, Seen, Stream, View, Visit
+from viz.views.sampling import strategies as cards
 from viz.views.sampling.side_by_side.figures import blank_figure, scales
 from viz.views.sampling.side_by_side.python_lines import lines
 from viz.views.sampling.side_by_side.run import (
@@ -26,109 +25,96 @@ from viz.views.sampling.side_by_side.run import (
     Row,
     effect_of,
     packed,
+    request_of,
     rounds,
     texts_of,
-    wanted_of,
 )
-from viz.words import section, words
+from viz.words import Words, section, words
 
-log = logging.getLogger("playground")
-EVENTS = ("start", "stop", "again")
 _EVERY = 0.25  # seconds between two pieces; the page takes some milliseconds for each, however small it is
+_WORDS = "side_by_side.texts"
 
 
-def build() -> dict[str, gr.HTML]:
-    """The strategies, what they write, and the channel to the server."""
-    made = strategies.build()
-    made["race"] = part("race", None, kind="race")
-    made["race_feed"] = part("race_feed", None, kind="racefeed", value={}, events=EVENTS)
-    return made
-
-
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """The strategies of this model, and what the page needs to draw what they write."""
-    key = (prompt_id(scene), bool(scene.picked.edits))
-    return strategies.pictures(scene) | {"race": Picture(key, lambda: payload(scene))}
-
-
-def payload(scene: Scene) -> dict:
-    """Words, colours, and which prompt is the present one."""
-    said = section(scene.words, "race")
+def texts(seen: Seen) -> Payload:
+    """Words, colours, and which prompt is the present one: what the page needs to draw what is written."""
+    facts = seen.facts
+    key = run_id(RunKey(facts.model_id, tuple(facts.tokens.ids.tolist())), "")
+    shown = {"view": seen.words["view"], "plot": section(seen.all_words, "plot")}
     return {
-        "key": prompt_id(scene),
-        "model": scene.model.id,
-        "edited": bool(scene.picked.edits),
-        "scales": scales(scene.model.tokenizer.vocab_size),
-        "figure": blank_figure(said),
-        "words": said | {"plot": plot_words(scene.words)},
+        "key": key,
+        "model": facts.model_id,
+        "edited": bool(facts.edits),
+        "scales": scales(seen.result.vocabulary),
+        "blank": blank_figure(seen.here),
+        "words": seen.here.plain() | shown,
     }
 
 
 # --- what the page is told -------------------------------------------------------------------------
 
 
-def piece(race: Race, have: int, language: str) -> dict:
+def piece(race: Race, have: int, language: str) -> Payload:
     """What a page lacks that has so many steps of a run; -1 for one that knows nothing of it yet."""
     start = max(have, 0)
     ticks = race.ticks[start:]
-    texts = race.texts[start : start + len(ticks)]
-    found = {
+    new_texts = race.texts[start : start + len(ticks)]
+    payload = {
         "run": race.id,
-        "tag": race.wanted.tag,
+        "tag": race.request.tag,
         "state": race.state,
         "from": start,
         "ticks": ticks,
-        "texts": {number: text for each in texts for number, text in each.items()},
+        "texts": {number: text for each in new_texts for number, text in each.items()},
         "seconds": round(race.seconds, 4),
         "tokens": race.tokens,
     }
     if race.state != "running":
-        found["measured"] = race.measured
-    return found if have >= 0 else found | {"opening": opening(race, words(language))}
+        payload["measured"] = race.measured
+    return payload if have >= 0 else payload | {"opening": opening(race, words(language))}
 
 
-def eight(playground: Playground, race: Race, said: Mapping[str, str]) -> dict:
+def eight_bit(playground: Playground, race: Race, language: str) -> Payload:
     """What 8-bit weights changed, in words; nothing where float32 wrote."""
-    found = effect_of(playground, race.wanted)
-    if found is None:
+    effect = effect_of(playground, race.request)
+    if effect is None:
         return {}
-    told = {
-        "less": found.nbytes / 1e6,
-        "full": found.full / 1e6,
-        "n": found.positions,
-        "kl": found.kl,
-        "agree": found.agree,
-        "largest": found.largest,
+    numbers = {
+        "less": size(effect.nbytes),
+        "full": size(effect.full),
+        "n": effect.positions,
+        "kl": nats(effect.kl),
+        "agree": percent(effect.agree),
+        "largest": nats(effect.largest),
     }
-    return {"eight": said["race.eight"].format(**told)}
+    return {"eight": Words(words(language), _WORDS)["eight"].format(**numbers)}
 
 
-def opening(race: Race, said: Mapping[str, str]) -> dict:
+def opening(race: Race, catalogue: Mapping[str, str]) -> Payload:
     """What a run is of."""
-    wanted = race.wanted
-    model, chosen = wanted.model, [row.strategy for row in wanted.rows]
-    names = strategies.labels(said, chosen)
-    source = said["race.source"].format(model=model.label, dtype=wanted.writer.dtype, n=len(wanted.prompt))
+    request = race.request
+    model, chosen = request.model, [row.strategy for row in request.rows]
+    names = cards.labels(catalogue, chosen)
+    source = Words(catalogue, _WORDS)["run_source"]
     return {
-        "kind": wanted.kind,
-        "key": wanted.key,
+        "kind": request.kind,
+        "key": request.key,
         "model": model.id,
-        "prompt": list(wanted.prompt),
-        "texts": texts_of(model, set(wanted.prompt)),
-        "limit": wanted.tokens,
-        "settings": vars(wanted.settings) | {"stop": list(wanted.settings.stop)},
-        "rows": [_row(row, name, said) for row, name in zip(wanted.rows, names, strict=True)],
-        "source": source,
-        "python": lines(wanted, names),
+        "prompt": list(request.prompt),
+        "texts": texts_of(model, set(request.prompt)),
+        "limit": request.tokens,
+        "settings": vars(request.settings) | {"stop": list(request.settings.stop)},
+        "rows": [_row(row, name, catalogue) for row, name in zip(request.rows, names, strict=True)],
+        "source": source.format(model=model.label, dtype=request.writer.dtype, n=len(request.prompt)),
+        "python": lines(request, names),
     }
 
 
-def _row(row: Row, name: str, said: Mapping[str, str]) -> dict:
+def _row(row: Row, name: str, catalogue: Mapping[str, str]) -> Payload:
     """A text's strategy; `ordered` where the warps leave the order of tokens as the model has it."""
     ordered = all(WARPS[step.warp].kind != "penalty" for step in row.strategy.steps)
     return {
         "name": name,
-        "about": strategies.summary(said, row.strategy),
+        "about": cards.summary(catalogue, row.strategy),
         "strategy": packed(row.strategy),
         "number": row.number,
         "ordered": ordered,
@@ -139,105 +125,128 @@ def _row(row: Row, name: str, said: Mapping[str, str]) -> dict:
 # --- events ----------------------------------------------------------------------------------------
 
 
-def watch(
-    playground: Playground, races: Races, owner: str, model: LanguageModel, asked: tuple, language: str
-) -> Iterator[gr.HTML]:
-    """Write what is asked, (prompt, cards, what the page sent), and yield pieces as it goes on.
-
-    Closing the iterator, as Gradio does when the page goes, ends the work.
-    """
-    sent = asked[-1]
-    tag = sent.get("tag") if isinstance(sent, Mapping) else None
+def start(visit: Visit, sent: object) -> Iterator[Payload]:
+    """Write what is asked for and yield pieces as it goes on. Closing the iterator ends the work."""
+    playground, races = visit.playground, visit.state
+    model = playground.opened(visit.model_id)
+    race = Race(visit.session, request_of(playground, model, visit.prompt, visit.values.get("strategies"), sent))
+    ticket = playground.desk.join(visit.session)
     try:
-        race = Race(owner, wanted_of(playground, model, *asked))
-        ticket = playground.desk.join(owner)
-        try:
-            races.begin(race)
-            while (ahead := ticket.wait(LOOK_EVERY)) and not race.stop.is_set():
-                yield update({"tag": race.wanted.tag, "ahead": waiting(ahead, language)})
-            yield from _pieces(playground, race, language)
-        finally:
-            ticket.leave()
-    except PlaygroundError as error:
-        told = notice(error, language)
-        yield update({"tag": tag, "error": {"text": told["text"], "hint": told["hint"]}})
-    except Exception:
-        log.exception("a text could not be written")
-        told = broken(language)
-        yield update({"tag": tag, "error": {"text": told["text"], "hint": told["hint"]}})
+        races.begin(race)
+        while (ahead := ticket.wait(LOOK_EVERY)) and not race.stop.is_set():
+            yield {"tag": race.request.tag, "ahead": waiting(ahead, visit.language)}
+        yield from _pieces(playground, race, visit.language)
+    finally:
+        ticket.leave()
 
 
-def _pieces(playground: Playground, race: Race, language: str) -> Iterator[gr.HTML]:
+def _pieces(playground: Playground, race: Race, language: str) -> Iterator[Payload]:
     began, sent, have = time.perf_counter(), float("-inf"), -1
-    steps = rounds(playground, race.wanted, race.stop)
+    steps = rounds(playground, race.request, race.stop)
     try:
         for changes in steps:
             now = time.perf_counter()
             race.add(changes, now - began)
             if now - sent >= _EVERY:
-                found = piece(race, have, language)
-                sent, have = now, found["from"] + len(found["ticks"])
-                yield update(found)
+                payload = piece(race, have, language)
+                sent, have = now, payload["from"] + len(payload["ticks"])
+                yield payload
         race.state = "stopped" if race.stop.is_set() else "done"
-        yield update(piece(race, have, language) | eight(playground, race, words(language)))
+        yield piece(race, have, language) | eight_bit(playground, race, language)
     finally:
         race.stop.set()
         steps.close()
         race.state = "stopped" if race.state == "running" else race.state
 
 
-def again(races: Races, owner: str, sent: object, language: str) -> gr.HTML:
+def stop(visit: Visit, sent: object) -> None:
+    """Have the visitor's run stop after its present step."""
+    race = visit.state.of(visit.session)
+    if race is not None:
+        race.stop.set()
+
+
+def again(visit: Visit, sent: object) -> Iterator[Payload]:
     """What a page lacks of its own run."""
-    race = races.of(owner)
-    if race is None or not isinstance(sent, Mapping) or sent.get("run") != race.id:
-        return gr.skip()
-    have = sent.get("have")
-    return update(piece(race, have if isinstance(have, int) and have >= 0 else -1, language))
+    race = visit.state.of(visit.session)
+    if race is not None and isinstance(sent, Mapping) and sent.get("run") == race.id:
+        have = sent.get("have")
+        yield piece(race, have if isinstance(have, int) and have >= 0 else -1, visit.language)
 
 
-def wire(parts: Mapping[str, gr.HTML], shared: Shared) -> None:
-    """The events of the channel."""
-    playground, feed, races = shared.playground, parts["race_feed"], Races()
-    quiet = {"show_progress": "hidden", "api_visibility": "private"}
+# --- for programs ----------------------------------------------------------------------------------
 
-    def start(request: gr.Request, sent, screen, prompt, loaded):
-        cards = screen.get("values", {}).get("strategies") if isinstance(screen, dict) else None
-        language = shared.language_of(request)
-        try:
-            model = playground.opened(loaded["id"])
-        except PlaygroundError as error:
-            told = notice(error, language)
-            yield update({"error": {"text": told["text"], "hint": told["hint"]}})
-            return
-        yield from watch(playground, races, request.session_hash, model, (prompt, cards, sent), language)
 
-    def stop(request: gr.Request):
-        race = races.of(request.session_hash)
-        if race is not None:
+def generate(
+    scene: Scene,
+    presets: list[str] = cards.DEFAULT,
+    strategies: list[dict] = (),
+    new_tokens: Annotated[int, Within(1, cards.MOST_TOKENS)] = 40,
+    seed: Annotated[int, Within(0, cards.MOST_SEED)] = 0,
+    stop: list[str] = (),
+    same_numbers: bool = True,
+    chat: bool = False,
+    details: bool = False,
+) -> dict:
+    """What several decoding strategies write after the prompt, side by side.
+
+    Args:
+        presets: Strategies by name: greedy, temperature, top_k, top_p, min_p, typical, eta, epsilon, top_n_sigma,
+            penalties, no_repeat, mirostat, beam, contrastive. At most 8 strategies together.
+        strategies: More of them, each {"name", "method": "sample", "beam" or "contrastive", "options": {number: value},
+            "steps": as in distribution}.
+        new_tokens: Tokens that each writes at most.
+        stop: Up to four texts that end a text.
+        same_numbers: Whether all strategies get the same random number at a step.
+        chat: Whether the prompt is put into the model's chat template.
+        details: Whether every token is told with its numbers.
+
+    Returns:
+        texts: for each strategy text, ended (end, stop, length, context, or time where this server stopped it), and
+        measured: perplexity, entropy, repetition and more. With details tokens: id, text, log_probability (of the model
+        itself, nats), rank, entropy, probability after the steps, and the random number.
+    """
+    common = {"tokens": new_tokens, "seed": seed, "shared": same_numbers, "stop": list(stop), "chat": chat}
+    sent = cards.asked_for(presets, strategies, common)
+    request = request_of(scene.playground, scene.model, scene.prompt, sent, {})
+    race, ended = Race("", request), [""] * len(request.rows)
+    until = time.perf_counter() + most_seconds(scene.playground)
+    for changes in rounds(scene.playground, request, race.stop):
+        race.add(changes, 0.0)
+        ended = [change.ended if change else was for change, was in zip(changes, ended, strict=True)]
+        if time.perf_counter() > until:
             race.stop.set()
-
-    def lacking(request: gr.Request, sent):
-        return again(races, request.session_hash, sent, shared.language_of(request))
-
-    # A page may start anew while its last run is being stopped.
-    feed.start(
-        start,
-        [feed, shared.screens["sampling"], shared.prompt, shared.loaded],
-        [feed],
-        concurrency_limit=None,
-        trigger_mode="multiple",
-        **quiet,
-    )
-    feed.stop(stop, None, None, concurrency_limit=None, **quiet)
-    shared.leaving.append(races.leave)
-    feed.again(lacking, [feed], [feed], concurrency_limit=4, trigger_mode="multiple", **quiet)
+    names = cards.labels(scene.words, [row.strategy for row in request.rows])
+    found = []
+    for name, made, why, measured in zip(names, race.made, ended, race.measured, strict=True):
+        ids = [each.id for each in made]
+        row = {"strategy": name, "text": scene.model.decode(ids), "ended": why or "time", "measured": measured}
+        found.append(row | ({"tokens": [_made(scene.model, each) for each in made]} if details else {}))
+    return {"texts": found}
 
 
+def _made(model: LanguageModel, made: Made) -> dict:
+    """A token that was written, with its numbers."""
+    names = ("log_probability", "rank", "entropy", "probability", "kept", "uniform")
+    return named(model, made.id) | {name: getattr(made, name) for name in names}
+
+
+FEED = Stream(
+    "feed",
+    "racefeed",
+    {
+        "start": Event(start, trigger="multiple"),  # a page may start anew while its last run is being stopped
+        "stop": Event(stop),
+        "again": Event(again, concurrency=4, trigger="multiple"),
+    },
+    state=Races,
+    leave=Races.leave,
+)
 VIEW = View(
-    "race",
-    build,
-    draw,
-    parts=("strategies", "race"),
-    fixed=strategies.fixed,
-    wire=wire,
+    "side_by_side",
+    measures=(cards.OFFER,),
+    layout=("strategies", "texts"),
+    parts={"strategies": cards.PART, "texts": Custom("race", texts, of="offer", depends=("plain",))},
+    streams=(FEED,),
+    api=(Endpoint(generate, reads="plain run", long=True),),
 )

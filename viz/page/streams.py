@@ -1,0 +1,125 @@
+"""From the streams that a view declares to the page's events: one component a stream, one event a handler."""
+
+import contextlib
+import inspect
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import gradio as gr
+
+from model.errors import PlaygroundError
+from viz.page.loading import broken, choose_model, notice
+from viz.page.panels import asks_of
+from viz.page.parts import part, update
+from viz.page.tab import Shared, Tab
+from viz.page.view import Event, Models, Open, Payload, Stream, View, Visit
+
+log = logging.getLogger("playground")
+_QUIET = {"show_progress": "hidden", "api_visibility": "private"}
+_SKIP = gr.skip()
+
+
+def channels(tab: Tab) -> dict[str, gr.HTML]:
+    """The components of a tab's streams by their names on the page."""
+    return {
+        view.part_name(each.name): part(
+            view.part_name(each.name), None, kind=each.kind, value={}, events=tuple(each.events)
+        )
+        for view in tab.views
+        for each in view.streams
+    }
+
+
+def wire_streams(tab: Tab, made: Mapping[str, gr.HTML], shared: Shared) -> None:
+    """The events of a tab's streams. `made`: their components."""
+    for view in tab.views:
+        for stream in view.streams:
+            place = _Place(tab, view, made[view.part_name(stream.name)], stream.state(), shared)
+            for name, event in stream.events.items():
+                _wire(place, name, event)
+            shared.leaving.append(_leaving(stream, place.state))
+
+
+def _leaving(stream: Stream, state: object):
+    return lambda session: stream.leave(state, session)
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """What the events of one stream read and change."""
+
+    tab: Tab
+    view: View
+    own: gr.HTML  # the channel
+    state: object
+    shared: Shared
+
+
+def _wire(place: _Place, name: str, event: Event) -> None:
+    """One event of a channel."""
+    shared = place.shared
+
+    def act(request: gr.Request, sent, loaded, *more):
+        event.handle(_visit(place, request, loaded, *more), sent)
+
+    def answer(request: gr.Request, sent, loaded, *more):
+        with contextlib.closing(answers(event, _visit(place, request, loaded, *more), sent)) as steps:
+            for each in steps:
+                yield update(each)
+
+    def change(request: gr.Request, sent, loaded, *more):
+        visit = _visit(place, request, loaded, *more)
+        with contextlib.closing(answers(event, visit, sent)) as steps:
+            for each in steps:
+                yield from _changes(visit, each, loaded)
+
+    outputs = [place.own]
+    if event.page:
+        outputs += [shared.told, shared.loaded, shared.picker, shared.wanted, shared.prompt, shared.tabs]
+    function = change if event.page else answer
+    if not inspect.isgeneratorfunction(event.handle):
+        function, outputs = act, None
+    inputs = [place.own, shared.loaded, shared.prompt, shared.screens[place.tab.key]]
+    limits = {"concurrency_limit": event.concurrency, "trigger_mode": event.trigger}
+    getattr(place.own, name)(function, inputs, outputs, **limits, **_QUIET)
+
+
+def _visit(place: _Place, request: gr.Request, loaded: dict, prompt: str, screen: object) -> Visit:
+    shared = place.shared
+    sent = screen.get("values") if isinstance(screen, Mapping) else None
+    values = {name: sent[name] for name in asks_of(place.view) if isinstance(sent, Mapping) and name in sent}
+    language = shared.language_of(request)
+    return Visit(shared.playground, request.session_hash, language, loaded["id"], prompt, values, place.state)
+
+
+def answers(event: Event, visit: Visit, sent: object) -> Iterator[Payload | Open | Models]:
+    """What an event yields; where it fails, why, with the page's own name for its question, {"tag": ...}."""
+    try:
+        yield from event.handle(visit, sent)
+    except PlaygroundError as error:
+        yield _failed(notice(error, visit.language), sent)
+    except Exception:
+        log.exception("an event of a stream failed")
+        yield _failed(broken(visit.language), sent)
+
+
+def _failed(why: Payload, sent: object) -> Payload:
+    tag = {"tag": sent["tag"]} if isinstance(sent, Mapping) and isinstance(sent.get("tag"), str) else {}
+    return {**tag, "error": {"text": why["text"], "hint": why["hint"]}}
+
+
+def _changes(visit: Visit, wish: Payload | Open | Models, loaded: dict) -> Iterator[tuple]:
+    """(channel, notice, loaded, picker, wanted, prompt, tabs) for what an event yields."""
+    if isinstance(wish, Models):
+        choices = visit.playground.choices(visit.session)
+        yield _SKIP, _SKIP, _SKIP, gr.Dropdown(choices=choices), _SKIP, _SKIP, _SKIP
+    elif isinstance(wish, Open):
+        for told, now, picked, wanted in choose_model(visit.playground, wish.model_id, loaded, visit.language):
+            if "opened" not in now:  # not there yet, or never
+                yield _SKIP, told, now, picked, wanted, _SKIP, _SKIP
+                continue
+            picker = gr.Dropdown(choices=visit.playground.choices(visit.session), value=wish.model_id)
+            yield _SKIP, told, now, picker, wanted, wish.prompt, gr.Tabs(selected=wish.tab)
+    else:
+        yield update(wish), *[_SKIP] * 6
