@@ -1,4 +1,8 @@
-"""Every test runs offline, seeded and on two threads at most; with REQUIRE_ALL=1 a skipped test is a failure."""
+"""Every test runs offline, seeded and on two threads at most.
+
+The README's command leaves the long part out: journeys through single views, and what is marked `long`. With
+REQUIRE_ALL=1 everything runs, and a skipped test is a failure.
+"""
 
 import os
 
@@ -9,7 +13,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # processes, servers and browsers share
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,24 +21,38 @@ import torch
 torch.set_num_threads(min(2, torch.get_num_threads()))
 
 
+ALL = os.environ.get("REQUIRE_ALL") == "1"  # everything runs, and a skipped test is a failure
+
+
 def _place(nodeid: str) -> str:
     """What stays in one process: a file's tests, and those that drive the browser in two groups that share servers."""
     file = nodeid.split("::")[0]
     if "/browser/" not in file:
         return file
-    return "browser late" if Path(file).name >= "test_n" else "browser"
+    if "/journeys/" not in file:
+        return "browser smoke"
+    return "browser late" if file.split("/journeys/")[1] >= "h" else "browser"
 
 
 def _turn(nodeid: str) -> int:
-    """When it is begun. Two browsers at once slow each other down: one process begins with the first group, the other
-    takes half of the rest and then the second group; who is ready first goes on with what is left."""
+    """When it is begun. Two browsers at once slow each other down: one process begins with the smoke tests and the
+    first group, the other takes half of the rest and then the second group; who is ready goes on with what is left."""
     place = _place(nodeid)
-    late = Path(place).name >= "test_m" and "/unit/" in place
-    return {"browser": 0, "browser late": 2}.get(place, 3 if late else 1)
+    late = "/unit/views/" in place or "/unit/server/" in place
+    return {"browser smoke": 0, "browser": 2, "browser late": 3}.get(place, 4 if late else 1)
 
 
-def pytest_collection_modifyitems(items) -> None:
-    """In the order of their turns, else as they were collected."""
+def _is_long(item) -> bool:
+    """What runs only where everything does: journeys through one view, and tests that are marked."""
+    return "/browser/journeys/" in item.nodeid or item.get_closest_marker("long") is not None
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    """The long part left out, unless all is required or a file of it is named; then in the order of their turns."""
+    named = any("::" in each or each.endswith(".py") or "journeys" in each for each in config.args)
+    if not ALL and not named:
+        config.hook.pytest_deselected(items=[item for item in items if _is_long(item)])
+        items[:] = [item for item in items if not _is_long(item)]
     items.sort(key=lambda item: _turn(item.nodeid))
 
 
@@ -60,7 +77,7 @@ def _seeds() -> None:
 
 def _demand(report) -> None:
     """Turn a skip, or an expected failure, into a failure where everything is required to run."""
-    if os.environ.get("REQUIRE_ALL") == "1" and report.skipped:
+    if ALL and report.skipped:
         reason = getattr(report, "wasxfail", None) or report.longrepr
         report.__dict__.pop("wasxfail", None)
         report.outcome = "failed"
