@@ -67,8 +67,6 @@ ENDPOINTS = (
     Endpoint(compare.compare_head, ("compare",)),
     Endpoint(compare.patch, ("compare",), "plain run", long=True),
     Endpoint(scale.scaling_laws, ("anatomy.laws",), reads="server", kind="computed"),
-    Endpoint(scale.tokenizers, ("anatomy.vocabs",), "plain run"),
-    Endpoint(scale.merges, ("anatomy.vocabs",), "model", kind="computed"),
     Endpoint(quantization.weight_errors, ("quant.formats",), "model"),
     Endpoint(quantization.quantization_formats, ("quant.formats",), "plain run", long=True),
     Endpoint(quantization.quantization_sweep, ("quant.sensitive",), "plain run", long=True),

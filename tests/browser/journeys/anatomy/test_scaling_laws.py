@@ -45,13 +45,13 @@ def test_a_budget_is_planned_and_own_runs_are_asked_for(open_page):
 def test_merges_are_walked_to_the_tokenizers_own_ids(open_page, lm):
     page = open_page()
     open_view(page, "Tokenizers")
-    box = page.locator("#pg-vocabs_merge [data-part]")
+    box = page.locator("#pg-tokenizers_merges [data-part]")
     expect(box).to_have_attribute("data-step", "0", timeout=SOON)
-    page.locator("#pg-vocabs_form textarea").fill(HOSTILE)
+    page.locator("#pg-tokenizers_form textarea").fill(HOSTILE)
     pieces = replay(lm.tokenizer, HOSTILE)
     buttons = page.locator(".pg-merge-piece")
     expect(buttons).to_have_count(len(pieces), timeout=SOON)
-    assert page.locator("#pg-vocabs_chips b[onclick], .pg-merge-piece b, .pg-merge-part b").count() == 0
+    assert page.locator("#pg-tokenizers_chips b[onclick], .pg-merge-piece b, .pg-merge-part b").count() == 0
     at = max(range(len(pieces)), key=lambda n: (len(pieces[n].merges), -n))
     expect(buttons.nth(at)).to_have_attribute("aria-pressed", "true")
     slider, told, parts = (page.locator(each) for each in (".pg-merge-bar input", ".pg-merge-told", ".pg-merge-part"))
