@@ -7,7 +7,7 @@ import pytest
 from model.anatomy.scaling import planned
 from model.text.bpe_steps import replay
 from tests.support.visitor import SOON, expect, open_tab
-from viz.views.anatomy.scaling_laws.figures import told_count
+from viz.numbers import count
 
 pytestmark = pytest.mark.browser
 
@@ -27,31 +27,31 @@ def open_view(page, name):
 def test_a_budget_is_planned_and_own_runs_are_asked_for(open_page):
     page = open_page()
     open_view(page, "Scaling laws")
-    table, form = page.locator("#pg-laws_plan table"), page.locator("#pg-laws_form")
+    table, form = page.locator("#pg-scaling_laws_plan table"), page.locator("#pg-scaling_laws_form")
     expect(table.locator("tbody tr")).to_have_count(6, timeout=SOON)
     expect(table).to_contain_text("72.2 B")
     form.locator("select").first.select_option("params")
     form.locator("input:visible").fill("8e9")
     plan = planned("besiroglu", "params", 8e9)
-    expect(table.locator("tbody tr").last).to_contain_text(told_count(plan.tokens), timeout=SOON)
-    expect(page.locator("#pg-laws_plan h2")).to_contain_text("8.00 B parameters")
+    expect(table.locator("tbody tr").last).to_contain_text(count(plan.tokens), timeout=SOON)
+    expect(page.locator("#pg-scaling_laws_plan h2")).to_contain_text("8.00 B parameters")
     for name in ("loss", "plane", "price"):
-        page.locator(f"#pg-laws_{name} .js-plotly-plot .scatterlayer").first.wait_for(timeout=SOON)
-    page.get_by_role("button", name="Fit a power law to my runs").click()
-    expect(page.locator("#pg-laws_mine")).to_contain_text("no run of yours yet", timeout=SOON)
+        page.locator(f"#pg-scaling_laws_{name} .js-plotly-plot .scatterlayer").first.wait_for(timeout=SOON)
+    expect(page.locator("#pg-scaling_laws_mine")).to_contain_text("no run of yours yet", timeout=SOON)
+    page.get_by_role("button", name="Fit again").click()
     expect(page.get_by_role("button", name="Fit again")).to_be_enabled()
 
 
 def test_merges_are_walked_to_the_tokenizers_own_ids(open_page, lm):
     page = open_page()
     open_view(page, "Tokenizers")
-    box = page.locator("#pg-vocabs_merge [data-part]")
+    box = page.locator("#pg-tokenizers_merges [data-part]")
     expect(box).to_have_attribute("data-step", "0", timeout=SOON)
-    page.locator("#pg-vocabs_form textarea").fill(HOSTILE)
+    page.locator("#pg-tokenizers_form textarea").fill(HOSTILE)
     pieces = replay(lm.tokenizer, HOSTILE)
     buttons = page.locator(".pg-merge-piece")
     expect(buttons).to_have_count(len(pieces), timeout=SOON)
-    assert page.locator("#pg-vocabs_chips b[onclick], .pg-merge-piece b, .pg-merge-part b").count() == 0
+    assert page.locator("#pg-tokenizers_chips b[onclick], .pg-merge-piece b, .pg-merge-part b").count() == 0
     at = max(range(len(pieces)), key=lambda n: (len(pieces[n].merges), -n))
     expect(buttons.nth(at)).to_have_attribute("aria-pressed", "true")
     slider, told, parts = (page.locator(each) for each in (".pg-merge-bar input", ".pg-merge-told", ".pg-merge-part"))

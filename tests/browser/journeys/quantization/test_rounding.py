@@ -4,7 +4,7 @@ import pytest
 
 from model.anatomy.prices import bundled, cost, read_prices, talk
 from tests.support.visitor import SOON, expect, exported_rows, open_tab
-from viz.views.anatomy.prices.figures import money
+from viz.numbers import money
 
 pytestmark = pytest.mark.browser
 

@@ -16,9 +16,11 @@ from model.errors import InputError
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
+from viz.numbers import money
 from viz.page.pipeline import Asked, payloads
-from viz.views.anatomy.prices.figures import Bar, money, price_figure
-from viz.words import LANGUAGES, section, words
+from viz.views.anatomy.prices.figures import Bar, price_figure
+from viz.views.anatomy.prices.view import priced
+from viz.words import LANGUAGES, Words, words
 
 HEAD = "model,context,input,output,currency,as_of,source\n"
 LINE = "A,8000,2,10,USD,2024-01-31,a list\n"
@@ -109,17 +111,23 @@ def test_amounts_are_told_in_few_digits():
         "1,234.50 USD",
         "1.00 USD",
         "0.0123 USD",
-        "1e-07 USD",
+        "1.00 × 10⁻⁷ USD",
     ]
 
 
 def test_the_bars_are_the_costs():
-    said = section(words("en"), "prices")
+    said = Words(words("en"), "prices.figure").plain() | {"seen": "price of"}
     bars = [Bar("<b>A</b>", {"fresh": 1.0, "again": 2.0, "written": 3.0}, "2024-01-31", False)]
-    figure = json.loads(price_figure(bars, "USD", said))
+    figure = json.loads(price_figure(bars, "USD", said).to_json())
     assert [trace["x"] for trace in figure["data"]] == [[1.0], [2.0], [3.0]]
     assert "<b>" not in json.dumps(figure["data"][0]["y"])
     assert "2024-01-31" in figure["data"][0]["hovertext"][0] and said["too_long"] in figure["data"][0]["hovertext"][0]
+
+
+def test_what_is_measured_is_every_line_cheapest_first():
+    found = priced(100, 50, 3, HEAD + LINE + LINE.replace("A,", "B,").replace("2,10", "1,10"))
+    assert [line.price.model for line in found.lines] == ["B", "A"] and found.talk == talk(100, 50, 3)
+    assert found.lines[1].cost == cost(ONE, found.talk) and found.lines[1].most_turns == 8000 // 150
 
 
 # --- the view --------------------------------------------------------------------------------------------
@@ -141,7 +149,7 @@ def drawn(playground, value=None, language="en"):
 def test_the_view_counts_the_prompt(playground, language):
     parts = drawn(playground, {"answer": 50, "turns": 3, "times": 7}, language)
     told = talk(9, 50, 3)  # a token a byte
-    figure, table = json.loads(parts["prices_figure"]["figure"]), parts["prices_table"]
+    figure, table = json.loads(parts["prices_figure"]["figure"].to_json()), parts["prices_table"]
     costs = sorted(7 * cost(price, told).total for price in read_prices(bundled()))
     assert [sum(bar) for bar in zip(*(trace["x"] for trace in figure["data"]), strict=True)] == pytest.approx(costs)
     assert [7 * line[5] for line in table["lines"]] == pytest.approx(costs)
@@ -172,7 +180,7 @@ def test_the_python_lines_make_the_bars(playground):
     for value in ({"times": 3}, {"table": "own", "csv": HEAD + LINE, "times": 3}):
         parts, space = drawn(playground, value), {}
         exec(parts["prices_figure"]["python"], space)
-        bars = json.loads(parts["prices_figure"]["figure"])["data"]
+        bars = json.loads(parts["prices_figure"]["figure"].to_json())["data"]
         assert sorted(space["costs"].values()) == pytest.approx(
             [sum(each) for each in zip(*(bar["x"] for bar in bars), strict=True)]
         )

@@ -10,10 +10,13 @@ from model.text.bpe_steps import MOST_CHARACTERS
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
-from viz.page.pipeline import Asked, payloads
+from viz.page import panels
+from viz.page.parts import packed
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options
-from viz.views.anatomy.tokenizers import view as tokenizers
+from viz.views.anatomy.tokenizers import measure
 from viz.views.anatomy.tokenizers.figures import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text
+from viz.views.anatomy.tokenizers.view import VIEW
 from viz.words import LANGUAGES as SPOKEN
 
 NAMED = {each.name: each for each in ENDPOINTS}
@@ -23,7 +26,8 @@ HOSTILE = '<img src=x onerror="alert(1)"> {x} \u202e'
 @pytest.fixture
 def playground(tmp_path, monkeypatch):
     """A byte model beside TinyGPT's vocabulary; SmolLM2's is not there, whatever this machine has."""
-    monkeypatch.setattr(tokenizers, "here", lambda: ("tinygpt",))
+    monkeypatch.setattr(measure, "here", lambda: ("tinygpt",))
+    monkeypatch.setattr(panels, "available", lambda: ("tinygpt",))
     model = tiny_model({**VARIANTS["gpt2"], "vocab_size": 256, "n_ctx": 512})
     return serving(
         LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path)), Options(model="tiny", max_tokens=500)
@@ -31,22 +35,35 @@ def playground(tmp_path, monkeypatch):
 
 
 def drawn(playground, form=None, prompt="the cat", language="en"):
-    values = {"anatomy_view": {"view": "vocabs"}, "vocabs_form": form}
+    values = {"anatomy_view": {"view": "tokenizers"}, "tokenizers_form": form}
     parts = payloads(playground, Asked("tiny", prompt, None, values, {}, language, "anatomy"))[0]
-    json.dumps(parts, allow_nan=False)
+    packed(parts)
     return parts
 
 
 @pytest.mark.parametrize("language", SPOKEN)
 def test_everything_is_drawn_at_once(playground, language):
     parts = drawn(playground, language=language)
-    shown = [parts[name] for name in tokenizers.PARTS[1:]]
+    shown = [part for name, part in parts.items() if name.startswith("tokenizers_") and "source" in part]
+    assert len(shown) == 5
     assert not [each for each in shown if "empty" in each or "problem" in each]
     assert all("{" not in each.get("about", "") + each["source"] for each in shown)
 
 
+def test_what_is_measured_is_every_vocabulary(playground):
+    scene = scene_of(playground, Asked("tiny", "the cat", None, {}, {}, "en", "anatomy"))
+    settings = panels.settings_of(VIEW, scene, {"tokenizers_form": {"text": "人", "merges": "tinygpt"}})
+    compared, samples = measure.measure(scene, settings), measure.measure_samples(scene, settings)
+    assert [(row.key, row.counted.tokens) for row in compared.rows][2:] == [("bytes", 3), ("characters", 1)]
+    assert samples["bytes"]["zh"].tokens == len(LANGUAGES["zh"].encode())
+    merged = measure.measure_merges(scene, settings.but(text="unbelievable"))
+    for each in merged.pieces:  # the pair that is merged is the first of those it is chosen from
+        assert all(step.pairs[0] == (step.left, step.right, step.rank) for step in each.steps)
+    assert merged.which == "tinygpt" and merged.whole and any(each.steps for each in merged.pieces)
+
+
 def test_counts_of_the_prompt(playground):
-    table = drawn(playground)["vocabs_counts"]
+    table = drawn(playground)["tokenizers_counts"]
     assert [row[0] for row in table["rows"]] == ["Tiny (loaded)", "TinyGPT", "UTF-8 bytes", "characters"]
     assert [row[2] for row in table["rows"]] == ["7", str(len(built_in("tinygpt").encode_ids("the cat"))), "7", "7"]
     assert table["lines"][2] == ["UTF-8 bytes", 256, 7, 1.0, 1.0, 0.0]
@@ -55,36 +72,37 @@ def test_counts_of_the_prompt(playground):
 
 def test_another_text_takes_the_place_of_the_prompt(playground):
     parts = drawn(playground, {"text": "人"})
-    assert [row[2] for row in parts["vocabs_counts"]["rows"]] == ["3", "3", "3", "1"]
-    chips_ = [[chip[0] for chip in row["chips"]] for row in parts["vocabs_chips"]["rows"]]
+    assert [row[2] for row in parts["tokenizers_counts"]["rows"]] == ["3", "3", "3", "1"]
+    chips_ = [[chip[0] for chip in row["chips"]] for row in parts["tokenizers_chips"]["rows"]]
     assert chips_[2] == ["E4", "BA", "BA"] and chips_[3] == ["人"]
-    assert all(chip[3] for chip in parts["vocabs_chips"]["rows"][2]["chips"])
+    assert all(chip[3] for chip in parts["tokenizers_chips"]["rows"][2]["chips"])
 
 
 def test_a_text_that_is_too_long_is_said_in_its_parts(playground):
-    parts = drawn(playground, {"text": "a" * (tokenizers.MOST_TEXT + 1)})
-    for name in ("vocabs_counts", "vocabs_chips", "vocabs_merge"):
+    parts = drawn(playground, {"text": "a" * (measure.MOST_TEXT + 1)})
+    for name in ("tokenizers_counts", "tokenizers_chips", "tokenizers_merges"):
         assert parts[name]["problem"]["text"].startswith("The text is too long to compare.")
-    assert "figure" in parts["vocabs_languages"]
+    assert "figure" in parts["tokenizers_languages"]
+    assert f"{measure.MOST_TEXT:,}" in parts["tokenizers_form"]["controls"][0]["placeholder"]
 
 
 @pytest.mark.parametrize("form", [None, [], {"text": 3}, {"text": "", "merges": "../x"}, {"merges": None}])
 def test_what_a_page_may_send(playground, form):
     parts = drawn(playground, form)
-    assert parts["vocabs_merge"]["title"] == "How Tiny builds its tokens"
-    assert "7 characters" in parts["vocabs_counts"]["about"]
+    assert parts["tokenizers_merges"]["title"] == "How Tiny builds its tokens"
+    assert "7 characters" in parts["tokenizers_counts"]["about"]
 
 
 def test_hostile_text_stays_text(playground):
     parts = drawn(playground, {"text": HOSTILE, "merges": "tinygpt"})
-    texts = [piece["text"] for piece in parts["vocabs_merge"]["pieces"]]
+    texts = [piece["text"] for piece in parts["tokenizers_merges"]["pieces"]]
     assert "<U+202E>" in "".join(texts) and "\u202e" not in json.dumps(texts, ensure_ascii=False)
     assert "".join(row[0] for row in chips([b"<", b"i"], [1, 2])) == "<i"
 
 
 def test_merges_lead_to_the_tokenizers_ids(playground):
     text = "Once upon a time, unbelievable 12 é"
-    payload = drawn(playground, {"text": text, "merges": "tinygpt"})["vocabs_merge"]
+    payload = drawn(playground, {"text": text, "merges": "tinygpt"})["tokenizers_merges"]
     tokenizer = built_in("tinygpt")
     assert [number for piece in payload["pieces"] for number in piece["ids"]] == tokenizer.encode_ids(text)
     for piece in payload["pieces"]:  # as the page does it
@@ -98,44 +116,44 @@ def test_merges_lead_to_the_tokenizers_ids(playground):
 
 
 def test_a_long_prompt_is_cut_for_the_merges(playground):
-    payload = drawn(playground, prompt="ab " * 150)["vocabs_merge"]
+    payload = drawn(playground, prompt="ab " * 150)["tokenizers_merges"]
     assert f"first {MOST_CHARACTERS} characters" in payload["about"]
     assert sum(len(piece["bytes"]) for piece in payload["pieces"]) == MOST_CHARACTERS
-    rows = drawn(playground, prompt="ab " * 150)["vocabs_chips"]["rows"]
+    rows = drawn(playground, prompt="ab " * 150)["tokenizers_chips"]["rows"]
     assert len(rows[0]["chips"]) == MOST_CHIPS and rows[0]["more"] == f"… {450 - MOST_CHIPS} more"
 
 
 def test_a_vocabulary_that_lacks_a_byte_says_so(playground, monkeypatch):
     from model.errors import InputError
 
-    real = tokenizers.cut
+    real = measure.cut
 
     def cut(name, tokenizer, text):
         if name == "tinygpt":
             raise InputError("This vocabulary has no token for a character of the text.")
         return real(name, tokenizer, text)
 
-    monkeypatch.setattr(tokenizers, "cut", cut)
+    monkeypatch.setattr(measure, "cut", cut)
     parts = drawn(playground)
-    assert parts["vocabs_counts"]["rows"][1][1:] == ["–"] * 5
-    assert parts["vocabs_chips"]["rows"][1]["problem"] and parts["vocabs_chips"]["rows"][1]["chips"] == []
-    assert len(json.loads(parts["vocabs_languages"]["figure"])["data"]) == 3
-    assert parts["vocabs_samples"]["rows"][0][2]["text"] == "–"
+    assert parts["tokenizers_counts"]["rows"][1][1:] == ["–"] * 5
+    assert parts["tokenizers_chips"]["rows"][1]["problem"] and parts["tokenizers_chips"]["rows"][1]["chips"] == []
+    assert len(parts["tokenizers_languages"]["figure"].data) == 3
+    assert parts["tokenizers_samples"]["rows"][0][2]["text"] == "–"
 
 
 def test_languages_are_compared_with_english(playground):
     parts = drawn(playground)
-    bars = {trace["name"]: trace for trace in json.loads(parts["vocabs_languages"]["figure"])["data"]}
+    bars = {trace["name"]: trace for trace in parts["tokenizers_languages"]["figure"].data}
     lengths = [len(text.encode()) for text in LANGUAGES.values()]
-    assert bars["UTF-8 bytes"]["y"] == pytest.approx([each / lengths[0] for each in lengths])
+    assert bars["UTF-8 bytes"]["y"] == pytest.approx([each / lengths[0] for each in lengths], rel=1e-5)
     assert all(trace["y"][0] == 1 for trace in bars.values())
-    rows = parts["vocabs_samples"]["rows"]
+    rows = parts["tokenizers_samples"]["rows"]
     assert len(rows) == len(SAMPLES) and rows[0][1]["text"] == "1.00"
 
 
 def test_the_lines_below_run(playground):
     parts = drawn(playground)
-    for name in ("vocabs_counts", "vocabs_chips", "vocabs_merge", "vocabs_languages"):
+    for name in ("tokenizers_counts", "tokenizers_chips", "tokenizers_merges", "tokenizers_languages"):
         lines = [line for line in parts[name]["python"].split("\n") if line]
         room = {"load_model": lambda name: playground.opened("tiny")}
         for line in lines:
@@ -145,12 +163,12 @@ def test_the_lines_below_run(playground):
                 exec(line, room)
             else:
                 room["answer"] = eval(line, room)
-        if name == "vocabs_merge":
+        if name == "tokenizers_merges":
             ids = [number for piece in room["answer"] for number in piece.ids]
             assert ids == [number for piece in parts[name]["pieces"] for number in piece["ids"]]
-        if name == "vocabs_languages":
-            bars = json.loads(parts[name]["figure"])["data"][0]
-            assert bars["text"] == [f"{n} tokens" for n in room["answer"]]
+        if name == "tokenizers_languages":
+            bars = parts[name]["figure"].data[0]
+            assert list(bars["text"]) == [f"{n} tokens" for n in room["answer"]]
 
 
 # --- for programs ----------------------------------------------------------------------------------------------

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from viz.charts.axes import LEGEND, axis, figure
 from viz.labels import plotly_text
-from viz.theme import HUES, frame_layout
+from viz.numbers import money
+from viz.theme import HUES
 
 _ROW, _REST = 30, 120  # pixels of a bar, and of what stands around them
 PARTS = {"fresh": HUES[0], "again": HUES[5], "written": HUES[4]}
@@ -22,55 +24,31 @@ class Bar:
     fits: bool
 
 
-def money(amount: float, currency: str) -> str:
-    """An amount with its currency: two decimals from 1 on, three digits below."""
-    if amount == 0:
-        return f"0 {currency}"
-    if amount < 1e-6:
-        return f"{amount:.2g} {currency}"
-    return f"{amount:,.2f} {currency}" if amount >= 1 else f"{amount:.3g} {currency}"
-
-
-def price_figure(bars: Sequence[Bar], currency: str, said: Mapping[str, str]) -> str:
-    """A bar a model, cheapest on top, JSON. `said`: "cost", "seen", "too_long", and a word for each of PARTS."""
+def price_figure(bars: Sequence[Bar], currency: str, words: Mapping[str, str]) -> go.Figure:
+    """A bar a model, cheapest on top. `words`: "cost", "seen", "too_long", and a word for each of PARTS."""
     names = [plotly_text(bar.model if bar.fits else f"{bar.model} *") for bar in bars]
-    traces = []
-    for part, colour in PARTS.items():
-        label = plotly_text(said[part])
-        hovers = [
-            "<br>".join(
-                [
-                    name,
-                    f"{label}: {plotly_text(money(bar.parts[part], currency))}",
-                    f"{plotly_text(said['seen'])} {bar.as_of}",
-                    *([] if bar.fits else [plotly_text(said["too_long"])]),
-                ]
-            )
-            for name, bar in zip(names, bars, strict=True)
-        ]
-        traces.append(
-            go.Bar(
-                x=[bar.parts[part] for bar in bars],
-                y=names,
-                name=label,
-                orientation="h",
-                marker={"color": colour},
-                hovertext=hovers,
-                hovertemplate="%{hovertext}<extra></extra>",
-            )
+    traces = [
+        go.Bar(
+            x=[bar.parts[part] for bar in bars],
+            y=names,
+            name=plotly_text(words[part]),
+            orientation="h",
+            marker={"color": colour},
+            hovertext=[_hover(bar, name, part, currency, words) for bar, name in zip(bars, names, strict=True)],
+            hovertemplate="%{hovertext}<extra></extra>",
         )
-    height = _REST + _ROW * len(bars)
-    axis = {"automargin": True, "zeroline": False}
-    layout = frame_layout({"height": height, "narrow": height}) | {
-        "barmode": "stack",
-        "bargap": 0.35,
-        "xaxis": axis
-        | {
-            "title": {"text": f"{plotly_text(said['cost'])} ({plotly_text(currency)})", "standoff": 8},
-            "rangemode": "tozero",
-            "tickformat": ",~g",
-        },
-        "yaxis": axis | {"autorange": "reversed", "type": "category"},
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-    }
-    return go.Figure(traces, layout).to_json()
+        for part, colour in PARTS.items()
+    ]
+    x = axis(f"{words['cost']} ({currency})", {"rangemode": "tozero", "tickformat": ",~g"})
+    y = axis("", {"autorange": "reversed", "type": "category"})
+    more = {"barmode": "stack", "bargap": 0.35, "legend": LEGEND | {"traceorder": "normal"}}
+    return figure(traces, x, y, height=_REST + _ROW * len(bars), more=more)
+
+
+def _hover(bar: Bar, name: str, part: str, currency: str, words: Mapping[str, str]) -> str:
+    lines = [
+        name,
+        plotly_text(f"{words[part]}: {money(bar.parts[part], currency)}"),
+        plotly_text(f"{words['seen']} {bar.as_of}"),
+    ]
+    return "<br>".join(lines if bar.fits else [*lines, plotly_text(words["too_long"])])

@@ -1,226 +1,193 @@
-"""What a conversation costs by a table of prices that the visitor may replace, and how much of a context it fills."""
+"""What a conversation costs by a price table that the visitor may replace, and how much of a context it fills."""
 
-import hashlib
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-import gradio as gr
-
-from model.anatomy.prices import Cost, Price, Talk, bundled, cost, most_turns, read_prices, talk
-from viz.page.old_view import View
-from viz.page.parts import choice, number, part, plot_words
+from model.anatomy.prices import MOST_CHARACTERS, Cost, Price, Talk, bundled, cost, most_turns, read_prices, talk
+from viz.api.arguments import Long, Within
+from viz.api.endpoint import Endpoint
+from viz.numbers import NONE, money, number, percent, whole
+from viz.page.playground import Playground
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.views.anatomy.prices.figures import PARTS as BARS
-from viz.views.anatomy.prices.figures import Bar, money, price_figure
-from viz.views.predictions.figures import percent
-from viz.words import section
+from viz.page.settings import Choice, Number, Settings, Text
+from viz.page.view import Figure, Measure, Payload, Seen, Table, View
+from viz.views.anatomy.prices.figures import PARTS, Bar, price_figure
 
-PARTS = ("prices_form", "prices_figure", "prices_table")
-MOST = 1_000_000  # tokens of a question or an answer
-TURNS = 200
-_ANSWER = 300
+MOST, TURNS = 1_000_000, 200  # tokens of a question or an answer; turns
+_SETTINGS = (
+    Choice("of", ("prompt", "number")),
+    Number("question", 1, MOST, 1000, when={"of": ("number",)}),
+    Number("answer", 1, MOST, 300),
+    Number("turns", 1, TURNS, 10),
+    Number("times", 1, MOST, 1000),
+    Choice("table", ("bundled", "own")),
+    # One character more than is read, so that a longer table is refused and not cut.
+    Text("csv", bundled().strip(), most=MOST_CHARACTERS + 1, lines=8, when={"table": ("own",)}),
+)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A conversation and the table it is priced by."""
+class Line:
+    """One line of the price table with the cost of one conversation, and the turns that its context holds."""
 
-    question: int
-    answer: int
+    price: Price
+    cost: Cost
+    most_turns: int
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A conversation of so many turns, and what it costs, cheapest first."""
+
+    question: int  # tokens
+    answer: int  # tokens
     turns: int
-    times: int
-    table: str  # "" for the one that comes with the app
-
-    @property
-    def talk(self) -> Talk:
-        """Its tokens."""
-        return talk(self.question, self.answer, self.turns)
+    table: str  # the visitor's own; "" for the one that comes with the app
+    talk: Talk
+    lines: tuple[Line, ...]
 
 
-def build() -> dict[str, gr.HTML]:
-    """The conversation above; its cost left, every number right."""
-    made = {"prices_form": part("prices_form", None, kind="controls", value={})}
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["prices_figure"] = part("prices_figure", None, kind="figure")
-        with gr.Column(min_width=320):
-            made["prices_table"] = part("prices_table", None, kind="labtable")
-    return made
+def priced(question: int, answer: int, turns: int, table: str) -> Priced:
+    """Every line of a table with its cost; raises InputError for a table that cannot be read."""
+    tokens = talk(question, answer, turns)
+    lines = [
+        Line(price, cost(price, tokens), most_turns(price, question, answer))
+        for price in read_prices(table or bundled())
+    ]
+    return Priced(question, answer, turns, table, tokens, tuple(sorted(lines, key=lambda line: line.cost.total)))
 
 
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """The conversation, and the table as text."""
-    said = section(words, "prices")
-    whole = {"kind": "number", "min": 1, "step": 1}
-    return {
-        "prices_form": {
-            "controls": [
-                {
-                    "name": "of",
-                    "kind": "choice",
-                    "label": said["of"],
-                    "value": "prompt",
-                    "options": [["prompt", said["of_prompt"]], ["number", said["of_number"]]],
-                },
-                whole
-                | {
-                    "name": "question",
-                    "label": said["question"],
-                    "value": 1000,
-                    "max": MOST,
-                    "when": {"of": ["number"]},
-                },
-                whole | {"name": "answer", "label": said["answer"], "value": _ANSWER, "max": MOST},
-                whole | {"name": "turns", "label": said["turns"], "value": 10, "max": TURNS},
-                whole | {"name": "times", "label": said["times"], "value": 1000, "max": MOST},
-                {
-                    "name": "table",
-                    "kind": "choice",
-                    "label": said["which"],
-                    "value": "bundled",
-                    "options": [["bundled", said["bundled"]], ["own", said["own"]]],
-                },
-                {
-                    "name": "csv",
-                    "kind": "text",
-                    "lines": 8,
-                    "label": said["csv"],
-                    "value": bundled().strip(),
-                    "when": {"table": ["own"]},
-                },
-            ]
-        }
-    }
+def measure(scene: Scene, settings: Settings) -> Priced:
+    """The conversation of the form, or with questions as long as the prompt."""
+    question = settings.question if settings.of == "number" else len(scene.tokens)
+    return priced(question, settings.answer, settings.turns, settings.csv if settings.table == "own" else "")
 
 
-def asked_of(scene: Scene, values: Values) -> Asked:
-    """What the page asks for, within bounds."""
-    value = values.get("prices_form")
-    length = len(scene.trace.tokens)
-    own = choice(value, "of", ("prompt", "number")) == "number"
-    table = ""
-    if choice(value, "table", ("bundled", "own")) == "own" and isinstance(value.get("csv"), str):
-        table = value["csv"]
-    return Asked(
-        question=int(number(value, "question", 1, MOST, 1000)) if own else length,
-        answer=int(number(value, "answer", 1, MOST, _ANSWER)),
-        turns=int(number(value, "turns", 1, TURNS, 10)),
-        times=int(number(value, "times", 1, MOST, 1000)),
-        table=table,
-    )
+# --- what is drawn ---
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """The cost by every line of the table, cheapest first."""
-    asked = asked_of(scene, values)
-    counted = "" if choice(values.get("prices_form"), "of", ("prompt", "number")) == "number" else scene.model.label
-    key = (asked, counted)
-    return {
-        "prices_figure": Picture((key, "figure"), lambda: figure_payload(scene, asked, counted)),
-        "prices_table": Picture((key, "table"), lambda: table_payload(scene, asked, counted)),
-    }
-
-
-def priced(asked: Asked) -> list[tuple[Price, Cost]]:
-    """Every line with the cost of one conversation, cheapest first; raises InputError for a table that is none."""
-    found = [(price, cost(price, asked.talk)) for price in read_prices(asked.table or bundled())]
-    return sorted(found, key=lambda line: line[1].total)
-
-
-def _lines(asked: Asked) -> str:
-    """Python that makes the same numbers."""
-    text = repr(asked.table) if asked.table else "bundled()"
+def _python(seen: Seen) -> str:
+    """Python lines that make the same numbers."""
+    found, times = seen.result, seen.settings.times
+    text = repr(found.table) if found.table else "bundled()"
     return "\n".join(
         [
             "from model.anatomy.prices import bundled, cost, read_prices, talk",
             "",
-            f"told = talk(question={asked.question}, answer={asked.answer}, turns={asked.turns})",
-            f"costs = {{price.model: {asked.times} * cost(price, told).total for price in read_prices({text})}}",
+            f"tokens = talk(question={found.question}, answer={found.answer}, turns={found.turns})",
+            f"costs = {{price.model: {times} * cost(price, tokens).total for price in read_prices({text})}}",
         ]
     )
 
 
-def _run(scene: Scene, asked: Asked, counted: str) -> str:
-    """A short name for what is shown."""
-    return hashlib.sha256(repr((asked, counted, scene.language)).encode()).hexdigest()[:12]
-
-
-def _source(scene: Scene, asked: Asked, counted: str, found: Sequence[tuple[Price, Cost]]) -> str:
+def _source(seen: Seen) -> str:
     """Whose prices these are, and who counted the tokens."""
-    said = section(scene.words, "prices")
-    days = [price.as_of for price, _ in found]
-    told = said["source_own" if asked.table else "source"].format(first=min(days), last=max(days))
-    return f"{told} · {said['counted'].format(model=counted)}" if counted else told
+    days = [line.price.as_of for line in seen.result.lines]
+    text = seen.words["source_own" if seen.result.table else "source_bundled"].format(first=min(days), last=max(days))
+    if seen.settings.of == "number":
+        return text
+    return f"{text} · {seen.words['counted'].format(model=seen.facts.label)}"
 
 
-def figure_payload(scene: Scene, asked: Asked, counted: str) -> dict:
+def figure(seen: Seen) -> Payload:
     """What the conversations cost, as bars."""
-    said, found = section(scene.words, "prices"), priced(asked)
-    currency = found[0][0].currency
+    words, found, times = seen.here, seen.result, seen.settings.times
     bars = [
-        Bar(price.model, {name: asked.times * getattr(each, name) for name in BARS}, price.as_of, each.fits)
-        for price, each in found
+        Bar(
+            line.price.model,
+            {name: times * getattr(line.cost, name) for name in PARTS},
+            line.price.as_of,
+            line.cost.fits,
+        )
+        for line in found.lines
     ]
-    told = asked.talk
-    note = said["note"].format(
-        question=f"{asked.question:,}",
-        answer=f"{asked.answer:,}",
-        turns=asked.turns,
-        fresh=f"{told.fresh:,}",
-        again=f"{told.again:,}",
-        written=f"{told.written:,}",
-    )
-    if not all(bar.fits for bar in bars):
-        note = f"{note} {said['star']}"
+    given = {"question": found.question, "answer": found.answer, "turns": found.turns}
+    given |= {name: getattr(found.talk, name) for name in PARTS}
+    note = words["note"].format(**{name: whole(value) for name, value in given.items()})
     return {
-        "figure": price_figure(bars, currency, said),
-        "title": said["title"].format(times=f"{asked.times:,}", turns=asked.turns),
-        "note": note,
-        "source": _source(scene, asked, counted, found),
+        "figure": price_figure(bars, found.lines[0].price.currency, words.plain() | {"seen": seen.words["seen"]}),
+        "title": words["title"].format(times=whole(times), turns=found.turns),
+        "note": note if all(bar.fits for bar in bars) else f"{note} {words['star']}",
+        "source": _source(seen),
         "file": "price-of-conversations",
-        "run": _run(scene, asked, counted),
-        "columns": [said["part"], said["cost"], said["model"]],
-        "python": _lines(asked),
-        "words": plot_words(scene.words),
+        "columns": [words["part"], words["cost"], seen.words["model"]],
+        "python": _python(seen),
     }
 
 
-def table_payload(scene: Scene, asked: Asked, counted: str) -> dict:
-    """Every number, and how much of each context it fills."""
-    said, found, told = section(scene.words, "prices"), priced(asked), asked.talk
-    currency, rows, lines = found[0][0].currency, [], []
-    for price, each in found:
-        used = told.context / price.context
-        turns = most_turns(price, asked.question, asked.answer)
-        cached = "–" if price.cached_input is None else f"{price.cached_input:g}"
+def table(seen: Seen) -> Payload:
+    """Every number, and how much of each context the conversation fills."""
+    words, found = seen.here, seen.result
+    currency, rows, lines = found.lines[0].price.currency, [], []
+    for line in found.lines:
+        price, used = line.price, found.talk.context / line.price.context
+        share = percent(used) if line.cost.fits else words["over"].format(turns=whole(line.most_turns))
         rows.append(
             [
-                {"text": price.model, "help": f"{said['seen']} {price.as_of}: {price.source}"},
+                {"text": price.model, "help": f"{seen.words['seen']} {price.as_of}: {price.source}"},
                 price.as_of,
-                f"{price.input:g}",
-                cached,
-                f"{price.output:g}",
-                money(each.total, currency),
-                {"text": percent(used) if each.fits else said["over"].format(turns=f"{turns:,}"), "bar": used},
+                number(price.input),
+                NONE if price.cached_input is None else number(price.cached_input),
+                number(price.output),
+                money(line.cost.total, currency),
+                {"text": share, "bar": used},
             ]
         )
-        lines.append([price.model, price.as_of, price.input, price.cached_input, price.output, each.total, used])
-    columns = [
-        said[name].format(currency=currency)
-        for name in ("model", "as_of", "per_input", "per_cached", "per_output", "one", "used")
-    ]
+        lines.append([price.model, price.as_of, price.input, price.cached_input, price.output, line.cost.total, used])
+    names = ("as_of", "per_input", "per_cached", "per_output", "one", "used")
     return {
-        "title": said["table"],
-        "about": said["table_about"].format(context=f"{told.context:,}"),
-        "columns": columns,
+        "title": words["title"],
+        "about": words["about"].format(context=whole(found.talk.context)),
+        "columns": [seen.words["model"], *(words[name].format(currency=currency) for name in names)],
         "rows": rows,
         "lines": lines,
-        "source": _source(scene, asked, counted, found),
+        "source": _source(seen),
         "file": "prices",
-        "python": _lines(asked),
-        "run": _run(scene, asked, counted),
+        "python": _python(seen),
     }
 
 
-VIEW = View("prices", build, draw, parts=PARTS, fixed=fixed, asks=("prices_form",))
+# --- for programs ---
+
+Tokens = Annotated[int, Within(1, MOST)]
+
+
+def prices(
+    playground: Playground,
+    question: Tokens = 1000,
+    answer: Tokens = 300,
+    turns: Annotated[int, Within(1, TURNS)] = 10,
+    table: Annotated[str, Long()] = "",
+) -> dict:
+    """What a conversation costs by a dated table of prices, every turn of which sends all earlier ones again.
+
+    Args:
+        question: Tokens of a question.
+        answer: Tokens of an answer.
+        turns: Questions and answers of the conversation.
+        table: A CSV with the columns model, context, input, output, currency, as_of, source and, where there is one,
+            cached_input; prices for a million tokens. Empty: the table that comes with the app, whose prices are those
+            of the days beside them and not today's.
+
+    Returns:
+        tokens: fresh, again, written, context; prices: each line with the cost of the conversation, whether it fits the
+        context, and the turns that do; cheapest first.
+    """
+    found = priced(question, answer, turns, table)
+    rows = [
+        vars(line.price) | vars(line.cost) | {"total": line.cost.total, "most_turns": line.most_turns}
+        for line in found.lines
+    ]
+    return {"tokens": vars(found.talk), "prices": rows}
+
+
+VIEW = View(
+    "prices",
+    settings=_SETTINGS,
+    measures=(
+        Measure("main", measure, ("plain",), ("of", "question", "answer", "turns", "table", "csv"), locks=False),
+    ),
+    layout=("form", ("figure", "table")),
+    parts={"figure": Figure(figure), "table": Table(table)},
+    api=(Endpoint(prices, reads="server", kind="computed"),),
+)

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
+from viz.charts.axes import GREY, axis, figure
+from viz.charts.lines import bars
 from viz.labels import plotly_text, visible
-from viz.theme import HUES, frame_layout
+from viz.theme import HUES
 
 HEIGHT = 380
 MOST_CHIPS = 160  # tokens of one vocabulary that are drawn
@@ -50,41 +52,24 @@ def _is_text(raw: bytes) -> bool:
     return True
 
 
-def premium_figure(counts: Mapping[str, Sequence[int]], names: Sequence[str], said: Mapping[str, str]) -> str:
-    """Tokens of the same sentence over those of the first language, a bar a vocabulary; JSON.
+def premium_figure(counts: Mapping[str, Sequence[int]], names: Sequence[str], words: Mapping[str, str]) -> go.Figure:
+    """Tokens of the same sentence over those of the first language, a bar a vocabulary.
 
-    `counts`: vocabulary -> tokens in each language; `names`: of the languages. `said`: "y", "tokens".
+    `counts`: vocabulary -> tokens in each language; `names`: of the languages. `words`: "y", "tokens".
     """
-    traces = []
-    for at, (vocabulary, tokens) in enumerate(counts.items()):
-        label = plotly_text(vocabulary)
-        ratios = [each / tokens[0] for each in tokens]
-        traces.append(
-            go.Bar(
-                x=[plotly_text(name) for name in names],
-                y=ratios,
-                name=label,
-                marker={"color": HUES[at % len(HUES)]},
-                text=[f"{each} {said['tokens']}" for each in tokens],
-                textposition="none",
-                hovertemplate=f"{label}<br>%{{x}}: %{{y:.2f}} × (%{{text}})<extra></extra>",
-            )
+    hover, x = "%{x}: %{y:.2f} × (%{text})", [plotly_text(name) for name in names]
+    traces = [
+        bars(
+            vocabulary,
+            x,
+            [each / tokens[0] for each in tokens],
+            HUES[at % len(HUES)],
+            hover=hover,
+            text=[plotly_text(f"{each} {words['tokens']}") for each in tokens],
         )
-    axis = {"automargin": True, "zeroline": False}
-    even = {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "y0": 1,
-        "y1": 1,
-        "line": {"width": 1, "dash": "dot", "color": "rgba(128,134,150,0.9)"},
-    }
-    layout = frame_layout({"height": HEIGHT, "narrow": HEIGHT, "shapes": [even]}) | {
-        "barmode": "group",
-        "bargap": 0.25,
-        "xaxis": axis,
-        "yaxis": axis | {"title": {"text": plotly_text(said["y"]), "standoff": 8}},
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }
-    return go.Figure(traces, layout).to_json()
+        for at, (vocabulary, tokens) in enumerate(counts.items())
+    ]
+    across = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1}
+    even = across | {"line": {"width": 1, "dash": "dot", "color": GREY}}
+    more = {"barmode": "group", "bargap": 0.25}
+    return figure(traces, axis(""), axis(words["y"]), height=HEIGHT, meta={"shapes": [even]}, more=more)
