@@ -29,7 +29,7 @@ JOBS = {
     "patch_map": "patch_job",
     "compute_times_prompt": "compute_job",
     "compute_times_step": "compute_job",
-    "longer_figure": "longer_job",
+    "past_length_figure": "past_length_job",
     "wiring_depths": "wiring_depths_job",
     "wiring_loss": "wiring_train_job",
     "wiring_heat": "wiring_train_job",
