@@ -17,7 +17,6 @@ from viz.api.groups import (
     sampling,
     scale,
     sharing,
-    trained,
 )
 from viz.api.registry import Endpoint, register
 from viz.page.playground import Playground
@@ -67,10 +66,6 @@ ENDPOINTS = (
     Endpoint(quantization.quantization_sweep, ("quant.sensitive",), "plain run", long=True),
     Endpoint(rounding.round_matrix, ("quant.rounding",), "model", long=True),
     Endpoint(checks.checks, ("checks",), long=True),
-    Endpoint(trained.gradient_norms, ("design.wiring",), "server", long=True),
-    Endpoint(trained.wiring_trial, ("design.wiring",), "server", long=True),
-    Endpoint(trained.mlp_costs, ("design.mlps",), "server", kind="computed"),
-    Endpoint(trained.mlp_trial, ("design.mlps",), "server", long=True),
     Endpoint(sharing.shared_heads, ("design.sharing",), "plain run", long=True),
     Endpoint(sharing.attention_kernels, ("design.kernels",), long=True),
     Endpoint(sharing.online_softmax, ("design.kernels",)),
