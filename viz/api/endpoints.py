@@ -67,8 +67,6 @@ ENDPOINTS = (
     Endpoint(rounding.round_matrix, ("quant.rounding",), "model", long=True),
     Endpoint(checks.checks, ("checks",), long=True),
     Endpoint(sharing.shared_heads, ("design.sharing",), "plain run", long=True),
-    Endpoint(sharing.attention_kernels, ("design.kernels",), long=True),
-    Endpoint(sharing.online_softmax, ("design.kernels",)),
     *(each for tab in TABS for each in tab.api),
 )
 # What has none, and why.
