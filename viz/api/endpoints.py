@@ -7,7 +7,6 @@ from viz.api.groups import (
     attention,
     checks,
     compare,
-    distance,
     effects,
     heads,
     page,
@@ -16,7 +15,6 @@ from viz.api.groups import (
     rounding,
     sampling,
     sharing,
-    trained,
 )
 from viz.api.registry import Endpoint, register
 from viz.page.playground import Playground
@@ -61,15 +59,8 @@ ENDPOINTS = (
     Endpoint(quantization.quantization_formats, ("quant.formats",), "plain run", long=True),
     Endpoint(quantization.quantization_sweep, ("quant.sensitive",), "plain run", long=True),
     Endpoint(rounding.round_matrix, ("quant.rounding",), "model", long=True),
-    Endpoint(distance.past_trained_length, ("design.longer",), "model", long=True),
     Endpoint(checks.checks, ("checks",), long=True),
-    Endpoint(trained.gradient_norms, ("design.wiring",), "server", long=True),
-    Endpoint(trained.wiring_trial, ("design.wiring",), "server", long=True),
-    Endpoint(trained.mlp_costs, ("design.mlps",), "server", kind="computed"),
-    Endpoint(trained.mlp_trial, ("design.mlps",), "server", long=True),
     Endpoint(sharing.shared_heads, ("design.sharing",), "plain run", long=True),
-    Endpoint(sharing.attention_kernels, ("design.kernels",), long=True),
-    Endpoint(sharing.online_softmax, ("design.kernels",)),
     *(each for tab in TABS for each in tab.api),
 )
 # What has none, and why.

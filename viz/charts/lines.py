@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 
+from viz.charts.axes import GREY
 from viz.labels import plotly_text
-from viz.numbers import plain
+from viz.numbers import number, plain
 from viz.theme import frame_layout
 
 MARKED = 128  # points up to which a line shows each of them
@@ -77,6 +79,30 @@ def band(
 def _read(name: str, hover: str) -> dict[str, str]:
     label = plotly_text(name)
     return {"name": label, "hovertemplate": f"{label}<br>{hover}<extra></extra>"}
+
+
+def runs(
+    name: str,
+    x: Sequence[Any],
+    y: np.ndarray,
+    colour: str,
+    *,
+    hover: str,
+    dash: str = "solid",
+    more: Mapping[str, Any] | None = None,
+) -> list[go.Scatter]:
+    """The mean of several runs over a band from the smallest to the largest, which its hover names. y [runs, N]"""
+    low, high = y.min(0), y.max(0)
+    spans = [f"{number(a)} – {number(b)}" for a, b in zip(low, high, strict=True)]
+    own = {"legendgroup": plotly_text(name), **(more or {})}
+    mean = line(name, x, y.mean(0), colour, hover=f"{hover}<br>[%{{text}}]", text=spans, dash=dash, width=2.5, more=own)
+    return [*band(name, x, low, high, colour), mean]
+
+
+def guide(name: str, x: Sequence[Any], y: Sequence[float], dash: str = "dot") -> go.Scatter:
+    """A line to compare with, grey and thin: no hover, and no part of an export."""
+    more = {"mode": "lines", "hoverinfo": "skip"}
+    return line(name, x, y, GREY, hover="", dash=dash, width=1.5, more=more)
 
 
 def bars(

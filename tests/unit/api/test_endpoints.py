@@ -344,7 +344,7 @@ def test_header(playground):
 @pytest.mark.parametrize("name", [each.name for each in ENDPOINTS if "run" in each.reads])
 def test_one_token_is_enough_or_refused_clearly(playground, name, monkeypatch):
     monkeypatch.setattr(
-        "viz.views.design.attention_ways.view.limit_of", lambda scene: 128
+        "viz.views.design.attention_ways.measure.limit_of", lambda scene: 128
     )  # the times of long contexts take seconds
     own = {"layer": 1, "head": 1, "neuron": 0, "queries": [0], "keys": [0], "tokens": ["a"], "other_prompt": "b"}
     wanted = {each.name for each in arguments(NAMED[name]) if each.default is inspect.Parameter.empty}

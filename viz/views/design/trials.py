@@ -1,30 +1,40 @@
-"""What the views of tiny trainings share: the text that is learned, Python lines, and what stands below a figure."""
+"""What the views of tiny trainings share: the text that is learned, a second form, and Python lines."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Sequence
 
 from model.design.block_trials import Lesson, chapter, lesson_of
-from viz.page import background
-from viz.page.parts import plot_words
-from viz.page.playground import Playground
-from viz.page.scene import Scene
+from viz.page.settings import Choice, Settings, form, read_all
+from viz.page.view import Asking, Part, Seen
+from viz.words import Words
+
+SMOOTH = 10  # steps of which a loss is the mean
 
 
-def page_lesson(playground: Playground) -> Lesson:
+@functools.cache
+def lesson() -> Lesson:
     """The bundled chapter as something to learn from; cut into bytes once."""
-    return background.kept(playground, ("trials", "lesson"), lambda: lesson_of(chapter()))
+    return lesson_of(chapter())
+
+
+def training_form(declared: tuple[Choice, ...]) -> Part:
+    """The settings of the training, beside the button that starts it. Their words are those of the view's settings."""
+
+    def read(sent: object, scene: object) -> Settings:
+        return read_all(declared, sent, scene)
+
+    def draw(seen: Seen) -> dict:
+        return form(declared, seen.words.within("settings"), None)
+
+    return Asking("controls", read, draw)
+
+
+def as_it_is(words: Words, option: str) -> str:
+    """An option that is a number is its own label."""
+    return option
 
 
 def python_of(imports: Sequence[str], lines: Sequence[str]) -> str:
     """Lines that need no loaded model."""
     imports = sorted({*imports, "from model.design.block_trials import chapter, lesson_of"})
     return "\n".join([*imports, "", "lesson = lesson_of(chapter())", *lines])
-
-
-def framed(scene: Scene, file: str, run: str) -> dict:
-    """What stands below every figure."""
-    return {"file": file, "run": f"{run} {scene.language}", "words": plot_words(scene.words)}
-
-
-def chosen(said: Mapping[str, str], name: str, options: Sequence[Sequence[str]], value: str) -> dict:
-    """A list of a form, labelled with the word of its name."""
-    return {"name": name, "kind": "choice", "label": said[name], "value": value, "options": list(options)}

@@ -44,7 +44,7 @@ def test_a_row_is_walked_through_and_scaled(open_page, lm):
     page = open_page()
     open_tab(page, "Design")
     page.get_by_role("tab", name="Ways to attend", exact=True).click()
-    rows = page.locator("#pg-kernels_rows")
+    rows = page.locator("#pg-attention_ways_rows")
     rows.locator("[data-run]").wait_for(timeout=SOON)
     layer, head = json.loads(page.evaluate("JSON.stringify(window.playground.selection.heads)"))[-1]
     trace = lm.trace(PROMPT)
@@ -57,7 +57,7 @@ def test_a_row_is_walked_through_and_scaled(open_page, lm):
     expect(rows.locator("tbody tr")).to_have_count(len(expected(last, 2)), timeout=SOON)
     expect(rows.locator("tbody tr").last).to_contain_text(f"{expected(last, 2)[-1].total:.4f}")
     expect(rows).to_contain_text("✓")
-    page.locator("#pg-kernels_form select").select_option("1")
+    page.locator("#pg-attention_ways_form select").select_option("1")
     expect(rows.locator("tbody tr")).to_have_count(last + 1, timeout=SOON)
     page.get_by_role("tab", name="Scaling by √d", exact=True).click()
     table = page.locator("#pg-rootd_table")

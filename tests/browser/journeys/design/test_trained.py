@@ -16,13 +16,15 @@ def test_gradients_and_functions_are_there_at_once(open_page):
     page = open_page()
     open_tab(page, "Design")
     page.get_by_role("tab", name="Norms & residuals").click()
-    page.locator("#pg-wiring_starts .main-svg").first.wait_for(timeout=SOON)
-    expect(page.locator("#pg-wiring_said")).to_contain_text("Block 0", timeout=SOON)
-    page.locator("#pg-wiring_form select").nth(0).select_option("4")
-    expect(page.locator("#pg-wiring_starts h2")).to_contain_text("4 blocks", timeout=SOON)
-    job = page.locator("#pg-wiring_train_job [data-part]")
+    page.locator("#pg-norms_residuals_starts .main-svg").first.wait_for(timeout=SOON)
+    expect(page.locator("#pg-norms_residuals_start_facts")).to_contain_text("Block 0", timeout=SOON)
+    page.locator("#pg-norms_residuals_form select").nth(0).select_option("4")
+    expect(page.locator("#pg-norms_residuals_starts h2")).to_contain_text("4 blocks", timeout=SOON)
+    job = page.locator("#pg-norms_residuals_train_job [data-part]")
     for state in ("running", "idle"):  # started, then cancelled
-        page.evaluate("document.querySelector('#pg-wiring_train_job button').click()")  # it is redrawn all the time
+        page.evaluate(
+            "document.querySelector('#pg-norms_residuals_train_job button').click()"
+        )  # it is redrawn all the time
         expect(job).to_have_attribute("data-state", state, timeout=SOON)
     page.get_by_role("tab", name="SwiGLU or GELU").click()
     page.locator("#pg-mlps_left .main-svg").first.wait_for(timeout=SOON)

@@ -1,4 +1,4 @@
-"""The views of shared KV heads, of the ways to attend and of the scaling, and their endpoints, without a browser."""
+"""The views of shared KV heads and of the scaling, and their endpoints, without a browser."""
 
 import json
 import math
@@ -9,11 +9,8 @@ import pytest
 import torch
 
 from model.api import LanguageModel
-from model.design import kernel_costs
-from model.design.kernels import WAYS
 from model.design.kv_sharing import MERGES, group_counts, pattern_at, pooled, stops, survey
 from model.design.score_scaling import drawn as random_rows
-from model.errors import PlaygroundError
 from model.gpt.trace import run
 from model.gpt.transformer import Transformer
 from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
@@ -21,9 +18,6 @@ from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.page import background
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options
-from viz.server.limits import PUBLIC
-from viz.views.design.attention_ways import view as attention_ways
 from viz.views.design.kv_heads import view as kv_heads
 from viz.views.design.kv_heads.figures import moved
 
@@ -45,13 +39,6 @@ def tokenizer(tmp_path_factory):
 @pytest.fixture
 def playground(tokenizer):
     return playground_of(tokenizer)
-
-
-@pytest.fixture
-def short(monkeypatch):
-    """Measurements of a moment."""
-    monkeypatch.setattr(kernel_costs, "LENGTHS", (8, 16))
-    monkeypatch.setattr(attention_ways, "LENGTHS", (8, 16))
 
 
 def question(view, form=None, prompt=PROMPT, language="en", **selection):
@@ -207,78 +194,6 @@ def test_what_is_not_offered_is_the_first_choice(playground, form):
     assert kv_heads.chosen_of(scene, {"sharing_form": form}) == kv_heads.Chosen(2, "mean")
 
 
-# --- ways to attend ---
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_row_ends_as_the_models_own(tokenizer, variant):
-    playground = playground_of(tokenizer, variant)
-    parts = drawn(playground, "kernels", {"block": "4"}, heads=[[1, 3]], tokens=[6])
-    no_holes(parts)
-    trace = playground.opened("tiny").trace(PROMPT)
-    scores, top, heat = figure(parts["kernels_steps"])["data"]
-    assert_close(scores["y"], trace.scores(1, 3)[6, :7], 1e-4)
-    assert_close(heat["z"][-1], trace.pattern(1, 3)[6, :7], 1e-5)
-    assert heat["z"][1] == heat["z"][2] and heat["z"][0][4:] == [None] * 3
-    assert top["y"] == pytest.approx([max(scores["y"][:4]), max(scores["y"][:4]), max(scores["y"])], abs=1e-5)
-    rows = parts["kernels_rows"]
-    assert rows["same"] and [row[1] for row in rows["rows"]] == ["0–3", "4–6"]
-    z = trace.z(1, 3)[6]
-    assert float(rows["rows"][-1][-1]) == pytest.approx(float(np.linalg.norm(z)), abs=1e-3)
-    assert parts["kernels_exact"]["same"] and len(parts["kernels_exact"]["rows"]) == len(WAYS)
-
-
-def test_a_row_of_an_edited_run_hides_what_the_edit_blocks(playground):
-    block = {"kind": "block_edge", "query": 6, "key": 5}
-    parts = drawn(playground, "kernels", {"block": "1"}, heads=[[1, 3]], tokens=[6], edits=[block])
-    scores, _, heat = figure(parts["kernels_steps"])["data"]
-    assert scores["y"][5] is None and heat["z"][-1][5] == 0
-    assert parts["kernels_rows"]["rows"][5][2] == "−∞" and parts["kernels_rows"]["same"]
-    no_holes(parts)
-
-
-def test_a_long_row_has_sixteen_blocks(playground):
-    parts = drawn(playground, "kernels", {"block": "1"}, prompt="ab" * 20)
-    assert (
-        len(parts["kernels_rows"]["rows"]) == 14
-        and "blocks are made of 3 keys" in parts["kernels_steps"]["note"].lower()
-    )
-
-
-def test_costs_are_measured_by_the_button(playground, short):
-    before = drawn(playground, "kernels")
-    shown = ("kernels_times", "kernels_memory", "kernels_costs")
-    assert before["kernels_job"]["state"] == "idle" and all(set(before[name]) == {"empty"} for name in shown)
-    parts = done(playground, "kernels", attention_ways.plan)
-    no_holes(parts)
-    assert parts["kernels_job"]["state"] == "done" and parts["kernels_costs"]["same"]
-    assert [row[:2] for row in parts["kernels_costs"]["rows"]][::4] == [
-        ["8", "all scores at once"],
-        ["16", "all scores at once"],
-    ]
-    assert len(figure(parts["kernels_times"])["data"]) == 4 and len(figure(parts["kernels_memory"])["data"]) == 5
-    assert "measured here" in parts["kernels_times"]["source"]
-    other = drawn(playground, "kernels", prompt="another", heads=[[0, 0]])
-    assert "empty" not in other["kernels_times"]  # numbers are random: the prompt does not matter
-
-
-def test_a_public_server_measures_less(tokenizer):
-    ours = playground_of(tokenizer, options=Options(model="tiny", max_tokens=40, allowed=PUBLIC))
-    assert attention_ways.limit_of(scene_of(ours, question("kernels"))) == 1024
-    assert attention_ways.limit_of(scene_of(playground_of(tokenizer), question("kernels"))) == 4096
-
-
-def test_python_lines_of_the_ways(playground, short):
-    model, parts = playground.opened("tiny"), done(playground, "kernels", attention_ways.plan)
-    heat = figure(parts["kernels_steps"])["data"][2]["z"]
-    assert_close(run_lines(parts["kernels_steps"]["python"], model)[-1], heat[-1], 1e-5)
-    steps = run_lines(parts["kernels_rows"]["python"], model)
-    assert steps[-1][2] == pytest.approx(parts["kernels_rows"]["lines"][-1][5])
-    assert [each.way for each in run_lines(parts["kernels_exact"]["python"], model)] == list(WAYS)
-    text = parts["kernels_times"]["python"].replace(", 16)", ", 8)")
-    assert {cost.length for cost in run_lines(text, model).costs} == {8}
-
-
 # --- scaling ---
 
 
@@ -349,34 +264,6 @@ def test_endpoint_of_shared_heads(tokenizer, variant):
         assert row["kl"] == pytest.approx(each.kl) and len(row["divergences"]) == len(PROMPT)
     first = ask(playground, "shared_heads", merge="first")["variants"]
     assert {row["merge"] for row in first[1:]} <= {"first"} and "divergences" not in first[0]
-
-
-def test_endpoint_of_the_ways(playground, short):
-    found = ask(playground, "attention_kernels", layer=1)
-    assert [each["way"] for each in found["exact"]] == list(WAYS) and all(e["share"] <= 1 for e in found["exact"])
-    assert {row["length"] for row in found["costs"]} == {8, 16} and found["threads"] > 0
-    assert ask(playground, "attention_kernels", costs=False)["costs"] == []
-    with pytest.raises(PlaygroundError):
-        ask(playground, "attention_kernels", layer=7)
-
-
-def test_endpoint_of_the_online_softmax(playground):
-    found = ask(playground, "online_softmax", layer=1, head=3, position=6, block=3)
-    trace = playground.opened("tiny").trace(PROMPT)
-    assert_close(found["scores"], trace.scores(1, 3)[6, :7], 1e-5)
-    assert_close(found["steps"][-1]["weights"], trace.pattern(1, 3)[6, :7], 1e-6)
-    assert [len(step["weights"]) for step in found["steps"]] == [3, 6, 7] and found["gap"] < 1e-12
-    assert found["tokens"] == list(PROMPT[:7])
-    blocked = ask(
-        playground,
-        "online_softmax",
-        layer=1,
-        head=3,
-        position=6,
-        block=1,
-        edits=[{"kind": "block_edge", "query": 6, "key": 0}],
-    )
-    assert blocked["scores"][0] is None and blocked["steps"][0]["maximum"] is None
 
 
 def test_endpoint_of_the_scaling(playground):

@@ -5,25 +5,31 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from viz.charts.axes import BLUE, GREEN, ORANGE, axis, figure
+from viz.charts.lines import guide, line, runs
 from viz.labels import plotly_text
-from viz.theme import HUES, SIGNED_RAMPS, colorscale, frame_layout
-from viz.views.design.norms_residuals.figures import Axes, Drawn, lines_figure
+from viz.theme import HUES, scales
 
-COLOURS = {"swiglu": HUES[0], "gelu": HUES[4], "relu": HUES[2]}
-FUNCTION_COLOURS = {"relu": HUES[2], "gelu": HUES[4], "gelu_tanh": HUES[1], "silu": HUES[0]}
+HEIGHT, LOSS_HEIGHT = 340, 380
+COLOURS = {"swiglu": BLUE, "gelu": ORANGE, "relu": GREEN}
+FUNCTION_COLOURS = {"relu": GREEN, "gelu": ORANGE, "gelu_tanh": HUES[1], "silu": BLUE}
+SLICE_COLOURS = (ORANGE, HUES[1], HUES[7], HUES[5], BLUE)
 _DASHES = {"gelu_tanh": "dot"}
-HEIGHT = 340
+
+
+def _hover(x: str, y: str) -> str:
+    return f"{plotly_text(x)}: %{{x}}<br>{plotly_text(y)}: %{{y:.4g}}"
 
 
 def functions_figure(
-    x: np.ndarray, found: Mapping[str, np.ndarray], which: int, axes: Axes, names: Sequence[str]
-) -> str:
-    """Each function, or with `which` 1 its derivative. x [P], found: [2, P] each; names in the order of found; JSON."""
-    drawn = [
-        Drawn(name, FUNCTION_COLOURS[key], x.tolist(), values[which], None, _DASHES.get(key, "solid"))
-        for (key, values), name in zip(found.items(), names, strict=True)
+    x: np.ndarray, values: Mapping[str, np.ndarray], names: Mapping[str, str], labels: tuple[str, str]
+) -> go.Figure:
+    """A line for each function. x and values: [P] each. `labels`: of x and y."""
+    traces = [
+        line(names[key], x.tolist(), y, FUNCTION_COLOURS[key], hover=_hover(*labels), dash=_DASHES.get(key, "solid"))
+        for key, y in values.items()
     ]
-    return lines_figure(drawn, axes)
+    return figure(traces, *map(axis, labels), height=HEIGHT, narrow=HEIGHT + 40)
 
 
 def largest_gap(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
@@ -32,14 +38,13 @@ def largest_gap(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[f
     return float(abs(first[at] - second[at])), float(x[at])
 
 
-def gate_figure(x: np.ndarray, values: np.ndarray, said: Mapping[str, str]) -> str:
-    """silu(gate) * up over both branches, blue and orange for the signs. values [up, gate]; JSON.
+def gate_figure(x: np.ndarray, values: np.ndarray, words: Mapping[str, str]) -> go.Figure:
+    """silu(gate) * up over both branches, blue and orange for the signs. values [up, gate]
 
-    `said`: "gate", "up", "passed".
+    `words`: "gate", "up", "passed".
     """
-    scales = {name: colorscale(stops, "linear") for name, stops in SIGNED_RAMPS.items()}
     top = float(np.abs(values).max())
-    gate, up, passed = (plotly_text(said[key]) for key in ("gate", "up", "passed"))
+    gate, up, passed = (plotly_text(words[key]) for key in ("gate", "up", "passed"))
     heat = go.Heatmap(
         z=values.astype(np.float32),
         x=x.tolist(),
@@ -47,20 +52,43 @@ def gate_figure(x: np.ndarray, values: np.ndarray, said: Mapping[str, str]) -> s
         coloraxis="coloraxis",
         hovertemplate=f"{gate}: %{{x:.2f}}<br>{up}: %{{y:.2f}}<br>{passed}: %{{z:.4g}}<extra></extra>",
     )
-    axis = {"automargin": True, "zeroline": False, "showgrid": False}
-    layout = frame_layout({"scales": scales, "height": HEIGHT, "narrow": HEIGHT}) | {
-        "coloraxis": {
-            "colorscale": scales["light"],
-            "cmin": -top,
-            "cmax": top,
-            "colorbar": {"thickness": 10, "len": 1, "outlinewidth": 0, "title": {"text": passed, "side": "right"}},
-        },
-        "xaxis": axis | {"title": {"text": gate, "standoff": 8}},
-        "yaxis": axis | {"title": {"text": up, "standoff": 8}},
-    }
-    return go.Figure([heat], layout).to_json()
+    ramps = scales("signed", "linear")
+    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "title": {"text": passed, "side": "right"}}
+    colours = {"colorscale": ramps["light"], "cmin": -top, "cmax": top, "colorbar": bar}
+    across, along = (axis(words[key], {"showgrid": False}) for key in ("gate", "up"))
+    return figure([heat], across, along, height=HEIGHT, meta={"scales": ramps}, more={"coloraxis": colours})
 
 
 def slices(x: np.ndarray, values: np.ndarray, at: Sequence[float]) -> list[np.ndarray]:
     """The rows of a gate whose second branch is nearest to each number. x [P], values [up, gate]"""
     return [values[int(np.abs(x - each).argmin())] for each in at]
+
+
+def slices_figure(
+    x: np.ndarray, rows: Sequence[np.ndarray], names: Sequence[str], labels: tuple[str, str]
+) -> go.Figure:
+    """A line for each of those rows. `labels`: of x and y."""
+    traces = [
+        line(name, x.tolist(), row, colour, hover=_hover(*labels), more={"mode": "lines"})
+        for name, row, colour in zip(names, rows, SLICE_COLOURS, strict=True)
+    ]
+    return figure(traces, *map(axis, labels), height=HEIGHT, narrow=HEIGHT + 40)
+
+
+def loss_figure(
+    moments: Sequence[int],
+    held_out: Mapping[str, np.ndarray],
+    frequencies: float,
+    names: Mapping[str, str],
+    words: Mapping[str, str],
+) -> go.Figure:
+    """Losses on held-out text, mean and range over seeds, and that of predicting by frequencies alone.
+
+    held_out: [seeds, moments] each. `words`: "step", "loss", "frequencies".
+    """
+    hover = _hover(words["step"], words["loss"])
+    traces = [
+        trace for key, each in held_out.items() for trace in runs(names[key], moments, each, COLOURS[key], hover=hover)
+    ]
+    traces.append(guide(words["frequencies"], moments, [frequencies] * len(moments), "dash"))
+    return figure(traces, axis(words["step"]), axis(words["loss"]), height=LOSS_HEIGHT, narrow=LOSS_HEIGHT + 40)

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
 
-import gradio as gr
+import numpy as np
 
 from model.design.block_trials import LENGTH, ROWS, STARTS, WARMUP
 from model.design.mlp_trials import (
@@ -22,158 +24,102 @@ from model.design.mlp_trials import (
     verdict,
 )
 from model.progress import Progress
-from viz.page import background
-from viz.page.old_view import View
-from viz.page.parts import choice, part
+from viz.api.arguments import OneOf, Within
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, unprompted
+from viz.numbers import milliseconds, nats, number, whole
 from viz.page.playground import Playground
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.views.design.mlps.figures import COLOURS, functions_figure, gate_figure, largest_gap, slices
-from viz.views.design.norms_residuals.figures import (
-    GREY,
-    SMOOTH,
-    Axes,
-    Drawn,
-    lines_figure,
-    loss_told,
-    mean_band,
-    told,
+from viz.page.settings import Choice, Settings
+from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
+from viz.views.design.mlps.figures import (
+    functions_figure,
+    gate_figure,
+    largest_gap,
+    loss_figure,
+    slices,
+    slices_figure,
 )
-from viz.views.design.trials import chosen, framed, page_lesson, python_of
-from viz.words import section
+from viz.views.design.trials import SMOOTH, as_it_is, lesson, python_of, training_form
+from viz.words import Words
 
-PARTS = (
-    "mlps_form",
-    "mlps_left",
-    "mlps_right",
-    "mlps_cost",
-    "mlps_training",
-    "mlps_job",
-    "mlps_loss",
-    "mlps_facts",
-    "mlps_table",
+TAKES = {120: 12, 240: 25, 360: 37}  # seconds by steps, about
+UPS = (-2.0, -1.0, 0.0, 1.0, 2.0)  # values of the linear branch that are drawn
+SHOW = Choice("show", ("functions", "gate"))
+TRAINING = (
+    Choice("start", STARTS, default="glorot"),
+    Choice("rate", ("0.001", "0.003"), label=as_it_is),
+    Choice("steps", tuple(map(str, TAKES)), default="240", label=as_it_is),
 )
-RATES = ("0.001", "0.003")
-STEPS = ("240", "120", "360")
-BEST = ("glorot", *(key for key in STARTS if key != "glorot"))
-TAKES = {120: 12, 240: 25, 360: 37}  # seconds, about
-_SHOWS = ("functions", "gate")
-_UPS = (-2.0, -1.0, 0.0, 1.0, 2.0)
 
 
-def build() -> dict[str, gr.HTML]:
-    """The functions, what each MLP costs, then the training: losses left, what they say right."""
-    made = {"mlps_form": part("mlps_form", None, kind="controls", value={})}
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["mlps_left"] = part("mlps_left", None, kind="figure")
-        with gr.Column(min_width=320):
-            made["mlps_right"] = part("mlps_right", None, kind="figure")
-    made["mlps_cost"] = part("mlps_cost", None, kind="labtable")
-    made["mlps_training"] = part("mlps_training", None, kind="controls", value={})
-    made["mlps_job"] = part("mlps_job", None, kind="job", events=("start", "cancel"))
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["mlps_loss"] = part("mlps_loss", None, kind="figure")
-        with gr.Column(min_width=320):
-            made["mlps_facts"] = part("mlps_facts", None, kind="normfacts")
-            made["mlps_table"] = part("mlps_table", None, kind="labtable")
-    return made
+# --- measures ---
 
 
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """What is drawn; below, weights, rate and steps of the training."""
-    said = section(words, "mlps")
-    starts = [[key, words[f"wiring.start_{key}"]] for key in BEST]
-    return {
-        "mlps_form": {"controls": [chosen(said, "show", [[key, said[f"show_{key}"]] for key in _SHOWS], _SHOWS[0])]},
-        "mlps_training": {
-            "controls": [
-                chosen(said, "start", starts, BEST[0]),
-                chosen(said, "rate", [[rate, rate] for rate in RATES], RATES[0]),
-                chosen(said, "steps", [[n, n] for n in sorted(STEPS, key=int)], STEPS[0]),
-            ]
-        },
-    }
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """The functions inside an MLP, and what SwiGLU's gate passes on."""
+
+    x: np.ndarray  # [P]
+    functions: dict[str, np.ndarray]  # [2, P] each: values and derivative
+    gate_x: np.ndarray  # [Q] of both branches
+    gate: np.ndarray  # [up Q, gate Q]
 
 
-def trial_of(values: Values) -> MlpTrial:
-    """The training that the form describes."""
-    form = values.get("mlps_training")
-    return MlpTrial(choice(form, "start", BEST), float(choice(form, "rate", RATES)), int(choice(form, "steps", STEPS)))
+def measure_inside(scene: Scene, settings: Settings) -> Inside:
+    """Both; the same for every model."""
+    return Inside(*curves(), *gated())
 
 
-def train_job(playground: Playground, trial: MlpTrial) -> background.Job:
+def measure_sizes(scene: Scene, settings: Settings) -> dict[str, Cost]:
+    """What each kind costs."""
+    return {kind: cost(config_of(kind, lesson().vocab_size)) for kind in KINDS}
+
+
+def training_question(scene: Scene, settings: Settings) -> Settings:
+    """The trial that the form describes."""
+    training = settings.training
+    return Settings((("trial", MlpTrial(training.start, float(training.rate), int(training.steps))),))
+
+
+def measure_training(scene: Scene, asked: Settings, progress: Progress) -> Compared:
     """All kinds and seeds."""
-
-    def work(progress: Progress) -> Compared:
-        return train_mlps(page_lesson(playground), trial, progress)
-
-    return background.Job(("trials", "mlps", trial), work)
-
-
-def plan(scene: Scene, values: Values) -> background.Job:
-    """What the button starts."""
-    return train_job(scene.playground, trial_of(values))
-
-
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """Functions and costs at once; losses once they were measured. Nothing depends on the prompt."""
-    words, trial = scene.words, trial_of(values)
-    show = choice(values.get("mlps_form"), "show", _SHOWS)
-    found = scene.playground.results.peek(train_job(scene.playground, trial).key)
-    state = (trial, found is not None)
-    takes = words["mlps.train_takes"].format(steps=trial.steps, seeds=SEEDS, seconds=TAKES[trial.steps])
-
-    def after(name: str, make) -> Picture:
-        blank = {"text": words[f"mlps.empty_{name}"], "hint": words["mlps.empty_hint"]}
-        return Picture((state, name), lambda: make(scene, found.value) if found else {"empty": blank})
-
-    pair = (function_payload, slope_payload) if show == "functions" else (gate_payload, slices_payload)
-    return {
-        "mlps_left": Picture(show, lambda: pair[0](scene)),
-        "mlps_right": Picture(show, lambda: pair[1](scene)),
-        "mlps_cost": Picture("cost", lambda: cost_payload(scene)),
-        "mlps_job": Picture(state, lambda: background.button(words["mlps.train_start"], words, found, takes)),
-        "mlps_loss": after("loss", loss_payload),
-        "mlps_facts": after("facts", facts_payload),
-        "mlps_table": after("table", table_payload),
-    }
-
-
-def name_of(words: Mapping[str, str], key: str) -> str:
-    """What an MLP is called."""
-    return words[f"mlps.name_{key}"]
+    return train_mlps(lesson(), asked.trial, progress)
 
 
 # --- the functions ---
 
 
-def _functions(scene: Scene, which: int, name: str) -> dict:
+def name_of(words: Words, key: str) -> str:
+    """What an MLP is called."""
+    return words[f"name_{key}"]
+
+
+def left(seen: Seen) -> Payload:
+    """The functions, or what passes SwiGLU's gate for both branches."""
+    return _functions(seen, 0, "value") if seen.settings.show == "functions" else _gate(seen)
+
+
+def right(seen: Seen) -> Payload:
+    """The derivatives, or what passes the gate for some values of the linear branch."""
+    return _functions(seen, 1, "slope") if seen.settings.show == "functions" else _slices(seen)
+
+
+def _functions(seen: Seen, which: int, quantity: str) -> Payload:
     """All functions, or with `which` 1 their derivatives."""
-    said, (x, found) = section(scene.words, "mlpsfunction"), curves()
-    names = [scene.words[f"mlps.function_{key}"] for key in found]
-    gap, at = largest_gap(x, found["gelu"][0], found["gelu_tanh"][0])
-    note = said["note_slope"] if which else said["note"].format(gap=told(gap), at=told(at))
+    words, inside = seen.words.within("functions"), seen.result
+    names = {key: seen.words[f"function_{key}"] for key in inside.functions}
+    gap, at = largest_gap(inside.x, inside.functions["gelu"][0], inside.functions["gelu_tanh"][0])
     lines = ["x, found = curves()", f"{{name: values[{which}] for name, values in found.items()}}"]
+    values = {key: both[which] for key, both in inside.functions.items()}
     return {
-        "figure": functions_figure(x, found, which, Axes(said["x"], said[name], height=340), names),
-        "title": said["title_slope" if which else "title"],
-        "note": note,
-        "source": said["source"],
-        "columns": [said["function"], said["x"], said[name]],
+        "figure": functions_figure(inside.x, values, names, (words["x"], words[quantity])),
+        "title": words["title_slope" if which else "title"],
+        "note": words["note_slope"] if which else words["note"].format(gap=number(gap), at=number(at)),
+        "source": words["source_text"],
+        "columns": [words["function"], words["x"], words[quantity]],
         "python": "\n".join(["from model.design.mlp_trials import curves", "", *lines]),
-    } | framed(scene, f"activation-{name}", name)
-
-
-def function_payload(scene: Scene) -> dict:
-    """The functions."""
-    return _functions(scene, 0, "value")
-
-
-def slope_payload(scene: Scene) -> dict:
-    """Their derivatives."""
-    return _functions(scene, 1, "slope")
+    }
 
 
 _GATE_LINES = "\n".join(
@@ -181,173 +127,225 @@ _GATE_LINES = "\n".join(
 )
 
 
-def gate_payload(scene: Scene) -> dict:
-    """What passes SwiGLU's gate, for both branches."""
-    said = section(scene.words, "mlpsgate")
+def _gate(seen: Seen) -> Payload:
+    words, inside = seen.words.within("gate"), seen.result
     return {
-        "figure": gate_figure(*gated(), said),
-        "title": said["title"],
-        "note": said["note"],
-        "source": said["source"],
-        "columns": [said["up"], said["gate"], said["passed"]],
+        "figure": gate_figure(inside.gate_x, inside.gate, words),
+        "title": words["title"],
+        "note": words["note"],
+        "source": words["source_text"],
+        "columns": [words["up"], words["gate"], words["passed"]],
         "python": _GATE_LINES,
-    } | framed(scene, "swiglu-gate", "gate")
+    }
 
 
-def slices_payload(scene: Scene) -> dict:
+def _slices(seen: Seen) -> Payload:
     """The same as lines, one for each of some values of the linear branch."""
-    said, (x, values) = section(scene.words, "mlpsgate"), gated()
-    hues = ("#d55e00", "#e69f00", "#7a7a7a", "#56b4e9", "#0072b2")
-    rows = slices(x, values, _UPS)
-    drawn = [
-        Drawn(said["line"].format(n=f"{up:g}".replace("-", "−")), hue, x.tolist(), row)
-        for up, hue, row in zip(_UPS, hues, rows, strict=True)
-    ]
+    words, inside = seen.words.within("gate"), seen.result
+    rows = slices(inside.gate_x, inside.gate, UPS)
+    names = [words["line"].format(n=number(up)) for up in UPS]
     return {
-        "figure": lines_figure(drawn, Axes(said["gate"], said["passed"], height=340)),
-        "title": said["lines_title"],
-        "note": said["lines_note"],
-        "source": said["source"],
-        "columns": [said["series"], said["gate"], said["passed"]],
+        "figure": slices_figure(inside.gate_x, rows, names, (words["gate"], words["passed"])),
+        "title": words["lines_title"],
+        "note": words["lines_note"],
+        "source": words["source_text"],
+        "columns": [words["series"], words["gate"], words["passed"]],
         "python": _GATE_LINES,
-    } | framed(scene, "swiglu-lines", "slices")
+    }
 
 
 # --- sizes ---
 
 
-def costs(vocab_size: int) -> dict[str, Cost]:
-    """What each kind costs."""
-    return {kind: cost(config_of(kind, vocab_size)) for kind in KINDS}
-
-
-def cost_payload(scene: Scene) -> dict:
+def draw_cost(seen: Seen) -> Payload:
     """Widths, parameters and operations side by side."""
-    said, found = section(scene.words, "mlpscost"), costs(page_lesson(scene.playground).vocab_size)
+    words, sizes = seen.here, seen.result
     rows = [
         [
-            name_of(scene.words, kind),
-            f"{each.d_mlp:,}",
-            str(3 if kind == "swiglu" else 2),
-            f"{each.mlp_params:,}",
-            f"{each.params:,}",
-            f"{each.mlp_flops:,}",
-            f"{each.train_flops:,}",
+            name_of(seen.words, kind),
+            whole(each.d_mlp),
+            whole(3 if kind == "swiglu" else 2),
+            whole(each.mlp_params),
+            whole(each.params),
+            whole(each.mlp_flops),
+            whole(each.train_flops),
         ]
-        for kind, each in found.items()
+        for kind, each in sizes.items()
     ]
-    gap = found["swiglu"].params - found["gelu"].params
-    given = {"D": WIDTH, "narrow": found["swiglu"].d_mlp, "wide": found["gelu"].d_mlp}
+    gap = sizes["swiglu"].params - sizes["gelu"].params
+    given = {"D": WIDTH, "narrow": sizes["swiglu"].d_mlp, "wide": sizes["gelu"].d_mlp}
     return {
-        "title": said["title"],
-        "about": said["about"],
-        "columns": [said[key] for key in ("mlp", "width", "matrices", "params", "model", "flops", "train")],
+        "title": words["title"],
+        "about": words["about"],
+        "columns": [words[key] for key in ("mlp", "width", "matrices", "params", "model", "flops", "train")],
         "rows": rows,
-        "check": said["difference"].format(n=f"{gap:,}"),
+        "check": words["difference"].format(n=whole(gap)),
         "same": gap == 0,
-        "source": said["source"].format(**given),
-        "file": "mlp-sizes",
-        "run": f"cost {scene.language}",
+        "source": words["source_text"].format(**given),
     }
 
 
 # --- the training ---
 
 
-def _source(scene: Scene, found: Compared) -> str:
-    trial = found.trial
-    return scene.words["mlpsloss.source"].format(
+def job(seen: Seen) -> Payload:
+    """How long the training takes."""
+    steps = int(seen.settings.training.steps)
+    return {"text": seen.here["hint"].format(steps=steps, seeds=SEEDS, seconds=TAKES[steps])}
+
+
+def _source(seen: Seen, compared: Compared) -> str:
+    trial = compared.trial
+    return seen.words["loss.source_text"].format(
         depth=DEPTH,
         width=WIDTH,
-        start=scene.words[f"wiring.start_{trial.start}"],
-        rate=f"{trial.rate:g}",
+        start=seen.words[f"settings.start_{trial.start}"],
+        rate=number(trial.rate),
         warmup=WARMUP,
         rows=ROWS,
         length=LENGTH,
-        tokens=f"{found.tokens:,}",
+        tokens=whole(compared.tokens),
     )
 
 
-def loss_payload(scene: Scene, found: Compared) -> dict:
+def loss(seen: Seen) -> Payload:
     """Losses on held-out text as they fall, with the spread over seeds."""
-    said, trial = section(scene.words, "mlpsloss"), found.trial
-    drawn = []
-    for kind, held in zip(KINDS, found.held_out, strict=True):
-        mean, band = mean_band(held)
-        drawn.append(Drawn(name_of(scene.words, kind), COLOURS[kind], found.moments, mean, band, marks=True))
-    level = [found.frequencies] * len(found.moments)
-    drawn.append(Drawn(said["frequencies"], GREY, found.moments, level, None, "dash", told=False))
-    lines = [f"found = train_mlps(lesson, {trial!r})", "found.held_out  # [kind, seed, moment], kinds as in KINDS"]
+    words, compared = seen.here, seen.result
+    names = {kind: name_of(seen.words, kind) for kind in KINDS}
+    held_out = dict(zip(KINDS, compared.held_out, strict=True))
+    train = f"found = train_mlps(lesson, {compared.trial!r})"
+    lines = [train, "found.held_out  # [kind, seed, moment], kinds as in KINDS"]
     return {
-        "figure": lines_figure(drawn, Axes(said["step"], said["loss"])),
-        "title": said["title"],
-        "note": said["note"].format(seeds=SEEDS),
-        "source": _source(scene, found),
-        "columns": [said["series"], said["range"], said["step"], said["loss"]],
+        "figure": loss_figure(compared.moments, held_out, compared.frequencies, names, words),
+        "title": words["title"],
+        "note": words["note"].format(seeds=SEEDS),
+        "source": _source(seen, compared),
+        "columns": [words["series"], words["range"], words["step"], words["loss"]],
         "python": python_of(["from model.design.mlp_trials import KINDS, MlpTrial, train_mlps"], lines),
-    } | framed(scene, "mlps-held-out", f"{trial} loss")
-
-
-def table_payload(scene: Scene, found: Compared) -> dict:
-    """Losses, time, parameters and operations of each kind."""
-    said, sizes, rows = section(scene.words, "mlpstable"), costs(page_lesson(scene.playground).vocab_size), []
-    for at, kind in enumerate(KINDS):
-        end = found.held_out[at, :, -1]
-        span = f"{loss_told(float(end.min()))} – {loss_told(float(end.max()))}"
-        rows.append(
-            [
-                name_of(scene.words, kind),
-                loss_told(float(found.losses[at, :, -SMOOTH:].mean())),
-                loss_told(float(end.mean())),
-                span,
-                told(1000 * float(found.seconds[at])),
-                f"{sizes[kind].params:,}",
-                f"{sizes[kind].train_flops:,}",
-            ]
-        )
-    columns = [said[key] for key in ("mlp", "train", "held", "spread", "ms", "params", "flops")]
-    columns[1] = columns[1].format(n=SMOOTH)
-    return {
-        "title": said["title"],
-        "columns": columns,
-        "rows": rows,
-        "source": _source(scene, found),
-        "file": "mlps",
-        "run": f"{found.trial} table {scene.language}",
     }
 
 
-def facts_payload(scene: Scene, found: Compared) -> dict:
+def table(seen: Seen) -> Payload:
+    """Losses, time, parameters and operations of each kind."""
+    words, compared, sizes, rows = seen.here, seen.result, seen.results["sizes"], []
+    for at, kind in enumerate(KINDS):
+        end = compared.held_out[at, :, -1]
+        rows.append(
+            [
+                name_of(seen.words, kind),
+                nats(float(compared.losses[at, :, -SMOOTH:].mean())),
+                nats(float(end.mean())),
+                f"{nats(float(end.min()))} – {nats(float(end.max()))}",
+                milliseconds(float(compared.seconds[at])),
+                whole(sizes[kind].params),
+                whole(sizes[kind].train_flops),
+            ]
+        )
+    columns = [words[key] for key in ("mlp", "train", "held", "spread", "ms", "params", "flops")]
+    columns[1] = columns[1].format(n=SMOOTH)
+    return {"title": words["title"], "columns": columns, "rows": rows, "source": _source(seen, compared)}
+
+
+def facts(seen: Seen) -> Payload:
     """Whether a difference is larger than the spread over seeds, and what a step takes."""
-    said, items = section(scene.words, "mlpsfacts"), []
-    ends = dict(zip(KINDS, found.held_out[:, :, -1], strict=True))
+    words, compared, items = seen.here, seen.result, []
+    ends = dict(zip(KINDS, compared.held_out[:, :, -1], strict=True))
     for a, b in (("swiglu", "gelu"), ("swiglu", "relu"), ("gelu", "relu")):
-        names = {"a": name_of(scene.words, a), "b": name_of(scene.words, b)}
-        items.append([said["pair"].format(**names), told_pair(said, names, ends[a], ends[b])])
-    first, second = (1000 * float(each) for each in found.seconds[:2])
-    given = {"first": told(first), "second": told(second), "ratio": told(first / second)}
-    names = {"a": name_of(scene.words, "swiglu"), "b": name_of(scene.words, "gelu")}
-    items.append([said["time"], said["time_text"].format(**given, **names)])
-    items.append([said["caveat"], said["caveat_text"].format(seeds=SEEDS, steps=found.trial.steps)])
-    return {"title": said["title"], "items": items, "run": f"{found.trial} facts {scene.language}"}
+        names = {"a": name_of(seen.words, a), "b": name_of(seen.words, b)}
+        items.append([words["pair"].format(**names), pair_text(words, names, ends[a], ends[b])])
+    first, second = (float(each) for each in compared.seconds[:2])
+    times = {"first": milliseconds(first), "second": milliseconds(second), "ratio": number(first / second)}
+    names = {"a": name_of(seen.words, "swiglu"), "b": name_of(seen.words, "gelu")}
+    items.append([words["time"], words["time_text"].format(**times, **names)])
+    items.append([words["caveat"], words["caveat_text"].format(seeds=SEEDS, steps=compared.trial.steps)])
+    return {"title": words["title"], "items": items}
 
 
-def told_pair(said: Mapping[str, str], names: Mapping[str, str], first, second) -> str:
+def pair_text(words: Words, names: Mapping[str, str], first: np.ndarray, second: np.ndarray) -> str:
     """One sentence on two kinds, by their losses at the end. [S] each"""
     found = verdict(first, second)
     if not math.isfinite(found.difference):
-        return said["astray"]
-    side = said["lower" if found.difference < 0 else "higher"]
+        return words["astray"]
+    side = words["lower" if found.difference < 0 else "higher"]
     key = "within" if abs(found.difference) <= found.spread else "apart" if found.apart else "beyond"
-    return said[key].format(**names, gap=loss_told(abs(found.difference)), side=side, spread=loss_told(found.spread))
+    return words[key].format(**names, gap=nats(abs(found.difference)), side=side, spread=nats(found.spread))
+
+
+# --- for programs ---
+
+
+def mlp_costs(playground: Playground) -> dict:
+    """SwiGLU, GELU and ReLU with equal parameters: widths, parameters and FLOPs; and the functions inside them.
+
+    Returns:
+        kinds: kind with d_mlp, mlp_params (of one block), params (of the model), mlp_flops (of one MLP, a token) and
+        train_flops (of the model, a token, forward and backward). x; functions: name with values and derivative at x.
+        gate: x and values of silu(gate) * up, a row for each up.
+    """
+    scene = unprompted(playground)
+    inside: Inside = measured(VIEW, "inside", scene)
+    sizes: dict[str, Cost] = measured(VIEW, "sizes", scene)
+    return {
+        "kinds": [{"kind": kind, **vars(each)} for kind, each in sizes.items()],
+        "x": inside.x,
+        "functions": [
+            {"name": name, "values": both[0], "derivative": both[1]} for name, both in inside.functions.items()
+        ],
+        "gate": {"x": inside.gate_x, "values": inside.gate},
+    }
+
+
+def mlp_trial(
+    playground: Playground,
+    start: Annotated[str, OneOf(STARTS)] = "glorot",
+    rate: Annotated[float, Within(1e-5, 0.1)] = 0.001,
+    steps: Annotated[int, Within(6, 360)] = 240,
+) -> dict:
+    """SwiGLU, GELU and ReLU with equal parameters, trained on the server now on the same batches with three seeds.
+    Takes about 25 seconds.
+
+    Args:
+        start: The weights: gpt2 or glorot, see gradient_norms.
+        rate: The largest learning rate.
+        steps: How many steps each model makes.
+
+    Returns:
+        moments: steps at which held-out text was looked at; kinds: kind with held_out (a row a seed, nats a byte),
+        losses (of every step's batch, a row a seed) and seconds (median of a step); verdict: SwiGLU against GELU at the
+        end: difference of the means, spread over seeds, apart: whether no two seeds overlap.
+    """
+    training = Settings((("start", start), ("rate", rate), ("steps", steps)))
+    result: Compared = measured(VIEW, "training", unprompted(playground), training=training)
+    rows = [
+        {"kind": kind, "held_out": result.held_out[n], "losses": result.losses[n], "seconds": result.seconds[n]}
+        for n, kind in enumerate(KINDS)
+    ]
+    return {"moments": result.moments, "kinds": rows, "verdict": vars(verdict(*result.held_out[:2, :, -1]))}
 
 
 VIEW = View(
     "mlps",
-    build,
-    draw,
-    parts=PARTS,
-    fixed=fixed,
-    asks=("mlps_form", "mlps_training"),
-    jobs={"mlps_job": plan},
+    settings=(SHOW,),
+    measures=(
+        Measure("inside", measure_inside, depends=(), locks=False),
+        Measure("sizes", measure_sizes, depends=(), locks=False),
+        Measure(
+            "training", measure_training, depends=(), settings=("training",), slow=True, question=training_question
+        ),
+    ),
+    layout=("form", ("left", "right"), "cost", "training", "job", ("loss", ("facts", "table"))),
+    parts={
+        "left": Figure(left, of="inside", settings=("show",)),
+        "right": Figure(right, of="inside", settings=("show",)),
+        "cost": Table(draw_cost, of="sizes", settings=()),
+        "training": training_form(TRAINING),
+        "job": Job("training", job, settings=()),
+        "loss": Figure(loss, of="training", settings=()),
+        "facts": Custom("normfacts", facts, of="training", settings=()),
+        "table": Table(table, of=("training", "sizes"), settings=()),
+    },
+    api=(
+        Endpoint(mlp_costs, reads="server", kind="computed"),
+        Endpoint(mlp_trial, reads="server", long=True),
+    ),
 )

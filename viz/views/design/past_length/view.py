@@ -1,379 +1,220 @@
-"""What happens beyond the context a model was trained on: loss by position, and what people do about it."""
+"""What happens beyond the context a model was trained on: loss by position, and the usual remedies."""
 
-import hashlib
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated
 
-import gradio as gr
-
-from model.design.past_length import (
-    FAMILIES,
-    INSIDE,
-    LEAST_WINDOWS,
-    Part,
-    Past,
-    Scheme,
-    bundled_text,
-    by_position,
-    cost,
-    edges,
-    parts_of,
-    past_trained,
-    schemes_of,
-    windows_of,
-    windows_within,
-)
-from model.errors import InputError
+from model.api import LanguageModel
+from model.design.past_length import FAMILIES, Part, Scheme, by_position, edges, parts_of
+from model.errors import InputError, say
 from model.gpt.config import ModelConfig
-from model.progress import Progress
-from viz.page import background
-from viz.page.old_view import View
-from viz.page.parts import choice, part, plot_words
-from viz.page.python_lines import python_lines
-from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.server.limits import Allowed
-from viz.views.activations.norm.figures import told
-from viz.views.design.past_length.figures import Line, loss_figure, signed
-from viz.words import some
+from viz.api.arguments import Long, OneOf, Within
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, unprompted
+from viz.numbers import difference, nats, number, plain, whole
+from viz.page.playground import Playground
+from viz.page.python_lines import script
+from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
+from viz.views.design.past_length.figures import Curve, loss_figure
+from viz.views.design.past_length.measure import (
+    ASKED,
+    AUTO,
+    MOST,
+    SETTINGS,
+    Measured,
+    lengths_of,
+    measure,
+    plan,
+    question,
+)
+from viz.words import Words
 
-PARTS = ("longer_form", "longer_facts", "longer_job", "longer_figure", "longer_table")
-WORK = 1e12  # floating point operations of a measurement, about
-SPEED = 5e10  # a second, of two cores
-MOST = 2048  # tokens of a window
-SHORTER = (256, 512, 1024)  # offered besides the trained length and its multiples
-AUTO, FACTORS = "auto", ("2", "4", "8", "16")
-TEXTS = ("bundled", "own")
-SHOWN = ("loss", "difference")
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is to be measured."""
-
-    length: int
-    family: str
-    factor: float
-    own: str | None  # a text that somebody pasted, None for the bundled one
+LEAST = 16  # tokens of a window
 
 
-def build() -> dict[str, gr.HTML]:
-    """What to try, the button, and what came of it."""
-    made = {
-        "longer_form": part("longer_form", None, kind="controls", value={}),
-        "longer_job": part("longer_job", None, kind="job", events=("start", "cancel")),
-    }
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["longer_figure"] = part("longer_figure", None, kind="figure")
-        with gr.Column(min_width=320):
-            made["longer_table"] = part("longer_table", None, kind="labtable")
-            made["longer_facts"] = part("longer_facts", None, kind="normfacts")
-    return made
+# --- schemes in words ---
 
 
-# --- what is asked ----------------------------------------------------------------------------------
+def _word(config: ModelConfig, scheme: Scheme) -> str:
+    """The key of its words: three schemes mean something else for each kind of positions."""
+    return f"{scheme.key}_{config.positions}" if scheme.key in ("as_is", "interpolate", "zero") else scheme.key
 
 
-def least_work(scene: Scene, length: int) -> float:
-    """Operations of the smallest measurement at a length."""
-    ways = len(schemes_of(scene.model.config, length, INSIDE))
-    return LEAST_WINDOWS * ways * cost(scene.model.model, length)
-
-
-def lengths_of(scene: Scene) -> tuple[int, ...]:
-    """Lengths that are offered, the default first: twice the trained one where that takes no more than a minute."""
-    n, allowed = scene.model.config.n_ctx, scene.playground.options.allowed
-    found = sorted({*(each for each in SHORTER if each < n and n > SHORTER[1]), n, 2 * n, 4 * n})
-    found = [each for each in found if each <= MOST] or [SHORTER[0]]
-    quick = [each for each in found if least_work(scene, each) <= 2 * WORK]
-    if math.isfinite(allowed.job_seconds):
-        found = quick or found[:1]
-    fitting = [each for each in quick if each <= 2 * n]
-    default = fitting[-1] if fitting else found[0]
-    return (default, *(each for each in found if each != default))
-
-
-def asked_of(scene: Scene, values: Values) -> Asked:
-    """What a page asked for; whatever does not fit is its default."""
-    form, config = values.get("longer_form"), scene.model.config
-    length = int(choice(form, "length", tuple(map(str, lengths_of(scene)))))
-    chosen = choice(form, "factor", (AUTO, *FACTORS))
-    factor = automatic(config, length) if chosen == AUTO else float(chosen)
-    own = form.get("own") if isinstance(form, Mapping) and choice(form, "text", TEXTS) == "own" else None
-    family = choice(form, "family", FAMILIES) if config.positions == "rope" else FAMILIES[0]
-    return Asked(length, family, factor, own if own is None or isinstance(own, str) else "")
-
-
-def automatic(config: ModelConfig, length: int) -> float:
-    """The factor that brings the length into the trained one; INSIDE where it fits already."""
-    return length / config.n_ctx if length > config.n_ctx else INSIDE
-
-
-def form(scene: Scene) -> dict:
-    """Length, schemes and text."""
-    words, config = scene.words, scene.model.config
-    lengths = lengths_of(scene)
-    named = [
-        [str(each), words["longer.length_of"].format(n=f"{each:,}", ratio=told(each / config.n_ctx))]
-        for each in sorted(lengths)
-    ]
-    controls = [
-        {
-            "name": "length",
-            "kind": "choice",
-            "label": words["longer.length"],
-            "value": str(lengths[0]),
-            "options": named,
-        }
-    ]
-    if config.positions == "rope":
-        families = [[key, words[f"longer.family_{key}"], words[f"longer.family_{key}_help"]] for key in FAMILIES]
-        controls.append(
-            {
-                "name": "family",
-                "kind": "choice",
-                "label": words["longer.family"],
-                "value": FAMILIES[0],
-                "options": families,
-            }
-        )
-    if config.positions != "none":
-        factors = [
-            [AUTO, words["longer.factor_auto"], words["longer.factor_help"].format(n=told(INSIDE))],
-            *([each, each] for each in FACTORS),
-        ]
-        when = {"when": {"family": [FAMILIES[0]]}} if config.positions == "rope" else {}
-        controls.append(
-            {"name": "factor", "kind": "choice", "label": words["longer.factor"], "value": AUTO, "options": factors}
-            | when
-        )
-    texts = [[key, words[f"longer.text_{key}"], words[f"longer.text_{key}_help"]] for key in TEXTS]
-    shown = [[key, words[f"longer.show_{key}"], words[f"longer.show_{key}_help"]] for key in SHOWN]
-    controls += [
-        {"name": "show", "kind": "choice", "label": words["longer.show"], "value": SHOWN[0], "options": shown},
-        {"name": "text", "kind": "choice", "label": words["longer.text"], "value": TEXTS[0], "options": texts},
-        {
-            "name": "own",
-            "kind": "text",
-            "lines": 5,
-            "label": words["longer.own"],
-            "value": "",
-            "placeholder": words["longer.own_placeholder"],
-            "when": {"text": ["own"]},
-        },
-    ]
-    return {"controls": controls}
-
-
-def key_of(scene: Scene, asked: Asked) -> tuple:
-    """What decides the measurement: the plain model, what is tried and the text."""
-    text = "" if asked.own is None else hashlib.sha256(asked.own.encode("utf-8", "replace")).hexdigest()
-    return ("longer", scene.model.id, asked.length, asked.family, asked.factor, text)
-
-
-# --- the job ----------------------------------------------------------------------------------------
-
-
-def ways_of(scene: Scene, asked: Asked) -> tuple[tuple[Scheme, ...], int]:
-    """The schemes, and how many windows are read with each."""
-    ways = schemes_of(scene.model.config, asked.length, asked.factor, asked.family)
-    return ways, windows_within(scene.model.model, asked.length, len(ways), WORK)
-
-
-def text_of(own: str | None, allowed: Allowed) -> str:
-    """The text to read; raises InputError for one that is too long or missing."""
-    if own is None:
-        return bundled_text()
-    if len(own) > allowed.characters:
-        raise InputError(
-            "The text is too long.", f"{len(own)} characters", f"Give at most {allowed.characters} characters."
-        )
-    if not own.strip():
-        raise InputError("There is no text yet.", "", "Paste a text of some thousand words.")
-    return own
-
-
-def measurement(scene: Scene, asked: Asked) -> background.Job:
-    """The job of a question."""
-    ways, most = ways_of(scene, asked)
-    lm, allowed = scene.model, scene.playground.options.allowed
-
-    def work(progress: Progress) -> Past:
-        first = lm.tokenizer.bos_id if lm.tokenizer.add_bos else None
-        ids = lm.tokenizer.encode_ids(text_of(asked.own, allowed))
-        windows = windows_of(ids, asked.length, most, first)
-        return past_trained(lm.model, windows, ways, first, progress)
-
-    return background.Job(key_of(scene, asked), work)
-
-
-def plan(scene: Scene, values: Values) -> background.Job:
-    """What the button starts."""
-    return measurement(scene, asked_of(scene, values))
-
-
-def _button(scene: Scene, asked: Asked, found: background.Result | None) -> dict:
-    words, (ways, windows) = scene.words, ways_of(scene, asked)
-    seconds = windows * len(ways) * cost(scene.model.model, asked.length) / SPEED
-    hint = words["longer.takes"].format(
-        windows=windows, length=f"{asked.length:,}", ways=len(ways), seconds=max(1, round(seconds))
-    )
-    if scene.picked.edits:
-        hint = f"{hint} {words['longer.no_edits']}"
-    return background.button(words["longer.start"], words, found, hint)
-
-
-# --- what is shown ----------------------------------------------------------------------------------
-
-
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """What will be tried at once; the losses once they were measured."""
-    asked = asked_of(scene, values)
-    key = key_of(scene, asked)
-    found = scene.playground.results.peek(key)
-    state = (key, found is not None, bool(scene.picked.edits))
-    shown = choice(values.get("longer_form"), "show", SHOWN)
-
-    def measured(name: str, payload: Callable[[Past], dict], state: tuple) -> Picture:
-        empty = {"text": scene.words[f"longer.empty_{name}"], "hint": scene.words["longer.empty_hint"]}
-        return Picture((state, name), lambda: payload(found.value) if found else {"empty": empty})
-
-    return {
-        "longer_form": Picture((scene.model.id, scene.model.config), lambda: form(scene)),
-        "longer_job": Picture(state, lambda: _button(scene, asked, found)),
-        "longer_figure": measured("figure", lambda past: figure_payload(scene, asked, past, shown), (state, shown)),
-        "longer_table": measured("table", lambda past: table_payload(scene, asked, past), state),
-        "longer_facts": Picture((key, "facts"), lambda: facts_payload(scene, asked)),
-    }
-
-
-def scheme_name(scene: Scene, scheme: Scheme) -> str:
+def scheme_name(words: Words, config: ModelConfig, scheme: Scheme) -> str:
     """A scheme in a few words."""
-    positions = scene.model.config.positions
-    if scheme.key == "as_is":
-        return scene.words[f"longer.as_is_{positions}"]
-    if scheme.key in ("interpolate", "zero"):
-        kind = "rope" if positions == "rope" else "table"
-        return scene.words[f"longer.{scheme.key}_{kind}"].format(s=told(scheme.factor))
-    return scene.words[f"longer.{scheme.key}"].format(s=told(scheme.factor))
+    return words[f"scheme.{_word(config, scheme)}"].format(s=number(scheme.factor))
 
 
-def scheme_help(scene: Scene, scheme: Scheme) -> str:
+def scheme_help(words: Words, config: ModelConfig, scheme: Scheme) -> str:
     """What it does, in a sentence."""
-    config = scene.model.config
-    given = {"s": told(scheme.factor), "n": f"{config.n_ctx:,}", "last": f"{config.n_ctx - 1:,}"}
-    if scheme.key in ("as_is", "interpolate", "zero"):
-        return scene.words[f"longer.help_{scheme.key}_{config.positions}"].format(**given)
-    return scene.words[f"longer.help_{scheme.key}"].format(**given)
+    text = words[f"scheme_help.{_word(config, scheme)}"]
+    return text.format(s=number(scheme.factor), n=whole(config.n_ctx), last=whole(config.n_ctx - 1))
 
 
-def facts_payload(scene: Scene, asked: Asked) -> dict:
+# --- what is drawn ---
+
+
+def job(seen: Seen) -> Payload:
+    """How much will be read."""
+    words, planned = seen.here, seen.results["plan"]
+    given = {"windows": planned.windows, "length": whole(planned.length), "ways": len(planned.schemes)}
+    text = words["takes"].format(**given, seconds=whole(max(1, round(planned.seconds))))
+    return {"text": f"{text} {words['no_edits']}" if seen.facts.edits else text}
+
+
+def facts(seen: Seen) -> Payload:
     """What this model's positions are, and each scheme that is tried."""
-    words, config = scene.words, scene.model.config
-    about = words[f"longer.model_{config.positions}"].format(n=f"{config.n_ctx:,}")
-    if asked.length <= config.n_ctx:
-        about = f"{about} {words['longer.inside'].format(length=f'{asked.length:,}', n=f'{config.n_ctx:,}')}"
-    ways, _ = ways_of(scene, asked)
-    items = [[scheme_name(scene, each), scheme_help(scene, each)] for each in ways]
-    if config.positions == "rope" and asked.family == FAMILIES[0] and config.rope_scaling:
-        items.append([words["longer.scaled"], words["longer.scaled_help"]])
-    return {
-        "title": words["longer.facts_title"],
-        "about": about,
-        "items": items,
-        "run": f"{scene.model.id} {asked} {scene.language}",
-    }
+    words, config, planned = seen.here, seen.facts.config, seen.result
+    about = words[f"model_{config.positions}"].format(n=whole(config.n_ctx))
+    if planned.length <= config.n_ctx:
+        about = f"{about} {words['inside'].format(length=whole(planned.length), n=whole(config.n_ctx))}"
+    items = [[scheme_name(seen.words, config, each), scheme_help(seen.words, config, each)] for each in planned.schemes]
+    if config.positions == "rope" and planned.family == FAMILIES[0] and config.rope_scaling:
+        items.append([words["scaled"], words["scaled_help"]])
+    return {"title": words["title"], "about": about, "items": items}
 
 
-def _source(scene: Scene, asked: Asked, past: Past) -> str:
+def _source(seen: Seen) -> str:
     """Whose numbers these are, on which text."""
-    words, windows = scene.words, past.loss.shape[1]
-    text = words["longer.source_own"] if asked.own is not None else words["longer.source_bundled"]
-    return words["longer.source"].format(
-        model=scene.model.label, dtype=scene.model.dtype, windows=windows, length=f"{past.length:,}", text=text
+    words, past = seen.words.within("source"), seen.result.past
+    return words["text"].format(
+        model=seen.facts.label,
+        dtype=seen.facts.dtype,
+        windows=past.loss.shape[1],
+        length=whole(past.length),
+        text=words["own" if seen.result.plan.own else "bundled"],
     )
 
 
-def _lines(scene: Scene, asked: Asked, last: list[str]) -> str:
-    """That measure the same."""
-    _, most = ways_of(scene, asked)
-    text = "bundled_text()" if asked.own is None else 'open("text.txt", encoding="utf-8").read()'
+def _python(seen: Seen, last: str) -> str:
+    """Lines that measure the same, then `last`."""
+    planned = seen.result.plan
+    text = 'open("text.txt", encoding="utf-8").read()' if planned.own else "bundled_text()"
     lines = [
         f"ids = lm.tokenizer.encode_ids({text})",
         "first = lm.tokenizer.bos_id if lm.tokenizer.add_bos else None",
-        f"windows = windows_of(ids, {asked.length}, {most}, first)",
-        f"schemes = schemes_of(lm.config, {asked.length}, {asked.factor!r}, {asked.family!r})",
+        f"windows = windows_of(ids, {planned.length}, {planned.windows}, first)",
+        f"schemes = schemes_of(lm.config, {planned.length}, {planned.factor!r}, {planned.family!r})",
         "past = past_trained(lm.model, windows, schemes, first)",
-        *last,
+        last,
     ]
     names = "bundled_text, by_position, edges, parts_of, past_trained, schemes_of, windows_of"
-    return python_lines(scene, lines, [f"from model.design.past_length import {names}"])
+    return script(seen.facts, lines, [f"from model.design.past_length import {names}"])
 
 
-def figure_payload(scene: Scene, asked: Asked, past: Past, shown: str) -> dict:
+def figure(seen: Seen) -> Payload:
     """Loss by position, or how far it is from the reference."""
-    words, apart = scene.words, shown == "difference"
+    words, past, apart = seen.here, seen.result.past, seen.settings.show == "difference"
     ends = edges(past.length, past.trained)
     loss, error = by_position(past, ends, difference=apart)
-    lines = [Line(scheme_name(scene, way), loss[n], error[n]) for n, way in enumerate(past.schemes)]
-    said = some(words, "longer", "position", "loss", "positions", "error", "trained")
-    said["trained"] = said["trained"].format(n=f"{past.trained:,}")
-    said["loss"] = words["longer.apart"] if apart else said["loss"]
+    curves = [
+        Curve(scheme_name(seen.words, seen.facts.config, each), loss[n], error[n])
+        for n, each in enumerate(past.schemes)
+    ]
+    names = words.plain() | {
+        "trained": words["trained"].format(n=whole(past.trained)),
+        "loss": words["apart" if apart else "loss"],
+    }
     windows = past.loss.shape[1]
-    note = words["longer.note"].format(windows=windows, width=ends[1] - ends[0])
+    note = words["note"].format(windows=windows, width=ends[1] - ends[0])
     return {
-        "figure": loss_figure(lines, ends, past.trained, said),
-        "title": words["longer.title_apart" if apart else "longer.title"],
-        "note": f"{note} {words['longer.note_band' if windows > 1 else 'longer.note_one']}",
-        "source": _source(scene, asked, past),
-        "file": f"{shown}-by-position-{past.length}",
-        "run": f"{scene.model.id} {asked} {shown} {scene.language} figure",
-        "columns": [words["longer.way"], words["longer.positions"], said["position"], said["loss"]],
-        "python": _lines(scene, asked, [f"by_position(past, edges(past.length, past.trained), difference={apart})"]),
-        "words": plot_words(words),
+        "figure": loss_figure(curves, ends, past.trained, names),
+        "title": words["title_apart" if apart else "title"],
+        "note": f"{note} {words['note_band' if windows > 1 else 'note_one']}",
+        "source": _source(seen),
+        "columns": [words["way"], words["positions"], words["position"], names["loss"]],
+        "python": _python(seen, f"by_position(past, edges(past.length, past.trained), difference={apart})"),
     }
 
 
-def _delta(each: Part | None, reference: bool, words: Mapping[str, str]) -> str:
-    if each is None:
-        return "–"
-    if reference:
-        return words["longer.reference"]
-    return signed(each.delta) if math.isnan(each.error) else f"{signed(each.delta)} ± {each.error:.3f}"
-
-
-def table_payload(scene: Scene, asked: Asked, past: Past) -> dict:
+def table(seen: Seen) -> Payload:
     """Mean loss within and beyond the trained length, and how far from the reference."""
-    words, rows, numbers = scene.words, [], []
-    beyond = past.length > past.trained
-    for n, way in enumerate(past.schemes):
-        parts = parts_of(past, n)[: 1 + beyond]
-        row = [{"text": scheme_name(scene, way), "help": scheme_help(scene, way)}]
+    words, config, past = seen.here, seen.facts.config, seen.result.past
+    beyond, rows, lines = past.length > past.trained, [], []
+    for n, scheme in enumerate(past.schemes):
+        name, parts = scheme_name(seen.words, config, scheme), parts_of(past, n)[: 1 + beyond]
+        row = [{"text": name, "help": scheme_help(seen.words, config, scheme)}]
         for each in parts:
-            row += [f"{each.loss:.3f}", _delta(each, n == 0, words)]
+            row += [nats(each.loss), difference(each.delta, each.error) if n else words["reference"]]
         rows.append(row)
-        numbers.append([scheme_name(scene, way), *(number for each in parts for number in (each.loss, each.delta))])
+        lines.append([name, *(plain(value) for each in parts for value in (each.loss, each.delta))])
     inside, outside = parts_of(past, 0)
-    columns = [words["longer.way"]]
-    columns += [words["longer.inside_loss"].format(n=f"{min(past.trained, past.length):,}"), words["longer.delta"]]
-    if beyond:
-        columns += [words["longer.beyond_loss"].format(n=f"{past.trained:,}"), words["longer.delta"]]
-    about = words["longer.table_about"].format(inside=f"{inside.tokens:,}")
+    columns = [words["way"], words["inside_loss"].format(n=whole(min(past.trained, past.length))), words["delta"]]
+    about = words["about"].format(inside=whole(inside.tokens))
     if outside is not None:
-        about = words["longer.table_about_both"].format(inside=f"{inside.tokens:,}", beyond=f"{outside.tokens:,}")
+        columns += [words["beyond_loss"].format(n=whole(past.trained)), words["delta"]]
+        about = words["about_both"].format(inside=whole(inside.tokens), beyond=whole(outside.tokens))
     return {
-        "title": words["longer.table_title"],
+        "title": words["title"],
         "about": about,
         "columns": columns,
         "rows": rows,
-        "lines": [[cell if isinstance(cell, str) or math.isfinite(cell) else None for cell in row] for row in numbers],
-        "source": _source(scene, asked, past),
-        "file": f"loss-past-{past.trained}",
-        "run": f"{scene.model.id} {asked} {scene.language} table",
-        "python": _lines(scene, asked, ["[parts_of(past, n) for n in range(len(schemes))]"]),
+        "lines": lines,
+        "source": _source(seen),
+        "python": _python(seen, "[parts_of(past, n) for n in range(len(schemes))]"),
     }
 
 
-VIEW = View("longer", build, draw, parts=PARTS, asks=("longer_form",), jobs={"longer_job": plan})
+# --- for programs ---
+
+
+def past_trained_length(
+    playground: Playground,
+    model: LanguageModel,
+    length: Annotated[int, Within(0, MOST)] = 0,
+    factor: Annotated[float, Within(0, 64)] = 0.0,
+    family: Annotated[str, OneOf(FAMILIES)] = "stretch",
+    text: Annotated[str, Long()] = "",
+) -> dict:
+    """The loss by position within and beyond the trained length, with the usual remedies; the model stays as it is.
+
+    Args:
+        length: Tokens of a window; 0: twice the trained length where that is quick, else a shorter one.
+        factor: s of interpolation, NTK-aware, Llama 3 and YaRN scaling; 0: what the length needs, or 4 within it.
+        family: stretch: these scalings. theta: other bases of the rotation. For models without RoPE it makes no
+            difference.
+        text: The text to read. Empty: a chapter of A Little Princess.
+
+    Returns:
+        trained: the trained length; windows: how many were read; ways: scheme and factor, inside and beyond (loss in
+        nats a token, delta against the first way, its standard error, tokens; beyond is null where windows fit), and
+        losses and errors, one a bucket of positions; edges: where the buckets begin and end.
+    """
+    scene = unprompted(playground, model)
+    length = length or lengths_of(scene)[0]
+    if length < LEAST:
+        raise InputError("The windows are too short.", f"{length} tokens", say("Give at least {} tokens.", LEAST))
+    chosen = {"length": str(length), "family": family, "factor": str(factor) if factor else AUTO}
+    reading: Measured = measured(VIEW, "main", scene, **chosen, text="own" if text else "bundled", own=text)
+    past = reading.past
+    ends = edges(past.length, past.trained)
+    losses, errors = by_position(past, ends)
+    ways = []
+    for n, scheme in enumerate(past.schemes):
+        inside, beyond = parts_of(past, n)
+        means = {"inside": _fields(inside), "beyond": _fields(beyond)}
+        ways.append({"scheme": scheme.key, "factor": scheme.factor, **means, "losses": losses[n], "errors": errors[n]})
+    return {"trained": past.trained, "length": past.length, "windows": past.loss.shape[1], "edges": ends, "ways": ways}
+
+
+def _fields(part: Part | None) -> Mapping[str, float] | None:
+    return None if part is None else dataclasses.asdict(part)
+
+
+VIEW = View(
+    "past_length",
+    settings=SETTINGS,
+    form_depends=("model",),
+    measures=(
+        Measure("plan", plan, depends=("model",), settings=ASKED, question=question, locks=False),
+        Measure("main", measure, depends=("model",), settings=ASKED, question=question, slow=True),
+    ),
+    layout=("form", "job", ("figure", ("table", "facts"))),
+    parts={
+        "job": Job("main", job, also=("plan",), depends=("edits",), settings=()),
+        "figure": Figure(figure, settings=("show",)),
+        "table": Table(table, settings=()),
+        "facts": Custom("normfacts", facts, of="plan", settings=()),
+    },
+    api=(Endpoint(past_trained_length, reads="model", long=True),),
+)

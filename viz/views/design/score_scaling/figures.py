@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREY, LEGEND, ORANGE, axis, figure, token_axis, token_names
-from viz.charts.lines import bars, grid, line, stacked, token_data
+from viz.charts.axes import BLUE, LEGEND, ORANGE, axis, figure, token_axis, token_names
+from viz.charts.lines import bars, grid, guide, line, stacked, token_data
 from viz.labels import plotly_text
 
 BINS = 60
@@ -77,8 +77,7 @@ def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping
             for key, rows in (("trained", trained), ("chosen", chosen))
         ]
     most = np.log(np.maximum(trained.keys, 1))
-    skip = {"mode": "lines", "hoverinfo": "skip"}
-    panels["entropy"].insert(0, line(words["most"], x, most, GREY, hover="", dash="dot", width=1.5, more=skip))
+    panels["entropy"].insert(0, guide(words["most"], x, most))
     y = {name: axis(words[name], {"rangemode": "tozero"}) for name in MEASURES}
     x_axis = token_axis(words["query"], pieces)
     return stacked(panels, x_axis, y, height=560, legend=LEGEND, meta={"places": True})

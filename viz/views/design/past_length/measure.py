@@ -1,0 +1,146 @@
+"""What is tried past the trained length, and the loss by position that came of it."""
+
+import math
+from dataclasses import dataclass
+
+from model.design.past_length import (
+    FAMILIES,
+    INSIDE,
+    LEAST_WINDOWS,
+    Past,
+    Scheme,
+    bundled_text,
+    cost,
+    past_trained,
+    schemes_of,
+    windows_of,
+    windows_within,
+)
+from model.errors import InputError, say
+from model.gpt.config import ModelConfig
+from model.progress import Progress
+from viz.numbers import number, whole
+from viz.page.scene import Scene
+from viz.page.settings import Choice, Settings, Text
+from viz.server.limits import PRIVATE
+from viz.words import Words
+
+WORK = 1e12  # floating point operations of a measurement, about
+SPEED = 5e10  # a second, of two cores
+MOST = 2048  # tokens of a window
+SHORTER = (256, 512, 1024)  # offered besides the trained length and its multiples
+AUTO, FACTORS = "auto", ("2", "4", "8", "16")
+
+
+# --- settings ---
+
+
+def least_work(scene: Scene, length: int) -> float:
+    """Operations of the smallest measurement at a length."""
+    ways = len(schemes_of(scene.model.config, length, INSIDE))
+    return LEAST_WINDOWS * ways * cost(scene.model.model, length)
+
+
+def lengths_of(scene: Scene) -> tuple[int, ...]:
+    """Lengths that are offered, the default first: twice the trained one where that takes no more than a minute."""
+    n, allowed = scene.model.config.n_ctx, scene.playground.options.allowed
+    offered = sorted({*(each for each in SHORTER if each < n and n > SHORTER[1]), n, 2 * n, 4 * n})
+    offered = [each for each in offered if each <= MOST] or [SHORTER[0]]
+    quick = [each for each in offered if least_work(scene, each) <= 2 * WORK]
+    if math.isfinite(allowed.job_seconds):
+        offered = quick or offered[:1]
+    fitting = [each for each in quick if each <= 2 * n]
+    default = fitting[-1] if fitting else offered[0]
+    return (default, *(each for each in offered if each != default))
+
+
+def automatic(config: ModelConfig, length: int) -> float:
+    """The factor that brings the length into the trained one; INSIDE where it fits already."""
+    return length / config.n_ctx if length > config.n_ctx else INSIDE
+
+
+def _name_of_length(words: Words, option: str, scene: Scene) -> str:
+    ratio = number(int(option) / scene.model.config.n_ctx)
+    return words["length_of"].format(n=whole(int(option)), ratio=ratio)
+
+
+LENGTH = Choice(
+    "length",
+    lambda scene: tuple(map(str, sorted(lengths_of(scene)))),
+    default=lambda scene: str(lengths_of(scene)[0]),
+    scene_label=_name_of_length,
+)
+FAMILY = Choice("family", lambda scene: FAMILIES if scene.model.config.positions == "rope" else ())
+FACTOR = Choice(
+    "factor",
+    lambda scene: () if scene.model.config.positions == "none" else (AUTO, *FACTORS),
+    when={"family": (FAMILIES[0],)},
+    label=lambda words, option: words["factor_auto"] if option == AUTO else option,
+)
+SHOW = Choice("show", ("loss", "difference"))
+TEXT = Choice("text", ("bundled", "own"))
+OWN = Text("own", most=2 * PRIVATE.characters, lines=5, when={"text": ("own",)})
+SETTINGS = (LENGTH, FAMILY, FACTOR, SHOW, TEXT, OWN)
+ASKED = ("length", "family", "factor", "text", "own")  # those that decide the numbers
+
+
+def question(scene: Scene, settings: Settings) -> Settings:
+    """Length, family and factor as numbers and names; "own" is None for the bundled text."""
+    config, length = scene.model.config, int(settings.length)
+    factor = automatic(config, length) if settings.factor in ("", AUTO) else float(settings.factor)
+    family = settings.family if config.positions == "rope" else FAMILIES[0]
+    own = settings.own if settings.text == "own" else None
+    return Settings((("length", length), ("family", family), ("factor", factor), ("own", own)))
+
+
+# --- measures ---
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is tried, and how much of the text is read."""
+
+    length: int  # tokens of a window
+    family: str  # of FAMILIES
+    factor: float  # s
+    own: bool  # whether the text is the visitor's
+    schemes: tuple[Scheme, ...]
+    windows: int  # at most
+    seconds: float  # about, on two cores
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A plan that was carried out."""
+
+    plan: Plan
+    past: Past
+
+
+def plan(scene: Scene, asked: Settings) -> Plan:
+    """The schemes, and how many windows are read with each. `asked` is of `question`."""
+    model, schemes = scene.model.model, schemes_of(scene.model.config, asked.length, asked.factor, asked.family)
+    windows = windows_within(model, asked.length, len(schemes), WORK)
+    seconds = windows * len(schemes) * cost(model, asked.length) / SPEED
+    own = asked.own is not None
+    return Plan(asked.length, asked.family, asked.factor, own, schemes, windows, seconds)
+
+
+def text_of(own: str | None, most: int) -> str:
+    """The text to read; raises InputError for one of more than `most` characters, or without any."""
+    if own is None:
+        return bundled_text()
+    if len(own) > most:
+        raise InputError("The text is too long.", f"{len(own)} characters", say("Give at most {} characters.", most))
+    if not own.strip():
+        raise InputError("There is no text yet.", "", "Paste a text of some thousand words.")
+    return own
+
+
+def measure(scene: Scene, asked: Settings, progress: Progress) -> Measured:
+    """The loss of every token under every scheme, of the model without edits. Raises InputError, see `text_of`."""
+    planned, lm = plan(scene, asked), scene.model
+    first = lm.tokenizer.bos_id if lm.tokenizer.add_bos else None
+    ids = lm.tokenizer.encode_ids(text_of(asked.own, scene.playground.options.allowed.characters))
+    windows = windows_of(ids, planned.length, planned.windows, first)
+    return Measured(planned, past_trained(lm.model, windows, planned.schemes, first, progress))
