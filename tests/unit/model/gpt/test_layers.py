@@ -5,10 +5,12 @@ import math
 import pytest
 import torch
 
+from model.design.kernels import reference
 from model.gpt import layers
 from model.gpt.config import RopeScaling
 from model.gpt.transformer import Norm, Pass, attend_fused
 from tests.support.helpers import assert_close, tiny_config
+from tests.support.rounding import products, rounded, shares_within, sums
 
 LN2, LN3, LN4 = math.log(2), math.log(3), math.log(4)
 
@@ -21,7 +23,8 @@ def randn(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def test_softmax_by_hand():
-    assert_close(layers.attention_pattern(torch.tensor([0.0, LN2, LN3])), [1 / 6, 1 / 3, 1 / 2], 1e-7)
+    expected = [1 / 6, 1 / 3, 1 / 2]
+    assert_close(layers.attention_pattern(torch.tensor([0.0, LN2, LN3])), expected, sums(3, expected))
 
 
 def test_a_masked_score_gets_exactly_zero():
@@ -42,9 +45,10 @@ def test_rmsnorm_of_3_and_4():
     """Mean square (9 + 16) / 2 = 12.5; with eps 12.5 the divisor is 5."""
     x = torch.tensor([3.0, 4.0])
     same, scale = layers.NORMS["rmsnorm"](x, 0.0)
-    assert_close(same / scale, [3 / math.sqrt(12.5), 4 / math.sqrt(12.5)], 1e-7)
+    expected = [3 / math.sqrt(12.5), 4 / math.sqrt(12.5)]
+    assert_close(same / scale, expected, rounded(expected, 5))  # two squares, their mean, a root, a quotient
     same, scale = layers.NORMS["rmsnorm"](x, 12.5)
-    assert_close(same / scale, [0.6, 0.8], 1e-7)
+    assert_close(same / scale, [0.6, 0.8], rounded([0.6, 0.8], 6))
 
 
 @pytest.mark.parametrize("kind", ["layernorm", "rmsnorm"])
@@ -57,10 +61,11 @@ def test_the_fused_norm_is_its_parts_times_gain_plus_bias(kind: str):
     if kind == "layernorm":
         norm.bias.data = randn(7, seed=2)
         expected = expected + norm.bias
-    assert_close(norm(x), expected, 2e-6)
+    size = norm.weight.abs() * (1 + x.abs() / scale) + (0 if norm.bias is None else norm.bias.abs())
+    assert_close(norm(x), expected, sums(7, size))
     seen = {}
     tap = lambda site, layer, y: seen.setdefault(site, y)  # noqa: E731
-    assert_close(norm.tapped(x, "norm1", 0, Pass(None, attend_fused, None, tap)), expected, 2e-6)
+    assert_close(norm.tapped(x, "norm1", 0, Pass(None, attend_fused, None, tap)), expected, sums(7, size))
     assert_close(seen["norm1_scale"], scale, 0, "scale")
 
 
@@ -72,15 +77,16 @@ def test_sinusoids_by_formula():
     for row, position in enumerate(range(3, 7)):
         angles = [position / 10_000 ** (2 * i / 5) for i in range(3)]
         expected = [f(angle) for angle in angles for f in (math.sin, math.cos)][:5]
-        assert_close(table[row], expected, 1e-6, f"position {position}")
+        # A frequency f = exp(-x) is off by (x f + f) u, at most 1.4 u, an angle by `position` times that and once more.
+        assert_close(table[row], expected, rounded(1, 3 * position + 1), f"position {position}")
 
 
 def test_rope_at_position_1_turns_by_one_radian():
     config = tiny_config({"d_head": 2, "positions": "rope"})
     cos, sin = layers.rope_table(config, 1, 1)
     turned = layers.rotate(torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]), cos, sin)
-    assert_close(turned[0, 0], [math.cos(1), math.sin(1)], 1e-7)
-    assert_close(turned[1, 0], [-math.sin(1), math.cos(1)], 1e-7)
+    assert_close(turned[0, 0], [math.cos(1), math.sin(1)], rounded(1, 2))
+    assert_close(turned[1, 0], [-math.sin(1), math.cos(1)], rounded(1, 2))
 
 
 def test_rope_pairs_dimension_i_with_i_plus_half():
@@ -88,7 +94,7 @@ def test_rope_pairs_dimension_i_with_i_plus_half():
     config = tiny_config({"d_head": 4, "positions": "rope", "rope_theta": 100.0})
     cos, sin = layers.rope_table(config, 3, 1)
     turned = layers.rotate(torch.tensor([[1.0, 2.0, 0.0, 0.0]]), cos, sin)
-    assert_close(turned, [[math.cos(3), 2 * math.cos(0.3), math.sin(3), 2 * math.sin(0.3)]], 1e-6)
+    assert_close(turned, [[math.cos(3), 2 * math.cos(0.3), math.sin(3), 2 * math.sin(0.3)]], rounded(2, 8))
 
 
 def test_rope_scores_depend_on_the_difference_only():
@@ -99,8 +105,12 @@ def test_rope_scores_depend_on_the_difference_only():
         turned = (layers.rotate(x, *layers.rope_table(config, at, 1)) for x, at in ((q, i), (k, j)))
         return math.prod(turned).sum()
 
+    def off(i: int, j: int) -> torch.Tensor:
+        """A sum of 12 terms, and angles of up to so many radians; |q| |k| is at least the terms' size."""
+        return sums(12, q.norm() * k.norm()) + rounded(q.norm() * k.norm(), 2 * (i + j + 20))
+
     for i, j in ((5, 2), (9, 9), (2, 7)):
-        assert_close(score(i, j), score(i + 20, j + 20), 1e-5, f"{i}, {j}")
+        assert_close(score(i, j), score(i + 20, j + 20), off(i, j), f"{i}, {j}")
     assert abs(score(5, 2) - score(6, 2)) > 0.01
 
 
@@ -111,7 +121,7 @@ def test_partial_rotary_leaves_the_rest():
     assert torch.equal(turned[..., 6:], x[..., 6:])
     assert torch.equal(turned[:, :, 0], x[:, :, 0])
     assert (turned[:, :, 1:, :6] - x[:, :, 1:, :6]).abs().amin((0, 1, 2)).max() > 0
-    assert_close(turned.norm(dim=-1), x.norm(dim=-1), 1e-5, "length")
+    assert_close(turned.norm(dim=-1), x.norm(dim=-1), sums(12, x.norm(dim=-1)), "length")
 
 
 def test_llama3_scaling_by_hand():
@@ -120,7 +130,8 @@ def test_llama3_scaling_by_hand():
     turns = torch.tensor([4.5, 4.0, 2.5, 1.0, 0.5])
     frequency = turns * 2 * math.pi / 1000
     expected = frequency * torch.tensor([1, 1, 0.5 + 0.5 / 8, 1 / 8, 1 / 8])
-    assert_close(layers._llama3_scaled(frequency, scaling), expected, 1e-8)
+    off = rounded(frequency, 8)  # a share of two differences, two products and their sum
+    assert_close(layers._llama3_scaled(frequency, scaling), expected, off)
 
 
 def test_llama3_scaling_against_transformers():
@@ -145,7 +156,8 @@ def test_llama3_scaling_against_transformers():
     config = tiny_config({"d_head": 128, "positions": "rope", "rope_theta": 5000.0, "rope_scaling": scaling})
     ours = layers.rope_frequencies(config)
     assert attention_factor == 1.0
-    assert_close(ours / wanted, torch.ones(64), 2e-6)
+    # Powers of 5000: exponents are rounded, times ln 5000 = 8.5, in each of the two; then the blend of two products.
+    assert_close(ours / wanted, torch.ones(64), rounded(1, 32))
     plain = layers.rope_frequencies(tiny_config({"d_head": 128, "positions": "rope", "rope_theta": 5000.0}))
     assert len({*(plain / ours).mul(100).round().int().tolist()}) > 3  # kept, blended and stretched pairs are all there
 
@@ -160,12 +172,14 @@ def test_attention_of_three_tokens_by_hand():
     k[0, 0, :, 0] = torch.tensor([0.0, 2 * LN3, 2 * LN4])
     v = torch.tensor([[0.0, 1], [4, 1], [8, 1]])[None, None]
     scores = layers.attention_scores(q, k)
-    assert_close(scores[0, 0, 2], [0, LN3, LN4], 1e-6, "scores")
+    assert_close(scores[0, 0, 2], [0, LN3, LN4], sums(4, LN4), "scores")
     pattern = layers.attention_pattern(scores)
-    assert_close(pattern[0, 0], [[1, 0, 0], [1 / 4, 3 / 4, 0], [1 / 8, 3 / 8, 1 / 2]], 1e-7)
+    expected = torch.tensor([[1, 0, 0], [1 / 4, 3 / 4, 0], [1 / 8, 3 / 8, 1 / 2]])
+    assert_close(pattern[0, 0], expected, shares_within(expected, sums(4, LN4)))
     z = [[0, 1], [3, 1], [5.5, 1]]
-    assert_close(layers.mix(pattern, v)[0, 0], z, 1e-6, "explicit")
-    assert_close(layers.fused_attention(q, k, torch.cat((v, v), -1))[0, 0, :, :2], z, 1e-6, "fused")
+    off = sums(4, torch.tensor(z) * (1 + 2 * LN4))  # of scores, of weights, and of the weighted values
+    assert_close(layers.mix(pattern, v)[0, 0], z, off, "explicit")
+    assert_close(layers.fused_attention(q, k, torch.cat((v, v), -1))[0, 0, :, :2], z, off, "fused")
 
 
 def test_the_future_is_masked_with_minus_infinity():
@@ -180,20 +194,24 @@ def test_shared_kv_heads_equal_copied_ones(G: int):
     q, k, v = randn(2, 4, 6, 12), randn(2, G, 6, 12, seed=1), randn(2, G, 6, 12, seed=2)
     copied_k, copied_v = (x.repeat_interleave(4 // G, dim=1) for x in (k, v))
     scores = layers.attention_scores(q, k)
-    assert_close(scores.exp(), layers.attention_scores(q, copied_k).exp(), 1e-5, "scores")
-    pattern = layers.attention_pattern(scores)
-    assert_close(layers.mix(pattern, v), layers.mix(pattern, copied_v), 2e-6, "mix")
-    assert_close(layers.fused_attention(q, k, v), layers.fused_attention(q, copied_k, copied_v), 2e-6, "fused")
+    off = scores.exp() * products(q, copied_k.mT)
+    assert_close(scores.exp(), layers.attention_scores(q, copied_k).exp(), off, "scores")
+    pattern, (_, bound) = layers.attention_pattern(scores), reference(q, k, v, torch.arange(6))
+    assert_close(layers.mix(pattern, v), layers.mix(pattern, copied_v), products(pattern, copied_v), "mix")
+    assert_close(layers.fused_attention(q, k, v), layers.fused_attention(q, copied_k, copied_v), 2 * bound, "fused")
 
 
 @pytest.mark.parametrize(("T", "S"), [(1, 1), (1, 7), (3, 7), (7, 7)])
 def test_fused_attention_equals_the_steps(T: int, S: int):
     q, k, v = randn(2, 4, T, 12), randn(2, 2, S, 12, seed=1), randn(2, 2, S, 12, seed=2)
     pattern = layers.attention_pattern(layers.attention_scores(q, k))
-    assert_close(layers.fused_attention(q, k, v), layers.mix(pattern, v), 1e-6)
+    queries = torch.cat((randn(2, 4, S - T, 12, seed=3), q), 2)
+    bound = 2 * reference(queries, k, v, torch.arange(S - T, S))[1]
+    assert_close(layers.fused_attention(q, k, v), layers.mix(pattern, v), bound)
     # Query t is position S - T + t: it sees what a full run would let it see.
-    full = layers.attention_pattern(layers.attention_scores(torch.cat((randn(2, 4, S - T, 12, seed=3), q), 2), k))
-    assert_close(pattern, full[:, :, S - T :], 1e-6)
+    full = layers.attention_pattern(layers.attention_scores(queries, k))
+    size = products(q, k.repeat_interleave(2, 1).mT).amax(-1, keepdim=True)
+    assert_close(pattern, full[:, :, S - T :], shares_within(pattern, size))
 
 
 def test_heads_are_consecutive_slices():
@@ -217,4 +235,4 @@ def test_heads_are_consecutive_slices():
     ],
 )
 def test_activations_by_value(name: str, at_1: float, at_minus_1: float):
-    assert_close(layers.MLPS[name](torch.tensor([1.0, -1.0, 0.0])), [at_1, at_minus_1, 0.0], 2e-7)
+    assert_close(layers.MLPS[name](torch.tensor([1.0, -1.0, 0.0])), [at_1, at_minus_1, 0.0], rounded(1, 4))  # 7 digits
