@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from model.api import LanguageModel
-from model.errors import InputError
+from model.errors import InputError, say
 from model.generation.next_token import context_at, logits_after
 from model.records import Tokens
 from model.sampling.pipeline import MOST_STEPS, Context, Parameter, Step, checked
@@ -95,7 +95,7 @@ def steps_of(model: LanguageModel, sent: object) -> tuple[Step, ...]:
     if sent is None:
         return DEFAULT
     if not isinstance(sent, list) or len(sent) > MOST_STEPS or not all(isinstance(each, Mapping) for each in sent):
-        raise InputError("These steps cannot be read.", "", f"At most {MOST_STEPS} steps.")
+        raise InputError("These steps cannot be read.", "", say("At most {} steps.", MOST_STEPS))
     steps = tuple(_step(model, each) for each in sent if not each.get("off"))
     return checked(steps, WARPS, model.tokenizer.vocab_size)
 
@@ -117,7 +117,7 @@ def _tokens(model: LanguageModel, text: str) -> tuple[tuple[int, float], ...]:
     """The tokens of lines "token: number"; raises InputError for a line that is not that."""
     lines = [line for line in text[:4000].splitlines() if line.strip()]
     if len(lines) > MOST_TOKENS:
-        raise InputError("These are too many tokens.", str(len(lines)), f"At most {MOST_TOKENS} tokens.")
+        raise InputError("These are too many tokens.", str(len(lines)), say("At most {} tokens.", MOST_TOKENS))
     found = []
     for line in lines:
         name, _, number = line.rpartition(":")

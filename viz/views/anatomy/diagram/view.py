@@ -6,7 +6,7 @@ from model.anatomy.anatomy import ARCHITECTURES, config_of, n_params
 from model.anatomy.anatomy import PARTS as COMPONENTS
 from model.anatomy.blueprint import Flow, blueprint, by_component, shares
 from model.api import LanguageModel
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.config import to_dict
 from viz.api.arguments import Long, OneOf, Within
 from viz.api.endpoint import Endpoint
@@ -222,7 +222,7 @@ def part_numbers(
     here = at(on(scene, layer, head), position)
     parts: Parts = measured(VIEW, "main", here)
     if part not in parts.parts:
-        raise InputError("This model has no such part.", part, f"Choose one of: {', '.join(parts.parts)}.")
+        raise InputError("This model has no such part.", part, say("Choose one of: {}.", ", ".join(parts.parts)))
     place, block = here.position, parts.parts[part].block
     passed = measured(VIEW, "inside" if block else "outside", here)
     return {

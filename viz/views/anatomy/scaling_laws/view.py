@@ -92,7 +92,7 @@ def _columns(words: Words) -> list[str]:
 def loss(seen: Seen) -> Payload:
     """Models of one size each, the best of all sizes under each law, and the plan."""
     words, found = seen.here, seen.result
-    plan_, law, n = found.plan, found.law, len(found.sizes)
+    chosen, law, n = found.plan, found.law, len(found.sizes)
     sizes = [
         Line(count(curve.of), curve.x, curve.y, size_colour(at, n), "solid", 1.5)
         for at, curve in enumerate(found.sizes)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from model.anatomy.tokenizer_comparison import BYTES, CHARACTERS, Counted, Cut, built_in, counted, cut, here
-from model.errors import InputError
+from model.errors import InputError, say
 from model.text.bpe_steps import MOST_CHARACTERS, Piece, candidates, replay
 from model.text.tokenizer import Tokenizer
 from viz.page.playground import Playground
@@ -66,7 +66,7 @@ def tried(key: str, tokenizer: Tokenizer | None, text: str) -> Tried:
 def text_of(scene: Scene, settings: Settings) -> str:
     """What was written, else the prompt; raises InputError for a text that is too long."""
     if len(settings.text) > MOST_TEXT:
-        hint = f"At most {MOST_TEXT} characters are compared."
+        hint = say("At most {} characters are compared.", MOST_TEXT)
         raise InputError("The text is too long to compare.", f"{len(settings.text)} characters", hint)
     return settings.text or scene.prompt
 
