@@ -56,6 +56,9 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         help="longest training run; 0 switches it off; 20, with --public 0",
     )
     parser.add_argument("--mcp", action="store_true", help="also offer every view as a tool of language models (MCP)")
+    parser.add_argument(
+        "--views", type=_folder, metavar="FOLDER", help="also show the views of this folder; their code runs here"
+    )
     parser.add_argument("--offline", action="store_true", help="never fetch anything")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(
@@ -106,6 +109,13 @@ def _positive(text: str) -> int:
     return number
 
 
+def _folder(text: str) -> Path:
+    path = Path(text).expanduser().resolve()
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError("there is no such folder")
+    return path
+
+
 def _origin(text: str) -> str:
     if not _ORIGIN.fullmatch(text):
         raise argparse.ArgumentTypeError("write it as https://example.org")
@@ -121,6 +131,7 @@ def environment(options: argparse.Namespace) -> None:
     os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
     os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000")  # else statistics nobody reads, at every event
     os.environ["FORWARDED_ALLOW_IPS"] = ""  # whose X-Forwarded-For counts is for --behind-proxy to say
+    os.environ["PLAYGROUND_VIEWS"] = str(options.views or "")  # of the command line only
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -159,11 +170,12 @@ def main(arguments: list[str] | None = None) -> None:
     import torch
 
     from model.errors import PlaygroundError
-    from viz.server.serve import launch, prepare
 
     if options.threads > 0:
         torch.set_num_threads(options.threads)
     try:
+        from viz.server.serve import launch, prepare
+
         playground = prepare(options, terminal_progress())
         print(file=sys.stderr)
         launch(playground, ROOT / "static", host=options.host, port=options.port, open_browser=options.open)

@@ -1,6 +1,7 @@
 """Every word on the page, by key, in every language that has a folder in viz/words; and what the model code says."""
 
 import functools
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,9 +18,20 @@ LANGUAGES = ("en", *sorted(path.name for path in _FOLDER.iterdir() if path.is_di
 def words(language: str) -> Mapping[str, str]:
     """The catalogue of a language as {"section.key": text}, from all its files; an unknown language is English."""
     found: dict[str, str] = {}
-    for path in sorted((_FOLDER / (language if language in LANGUAGES else "en")).glob("*.toml")):
+    known = language if language in LANGUAGES else "en"
+    for path in [*_outside(known), *sorted((_FOLDER / known).glob("*.toml"))]:  # ours last: nobody rewords the page
         found |= dict(_flat(tomllib.loads(path.read_text(encoding="utf-8")), ""))
     return found
+
+
+def _outside(language: str) -> Iterator[Path]:
+    """The words of views from outside the project (viz/views/outside.py), in English where there are no others."""
+    root = os.environ.get("PLAYGROUND_VIEWS", "")
+    for folder in sorted(Path(root).glob("*/words")) if root else ():
+        for path in (folder / f"{language}.toml", folder / "en.toml"):
+            if path.is_file():
+                yield path
+                break
 
 
 def _flat(table: Mapping[str, object], above: str) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,7 @@
 """The tabs of the page, in their order: the only list of them."""
 
+from viz.page.old_view import tab_of
+from viz.views import outside
 from viz.views.activations import tab as activations
 from viz.views.anatomy import tab as anatomy
 from viz.views.attention.map import view as map
@@ -26,4 +28,5 @@ TABS = (
     quantization.TAB,
     training.TAB,
     checks.TAB,
+    *((tab_of("own", views),) if (views := outside.views()) else ()),
 )
