@@ -80,7 +80,7 @@ class Stops:
 
     groups: int
     merge: str
-    streams: dict[int, Tensor]  # what enters a layer, [T, D]; layer 0 is among them
+    streams: dict[int, np.ndarray]  # what enters a layer, float32 [T, D]; layer 0 is among them
 
     @property
     def nbytes(self) -> int:
@@ -242,8 +242,8 @@ def stops(
     def tick(layer: int) -> None:
         progress(layer, L, "")
 
-    streams = {layer: x[0] for layer, x in _layers(made, torch.tensor([ids]), tick) if layer % step == 0 and layer < L}
-    return Stops(groups, merge, streams)
+    layers = _layers(made, torch.tensor([ids]), tick)
+    return Stops(groups, merge, {layer: x[0].numpy() for layer, x in layers if layer % step == 0 and layer < L})
 
 
 @torch.inference_mode()
@@ -254,7 +254,7 @@ def pattern_at(model: Transformer, kept: Stops, layer: int, head: int, seed: int
     """
     made = pooled(model, kept.groups, kept.merge, seed)
     start = max(each for each in kept.streams if each <= layer)
-    x = kept.streams[start][None]
+    x = torch.from_numpy(kept.streams[start])[None]
     run = made.prepare(0, x.shape[1])
     for each in range(start, layer):
         x = made.blocks[each](x, each, run)

@@ -14,7 +14,6 @@ from viz.api.groups import (
     quantization,
     rounding,
     sampling,
-    sharing,
 )
 from viz.api.registry import Endpoint, register
 from viz.page.playground import Playground
@@ -60,7 +59,6 @@ ENDPOINTS = (
     Endpoint(quantization.quantization_sweep, ("quant.sensitive",), "plain run", long=True),
     Endpoint(rounding.round_matrix, ("quant.rounding",), "model", long=True),
     Endpoint(checks.checks, ("checks",), long=True),
-    Endpoint(sharing.shared_heads, ("design.sharing",), "plain run", long=True),
     *(each for tab in TABS for each in tab.api),
 )
 # What has none, and why.

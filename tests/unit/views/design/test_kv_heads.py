@@ -1,34 +1,34 @@
-"""The views of shared KV heads and of the scaling, and their endpoints, without a browser."""
+"""The view of shared KV heads, its function for programs and its Python lines, without a browser."""
 
 import json
-import math
-import re
 
 import numpy as np
 import pytest
-import torch
 
-from model.api import LanguageModel
 from model.design.kv_sharing import MERGES, group_counts, pattern_at, pooled, stops, survey
-from model.design.score_scaling import drawn as random_rows
 from model.gpt.trace import run
-from model.gpt.transformer import Transformer
-from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
-from viz.api.endpoints import ENDPOINTS
+from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer
+from tests.support.views import (
+    PROMPT,
+    array,
+    measured,
+    no_holes,
+    opened,
+    perform,
+    playground_of,
+    run_lines,
+    traces,
+)
+from tests.support.views import drawn as drawn_in
 from viz.api.registry import call
-from viz.page import background
-from viz.page.pipeline import Asked, payloads, scene_of
-from viz.views.design.kv_heads import view as kv_heads
-from viz.views.design.kv_heads.figures import moved
+from viz.numbers import count, nats, size
+from viz.page import panels
+from viz.views.design.kv_heads import measure
+from viz.views.design.kv_heads.measure import moved
+from viz.views.design.kv_heads.view import VIEW
 
-PROMPT = "abcabd ab"
 EDIT = {"kind": "zero", "layer": 1, "head": 2}
-NAMED = {each.name: each for each in ENDPOINTS}
-
-
-def playground_of(tokenizer, variant="gpt2", options=None):
-    model = tiny_model({**VARIANTS[variant], "vocab_size": 256, "n_ctx": 300})
-    return serving(LanguageModel("tiny", "Tiny", model, tokenizer), options)
+MAPS = ("before", "after", "change")
 
 
 @pytest.fixture(scope="module")
@@ -41,90 +41,66 @@ def playground(tokenizer):
     return playground_of(tokenizer)
 
 
-def question(view, form=None, prompt=PROMPT, language="en", **selection):
-    sent = {"design_view": {"view": view}, f"{view}_form": form or {}}
-    return Asked("tiny", prompt, selection or None, sent, {}, language, "design")
+def drawn(playground, form=None, **changes):
+    return drawn_in(playground, "design", "kv_heads", form, **changes)
 
 
-def drawn(playground, view, form=None, **changes):
-    parts = payloads(playground, question(view, form, **changes))[0]
-    json.dumps(parts, allow_nan=False)
-    return {name: part for name, part in parts.items() if name.startswith(f"{view}_")}
+def done(playground, name, form=None, **changes):
+    """The payloads once a job is done."""
+    perform(playground, "design", VIEW, name, form, **changes)
+    return drawn(playground, form, **changes)
 
 
-def done(playground, view, plan, form=None, **changes):
-    """The payloads once the job is done."""
-    asked = question(view, form, **changes)
-    list(background.perform(playground, plan(scene_of(playground, asked), asked.values), "en"))
-    return drawn(playground, view, form, **changes)
-
-
-def figure(part):
-    return json.loads(part["figure"])
-
-
-def run_lines(text, model):
-    """The value of the last line, an expression."""
-    *lines, last = text.replace("load_model('tiny')", "lm").splitlines()
-    space = {"lm": model}
-    exec("\n".join(lines), space)
-    return eval(re.sub(r"\s+#.*$", "", last), space)
-
-
-def no_holes(parts):
-    """No placeholder is left in any text."""
-    texts = json.dumps(
-        [
-            {k: v for k, v in part.items() if k in ("title", "note", "about", "check", "text", "source")}
-            for part in parts.values()
-        ]
-    )
-    assert not re.search(r"\{\w+\}", texts)
-
-
-# --- shared heads ---
+def last(parts, name, model):
+    """The value of the last Python line of a part."""
+    return run_lines(parts[name]["python"], model)[1][-1]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_shared_heads_at_once(tokenizer, variant):
     playground = playground_of(tokenizer, variant)
-    model, parts = playground.opened("tiny"), drawn(playground, "sharing", heads=[[1, 3]])
+    model, parts = playground.opened("tiny"), drawn(playground, heads=[[1, 3]])
     no_holes(parts)
     counts = group_counts(model.config)
     if counts == (1,):
-        assert "one KV head already" in parts["sharing_before"]["empty"]["text"]
-        assert len(parts["sharing_table"]["rows"]) == 1
+        assert "one KV head already" in parts["before"]["empty"]["text"]
+        assert "one KV head already" in parts["damage"]["empty"]["text"] and parts["maps_job"]["state"] == "done"
+        assert len(parts["table"]["rows"]) == 1
         return
-    assert [n for n, *_ in parts["sharing_form"]["controls"][0]["options"]] == [str(n) for n in counts[1:]]
+    assert [n for n, *_ in parts["form"]["controls"][0]["options"]] == [str(n) for n in counts[1:]]
     found = survey(model.model, list(PROMPT.encode()))
-    assert len(parts["sharing_table"]["rows"]) == 1 + 3 * (len(counts) - 1) == len(found.variants)
-    assert parts["sharing_table"]["same"]
-    for row, each in zip(parts["sharing_table"]["lines"], found.variants, strict=True):
-        assert row[1:3] == [each.cache, each.parameters]
-        assert row[3:] == pytest.approx([each.kl, each.agree, each.loss])
-    mean, *_ = figure(parts["sharing_damage"])["data"]
+    assert len(parts["table"]["rows"]) == 1 + 3 * (len(counts) - 1) == len(found.variants)
+    assert parts["table"]["same"]
+    for row, line, each in zip(parts["table"]["rows"], parts["table"]["lines"], found.variants, strict=True):
+        assert line[1:3] == [each.cache, each.parameters]
+        assert line[3:] == pytest.approx([each.kl, each.agree, each.loss])
+        assert (row[1]["text"], row[2], row[5]) == (size(300 * each.cache), count(each.parameters), nats(each.loss))
+    mean, *_ = traces(parts["damage"])
     means = [each.loss for each in found.variants if each.merge == "mean"]
-    assert mean["y"] == pytest.approx(means) and mean["x"] == [str(n) for n in counts]
+    assert mean["y"] == pytest.approx(means, rel=1e-5) and mean["x"] == [str(n) for n in counts]
     chosen = next(each for each in found.variants[1:] if each.merge == "mean")
-    assert_close(figure(parts["sharing_where"])["data"][0]["y"], chosen.divergences, 1e-4)
+    assert_close(traces(parts["where"])[0]["y"], chosen.divergences, 1e-4)
+    assert len(parts["where"]["columns"]) == 4  # the series, the token, its position, and the number
 
 
 @pytest.mark.parametrize("form", [{"groups": "2", "merge": "first"}, {"groups": "1", "merge": "random"}])
 def test_maps_are_those_of_whole_runs(playground, form):
-    model, parts = playground.opened("tiny"), drawn(playground, "sharing", form, heads=[[2, 3]])
-    trace = model.trace(PROMPT)
+    model, parts = playground.opened("tiny"), drawn(playground, form, heads=[[2, 3]])
+    trace, seen = model.trace(PROMPT), np.tri(len(PROMPT), dtype=bool)
     made = run(pooled(model.model, int(form["groups"]), form["merge"]), trace.tokens).pattern(2, 3)
-    past = np.where(np.tri(len(PROMPT), dtype=bool), made, np.nan)
-    before = np.where(np.tri(len(PROMPT), dtype=bool), trace.pattern(2, 3), np.nan)
-
-    def z(name):
-        return run_lines(parts[name]["python"], model)
-
-    assert_close(np.where(np.tri(len(PROMPT), dtype=bool), z("sharing_before"), np.nan), before, 1e-6)
-    assert_close(z("sharing_after"), past, 1e-5)
-    assert_close(z("sharing_change"), past - before, 1e-5)
-    assert figure(parts["sharing_change"])["layout"]["meta"]["window"] == [0, 9, 0, 9]
-    assert "2.1" in figure(parts["sharing_diagram"])["data"][-2 if form["groups"] == "4" else -3]["hovertext"][1]
+    past, before = np.where(seen, made, np.nan), np.where(seen, trace.pattern(2, 3), np.nan)
+    maps = measured(playground, "design", VIEW, "maps", form, heads=[[2, 3]])
+    assert_close(maps.before, before, 1e-6)
+    assert_close(maps.after, past, 1e-5)
+    assert_close(maps.change, past - before, 1e-5)
+    assert maps.moved == pytest.approx(moved(before, past), abs=1e-5)
+    assert_close(np.where(seen, last(parts, "before", model), np.nan), before, 1e-6)
+    assert_close(last(parts, "after", model), past, 1e-5)
+    assert_close(last(parts, "change", model), past - before, 1e-5)
+    for name, expected in (("before", before), ("after", past), ("change", past - before)):
+        assert_close(array(traces(parts[name])[0]["z"]), expected, 1e-5)
+    assert parts["change"]["figure"]["layout"]["meta"]["window"] == [0, 9, 0, 9]
+    assert "2.1" in traces(parts["diagram"])[-3]["hovertext"][1]
 
 
 def test_what_moved_by_hand():
@@ -133,147 +109,92 @@ def test_what_moved_by_hand():
     assert moved(before[:1, :1], after[:1, :1]) == 0
 
 
-def test_python_lines_of_the_survey(playground):
-    model, parts = playground.opened("tiny"), drawn(playground, "sharing")
-    found = run_lines(parts["sharing_table"]["python"], model)
+def test_the_python_lines_of_the_survey(playground):
+    model, parts = playground.opened("tiny"), drawn(playground)
+    found = last(parts, "table", model)
     assert [row[0] for row in found] == [4, 2, 2, 2, 1, 1, 1] and found[0][4] < 1e-9
-    losses = run_lines(parts["sharing_damage"]["python"], model)
-    assert [loss for n, merge, loss in losses if merge == "mean"] == pytest.approx(
-        figure(parts["sharing_damage"])["data"][0]["y"]
-    )
-    where = run_lines(parts["sharing_where"]["python"], model)
-    assert_close(where, figure(parts["sharing_where"])["data"][0]["y"], 1e-4)
-    assert run_lines(parts["sharing_diagram"]["python"], model) == ((0, 0), (1, 0), (2, 1), (3, 1))
+    losses = last(parts, "damage", model)
+    means = [loss for n, merge, loss in losses if merge == "mean"]
+    assert means == pytest.approx(traces(parts["damage"])[0]["y"], rel=1e-5)
+    assert_close(last(parts, "where", model), traces(parts["where"])[0]["y"], 1e-4)
+    assert last(parts, "diagram", model) == ((0, 0), (1, 0), (2, 1), (3, 1))
 
 
 def test_edits_are_left_out_and_it_is_said(playground):
-    plain, edited = drawn(playground, "sharing"), drawn(playground, "sharing", edits=[EDIT])
-    assert edited["sharing_table"]["lines"] == plain["sharing_table"]["lines"]
-    assert "without your edits" in edited["sharing_table"]["source"]
-    assert "edits are left out" in edited["sharing_job"]["text"] and "edits" not in plain["sharing_job"]["text"]
-    assert figure(edited["sharing_before"])["data"] == figure(plain["sharing_before"])["data"]
+    plain, edited = drawn(playground), drawn(playground, edits=[EDIT])
+    assert edited["table"]["lines"] == plain["table"]["lines"]
+    assert "without your edits" in edited["table"]["source"]
+    assert "edits are left out" in edited["job"]["text"] and "edits" not in plain["job"]["text"]
+    assert traces(edited["before"]) == traces(plain["before"])
 
 
 def test_one_token_shows_the_divergence(playground):
-    parts = drawn(playground, "sharing", prompt="a", language="zh")
-    assert parts["sharing_table"]["rows"][1][-1] == "–"
-    assert figure(parts["sharing_damage"])["data"][0]["y"][0] == 0
+    parts = drawn(playground, prompt="a", language="zh")
+    assert parts["table"]["rows"][1][-1] == "–"
+    assert traces(parts["damage"])[0]["y"][0] == 0
     no_holes(parts)
 
 
-def test_what_takes_a_while_waits_for_the_button(playground, monkeypatch):
-    monkeypatch.setattr(kv_heads, "QUICK", 0)
-    parts = drawn(playground, "sharing")
-    assert parts["sharing_job"]["state"] == "idle" and parts["sharing_job"]["start"] == "Compute all variants"
-    shown = ("table", "damage", "where", "before", "after", "change")
-    assert all("empty" in parts[f"sharing_{name}"] for name in shown)
-    parts = done(playground, "sharing", kv_heads.plan)
-    assert parts["sharing_job"]["state"] == "done" and not any("empty" in parts[f"sharing_{name}"] for name in shown)
-    other = drawn(playground, "sharing", {"groups": "1"})
-    assert other["sharing_job"]["start"] == "Compute this variant"
-    assert "empty" in other["sharing_after"] and "empty" not in other["sharing_where"]
-    monkeypatch.setattr(kv_heads, "survey", lambda *_: pytest.fail("computed again"))
-    assert "empty" not in done(playground, "sharing", kv_heads.plan, {"groups": "1"})["sharing_after"]
+def test_what_takes_a_while_waits_for_the_buttons(playground, monkeypatch):
+    monkeypatch.setattr(measure, "QUICK", 0)
+    surveyed = ("table", "damage", "where")
+    parts = drawn(playground)
+    assert parts["job"]["state"] == "idle" and parts["job"]["start"] == "Compute all variants"
+    assert parts["maps_job"]["state"] == "idle" and parts["maps_job"]["start"] == "Run this variant"
+    assert all("empty" in parts[name] for name in (*surveyed, *MAPS)) and "figure" in parts["diagram"]
+    parts = done(playground, "survey")
+    assert parts["job"]["state"] == "done" and not any("empty" in parts[name] for name in surveyed)
+    assert parts["maps_job"]["state"] == "idle" and all("empty" in parts[name] for name in MAPS)
+    parts = done(playground, "run")
+    assert parts["maps_job"]["state"] == "done" and not any("empty" in parts[name] for name in MAPS)
+    other = drawn(playground, {"groups": "1"})
+    assert other["maps_job"]["state"] == "idle" and other["job"]["state"] == "done"
+    assert "empty" in other["after"] and "empty" not in other["where"]
+    monkeypatch.setattr(measure, "survey", lambda *_: pytest.fail("computed again"))
+    assert "empty" not in done(playground, "run", {"groups": "1"})["after"]
+    # Another head of a run that is there needs no button.
+    assert "empty" not in drawn(playground, {"groups": "1"}, heads=[[0, 0]])["after"]
 
 
 def test_the_model_is_held_while_it_runs(playground, monkeypatch):
-    held, layers = [], kv_heads.survey
+    held, whole = [], measure.survey
 
     def spy(*given):
         held.append(playground.computing.locked())
-        return layers(*given)
+        return whole(*given)
 
-    monkeypatch.setattr(kv_heads, "survey", spy)
-    drawn(playground, "sharing")
+    monkeypatch.setattr(measure, "survey", spy)
+    drawn(playground)
     assert held == [True] and not playground.computing.locked()
 
 
 @pytest.mark.parametrize("form", [None, [], {"groups": 2}, {"groups": "3", "merge": "worst"}, {"groups": None}])
 def test_what_is_not_offered_is_the_first_choice(playground, form):
-    scene = scene_of(playground, question("sharing"))
-    assert kv_heads.chosen_of(scene, {"sharing_form": form}) == kv_heads.Chosen(2, "mean")
-
-
-# --- scaling ---
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_the_scaling_of_a_head(tokenizer, variant):
-    playground = playground_of(tokenizer, variant)
-    parts = drawn(playground, "rootd", {"power": 0.25}, heads=[[1, 3]], tokens=[5])
-    no_holes(parts)
-    trace = playground.opened("tiny").trace(PROMPT)
-    trained, chosen = figure(parts["rootd_row"])["data"]
-    assert_close(trained["y"], trace.pattern(1, 3)[5, :6], 1e-5)
-    sharper = torch.from_numpy(trace.scores(1, 3)[5, :6] * trace.config.d_head**0.25).softmax(0)
-    assert_close(chosen["y"], sharper, 1e-4)
-    assert len(parts["rootd_table"]["rows"]) == 4
-    entropy = figure(parts["rootd_rows"])["data"][1]
-    assert entropy["y"][0] == 0 and len(entropy["y"]) == len(PROMPT)
-    rows = run_lines(parts["rootd_rows"]["python"], playground.opened("tiny"))
-    assert_close(rows[0].entropy, entropy["y"], 1e-4)
-
-
-def test_nothing_is_run_while_the_slider_moves(playground, monkeypatch):
-    drawn(playground, "rootd")
-    monkeypatch.setattr(Transformer, "trunk", lambda *_, **__: pytest.fail("the model was run"))
-    monkeypatch.setattr("model.gpt.trace.Trace.scores", lambda *_: pytest.fail("scores were computed again"))
-    seen = {drawn(playground, "rootd", {"power": power})["rootd_scores"]["figure"] for power in (0, 0.3, 1)}
-    assert len(seen) == 3
-
-
-def test_one_token_has_nothing_to_divide(playground):
-    parts = drawn(playground, "rootd", prompt="a", language="zh")
-    assert "empty" in parts["rootd_table"] and "empty" not in parts["rootd_rows"]
-
-
-def test_python_lines_of_the_scaling(playground):
-    model, parts = playground.opened("tiny"), drawn(playground, "rootd", {"power": 1}, heads=[[2, 0]])
-    table = run_lines(parts["rootd_table"]["python"], model)
-    assert [f"{each.entropy:.3f}" for each in table] == [row[2] for row in parts["rootd_table"]["rows"]]
-    weights = run_lines(parts["rootd_row"]["python"], model)
-    assert_close(weights[1], figure(parts["rootd_row"])["data"][1]["y"], 1e-5)
-    assert len(run_lines(parts["rootd_scores"]["python"], model)) == 2
-    assert run_lines(parts["rootd_random"]["python"], model) == random_rows()
-
-
-@pytest.mark.parametrize("sent", [None, [], {"power": "1"}, {"power": math.nan}, {"power": -3}])
-def test_a_power_that_cannot_be_is_none(playground, sent):
-    assert drawn(playground, "rootd", sent)["rootd_table"]["rows"][0][0] == "q·k (no scaling)"
-
-
-# --- endpoints ---
-
-
-def ask(playground, name, **given):
-    """The answer as a program gets it: through JSON that knows no NaN."""
-    found = call(playground, NAMED[name], {"prompt": PROMPT, **given})
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    return found
+    scene = opened(playground, "design", "kv_heads")
+    settings = panels.read_all(VIEW.settings, form, scene)
+    assert (settings.groups, settings.merge) == ("2", "mean")
 
 
 @pytest.mark.parametrize("variant", ["gpt2", "qwen3", "post", "mqa"])
-def test_endpoint_of_shared_heads(tokenizer, variant):
+def test_the_endpoint(tokenizer, variant, monkeypatch):
     playground = playground_of(tokenizer, variant)
-    model, found = playground.opened("tiny").model, ask(playground, "shared_heads", details=True)
+    if variant == "post":
+        monkeypatch.setattr(measure, "QUICK", 0)  # a slow one is measured for it, too
+
+    def ask(**given):
+        found = call(playground, VIEW.api[0], {"prompt": PROMPT, **given})
+        assert json.loads(json.dumps(found, allow_nan=False)) == found
+        return found
+
+    model, found = playground.opened("tiny").model, ask(details=True)
     expected = survey(model, list(PROMPT.encode()))
     assert found["kv_heads"] == list(group_counts(model.config)) and found["loss"] == pytest.approx(expected.loss)
     assert len(found["variants"]) == len(expected.variants)
     for row, each in zip(found["variants"], expected.variants, strict=True):
         assert (row["kv_heads"], row["merge"], row["cache_a_token"]) == (each.groups, each.merge, each.cache)
         assert row["kl"] == pytest.approx(each.kl) and len(row["divergences"]) == len(PROMPT)
-    first = ask(playground, "shared_heads", merge="first")["variants"]
+    first = ask(merge="first")["variants"]
     assert {row["merge"] for row in first[1:]} <= {"first"} and "divergences" not in first[0]
-
-
-def test_endpoint_of_the_scaling(playground):
-    found = ask(playground, "score_scaling", layer=1, head=3, power=0.5, position=4)
-    assert found["trained"] == found["chosen"] | {"power": 0.5} and found["d_head"] == 12
-    pattern = playground.opened("tiny").trace(PROMPT).pattern(1, 3)[4, :5]
-    assert_close(found["weights"]["chosen"], pattern, 1e-6)
-    assert ask(playground, "score_scaling", power=0)["chosen"]["entropy"] < found["trained"]["entropy"] + 10
-    assert found["random"][-1]["size"] == 1024
-    assert ask(playground, "score_scaling", prompt="a")["trained"] is None
 
 
 def test_stops_and_patterns_need_no_whole_run(playground):
@@ -281,4 +202,5 @@ def test_stops_and_patterns_need_no_whole_run(playground):
     model = playground.opened("tiny").model
     kept = stops(model, list(PROMPT.encode()), 2, "mean")
     assert set(kept.streams) == {0, 1, 2} and pattern_at(model, kept, 2, 0).shape == (9, 9)
+    assert all(isinstance(stream, np.ndarray) for stream in kept.streams.values())
     assert set(MERGES) == {"mean", "first", "random"}

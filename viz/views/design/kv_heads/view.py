@@ -1,412 +1,281 @@
 """Multi-head, grouped and multi-query attention on the loaded model: its KV heads merged, and what that does."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import Annotated
 
-import gradio as gr
-
-from model.anatomy.anatomy import n_params
-from model.design.kv_sharing import (
-    MERGES,
-    Stops,
-    Survey,
-    Variant,
-    group_counts,
-    pattern_at,
-    readers,
-    stops,
-    survey,
-)
-from model.progress import Progress
+from model.design.kv_sharing import MERGES, Survey, Variant, group_counts, readers
+from viz.api.arguments import OneOf
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured
 from viz.charts.heatmap import Look, Panel, PatternWords, Window, pattern_figure
-from viz.page import background
-from viz.page.old_view import View
-from viz.page.parts import choice, part, plot_words
-from viz.page.picking import position_of
-from viz.page.python_lines import python_lines
+from viz.numbers import count, nats, percent, size, whole
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.views.activations.norm.figures import told
-from viz.views.design.kv_heads.figures import (
-    Sharing,
-    damage_figure,
-    difference,
-    moved,
-    past,
-    sharing_figure,
-    where_figure,
+from viz.page.settings import Choice
+from viz.page.view import Figure, Job, Measure, Payload, Seen, Table, View
+from viz.views.design.kv_heads.figures import Sharing, damage_figure, sharing_figure, where_figure
+from viz.views.design.kv_heads.measure import (
+    SPEED,
+    counts_of,
+    is_alone,
+    measure_maps,
+    measure_quick_run,
+    measure_quick_survey,
+    measure_run,
+    measure_survey,
+    runs,
+    work,
 )
-from viz.views.predictions.figures import percent
-from viz.views.sampling.kv_cache.figures import told_bytes
-from viz.words import section
+from viz.words import Words
 
-PARTS = (
-    "sharing_form",
-    "sharing_job",
-    "sharing_diagram",
-    "sharing_table",
-    "sharing_damage",
-    "sharing_where",
-    "sharing_before",
-    "sharing_after",
-    "sharing_change",
-)
-QUICK = 8e9  # parameters times tokens up to which a run is made at once: about 0.3 s
+_IMPORT = ["from model.design.kv_sharing import survey"]
 
 
-def build() -> dict[str, gr.HTML]:
-    """Who reads what beside the table; what it costs, and where; then one head before and after."""
-    made = {
-        "sharing_form": part("sharing_form", None, kind="controls", value={}),
-        "sharing_job": part("sharing_job", None, kind="job", events=("start", "cancel")),
-    }
-    for row in (
-        ("sharing_diagram", "sharing_table"),
-        ("sharing_damage", "sharing_where"),
-        ("sharing_before", "sharing_after", "sharing_change"),
-    ):
-        with gr.Row(elem_classes="pg-columns"):
-            for name in row:
-                with gr.Column(min_width=320):
-                    made[name] = part(name, None, kind="labtable" if name == "sharing_table" else "figure")
-    return made
+def _groups_label(words: Words, option: str, scene: Scene) -> str:
+    key = "groups_one" if option == "1" else "groups_some"
+    return words[key].format(n=option, size=scene.model.config.n_head // int(option))
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The number of KV heads and the way to merge that are looked at."""
-
-    groups: int
-    merge: str  # of MERGES
+GROUPS = Choice("groups", lambda scene: tuple(map(str, counts_of(scene.model.config))), scene_label=_groups_label)
+MERGE = Choice("merge", tuple(MERGES))
 
 
-def counts_of(scene: Scene) -> tuple[int, ...]:
-    """Numbers of KV heads that can be chosen: fewer than the model's; its own where there are none."""
-    counts = group_counts(scene.model.config)
-    return counts[1:] or counts
+# --- what is there ---
 
 
-def chosen_of(scene: Scene, values: Values) -> Chosen:
-    """What a page asked for; whatever does not fit the model is the first choice."""
-    asked = values.get("sharing_form")
-    groups = choice(asked, "groups", tuple(map(str, counts_of(scene))))
-    return Chosen(int(groups), choice(asked, "merge", tuple(MERGES)))
+def _survey(seen: Seen) -> Survey | None:
+    """Every variant, where it was quick or was asked for."""
+    return seen.results["quick_survey"] or seen.results["survey"]
 
 
-def form(scene: Scene) -> dict:
-    """How many KV heads, and how they are made."""
-    words, H = scene.words, scene.model.config.n_head
-    counts = [
-        [str(n), words["sharing.groups_one" if n == 1 else "sharing.groups_some"].format(n=n, size=H // n)]
-        for n in counts_of(scene)
-    ]
-    merges = [[key, words[f"sharing.is_{key}"], words[f"sharing.help_{key}"]] for key in MERGES]
-    return {
-        "controls": [
-            {
-                "name": "groups",
-                "kind": "choice",
-                "label": words["sharing.groups"],
-                "value": counts[0][0],
-                "options": counts,
-            },
-            {"name": "merge", "kind": "choice", "label": words["sharing.merge"], "value": "mean", "options": merges},
-        ]
-    }
+def _missing(seen: Seen) -> Payload:
+    """What stands where nothing was measured yet, or where there is nothing to merge."""
+    if is_alone(seen.facts.config):
+        return {"empty": {"text": seen.words["alone"], "hint": seen.words["alone_hint"]}}
+    return {"empty": {"text": seen.here["empty"], "hint": seen.words["empty_hint"]}}
 
 
-# --- what is computed, and when ---------------------------------------------------------------------
+def _hint(seen: Seen, there: bool, n: int) -> Payload:
+    """What stands beside a button that makes `n` runs."""
+    words, facts = seen.here, seen.facts
+    edits = f" {seen.words['no_edits']}" if facts.edits else ""
+    if there:
+        return {"done": True, "text": words["ready"] + edits}
+    seconds = max(1, round(work(facts.config, len(facts.tokens)) * n / SPEED))
+    return {"text": words["takes"].format(seconds=seconds) + edits}
 
 
-def ids_of(scene: Scene) -> list[int]:
-    """The prompt; edits are left out."""
-    return scene.trace.tokens.ids.tolist()
+def job(seen: Seen) -> Payload:
+    """Beside the button of all variants."""
+    return _hint(seen, _survey(seen) is not None, runs(seen.facts.config))
 
 
-def survey_key(scene: Scene) -> tuple:
-    """What decides the numbers of all variants."""
-    return ("sharing", scene.model.id, scene.trace.key.ids)
+def maps_job(seen: Seen) -> Payload:
+    """Beside the button of the chosen variant's maps."""
+    if is_alone(seen.facts.config):
+        return {"done": True, "text": seen.words["alone"]}
+    return _hint(seen, bool(seen.results["quick_run"] or seen.results["run"]), 1)
 
 
-def stops_key(scene: Scene, chosen: Chosen) -> tuple:
-    """What decides the run of one variant."""
-    return (*survey_key(scene), chosen)
+# --- what is drawn ---
 
 
-def _work(scene: Scene) -> float:
-    """One run, as parameters times tokens."""
-    return n_params(scene.model.config) * len(scene.trace.tokens)
+def _source(seen: Seen) -> str:
+    """Whose numbers these are: the unedited model's and the merged one's."""
+    text = seen.words["source"].format(model=seen.facts.label, dtype=seen.facts.dtype)
+    return f"{text} · {seen.words['plain']}" if seen.facts.edits else text
 
 
-def _runs(scene: Scene) -> int:
-    """Runs of a survey: the model, its own number of heads, and every other by every merge."""
-    return 2 + (len(group_counts(scene.model.config)) - 1) * len(MERGES)
+def _name(seen: Seen, variant: Variant, own: bool) -> str:
+    """A variant as the page calls it."""
+    if own:
+        return seen.words["own"].format(n=variant.groups)
+    return f"{variant.groups} · {seen.words[f'settings.merge_{variant.merge}']}"
 
 
-def _got(scene: Scene, key: tuple, quick: bool, make: Callable[[], object]) -> object | None:
-    """A value that is there, or that is quick to make; else None."""
-    found = scene.playground.results.peek(key)
-    if found is not None or not quick:
-        return found and found.value
-
-    def locked() -> object:
-        with scene.playground.computing:
-            return make()
-
-    return background.kept(scene.playground, key, locked)
+def _lines(seen: Seen, line: str) -> str:
+    return script(seen.facts, ["found = survey(lm.model, run.tokens.ids.tolist())", line], _IMPORT)
 
 
-def survey_of(scene: Scene) -> Survey | None:
-    """Every variant's numbers; None where they take a while and nobody asked for them yet."""
-    quick = _runs(scene) * _work(scene) <= QUICK
-    return _got(scene, survey_key(scene), quick, lambda: survey(scene.model.model, ids_of(scene)))
-
-
-def stops_of(scene: Scene, chosen: Chosen) -> Stops | None:
-    """The run of the chosen variant; None where it takes a while and nobody asked for it yet."""
-
-    def make() -> Stops:
-        return stops(scene.model.model, ids_of(scene), chosen.groups, chosen.merge)
-
-    return _got(scene, stops_key(scene, chosen), _work(scene) <= QUICK, make)
-
-
-def plan(scene: Scene, values: Values) -> background.Job:
-    """What the button starts: all variants' numbers where they are not there, and the run of the chosen one."""
-    chosen, results, ids = chosen_of(scene, values), scene.playground.results, ids_of(scene)
-    model = scene.model.model
-
-    def work(progress: Progress) -> bool:
-        if results.peek(survey_key(scene)) is None:
-            found = survey(model, ids, progress)
-            background.kept(scene.playground, survey_key(scene), lambda: found)
-        if results.peek(stops_key(scene, chosen)) is None:
-            kept = stops(model, ids, chosen.groups, chosen.merge, progress)
-            background.kept(scene.playground, stops_key(scene, chosen), lambda: kept)
-        return True
-
-    return background.Job(("sharing job", *stops_key(scene, chosen)), work)
-
-
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """What is quick at once; the rest once it was computed."""
-    chosen = chosen_of(scene, values)
-    found, run = survey_of(scene), stops_of(scene, chosen)
-    alone = group_counts(scene.model.config) == (1,)
-    base = (scene.model.id, scene.trace.key.ids, scene.language, bool(scene.picked.edits))
-    there = (base, chosen, found is not None, run is not None)
-
-    def picture(name: str, key: object, value: object, payload: Callable[[], dict]) -> Picture:
-        words = scene.words
-        empty = {"text": words[f"sharing.empty_{name}"], "hint": words["sharing.empty_hint"]}
-        if alone:
-            empty = {"text": words["sharing.alone"], "hint": words["sharing.alone_hint"]}
-        waiting = value is None or (alone and name != "table")
-        return Picture((key, name), lambda: {"empty": empty} if waiting else payload())
-
-    head = (there, scene.head)
-    return {
-        "sharing_form": Picture(base, lambda: form(scene)),
-        "sharing_job": Picture(there, lambda: _button(scene, found, run)),
-        "sharing_diagram": Picture((base, chosen.groups, scene.head), lambda: diagram_payload(scene, chosen)),
-        "sharing_table": picture("table", there, found, lambda: table_payload(scene, found, chosen)),
-        "sharing_damage": picture("damage", there, found, lambda: damage_payload(scene, found)),
-        "sharing_where": picture("where", there, found, lambda: where_payload(scene, found, chosen)),
-        "sharing_before": picture("before", (base, scene.head), run, lambda: map_payload(scene, run, "before")),
-        "sharing_after": picture("after", head, run, lambda: map_payload(scene, run, "after")),
-        "sharing_change": picture("change", head, run, lambda: map_payload(scene, run, "change")),
-    }
-
-
-def _button(scene: Scene, found: Survey | None, run: Stops | None) -> dict:
-    words = scene.words
-    edits = f" {words['sharing.no_edits']}" if scene.picked.edits else ""
-    if found is not None and run is not None:
-        return {"state": "done", "text": words["sharing.ready"] + edits, "cancel": words["job.cancel"]}
-    name = words["sharing.start" if found is None else "sharing.start_maps"]
-    seconds = max(1, round(_work(scene) * (_runs(scene) if found is None else 1) / 2e10))
-    return background.button(name, words, None, words["sharing.takes"].format(seconds=seconds) + edits)
-
-
-# --- what is shown ----------------------------------------------------------------------------------
-
-
-def measured_source(scene: Scene) -> str:
-    """Whose numbers these are: the plain model's and the merged one's."""
-    said = scene.words["sharing.source"].format(model=scene.model.label, dtype=scene.model.dtype)
-    return f"{said} · {scene.words['sharing.plain']}" if scene.picked.edits else said
-
-
-def diagram_payload(scene: Scene, chosen: Chosen) -> dict:
+def diagram(seen: Seen) -> Payload:
     """Which KV head each query head reads."""
-    said, config, (layer, head) = section(scene.words, "sharingdiagram"), scene.model.config, scene.head
-    shared = Sharing(readers(config, chosen.groups), layer, head)
+    words, config, groups, (layer, head) = seen.here, seen.facts.config, int(seen.settings.groups), seen.facts.head
     return {
-        "figure": sharing_figure(shared, said),
-        "title": said["title_one" if chosen.groups == 1 else "title"].format(H=config.n_head, g=chosen.groups),
-        "note": said["note" if config.n_kv_head > chosen.groups else "note_same"],
-        "source": said["source"].format(model=scene.model.label),
-        "file": f"shared-kv-heads-{chosen.groups}",
-        "run": f"{scene.run} {chosen.groups} {scene.head}",
-        "columns": [said["column_place"], said["column_row"], said["column_name"]],
-        "python": python_lines(
-            scene,
-            [f"readers(lm.config, {chosen.groups})  # (KV head before, after) of each query head"],
+        "figure": sharing_figure(Sharing(readers(config, groups), layer, head), words),
+        "title": words["title_one" if groups == 1 else "title"].format(H=config.n_head, g=groups),
+        "note": words["note" if config.n_kv_head > groups else "note_same"],
+        "columns": [words["column_place"], words["column_row"], words["column_name"]],
+        "python": script(
+            seen.facts,
+            [f"readers(lm.config, {groups})  # (KV head before, after) of each query head"],
             ["from model.design.kv_sharing import readers"],
         ),
-        "words": plot_words(scene.words),
     }
 
 
-def _lines(*more: str) -> list[str]:
-    return ["found = survey(lm.model, run.tokens.ids.tolist())", *more]
-
-
-def table_payload(scene: Scene, found: Survey, chosen: Chosen) -> dict:
+def table(seen: Seen) -> Payload:
     """Every variant: what it saves and what it breaks."""
-    said, full, worst = section(scene.words, "sharingtable"), found.variants[0], max(v.kl for v in found.variants)
-    context = scene.model.config.n_ctx
+    found, words, context = _survey(seen), seen.here, seen.facts.config.n_ctx
+    if found is None:
+        return {"empty": {"text": words["empty"], "hint": seen.words["empty_hint"]}}
+    full, worst = found.variants[0], max(each.kl for each in found.variants)
     rows = [
         [
-            _name(scene, variant, variant is full),
-            {"text": told_bytes(variant.cache * context), "bar": variant.cache / full.cache},
-            f"{variant.parameters / 1e6:,.2f} M",
-            {"text": told(variant.kl), "bar": variant.kl / worst if worst else 0.0},
-            percent(variant.agree),
-            "–" if variant.loss is None else f"{variant.loss:.3f}",
+            _name(seen, each, each is full),
+            {"text": size(each.cache * context), "bar": each.cache / full.cache},
+            count(each.parameters),
+            {"text": nats(each.kl), "bar": each.kl / worst if worst else 0.0},
+            percent(each.agree),
+            nats(each.loss),
         ]
-        for variant in found.variants
+        for each in found.variants
     ]
     same = full.kl < 1e-6 and full.agree == 1
     numbers = ("groups", "merge", "cache", "parameters", "kl", "agree", "loss")
     return {
-        "title": said["title"],
-        "about": said["about"],
-        "columns": [said[key] for key in ("variant", "cache", "parameters", "kl", "agree", "loss")],
+        "title": words["title"],
+        "about": words["about"],
+        "columns": [words[key] for key in ("variant", *numbers[2:])],
         "rows": rows,
-        "check": said["same" if same else "apart"].format(kl=told(full.kl)),
+        "check": words["same" if same else "apart"].format(kl=nats(full.kl)),
         "same": same,
-        "run": f"{scene.run} {chosen} table",
-        "file": "shared-kv-heads",
-        "source": f"{measured_source(scene)} · {said['derived'].format(n=f'{context:,}')}",
-        "lines": [[_name(scene, v, v is full), *(getattr(v, name) for name in numbers[2:])] for v in found.variants],
-        "python": python_lines(
-            scene,
-            _lines(f"[({', '.join(f'v.{name}' for name in numbers)}) for v in found.variants]"),
-            ["from model.design.kv_sharing import survey"],
-        ),
+        "source": f"{_source(seen)} · {words['derived'].format(n=whole(context))}",
+        "lines": [[_name(seen, v, v is full), *(getattr(v, name) for name in numbers[2:])] for v in found.variants],
+        "python": _lines(seen, f"[({', '.join(f'v.{name}' for name in numbers)}) for v in found.variants]"),
     }
 
 
-def _name(scene: Scene, variant: Variant, own: bool) -> str:
-    words = scene.words
-    if own:
-        return words["sharing.own"].format(n=variant.groups)
-    return f"{variant.groups} · {words[f'sharing.is_{variant.merge}']}"
-
-
-def damage_payload(scene: Scene, found: Survey) -> dict:
+def damage(seen: Seen) -> Payload:
     """The loss, or for one token the divergence, against the number of KV heads."""
-    said, own = section(scene.words, "sharingdamage"), found.variants[0]
+    found, words = _survey(seen), seen.here
+    if found is None or is_alone(seen.facts.config):
+        return _missing(seen)
     by = "kl" if found.loss is None else "loss"
-    plain = 0.0 if found.loss is None else found.loss
+    as_it_is = 0.0 if found.loss is None else found.loss
+    others = found.variants[1:]
     curves = {
         merge: (
-            scene.words[f"sharing.is_{merge}"],
-            [plain, *(getattr(v, by) for v in found.variants[1:] if v.merge == merge)],
+            seen.words[f"settings.merge_{merge}"],
+            [as_it_is, *(getattr(each, by) for each in others if each.merge == merge)],
         )
         for merge in MERGES
     }
-    counts = [own.groups, *dict.fromkeys(v.groups for v in found.variants[1:])]
+    counts = [found.variants[0].groups, *dict.fromkeys(each.groups for each in others)]
     return {
-        "figure": damage_figure(counts, curves, plain, said | {"value": said[by]}),
-        "title": said[f"title_{by}"],
-        "note": said["note"],
-        "source": measured_source(scene),
-        "file": "shared-kv-heads-loss",
-        "run": f"{scene.run} damage",
-        "columns": [said["series"], said["groups"], said[by]],
-        "python": python_lines(
-            scene,
-            _lines(f"[(v.groups, v.merge, v.{by}) for v in found.variants]"),
-            ["from model.design.kv_sharing import survey"],
-        ),
-        "words": plot_words(scene.words),
+        "figure": damage_figure(counts, curves, as_it_is, words.plain() | {"value": words[by]}),
+        "title": words[f"title_{by}"],
+        "note": words["note"],
+        "source": _source(seen),
+        "columns": [words["series"], words["groups"], words[by]],
+        "python": _lines(seen, f"[(v.groups, v.merge, v.{by}) for v in found.variants]"),
     }
 
 
-def where_payload(scene: Scene, found: Survey, chosen: Chosen) -> dict:
+def where(seen: Seen) -> Payload:
     """The divergence at every position of the chosen variant."""
-    said = section(scene.words, "sharingwhere")
-    variant = next(v for v in found.variants if (v.groups, v.merge) == (chosen.groups, chosen.merge))
-    at = position_of(scene)
-    pick = f"next(v for v in found.variants if (v.groups, v.merge) == ({chosen.groups}, {chosen.merge!r})).divergences"
+    found, words = _survey(seen), seen.here
+    if found is None or is_alone(seen.facts.config):
+        return _missing(seen)
+    groups, merge = int(seen.settings.groups), seen.settings.merge
+    variant = next(each for each in found.variants if (each.groups, each.merge) == (groups, merge))
+    line = f"next(v for v in found.variants if (v.groups, v.merge) == ({groups}, {merge!r})).divergences"
+    most = float(variant.divergences.max())
     return {
-        "figure": where_figure(variant.divergences, scene.trace.tokens.pieces, said),
-        "title": said["title"].format(variant=_name(scene, variant, False)),
-        "note": said["note"].format(kl=told(variant.kl), most=told(float(variant.divergences.max()))),
-        "source": measured_source(scene),
-        "file": f"shared-kv-heads-{chosen.groups}-{chosen.merge}-tokens",
-        "run": f"{scene.run} {chosen} {at} where",
-        "columns": [said["series"], said["position"], said["kl"], said["token"]],
-        "python": python_lines(scene, _lines(pick), ["from model.design.kv_sharing import survey"]),
-        "words": plot_words(scene.words),
+        "figure": where_figure(variant.divergences, seen.facts.pieces, words),
+        "title": words["title"].format(variant=_name(seen, variant, False)),
+        "note": words["note"].format(kl=nats(variant.kl), most=nats(most)),
+        "source": _source(seen),
+        "columns": [words["series"], words["token"], words["position"], words["kl"]],
+        "python": _lines(seen, line),
     }
 
 
-def patterns_of(scene: Scene, run: Stops) -> tuple[object, object]:
-    """The head's pattern in the model and in the merged one, each [T, T] and NaN above the diagonal."""
-
-    def make() -> object:
-        with scene.playground.computing:
-            return pattern_at(scene.model.model, run, *scene.head)
-
-    chosen = Chosen(run.groups, run.merge)
-    after = background.kept(scene.playground, (*stops_key(scene, chosen), scene.head), make)
-    return past(scene.unedited.pattern(*scene.head)), after
-
-
-def map_payload(scene: Scene, run: Stops, which: str) -> dict:
+def _map(seen: Seen) -> Payload:
     """The head "before" or "after" merging, or its "change": after minus before."""
-    said, (layer, head) = section(scene.words, "sharingmaps"), scene.head
-    before, after = patterns_of(scene, run)
-    z = {"before": before, "after": after, "change": difference(before, after)}[which]
-    value, tokens = said["change" if which == "change" else "weight"], scene.trace.tokens
-    words = PatternWords(said["query"], said["key"], value, said["largest"])
+    maps, words, (layer, head) = seen.result, seen.words.within("maps"), seen.facts.head
+    if maps is None:
+        return _missing(seen)
+    which, groups, merge = seen.part, int(seen.settings.groups), seen.settings.merge
+    z = {"before": maps.before, "after": maps.after, "change": maps.change}[which]
+    value, tokens = words["change" if which == "change" else "weight"], seen.facts.tokens
+    names = PatternWords(words["query"], words["key"], value, words["largest"])
     look = Look("signed") if which == "change" else Look()
-    counts = {"layer": layer, "head": head, "G": scene.model.config.n_kv_head, "g": run.groups}
+    figure = pattern_figure([Panel(value, z)], tokens, names, Window.whole(len(tokens)), look)
+    figure.layout.meta |= {"height": 440, "narrow": 400}
     original = f"run.unedited().pattern({layer}, {head})"
-    kept = f"kept = stops(lm.model, run.tokens.ids.tolist(), {run.groups}, {run.merge!r})"
     merged = f"pattern_at(lm.model, kept, {layer}, {head})"
     last = {"before": original, "after": merged, "change": f"{merged} - {original}"}[which]
-    lines = [f"{last}  # [T, T]"] if which == "before" else [kept, f"{last}  # [T, T]"]
-    imports = [] if which == "before" else ["from model.design.kv_sharing import pattern_at, stops"]
-    figure = pattern_figure([Panel(value, z)], tokens, words, Window.whole(len(tokens)), look)
-    figure.layout.meta |= {"height": 440, "narrow": 400}
+    lines, imports = [f"{last}  # [T, T]"], []
+    if which != "before":
+        lines.insert(0, f"kept = stops(lm.model, run.tokens.ids.tolist(), {groups}, {merge!r})")
+        imports = ["from model.design.kv_sharing import pattern_at, stops"]
     return {
-        "figure": figure.to_json(),
-        "title": said[f"title_{which}"].format(**counts),
-        "note": said[f"note_{which}"].format(moved=percent(moved(before, after))),
-        "source": measured_source(scene),
-        "file": f"shared-kv-heads-{run.groups}-{run.merge}-{layer}-{head}-{which}",
-        "run": f"{scene.run} {run.groups} {run.merge} {scene.head} {which}",
-        "columns": [value, said["query"], said["key"]],
-        "python": python_lines(scene, lines, imports),
-        "words": plot_words(scene.words),
+        "figure": figure,
+        "title": seen.here["title"].format(layer=layer, head=head, G=seen.facts.config.n_kv_head, g=groups),
+        "note": seen.here["note"].format(moved=percent(maps.moved)),
+        "source": _source(seen),
+        "columns": [value, words["query"], words["key"]],
+        "python": script(seen.facts, lines, imports),
     }
 
 
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """Nothing: the form depends on the model."""
-    return {}
+# --- for programs ---
 
+
+def shared_heads(scene: Scene, merge: Annotated[str, OneOf(("all", *MERGES))] = "all", details: bool = False) -> dict:
+    """The model's KV heads merged into fewer (GQA, MQA) without retraining: what that saves and what it breaks.
+
+    Args:
+        merge: mean: average of a group's heads. first: its first head. random: a new one. all: every one of them.
+        details: Whether the divergence at every position is told.
+
+    Returns:
+        kv_heads: those that the model can have, its own first; loss: of the model on this prompt (nats a token).
+        variants: for each kv_heads, merge, cache_a_token (bytes), parameters, kl (mean KL of the next token, nats),
+        agree (share of positions with the same likeliest token) and loss; with details divergences, one a token.
+    """
+    found: Survey = measured(VIEW, "quick_survey", scene) or measured(VIEW, "survey", scene)
+    own, variants = found.variants[0].groups, []
+    for each in found.variants:
+        if merge not in ("all", each.merge) and each.groups != own:
+            continue
+        row = {"kv_heads": each.groups, "merge": each.merge, "cache_a_token": each.cache}
+        row |= {name: getattr(each, name) for name in ("parameters", "kl", "agree", "loss")}
+        variants.append(row | ({"divergences": each.divergences} if details else {}))
+    return {"kv_heads": group_counts(scene.model.config), "loss": found.loss, "variants": variants}
+
+
+_VARIANT = ("groups", "merge")
+_SURVEY = {"of": ("quick_survey",), "also": ("survey",)}
 
 VIEW = View(
-    "sharing",
-    build,
-    draw,
-    parts=PARTS,
-    fixed=fixed,
-    asks=("sharing_form",),
-    jobs={"sharing_job": plan},
+    "kv_heads",
+    settings=(GROUPS, MERGE),
+    form_depends=("model",),
+    measures=(
+        Measure("quick_survey", measure_quick_survey, depends=("plain",)),
+        Measure("survey", measure_survey, depends=("plain",), slow=True),
+        Measure("quick_run", measure_quick_run, depends=("plain",), settings=_VARIANT),
+        Measure("run", measure_run, depends=("plain",), settings=_VARIANT, slow=True),
+        Measure("maps", measure_maps, depends=("plain", "head"), settings=_VARIANT, uses=("quick_run", "run")),
+    ),
+    layout=(
+        "form",
+        "job",
+        ("diagram", "table"),
+        ("damage", "where"),
+        "maps_job",
+        ("before", "after", "change"),
+    ),
+    parts={
+        "job": Job("survey", job, also=("quick_survey",), settings=()),
+        "diagram": Figure(diagram, of=(), depends=("model", "head"), settings=("groups",)),
+        "table": Table(table, **_SURVEY, settings=()),
+        "damage": Figure(damage, **_SURVEY, settings=()),
+        "where": Figure(where, **_SURVEY, settings=_VARIANT),
+        "maps_job": Job("run", maps_job, also=("quick_run",), settings=()),
+        "before": Figure(_map, of="maps", settings=()),
+        "after": Figure(_map, of="maps", settings=()),
+        "change": Figure(_map, of="maps", settings=()),
+    },
+    api=(Endpoint(shared_heads, reads="plain run", long=True),),
 )

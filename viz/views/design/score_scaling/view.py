@@ -1,5 +1,6 @@
 """Why scores are divided by the square root of d_head: a head of this model, and random vectors, without it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -49,10 +50,14 @@ class Scaling:
         return scaled(self.dots, self.d, power)
 
 
-def measure(scene: Scene, settings: Settings) -> Scaling:
+def measure_products(scene: Scene, settings: Settings) -> np.ndarray:
+    """q.k of the main head, float64 [T, T], NaN where a key is not seen."""
+    return products(scene.trace.scores(*scene.head), scene.model.config.d_head)
+
+
+def measure(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray]) -> Scaling:
     """The main head under a scaling: its own queries and keys, divided anew."""
-    d, power = scene.model.config.d_head, settings.power
-    dots = products(scene.trace.scores(*scene.head), d)
+    d, power, dots = scene.model.config.d_head, settings.power, results["products"]
     powers = sorted({0.0, TRAINED, 1.0, power})
     found = tuple(each for exponent in powers if (each := summary(dots, d, exponent)))
     return Scaling(dots, d, power, rows_of(scaled(dots, d, TRAINED)), rows_of(scaled(dots, d, power)), found)
@@ -209,7 +214,8 @@ VIEW = View(
     "score_scaling",
     settings=(POWER,),
     measures=(
-        Measure("main", measure, depends=("run", "head"), settings=("power",)),
+        Measure("products", measure_products, depends=("run", "head")),
+        Measure("main", measure, depends=(), settings=("power",), locks=False, uses=("products",)),
         Measure("random", measure_random, depends=(), locks=False),
     ),
     layout=("form", "table", ("scores", "row"), ("rows", "random")),
