@@ -1,6 +1,9 @@
 """Token text made visible and safe for the place it is shown in. Token text is hostile until it went through here."""
 
 import unicodedata
+from collections.abc import Mapping
+
+from viz.numbers import whole
 
 _NAMED = {"\n": "↵", "\t": "⇥"}
 _JOINERS = "\u200d\ufe0f"  # of emoji: zero-width joiner, emoji presentation
@@ -47,6 +50,15 @@ def shorten(text: str, limit: int = MAX_LABEL) -> str:
 def quoted(piece: str) -> str:
     """A token's text as a sentence names it."""
     return shorten(visible(piece), 40)
+
+
+def run_label(task: str, config: Mapping, steps: int, words: Mapping[str, str]) -> str:
+    """What a training run is called: what it learns, the choices that tell runs apart, its steps.
+
+    `config`: the sizes and choices of its model. `words`: the whole catalogue.
+    """
+    choices = [words[f"choice.{config[key]}"] for key in ("positions", "norm_placement", "norm")]
+    return " · ".join([words[f"task.{task}"], f"{config['n_layer']}×{config['n_head']}", *choices, whole(steps)])
 
 
 def plotly_text(text: str) -> str:

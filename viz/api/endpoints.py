@@ -16,7 +16,6 @@ from viz.api.groups import (
     quantization,
     rounding,
     sampling,
-    scale,
     sharing,
     trained,
 )
@@ -66,7 +65,6 @@ ENDPOINTS = (
     Endpoint(compare.compare_runs, ("compare",)),
     Endpoint(compare.compare_head, ("compare",)),
     Endpoint(compare.patch, ("compare",), "plain run", long=True),
-    Endpoint(scale.scaling_laws, ("anatomy.laws",), reads="server", kind="computed"),
     Endpoint(quantization.weight_errors, ("quant.formats",), "model"),
     Endpoint(quantization.quantization_formats, ("quant.formats",), "plain run", long=True),
     Endpoint(quantization.quantization_sweep, ("quant.sensitive",), "plain run", long=True),

@@ -43,7 +43,7 @@ JOBS = {
     "rounding_power": "rounding_job",
     "rounding_columns": "rounding_job",
 }
-OF_A_VISITOR = {"laws_mine"}  # whose trained models they are
+OF_A_VISITOR = {"scaling_laws_mine"}  # whose trained models they are
 
 
 @pytest.fixture(scope="module")

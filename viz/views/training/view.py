@@ -14,7 +14,7 @@ from model.training.job import TEXT, Job, Limits, job_of
 from model.training.loop import SCHEDULES, Recipe
 from model.training.tasks import TASKS
 from viz.charts.heatmap import PatternWords
-from viz.labels import visible
+from viz.labels import run_label, visible
 from viz.page.loading import choose_model, notice
 from viz.page.parts import part, plot_words, update
 from viz.page.playground import Playground
@@ -119,7 +119,7 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> dict:
     reports, snapshots = run.reports[have[0] :], run.snapshots[have[1] :]
     piece = {
         "run": run.id,
-        "label": run_label(run, said),
+        "label": run_label(run.job.task, run.job.config, run.job.recipe.steps, said),
         "state": run.state,
         "over": run.over,
         "steps": run.job.recipe.steps,
@@ -148,17 +148,6 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> dict:
             "source": said["training.source"].format(params=f"{run.started.n_params:,}"),
         }
     return piece
-
-
-def run_label(run: LiveRun, said: Mapping[str, str]) -> str:
-    """What a run is called in lists: what was learned, the choices that tell runs apart, its steps."""
-    config = run.job.config
-    parts = [
-        said[f"task.{run.job.task}"],
-        f"{config['n_layer']}×{config['n_head']}",
-        *(said[f"choice.{config[key]}"] for key in ("positions", "norm_placement", "norm")),
-    ]
-    return " · ".join([*parts, f"{run.job.recipe.steps:,}"])
 
 
 def error_payload(run: LiveRun, language: str) -> dict:

@@ -7,7 +7,7 @@ import pytest
 from model.anatomy.scaling import planned
 from model.text.bpe_steps import replay
 from tests.support.visitor import SOON, expect, open_tab
-from viz.views.anatomy.scaling_laws.figures import told_count
+from viz.numbers import count
 
 pytestmark = pytest.mark.browser
 
@@ -27,18 +27,18 @@ def open_view(page, name):
 def test_a_budget_is_planned_and_own_runs_are_asked_for(open_page):
     page = open_page()
     open_view(page, "Scaling laws")
-    table, form = page.locator("#pg-laws_plan table"), page.locator("#pg-laws_form")
+    table, form = page.locator("#pg-scaling_laws_plan table"), page.locator("#pg-scaling_laws_form")
     expect(table.locator("tbody tr")).to_have_count(6, timeout=SOON)
     expect(table).to_contain_text("72.2 B")
     form.locator("select").first.select_option("params")
     form.locator("input:visible").fill("8e9")
     plan = planned("besiroglu", "params", 8e9)
-    expect(table.locator("tbody tr").last).to_contain_text(told_count(plan.tokens), timeout=SOON)
-    expect(page.locator("#pg-laws_plan h2")).to_contain_text("8.00 B parameters")
+    expect(table.locator("tbody tr").last).to_contain_text(count(plan.tokens), timeout=SOON)
+    expect(page.locator("#pg-scaling_laws_plan h2")).to_contain_text("8.00 B parameters")
     for name in ("loss", "plane", "price"):
-        page.locator(f"#pg-laws_{name} .js-plotly-plot .scatterlayer").first.wait_for(timeout=SOON)
-    page.get_by_role("button", name="Fit a power law to my runs").click()
-    expect(page.locator("#pg-laws_mine")).to_contain_text("no run of yours yet", timeout=SOON)
+        page.locator(f"#pg-scaling_laws_{name} .js-plotly-plot .scatterlayer").first.wait_for(timeout=SOON)
+    expect(page.locator("#pg-scaling_laws_mine")).to_contain_text("no run of yours yet", timeout=SOON)
+    page.get_by_role("button", name="Fit again").click()
     expect(page.get_by_role("button", name="Fit again")).to_be_enabled()
 
 

@@ -1,8 +1,5 @@
 """The view of scaling laws without a browser: plans, pictures, known models, and the visitor's own runs."""
 
-import json
-import types
-
 import numpy as np
 import pytest
 
@@ -14,13 +11,16 @@ from model.training.loop import Report
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
-from viz.page.parts import unpacked
-from viz.page.pipeline import Asked, payloads
+from viz.numbers import count, interval, number, power
+from viz.page import panels
+from viz.page.parts import packed
+from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.settings import read_all
 from viz.server.training_process import LiveRun
 from viz.views.anatomy.scaling_laws import own_runs
-from viz.views.anatomy.scaling_laws import view as scaling_laws
-from viz.views.anatomy.scaling_laws.figures import told_count, told_fit, told_flops, told_ratio
-from viz.words import LANGUAGES
+from viz.views.anatomy.scaling_laws.measure import budget
+from viz.views.anatomy.scaling_laws.view import VIEW
+from viz.words import LANGUAGES, words
 
 NAMED = {each.name: each for each in ENDPOINTS}
 
@@ -31,10 +31,14 @@ def playground(tmp_path_factory):
     return serving(LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path_factory.mktemp("bytes"))))
 
 
-def drawn(playground, form=None, language="en"):
-    asked = Asked("tiny", "abc", None, {"anatomy_view": {"view": "laws"}, "laws_form": form}, {}, language, "anatomy")
+PICTURES = [f"scaling_laws_{name}" for name in ("plan", "loss", "plane", "price", "models", "fits")]
+
+
+def drawn(playground, form=None, language="en", visitor=""):
+    values = {"anatomy_view": {"view": "scaling_laws"}, "scaling_laws_form": form}
+    asked = Asked("tiny", "abc", None, values, {}, language, "anatomy", visitor=visitor)
     parts = payloads(playground, asked)[0]
-    json.dumps(parts, allow_nan=False)
+    packed(parts)
     return parts
 
 
@@ -44,16 +48,15 @@ def drawn(playground, form=None, language="en"):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_everything_is_drawn_at_once(playground, language):
     parts = drawn(playground, language=language)
-    assert set(scaling_laws.PICTURES) <= set(parts)
-    assert not [name for name in scaling_laws.PICTURES if "empty" in parts[name] or "problem" in parts[name]]
-    assert "empty" in parts["laws_mine"] and parts["laws_mine_ask"]["state"] == "idle"
-    assert "{" not in "".join(
-        parts[name].get("source", "") + parts[name].get("about", "") for name in scaling_laws.PICTURES
-    )
+    assert set(PICTURES) <= set(parts)
+    assert not [name for name in PICTURES if "empty" in parts[name] or "problem" in parts[name]]
+    assert "empty" in parts["scaling_laws_mine"]
+    assert [each["kind"] for each in parts["scaling_laws_again"]["controls"]] == ["button"]
+    assert "{" not in "".join(parts[name].get("source", "") + parts[name].get("about", "") for name in PICTURES)
 
 
 def test_the_plan_is_that_of_every_law(playground):
-    table = drawn(playground)["laws_plan"]
+    table = drawn(playground)["scaling_laws_plan"]
     assert len(table["rows"]) == len(LAWS) and len(table["columns"]) == 7
     for law, row in zip(LAWS, table["lines"], strict=True):
         plan = optimum(law, 5.76e23)
@@ -73,8 +76,8 @@ def test_the_plan_is_that_of_every_law(playground):
     ],
 )
 def test_what_is_given(playground, form, given, value):
-    assert scaling_laws.asked({"laws_form": form})[:2] == (given, pytest.approx(value))
-    row = drawn(playground, form)["laws_plan"]["lines"][-1]
+    assert budget(read_all(VIEW.settings, form, None)) == (given, pytest.approx(value))
+    row = drawn(playground, form)["scaling_laws_plan"]["lines"][-1]
     plan = planned("besiroglu", given, value)
     assert row[1:4] == pytest.approx([plan.params, plan.tokens, plan.compute])
 
@@ -82,37 +85,38 @@ def test_what_is_given(playground, form, given, value):
 def test_the_pictures_show_the_plan_and_known_models(playground):
     parts = drawn(playground, {"law": "hoffmann3"})
     plan = optimum("hoffmann3", 5.76e23)
-    star = json.loads(parts["laws_loss"]["figure"])["data"][-1]
-    assert (star["x"], star["y"]) == ([plan.compute], [plan.loss])
-    plane = json.loads(parts["laws_plane"]["figure"])["data"]
+    star = parts["scaling_laws_loss"]["figure"].data[-1]
+    assert (star["x"], star["y"]) == ((plan.compute,), (plan.loss,))
+    plane = parts["scaling_laws_plane"]["figure"].data
     dots = next(trace for trace in plane if trace["name"] == "published models")
-    assert dots["x"] == [each.params for each in KNOWN] and dots["y"] == [each.tokens for each in KNOWN]
-    assert "how many tokens it read is not known" in parts["laws_plane"]["note"]
-    assert "as printed" in parts["laws_loss"]["title"]
-    models = parts["laws_models"]
+    assert list(dots["x"]) == [each.params for each in KNOWN] and list(dots["y"]) == [each.tokens for each in KNOWN]
+    assert "how many tokens it read is not known" in parts["scaling_laws_plane"]["note"]
+    assert "as printed" in parts["scaling_laws_loss"]["title"]
+    models = parts["scaling_laws_models"]
     assert len(models["rows"]) == len(KNOWN) + 2 and models["rows"][0][0] == "Tiny (loaded)"
     assert "not comparable" in models["check"]
 
 
 def test_coefficients_have_their_errors(playground):
-    rows = {row[0]: row for row in drawn(playground)["laws_fits"]["rows"]}
+    rows = {row[0]: row for row in drawn(playground)["scaling_laws_fits"]["rows"]}
     assert "A 482.01 (124.58)" in rows["Besiroglu 2024, 3 refitted"][2]
-    assert "N_c 8.8e+13" in rows["Kaplan 2020, size alone"][2]
+    assert "N_c 8.8 × 10¹³, α 0.076" in rows["Kaplan 2020, size alone"][2]
 
 
 def test_the_lines_below_make_the_same_numbers(playground):
     parts = drawn(playground)
-    for name in ("laws_plan", "laws_loss", "laws_plane", "laws_price", "laws_models", "laws_fits"):
+    for name in PICTURES:
         lines = parts[name]["python"].split("\n")
         start = lines.index("")
         room: dict = {}
         exec("\n".join(lines[:start]), room)
         values = [eval(line, room) for line in lines[start + 1 :] if line]
-        if name == "laws_plan":
+        if name == "scaling_laws_plan":
             assert [each.params for each in values[0]] == [row[1] for row in parts[name]["lines"]]
-        if name == "laws_loss":
-            figure = json.loads(parts[name]["figure"])["data"]
-            assert figure[0]["y"] == values[0][0].y and figure[-2]["y"] == values[1][-1].y
+        if name == "scaling_laws_loss":
+            lines = parts[name]["figure"].data
+            assert lines[0]["y"] == pytest.approx(values[0][0].y, rel=1e-5)
+            assert lines[-2]["y"] == pytest.approx(values[1][-1].y, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -128,13 +132,13 @@ def test_the_lines_below_make_the_same_numbers(playground):
     ],
 )
 def test_counts_as_they_are_read(value, text):
-    assert told_count(value) == text
+    assert count(value) == text
 
 
 def test_other_numbers_as_they_are_read():
-    assert told_flops(9.999e20) == "1.00 × 10²¹" and told_flops(0.05) == "5.00 × 10⁻²"
-    assert told_ratio(18.391) == "18.4" and told_ratio(14868.2) == "14,868"
-    assert told_fit(0.5, -0.1, 1.1) == "0.500 (−0.100–1.100)"
+    assert power(9.999e20) == "1.00 × 10²¹" and power(0.05) == "5.00 × 10⁻²"
+    assert number(18.391) == "18.4" and number(14868.2) == "14,868"
+    assert interval(0.5, -0.1, 1.1) == "0.500 (−0.100–1.100)"
 
 
 # --- own runs ------------------------------------------------------------------------------------------------
@@ -151,57 +155,68 @@ def own_run(number, params, exponent=0.3, task="copy", steps=200, floor=0.0):
     return LiveRun(str(number), "me", job, None, "done", started, reports)
 
 
-def test_without_runs_it_is_said():
-    found = own_runs.payloads([], "en")
-    assert "no run of yours" in found["laws_mine"]["empty"]["text"]
-    assert found["laws_mine_ask"]["state"] == "idle"
+@pytest.fixture
+def shown(playground, monkeypatch):
+    """The parts that a visitor with these runs sees; what other visitors trained is there, too."""
+
+    def show(runs, language="en"):
+        others = [own_run(99, 123)]
+        monkeypatch.setattr(type(playground.workshop), "of", lambda self, owner: runs if owner == "me" else others)
+        return drawn(playground, language=language, visitor="me")
+
+    return show
+
+
+def test_without_runs_it_is_said(shown):
+    assert "no run of yours" in shown([])["scaling_laws_mine"]["empty"]["text"]
     started = own_run(1, 1000)
     started.reports.clear()
-    assert "empty" in own_runs.payloads([started], "en")["laws_mine"]
+    assert "empty" in shown([started])["scaling_laws_mine"] and "empty" in shown([started])["scaling_laws_mine_table"]
+    assert own_runs.own_run(started) is None
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_one_run_has_its_own_exponent_and_lacks_two(language):
-    found = own_runs.payloads([own_run(1, 1000)], language)
-    json.dumps(found, allow_nan=False)
-    (row,) = found["laws_mine_table"]["rows"]
-    assert row[5].startswith("0.30") and "2" in found["laws_mine_table"]["check"]
-    points = json.loads(found["laws_mine"]["figure"])["data"][0]
+def test_one_run_has_its_own_exponent_and_lacks_two(shown, language):
+    parts = shown([own_run(1, 1000)], language)
+    (row,) = parts["scaling_laws_mine_table"]["rows"]
+    assert row[5].startswith("0.30") and "2" in parts["scaling_laws_mine_table"]["check"]
+    assert row[0].startswith(words(language)["task.copy"]) and row[0].endswith("N 1.00 k")
+    points = parts["scaling_laws_mine"]["figure"].data[0]
     assert max(points["x"]) <= 6 * 1000 * 64 * 200
 
 
-def test_three_runs_have_an_exponent_across():
+def test_three_runs_have_an_exponent_across(shown):
     runs = [own_run(n, 1000 * 4**n) for n in range(3)] + [own_run(9, 5000, 0.9, task="reverse")]
-    found = own_runs.payloads(runs, "en")
-    across = found["laws_mine_table"]["rows"][-1]
+    parts = shown(runs)
+    across = parts["scaling_laws_mine_table"]["rows"][-1]
     assert across[0] == "all 3 runs of this task, x = 6 N D" and across[5].startswith("0.300 (")
-    assert "very uncertain" in found["laws_mine_table"]["check"]
-    traces = json.loads(found["laws_mine"]["figure"])["data"]
+    assert "very uncertain" in parts["scaling_laws_mine_table"]["check"]
+    traces = parts["scaling_laws_mine"]["figure"].data
     assert traces[-1]["name"] == "across runs: last loss against compute" and len(traces[-1]["x"]) == 3
-    assert "4 runs" in found["laws_mine_ask"]["text"]
+    assert parts["scaling_laws_mine"]["note"].startswith("4 runs")
 
 
 def test_only_runs_of_one_task_and_vocabulary_are_compared():
     runs = [own_run(1, 1000), own_run(2, 2000, task="reverse"), own_run(3, 4000)]
-    assert [len(each) for each in own_runs.groups(runs)] == [2, 1]
-    assert own_runs.across(own_runs.groups(runs)[0]) is None
+    found = own_runs.compared([own_runs.own_run(run) for run in runs])
+    assert found.group == (0, 2) and found.across is None and found.lacking == 1
+
+
+def test_a_run_that_goes_on_is_drawn_again(playground, shown):
+    run = own_run(1, 1000, steps=20)
+    before = shown([run])["scaling_laws_mine_table"]["rows"][0]
+    run.reports.extend(own_run(1, 1000).reports[20:])
+    assert shown([run])["scaling_laws_mine_table"]["rows"][0] != before
 
 
 def test_a_visitor_sees_own_runs_only(playground, monkeypatch):
-    """The event asks the workshop for the runs of the session that pressed the button."""
-    events, asked = {}, []
-
-    def start(function, inputs, outputs, **_):
-        events["show"] = function
-
-    ask = types.SimpleNamespace(start=start)
-    parts = dict.fromkeys(own_runs.PARTS, ask)
-    shared = types.SimpleNamespace(playground=playground, language_of=lambda request: "en")
-    own_runs.wire(parts, shared)
-    monkeypatch.setattr(type(playground.workshop), "of", lambda self, owner: asked.append(owner) or [own_run(1, 1000)])
-    made = events["show"](types.SimpleNamespace(session_hash="visitor"))
-    assert asked == ["visitor"] and len(made) == len(own_runs.PARTS)
-    assert unpacked(made[2])["rows"]
+    owners = []
+    monkeypatch.setattr(type(playground.workshop), "of", lambda self, owner: owners.append(owner) or [own_run(7, 500)])
+    parts = drawn(playground, visitor="somebody")
+    assert set(owners) == {"somebody"} and parts["scaling_laws_mine_table"]["rows"]
+    scene = scene_of(playground, Asked("tiny", "abc", None, {}, {}, "en", visitor="somebody"))
+    assert panels.depended(scene, ("visitor",)) == ((("7", 200),),)
+    assert scene.key.open(playground).visitor == ""  # a scene as a value is nobody's
 
 
 # --- for programs ----------------------------------------------------------------------------------------------
