@@ -39,7 +39,10 @@ def changed(page, name, run):
 
 
 def runs(page):
-    return {name: part(page, name).get_attribute("data-run") for name in ("distribution_bars", "distribution_facts", "distribution_table")}
+    return {
+        name: part(page, name).get_attribute("data-run")
+        for name in ("distribution_bars", "distribution_facts", "distribution_table")
+    }
 
 
 def bars(page):
