@@ -13,7 +13,6 @@ from viz.api.groups import (
     predictions,
     quantization,
     rounding,
-    sampling,
 )
 from viz.api.registry import Endpoint, register
 from viz.page.playground import Playground
@@ -30,7 +29,6 @@ ENDPOINTS = (
     Endpoint(attention.attention_cell, ("attention.why",)),
     Endpoint(attention.find_heads, ("attention.find",)),
     Endpoint(attention.head_vectors, ("attention.why",)),
-    Endpoint(sampling.speculative, ("sampling.drafting",), "plain run", long=True),
     Endpoint(predictions.predictions, ("predictions.surprise", "predictions.guess")),
     Endpoint(predictions.follow_tokens, ("predictions.follow",)),
     Endpoint(predictions.lens, ("predictions.lens",), long=True),

@@ -279,10 +279,12 @@ def test_the_cards_say_the_limits(shared, playground):
 
 
 def test_drafting_is_kept_within_the_limit(shared):
-    wanted = speculative.wanted_of(scene(shared), {"drafting_form": {"tokens": 128}}, {})
-    assert wanted.request.max_new_tokens == 16
-    sliders = {each["name"]: each for each in speculative.form(scene(shared), {})["controls"]}
-    assert sliders["tokens"]["max"] == 16
+    view, at = speculative.VIEW, scene(shared)
+    assert settings_of(view, at, {"speculative_form": {"tokens": 128}}).tokens == 16
+    assert settings_of(view, at, {}).tokens == 16
+    shown = form_payload(view.settings, Words(words("en"), "speculative.settings"), at)
+    sliders = {each["name"]: each for each in shown["controls"]}
+    assert sliders["tokens"]["max"] == sliders["tokens"]["value"] == 16
 
 
 def test_work_that_computes_too_long_is_ended_and_waiting_does_not_count():

@@ -1,0 +1,144 @@
+"""What speculative decoding writes and how long it takes, as values: with a draft and without, in turns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from model.api import LanguageModel
+from model.errors import InputError
+from model.generation.draft_costs import Compared, Summary, compare, summary
+from model.generation.speculative import DRAFTS, MOST_DRAFTED, Draft, Request, shares_tokenizer
+from model.progress import Progress
+from model.sampling.pipeline import Step
+from viz.page.scene import Scene
+from viz.page.settings import Choice, Number, Range, Settings
+from viz.page.view import Measure
+from viz.views.sampling.pipelines import steps_of
+from viz.words import Words
+
+MOST_TOKENS = 128
+MOST_SUFFIX = 8  # tokens of a suffix that is looked up
+MOST_SEED = 999_999
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The steps that shape the draft and the model, or why they cannot be."""
+
+    steps: tuple[Step, ...] = ()
+    refusal: tuple[str, str, str] | None = None  # what is wrong, what was got, what to do
+
+    def check(self) -> None:
+        """Raise InputError for steps that cannot be."""
+        if self.refusal:
+            raise InputError(*self.refusal)
+
+
+@dataclass(frozen=True, eq=False)
+class Drafted:
+    """A text written with a draft beside one written without, and their numbers."""
+
+    request: Request
+    compared: Compared
+    summary: Summary
+    plain_text: str  # of the tokens that were written without a draft
+
+
+# --- settings ---
+
+
+def read_pipeline(sent: object, scene: Scene) -> Pipeline:
+    """The steps that a page sent; what is wrong with them is said where they are used."""
+    try:
+        return Pipeline(steps_of(scene.model, sent.get("steps") if isinstance(sent, Mapping) else None))
+    except InputError as error:
+        return Pipeline(refusal=(error.what, error.got, error.hint))
+
+
+def drafters(scene: Scene) -> dict[str, LanguageModel]:
+    """The other loaded models of the list that have the same tokens, by id."""
+    return {
+        model_id: other
+        for model_id, other in scene.playground.loaded().items()
+        if model_id != scene.model.id and shares_tokenizer(scene.model.tokenizer, other.tokenizer)
+    }
+
+
+def default_layers(n_layer: int) -> int:
+    """Most of the layers: a shallower draft is cheaper, but the model hardly ever agrees with it."""
+    return max(1, n_layer - max(1, n_layer // 6))
+
+
+def most_tokens(scene: Scene) -> int:
+    """How many tokens may be written here."""
+    return min(MOST_TOKENS, scene.playground.options.allowed.drafted)
+
+
+def _name(words: Words, option: str, scene: Scene) -> str:
+    return drafters(scene)[option].label if option else words["model_none"]
+
+
+SETTINGS = (
+    Choice("draft", tuple(DRAFTS)),
+    Range(
+        "layers",
+        1,
+        lambda scene: scene.model.config.n_layer,
+        default=lambda scene: default_layers(scene.model.config.n_layer),
+        when={"draft": ("layers",)},
+        label=lambda words, scene: words["layers"].format(L=scene.model.config.n_layer),
+    ),
+    Range("suffix", 1, MOST_SUFFIX, default=3, when={"draft": ("ngram",)}),
+    Choice("model", lambda scene: tuple(drafters(scene)) or ("",), when={"draft": ("model",)}, scene_label=_name),
+    Range("gamma", 1, MOST_DRAFTED, default=4),
+    Range("tokens", 8, most_tokens, step=8, default=lambda scene: min(40, most_tokens(scene))),
+    Number("seed", 0, MOST_SEED, default=0),
+)
+
+
+def drafted_by(settings: Settings) -> tuple[str, int, str]:
+    """Who drafts: kind, layers or tokens of a suffix, and the id of another model; what the kind does not use is 0."""
+    kind = settings.draft
+    return kind, {"layers": settings.layers, "ngram": settings.suffix}.get(kind, 0), settings.model * (kind == "model")
+
+
+# --- measures ---
+
+
+def question(scene: Scene, settings: Settings) -> Settings:
+    """What decides the result: of the draft only what its kind uses."""
+    kind, n, other = drafted_by(settings)
+    return settings.but(layers=n if kind == "layers" else 0, suffix=n if kind == "ngram" else 0, model=other)
+
+
+def measure(scene: Scene, settings: Settings, progress: Progress) -> Drafted:
+    """Write with the draft and without; raises InputError for a draft or steps that cannot be."""
+    settings.pipeline.check()
+    kind, n, other = drafted_by(settings)
+    lm, ids = scene.model, scene.tokens.ids.tolist()
+    request = Request(
+        lm.tokenizer.vocab_size,
+        settings.pipeline.steps,
+        settings.gamma,
+        settings.tokens,
+        settings.seed,
+        frozenset() if lm.tokenizer.eos_id is None else frozenset((lm.tokenizer.eos_id,)),
+    )
+    by = drafters(scene).get(other)
+    compared = compare(lm.model, ids, Draft(kind, n, by.model if by else None), request, progress)
+    return Drafted(request, compared, summary(compared), lm.decode(compared.plain_tokens))
+
+
+def measure_drafters(scene: Scene, settings: Settings) -> dict[str, str]:
+    """The models that could draft, by id, with what they are called."""
+    return {model_id: other.label for model_id, other in drafters(scene).items()}
+
+
+MAIN = Measure(
+    "main",
+    measure,
+    depends=("plain",),
+    settings=("pipeline", *(each.name for each in SETTINGS)),
+    slow=True,
+    question=question,
+)
+DRAFTERS = Measure("drafters", measure_drafters, depends=("model", "loaded"), locks=False)
