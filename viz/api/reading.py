@@ -53,8 +53,8 @@ def check_head(model: LanguageModel, layer: int, head: int) -> None:
         raise InputError("There is no such head.", str(head), f"Heads run from 0 to {model.config.n_head - 1}.")
 
 
-def unprompted(playground: Playground, model: LanguageModel) -> Scene:
-    """A scene for what depends on the model alone: it has no run."""
+def unprompted(playground: Playground, model: LanguageModel | None = None) -> Scene:
+    """A scene for what depends on the model alone, or on nothing but its settings: it has no run."""
     return Scene(playground, model, "", None, "", words("en"), "en", Selection(heads=((0, 0),)))
 
 

@@ -16,7 +16,7 @@ from viz.page.picking import source
 from viz.page.scene import Scene
 from viz.page.settings import Settings, form, read_all
 from viz.page.tab import Picture, Values
-from viz.page.view import Depends, Facts, Measure, Part, Payload, Seen, View, call
+from viz.page.view import Depends, Facts, Measure, Part, Payload, Seen, View, call, question_of
 from viz.words import Words
 
 
@@ -55,8 +55,13 @@ _DEPENDS = {
 
 def key_of(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple:
     """All that decides a measure's numbers."""
-    own = settings.only(measure.settings)
-    return ("measure", view.key, measure.name, *depended(scene, measure.depends), own)
+    return (
+        "measure",
+        view.key,
+        measure.name,
+        *depended(scene, measure.depends),
+        question_of(measure, scene, settings),
+    )
 
 
 def measured(view: View, name: str, scene: Scene, settings: Settings) -> background.Result | None:

@@ -15,29 +15,40 @@ MOST_TEXT = 4000  # characters of a text that is read from a page
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several values. Words: `<name>`, `<name>_<option>`; optionally `<name>_help`, `<name>_<option>_help`."""
+    """One of several values. Words: `<name>`, `<name>_<option>`; optionally `<name>_help`, `<name>_<option>_help`.
+
+    Where a scene has no options, the setting is not shown and its value is "".
+    """
 
     name: str
     options: tuple[str, ...] | Callable[[Any], tuple[str, ...]]  # a function of the scene where they depend on it
     default: str | None = None  # the first one
     when: Mapping[str, tuple] = field(default_factory=dict)  # shown while other settings have one of these values
     label: Callable[[Words, str], str] | None = None  # text of an option where it is more than a word
+    scene_label: Callable[[Words, str, Any], str] | None = None  # the same where it depends on the scene, too
+
+    def options_in(self, scene: object) -> tuple[str, ...]:
+        """The options in this scene."""
+        return self.options(scene) if callable(self.options) else self.options
 
     def read(self, value: object, scene: object) -> str:
         """The value, or the default."""
-        options = self.options(scene) if callable(self.options) else self.options
+        options = self.options_in(scene)
         default = self.default if self.default in options else options[0] if options else ""
         return value if isinstance(value, str) and value in options else default
 
     def control(self, words: Words, scene: object) -> dict:
         """What static/parts/form.js shows."""
-        options = self.options(scene) if callable(self.options) else self.options
-        named = self.label or (lambda words, option: words[f"{self.name}_{option}"])
         listed = []
-        for option in options:
+        for option in self.options_in(scene):
             told = words.get(f"{self.name}_{option}_help")
-            listed.append([option, named(words, option), *([told] if told else [])])
+            listed.append([option, self._text(words, option, scene), *([told] if told else [])])
         return _control(self, "choice", words) | {"value": self.read(None, scene), "options": listed}
+
+    def _text(self, words: Words, option: str, scene: object) -> str:
+        if self.scene_label:
+            return self.scene_label(words, option, scene)
+        return self.label(words, option) if self.label else words[f"{self.name}_{option}"]
 
 
 @dataclass(frozen=True)
@@ -179,5 +190,12 @@ def read_all(declared: tuple[Setting, ...], sent: object, scene: object) -> Sett
 
 
 def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
-    """The payload of the form."""
-    return {"controls": [each.control(words, scene) for each in declared]}
+    """The payload of the form. A setting that is not shown hides no other one."""
+    shown = [each for each in declared if not isinstance(each, Choice) or each.options_in(scene)]
+    names = {each.name for each in shown}
+    controls = []
+    for each in shown:
+        control = each.control(words, scene)
+        when = {name: values for name, values in control.pop("when", {}).items() if name in names}
+        controls.append(control | ({"when": when} if when else {}))
+    return {"controls": controls}

@@ -50,6 +50,9 @@ class Measure:
     settings: tuple[str, ...] = ()  # names of the settings and asking parts that decide it
     slow: bool = False  # started by the button of a Job, never by itself
     locks: bool = True  # whether it runs the model; one that only counts or loads needs no turn
+    # Where several settings mean the same, or only part of the model counts: (scene, settings) -> what is to be
+    # measured. The function gets this as its settings, and equal questions are measured once.
+    question: Callable[[Scene, Settings], Settings] | None = None
 
 
 @dataclass(frozen=True)
@@ -240,7 +243,13 @@ def no_progress(done: int, total: int | None, what: str) -> None:
     """A progress callback that does nothing."""
 
 
+def question_of(measure: Measure, scene: Scene, settings: Settings) -> Settings:
+    """What the measure is to measure under the settings of the view."""
+    own = settings.only(measure.settings)
+    return measure.question(scene, own) if measure.question else own
+
+
 def call(measure: Measure, scene: Scene, settings: Settings, progress: Progress = no_progress) -> Any:
     """The measure's numbers, computed now."""
-    own = settings.only(measure.settings)
+    own = question_of(measure, scene, settings)
     return measure.function(scene, own, progress) if measure.slow else measure.function(scene, own)
