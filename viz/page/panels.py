@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from model.errors import InputError
 from model.progress import Progress
 from viz.page import background
 from viz.page.parts import plot_words
@@ -81,7 +82,11 @@ def measured(view: View, name: str, scene: Scene, settings: Settings) -> backgro
             value = call(measure, scene, settings)
         return background.Result(value, time.perf_counter() - started, nbytes_of(value))
 
-    return scene.playground.results.get(key, make)
+    if measure.keep:
+        return scene.playground.results.get(key, make)
+    if key not in scene.measured:
+        scene.measured[key] = make()
+    return scene.measured[key]
 
 
 def prepare(measure: Measure, scene: Scene) -> None:
@@ -148,8 +153,14 @@ def facts_of(scene: Scene) -> Facts:
 
 
 def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
-    """Every part's picture with its key; raises InputError where an asking part cannot be read."""
-    settings, facts = settings_of(view, scene, values), facts_of(scene)
+    """Every part's picture with its key; raises InputError where an asking part cannot be read and no part says so."""
+    facts = facts_of(scene)
+    try:
+        settings = settings_of(view, scene, values)
+    except InputError as error:
+        if not view.problems:
+            raise
+        return _refused(view, scene, facts, error)
     found = {
         view.part_name(name): _picture(view, name, part, scene, settings, facts) for name, part in view.parts.items()
     }
@@ -158,6 +169,18 @@ def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
         words = Words(scene.words, f"{view.key}.settings")
         found[f"{view.key}_form"] = Picture(key, lambda: form(view.settings, words, scene))
     return found
+
+
+def _refused(view: View, scene: Scene, facts: Facts, error: InputError) -> dict[str, Picture]:
+    """What an asking part could not read, said by one part; those that ask are drawn, the others stay as they are."""
+
+    def say() -> Payload:
+        raise error
+
+    none = Settings()
+    asking = {name: part for name, part in view.parts.items() if part.read and part.settings == () and not part.of}
+    found = {view.part_name(name): _picture(view, name, part, scene, none, facts) for name, part in asking.items()}
+    return found | {view.part_name(view.problems): Picture((view.key, str(error), scene.language), say)}
 
 
 def static_form(view: View) -> bool:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from model.api import LanguageModel
 from model.gpt.trace import Trace
@@ -46,6 +47,7 @@ class Scene:
     words: Mapping[str, str]
     language: str
     picked: Selection  # with at least one head
+    measured: dict[tuple, Any] = field(default_factory=dict, repr=False)  # what is not kept beyond one drawing
     _plain: list[Trace] = field(default_factory=list, repr=False)
 
     @property

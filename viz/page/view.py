@@ -53,6 +53,7 @@ class Measure:
     # Where several settings mean the same, or only part of the model counts: (scene, settings) -> what is to be
     # measured. The function gets this as its settings, and equal questions are measured once.
     question: Callable[[Scene, Settings], Settings] | None = None
+    keep: bool = True  # False: quick to make and large, measured anew for every drawing
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,12 @@ class Part:
     shared: bool = False  # the same part in several views; it is then named without the view
 
 
-def Form(draw: Draw | None = None, depends: tuple[Depends, ...] = ()) -> Part:
-    """The settings of the view. `depends`: what its options depend on. There by itself as "form" in the layout."""
-    return Part("controls", draw, depends=depends, settings=())
+def Form(draw: Draw | None = None, depends: tuple[Depends, ...] = (), settings: tuple[str, ...] = ()) -> Part:
+    """The settings of the view. `depends`, `settings`: what its options depend on.
+
+    There by itself as "form" in the layout; declared only where its options follow from other settings.
+    """
+    return Part("controls", draw, depends=depends, settings=settings)
 
 
 def Figure(
@@ -225,6 +229,7 @@ class View:
     settings: tuple[Setting, ...] = ()
     api: tuple = ()  # of viz.api.endpoint.Endpoint
     form_depends: tuple[Depends, ...] = ()  # what the options of the form depend on
+    problems: str = ""  # the part that says why an asking part cannot be read; without one, the page's notice does
     wire: Callable[..., None] | None = None  # events beyond the page's one pipeline
 
     def part_name(self, part: str) -> str:
