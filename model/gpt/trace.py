@@ -51,6 +51,7 @@ class Trace:
         self.tap = reducer.tap
         self.seconds = 0.0  # wall time of the run
         self.piece: Callable[[int], str] | None = None  # the text of a token, where the tokenizer is known
+        self._read: tuple[int, np.ndarray] | None = None  # the position whose logits were asked for last, and these
 
     @property
     def config(self):
@@ -59,10 +60,11 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """Bytes this trace keeps, once its logits have been asked for those too."""
+        """Bytes this trace keeps; logits count once they have been asked for."""
         logits = self.__dict__.get("logits")
-        held = self.residuals.nbytes + self.thumbnails.nbytes + self.metrics.nbytes
-        return held + (0 if logits is None else logits.nbytes)
+        kept = self.residuals.nbytes + self.thumbnails.nbytes + self.metrics.nbytes
+        read = 0 if self._read is None else self._read[1].nbytes
+        return kept + read + (0 if logits is None else logits.nbytes)
 
     # --- one head ---
 
@@ -212,11 +214,17 @@ class Trace:
         return self._logits(self.residuals[-1])
 
     def logits_at(self, position: int) -> np.ndarray:
-        """Logits that predict the token after `position`; negative positions count from the end. float32 [V]"""
+        """Logits that predict the token after `position`; negative positions count from the end. float32 [V]
+
+        Those of the last position asked for are kept: not to be written to.
+        """
         T = len(self.tokens)
         if not -T <= position < T:
             raise InputError("There is no such position.", str(position), f"Positions run from 0 to {T - 1}.")
-        return self._logits(self.residuals[-1][position][None])[0]
+        at, read = position % T, self._read
+        if read is None or read[0] != at:
+            read = self._read = at, self._logits(self.residuals[-1][at][None])[0]
+        return read[1]
 
     @torch.inference_mode()
     def _logits(self, x: Tensor) -> np.ndarray:

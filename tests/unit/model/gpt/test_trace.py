@@ -141,8 +141,17 @@ def test_shapes_and_key():
     assert trace.logits.shape == (T, V) and trace.logits_at(0).shape == (V,)
     assert trace.mlp_activations(0).shape == (T, M)
     assert trace.qkv(0, 0).k.shape == (T, E)
-    assert trace.nbytes == trace.residuals.nbytes + trace.thumbnails.nbytes + trace.metrics.nbytes + T * V * 4
+    kept = trace.residuals.nbytes + trace.thumbnails.nbytes + trace.metrics.nbytes
+    assert trace.nbytes == kept + T * V * 4 + V * 4  # all logits, and those of the position asked for last
     assert trace.seconds > 0
+
+
+def test_the_logits_of_the_last_position_are_read_once(monkeypatch):
+    trace, made, logits = traced(), [], Trace._logits
+    monkeypatch.setattr(Trace, "_logits", lambda self, x: (made.append(len(x)), logits(self, x))[1])
+    for position, n in ((2, 1), (2, 1), (2 - T, 1), (3, 2), (2, 3)):
+        assert_close(trace.logits_at(position), logits(trace, trace.residuals[-1])[position], 5e-6)
+        assert made == [1] * n
 
 
 def test_head_metrics_table():
