@@ -1,12 +1,11 @@
 """Every view of the tabs that are rows of views: drawn for every way to wire a block, short prompts and edited runs."""
 
-import json
-
 import pytest
 
 from model.api import LanguageModel
 from model.gpt.transformer import Block, Transformer
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
@@ -35,7 +34,7 @@ def drawn(playground, tab, view, prompt="abcabd ab", language="en", **selection)
     """The parts of a view by name, and the notice."""
     asked = Asked("tiny", prompt, selection or None, {f"{tab}_view": {"view": view}}, {}, language, tab)
     parts = payloads(playground, asked)[0]
-    json.dumps(parts, allow_nan=False)  # as it is sent
+    packed(parts)  # as it is sent
     views = dict(next(t for t in TABS if t.key == tab).fixed(words(language))[f"{tab}_view"]["shows"])
     return {name: parts[name] for name in views[view] if name in parts}, parts["notice"]
 
@@ -85,11 +84,8 @@ def test_what_was_read_once_is_not_run_again(playgrounds, tab, view, monkeypatch
 def test_every_view_says_how_to_read_it(language):
     said = words(language)
     for _, view in VIEWS:
-        for key in (
-            f"{view}.view",
-            f"{view}.about",
-            *(f"howto_{view}.{k}" for k in ("body", "formula", "caveat", "try")),
-        ):
+        howto = f"{view}.howto" if f"{view}.howto.body" in said else f"howto_{view}"
+        for key in (f"{view}.view", f"{view}.about", *(f"{howto}.{k}" for k in ("body", "formula", "caveat", "try"))):
             assert said[key], key
 
 
