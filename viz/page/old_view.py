@@ -1,7 +1,7 @@
 """A tab that is a row of views which take turns: each has its question, its pictures, and how to read them."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import gradio as gr
@@ -35,13 +35,15 @@ class View:
         return (f"{self.key}_howto", f"{self.key}_about", *self.parts)
 
 
-def compiled(view: "view_module.View") -> View:
-    """A view that declares itself, as the page's pipeline takes it."""
+def compiled(view: "view_module.View", built: Collection[str] = ()) -> View:
+    """A view that declares itself, as the page's pipeline takes it. `built`: shared parts that are on the page."""
 
     def build() -> dict[str, gr.HTML]:
         made: dict[str, gr.HTML] = {}
 
         def one(name: str) -> None:
+            if view.part_name(name) in built:
+                return
             each = panels.kind_of(view, name)
             value = {} if each.read or name == "form" else None
             made[view.part_name(name)] = part(
@@ -84,7 +86,10 @@ def compiled(view: "view_module.View") -> View:
 
 def tab_of(key: str, listed: "tuple[View | view_module.View, ...]") -> Tab:
     """The tab: a row of buttons, one a view, and the view that is chosen; the first one at the start."""
-    views = tuple(each if isinstance(each, View) else compiled(each) for each in listed)
+    views: list[View] = []
+    for each in listed:
+        built = {name for view in views for name in view.parts}
+        views.append(each if isinstance(each, View) else compiled(each, built))
     declared = tuple(each for each in listed if isinstance(each, view_module.View))
     chooser = f"{key}_view"
 

@@ -198,7 +198,8 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
     drawn = settings if part.settings is None else settings.only(part.settings)
     # A picture names its model and whether there are edits, whatever it was measured on.
     said = (scene.model.id, bool(scene.picked.edits))
-    key = (view.key, name, *keys, *there, depended(scene, part.depends), drawn, said, scene.language)
+    owner = "" if part.shared else view.key
+    key = (owner, name, *keys, *there, depended(scene, part.depends), drawn, said, scene.language)
 
     def make() -> Payload:
         results = {each.name: measured(view, each.name, scene, settings) for each in needed}
