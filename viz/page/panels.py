@@ -62,7 +62,20 @@ def key_of(view: View, measure: Measure, scene: Scene, settings: Settings) -> tu
         measure.name,
         *depended(scene, measure.depends),
         question_of(measure, scene, settings),
+        *(_state_of(view, view.measure(name), scene, settings) for name in measure.uses),
     )
+
+
+def _state_of(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple:
+    """A measure's key, and whether its numbers are there or will be at once."""
+    key = key_of(view, measure, scene, settings)
+    return key, not measure.slow or scene.playground.results.peek(key) is not None
+
+
+def _used(view: View, measure: Measure, scene: Scene, settings: Settings) -> dict[str, Any]:
+    """The results of the measures that one builds on; None for a slow one that nobody has started."""
+    results = {name: measured(view, name, scene, settings) for name in measure.uses}
+    return {name: result and result.value for name, result in results.items()}
 
 
 def measured(view: View, name: str, scene: Scene, settings: Settings) -> background.Result | None:
@@ -74,12 +87,13 @@ def measured(view: View, name: str, scene: Scene, settings: Settings) -> backgro
 
     def make() -> background.Result:
         prepare(measure, scene)
+        used = _used(view, measure, scene, settings)
         started = time.perf_counter()
         if measure.locks:
             with scene.playground.computing:
-                value = call(measure, scene, settings)
+                value = call(measure, scene, settings, used)
         else:
-            value = call(measure, scene, settings)
+            value = call(measure, scene, settings, used)
         return background.Result(value, time.perf_counter() - started, nbytes_of(value))
 
     if measure.keep:
@@ -98,9 +112,10 @@ def prepare(measure: Measure, scene: Scene) -> None:
 def job_of(view: View, name: str, scene: Scene, settings: Settings) -> background.Job:
     """A slow measure as work that goes on in the background."""
     measure = view.measure(name)
+    used = _used(view, measure, scene, settings)
 
     def work(progress: Progress) -> Any:
-        return call(measure, scene, settings, progress)
+        return call(measure, scene, settings, used, progress)
 
     prepare(measure, scene)
     return background.Job(key_of(view, measure, scene, settings), work)
@@ -190,16 +205,12 @@ def static_form(view: View) -> bool:
 
 def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings, facts: Facts) -> Picture:
     needed = [view.measure(each) for each in dict.fromkeys((*part.of, *part.also))]
-    keys = [key_of(view, each, scene, settings) for each in needed]
-    there = [
-        scene.playground.results.peek(key) is not None if each.slow else True
-        for each, key in zip(needed, keys, strict=True)
-    ]
+    states = [_state_of(view, each, scene, settings) for each in needed]
     drawn = settings if part.settings is None else settings.only(part.settings)
     # A picture names its model and whether there are edits, whatever it was measured on.
     said = (scene.model.id, bool(scene.picked.edits))
     owner = "" if part.shared else view.key
-    key = (owner, name, *keys, *there, depended(scene, part.depends), drawn, said, scene.language)
+    key = (owner, name, *states, depended(scene, part.depends), drawn, said, scene.language)
 
     def make() -> Payload:
         results = {each.name: measured(view, each.name, scene, settings) for each in needed}

@@ -39,6 +39,7 @@ Depends = Literal[
 class Measure:
     """Numbers of a view: `function(scene, settings)`, or `function(scene, settings, progress)` for a slow one.
 
+    One that `uses` others gets their results by name after the settings, None for a slow one that was not started.
     The function holds the model while it works, so it must not ask the playground for traces or results. What it
     needs of them is there: `scene.trace`, and `scene.unedited` where it depends on "plain". It raises PlaygroundError
     for what cannot be measured; the parts then say so.
@@ -54,6 +55,7 @@ class Measure:
     # measured. The function gets this as its settings, and equal questions are measured once.
     question: Callable[[Scene, Settings], Settings] | None = None
     keep: bool = True  # False: quick to make and large, measured anew for every drawing
+    uses: tuple[str, ...] = ()  # measures that it builds on
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,9 @@ def question_of(measure: Measure, scene: Scene, settings: Settings) -> Settings:
     return measure.question(scene, own) if measure.question else own
 
 
-def call(measure: Measure, scene: Scene, settings: Settings, progress: Progress = no_progress) -> Any:
-    """The measure's numbers, computed now."""
-    own = question_of(measure, scene, settings)
-    return measure.function(scene, own, progress) if measure.slow else measure.function(scene, own)
+def call(
+    measure: Measure, scene: Scene, settings: Settings, results: Mapping[str, Any], progress: Progress = no_progress
+) -> Any:
+    """The measure's numbers, computed now from the scene and the `results` of the measures that it uses."""
+    more = ((results,) if measure.uses else ()) + ((progress,) if measure.slow else ())
+    return measure.function(scene, question_of(measure, scene, settings), *more)

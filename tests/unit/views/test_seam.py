@@ -139,6 +139,7 @@ def test_a_view_is_whole(playground, tab, view):
         assert set(part.settings or ()) <= settings, name
     for measure in view.measures:
         assert set(measure.settings) <= settings, measure.name
+        assert set(measure.uses) <= named, measure.name
     placed = panels.names_of(view)
     expected = {view.part_name(name) for name in view.parts} | ({f"{view.key}_form"} if view.settings else set())
     assert set(placed) == expected and len(placed) == len(expected)
