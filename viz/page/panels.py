@@ -91,9 +91,9 @@ def measured(view: View, name: str, scene: Scene, settings: Settings) -> backgro
         started = time.perf_counter()
         if measure.locks:
             with scene.playground.computing:
-                value = call(measure, scene, settings, used)
+                value = call(measure, scene, settings, results=used)
         else:
-            value = call(measure, scene, settings, used)
+            value = call(measure, scene, settings, results=used)
         return background.Result(value, time.perf_counter() - started, nbytes_of(value))
 
     if measure.keep:
@@ -115,7 +115,7 @@ def job_of(view: View, name: str, scene: Scene, settings: Settings) -> backgroun
     used = _used(view, measure, scene, settings)
 
     def work(progress: Progress) -> Any:
-        return call(measure, scene, settings, used, progress)
+        return call(measure, scene, settings, progress, used)
 
     prepare(measure, scene)
     return background.Job(key_of(view, measure, scene, settings), work)
@@ -164,6 +164,7 @@ def facts_of(scene: Scene) -> Facts:
         scene.limit,
         scene.language,
         model.tokenizer.piece,
+        source(scene),
     )
 
 

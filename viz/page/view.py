@@ -79,6 +79,7 @@ class Facts:
     limit: int
     language: str
     piece: Callable[[int], str] = field(compare=False)  # the text of a token id
+    source: str = ""  # the line below a picture, for a part that says more than that
 
     @property
     def pieces(self) -> tuple[str, ...]:
@@ -257,7 +258,11 @@ def question_of(measure: Measure, scene: Scene, settings: Settings) -> Settings:
 
 
 def call(
-    measure: Measure, scene: Scene, settings: Settings, results: Mapping[str, Any], progress: Progress = no_progress
+    measure: Measure,
+    scene: Scene,
+    settings: Settings,
+    progress: Progress = no_progress,
+    results: Mapping[str, Any] | None = None,
 ) -> Any:
     """The measure's numbers, computed now from the scene and the `results` of the measures that it uses."""
     more = ((results,) if measure.uses else ()) + ((progress,) if measure.slow else ())
