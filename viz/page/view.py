@@ -56,6 +56,7 @@ class Measure:
     question: Callable[[Scene, Settings], Settings] | None = None
     keep: bool = True  # False: quick to make and large, measured anew for every drawing
     uses: tuple[str, ...] = ()  # measures that it builds on
+    owner: str = ""  # views that give the same measure the same owner measure it once; else each has its own
 
 
 @dataclass(frozen=True)
