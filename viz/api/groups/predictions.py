@@ -1,6 +1,5 @@
 """The predictions tab's numbers: what comes next, when it appears, and who wrote it."""
 
-import math
 from typing import Annotated
 
 from model.errors import InputError
@@ -8,7 +7,6 @@ from model.gpt.logit_lens import read_layers, read_position
 from model.predictions.attribution import attribute, by_source, promoted
 from model.predictions.gradients import MOST, Gradients
 from model.predictions.gradients import gradients as take_gradients
-from model.predictions.predictions import summarise
 from model.progress import Progress
 from viz.api.answers import largest_parts
 from viz.api.arguments import Few, OneOf, Rows
@@ -17,72 +15,17 @@ from viz.api.reading import (
     done,
     named,
     place,
-    places,
     prompt_tokens,
     token_id,
     token_or_likeliest,
 )
 from viz.page import background
 from viz.page.scene import Scene
-from viz.views.predictions.follow import view as follow
 from viz.views.predictions.lens import view as lens_view
 from viz.views.predictions.logit_parts import view as wrote
-from viz.views.predictions.surprise import view as surprise
 
 Lens = Annotated[str, OneOf(lens_view.LENSES)]
 PATH_TOKENS = 4096  # run along the path of integrated gradients, by which long prompts take fewer places
-
-
-def predictions(scene: Scene, positions: list[int] = (), most: Few = 5) -> dict:
-    """How expected each token of the prompt was, and what was expected instead.
-
-    Args:
-        positions: The tokens after which one looks; all where none are given.
-        most: Likeliest next tokens named for each position.
-
-    Returns:
-        rows: for each position its token; rank (1 is the likeliest), probability and surprisal (bits) of that token as
-        the position before expected it, null for the first; entropy (bits) of what is expected next; expected: the
-        likeliest next tokens with probability and logit. summary: perplexity, bits_per_byte, bits a token.
-    """
-    found, tokens = surprise.predictions(scene), scene.trace.tokens
-    rows = []
-    for t in places(scene, positions):
-        own: dict = dict.fromkeys(("rank", "probability", "surprisal"))
-        if t:
-            log_p = float(found.next_log_probability[t - 1])
-            own = {"rank": int(found.rank[t - 1]), "probability": math.exp(log_p), "surprisal": -log_p / math.log(2)}
-        best = zip(found.ids[t][:most], found.probabilities[t], found.logits[t], strict=False)
-        rows.append(
-            {
-                "position": t,
-                **named(scene.model, tokens.ids[t]),
-                **own,
-                "entropy": float(found.entropy[t]) / math.log(2),
-                "expected": [named(scene.model, n) | {"probability": p, "logit": logit} for n, p, logit in best],
-            }
-        )
-    return {"rows": rows, "summary": summarise(found, tokens) if len(tokens) > 1 else None}
-
-
-def follow_tokens(scene: Scene, tokens: list[str]) -> dict:
-    """The chances of some tokens after every position of the prompt.
-
-    Args:
-        tokens: One to sixteen tokens, each as its text with its space in front (' Paris'), or as 'id:1234'.
-
-    Returns:
-        followed: for each token id, text, and one number a position of logit, probability and rank (1 is the
-        likeliest).
-    """
-    if not 1 <= len(tokens) <= 16:
-        raise InputError("This is not a number of tokens that can be followed.", str(len(tokens)), "Give 1 to 16.")
-    ids = list(dict.fromkeys(token_id(scene.model, text) for text in tokens))
-    found = follow.followed(scene, ids)
-    return {
-        "tokens": prompt_tokens(scene),
-        "followed": [named(scene.model, n) | vars(each) for n, each in zip(ids, found, strict=True)],
-    }
 
 
 # --- the lens --------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from viz.charts.ramp import blind, ramp_ticks, ramps
 from viz.labels import visible
 from viz.theme import HUES, frame_layout
-from viz.views.predictions.figures import blind, ramp_ticks, ramps
 
 COLOURS = ("probability", "surprisal", "rank", "entropy")  # what a text can be coloured by
 _HEIGHT = 260  # of the figure, pixels

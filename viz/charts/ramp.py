@@ -1,0 +1,30 @@
+"""The colour ramp on which tokens of a text are placed by how likely the model found them."""
+
+import math
+
+import numpy as np
+
+from viz.numbers import decimals, number
+from viz.theme import RAMPS
+
+
+def blind(V: int) -> float:
+    """The surprisal of every token where all V are equally likely, in bits: the end of the ramp."""
+    return math.log2(V)
+
+
+def ramp_ticks(by: str, V: int) -> list[list]:
+    """[place on the ramp, label] from the likeliest to a blind guess. `by`: "surprisal", "rank" or "entropy"."""
+    top = blind(V)
+    if by == "rank":
+        powers = [10**n for n in range(1, 1 + math.floor(math.log10(V / 2)))]
+        return [[math.log2(each) / top, f"{each // 1000}k" if each >= 1000 else f"{each}"] for each in (1, *powers, V)]
+    step = 4 if top > 8 else 2
+    within = np.arange(0, top - step / 2, step).tolist()
+    last = decimals(top, 1) if by == "entropy" else f"≥ {decimals(top, 1)}"
+    return [*([each / top, number(each)] for each in within), [1, last]]
+
+
+def ramps() -> dict[str, list[str]]:
+    """The colours of the ramp, light and dark."""
+    return {name: list(stops) for name, stops in RAMPS.items()}
