@@ -46,8 +46,6 @@ ENDPOINTS = (
     Endpoint(sampling.speculative, ("sampling.drafting",), "plain run", long=True),
     Endpoint(sampling.cache_size, ("sampling.cachelab",), "model", kind="computed"),
     Endpoint(sampling.cache_times, ("sampling.cachelab",), "plain run", long=True),
-    Endpoint(predictions.lens, ("predictions.lens",), long=True),
-    Endpoint(predictions.lens_at, ("predictions.lens",)),
     Endpoint(predictions.logit_parts, ("predictions.wrote",)),
     Endpoint(predictions.part_tokens, ("predictions.wrote",)),
     Endpoint(predictions.gradients, ("predictions.wrote",), long=True),

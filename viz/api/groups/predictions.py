@@ -1,15 +1,12 @@
 """The predictions tab's numbers: what comes next, when it appears, and who wrote it."""
 
-from typing import Annotated
-
 from model.errors import InputError
-from model.gpt.logit_lens import read_layers, read_position
 from model.predictions.attribution import attribute, by_source, promoted
 from model.predictions.gradients import MOST, Gradients
 from model.predictions.gradients import gradients as take_gradients
 from model.progress import Progress
 from viz.api.answers import largest_parts
-from viz.api.arguments import Few, OneOf, Rows
+from viz.api.arguments import Rows
 from viz.api.reading import (
     check_head,
     done,
@@ -21,99 +18,9 @@ from viz.api.reading import (
 )
 from viz.page import background
 from viz.page.scene import Scene
-from viz.views.predictions.lens import view as lens_view
 from viz.views.predictions.logit_parts import view as wrote
 
-Lens = Annotated[str, OneOf(lens_view.LENSES)]
 PATH_TOKENS = 4096  # run along the path of integrated gradients, by which long prompts take fewer places
-
-
-# --- the lens --------------------------------------------------------------------------------------------
-
-
-def _tops(scene: Scene, ids: list, shares: list, most: int) -> list[dict]:
-    """The likeliest tokens of one cell."""
-    return [named(scene.model, n) | {"probability": p} for n, p in list(zip(ids, shares, strict=True))[:most]]
-
-
-def lens(scene: Scene, lens: Lens = "plain", positions: list[int] = (), most: Few = 1) -> dict:
-    """What the model would predict if it stopped at an earlier layer: the logit lens at every layer and position.
-
-    Args:
-        lens: plain: the final norm and the output head alone. tuned: a trained translation first, where the model has
-            one.
-        positions: The tokens after which one looks; all where none are given, which may take a while.
-        most: Likeliest tokens told for each cell.
-
-    Returns:
-        layers: blocks passed, 0 to the number of layers. For each layer and, within it, each position: likeliest,
-        entropy (nats), kl to the final prediction (nats), rank and probability of the final answer (answers).
-    """
-    kind, wanted = lens, [place(scene, each) for each in positions] or list(range(len(scene.trace.tokens)))
-    translator = lens_view.translator(scene, kind)
-
-    def work(progress: Progress) -> object:
-        return read_layers(scene.trace, wanted, top=5, lens=translator, progress=progress)
-
-    key = (*lens_view.whole_key(scene, kind), tuple(wanted)) if positions else lens_view.whole_key(scene, kind)
-    found = done(scene.playground, background.Job(key, work))
-    ids, shares = found.ids.tolist(), found.probabilities.tolist()
-    cells = [[_tops(scene, *cell, most) for cell in zip(*row, strict=True)] for row in zip(ids, shares, strict=True)]
-    return {
-        "lens": kind,
-        "layers": found.places,
-        "positions": wanted,
-        "tokens": [scene.trace.tokens.pieces[t] for t in wanted],
-        "answers": [named(scene.model, n) for n in found.candidates[:, 0]],
-        "likeliest": cells,
-        "entropy": found.entropy,
-        "kl": found.kl,
-        "rank": found.ranks[..., 0],
-        "probability": found.shares[..., 0],
-    }
-
-
-def lens_at(scene: Scene, position: int = -1, lens: Lens = "plain", tokens: list[str] = (), most: Few = 5) -> dict:
-    """The logit lens at one position, between attention and MLP of every block too, with tokens followed.
-
-    Args:
-        lens: plain or tuned, as in lens; the tuned one has no points inside a block.
-        tokens: Up to sixteen tokens whose rank and probability are told at each point, each as its text or 'id:1234';
-            the final answer where none are given.
-
-    Returns:
-        points: for each point of the stream blocks passed (l + 0.5: between attention and MLP of block l), the
-        likeliest tokens, entropy and kl to the final prediction (nats), and rank and probability of the followed.
-    """
-    t, kind = place(scene, position), lens
-    if len(tokens) > 16:
-        raise InputError("This is not a number of tokens that can be followed.", str(len(tokens)), "Give 1 to 16.")
-    ids = list(dict.fromkeys(token_id(scene.model, text) for text in tokens)) or None
-    translator = lens_view.translator(scene, kind)
-    with scene.playground.computing:
-        found = read_position(scene.trace, t, top=most, candidates=ids, lens=translator)
-    columns = (
-        found.places,
-        found.ids[:, 0],
-        found.probabilities[:, 0],
-        found.entropy[:, 0],
-        found.kl[:, 0],
-        found.ranks[:, 0],
-        found.shares[:, 0],
-    )
-    points = [
-        {
-            "blocks": blocks,
-            "likeliest": _tops(scene, *best, most),
-            "entropy": entropy,
-            "kl": kl,
-            "rank": rank,
-            "probability": share,
-        }
-        for blocks, *best, entropy, kl, rank, share in zip(*(each.tolist() for each in columns), strict=True)
-    ]
-    followed = [named(scene.model, n) for n in found.candidates[0]]
-    return {"lens": kind, "position": t, "followed": followed, "points": points}
 
 
 # --- who wrote it ----------------------------------------------------------------------------------------
