@@ -16,7 +16,7 @@ from viz.views.tabs import TABS
 PROMPT = "abcabd ab"
 # What each of these needs first is measured by a job.
 JOBS = {
-    "wrote_gradients": "wrote_job",
+    "logit_parts_gradients": "logit_parts_job",
     "sweep_map": "sweep",
     "cachelab_times": "cachelab_job",
     "drafting_times": "drafting_job",
@@ -91,7 +91,7 @@ def test_no_part_that_has_a_figure_is_left_out(page):
     assert with_figure - {"race"} <= set(page.figures())
 
 
-@pytest.mark.parametrize("name", ["wrote_gradients", "sweep_map"])
+@pytest.mark.parametrize("name", ["logit_parts_gradients", "sweep_map"])
 def test_a_slow_measure_is_run_when_it_is_asked_for(lm, name):
     page = page_of(lm, PROMPT)
     with pytest.raises(InputError):

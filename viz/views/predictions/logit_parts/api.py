@@ -1,42 +1,36 @@
-"""The predictions tab's numbers: what comes next, when it appears, and who wrote it."""
+"""Who wrote a logit, for programs."""
 
 from model.errors import InputError
-from model.predictions.attribution import attribute, by_source, promoted
-from model.predictions.gradients import MOST, Gradients
+from model.predictions.attribution import Components, attribute, by_source, components, promoted
+from model.predictions.gradients import Gradients
 from model.predictions.gradients import gradients as take_gradients
 from model.progress import Progress
 from viz.api.answers import largest_parts
 from viz.api.arguments import Rows
-from viz.api.reading import (
-    check_head,
-    done,
-    named,
-    place,
-    prompt_tokens,
-    token_id,
-    token_or_likeliest,
-)
+from viz.api.reading import check_head, done, named, place, prompt_tokens, token_id, token_or_likeliest
 from viz.page import background
 from viz.page.scene import Scene
-from viz.views.predictions.logit_parts import view as wrote
-
-PATH_TOKENS = 4096  # run along the path of integrated gradients, by which long prompts take fewer places
+from viz.views.predictions.logit_parts.measure import Watched, places
 
 
-# --- who wrote it ----------------------------------------------------------------------------------------
-
-
-def _watched(scene: Scene, position: int, token: str, distractor: str) -> wrote.Watched:
+def _watched(scene: Scene, position: int, token: str, distractor: str) -> Watched:
     """The logit that is asked of; raises InputError."""
     t = place(scene, position)
-    found = token_or_likeliest(scene, token, t)
+    target = token_or_likeliest(scene, token, t)
     other = token_id(scene.model, distractor) if distractor else None
-    if other == found:
+    if other == target:
         raise InputError("The token and the other one are the same.", "", "Choose two different tokens.")
-    return wrote.Watched(t, found, other)
+    return Watched(t, target, other)
 
 
-def _asked(scene: Scene, watched: wrote.Watched) -> dict:
+def _written(scene: Scene, position: int) -> Components:
+    """What every part wrote at a position."""
+    with scene.playground.computing:
+        return components(scene.trace, position)
+
+
+def _named(scene: Scene, watched: Watched) -> dict:
+    """The tokens that are asked of."""
     other = watched.distractor
     return {
         "position": watched.position,
@@ -56,8 +50,8 @@ def logit_parts(scene: Scene, position: int = -1, token: str = "", distractor: s
         heads, mlps: all of them by layer. total: what all parts add up to; logit: the model's own; gap: the rounding.
     """
     watched = _watched(scene, position, token, distractor)
-    parts = attribute(wrote.found_at(scene, watched.position), scene.model.model, watched.token, watched.distractor)
-    return _asked(scene, watched) | {
+    parts = attribute(_written(scene, watched.position), scene.model.model, watched.token, watched.distractor)
+    return _named(scene, watched) | {
         "strongest": largest_parts(parts.parts(), most),
         "heads": parts.heads,
         "mlps": parts.mlps,
@@ -89,22 +83,22 @@ def part_tokens(
     """
     watched = _watched(scene, position, token, distractor)
     check_head(scene.model, layer, 0 if head is None else head)
-    found, model = wrote.found_at(scene, watched.position), scene.model.model
-    parts = attribute(found, model, watched.token, watched.distractor)
+    written, model = _written(scene, watched.position), scene.model.model
+    parts = attribute(written, model, watched.token, watched.distractor)
     with scene.playground.computing:
-        told = promoted(found, model, layer, head, most, scene.model.tokenizer.vocab_size)
+        tokens = promoted(written, model, layer, head, most, scene.model.tokenizer.vocab_size)
         sources = None
         if head is not None:
             sources = by_source(scene.trace, layer, head, watched.position, parts.directions[layer])
     value = parts.mlps[layer] if head is None else parts.heads[layer, head]
-    return _asked(scene, watched) | {
+    return _named(scene, watched) | {
         "layer": layer,
         "head": head,
         "value": value,
         "tokens": prompt_tokens(scene),
         "sources": sources,
-        "promoted": _valued(scene, told.ids, told.values),
-        "suppressed": _valued(scene, told.low_ids, told.low_values),
+        "promoted": _valued(scene, tokens.ids, tokens.values),
+        "suppressed": _valued(scene, tokens.low_ids, tokens.low_values),
     }
 
 
@@ -125,14 +119,14 @@ def gradients(scene: Scene, position: int = -1, token: str = "", distractor: str
         logit here and where all embeddings are the baseline; gap: how far integrated gradients are from adding up.
     """
     watched = _watched(scene, position, token, distractor)
-    trace, most = scene.trace, min(MOST, max(16, PATH_TOKENS // (watched.position + 1)))
+    trace, most = scene.trace, places(watched.position + 1)
 
     def work(progress: Progress) -> Gradients:
         return take_gradients(trace, watched.position, watched.token, watched.distractor, most, progress)
 
-    found = done(scene.playground, background.Job(("wrote gradients", trace.key, watched, most), work))
-    return _asked(scene, watched) | {
+    result = done(scene.playground, background.Job(("gradients of a logit", trace.key, watched, most), work))
+    return _named(scene, watched) | {
         "tokens": prompt_tokens(scene)[: watched.position + 1],
-        **vars(found),
-        "gap": found.gap,
+        **vars(result),
+        "gap": result.gap,
     }
