@@ -46,8 +46,8 @@ def playground(tokenizer):
 
 
 def question(view, form=None, prompt=PROMPT, language="en", **selection):
-    sent = {"quant_view": {"view": view}} | ({} if form is None else {f"{view}_form": form})
-    return Asked("tiny", prompt, selection or None, sent, {}, language, "quant")
+    sent = {"quantization_view": {"view": view}} | ({} if form is None else {f"{view}_form": form})
+    return Asked("tiny", prompt, selection or None, sent, {}, language, "quantization")
 
 
 def drawn(playground, view, form=None, **changes):
