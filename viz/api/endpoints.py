@@ -71,7 +71,6 @@ ENDPOINTS = (
     Endpoint(prices.prices, ("anatomy.prices",), reads="server", kind="computed"),
     Endpoint(quantization.weight_errors, ("quantization.formats",), "model"),
     Endpoint(quantization.quantization_formats, ("quantization.formats",), "plain run", long=True),
-    Endpoint(quantization.quantization_sweep, ("quantization.sensitive",), "plain run", long=True),
     Endpoint(positions.position_vectors, ("design.posvec",), "model", kind="computed"),
     Endpoint(positions.rope_pairs, ("design.rope",)),
     Endpoint(distance.score_by_distance, ("design.distance",)),
