@@ -29,7 +29,7 @@ VERBS = ("saw", "liked", "carried", "painted", "found", "remembered")
 OBJECTS = ("the red ball", "a loaf of bread", "two warm coats", "the last train", "a blue door", "some good news")
 VIEWS = {
     "sampling": ("distribution", "temperature", "draws", "side_by_side", "many_samples"),
-    "predictions": ("surprise", "guess", "follow", "lens", "wrote"),
+    "predictions": ("surprise", "guess", "follow", "lens", "logit_parts"),
     "inside": ("onenorm", "neurons", "sizes"),
     "heads": (),
     "effects": (),

@@ -59,6 +59,11 @@ def nats(value: float | None) -> str:
     return decimals(value, 3) if value == 0 or abs(value) >= 0.1 else number(value)
 
 
+def bits(value: float | None) -> str:
+    """A surprisal or an entropy in bits, as nats are written; ∞ for what was impossible."""
+    return "∞" if value == math.inf else nats(value)
+
+
 def signed(value: float | None, digits: int = 3) -> str:
     """A number with its sign, + or −; zero has none."""
     text = number(value, digits)

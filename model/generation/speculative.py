@@ -285,7 +285,7 @@ def _ngrams(model: Transformer, ids: Sequence[int], draft: Draft, request: Reque
     return Lookup(draft.n, request)
 
 
-# The drafts by name; "none" proposes nothing, which is plain decoding. Labels are the words "speculative.settings.draft_<key>".
+# The drafts by name; "none" proposes nothing, which is plain decoding. Labels: "speculative.settings.draft_<key>".
 DRAFTS: dict[str, Callable[[Transformer, Sequence[int], Draft, Request], Proposer]] = {
     "layers": _own_layers,
     "ngram": _ngrams,

@@ -11,7 +11,8 @@ export const facts = (root, list) =>
     }),
   );
 
-// The likeliest next tokens; rows { id, text, rank, share, percent, bits, logit }. `marks`: { id: word } stand out.
+// The likeliest next tokens; rows { id, text, rank, share, surprisal, score } and how these are written: percent, bits,
+// logit. `marks`: { id: word } stand out.
 export function chances(root, { rows, words, label, marks }) {
   const grid = el("table", "pg-surprise-table", "", { "aria-label": label }),
     head = el("tr"),
@@ -60,7 +61,7 @@ export function chances(root, { rows, words, label, marks }) {
 
 export const likely = (rows) => ({
   names: ["rank", "id", "token", "probability", "bits", "logit"],
-  lines: rows.map(({ rank, id, text, share, bits, logit }) => [rank, id, text, share, Number(bits), Number(logit)]),
+  lines: rows.map(({ rank, id, text, share, surprisal, score }) => [rank, id, text, share, surprisal, score]),
 });
 
 // A token as running text shows it: its spaces and line breaks pale.

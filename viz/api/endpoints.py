@@ -10,9 +10,7 @@ from viz.api.groups import (
     effects,
     heads,
     page,
-    predictions,
     quantization,
-    rounding,
 )
 from viz.api.registry import Endpoint, register
 from viz.page.playground import Playground
@@ -29,13 +27,6 @@ ENDPOINTS = (
     Endpoint(attention.attention_cell, ("attention.why",)),
     Endpoint(attention.find_heads, ("attention.find",)),
     Endpoint(attention.head_vectors, ("attention.why",)),
-    Endpoint(predictions.predictions, ("predictions.surprise", "predictions.guess")),
-    Endpoint(predictions.follow_tokens, ("predictions.follow",)),
-    Endpoint(predictions.lens, ("predictions.lens",), long=True),
-    Endpoint(predictions.lens_at, ("predictions.lens",)),
-    Endpoint(predictions.logit_parts, ("predictions.wrote",)),
-    Endpoint(predictions.part_tokens, ("predictions.wrote",)),
-    Endpoint(predictions.gradients, ("predictions.wrote",), long=True),
     Endpoint(activations.stream_sizes, ("inside.sizes",)),
     Endpoint(activations.outliers, ("inside.outliers",)),
     Endpoint(activations.norm, ("inside.onenorm",)),
@@ -52,10 +43,8 @@ ENDPOINTS = (
     Endpoint(compare.compare_runs, ("compare",)),
     Endpoint(compare.compare_head, ("compare",)),
     Endpoint(compare.patch, ("compare",), "plain run", long=True),
-    Endpoint(quantization.weight_errors, ("quant.formats",), "model"),
-    Endpoint(quantization.quantization_formats, ("quant.formats",), "plain run", long=True),
-    Endpoint(quantization.quantization_sweep, ("quant.sensitive",), "plain run", long=True),
-    Endpoint(rounding.round_matrix, ("quant.rounding",), "model", long=True),
+    Endpoint(quantization.weight_errors, ("quantization.formats",), "model"),
+    Endpoint(quantization.quantization_formats, ("quantization.formats",), "plain run", long=True),
     Endpoint(checks.checks, ("checks",), long=True),
     *(each for tab in TABS for each in tab.api),
 )

@@ -62,7 +62,7 @@ def key_of(view: View, measure: Measure, scene: Scene, settings: Settings) -> tu
     """All that decides a measure's numbers."""
     return (
         "measure",
-        view.key,
+        measure.owner or view.key,
         measure.name,
         *depended(scene, measure.depends),
         question_of(measure, scene, settings),

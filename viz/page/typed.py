@@ -1,6 +1,6 @@
 """Tokens that a person types into a field, and tokens as a sentence names them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from model.api import LanguageModel
 from model.errors import InputError
@@ -23,11 +23,15 @@ def typed_token(scene: Scene, asked: object, name: str) -> int | None:
         return None
     token, pieces = token_of(scene.model, text[:MOST_TYPED])
     if token is None:
-        shown = " ".join(f"“{shorten(visible(piece), 24)}”" for piece in pieces[:MOST_PIECES])
-        more = " …" if len(pieces) > MOST_PIECES else ""
-        told = {"text": shorten(visible(text), 40), "n": len(pieces), "pieces": shown + more}
-        raise InputError(scene.words["effects.not_one"].format(**told))
+        raise InputError(not_one(scene.words, text, pieces))
     return token
+
+
+def not_one(words: Mapping[str, str], text: str, pieces: Sequence[str]) -> str:
+    """That a text is not one token but cut into these."""
+    shown = " ".join(f"“{shorten(visible(piece), 24)}”" for piece in pieces[:MOST_PIECES])
+    more = " …" if len(pieces) > MOST_PIECES else ""
+    return words["effects.not_one"].format(text=shorten(visible(text), 40), n=len(pieces), pieces=shown + more)
 
 
 def token_of(model: LanguageModel, text: str) -> tuple[int | None, list[str]]:

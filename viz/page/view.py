@@ -63,6 +63,7 @@ class Measure:
     # Of a slow one whose time can be told beforehand: (scene, settings) -> (what decides its pace besides the model,
     # how much work it is). A part that names the measure finds the seconds of a unit of work as `seen.pace`.
     pace: Callable[[Scene, Settings], tuple[Hashable, float]] | None = None
+    owner: str = ""  # views that give the same measure the same owner measure it once; else each has its own
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ define("guessing", (root, props, trigger) => {
 
   // Asks for one turn: the text before a token, or, with what was typed, the answer.
   function ask(at, typed) {
-    props.value = { run: payload.run, at, ...(typed === undefined ? {} : { typed }) };
+    props.value = { run: payload.scene, at, ...(typed === undefined ? {} : { typed }) };
     wanted = true;
     if (payload.at === at && typed === undefined && !payload.answer) {
       wanted = false;
@@ -190,9 +190,9 @@ define("guessing", (root, props, trigger) => {
     cover();
   };
   const take = (found) => {
-    if (found.run !== run) {
+    if (found.scene !== run) {
       rounds.clear();
-      run = found.run;
+      run = found.scene;
     }
     payload = found;
     if (found.answer && found.answer.right !== null && !rounds.has(found.at)) rounds.set(found.at, found.answer);

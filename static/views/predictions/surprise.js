@@ -47,7 +47,7 @@ define("surprisetext", (root) => {
     }
   };
   const explain = (at) => {
-    const { words, tokens, bits, rank, share, entropy } = payload,
+    const { words, tokens, bits_text, rank, share } = payload,
       n = at - 1;
     readout.textContent =
       at === null
@@ -57,10 +57,9 @@ define("surprisetext", (root) => {
           : fill(words.hover, {
               token: tokens[at],
               position: at,
-              bits: bits[n].toFixed(2),
+              bits: bits_text[n],
               rank: rank[n].toLocaleString("en"),
               share: share[n],
-              entropy: entropy[n].toFixed(2),
             });
   };
   const over = (event) => {

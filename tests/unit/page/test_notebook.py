@@ -16,7 +16,7 @@ from viz.views.tabs import TABS
 PROMPT = "abcabd ab"
 # What each of these needs first is measured by a job.
 JOBS = {
-    "wrote_gradients": "wrote_job",
+    "logit_parts_gradients": "logit_parts_job",
     "sweep_map": "sweep",
     "kv_cache_times": "kv_cache_job",
     "speculative_times": "speculative_job",
@@ -37,8 +37,8 @@ JOBS = {
     "attention_ways_times": "attention_ways_job",
     "attention_ways_memory": "attention_ways_job",
     "formats_maps": "formats_job",
-    "sensitive_heat": "sensitive_job",
-    "sensitive_line": "sensitive_job",
+    "layer_sweep_heat": "layer_sweep_job",
+    "layer_sweep_line": "layer_sweep_job",
     "rounding_errors": "rounding_job",
     "rounding_power": "rounding_job",
     "rounding_columns": "rounding_job",
@@ -91,7 +91,7 @@ def test_no_part_that_has_a_figure_is_left_out(page):
     assert with_figure <= set(page.figures())
 
 
-@pytest.mark.parametrize("name", ["wrote_gradients", "sweep_map"])
+@pytest.mark.parametrize("name", ["logit_parts_gradients", "sweep_map"])
 def test_a_slow_measure_is_run_when_it_is_asked_for(lm, name):
     page = page_of(lm, PROMPT)
     with pytest.raises(InputError):

@@ -51,3 +51,13 @@ def test_it_depends_on_what_those_depend_on(scene):
     other = scene_of(scene.playground, Asked("tiny", "abc", None, {}, {}, "en"))
     key = panels.key_of(VIEW, VIEW.measure("both"), scene, none)
     assert key != panels.key_of(VIEW, VIEW.measure("both"), other, none)
+
+
+def test_views_with_one_owner_measure_once(scene):
+    def view(key, owner):
+        return View(key, layout=(), parts={}, measures=(Measure("length", length, owner=owner),))
+
+    none = panels.settings_of(VIEW, scene, {})
+    one, other, third = view("one", "both"), view("other", "both"), view("third", "")
+    first, second = (panels.measured(each, "length", scene, none) for each in (one, other))
+    assert first is second and panels.measured(third, "length", scene, none) is not first

@@ -46,7 +46,7 @@ def test_there_are_as_many():
         "inside": 6,
         "anatomy": 7,
         "design": 9,
-        "quant": 3,
+        "quantization": 3,
     }
 
 

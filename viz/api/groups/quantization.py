@@ -13,7 +13,6 @@ from viz.page.playground import Playground
 from viz.page.scene import Scene
 from viz.views.quantization.formats import view as formats_view
 from viz.views.quantization.formats.figures import mean_moved, most_moved
-from viz.views.quantization.layer_sweep import view as sensitive_view
 
 Matrix = Annotated[str, OneOf(("q", "k", "v", "o", "gate", "up", "down"))]
 
@@ -63,44 +62,6 @@ def quantization_formats(
     """
     found = done(scene.playground, formats_view.plan(scene, {"formats_form": {"which": which, "head": head}}))
     return {"text_tokens": found.text, "formats": [_told(each) for each in found.outcomes.values()]}
-
-
-def quantization_sweep(
-    scene: Scene,
-    format: Annotated[str, OneOf(sensitive_view.SWEPT)] = "int4-32",
-    by: Annotated[str, OneOf(sensitive_view.BY)] = "matrix",
-    on: Annotated[str, OneOf(sensitive_view.ON)] = "prompt",
-) -> dict:
-    """Which layers bear fewer bits: one part of one layer is rounded at a time, and the predictions are compared.
-
-    Args:
-        format: To which it is rounded.
-        by: matrix: each matrix alone. half: attention and MLP. The whole layer is measured in both.
-        on: prompt, or text: a held-out text.
-
-    Returns:
-        parts: what was rounded, the last one the whole layer; rows: layer, kl (nats), loss (change, nats; null for one
-        token) and agree, a number a part each; sum: of the whole layers' kl; together: kl, agree, loss and before with
-        all layers rounded at once.
-    """
-    values = {"sensitive_form": {"one": format, "by": by, "on": on}}
-    found = done(scene.playground, sensitive_view.plan(scene, values))
-    rows = [
-        {
-            "layer": layer,
-            "kl": found.kl[layer].tolist(),
-            "agree": found.agree[layer].tolist(),
-            "loss": None if found.loss is None else found.loss[layer].tolist(),
-        }
-        for layer in range(len(found.kl))
-    ]
-    return {
-        "format": format,
-        "parts": list(found.parts),
-        "rows": rows,
-        "sum": float(found.single.sum()),
-        "together": _reading(found.together),
-    }
 
 
 def _error(error: WeightError) -> dict:

@@ -5,4 +5,4 @@ from viz.views.quantization.formats import view as formats
 from viz.views.quantization.layer_sweep import view as layer_sweep
 from viz.views.quantization.rounding import view as rounding
 
-TAB = tab_of("quant", (formats.VIEW, layer_sweep.VIEW, rounding.VIEW))
+TAB = tab_of("quantization", (formats.VIEW, layer_sweep.VIEW, rounding.VIEW))

@@ -74,9 +74,7 @@ def test_the_table_has_the_lenss_numbers_and_its_cells_lead_to_the_curves(open_p
     logits = trace.logits_at(3)
     final = np.argsort(-logits, kind="stable")[:5].tolist()
     expected = read_position(trace, 3, candidates=final).shares[:, 0].T
-    page.wait_for_function(
-        "document.querySelector('[data-part=lens_curve]').dataset.run.endsWith(' plain probability 3')", timeout=SOON
-    )
+    expect(part(page, "curve")).to_contain_text("(position 3): probability", timeout=SOON)
     assert np.array(list(lines(page).values())) == pytest.approx(expected, abs=ROUNDING)
     expect(part(page, "check")).to_contain_text("at position 3 differ by at most 0.")
     # The keyboard walks the cells and picks with Enter.

@@ -22,18 +22,21 @@ def app_url(start_tiny):
 def open_view(open_page, query="", name="Predictions", **context):
     page = open_page(query, **context)
     open_tab(page, name)
-    page.locator(".pg-view[data-key=wrote]").click(timeout=SOON)
+    page.locator(".pg-view[data-key=logit_parts]").click(timeout=SOON)
     for part in ("check", "map", "layers", "sources", "tokens"):
-        page.locator(f"#pg-wrote_{part} [data-run]").first.wait_for(timeout=SOON)
+        page.locator(f"#pg-logit_parts_{part} [data-run]").first.wait_for(timeout=SOON)
     return page
 
 
 def facts(page):
-    return [float(text) for text in page.locator("#pg-wrote_check dd").all_text_contents()]
+    """What the parts add up to, the model's own logit, and how far they are apart."""
+    texts = page.locator("#pg-logit_parts_check dd").all_text_contents()
+    total, logit = (float(text.replace("−", "-")) for text in texts[:2])
+    return total, logit, total - logit
 
 
 def title(page, part):
-    return page.locator(f"#pg-wrote_{part} h2").first
+    return page.locator(f"#pg-logit_parts_{part} h2").first
 
 
 def test_the_parts_add_up_and_open(open_page, lm):
@@ -43,7 +46,7 @@ def test_the_parts_add_up_and_open(open_page, lm):
     parts = attribute(found, lm.model, int(np.argmax(run.logits_at(-1))))
     total, logit, gap = facts(page)
     assert (total, logit) == pytest.approx((parts.total, parts.logit), abs=2e-4) and abs(gap) < 1e-4
-    lists = page.locator("#pg-wrote_map .pg-effect-list")
+    lists = page.locator("#pg-logit_parts_map .pg-effect-list")
     first = lists.first.locator("button").first
     name = parts.parts().sort_values("value").iloc[-1]
     wanted = f"MLP {name.layer}" if name["kind"] == "mlp" else f"head {name.layer}.{name['head']}"
@@ -54,10 +57,10 @@ def test_the_parts_add_up_and_open(open_page, lm):
     text = mlp.locator(".pg-wrote-name").text_content()
     mlp.click()
     expect(title(page, "tokens")).to_have_text(f"What {text} promotes and suppresses", timeout=SOON)
-    expect(page.locator("#pg-wrote_sources")).to_contain_text("An MLP reads only its own position")
+    expect(page.locator("#pg-logit_parts_sources")).to_contain_text("An MLP reads only its own position")
     expect(mlp).to_have_attribute("aria-pressed", "true")
     best = promoted(found, lm.model, int(text.split()[1]), None, 1)
-    shown = page.locator("#pg-wrote_tokens table").first.locator("th").first
+    shown = page.locator("#pg-logit_parts_tokens table").first.locator("th").first
     expect(shown).to_have_attribute("title", re.compile(rf"\({best.ids[0]}\)$"))
     head = lists.locator("button").filter(has_text="head").last
     name = head.locator(".pg-wrote-name").text_content()
@@ -65,25 +68,25 @@ def test_the_parts_add_up_and_open(open_page, lm):
     page.keyboard.press("Enter")
     expect(title(page, "sources")).to_contain_text(f"{name.replace('head', 'Head')}, by the token", timeout=SOON)
     expect(title(page, "tokens")).to_contain_text(name)
-    expect(page.locator("#pg-wrote_map select")).to_have_value("")
+    expect(page.locator("#pg-logit_parts_map select")).to_have_value("")
 
     # An MLP from the map's strip, a head from the map.
-    strip = page.locator("#pg-wrote_map .xy2 image, #pg-wrote_map .xy2 .heatmaplayer").first
+    strip = page.locator("#pg-logit_parts_map .xy2 image, #pg-logit_parts_map .xy2 .heatmaplayer").first
     box = strip.bounding_box()
     page.mouse.click(box["x"] + box["width"] * 6.5 / 8, box["y"] + box["height"] / 2)
-    expect(page.locator("#pg-wrote_map select")).to_have_value("6", timeout=SOON)
+    expect(page.locator("#pg-logit_parts_map select")).to_have_value("6", timeout=SOON)
     expect(title(page, "tokens")).to_contain_text("MLP 6", timeout=SOON)
     page.evaluate("playground.pickHead(2, 3)")
     expect(title(page, "tokens")).to_contain_text("head 2.3", timeout=SOON)
-    expect(page.locator("#pg-wrote_map select")).to_have_value("")
+    expect(page.locator("#pg-logit_parts_map select")).to_have_value("")
 
 
 def test_another_target_and_its_gradients(open_page, lm):
     page = open_view(open_page, viewport={"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    token, other = page.locator("#pg-wrote_form input").all()
+    token, other = page.locator("#pg-logit_parts_form input").all()
     token.fill("no such token")
-    expect(page.locator("#pg-wrote_check .pg-problem")).to_contain_text("Type one token", timeout=SOON)
+    expect(page.locator("#pg-logit_parts_check .pg-problem")).to_contain_text("Type one token", timeout=SOON)
     token.fill(" cat")
     other.fill(" mat")
     expect(title(page, "map")).to_contain_text("logit(“·cat”) − logit(“·mat”)", timeout=SOON)
@@ -92,8 +95,8 @@ def test_another_target_and_its_gradients(open_page, lm):
     parts = attribute(components(run), lm.model, *map(int, pair))
     total, logit, gap = facts(page)
     assert (total, logit) == pytest.approx((parts.total, parts.logit), abs=2e-4) and abs(gap) < 1e-4
-    page.locator("#pg-wrote_job button").click()
+    page.locator("#pg-logit_parts_job button").click()
     expect(title(page, "gradients")).to_contain_text("−", timeout=SOON)
-    expect(page.locator("#pg-wrote_gradients")).to_contain_text("so the gap is")
-    page.locator("#pg-wrote_sources").get_by_role("button", name="Table").click()
-    expect(page.locator("#pg-wrote_sources .pg-table tbody tr")).to_have_count(10)
+    expect(page.locator("#pg-logit_parts_gradients")).to_contain_text("so the gap is")
+    page.locator("#pg-logit_parts_sources").get_by_role("button", name="Table").click()
+    expect(page.locator("#pg-logit_parts_sources .pg-table tbody tr")).to_have_count(10)

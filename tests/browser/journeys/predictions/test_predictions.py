@@ -7,6 +7,7 @@ import pytest
 
 from model.predictions.predictions import follow, predict, summarise
 from tests.support.visitor import exported_rows, open_tab
+from viz.numbers import bits, number
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -67,7 +68,7 @@ def test_the_text_is_coloured_by_what_was_predicted(open_page, lm):
     run = lm.trace(CAT)
     found, told = predict(run), summarise(predict(run), run.tokens)
     text = page.locator("#pg-surprise_text")
-    for value in (f"{told.perplexity:.4g}", f"{told.bits_per_byte:.4g}", f"{told.bits:.4g} bits", "9 of 10 tokens"):
+    for value in (number(told.perplexity), bits(told.bits_per_byte), f"{bits(told.bits)} bits", "9 of 10 tokens"):
         expect(text).to_contain_text(value)
     assert min(page.evaluate(CONTRAST)) >= 4.5
     tokens = text.locator(".pg-reading-token")
@@ -76,7 +77,7 @@ def test_the_text_is_coloured_by_what_was_predicted(open_page, lm):
     expect(tokens.nth(5)).not_to_have_attribute("style", dark)
     assert min(page.evaluate(CONTRAST)) >= 4.5
     tokens.nth(5).hover()
-    expect(text).to_contain_text(f"“·mat” at position 5: {found.surprisal[4]:.2f} bits")
+    expect(text).to_contain_text(f"“·mat” at position 5: {bits(found.surprisal[4])} bits")
     expect(text).to_contain_text(f"rank {found.rank[4]}")
     tokens.nth(1).click()
     expect(heading(page, "surprise_detail")).to_have_text("After “·cat” (position 1)", timeout=SOON)
@@ -85,7 +86,7 @@ def test_the_text_is_coloured_by_what_was_predicted(open_page, lm):
     likely = [lm.tokenizer.piece(int(number)).replace(" ", "·") for number in found.ids[1]]
     assert page.locator("#pg-surprise_detail .pg-surprise-token").all_inner_texts()[:10] == likely
     expect(page.locator("#pg-surprise_detail .pg-surprise-marked")).to_contain_text("·satcomes next")
-    expect(page.locator("#pg-surprise_detail")).to_contain_text(f"{np.exp(found.entropy[1]):.4g}")
+    expect(page.locator("#pg-surprise_detail")).to_contain_text(number(np.exp(found.entropy[1])))
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     expect(heading(page, "surprise_detail")).to_have_text("After “·sat” (position 2)", timeout=SOON)

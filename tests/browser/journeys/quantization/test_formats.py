@@ -39,10 +39,10 @@ def test_formats_are_compared_and_layers_swept_on_a_narrow_dark_chinese_page(ope
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     # The sweep.
     page.get_by_role("tab", name="逐层", exact=True).click()
-    job = page.locator("#pg-sensitive_job [data-part]")
+    job = page.locator("#pg-layer_sweep_job [data-part]")
     expect(job).to_have_attribute("data-state", "idle", timeout=SOON)
     job.locator("button").click()
-    expect(page.locator("#pg-sensitive_facts")).to_contain_text("所有层一起", timeout=2 * SOON)
-    page.locator("#pg-sensitive_heat .main-svg").first.wait_for(timeout=SOON)
-    expect(page.locator("#pg-sensitive_heat h2")).to_contain_text("int4，每组 32 个")
+    expect(page.locator("#pg-layer_sweep_facts")).to_contain_text("所有层一起", timeout=2 * SOON)
+    page.locator("#pg-layer_sweep_heat .main-svg").first.wait_for(timeout=SOON)
+    expect(page.locator("#pg-layer_sweep_heat h2")).to_contain_text("int4，每组 32 个")
     assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -17,7 +17,7 @@ def app_url(start_tiny):
 def test_one_matrix_is_rounded_in_four_ways(open_page):
     page = open_page()
     open_tab(page, "Quantization")
-    page.locator("#pg-quant_view button[data-key=rounding]").click()
+    page.locator("#pg-quantization_view button[data-key=rounding]").click()
     table, job = page.locator("#pg-rounding_table"), page.locator("#pg-rounding_job [data-part]")
     expect(table).to_contain_text("Press", timeout=SOON)
     page.locator("#pg-rounding_form [data-name=tokens] select").select_option("128")

@@ -15,17 +15,21 @@ from model.progress import silent
 from tests.support.helpers import D, L, serving
 from tests.support.scripts import script
 from viz.labels import visible
-from viz.page import background
+from viz.numbers import nats
+from viz.page import background, panels
+from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options
 from viz.theme import RAMPS, ramp_at
-from viz.views.predictions.lens import view as lens
-from viz.views.predictions.lens.figures import COLOURS, CURVES, colour_scale, page_of, settled, table_payload
-from viz.views.predictions.lens.view import VIEW, plan_whole
+from viz.views.predictions.lens import measure as lens
+from viz.views.predictions.lens.figures import COLOURS, CURVES, colour_scale, table_payload
+from viz.views.predictions.lens.measure import page_of, settled
+from viz.views.predictions.lens.view import VIEW
 from viz.words import LANGUAGES, words
 
 PROMPT = "abcab"
 SCRIPT = script("views/predictions/lens")
+PARTS = panels.names_of(VIEW)
 
 
 class Stub:
@@ -71,14 +75,18 @@ def numbers(packed):
 
 def heat(payload):
     """The numbers of a heat map and its layout."""
-    figure = json.loads(payload["figure"])
+    figure = json.loads(payload["figure"].to_json())
     (trace,) = figure["data"]
     z = trace["z"]
     return (numbers(z) if isinstance(z, dict) else np.array(z)), figure["layout"], trace
 
 
 def lines(payload):
-    return json.loads(payload["figure"])["data"]
+    return json.loads(payload["figure"].to_json())["data"]
+
+
+def plan_whole(scene, values):
+    return panels.job_of(VIEW, "whole", scene, panels.settings_of(VIEW, scene, values))
 
 
 def done(payload, lm):
@@ -94,16 +102,16 @@ def done(payload, lm):
 
 def test_the_script_has_the_words_it_asks_for():
     found = set(re.findall(r"\bwords\.(\w+)", SCRIPT)) | {f"low_{colour}" for colour in COLOURS}
-    assert set(lens._TABLE_WORDS) == found
+    assert found <= {key.removeprefix("lens.table.") for key in words("en") if key.startswith("lens.table.")}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_choice_has_its_words(language):
     said = words(language)
     for name in COLOURS + CURVES:
-        assert said[f"lens.by_{name}"] and said[f"lens.curve_{name}"] and said[f"lens.value_{name}"]
-        assert said.get(f"lens.curve_title_{name}") and said.get(f"lens.map_title_{name}")
-    assert [said[f"howto_lens.{key}"] for key in ("body", "formula", "caveat", "try")]
+        assert said[f"lens.settings.colour_{name}"] and said[f"lens.settings.curve_{name}"]
+        assert said[f"lens.value_{name}"] and said[f"lens.curve.title_{name}"] and said[f"lens.map.title_{name}"]
+    assert [said[f"lens.howto.{key}"] for key in ("body", "formula", "caveat", "try")]
 
 
 # --- pages ---
@@ -122,15 +130,16 @@ def test_what_is_read_by_itself_stays_within_the_budget(playground, monkeypatch)
     each = (L + 1) * config.d_model * config.vocab_size
     at = scene(playground, "x" * 20)
     monkeypatch.setattr(lens, "BUDGET", 20 * each)
-    assert lens.columns_of(at)[0]
+    assert lens.at_once(at)
     monkeypatch.setattr(lens, "BUDGET", 20 * each - 1)
-    assert lens.columns_of(at) == (False, 9)
+    assert not lens.at_once(at) and lens.columns_of(at, False) == 9
     monkeypatch.setattr(lens, "BUDGET", 1)
-    assert lens.columns_of(at) == (False, 1)
+    assert not lens.at_once(at) and lens.columns_of(at, False) == 1 and lens.columns_of(at, True) == 64
 
 
 def test_the_table_has_no_more_columns_than_buttons_allow(playground):
-    assert lens.columns_of(scene(playground, "x" * 200)) == (True, 64)
+    at = scene(playground, "x" * 200)
+    assert lens.at_once(at) and lens.columns_of(at, False) == 64
 
 
 # --- the table ---
@@ -139,11 +148,11 @@ def test_the_table_has_no_more_columns_than_buttons_allow(playground):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_first_drawing_fills_every_part(playground, language):
     parts = drawn(playground, language=language)
-    assert set(VIEW.parts) <= set(parts)
-    assert not any("problem" in parts[name] or "empty" in parts[name] for name in VIEW.parts)
+    assert set(PARTS) <= set(parts)
+    assert not any("problem" in parts[name] or "empty" in parts[name] for name in PARTS)
     assert parts["lens_job"]["state"] == "done"
     assert parts["lens_check"]["text"].rstrip("。.").endswith(" 0")
-    assert json.dumps(parts, allow_nan=False)
+    assert packed(parts)
 
 
 def test_the_tables_numbers_are_the_lenss(playground, lm):
@@ -198,8 +207,8 @@ def test_an_edited_run_is_what_is_read(playground, lm):
 def test_short_and_hostile_prompts_are_drawn(playground, prompt):
     parts = drawn(playground, prompt)
     assert parts["tokens"].pop("prompt") == prompt  # for the address, never shown
-    assert not any("problem" in parts[name] for name in VIEW.parts)
-    assert "\u202e" not in json.dumps(parts, ensure_ascii=False) and "<b>" not in parts["lens_map"]["figure"]
+    assert not any("problem" in parts[name] for name in PARTS)
+    assert "\u202e" not in packed(parts) and "<b>" not in parts["lens_map"]["figure"].to_json()
 
 
 @pytest.mark.parametrize("form", [None, 3, [], "x", {"lens": 7, "colour": ["kl"], "curve": {}, "token1": 4}])
@@ -225,10 +234,10 @@ def test_curves_are_those_of_the_final_tokens_and_the_typed_ones(playground, lm)
         assert len(found) == 6
         for n, line in enumerate(found):
             assert line["x"] == [0, 0.5, 1, 1.5, 2, 2.5, 3]
-            assert line["y"] == expected[:, 0, n].tolist()
+            assert line["y"] == pytest.approx(expected[:, 0, n].tolist(), rel=1e-5)
             assert line["line"]["dash"] == ("dot" if n == 5 else "solid")
         assert found[5]["name"] == f"“{chr(other)}”" and "(position 2)" in payload["title"]
-    assert json.loads(payload["figure"])["layout"]["yaxis"]["type"] == "log"
+    assert payload["figure"].layout.yaxis.type == "log"
 
 
 def test_a_typed_token_that_is_followed_anyway_is_followed_once(playground, monkeypatch):
@@ -236,13 +245,14 @@ def test_a_typed_token_that_is_followed_anyway_is_followed_once(playground, monk
     final = np.argsort(-there.trace.logits_at(4), kind="stable")[:6].tolist()
     typed = {"token1": final[0], "token2": final[5], "token3": final[5]}
     monkeypatch.setattr(lens, "typed_token", lambda scene, form, name: typed[name])
-    assert lens.followed(there, {}) == (final, 1)
+    assert lens.followed(there, ("a", "b", "c")) == (final, 1)
 
 
 @pytest.mark.parametrize("curve", ["entropy", "kl"])
 def test_curves_of_the_whole_prediction(playground, lm, curve):
     (line,) = lines(drawn(playground, form={"curve": curve})["lens_curve"])
-    assert line["y"] == getattr(read_position(lm.trace(PROMPT), 4), curve)[:, 0].tolist()
+    assert line["y"] == pytest.approx(getattr(read_position(lm.trace(PROMPT), 4), curve)[:, 0].tolist(), rel=1e-5)
+    assert line["line"]["dash"] == "solid"
 
 
 def test_what_is_no_token_is_said_by_the_curves_alone(playground):
@@ -268,7 +278,7 @@ def test_without_a_tuned_lens_it_is_said_why(playground):
     assert parts["lens_job"]["state"] == "unready" and "empty" in parts["lens_map"]
     assert parts["lens_check"]["text"]
     with pytest.raises(InputError, match="no tuned lens"):
-        plan_whole(scene(playground), {"lens_form": {"lens": "tuned"}})
+        plan_whole(scene(playground), {"lens_form": {"lens": "tuned"}}).work(silent)
     assert drawn(playground, form={"lens": "tuned"}, language="zh")["lens_table"]["empty"]["text"].startswith(
         "这个模型"
     )
@@ -280,7 +290,7 @@ def test_the_tuned_lens_translates_first_and_has_no_points_inside_blocks(playgro
     assert np.array_equal(numbers(parts["lens_table"]["probabilities"]), reading.probabilities)
     assert not np.allclose(reading.probabilities, read_layers(trace, range(5)).probabilities)
     assert lines(parts["lens_curve"])[0]["x"] == [0, 1, 2, 3]
-    assert "0.50 nats, that of the plain lens 2.00" in parts["lens_table"]["note"]
+    assert f"{nats(0.5)} nats, that of the plain lens {nats(2.0)}" in parts["lens_table"]["note"]
     assert "edited run" not in parts["lens_table"]["note"]
     edited = drawn(playground, form={"lens": "tuned"}, edits=[{"kind": "zero", "layer": 0, "head": 0}])
     assert "on an edited run it can mislead" in edited["lens_table"]["note"]
@@ -327,13 +337,14 @@ def test_python_lines_compute_what_is_shown(playground, lm, tuned, monkeypatch):
         parts = drawn(playground, tokens=[3], form={"lens": kind, "curve": "rank", "colour": "kl", "token1": "z"})
         table, curve, whole = (done(parts[name], lm)["reading"] for name in ("lens_table", "lens_curve", "lens_map"))
         assert np.array_equal(table.probabilities, numbers(parts["lens_table"]["probabilities"]))
-        assert [line["y"] for line in lines(parts["lens_curve"])] == curve.ranks[:, 0].T.tolist()
+        assert np.array([line["y"] for line in lines(parts["lens_curve"])]) == pytest.approx(curve.ranks[:, 0].T)
         assert np.allclose(heat(parts["lens_map"])[0], whole.kl)
         assert ("lens=lens" in parts["lens_table"]["python"]) == (kind == "tuned")
     for name in CURVES:
         text = drawn(playground, form={"curve": name})["lens_curve"]
         value = eval(text["python"].splitlines()[-1], done(text, lm))
-        assert np.asarray(value).T.reshape(-1, 7).tolist() == [line["y"] for line in lines(text)]
+        drawn_there = np.array([line["y"] for line in lines(text)])
+        assert np.asarray(value).T.reshape(-1, 7) == pytest.approx(drawn_there, rel=1e-5, abs=1e-9)
 
 
 def test_the_job_reports_how_far_it_is(playground, lm):

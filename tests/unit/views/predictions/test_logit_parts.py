@@ -15,20 +15,24 @@ from model.predictions.gradients import MOST, gradients
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from viz.labels import visible
-from viz.page import background
+from viz.numbers import exact, signed
+from viz.page import background, panels
 from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options, Playground
-from viz.views.predictions.logit_parts import view as logit_parts
+from viz.views.predictions.logit_parts import measure as logit_parts
 from viz.views.predictions.logit_parts.figures import map_figure, steps_of, strongest, tokens_figure
-from viz.views.predictions.logit_parts.view import PARTS, inside_of, plan_gradients, watched_of
-from viz.words import LANGUAGES, words
+from viz.views.predictions.logit_parts.measure import Refused, Watched, inside_of, measure_target
+from viz.views.predictions.logit_parts.view import VIEW
+from viz.words import LANGUAGES, Words, words
 
 PROMPT = "abcab"
 SCRIPT = script("views/predictions/logit_parts")
+PARTS = panels.names_of(VIEW)
+FIGURE = Words(words("en"), "logit_parts.figure")
 
 
 def asked(prompt=PROMPT, form=None, inside=None, language="en", **selection):
-    values = {"predictions_view": {"view": "wrote"}, "wrote_form": form, "wrote_map": inside}
+    values = {"predictions_view": {"view": "logit_parts"}, "logit_parts_form": form, "logit_parts_map": inside}
     return Asked("tiny", prompt, selection or None, values, {}, language, "predictions")
 
 
@@ -37,7 +41,16 @@ def drawn(playground, prompt=PROMPT, **changes):
 
 
 def data(payload):
-    return json.loads(payload["figure"])["data"]
+    return json.loads(payload["figure"].to_json())["data"]
+
+
+def plan_gradients(scene, values):
+    return panels.job_of(VIEW, "gradients", scene, panels.settings_of(VIEW, scene, values))
+
+
+def words_of(part):
+    """The short keys of a part's words."""
+    return set(Words(words("en"), f"logit_parts.{part}").plain())
 
 
 # --- words ---
@@ -46,15 +59,15 @@ def data(payload):
 def test_the_script_has_the_words_it_asks_for():
     parts = SCRIPT.split("define(")
     given = {
-        '"wrotemap"': set(logit_parts._SIDE_WORDS),
-        '"wrotetokens"': {"promoted", "suppressed"},
+        '"wrotemap"': words_of("map"),
+        '"wrotetokens"': {"promoted", "suppressed"} & words_of("tokens"),
     }
     for name, known in given.items():
         (code,) = [each for each in parts if each.strip().startswith(name)]
         found = set(re.findall(r"\bwords\.(\w+)", code))
         assert len(found) > 1 and found <= known, name
     kinds = {"head", "mlp", "embedding", "position", "o_bias", "mlp_bias", "norm1_bias", "norm2_bias", "final_bias"}
-    assert {f"part_{kind}" for kind in kinds} <= set(logit_parts._SIDE_WORDS)
+    assert {f"part_{kind}" for kind in kinds} <= words_of("map")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -63,8 +76,8 @@ def test_first_drawing_fills_every_part_and_computes_no_gradients(playground, la
     shown = drawn(playground, language=language)
     assert set(PARTS) <= set(shown)
     assert not any("problem" in shown[name] for name in PARTS)
-    assert shown["wrote_job"]["state"] == "idle" and str(MOST) in shown["wrote_job"]["text"]
-    assert set(shown["wrote_gradients"]) == {"empty"}
+    assert shown["logit_parts_job"]["state"] == "idle" and str(MOST) in shown["logit_parts_job"]["text"]
+    assert set(shown["logit_parts_gradients"]) == {"empty"}
 
 
 # --- the numbers ---
@@ -75,24 +88,24 @@ def test_everything_shown_is_of_the_likeliest_token(playground, lm):
     token = int(np.argmax(run.logits_at(-1)))
     found = components(run)
     parts = attribute(found, lm.model, token)
-    heads, strip = data(shown["wrote_map"])
+    heads, strip = data(shown["logit_parts_map"])
     assert np.array(map_values(heads)) == pytest.approx(parts.heads.T) and np.array(strip["z"]) == pytest.approx(
         parts.mlps[None]
     )
     assert [place["part"] for place in strip["customdata"][0]] == [0, 1, 2]
-    assert [value for _, value in shown["wrote_check"]["facts"]] == [
-        f"{parts.total:.6f}",
-        f"{parts.logit:.6f}",
-        f"{parts.gap:+.1e}",
+    assert [value for _, value in shown["logit_parts_check"]["facts"]] == [
+        exact(parts.total),
+        exact(parts.logit),
+        signed(parts.gap, 2),
     ]
-    assert parts.logit == run.logits_at(-1)[token] and f"id {token}" in shown["wrote_check"]["told"]
-    (bars,) = data(shown["wrote_sources"])
-    assert bars["y"] == pytest.approx(by_source(run, 2, 1, 4, parts.directions[2]))
+    assert parts.logit == run.logits_at(-1)[token] and f"id {token}" in shown["logit_parts_check"]["told"]
+    (bars,) = data(shown["logit_parts_sources"])
+    assert bars["y"] == pytest.approx(by_source(run, 2, 1, 4, parts.directions[2]), rel=1e-5)
     assert [click["tokens"] for click in bars["customdata"]] == [[4, 0], [4, 1], [4, 2], [4, 3], [4]]
     best = promoted(found, lm.model, 2, 1)
-    assert [row["id"] for row in shown["wrote_tokens"]["up"]] == best.ids.tolist()
-    assert [row["value"] for row in shown["wrote_tokens"]["down"]] == best.low_values.tolist()
-    assert "2.1" in shown["wrote_tokens"]["title"] and f"{best.mean:+.3f}" in shown["wrote_tokens"]["note"]
+    assert [row["id"] for row in shown["logit_parts_tokens"]["up"]] == best.ids.tolist()
+    assert [row["value"] for row in shown["logit_parts_tokens"]["down"]] == best.low_values.tolist()
+    assert "2.1" in shown["logit_parts_tokens"]["title"] and signed(best.mean) in shown["logit_parts_tokens"]["note"]
 
 
 def map_values(heat):
@@ -111,26 +124,26 @@ def test_tokens_position_and_edits_are_those_asked_for(playground, lm):
     shown = drawn(playground, form={"token": "x", "distractor": "y"}, tokens=[3], heads=[[0, 3]], edits=edits)
     run = lm.trace(PROMPT).edit(Edit("scale", 1, 2, 3.0))
     parts = attribute(components(run, 3), lm.model, ord("x"), ord("y"))
-    assert np.array(map_values(data(shown["wrote_map"])[0])) == pytest.approx(parts.heads.T)
-    assert shown["wrote_check"]["facts"][1][1] == f"{parts.logit:.6f}"
-    assert "“x”" in shown["wrote_map"]["title"] and "“y”" in shown["wrote_map"]["title"]
-    assert "edited" in shown["wrote_map"]["source"]
-    (bars,) = data(shown["wrote_sources"])
-    assert bars["y"] == pytest.approx(by_source(run, 0, 3, 3, parts.directions[0])[:4])
+    assert np.array(map_values(data(shown["logit_parts_map"])[0])) == pytest.approx(parts.heads.T)
+    assert shown["logit_parts_check"]["facts"][1][1] == exact(parts.logit)
+    assert "“x”" in shown["logit_parts_map"]["title"] and "“y”" in shown["logit_parts_map"]["title"]
+    assert "edited" in shown["logit_parts_map"]["source"]
+    (bars,) = data(shown["logit_parts_sources"])
+    assert bars["y"] == pytest.approx(by_source(run, 0, 3, 3, parts.directions[0])[:4], rel=1e-5)
 
 
 def test_an_edited_head_says_why_it_has_no_sources(playground):
     shown = drawn(playground, heads=[[1, 2]], edits=[{"kind": "zero", "layer": 1, "head": 2}])
-    assert "no sum over tokens" in shown["wrote_sources"]["problem"]["text"]
-    assert not any("problem" in shown[name] for name in PARTS if name != "wrote_sources")
+    assert "no sum over tokens" in shown["logit_parts_sources"]["problem"]["text"]
+    assert not any("problem" in shown[name] for name in PARTS if name != "logit_parts_sources")
 
 
 def test_inside_an_mlp(playground, lm):
     shown = drawn(playground, inside={"mlp": 1, "head": [2, 3]}, heads=[[2, 3]])
     best = promoted(components(lm.trace(PROMPT)), lm.model, 1, None)
-    assert [row["id"] for row in shown["wrote_tokens"]["up"]] == best.ids.tolist()
-    assert shown["wrote_map"]["mlp"] == 1 and set(shown["wrote_sources"]) == {"empty"}
-    assert "MLP 1" in shown["wrote_tokens"]["title"]
+    assert [row["id"] for row in shown["logit_parts_tokens"]["up"]] == best.ids.tolist()
+    assert shown["logit_parts_map"]["mlp"] == 1 and set(shown["logit_parts_sources"]) == {"empty"}
+    assert "MLP 1" in shown["logit_parts_tokens"]["title"]
 
 
 @pytest.mark.parametrize(
@@ -149,23 +162,27 @@ def test_inside_an_mlp(playground, lm):
     ],
 )
 def test_an_mlp_gives_way_to_another_head_and_to_nonsense(playground, sent):
-    assert inside_of(scene_of(playground, asked(heads=[[2, 3]])), sent) is None
+    assert inside_of(sent, scene_of(playground, asked(heads=[[2, 3]]))) is None
 
 
 @pytest.mark.parametrize("sent", [None, 5, {"token": 7}, {"token": ["x"]}, {"token": "", "distractor": None}])
 def test_what_is_no_text_is_an_empty_field(playground, lm, sent):
-    watched = watched_of(scene_of(playground, asked()), sent)
-    assert watched == logit_parts.Watched(4, int(np.argmax(lm.trace(PROMPT).logits_at(-1))))
+    scene = scene_of(playground, asked())
+    watched = measure_target(scene, panels.settings_of(VIEW, scene, {"logit_parts_form": sent}))
+    assert watched == Watched(4, int(np.argmax(lm.trace(PROMPT).logits_at(-1))))
 
 
 @pytest.mark.parametrize(
     ("form", "told"), [({"token": "xy"}, "is 2 tokens"), ({"token": "x", "distractor": "x"}, "same token")]
 )
 def test_what_cannot_be_taken_apart_is_said_once(playground, form, told):
+    scene = scene_of(playground, asked())
+    settings = panels.settings_of(VIEW, scene, {"logit_parts_form": form})
+    assert isinstance(measure_target(scene, settings), Refused)
     shown = drawn(playground, form=form)
-    assert told in shown["wrote_check"]["problem"]["text"]
-    assert shown["wrote_job"]["state"] == "unready" and told in shown["wrote_job"]["text"]
-    assert all(set(shown[name]) == {"empty"} for name in PARTS[2:] if name != "wrote_job")
+    assert told in shown["logit_parts_check"]["problem"]["text"]
+    assert shown["logit_parts_job"]["state"] == "unready" and told in shown["logit_parts_job"]["text"]
+    assert all(set(shown[name]) == {"empty"} for name in PARTS[2:] if name != "logit_parts_job")
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -176,7 +193,7 @@ def test_every_wiring_is_drawn(tmp_path, name, prompt):
     ours.models.get("tiny", lambda: model)
     shown = drawn(ours, prompt)
     assert not any("problem" in shown[part] for part in PARTS)
-    total, logit, _ = (float(value) for _, value in shown["wrote_check"]["facts"])
+    total, logit = (float(value.replace("−", "-")) for _, value in shown["logit_parts_check"]["facts"][:2])
     assert total == pytest.approx(logit, abs=5e-6)
 
 
@@ -214,7 +231,7 @@ def test_strongest_by_hand():
 
 
 def test_the_bars_of_the_layers_end_where_the_next_begin(playground):
-    *bars, running = data(drawn(playground)["wrote_layers"])
+    *bars, running = data(drawn(playground)["logit_parts_layers"])
     ends = {}
     for trace in bars:
         for name, base, value in zip(trace["x"], trace["base"], trace["y"], strict=True):
@@ -227,17 +244,14 @@ def test_the_bars_of_the_layers_end_where_the_next_begin(playground):
 
 
 def test_one_scale_for_heads_and_mlps():
-    said = logit_parts.some(words("en"), "wrote", *logit_parts._FIGURE_WORDS)
-    layout = map_figure(np.array([[0.5, -1]]), np.array([-3.0]), said).layout
+    layout = map_figure(np.array([[0.5, -1]]), np.array([-3.0]), FIGURE).layout
     assert (layout.coloraxis.cmin, layout.coloraxis.cmax) == (-3, 3) and layout.meta["heads"]
-    assert map_figure(np.zeros((1, 2)), np.zeros(1), said).layout.coloraxis.cmax == 1
+    assert map_figure(np.zeros((1, 2)), np.zeros(1), FIGURE).layout.coloraxis.cmax == 1
 
 
 def test_hostile_tokens_are_text(playground):
     pieces = ("<b>", "&amp;", "\u202e")
-    figure = tokens_figure(
-        {"": np.array([1.0, -1, 0])}, pieces, 2, logit_parts.some(words("en"), "wrote", *logit_parts._FIGURE_WORDS)
-    )
+    figure = tokens_figure({"": np.array([1.0, -1, 0])}, pieces, 2, FIGURE)
     assert figure.data[0].text == (
         "&lt;b&gt;",
         "&amp;amp;",
@@ -247,8 +261,7 @@ def test_hostile_tokens_are_text(playground):
 
 
 def test_a_long_prompt_has_few_labels():
-    said = logit_parts.some(words("en"), "wrote", *logit_parts._FIGURE_WORDS)
-    figure = tokens_figure({"": np.zeros(1024)}, ["a"] * 1024, 1023, said)
+    figure = tokens_figure({"": np.zeros(1024)}, ["a"] * 1024, 1023, FIGURE)
     assert len(figure.data[0].x) == 1024 and len(figure.layout.xaxis.tickvals) <= 32
 
 
@@ -258,18 +271,18 @@ def test_a_long_prompt_has_few_labels():
 def test_the_comparison_is_what_the_model_code_computes(playground, lm):
     form = {"token": "x", "distractor": "y"}
     scene = scene_of(playground, asked(form=form, tokens=[3]))
-    list(background.perform(playground, plan_gradients(scene, {"wrote_form": form}), "en"))
+    list(background.perform(playground, plan_gradients(scene, {"logit_parts_form": form}), "en"))
     shown = drawn(playground, form=form, tokens=[3])
     found = gradients(lm.trace(PROMPT), 3, ord("x"), ord("y"))
-    first, second = data(shown["wrote_gradients"])
-    assert first["y"] == pytest.approx(found.gradient_x_activation, abs=1e-6)
-    assert second["y"] == pytest.approx(found.integrated, abs=1e-6)
-    assert f"{found.gap:+.3f}" in shown["wrote_gradients"]["note"] and shown["wrote_job"]["state"] == "done"
-    assert "empty" in drawn(playground, tokens=[3])["wrote_gradients"]  # another target
+    first, second = data(shown["logit_parts_gradients"])
+    assert first["y"] == pytest.approx(found.gradient_x_activation, rel=1e-5, abs=1e-6)
+    assert second["y"] == pytest.approx(found.integrated, rel=1e-5, abs=1e-6)
+    assert signed(found.gap) in shown["logit_parts_gradients"]["note"] and shown["logit_parts_job"]["state"] == "done"
+    assert "empty" in drawn(playground, tokens=[3])["logit_parts_gradients"]  # another target
 
 
 def test_long_prompts_take_fewer_gradients():
-    assert [logit_parts._places(n) for n in (1, 10, 32, 64, 256, 1024)] == [128, 128, 128, 64, 16, 16]
+    assert [logit_parts.places(n) for n in (1, 10, 32, 64, 256, 1024)] == [128, 128, 128, 64, 16, 16]
 
 
 # --- python ---
@@ -288,24 +301,26 @@ def test_the_python_lines_give_the_numbers(playground, lm, inside, monkeypatch):
         exec("\n".join(lines), names)
         return eval(final, names)
 
-    total, logit = last(shown["wrote_map"]["python"])
-    assert [f"{total:.6f}", f"{logit:.6f}"] == [value for _, value in shown["wrote_check"]["facts"][:2]]
-    assert last(shown["wrote_layers"]["python"])["value"].sum() == pytest.approx(total)
-    best = last(shown["wrote_tokens"]["python"])
-    assert best.ids.tolist() == [row["id"] for row in shown["wrote_tokens"]["up"]]
+    total, logit = last(shown["logit_parts_map"]["python"])
+    assert [exact(total), exact(logit)] == [value for _, value in shown["logit_parts_check"]["facts"][:2]]
+    assert last(shown["logit_parts_layers"]["python"])["value"].sum() == pytest.approx(total)
+    best = last(shown["logit_parts_tokens"]["python"])
+    assert best.ids.tolist() == [row["id"] for row in shown["logit_parts_tokens"]["up"]]
     if inside is None:
-        assert data(shown["wrote_sources"])[0]["y"] == pytest.approx(last(shown["wrote_sources"]["python"]))
+        assert data(shown["logit_parts_sources"])[0]["y"] == pytest.approx(
+            last(shown["logit_parts_sources"]["python"]), rel=1e-5
+        )
 
 
 def test_the_python_lines_of_the_gradients(playground, lm, monkeypatch):
     monkeypatch.setattr("model.api.load_model", lambda name: lm)
     scene = scene_of(playground, asked())
-    list(background.perform(playground, plan_gradients(scene, {"wrote_form": None}), "en"))
-    shown = drawn(playground)["wrote_gradients"]
+    list(background.perform(playground, plan_gradients(scene, {"logit_parts_form": None}), "en"))
+    shown = drawn(playground)["logit_parts_gradients"]
     *lines, final = shown["python"].splitlines()
     names: dict = {}
     exec("\n".join(lines), names)
-    assert data(shown)[1]["y"] == pytest.approx(eval(final, names).integrated, abs=1e-6)
+    assert data(shown)[1]["y"] == pytest.approx(eval(final, names).integrated, rel=1e-5, abs=1e-6)
 
 
 def test_a_target_is_dotted_anew_and_nothing_else_is(playground, monkeypatch):

@@ -17,14 +17,15 @@ from model.quantization.texts import file_types, held_out_ids
 from tests.support.helpers import VARIANTS, L, byte_tokenizer, serving, tiny_model
 from viz.api.groups import quantization
 from viz.api.reading import unprompted
-from viz.page import background
+from viz.page import background, panels
+from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
 from viz.views.quantization.formats import job as formats_run
 from viz.views.quantization.formats import view as formats
 from viz.views.quantization.formats.figures import Dot, bounded, levels_figure, scatter_figure, small
 from viz.views.quantization.layer_sweep import view as layer_sweep
 from viz.views.quantization.layer_sweep.figures import heat_figure, line_figure, mildest, strongest
-from viz.words import LANGUAGES, section, words
+from viz.words import LANGUAGES, Words, words
 
 PROMPT = "abcabd ab"
 EDIT = {"kind": "zero", "layer": 1, "head": 2}
@@ -46,22 +47,29 @@ def playground(tokenizer):
 
 
 def question(view, form=None, prompt=PROMPT, language="en", **selection):
-    sent = {"quant_view": {"view": view}} | ({} if form is None else {f"{view}_form": form})
-    return Asked("tiny", prompt, selection or None, sent, {}, language, "quant")
+    sent = {"quantization_view": {"view": view}} | ({} if form is None else {f"{view}_form": form})
+    return Asked("tiny", prompt, selection or None, sent, {}, language, "quantization")
 
 
 def drawn(playground, view, form=None, **changes):
     parts = payloads(playground, question(view, form, **changes))[0]
-    json.dumps(parts, allow_nan=False)
+    assert packed(parts)
     return {name: part for name, part in parts.items() if name.startswith(view)}
 
 
 def measured(playground, view, form=None, **changes):
     """The payloads once the job is done."""
-    plan = {"formats": formats.plan, "sensitive": layer_sweep.plan}[view]
-    job = plan(scene_of(playground, question(view, form, **changes)), {f"{view}_form": form})
-    list(background.perform(playground, job, "en"))
+    list(background.perform(playground, planned(playground, view, form, **changes), "en"))
     return drawn(playground, view, form, **changes)
+
+
+def planned(playground, view, form=None, **changes):
+    """The job of a view's button."""
+    scene = scene_of(playground, question(view, form, **changes))
+    if view == "formats":
+        return formats.plan(scene, {"formats_form": form})
+    settings = panels.settings_of(layer_sweep.VIEW, scene, {"layer_sweep_form": form})
+    return panels.job_of(layer_sweep.VIEW, "main", scene, settings)
 
 
 def run_lines(text, model):
@@ -213,47 +221,48 @@ def test_held_out_tokens(playground):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_sweep_is_shown(tokenizer, variant, language):
     playground = playground_of(tokenizer, variant)
-    idle = drawn(playground, "sensitive", language=language)
-    assert all(set(idle[name]) == {"empty"} for name in ("sensitive_heat", "sensitive_line", "sensitive_facts"))
-    parts = measured(playground, "sensitive", language=language)
-    (heat,) = json.loads(parts["sensitive_heat"]["figure"])["data"]
+    idle = drawn(playground, "layer_sweep", language=language)
+    assert all(set(idle[name]) == {"empty"} for name in ("layer_sweep_heat", "layer_sweep_line", "layer_sweep_facts"))
+    parts = measured(playground, "layer_sweep", language=language)
+    (heat,) = parts["layer_sweep_heat"]["figure"].to_plotly_json()["data"]
     assert np.array(heat["z"]).shape == (L, 8 if VARIANTS[variant].get("mlp") == "swiglu" else 7)
-    (line,) = json.loads(parts["sensitive_line"]["figure"])["data"]
-    assert line["y"] == [row[-1] for row in heat["z"]]
-    assert not re.search(r"\{\w*\}", json.dumps(parts["sensitive_facts"]))
-    found = run_lines(parts["sensitive_heat"]["python"], playground.opened("tiny"))
+    (line,) = parts["layer_sweep_line"]["figure"].to_plotly_json()["data"]
+    assert list(line["y"]) == pytest.approx([row[-1] for row in heat["z"]], rel=1e-5)
+    assert not re.search(r"\{\w*\}", json.dumps(parts["layer_sweep_facts"]))
+    found = run_lines(parts["layer_sweep_heat"]["python"], playground.opened("tiny"))
     assert found.tolist() == heat["z"]
 
 
 def test_halves_the_loss_and_the_other_text(playground):
     form = {"by": "half", "on": "text", "shown": "loss", "one": "int2-32"}
-    parts = measured(playground, "sensitive", form)
-    lines = json.loads(parts["sensitive_line"]["figure"])["data"]
+    parts = measured(playground, "layer_sweep", form)
+    lines = parts["layer_sweep_line"]["figure"].to_plotly_json()["data"]
     assert [trace["name"] for trace in lines] == ["whole layer", "attention", "MLP"]
-    found = run_lines(parts["sensitive_line"]["python"], playground.opened("tiny"))
-    assert [list(column) for column in found.T] == [trace["y"] for trace in (lines[1], lines[2], lines[0])]
-    assert "40 tokens of a held-out text" in parts["sensitive_heat"]["source"]
+    found = run_lines(parts["layer_sweep_line"]["python"], playground.opened("tiny"))
+    shown = np.array([trace["y"] for trace in (lines[1], lines[2], lines[0])])
+    assert pytest.approx(shown, rel=1e-5, abs=1e-12) == found.T
+    assert "40 tokens of a held-out text" in parts["layer_sweep_heat"]["source"]
     assert (
-        "empty" not in drawn(playground, "sensitive", form, prompt="other")["sensitive_heat"]
+        "empty" not in drawn(playground, "layer_sweep", form, prompt="other")["layer_sweep_heat"]
     )  # it is not of the prompt
-    assert "empty" in drawn(playground, "sensitive", form | {"one": "Q4_0"})["sensitive_heat"]
+    assert "empty" in drawn(playground, "layer_sweep", form | {"one": "Q4_0"})["layer_sweep_heat"]
 
 
 def test_one_token_has_a_kl_only(playground):
-    parts = measured(playground, "sensitive", {"shown": "loss"}, prompt="a")
-    assert "no loss" in parts["sensitive_heat"]["note"] and "KL" in parts["sensitive_heat"]["columns"][2]
+    parts = measured(playground, "layer_sweep", {"shown": "loss"}, prompt="a")
+    assert "no loss" in parts["layer_sweep_heat"]["note"] and "KL" in parts["layer_sweep_heat"]["columns"][2]
 
 
 @pytest.mark.parametrize(("ratio", "key"), [(1.0, "add up"), (2.0, "build on"), (0.5, "cancel")])
 def test_sums_are_judged(ratio, key):
-    said = section(words("en"), "sensitivefacts")
-    assert key in layer_sweep._sum_told(said, 0.5, 0.5 * ratio)
-    assert "0 nats" in layer_sweep._sum_told(said, 0.0, 0.0)
+    text = Words(words("en"), "layer_sweep.facts")
+    assert key in layer_sweep.sum_text(text, 0.5, 0.5 * ratio)
+    assert "0 nats" in layer_sweep.sum_text(text, 0.0, 0.0)
 
 
 def test_a_sweep_can_be_cancelled(playground):
-    for view, plan in (("formats", formats.plan), ("sensitive", layer_sweep.plan)):
-        steps = background.perform(playground, plan(scene_of(playground, question(view)), {}), "en")
+    for view in ("formats", "layer_sweep"):
+        steps = background.perform(playground, planned(playground, view), "en")
         next(steps)
         steps.close()
         with playground.computing:  # free again
@@ -268,7 +277,7 @@ def test_the_model_is_held_while_it_runs(playground, monkeypatch):
         return logits(*given, **named)
 
     monkeypatch.setattr(Transformer, "logits", spy)
-    for view in ("formats", "sensitive"):
+    for view in ("formats", "layer_sweep"):
         measured(playground, view)
     assert len(held) > 20 and all(held)
 
@@ -298,7 +307,8 @@ def test_figures_escape_what_plotly_would_read():
         heat_figure(np.eye(2), ["<b>", "q"], said, signed=False),
         line_figure({"<b>": np.ones(2)}, said, signed=True),
     ]
-    assert not [figure for figure in figures if "<b>" in figure]
+    texts = [figure if isinstance(figure, str) else figure.to_json() for figure in figures]
+    assert not [text for text in texts if "<b>" in text]
 
 
 def test_labels_of_the_scatter_do_not_cover_each_other():
@@ -341,9 +351,9 @@ def test_the_endpoints_answer_with_the_numbers_of_the_page(playground):
         "bf16",
         "int8-channel",
     }
-    swept = quantization.quantization_sweep(scene, "int4-32", "half", "prompt")
+    swept = layer_sweep.quantization_sweep(scene, "int4-32", "half", "prompt")
     json.dumps(swept, allow_nan=False)
-    heat = measured(playground, "sensitive", {"by": "half"})["sensitive_heat"]
-    assert [row["kl"] for row in swept["rows"]] == json.loads(heat["figure"])["data"][0]["z"]
+    heat = measured(playground, "layer_sweep", {"by": "half"})["layer_sweep_heat"]
+    assert [row["kl"] for row in swept["rows"]] == heat["figure"].to_plotly_json()["data"][0]["z"]
     assert swept["parts"] == ["attention", "mlp", "block"] and len(swept["rows"]) == L
     assert swept["sum"] == pytest.approx(sum(row["kl"][-1] for row in swept["rows"]))

@@ -1,6 +1,5 @@
 """Better rounding: each idea by hand or against another way to compute it, the comparison, and the view."""
 
-import json
 import math
 
 import numpy as np
@@ -30,8 +29,9 @@ from model.quantization.rounding import (
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
-from viz.page import background
+from viz.page import background, panels
 from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.settings import Settings
 from viz.views.quantization.rounding import view as rounding
 from viz.words import LANGUAGES
 
@@ -256,13 +256,14 @@ def playground(tmp_path):
 
 
 def asked(value=None, language="en", heads=((1, 2),)):
-    values = {"quant_view": {"view": "rounding"}, "rounding_form": value}
-    return Asked("tiny", "abcabd ab", {"heads": [list(h) for h in heads]}, values, {}, language, "quant")
+    values = {"quantization_view": {"view": "rounding"}, "rounding_form": value}
+    return Asked("tiny", "abcabd ab", {"heads": [list(h) for h in heads]}, values, {}, language, "quantization")
 
 
 def measured(playground, value=None, language="en"):
     question = asked(value, language)
-    job = rounding.plan(scene_of(playground, question), question.values)
+    scene = scene_of(playground, question)
+    job = panels.job_of(rounding.VIEW, "main", scene, panels.settings_of(rounding.VIEW, scene, question.values))
     list(background.perform(playground, job, language))
     return payloads(playground, question)[0]
 
@@ -273,16 +274,18 @@ def test_the_view_shows_what_was_measured(playground, tokens, language):
     value = {"matrix": "down", "bits": "2", "group": "row", "tokens": tokens}
     assert "empty" in payloads(playground, asked(value, language))[0]["rounding_errors"]
     parts = measured(playground, value, language)
-    found = playground.results.peek(
-        rounding.key_of(scene_of(playground, asked(value)), rounding.Asked(1, "down", 2, 0, int(tokens)))
-    ).value
+    scene = scene_of(playground, asked(value))
+    settings = panels.settings_of(rounding.VIEW, scene, {"rounding_form": value})
+    assert settings == Settings(tuple(value.items())) and scene.head[0] == 1
+    assert rounding.scheme_of(settings) == Scheme("int2-row", 2, False, "channel", 0)
+    found = panels.measured(rounding.VIEW, "main", scene, settings).value
     assert found.fit_tokens == int(tokens) // 40 * 40 and found.name == "blocks.1.mlp.down.weight"
-    bars = json.loads(parts["rounding_errors"]["figure"])["data"]
-    assert bars[0]["y"] == pytest.approx([100 * each.fit for each in found.outcomes])
-    assert bars[1]["y"] == pytest.approx([100 * each.held_out for each in found.outcomes])
+    bars = parts["rounding_errors"]["figure"].data
+    assert bars[0]["y"] == pytest.approx([100 * each.fit for each in found.outcomes], rel=1e-5)
+    assert bars[1]["y"] == pytest.approx([100 * each.held_out for each in found.outcomes], rel=1e-5)
     assert [line[1] for line in parts["rounding_table"]["lines"]] == [each.fit for each in found.outcomes]
-    assert json.loads(parts["rounding_power"]["figure"])["data"][1]["x"] == [found.power]
-    assert json.loads(parts["rounding_columns"]["figure"])["data"][0]["x"] == [0, *found.columns]
+    assert parts["rounding_power"]["figure"].data[1]["x"] == (found.power,)
+    assert parts["rounding_columns"]["figure"].data[0]["x"] == (0, *found.columns)
 
 
 def test_the_sentence_follows_from_the_numbers(playground):

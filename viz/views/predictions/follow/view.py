@@ -1,125 +1,104 @@
 """Follow a token: its logit, probability or rank after every position of the prompt, for up to three tokens."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
-import gradio as gr
-
+from model.errors import InputError
 from model.predictions.predictions import Followed, follow_all
+from viz.api.endpoint import Endpoint
+from viz.api.reading import named, prompt_tokens, token_id
 from viz.charts.distribution import likeliest
-from viz.page.background import kept
-from viz.page.old_view import View
-from viz.page.parts import choice, part, plot_words
-from viz.page.picking import position_of, source
-from viz.page.python_lines import python_lines
+from viz.labels import quoted
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.page.typed import quoted, typed_token
-from viz.views.predictions.figures import FOLLOWED, Line, follow_figure
-from viz.words import some
+from viz.page.settings import Choice, Settings, Text
+from viz.page.typed import typed_token
+from viz.page.view import Figure, Measure, Payload, Seen, View
+from viz.views.predictions.follow.figures import SHOWN, Line, follow_figure
 
 FIELDS = ("first", "second", "third")
+MOST = 16  # tokens that a program may follow at once
 
 
-def build() -> dict[str, gr.HTML]:
-    """The form above, the picture below it."""
-    return {
-        "follow_form": part("follow_form", None, kind="controls", value={}),
-        "follow_plot": part("follow_plot", None, kind="figure"),
-    }
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """The tokens that are followed, each once, and their chances after every position."""
+
+    tokens: tuple[int, ...]
+    followed: tuple[Followed, ...]
+    at: int | None  # where the first one is the likeliest next token; None where it was typed
 
 
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """What is drawn, and of which tokens."""
-    options = [[name, words[f"follow.{name}"], words[f"follow.help_{name}"]] for name in FOLLOWED]
-    fields = [
-        {
-            "name": name,
-            "kind": "text",
-            "value": "",
-            "label": words[f"follow.field_{name}"],
-            "placeholder": words["follow.empty_first" if name == FIELDS[0] else "follow.empty"],
-            "help": words["follow.field_help"],
-        }
-        for name in FIELDS
-    ]
-    measure = {
-        "name": "measure",
-        "kind": "choice",
-        "label": words["follow.measure"],
-        "value": FOLLOWED[0],
-        "options": options,
-    }
-    return {"follow_form": {"controls": [measure, *fields]}}
+def question(scene: Scene, settings: Settings) -> Settings:
+    """What was typed, and the position looked at where it decides the first token."""
+    return Settings((*settings.items(), ("at", None if settings.first else scene.position)))
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """The picture of what the form asks for; what was typed wrongly is said in its place."""
-    asked = values.get("follow_form")
-    measure, typed = choice(asked, "measure", FOLLOWED), [_typed(asked, name) for name in FIELDS]
-    at = None if typed[0] else position_of(scene)  # decides only which token is the likeliest
-    return {"follow_plot": Picture((scene.run, measure, typed, at), lambda: plot_payload(scene, asked, measure))}
-
-
-def _typed(asked: object, name: str) -> str:
-    """What stands in a field."""
-    text = asked.get(name) if isinstance(asked, Mapping) else None
-    return text if isinstance(text, str) else ""
-
-
-def tokens_of(scene: Scene, asked: object) -> list[int]:
-    """The tokens to follow, each once; an empty first field is the likeliest next token at the position looked at.
+def measure(scene: Scene, settings: Settings) -> Lines:
+    """The chances of the tokens that were typed; an empty first field is the likeliest next token.
 
     Raises InputError, in the reader's language, where a text is not one token.
     """
-    typed = [typed_token(scene, asked, name) for name in FIELDS]
-    if typed[0] is None:
-        typed[0] = likeliest(scene.trace.logits_at(position_of(scene)), 1)[0]
-    return list(dict.fromkeys(token for token in typed if token is not None))
+    typed = [typed_token(scene, settings, name) for name in FIELDS]
+    if settings.at is not None:
+        typed[0] = likeliest(scene.trace.logits_at(settings.at), 1)[0]
+    tokens = tuple(dict.fromkeys(token for token in typed if token is not None))
+    return Lines(tokens, tuple(follow_all(scene.trace, tokens)), settings.at)
 
 
-def followed(scene: Scene, tokens: list[int]) -> list[Followed]:
-    """Their chances, worked out once."""
-
-    def make() -> list[Followed]:
-        with scene.playground.computing:
-            return follow_all(scene.trace, tokens)
-
-    key = ("follow", scene.trace.key, tuple(tokens))
-    return kept(scene.playground, key, make, lambda found: sum(each.nbytes for each in found))
-
-
-def plot_payload(scene: Scene, asked: object, measure: str) -> dict:
-    """The lines of the tokens; raises InputError."""
-    words, run, tokens = scene.words, scene.trace.tokens, tokens_of(scene, asked)
+def plot(seen: Seen) -> Payload:
+    """The lines of the tokens."""
+    words, facts, result, shown = seen.here, seen.facts, seen.result, seen.settings.measure
     lines = [
-        Line(quoted(scene, token), token, found.logit, found.probability, found.rank)
-        for token, found in zip(tokens, followed(scene, tokens), strict=True)
+        Line(quoted(facts.piece(token)), token, each.logit, each.probability, each.rank)
+        for token, each in zip(result.tokens, result.followed, strict=True)
     ]
-    named = [f"“{line.name}”" for line in lines]
-    said = some(words, "follow", "axis_after", f"axis_{measure}", "hover", "next")
-    made = [
-        f"tokens = {tokens}  # {', '.join(named)}",
-        f"[found.{measure} for found in follow_all(run, tokens)]  # after each position",
+    names = [f"“{line.name}”" for line in lines]
+    python = [
+        f"tokens = {list(result.tokens)}  # {', '.join(names)}",
+        f"[found.{shown} for found in follow_all(run, tokens)]  # after each position",
     ]
-    note = [words["follow.note"]]
-    if not _typed(asked, FIELDS[0]):
-        note.append(words["follow.default"].format(token=named[0], position=position_of(scene)))
+    note = [words["note"]]
+    if result.at is not None:
+        note.append(words["default"].format(token=names[0], position=result.at))
     return {
-        "figure": follow_figure(lines, measure, run.pieces, run.ids, said),
-        "title": words[f"follow.title_{measure}"].format(tokens=", ".join(named)),
+        "figure": follow_figure(lines, shown, facts.pieces, facts.tokens.ids, words),
+        "title": words[f"title_{shown}"].format(tokens=", ".join(names)),
         "note": " ".join(note),
-        "source": source(scene),
-        "file": f"follow-{measure}",
-        "run": f"{scene.run} {measure} {tokens}",
-        "columns": [
-            words["follow.csv_token"],
-            words["follow.csv_after"],
-            words["surprise.csv_position"],
-            words[f"follow.{measure}"],
-        ],
-        "python": python_lines(scene, made, ["from model.predictions.predictions import follow_all"]),
-        "words": plot_words(words),
+        "file": f"follow-{shown}",
+        "columns": [words["token"], words["after"], words["position"], seen.words[f"settings.measure_{shown}"]],
+        "python": script(facts, python, ["from model.predictions.predictions import follow_all"]),
     }
 
 
-VIEW = View("follow", build, draw, parts=("follow_form", "follow_plot"), fixed=fixed, asks=("follow_form",))
+# --- for programs ---
+
+
+def follow_tokens(scene: Scene, tokens: list[str]) -> dict:
+    """The chances of some tokens after every position of the prompt.
+
+    Args:
+        tokens: One to sixteen tokens, each as its text with its space in front (' Paris'), or as 'id:1234'.
+
+    Returns:
+        followed: for each token id, text, and one number a position of logit, probability and rank (1 is the
+        likeliest).
+    """
+    if not 1 <= len(tokens) <= MOST:
+        raise InputError("This is not a number of tokens that can be followed.", str(len(tokens)), "Give 1 to 16.")
+    ids = list(dict.fromkeys(token_id(scene.model, text) for text in tokens))
+    with scene.playground.computing:
+        followed = follow_all(scene.trace, ids)
+    return {
+        "tokens": prompt_tokens(scene),
+        "followed": [named(scene.model, n) | vars(each) for n, each in zip(ids, followed, strict=True)],
+    }
+
+
+VIEW = View(
+    "follow",
+    settings=(Choice("measure", SHOWN), *(Text(name) for name in FIELDS)),
+    measures=(Measure("main", measure, settings=FIELDS, question=question),),
+    layout=("form", "plot"),
+    parts={"plot": Figure(plot, settings=("measure",))},
+    api=(Endpoint(follow_tokens),),
+)

@@ -5,28 +5,27 @@ The page is sent the text before the guess and nothing of what follows; each ans
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import gradio as gr
+from typing import Any
 
 from model.errors import PlaygroundError
-from model.predictions.predictions import follow_all
-from viz.labels import shorten, visible
-from viz.page.old_view import View
-from viz.page.parts import part
-from viz.page.picking import source
+from model.predictions.predictions import Predictions, follow_all
+from viz.labels import quoted, visible
+from viz.numbers import bits, percent, whole
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.page.typed import MOST_TYPED, ids_of, quoted
-from viz.views.predictions.figures import brief, expected_row, percent
-from viz.views.predictions.surprise.view import (
+from viz.page.settings import Settings
+from viz.page.typed import MOST_TYPED, ids_of
+from viz.page.view import Asking, Measure, Payload, Seen, View
+from viz.views.predictions.expected import (
+    EXPECTED,
     actual_row,
     entropy_facts,
     likely_rows,
-    predictions,
+    row,
     row_words,
-    scored_of,
+    shared_words,
 )
-from viz.words import section, translate
+from viz.views.predictions.surprise.figures import breaks
+from viz.words import translate
 
 SHOWN = 5  # likeliest tokens in an answer
 
@@ -40,27 +39,34 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A typed text as a guess: its first token, and how many tokens it is."""
+class Chances:
+    """What the model gave one token after one position."""
+
+    rank: int
+    share: float
+    logit: float
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A typed text as a guess: its first token, how many tokens it is, and what the model gave the first one."""
 
     token: int
     n: int
+    chances: Chances
 
 
-def build() -> dict[str, gr.HTML]:
-    """The text up to the guess, the field, the answer and the score, in one part."""
-    return {"guess_board": part("guess_board", None, kind="guessing", value={})}
+@dataclass(frozen=True)
+class Refused:
+    """Why a text cannot be read as tokens."""
+
+    what: str
+    hint: str
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """The turn that the page is at."""
-    turn = turn_of(scene, values.get("guess_board"))
-    return {"guess_board": Picture((scene.run, turn), lambda: board_payload(scene, turn))}
-
-
-def turn_of(scene: Scene, asked: object) -> Turn:
+def turn_of(sent: object, scene: Scene) -> Turn:
     """What the page asks for, if it is of this run; else the first turn."""
-    given, T = asked if isinstance(asked, Mapping) else {}, len(scene.trace.tokens)
+    given, T = sent if isinstance(sent, Mapping) else {}, len(scene.tokens)
     at, typed = given.get("at"), given.get("typed")
     fits = isinstance(at, int) and not isinstance(at, bool) and 0 < at < T and given.get("run") == scene.run
     if not fits:
@@ -68,108 +74,115 @@ def turn_of(scene: Scene, asked: object) -> Turn:
     return Turn(at, typed[:MOST_TYPED] if isinstance(typed, str) else None)
 
 
-def board_payload(scene: Scene, turn: Turn) -> dict:
-    """The text before the guess, and the answer once there is a guess."""
-    words, tokens = scene.words, scene.trace.tokens
-    T = len(tokens)
-    if T < 2:
-        return {"empty": {"text": words["guess.one"], "hint": words["surprise.one_hint"]}}
-    shown = tokens.pieces[: turn.at]
-    payload = {
-        "before": [visible(piece) for piece in shown],
-        "breaks": [[i, min(piece.count("\n"), 2)] for i, piece in enumerate(shown) if "\n" in piece],
-        "at": turn.at,
-        "last": turn.at == T - 1,
-        "progress": words["guess.progress"].format(at=turn.at, last=T - 1),
-        "source": source(scene),
-        "words": section(words, "guess") | row_words(scene),
-        "run": scene.run,
-    }
-    if turn.typed is None:
-        return payload
+def measure_guess(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Guess | Refused | None:
+    """What was typed, as a token; None where nothing was."""
+    if not settings.board.typed:
+        return None
     try:
-        return payload | {"answer": answer(scene, turn)}
-    except PlaygroundError as error:  # the text cannot be read: the person can type another
-        told = f"{translate(error.what, scene.language)} {translate(error.hint, scene.language)}"
-        return payload | {"refused": told, "typed": turn.typed}
+        return guess_of(scene, settings.board, results["main"])
+    except PlaygroundError as error:  # the person can type another text
+        return Refused(error.what, error.hint)
 
 
-def answer(scene: Scene, turn: Turn) -> dict:
-    """The token that comes next, what the model expected, and how good the guess was. Raises InputError."""
-    found, tokens, before = predictions(scene), scene.trace.tokens, turn.at - 1
-    real, rank = int(tokens.ids[turn.at]), int(found.rank[before])
-    guess = reading(scene, turn) if turn.typed else None
-    rows = likely_rows(scene, before)[:SHOWN]
-    others = [actual_row(scene, before)] if rank > SHOWN else []
-    if guess and guess.token != real:
-        row = guess_row(scene, before, guess.token)
-        others += [row] if row["rank"] > SHOWN else []
-    rows += sorted(others, key=lambda row: row["rank"])
-    bits = float(scored_of(found).bits[before])
-    return {
-        "text": visible(tokens.pieces[turn.at]),
-        "said": _verdict(scene, turn, guess),
-        "right": None if guess is None else guess.token == real,
-        "model": rank == 1,
-        "bits": bits,
-        "rows": rows,
-        "real": real,
-        "guess": guess.token if guess else None,
-        "facts": [
-            [
-                scene.words["guess.real_bits"],
-                scene.words["guess.bits"].format(bits=brief(bits)),
-                scene.words["surprise.by_help_surprisal"],
-            ],
-            *entropy_facts(scene, float(found.entropy[before])),
-        ],
-    }
-
-
-def reading(scene: Scene, turn: Turn) -> Reading:
+def guess_of(scene: Scene, turn: Turn, expected: Predictions) -> Guess:
     """What a typed text means as the next token.
 
     A space in front need not be typed: the text counts with or without one, whichever is right, else whichever is
     fewer tokens, else whichever is likelier. Of several tokens the first counts. Raises InputError.
     """
     texts = [turn.typed, " " + turn.typed]
-    found = [ids_of(scene.model, text) for text in texts[: 1 if turn.typed[0] in " ·↵⇥\n" else 2]]
-    real = int(scene.trace.tokens.ids[turn.at])
-    ids = min(found, key=lambda ids: (ids[0] != real, len(ids), guess_row(scene, turn.at - 1, ids[0])["rank"]))
-    return Reading(ids[0], len(ids))
+    readings = [ids_of(scene.model, text) for text in texts[: 1 if turn.typed[0] in " ·↵⇥\n" else 2]]
+    real, before = int(scene.tokens.ids[turn.at]), turn.at - 1
+    ids = min(
+        readings,
+        key=lambda ids: (ids[0] != real, len(ids), chances_of(scene, before, ids[0], expected).rank),
+    )
+    return Guess(ids[0], len(ids), chances_of(scene, before, ids[0], expected))
 
 
-def guess_row(scene: Scene, before: int, token: int) -> dict:
-    """A guessed token as a row of what the model expected after a position."""
-    for row in likely_rows(scene, before):
-        if row["id"] == token:
-            return row
-    with scene.playground.computing:
-        (one,) = follow_all(scene.trace, [token], slice(before, before + 1))
-    chances = float(one.probability[0]), float(one.logit[0])
-    return expected_row(token, scene.model.tokenizer.piece(token), int(one.rank[0]), chances)
+def chances_of(scene: Scene, before: int, token: int, expected: Predictions) -> Chances:
+    """What the model gave a token after a position; for a likely one, the numbers that stand in its row."""
+    likely = expected.ids[before].tolist()
+    if token in likely:
+        at = likely.index(token)
+        return Chances(at + 1, float(expected.probabilities[before, at]), float(expected.logits[before, at]))
+    (one,) = follow_all(scene.trace, [token], slice(before, before + 1))
+    return Chances(int(one.rank[0]), float(one.probability[0]), float(one.logit[0]))
 
 
-def _verdict(scene: Scene, turn: Turn, guess: Reading | None) -> list[str]:
-    """Was the guess right, how it was read, and what the model made of it."""
-    words, tokens, before = scene.words, scene.trace.tokens, turn.at - 1
-    found, real = predictions(scene), int(tokens.ids[turn.at])
-    named = {
-        "real": quoted(scene, real),
-        "rank": f"{int(found.rank[before]):,}",
-        "share": percent(float(scored_of(found).share[before])),
+# --- the board ---
+
+
+def board(seen: Seen) -> Payload:
+    """The text before the guess, and the answer once there is a guess."""
+    words, turn, pieces = seen.here, seen.settings.board, seen.facts.pieces
+    T = len(pieces)
+    if T < 2:
+        return {"empty": {"text": words["one"], "hint": shared_words(seen)["one_hint"]}}
+    shown, guess = pieces[: turn.at], seen.results["guess"]
+    payload = {
+        "before": [visible(piece) for piece in shown],
+        "breaks": breaks(shown),
+        "at": turn.at,
+        "last": turn.at == T - 1,
+        "progress": words["progress"].format(at=whole(turn.at), last=whole(T - 1)),
+        "words": words.plain() | row_words(seen),
     }
+    if turn.typed is None:
+        return payload
+    if isinstance(guess, Refused):
+        language = seen.facts.language
+        text = f"{translate(guess.what, language)} {translate(guess.hint, language)}"
+        return payload | {"refused": text, "typed": turn.typed}
+    return payload | {"answer": answer(seen, turn, guess)}
+
+
+def answer(seen: Seen, turn: Turn, guess: Guess | None) -> dict:
+    """The token that comes next, what the model expected, and how good the guess was."""
+    expected, tokens, before = seen.results["main"], seen.facts.tokens, turn.at - 1
+    real, rank = int(tokens.ids[turn.at]), int(expected.rank[before])
+    rows = likely_rows(expected, before, seen.facts)[:SHOWN]
+    others = [actual_row(expected, before, tokens)] if rank > SHOWN else []
+    if guess and guess.token != real and guess.chances.rank > SHOWN:
+        given = guess.chances
+        others.append(row(guess.token, seen.facts.piece(guess.token), given.rank, (given.share, given.logit)))
+    surprisal = float(expected.surprisal[before])
+    value = seen.here["bits"].format(bits=bits(surprisal))
+    return {
+        "text": visible(tokens.pieces[turn.at]),
+        "said": _verdict(seen, turn, guess),
+        "right": None if guess is None else guess.token == real,
+        "model": rank == 1,
+        "bits": surprisal,
+        "rows": rows + sorted(others, key=lambda row: row["rank"]),
+        "real": real,
+        "guess": guess.token if guess else None,
+        "facts": [
+            [seen.here["surprisal"], value, seen.here["surprisal_help"]],
+            *entropy_facts(seen, float(expected.entropy[before])),
+        ],
+    }
+
+
+def _verdict(seen: Seen, turn: Turn, guess: Guess | None) -> list[str]:
+    """Was the guess right, how it was read, and what the model made of it."""
+    words, tokens, expected, before = seen.here, seen.facts.tokens, seen.results["main"], turn.at - 1
+    actual = actual_row(expected, before, tokens)
+    named = {"real": quoted(tokens.pieces[turn.at]), "rank": whole(actual["rank"]), "share": actual["percent"]}
     if guess is None:
-        return [words["guess.said_none"].format(**named)]
-    said = []
+        return [words["said_none"].format(**named)]
+    token, lines = quoted(seen.facts.piece(guess.token)), []
     if guess.n > 1:
-        typed = shorten(visible(turn.typed), 40)
-        said.append(words["guess.several"].format(typed=typed, n=guess.n, token=quoted(scene, guess.token)))
-    if guess.token == real:
-        return [words["guess.said_right"].format(**named), *said]
-    row = guess_row(scene, before, guess.token)
-    theirs = {"guess": quoted(scene, guess.token), "guess_rank": f"{row['rank']:,}", "guess_share": row["percent"]}
-    return [words["guess.said_wrong"].format(**named), *said, words["guess.said_yours"].format(**theirs)]
+        lines.append(words["several"].format(typed=quoted(turn.typed), n=whole(guess.n), token=token))
+    if guess.token == tokens.ids[turn.at]:
+        return [words["said_right"].format(**named), *lines]
+    chances = {"guess_rank": whole(guess.chances.rank), "guess_share": percent(guess.chances.share)}
+    return [words["said_wrong"].format(**named), *lines, words["said_yours"].format(guess=token, **chances)]
 
 
-VIEW = View("guess", build, draw, parts=("guess_board",), asks=("guess_board",))
+VIEW = View(
+    "guess",
+    measures=(EXPECTED, Measure("guess", measure_guess, settings=("board",), uses=("main",))),
+    layout=("board",),
+    parts={"board": Asking("guessing", turn_of, board, of=("main", "guess"), settings=("board",))},
+)

@@ -7,13 +7,15 @@ from typing import Protocol
 import numpy as np
 import plotly.graph_objects as go
 
+from viz.charts.axes import axis, figure, ticks
+from viz.charts.lines import line
+from viz.charts.packed import packed
 from viz.labels import axis_name, plotly_text, shorten, tick_text, visible
+from viz.numbers import whole
 from viz.theme import HUES, RAMPS, colorscale, frame_layout, ramp_at, scales
-from viz.views.heads.table.figures import packed
 
 COLOURS = ("probability", "entropy", "kl", "rank")  # what a cell's colour says
 CURVES = ("probability", "rank", "entropy", "kl")  # what is followed from block to block
-MAX_TICKS = 32  # labels of positions: their layout, not the cells, is what makes a heat map slow
 _CURVE_OF = {"probability": "sqrt", "entropy": "linear", "kl": "log1p", "rank": "rank"}
 _ROW, _MAP = 17, 290  # pixels of a layer in the heat map, and the least of all of them
 # Positions up to which a cell of the heat map has room for its token, cut so long; and cells, for text is slow to draw.
@@ -21,7 +23,7 @@ _TEXT_COLUMNS, _CELL_TEXT, _TEXT_CELLS = 14, 6, 200
 
 
 class Read(Protocol):
-    """What is drawn of a model.lens.Reading; K points, P positions, k likeliest tokens, C that are followed."""
+    """What is drawn of a model.gpt.logit_lens.Reading: K points, P positions, k likeliest tokens, C followed."""
 
     places: np.ndarray  # [K]
     positions: np.ndarray  # [P]
@@ -45,12 +47,6 @@ class LensWords:
     position: str
     value: str  # what is drawn, with its unit
     likeliest: str
-
-
-def page_of(T: int, position: int, columns: int) -> tuple[int, int]:
-    """The page of at most `columns` positions that holds `position`, counted from the end, so that the last is full."""
-    end = T - (T - 1 - position) // columns * columns
-    return max(0, end - columns), end
 
 
 def table_payload(reading: Read, text: Texts) -> dict:
@@ -101,8 +97,7 @@ def map_figure(
     firsts = reading.ids[..., 0]
     roomy = P <= _TEXT_COLUMNS and K * P <= _TEXT_CELLS
     x = [axis_name(int(at), pieces[at]) for at in reading.positions]
-    step = -(-P // MAX_TICKS)
-    shown = range(0, P, step)
+    shown = ticks(P)
     rank = colour == "rank"
     value = "%{customdata}" if rank else "%{z:.4f}"
     heat = go.Heatmap(
@@ -121,10 +116,10 @@ def map_figure(
         hovertemplate=f"{plotly_text(words.place)}: %{{y}}<br>{plotly_text(words.position)}: %{{x}}"
         f"<br>{plotly_text(words.likeliest)}: %{{text}}<br>{plotly_text(words.value)}: {value}<extra></extra>",
     )
-    found, axis = _map_scales(colour, float(reading.kl.max()) or 1.0), _coloraxis(colour, reading, words, vocab)
+    colours, bar = _map_scales(colour, float(reading.kl.max()) or 1.0), _coloraxis(colour, reading, words, vocab)
     height = max(_ROW * K, _MAP) + 100
     meta = {
-        "scales": found,
+        "scales": colours,
         "height": height,
         "narrow": height,
         "block": 1,
@@ -132,36 +127,21 @@ def map_figure(
         # No row is ever marked: rows are counted from P on, where there is no token.
         "window": [P, P + K, 0, P],
     }
-    plain = {"showgrid": False, "zeroline": False, "automargin": True}
-    return go.Figure(
-        heat,
-        frame_layout(meta)
-        | {
-            "coloraxis": axis | {"colorscale": found["light"]},
-            "xaxis": plain
-            | {
-                "title": {"text": plotly_text(words.position), "standoff": 8},
-                "type": "category",
-                "tickmode": "array",
-                "tickvals": [x[n] for n in shown],
-                "ticktext": [tick_text(pieces[reading.positions[n]]) for n in shown],
-                "tickangle": -60,
-            },
-            "yaxis": plain
-            | {
-                "title": {"text": plotly_text(words.place), "standoff": 8},
-                "tickmode": "linear",
-                "tick0": 0,
-                "dtick": -(-K // 16),
-            },
-        },
-    )
+    marks = {"tickvals": [x[n] for n in shown], "ticktext": [tick_text(pieces[reading.positions[n]]) for n in shown]}
+    across = {"type": "category", "tickmode": "array", "tickangle": -60, "showgrid": False, **marks}
+    up = {"tickmode": "linear", "tick0": 0, "dtick": -(-K // 16), "showgrid": False}
+    layout = {
+        "coloraxis": bar | {"colorscale": colours["light"]},
+        "xaxis": axis(words.position, across),
+        "yaxis": axis(words.place, up),
+    }
+    return go.Figure(heat, frame_layout(meta) | layout)
 
 
 def _texts(ids: np.ndarray, text: Texts, most: int) -> list[list[str]]:
     """Tokens as Plotly draws them, cut to `most` characters. [K, P]"""
-    said = {number: plotly_text(shorten(visible(text(number)), most)) for number in np.unique(ids).tolist()}
-    return [[said[number] for number in row] for row in ids.tolist()]
+    labels = {number: plotly_text(shorten(visible(text(number)), most)) for number in np.unique(ids).tolist()}
+    return [[labels[number] for number in row] for row in ids.tolist()]
 
 
 def _map_scales(colour: str, largest: float) -> dict[str, list[list]]:
@@ -187,8 +167,8 @@ def _coloraxis(colour: str, reading: Read, words: LensWords, vocab: int) -> dict
     }
     if colour == "rank":
         top = float(np.log10(vocab))
-        ticks = list(range(int(top) + 1))
-        bar |= {"tickvals": ticks, "ticktext": [f"{10**n:,}" for n in ticks]}
+        powers = list(range(int(top) + 1))
+        bar |= {"tickvals": powers, "ticktext": [whole(10**n) for n in powers]}
     return {"cmin": 0, "cmax": top, "colorbar": bar}
 
 
@@ -203,46 +183,22 @@ def curve_figure(
     x = reading.places.tolist()
     numbers = {"probability": reading.shares, "rank": reading.ranks}
     lines = numbers[curve][:, 0].T if curve in numbers else values_of(reading, curve)[:, 0][None]  # [lines, K]
-    called = list(names) if curve in numbers else [words.value]
+    called, typed = (list(names), typed) if curve in numbers else ([words.value], 0)
     form = "%{y:,}" if curve == "rank" else "%{y:.4f}"
     marks = {"size": 6, "symbol": ["circle-open" if at % 1 else "circle" for at in x]}
-    where = [plotly_text(place(at)) for at in x]
-    traces = [
-        go.Scatter(
-            x=x,
-            y=y.tolist(),
-            mode="lines+markers",
-            name=plotly_text(name),
-            customdata=where,
-            marker=marks,
-            line={"color": HUES[n % len(HUES)], "width": 2, "dash": "dot" if n >= len(called) - typed else "solid"},
-            hovertemplate=f"%{{customdata}}<br>{plotly_text(name)}: {form}<extra></extra>",
+    more = {"mode": "lines+markers", "customdata": [plotly_text(place(at)) for at in x], "marker": marks}
+    traces = []
+    for n, (name, y) in enumerate(zip(called, lines, strict=True)):
+        dash, template = (
+            "dot" if n >= len(called) - typed else "solid",
+            f"%{{customdata}}<br>{plotly_text(name)}: {form}",
         )
-        for n, (name, y) in enumerate(zip(called, lines, strict=True))
-    ]
-    plain = {"zeroline": False, "automargin": True, "showgrid": True}
-    y = plain | {"title": {"text": plotly_text(words.value), "standoff": 8}}
+        own = more | {"hovertemplate": f"{template}<extra></extra>"}
+        traces.append(line(name, x, y, HUES[n % len(HUES)], hover="", dash=dash, more=own))
+    scale: dict = {"rangemode": "tozero"}
     if curve == "rank":
-        y |= {"type": "log", "autorange": "reversed", "dtick": 1 if np.max(lines) > 200 else "D2", "tickformat": ",d"}
-    else:
-        y |= {"rangemode": "tozero"}
-    layout = frame_layout({"height": 380, "narrow": 360}) | {
-        "xaxis": plain
-        | {
-            "title": {"text": plotly_text(words.place), "standoff": 8},
-            "tickmode": "linear",
-            "tick0": 0,
-            "dtick": -(-int(x[-1] + 1) // 16),
-            "range": [-0.5, x[-1] + 0.5],
-        },
-        "yaxis": y,
-        "showlegend": curve in numbers,
-        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "font": {"size": 12}},
-    }
-    return go.Figure(traces, layout)
-
-
-def settled(reading: Read) -> float:
-    """Blocks passed from which on the likeliest token at the first position is the final one."""
-    wrong = np.flatnonzero(reading.ids[:, 0, 0] != reading.ids[-1, 0, 0])
-    return float(reading.places[0 if not len(wrong) else wrong[-1] + 1])
+        scale = {"type": "log", "autorange": "reversed", "tickformat": ",d"}
+        scale |= {"dtick": 1 if np.max(lines) > 200 else "D2"}
+    steps = {"tickmode": "linear", "tick0": 0, "dtick": -(-int(x[-1] + 1) // 16), "range": [-0.5, x[-1] + 0.5]}
+    shown = {"showlegend": curve in numbers}
+    return figure(traces, axis(words.place, steps), axis(words.value, scale), height=380, narrow=360, more=shown)

@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from viz.charts.axes import axis, figure, token_axis
 from viz.charts.layer_head_map import EffectWords, effect_figure
-from viz.labels import plotly_text, tick_text, visible
+from viz.charts.lines import bars
+from viz.labels import plotly_text, visible
+from viz.numbers import signed
 from viz.theme import HUES, SIGNED, frame_layout
 
-MAX_TICKS = 32  # tokens named on an axis
 _LAYERS = 16  # layers named on an axis
 _STRIP = 34  # pixels of the MLPs' strip and the space below it
 _PLAIN = {"template": {}}  # Plotly adds its own, several kilobytes, to a figure made of a dictionary without one
@@ -27,9 +29,9 @@ def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) ->
     words: axis_layer, axis_head, value, unit, mlp.
     """
     L, H = heads.shape
-    said = EffectWords(words["axis_layer"], words["axis_head"], words["value"], words["unit"])
-    figure = effect_figure(heads, said, signed=True).to_plotly_json()
-    layout, top = figure["layout"], max(float(np.abs(heads).max()), float(np.abs(mlps).max())) or 1.0
+    names = EffectWords(words["axis_layer"], words["axis_head"], words["value"], words["unit"])
+    grid = effect_figure(heads, names, signed=True).to_plotly_json()
+    layout, top = grid["layout"], max(float(np.abs(heads).max()), float(np.abs(mlps).max())) or 1.0
     name, value, unit = (plotly_text(words[key]) for key in ("mlp", "value", "unit"))
     strip = {
         "type": "heatmap",
@@ -49,8 +51,8 @@ def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) ->
     layout |= _PLAIN
     layout["coloraxis"] |= {"cmin": -top, "cmax": top}
     layout["yaxis"] |= {"domain": [0, 1 - 1.5 * share]}
-    layout["yaxis2"] = {"domain": [1 - share, 1], "showgrid": False, "zeroline": False, "automargin": True}
-    data = [figure["data"][0] | {"name": plotly_text(words["axis_head"])}, strip]
+    layout["yaxis2"] = axis("", {"domain": [1 - share, 1], "showgrid": False})
+    data = [grid["data"][0] | {"name": plotly_text(words["axis_head"])}, strip]
     return go.Figure({"data": data, "layout": layout})
 
 
@@ -103,7 +105,7 @@ def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) 
                 "x": [name for name, _ in here],
                 "y": [step["value"] for _, step in here],
                 "base": [step["total"] - step["value"] for _, step in here],
-                "hovertext": [f"{step['value']:+.5f}" for _, step in here],
+                "hovertext": [signed(step["value"], 6) for _, step in here],
                 "hovertemplate": f"%{{x}}<br>{value}: %{{hovertext}} {unit}<br>{total}: %{{y:.5f}}<extra></extra>",
                 "marker": {
                     "color": [_UP if step["value"] >= 0 else _DOWN for _, step in here],
@@ -129,6 +131,16 @@ def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) 
     }
     ticks = [(name, step) for name, step in zip(names, steps, strict=True) if _named_on_axis(step, layers)]
     texts = [str(step["layer"]) for _, step in ticks]
+    across = {
+        "type": "category",
+        "categoryorder": "array",
+        "categoryarray": names,
+        "tickmode": "array",
+        "tickvals": [name for name, _ in ticks],
+        "ticktext": texts,
+        "tickangle": 0,
+        "showgrid": False,
+    }
     layout = (
         frame_layout({"height": 320, "narrow": 320})
         | _PLAIN
@@ -136,19 +148,8 @@ def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) 
             "barmode": "overlay",
             "bargap": 0.15,
             "showlegend": False,
-            "xaxis": {
-                "type": "category",
-                "categoryorder": "array",
-                "categoryarray": names,
-                "tickmode": "array",
-                "tickvals": [name for name, _ in ticks],
-                "ticktext": texts,
-                "tickangle": 0,
-                "title": {"text": plotly_text(words["axis_layer"]), "standoff": 8},
-                "showgrid": False,
-                "automargin": True,
-            },
-            "yaxis": {"title": {"text": plotly_text(words["axis_total"])}, "automargin": True, "zeroline": True},
+            "xaxis": axis(words["axis_layer"], across),
+            "yaxis": axis(words["axis_total"], {"zeroline": True}),
         }
     )
     return go.Figure({"data": [*traces, running], "layout": layout})
@@ -178,51 +179,19 @@ def tokens_figure(
     A click selects the token together with the position, which stays the one that is looked at. words: axis_token,
     value, unit.
     """
-    shown = [visible(piece) for piece in pieces[: position + 1]]
+    shown = pieces[: position + 1]
+    texts = [plotly_text(visible(piece)) for piece in shown]
     clicks = [{"tokens": [position] if s == position else [position, s]} for s in range(len(shown))]
-    value, unit = plotly_text(words["value"]), plotly_text(words["unit"])
-    traces = []
+    value, unit, alone, traces = words["value"], plotly_text(words["unit"]), len(series) == 1, []
     for n, (name, values) in enumerate(series.items()):
-        colour = [_UP if x >= 0 else _DOWN for x in values] if len(series) == 1 else HUES[n]
-        traces.append(
-            {
-                "type": "bar",
-                "name": plotly_text(name),
-                "x": list(range(len(shown))),
-                "y": values.tolist(),
-                "text": [plotly_text(text) for text in shown],
-                "textposition": "none",
-                "customdata": clicks,
-                "marker": {"color": colour, "line": {"width": 0}},
-                "hovertemplate": f"%{{x}} %{{text}}<br>{plotly_text(name) if len(series) > 1 else value}: "
-                f"%{{y:+.5f}} {unit}<extra></extra>",
-            }
-        )
-    step = -(-len(shown) // MAX_TICKS)
-    ticks = list(range(0, len(shown), step))
-    layout = (
-        frame_layout({"height": 300, "narrow": 300})
-        | _PLAIN
-        | {
-            "barmode": "group",
-            "bargap": 0.15,
-            "showlegend": len(series) > 1,
-            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-            "xaxis": {
-                "tickmode": "array",
-                "tickvals": ticks,
-                "ticktext": [tick_text(pieces[at]) for at in ticks],
-                "tickangle": -60,
-                "title": {"text": plotly_text(words["axis_token"]), "standoff": 8},
-                "showgrid": False,
-                "zeroline": False,
-                "automargin": True,
-                "range": [-0.6, len(shown) - 0.4],
-            },
-            "yaxis": {"title": {"text": plotly_text(f"{words['value']} ({words['unit']})")}, "automargin": True},
-        }
-    )
-    return go.Figure({"data": traces, "layout": layout})
+        label = plotly_text(value if alone else name)
+        template = f"%{{x}} %{{text}}<br>{label}: %{{y:+.5f}} {unit}<extra></extra>"
+        more: dict = {"customdata": clicks, "hovertemplate": template}
+        if alone:
+            more["marker"] = {"color": [_UP if x >= 0 else _DOWN for x in values], "line": {"width": 0}}
+        traces.append(bars(name, range(len(shown)), values, HUES[n], hover="", text=texts, more=more))
+    y, look = axis(f"{value} ({words['unit']})"), {"barmode": "group", "bargap": 0.15, "showlegend": not alone}
+    return figure(traces, token_axis(words["axis_token"], shown), y, height=300, more=_PLAIN | look)
 
 
 def token_rows(ids: np.ndarray, values: np.ndarray, pieces: Sequence[str]) -> list[dict]:

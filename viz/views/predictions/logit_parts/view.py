@@ -1,26 +1,16 @@
 """Who wrote it: the parts of the model whose outputs add up to a token's logit, and what gradients say beside them."""
 
-import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-
-import gradio as gr
-
-from model.errors import InputError, PlaygroundError
-from model.predictions.attribution import Attribution, Components, attribute, by_source, components, promoted
-from model.predictions.gradients import MOST, gradients
-from model.progress import Progress
-from viz.charts.distribution import likeliest
-from viz.labels import shorten, visible
-from viz.page import background
-from viz.page.old_view import View
-from viz.page.parts import part, plot_words
-from viz.page.picking import position_of, source
-from viz.page.python_lines import python_lines
-from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.page.typed import quoted, typed_token
+from model.predictions.attribution import Attribution
+from viz.api.endpoint import Endpoint
+from viz.labels import quoted
+from viz.numbers import exact, logit, signed, whole
+from viz.page.parts import plot_words
+from viz.page.python_lines import script
+from viz.page.settings import Text
+from viz.page.typed import not_one
+from viz.page.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View
 from viz.theme import SIGNED
+from viz.views.predictions.logit_parts.api import gradients, logit_parts, part_tokens
 from viz.views.predictions.logit_parts.figures import (
     layers_figure,
     map_figure,
@@ -29,393 +19,252 @@ from viz.views.predictions.logit_parts.figures import (
     token_rows,
     tokens_figure,
 )
-from viz.words import some
-
-TOP = 10  # tokens promoted, and as many suppressed
-_TOKENS = 4096  # tokens run forward and back along the path of integrated gradients, by which long prompts take fewer
-_SIDE_WORDS = (
-    "up",
-    "up_about",
-    "down",
-    "down_about",
-    "nothing",
-    "inside",
-    "inside_head",
-    "inside_mlp",
-    "part_head",
-    "part_mlp",
-    "part_embedding",
-    "part_position",
-    "part_o_bias",
-    "part_mlp_bias",
-    "part_norm1_bias",
-    "part_norm2_bias",
-    "part_final_bias",
-    "part_value",
+from viz.views.predictions.logit_parts.measure import (
+    FIELDS,
+    TOP,
+    Refused,
+    Watched,
+    inside_of,
+    measure_gradients,
+    measure_parts,
+    measure_promoted,
+    measure_sources,
+    measure_target,
+    measure_written,
+    places,
 )
-_FIGURE_WORDS = (
-    "value",
-    "unit",
-    "mlp",
-    "axis_layer",
-    "axis_head",
-    "axis_token",
-    "axis_total",
-    "total",
-    "kind_embedding",
-    "kind_position",
-    "kind_attention",
-    "kind_mlp",
-    "kind_bias",
-    "kind_final",
-)
-PARTS = (
-    "wrote_form",
-    "wrote_check",
-    "wrote_map",
-    "wrote_layers",
-    "wrote_sources",
-    "wrote_tokens",
-    "wrote_job",
-    "wrote_gradients",
-)
+from viz.words import Words
+
+_HUES = [SIGNED[1], SIGNED[-2]]  # of what lowers the logit, and of what raises it
 
 
-def build() -> dict[str, gr.HTML]:
-    """What is asked and whether it adds up; all parts; then one part from inside; then the gradients."""
-    made = {
-        "wrote_form": part("wrote_form", None, kind="controls", value={}),
-        "wrote_check": part("wrote_check", None, kind="wrotecheck"),
-        "wrote_map": part("wrote_map", None, kind="wrotemap", value={}),
-        "wrote_layers": part("wrote_layers", None, kind="figure"),
-    }
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["wrote_sources"] = part("wrote_sources", None, kind="figure")
-        with gr.Column(min_width=320):
-            made["wrote_tokens"] = part("wrote_tokens", None, kind="wrotetokens")
-    made["wrote_job"] = part("wrote_job", None, kind="job", events=("start", "cancel"))
-    made["wrote_gradients"] = part("wrote_gradients", None, kind="figure")
-    return made
+def _target(seen: Seen) -> Watched | Refused:
+    """The logit that is asked for."""
+    return seen.results["target"]
 
 
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """The two tokens that a logit is asked of."""
-    typed = {"kind": "text", "value": "", "help": words["effects.token_help"]}
-    return {
-        "wrote_form": {
-            "controls": [
-                {
-                    "name": "token",
-                    "label": words["effects.token"],
-                    "placeholder": words["effects.token_empty"],
-                    **typed,
-                },
-                {
-                    "name": "distractor",
-                    "label": words["effects.distractor"],
-                    "placeholder": words["wrote.no_distractor"],
-                    **typed,
-                },
-            ]
-        }
-    }
+def _refused(seen: Seen) -> bool:
+    return isinstance(_target(seen), Refused)
 
 
-# --- what is asked ---
+def _empty(seen: Seen) -> Payload:
+    """A part where there is no logit to take apart: the first one says why."""
+    return {"empty": {"text": seen.words["no_target"], "hint": seen.words["no_target_hint"]}}
 
 
-@dataclass(frozen=True)
-class Watched:
-    """The logit that is taken apart; with a distractor, the difference of two."""
-
-    position: int
-    token: int
-    distractor: int | None = None
-
-    @property
-    def given(self) -> str:
-        """The tokens as the arguments of a call."""
-        return f"{self.token}" if self.distractor is None else f"{self.token}, {self.distractor}"
+def _why(seen: Seen) -> str:
+    """Why there is no such logit."""
+    target = _target(seen)
+    if not target.text:
+        return seen.words["same_token"]
+    return not_one(seen.all_words, target.text, target.pieces)
 
 
-def watched_of(scene: Scene, asked: object) -> Watched:
-    """What the form asks for; an empty target is the likeliest next token without edits, an empty distractor is none.
-
-    Raises InputError, in the reader's language, where a text is not one token.
-    """
-    at = position_of(scene)
-    token, other = (typed_token(scene, asked, name) for name in ("token", "distractor"))
-    if token is None:
-        token = likeliest(scene.unedited.logits_at(at), 1)[0]
-    if other == token:
-        raise InputError(scene.words["effects.same_token"])
-    return Watched(at, token, other)
+def _figure_words(seen: Seen) -> Words:
+    """The words that all figures share."""
+    return seen.words.within("figure")
 
 
-def inside_of(scene: Scene, asked: object) -> int | None:
-    """The layer whose MLP is looked into, None for the main head: an MLP gives way once another head is picked."""
-    found = asked if isinstance(asked, Mapping) else {}
-    mlp, head = found.get("mlp"), found.get("head")
-    fits = type(mlp) is int and 0 <= mlp < scene.model.config.n_layer
-    return mlp if fits and head == list(scene.head) else None
+def _column(seen: Seen) -> str:
+    """The name of a column of contributions."""
+    words = _figure_words(seen)
+    return f"{words['value']} ({words['unit']})"
 
 
-def found_at(scene: Scene, at: int) -> Components:
-    """What every part wrote at a position, worked out once for all target tokens."""
-
-    def make() -> Components:
-        with scene.playground.computing:
-            return components(scene.trace, at)
-
-    return background.kept(scene.playground, ("wrote", scene.trace.key, at), make)
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """One drawing: what is asked, and the parts, worked out when the first picture needs them."""
-
-    scene: Scene
-    watched: Watched
-    mlp: int | None
-    parts: Callable[[], Attribution]
+def _logit(seen: Seen) -> str:
+    """The logit as a title names it."""
+    target, words, piece = _target(seen), seen.words, seen.facts.piece
+    names = {"token": quoted(piece(target.token)), "position": target.position}
+    if target.distractor is None:
+        return words["of_logit"].format(**names)
+    return words["of_difference"].format(**names, distractor=quoted(piece(target.distractor)))
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """The parts of the logit, one of them from inside, and the gradients where they were asked for."""
-    try:
-        watched = watched_of(scene, values.get("wrote_form"))
-    except PlaygroundError as error:
-        return _nothing(scene, error)
-    mlp = inside_of(scene, values.get("wrote_map"))
-    what, inside = (scene.run, watched), (mlp if mlp is not None else scene.head)
-    parts = functools.cache(
-        lambda: attribute(found_at(scene, watched.position), scene.model.model, watched.token, watched.distractor)
-    )
-    asked = _Asked(scene, watched, mlp, parts)
-    job = plan_gradients(scene, values)
-    result = scene.playground.results.peek(job.key)
-    state = (job.key, result is not None)
-    count = scene.words["wrote.gradients_count"].format(most=_places(watched.position + 1))
-    return {
-        "wrote_check": Picture(what, lambda: check_payload(asked)),
-        "wrote_map": Picture((*what, mlp), lambda: map_payload(asked)),
-        "wrote_layers": Picture(what, lambda: layers_payload(asked)),
-        "wrote_sources": Picture((*what, inside), lambda: sources_payload(asked)),
-        "wrote_tokens": Picture((scene.run, watched.position, inside), lambda: tokens_payload(asked)),
-        "wrote_job": Picture(
-            state, lambda: background.button(scene.words["wrote.compare"], scene.words, result, count)
-        ),
-        "wrote_gradients": Picture(
-            state,
-            lambda: gradients_payload(asked, result) if result else _empty(scene, "gradients_empty", "gradients_hint"),
-        ),
-    }
+def _python(seen: Seen, lines: list[str], imports: tuple[str, ...] = ()) -> str:
+    """Lines that take the logit apart and go on from there."""
+    target = _target(seen)
+    first = [f"found = components(run, {target.position})", f"parts = attribute(found, lm.model, {target.given})"]
+    names = ", ".join(sorted({"attribute", "components", *imports}))
+    return script(seen.facts, [*first, *lines], [f"from model.predictions.attribution import {names}"])
 
 
-def _nothing(scene: Scene, error: PlaygroundError) -> dict[str, Picture]:
-    """Every part where the form cannot be read: the first one says why."""
-    why = background.failed(error, scene.language)["text"]
-
-    def refuse() -> dict:
-        raise error
-
-    rest = ("wrote_map", "wrote_layers", "wrote_sources", "wrote_tokens", "wrote_gradients")
-    empty = {name: Picture("", lambda: _empty(scene, "no_target", "no_target_hint")) for name in rest}
-    start = Picture(why, lambda: background.unready(scene.words, scene.words["wrote.compare"], why))
-    return {"wrote_check": Picture(why, refuse), "wrote_job": start, **empty}
-
-
-def _empty(scene: Scene, text: str, hint: str) -> dict:
-    return {"empty": {"text": scene.words[f"wrote.{text}"], "hint": scene.words[f"wrote.{hint}"]}}
+def _file(seen: Seen, name: str) -> str:
+    """The name of a file."""
+    target = _target(seen)
+    return f"{name}-{target.position}-{target.given.replace(', ', '-')}"
 
 
 # --- the parts ---
 
 
-def _measured(words: Mapping[str, str]) -> str:
-    """The name of a column of contributions."""
-    return f"{words['wrote.value']} ({words['wrote.unit']})"
-
-
-def _told(asked: _Asked) -> str:
-    """The logit as a title names it."""
-    scene, watched = asked.scene, asked.watched
-    names = {"token": quoted(scene, watched.token), "position": watched.position}
-    if watched.distractor is None:
-        return scene.words["wrote.of_logit"].format(**names)
-    return scene.words["wrote.of_difference"].format(**names, distractor=quoted(scene, watched.distractor))
-
-
-def check_payload(asked: _Asked) -> dict:
+def check(seen: Seen) -> Payload:
     """Which logit, that the parts add up to it, and what was frozen."""
-    scene, parts, words = asked.scene, asked.parts(), asked.scene.words
-    config, watched = scene.model.config, asked.watched
-    names = {"position": watched.position, "token": quoted(scene, watched.token), "token_id": watched.token}
-    if watched.distractor is not None:
-        names |= {"distractor": quoted(scene, watched.distractor), "distractor_id": watched.distractor}
+    if _refused(seen):
+        return {"problem": {"text": _why(seen), "hint": ""}}
+    words, target, config, piece = seen.here, _target(seen), seen.facts.config, seen.facts.piece
+    parts: Attribution = seen.results["main"]
+    names = {"position": target.position, "token": quoted(piece(target.token)), "token_id": target.token}
+    if target.distractor is not None:
+        names |= {"distractor": quoted(piece(target.distractor)), "distractor_id": target.distractor}
     frozen = "none" if not config.final_norm and config.norm_placement == "pre" else config.norm
-    notes = [words[f"wrote.frozen_{frozen}"]]
+    notes = [words[f"frozen_{frozen}"]]
     if config.norm_placement == "post":
-        notes.append(words["wrote.frozen_post"])
-    kind = "logit" if watched.distractor is None else "difference"
+        notes.append(words["frozen_post"])
+    kind = "logit" if target.distractor is None else "difference"
     return {
-        "told": words[f"effects.watching_{kind}"].format(**names),
+        "told": words[f"watching_{kind}"].format(**names),
         "facts": [
-            [words["wrote.check_sum"], f"{parts.total:.6f}"],
-            [words[f"wrote.check_{kind}"], f"{parts.logit:.6f}"],
-            [words["wrote.check_gap"], f"{parts.gap:+.1e}"],
+            [words["sum"], exact(parts.total)],
+            [words[kind], exact(parts.logit)],
+            [words["gap"], signed(parts.gap, 2)],
         ],
         "note": " ".join(notes),
-        "run": f"{scene.run} {watched}",
     }
 
 
-def _common(asked: _Asked, name: str, lines: list[str], imports: tuple[str, ...] = ()) -> dict:
-    """What every picture of this view has below it."""
-    scene, watched = asked.scene, asked.watched
-    made = [f"found = components(run, {watched.position})", f"parts = attribute(found, lm.model, {watched.given})"]
-    names = ", ".join(sorted({"attribute", "components", *imports}))
-    return {
-        "source": source(scene),
-        "file": f"{name}-{watched.position}-{watched.given.replace(', ', '-')}",
-        "run": f"{scene.run} {watched}",
-        "python": python_lines(scene, [*made, *lines], [f"from model.predictions.attribution import {names}"]),
-    }
-
-
-def map_payload(asked: _Asked) -> dict:
+def part_map(seen: Seen) -> Payload:
     """Every head and MLP on a map, and the strongest parts beside it."""
-    scene, parts, words = asked.scene, asked.parts(), asked.scene.words
-    said = some(words, "wrote", *_FIGURE_WORDS)
+    if _refused(seen):
+        return _empty(seen)
+    words, axes, parts = seen.here, _figure_words(seen), seen.results["main"]
+    lines = ["parts.heads, parts.mlps  # [layer, head] and [layer]", "parts.total, parts.logit"]
     return {
-        "figure": map_figure(parts.heads, parts.mlps, said).to_json(),
-        "title": words["wrote.map_title"].format(of=_told(asked)),
-        "note": words["wrote.map_note"],
-        "columns": [words["wrote.column_part"], said["axis_head"], said["axis_layer"], _measured(words)],
+        "figure": map_figure(parts.heads, parts.mlps, axes),
+        "title": words["title"].format(of=_logit(seen)),
+        "note": words["note"],
+        "columns": [words["part"], axes["axis_head"], axes["axis_layer"], _column(seen)],
         "ranked": strongest(parts.parts()),
-        "mlp": asked.mlp,
-        "layers": scene.model.config.n_layer,
-        "hues": [SIGNED[1], SIGNED[-2]],
-        "words": plot_words(words) | some(words, "wrote", *_SIDE_WORDS),
-        **_common(asked, "parts", ["parts.heads, parts.mlps  # [layer, head] and [layer]", "parts.total, parts.logit"]),
+        "mlp": seen.settings.map,
+        "layers": seen.facts.config.n_layer,
+        "hues": _HUES,
+        "words": plot_words(seen.all_words) | words.plain(),
+        "file": _file(seen, "parts"),
+        "python": _python(seen, lines),
     }
 
 
-def layers_payload(asked: _Asked) -> dict:
+def layers(seen: Seen) -> Payload:
     """The logit being built."""
-    parts, words = asked.parts(), asked.scene.words
-    said = some(words, "wrote", *_FIGURE_WORDS)
+    if _refused(seen):
+        return _empty(seen)
+    words, parts = seen.here, seen.results["main"]
     return {
-        "figure": layers_figure(steps_of(parts.parts()), len(parts.mlps), said).to_json(),
-        "title": words["wrote.layers_title"].format(of=_told(asked)),
-        "note": words["wrote.layers_note"],
-        "columns": [words["wrote.column_kind"], words["wrote.column_part"], _measured(words)],
-        "words": plot_words(words),
-        **_common(asked, "layers", ["parts.parts()  # every part, in the order in which they are written"]),
+        "figure": layers_figure(steps_of(parts.parts()), len(parts.mlps), _figure_words(seen)),
+        "title": words["title"].format(of=_logit(seen)),
+        "note": words["note"],
+        "columns": [words["kind"], words["part"], _column(seen)],
+        "file": _file(seen, "layers"),
+        "python": _python(seen, ["parts.parts()  # every part, in the order in which they are written"]),
     }
 
 
 # --- one part from inside ---
 
 
-def sources_payload(asked: _Asked) -> dict:
+def sources(seen: Seen) -> Payload:
     """The main head's part token by token; an MLP has none."""
-    scene, words, watched = asked.scene, asked.scene.words, asked.watched
-    if asked.mlp is not None:
-        return _empty(scene, "mlp_sources", "mlp_sources_hint")
-    (layer, head), parts = scene.head, asked.parts()
-    with scene.playground.computing:
-        values = by_source(scene.trace, layer, head, watched.position, parts.directions[layer])[: watched.position + 1]
-    said = some(words, "wrote", *_FIGURE_WORDS)
-    names = {"layer": layer, "head": head, "value": f"{parts.heads[layer, head]:+.4f}"}
-    lines = [f"by_source(run, {layer}, {head}, {watched.position}, parts.directions[{layer}])  # [token]"]
+    if _refused(seen):
+        return _empty(seen)
+    words, axes, target, parts = seen.here, _figure_words(seen), _target(seen), seen.results["main"]
+    if seen.settings.map is not None:
+        return {"empty": {"text": words["mlp"], "hint": words["mlp_hint"]}}
+    layer, head = seen.facts.head
+    names = {"layer": layer, "head": head, "value": signed(float(parts.heads[layer, head]))}
+    lines = [f"by_source(run, {layer}, {head}, {target.position}, parts.directions[{layer}])  # [token]"]
     return {
-        "figure": tokens_figure({"": values}, scene.trace.tokens.pieces, watched.position, said).to_json(),
-        "title": words["wrote.sources_title"].format(**names),
-        "note": words["wrote.sources_note"].format(**names),
-        "columns": [said["axis_token"], words["wrote.column_position"], _measured(words)],
-        "words": plot_words(words),
-        **_common(asked, f"sources-{layer}-{head}", lines, ("by_source",)),
+        "figure": tokens_figure({"": seen.results["sources"]}, seen.facts.pieces, target.position, axes),
+        "title": words["title"].format(**names),
+        "note": words["note"].format(**names),
+        "columns": [axes["axis_token"], words["position"], _column(seen)],
+        "file": _file(seen, f"sources-{layer}-{head}"),
+        "python": _python(seen, lines, ("by_source",)),
     }
 
 
-def tokens_payload(asked: _Asked) -> dict:
+def tokens(seen: Seen) -> Payload:
     """The tokens that one head or MLP promotes and suppresses most."""
-    scene, words, at = asked.scene, asked.scene.words, asked.watched.position
-    layer, head = scene.head if asked.mlp is None else (asked.mlp, None)
-    tokenizer = scene.model.tokenizer
-    result = promoted(found_at(scene, at), scene.model.model, layer, head, TOP, tokenizer.vocab_size)
+    if _refused(seen):
+        return _empty(seen)
+    words, at, result = seen.here, _target(seen).position, seen.results["promoted"]
+    layer, head = seen.facts.head if seen.settings.map is None else (seen.settings.map, None)
     sides = {"up": (result.ids, result.values), "down": (result.low_ids, result.low_values)}
     rows = {
-        side: token_rows(ids, values, [tokenizer.piece(int(number)) for number in ids])
+        side: token_rows(ids, values, [seen.facts.piece(int(number)) for number in ids])
         for side, (ids, values) in sides.items()
     }
-    name = words["wrote.part_mlp" if head is None else "wrote.part_head"].format(layer=layer, head=head)
-    token = shorten(visible(scene.trace.tokens.pieces[at]), 40)
+    name = seen.words["map.part_mlp" if head is None else "map.part_head"].format(layer=layer, head=head)
+    note = {"position": at, "token": quoted(seen.facts.pieces[at]), "mean": signed(result.mean)}
     lines = [f"promoted(found, lm.model, {layer}, {head}, {TOP}, lm.tokenizer.vocab_size)"]
     return {
-        "title": words["wrote.tokens_title"].format(part=name),
-        "note": words["wrote.tokens_note"].format(position=at, token=token, mean=f"{result.mean:+.3f}"),
-        "hues": [SIGNED[1], SIGNED[-2]],
-        "columns": [words["wrote.column_id"], words["wrote.axis_token"], _measured(words)],
-        "words": plot_words(words) | some(words, "wrote", "promoted", "suppressed"),
+        "title": words["title"].format(part=name),
+        "note": words["note"].format(**note),
+        "hues": _HUES,
+        "columns": [words["id"], _figure_words(seen)["axis_token"], _column(seen)],
+        "words": plot_words(seen.all_words) | words.plain(),
+        "file": _file(seen, f"promoted-{layer}{'' if head is None else f'-{head}'}"),
+        "python": _python(seen, lines, ("promoted",)),
         **rows,
-        **_common(asked, f"promoted-{layer}{'' if head is None else f'-{head}'}", lines, ("promoted",)),
     }
 
 
 # --- gradients ---
 
 
-def _places(tokens: int) -> int:
-    """Gradients along the path, at most: fewer for a long prompt, where each takes longer."""
-    return min(MOST, max(16, _TOKENS // tokens))
+def job(seen: Seen) -> Payload:
+    """How many gradients it takes, or why there is nothing to compare."""
+    if _refused(seen):
+        return {"text": _why(seen), "unready": True}
+    return {"text": seen.here["hint"].format(most=whole(places(_target(seen).position + 1)))}
 
 
-def plan_gradients(scene: Scene, values: Values) -> background.Job:
-    """The comparison with gradients for what the form asks; raises InputError."""
-    watched = watched_of(scene, values.get("wrote_form"))
-    trace, most = scene.trace, _places(watched.position + 1)
-
-    def work(progress: Progress) -> object:
-        return gradients(trace, watched.position, watched.token, watched.distractor, most, progress)
-
-    return background.Job(("wrote gradients", trace.key, watched, most), work)
-
-
-def gradients_payload(asked: _Asked, result: background.Result) -> dict:
+def compared(seen: Seen) -> Payload:
     """Two bars a token, and how far integrated gradients are from adding up."""
-    scene, words, watched, found = asked.scene, asked.scene.words, asked.watched, result.value
-    said = some(words, "wrote", *_FIGURE_WORDS)
-    series = {
-        words["wrote.gradient_x_activation"]: found.gradient_x_activation,
-        words["wrote.integrated"]: found.integrated,
-    }
-    told = words["wrote.gradients_gap"].format(
-        sum=f"{found.integrated.sum():.3f}",
-        change=f"{found.value - found.baseline:.3f}",
-        value=f"{found.value:.3f}",
-        baseline=f"{found.baseline:.3f}",
-        gap=f"{found.gap:+.3f}",
-        taken=found.taken,
-    )
-    rough = abs(found.gap) > 0.1 * max(1.0, abs(found.value - found.baseline))
-    given = f"{watched.token}, {watched.distractor}, {_places(watched.position + 1)}"
-    lines = [f"gradients(run, {watched.position}, {given})"]
+    if _refused(seen):
+        return _empty(seen)
+    words, target, result = seen.here, _target(seen), seen.results["gradients"]
+    if result is None:
+        return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
+    axes, moved = _figure_words(seen), result.value - result.baseline
+    series = {words["gradient_x_activation"]: result.gradient_x_activation, words["integrated"]: result.integrated}
+    numbers = {"sum": float(result.integrated.sum()), "change": moved, "value": result.value}
+    numbers = {name: logit(value) for name, value in (numbers | {"baseline": result.baseline}).items()}
+    notes = [words["note"], words["adds_up"].format(**numbers, gap=signed(result.gap), taken=whole(result.taken))]
+    if abs(result.gap) > 0.1 * max(1.0, abs(moved)):
+        notes.append(words["rough"])
+    given = f"{target.token}, {target.distractor}, {places(target.position + 1)}"
+    imports = ["from model.predictions.gradients import gradients"]
     return {
-        "figure": tokens_figure(series, scene.trace.tokens.pieces, watched.position, said).to_json(),
-        "title": words["wrote.gradients_title"].format(of=_told(asked)),
-        "note": " ".join([words["wrote.gradients_note"], told, *([words["wrote.gradients_rough"]] if rough else [])]),
-        "source": source(scene),
-        "file": f"gradients-{watched.position}-{watched.given.replace(', ', '-')}",
-        "run": f"{scene.run} {watched}",
-        "columns": [words["wrote.column_way"], said["axis_token"], words["wrote.column_position"], _measured(words)],
-        "python": python_lines(scene, lines, ["from model.predictions.gradients import gradients"]),
-        "words": plot_words(words),
+        "figure": tokens_figure(series, seen.facts.pieces, target.position, axes),
+        "title": words["title"].format(of=_logit(seen)),
+        "note": " ".join(notes),
+        "file": _file(seen, "gradients"),
+        "columns": [words["method"], axes["axis_token"], words["position"], _column(seen)],
+        "python": script(seen.facts, [f"gradients(run, {target.position}, {given})"], imports),
     }
 
+
+_ALL = ("run", "plain", "token")
 
 VIEW = View(
-    "wrote", build, draw, parts=PARTS, fixed=fixed, asks=("wrote_form", "wrote_map"), jobs={"wrote_job": plan_gradients}
+    "logit_parts",
+    settings=tuple(Text(name) for name in FIELDS),
+    measures=(
+        Measure("target", measure_target, depends=_ALL, settings=FIELDS),
+        Measure("written", measure_written, depends=("run", "token")),
+        Measure("main", measure_parts, depends=(), uses=("target", "written")),
+        Measure("sources", measure_sources, depends=("head",), settings=("map",), uses=("main",)),
+        Measure("promoted", measure_promoted, depends=("head",), settings=("map",), uses=("written",)),
+        Measure("gradients", measure_gradients, depends=(), uses=("target",), slow=True),
+    ),
+    layout=("form", "check", "map", "layers", ("sources", "tokens"), "job", "gradients"),
+    parts={
+        "check": Custom("wrotecheck", check, of=("target", "main"), settings=()),
+        "map": Asking("wrotemap", inside_of, part_map, of=("target", "main"), settings=("map",)),
+        "layers": Figure(layers, of=("target", "main"), settings=()),
+        "sources": Figure(sources, of=("target", "main", "sources"), settings=("map",)),
+        "tokens": Custom("wrotetokens", tokens, of=("target", "promoted"), settings=("map",)),
+        "job": Job("gradients", job, also=("target",), settings=()),
+        "gradients": Figure(compared, of="target", also=("gradients",), settings=()),
+    },
+    api=(Endpoint(logit_parts), Endpoint(part_tokens), Endpoint(gradients, long=True)),
 )

@@ -1,240 +1,180 @@
 """In the text: the prompt coloured by how little each token was expected, and what was expected instead."""
 
 import math
-from collections.abc import Mapping
 
-import gradio as gr
-
-from model.predictions.predictions import Predictions, predict, summarise
-from viz.labels import shorten, visible
-from viz.page.background import kept
-from viz.page.old_view import View
-from viz.page.parts import choice, part, plot_words
-from viz.page.picking import position_of, source
-from viz.page.python_lines import python_lines
+from model.predictions.predictions import Predictions, summarise
+from viz.api.arguments import Few
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, named, places
+from viz.charts.ramp import ramp_ticks, ramps
+from viz.labels import quoted
+from viz.numbers import bits, logit, number, percent, whole
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.page.typed import quoted
-from viz.views.predictions.figures import (
+from viz.page.settings import Choice
+from viz.page.view import Custom, Figure, Payload, Seen, View
+from viz.views.predictions.expected import EXPECTED, actual_row, entropy_facts, likely_rows, row_words, shared_words
+from viz.views.predictions.surprise.figures import (
     COLOURS,
     Scored,
     bits_figure,
-    brief,
-    expected_row,
-    expected_rows,
-    percent,
-    places,
-    ramp_ticks,
-    ramps,
     scored,
     text_rows,
 )
-from viz.words import some
+from viz.views.predictions.surprise.figures import places as ramp_places
 
-_FACTS = ("perplexity", "bits_per_byte", "bits", "scored")
+BY = Choice("by", COLOURS)
 INSTEAD = 3  # likeliest tokens named where another one came
-_ROW_WORDS = ("column_rank", "column_token", "column_share", "column_bits", "column_logit", "is_next")
 
 
-def build() -> dict[str, gr.HTML]:
-    """The text left, the token that is looked at right, all positions below."""
-    made = {}
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["surprise_form"] = part("surprise_form", None, kind="controls", value={})
-            made["surprise_text"] = part("surprise_text", None, kind="surprisetext")
-        with gr.Column(min_width=320):
-            made["surprise_detail"] = part("surprise_detail", None, kind="surprisedetail")
-    made["surprise_plot"] = part("surprise_plot", None, kind="figure")
-    return made
-
-
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """What the text is coloured by."""
-    options = [[by, words[f"surprise.by_{by}"], words[f"surprise.by_help_{by}"]] for by in COLOURS]
-    return {
-        "surprise_form": {
-            "controls": [
-                {
-                    "name": "by",
-                    "kind": "choice",
-                    "label": words["surprise.by"],
-                    "value": COLOURS[0],
-                    "options": options,
-                },
-            ]
-        }
-    }
-
-
-def predictions(scene: Scene) -> Predictions:
-    """What the run expects, worked out once."""
-
-    def make() -> Predictions:
-        with scene.playground.computing:
-            return predict(scene.trace)
-
-    return kept(scene.playground, ("predictions", scene.trace.key), make)
-
-
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """The text by what is chosen, the token that is picked, and every position."""
-    by, at = choice(values.get("surprise_form"), "by", COLOURS), position_of(scene)
-    return {
-        "surprise_text": Picture((scene.run, by), lambda: text_payload(scene, by)),
-        "surprise_detail": Picture((scene.run, at), lambda: detail_payload(scene, at)),
-        "surprise_plot": Picture(scene.run, lambda: plot_payload(scene)),
-    }
-
-
-def scored_of(found: Predictions) -> Scored:
+def scored_of(expected: Predictions) -> Scored:
     """How expected each token was."""
-    return scored(found.next_log_probability, found.rank, found.entropy)
+    return scored(expected.next_log_probability, expected.rank, expected.entropy)
 
 
 # --- the text ---
 
 
-def text_payload(scene: Scene, by: str) -> dict:
+def text(seen: Seen) -> Payload:
     """The prompt's tokens, their numbers and their places on the ramp."""
-    words, V = scene.words, scene.model.config.vocab_size
-    told = scored_of(predictions(scene))
-    return text_rows(told, scene.trace.tokens.pieces) | {
-        "title": words["surprise.title"],
-        "facts": _facts(scene),
+    by, V, scores = seen.settings.by, seen.facts.config.vocab_size, scored_of(seen.result)
+    scale = {"label": seen.words[f"settings.by_{by}"], "ticks": ramp_ticks(by, V), "ramps": ramps()}
+    return text_rows(scores, seen.facts.pieces) | {
+        "title": seen.here["title"],
+        "facts": _summary(seen),
         "by": by,
-        "scale": {"label": words[f"surprise.by_{by}"], "ticks": ramp_ticks(by, V), "ramps": ramps()},
-        "places": places(told, by, V),
-        "words": some(words, "surprise", "told", "told_first", "hover", "token_name", "text_label"),
-        "run": f"{scene.run} {by}",
+        "scale": scale,
+        "places": ramp_places(scores, by, V),
+        "words": {key: seen.here[key] for key in ("told", "told_first", "token_name", "text_label")}
+        | {"hover": seen.words["plot.hover"]},
     }
 
 
-def _facts(scene: Scene) -> list[list[str]]:
+def _summary(seen: Seen) -> list[list[str]]:
     """[name, number, what it means] of the whole prompt; of a single token, only that nothing is scored."""
-    words, T = scene.words, len(scene.trace.tokens)
+    words, T = seen.here, len(seen.facts.tokens)
     if T < 2:
-        return [[words["surprise.scored"], words["surprise.scored_value"].format(n=0, T=T), words["surprise.one"]]]
-    told = summarise(predictions(scene), scene.trace.tokens)
+        return [[words["scored"], words["scored_value"].format(n=0, T=T), words["one"]]]
+    summary = summarise(seen.result, seen.facts.tokens)
     values = {
-        "perplexity": brief(told.perplexity),
-        "bits_per_byte": brief(told.bits_per_byte),
-        "bits": words["surprise.bits_value"].format(bits=brief(told.bits)),
-        "scored": words["surprise.scored_value"].format(n=told.scored, T=T),
+        "perplexity": number(summary.perplexity),
+        "bits_per_byte": bits(summary.bits_per_byte),
+        "bits": words["bits_value"].format(bits=bits(summary.bits)),
+        "scored": words["scored_value"].format(n=whole(summary.scored), T=whole(T)),
     }
-    return [[words[f"surprise.{name}"], values[name], words[f"surprise.{name}_help"]] for name in _FACTS]
+    return [[words[name], value, words[f"{name}_help"]] for name, value in values.items()]
 
 
 # --- one token ---
 
 
-def detail_payload(scene: Scene, at: int) -> dict:
-    """How expected the token at a position was, and what is expected after it."""
-    words, found, ids = scene.words, predictions(scene), scene.trace.tokens.ids
-    rows, last = likely_rows(scene, at), at == len(ids) - 1
-    following = None if last else int(ids[at + 1])
-    if following is not None and int(found.rank[at]) > len(rows):
-        rows.append(actual_row(scene, at))
-    entropy = float(found.entropy[at])
+def detail(seen: Seen) -> Payload:
+    """How expected the token that is looked at was, and what is expected after it."""
+    words, expected, facts, at = seen.here, seen.result, seen.facts, seen.facts.position
+    rows, pieces, following = likely_rows(expected, at, facts), facts.pieces, None
+    next_token = words["no_next"]
+    if at + 1 < len(pieces):
+        following, rank = int(facts.tokens.ids[at + 1]), int(expected.rank[at])
+        next_token = words["next"].format(token=quoted(pieces[at + 1]), rank=whole(rank))
+        rows += [actual_row(expected, at, facts.tokens)] if rank > len(rows) else []
     return {
-        "title": words["surprise.detail_title"].format(token=quoted(scene, int(ids[at])), position=at),
-        "own": _own(scene, at),
-        "next": words["surprise.no_next"]
-        if last
-        else words["surprise.next"].format(token=quoted(scene, following), rank=f"{int(found.rank[at]):,}"),
-        "facts": entropy_facts(scene, entropy),
+        "title": words["title"].format(token=quoted(pieces[at]), position=at),
+        "own": _own(seen, at),
+        "next": next_token,
+        "facts": entropy_facts(seen, float(expected.entropy[at])),
         "rows": rows,
         "following": following,
-        "source": source(scene),
-        "words": row_words(scene),
-        "run": f"{scene.run} {at}",
+        "words": row_words(seen),
     }
 
 
-def likely_rows(scene: Scene, at: int) -> list[dict]:
-    """The likeliest next tokens after a position."""
-    found = predictions(scene)
-    pieces = [scene.model.tokenizer.piece(int(number)) for number in found.ids[at]]
-    return expected_rows(found.ids[at], found.logits[at], found.probabilities[at], pieces)
-
-
-def actual_row(scene: Scene, at: int) -> dict:
-    """The token that really comes next, as one of these rows."""
-    found, tokens = predictions(scene), scene.trace.tokens
-    chances = float(scored_of(found).share[at]), float(found.next_logit[at])
-    return expected_row(int(tokens.ids[at + 1]), tokens.pieces[at + 1], int(found.rank[at]), chances)
-
-
-def row_words(scene: Scene) -> dict[str, str]:
-    """The words of a table of such rows."""
-    return some(scene.words, "surprise", *_ROW_WORDS)
-
-
-def entropy_facts(scene: Scene, entropy: float) -> list[list[str]]:
-    """How undecided a prediction is, from its entropy in nats."""
-    words = scene.words
-    value = words["surprise.entropy_value"].format(bits=brief(entropy / math.log(2)), nats=brief(entropy))
-    return [
-        [words["surprise.entropy_name"], value, words["surprise.entropy_help"]],
-        [words["surprise.choices"], brief(math.exp(entropy)), words["surprise.choices_help"]],
-    ]
-
-
-def _own(scene: Scene, at: int) -> str:
+def _own(seen: Seen, at: int) -> str:
     """How expected the token itself was, and what was likelier."""
-    words, found, tokens = scene.words, predictions(scene), scene.trace.tokens
+    words, expected, facts = seen.here, seen.result, seen.facts
     if at == 0:
-        return words["surprise.own_first"]
-    told, before = scored_of(found), at - 1
-    rank = int(found.rank[before])
+        return words["own_first"]
+    scores, before = scored_of(expected), at - 1
+    rank = int(expected.rank[before])
     others = slice(1, 1 + INSTEAD) if rank == 1 else slice(min(rank - 1, INSTEAD))
-    likely = zip(found.ids[before][others].tolist(), found.probabilities[before][others].tolist(), strict=True)
-    named = [f"“{quoted(scene, number)}” {percent(share)}" for number, share in likely]
-    return words["surprise.own_top" if rank == 1 else "surprise.own"].format(
-        token=shorten(visible(tokens.pieces[at]), 40),
+    likely = zip(expected.ids[before][others].tolist(), expected.probabilities[before][others].tolist(), strict=True)
+    return words["own_top" if rank == 1 else "own"].format(
+        token=quoted(facts.pieces[at]),
         position=before,
-        rank=f"{rank:,}",
-        share=percent(float(told.share[before])),
-        bits=brief(float(told.bits[before])),
-        logit=f"{found.next_logit[before]:.3f}",
-        others=", ".join(named),
+        rank=whole(rank),
+        share=percent(float(scores.share[before])),
+        bits=bits(float(scores.bits[before])),
+        logit=logit(float(expected.next_logit[before])),
+        others=", ".join(f"“{quoted(facts.piece(token))}” {percent(share)}" for token, share in likely),
     )
 
 
 # --- every position ---
 
 
-def plot_payload(scene: Scene) -> dict:
+def plot(seen: Seen) -> Payload:
     """Surprisal and entropy by position."""
-    words, pieces = scene.words, scene.trace.tokens.pieces
-    if len(pieces) < 2:
-        return {"empty": {"text": words["surprise.one"], "hint": words["surprise.one_hint"]}}
-    said = some(words, "surprise", "surprisal", "entropy", "axis_token", "axis_bits", "hover")
+    words, facts = seen.here, seen.facts
+    if len(facts.tokens) < 2:
+        return {"empty": {"text": words["one"], "hint": shared_words(seen)["one_hint"]}}
     lines = [
         "found = predict(run)",
         "summarise(found, run.tokens)  # perplexity, bits per byte",
         "found.surprisal, found.entropy[:-1] / np.log(2)  # bits, of tokens 1 on",
     ]
+    imports = ["import numpy as np", "from model.predictions.predictions import predict, summarise"]
     return {
-        "figure": bits_figure(scored_of(predictions(scene)), pieces, scene.model.config.vocab_size, said),
-        "title": words["surprise.plot_title"],
-        "note": words["surprise.plot_note"],
-        "source": source(scene),
-        "file": "surprisal",
-        "run": scene.run,
-        "columns": [words[f"surprise.{name}"] for name in ("csv_series", "csv_token", "csv_position", "csv_bits")],
-        "python": python_lines(
-            scene, lines, ["import numpy as np", "from model.predictions.predictions import predict, summarise"]
-        ),
-        "words": plot_words(words),
+        "figure": bits_figure(scored_of(seen.result), facts.pieces, facts.config.vocab_size, words),
+        "title": words["title"],
+        "note": words["note"],
+        "columns": [words["series"], words["token"], words["position"], words["axis_bits"]],
+        "python": script(facts, lines, imports),
     }
+
+
+# --- for programs ---
+
+
+def predictions(scene: Scene, positions: list[int] = (), most: Few = 5) -> dict:
+    """How expected each token of the prompt was, and what was expected instead.
+
+    Args:
+        positions: The tokens after which one looks; all where none are given.
+        most: Likeliest next tokens named for each position.
+
+    Returns:
+        rows: for each position its token; rank (1 is the likeliest), probability and surprisal (bits) of that token as
+        the position before expected it, null for the first; entropy (bits) of what is expected next; expected: the
+        likeliest next tokens with probability and logit. summary: perplexity, bits_per_byte, bits a token.
+    """
+    expected, tokens = measured(VIEW, "main", scene), scene.tokens
+    rows = []
+    for t in places(scene, positions):
+        own: dict = dict.fromkeys(("rank", "probability", "surprisal"))
+        if t:
+            log_p = float(expected.next_log_probability[t - 1])
+            own = {"rank": int(expected.rank[t - 1]), "probability": math.exp(log_p), "surprisal": -log_p / math.log(2)}
+        best = zip(expected.ids[t][:most], expected.probabilities[t], expected.logits[t], strict=False)
+        rows.append(
+            {
+                "position": t,
+                **named(scene.model, tokens.ids[t]),
+                **own,
+                "entropy": float(expected.entropy[t]) / math.log(2),
+                "expected": [named(scene.model, n) | {"probability": p, "logit": value} for n, p, value in best],
+            }
+        )
+    return {"rows": rows, "summary": summarise(expected, tokens) if len(tokens) > 1 else None}
 
 
 VIEW = View(
     "surprise",
-    build,
-    draw,
-    parts=("surprise_form", "surprise_text", "surprise_detail", "surprise_plot"),
-    fixed=fixed,
-    asks=("surprise_form",),
+    settings=(BY,),
+    measures=(EXPECTED,),
+    layout=((("form", "text"), "detail"), "plot"),
+    parts={
+        "text": Custom("surprisetext", text),
+        "detail": Custom("surprisedetail", detail, depends=("token",), settings=()),
+        "plot": Figure(plot, settings=()),
+    },
+    api=(Endpoint(predictions, ("predictions.surprise", "predictions.guess")),),
 )

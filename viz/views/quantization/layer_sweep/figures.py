@@ -5,24 +5,26 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from viz.charts.axes import axis, figure, ticks
+from viz.charts.lines import line
 from viz.labels import plotly_text
-from viz.theme import HUES, frame_layout, scales
+from viz.theme import HUES, scales
 
 _ROW, _FIXED, _LEAST, _MOST = 18, 130, 300, 760  # pixels of a heat map
 _MARKS = 16  # layers with a label
 _DASHES = ("solid", "dot", "dash")
 
 
-def heat_figure(z: np.ndarray, parts: Sequence[str], said: Mapping[str, str], *, signed: bool) -> str:
-    """What rounding one part of one layer does: parts across, layers down; JSON. z [L, parts]
+def heat_figure(z: np.ndarray, parts: Sequence[str], words: Mapping[str, str], *, signed: bool) -> go.Figure:
+    """What rounding one part of one layer does: parts across, layers down. z [L, parts]
 
-    Sizes have a logarithmic ramp over four powers of ten, changes with a sign a linear one. `said`: "layer", "part",
+    Sizes have a logarithmic ramp over four powers of ten, changes with a sign a linear one. `words`: "layer", "part",
     "value".
     """
     L = len(z)
     top = float(np.abs(z).max()) or 1.0
-    found = scales("signed" if signed else "size", "linear" if signed else "log")
-    layer, part, value = (plotly_text(said[key]) for key in ("layer", "part", "value"))
+    colours = scales("signed" if signed else "size", "linear" if signed else "log")
+    layer, part, value = (plotly_text(words[key]) for key in ("layer", "part", "value"))
     heat = go.Heatmap(
         z=z.tolist(),
         x=[plotly_text(name) for name in parts],
@@ -34,56 +36,33 @@ def heat_figure(z: np.ndarray, parts: Sequence[str], said: Mapping[str, str], *,
     )
     height = min(max(_FIXED + _ROW * L, _LEAST), _MOST)
     bar = {"thickness": 10, "outlinewidth": 0, "tickformat": ".2~g", "title": {"text": value, "side": "right"}}
-    axis = {"automargin": True, "showgrid": False, "zeroline": False}
-    layout = frame_layout({"scales": found, "height": height, "narrow": height}) | {
-        "coloraxis": {"colorscale": found["light"], "cmin": -top if signed else 0, "cmax": top, "colorbar": bar},
-        "xaxis": axis | {"title": {"text": part, "standoff": 8}, "type": "category", "side": "bottom"},
-        "yaxis": axis
-        | {
-            "title": {"text": layer, "standoff": 8},
-            "autorange": "reversed",
-            "tickmode": "array",
-            "tickvals": list(range(0, L, -(-L // _MARKS))),
-        },
-    }
-    return go.Figure(heat, layout).to_json()
+    low = -top if signed else 0
+    x = axis(words["part"], {"type": "category", "side": "bottom", "showgrid": False})
+    y = axis(words["layer"], _layers(L) | {"autorange": "reversed", "showgrid": False})
+    more = {"coloraxis": {"colorscale": colours["light"], "cmin": low, "cmax": top, "colorbar": bar}}
+    return figure([heat], x, y, height=height, meta={"scales": colours}, more=more)
 
 
-def line_figure(columns: Mapping[str, np.ndarray], said: Mapping[str, str], *, signed: bool) -> str:
-    """What rounding a layer does, a line for each part; JSON. [L] each
+def line_figure(columns: Mapping[str, np.ndarray], words: Mapping[str, str], *, signed: bool) -> go.Figure:
+    """What rounding a layer does, a line for each part. [L] each
 
-    The axis is logarithmic unless there are signs. `said`: "layer", "value".
+    The axis is logarithmic unless there are signs. `words`: "layer", "value".
     """
-    traces = []
-    for n, (name, values) in enumerate(columns.items()):
-        label = plotly_text(name)
-        traces.append(
-            go.Scatter(
-                x=list(range(len(values))),
-                y=[float(v) if signed or v > 0 else None for v in values],
-                name=label,
-                mode="lines+markers",
-                line={"width": 2.5 if not n else 1.5, "color": HUES[n], "dash": _DASHES[n % 3]},
-                marker={"size": 7, "color": HUES[n]},
-                hovertemplate=f"{label}<br>{plotly_text(said['layer'])} %{{x}}: %{{y:.3g}}<extra></extra>",
-            )
-        )
-    axis = {"automargin": True, "zeroline": signed}
-    L = max(len(values) for values in columns.values())
-    kind = {} if signed else {"type": "log", "tickformat": ".2~g", "nticks": 6}
-    layout = frame_layout({"height": 340, "narrow": 320}) | {
-        "xaxis": axis
-        | {
-            "title": {"text": plotly_text(said["layer"]), "standoff": 8},
-            "zeroline": False,
-            "tickmode": "array",
-            "tickvals": list(range(0, L, -(-L // _MARKS))),
-        },
-        "yaxis": axis | {"title": {"text": plotly_text(said["value"]), "standoff": 8}} | kind,
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "showlegend": len(traces) > 1,
-    }
-    return go.Figure(traces, layout).to_json()
+    hover, traces = f"{plotly_text(words['layer'])} %{{x}}: %{{y:.3g}}", []
+    for n, (name, each) in enumerate(columns.items()):
+        y = [float(v) if signed or v > 0 else np.nan for v in each]
+        more = {"mode": "lines+markers", "marker": {"size": 7, "color": HUES[n]}}
+        width = 1.5 if n else 2.5
+        traces.append(line(name, range(len(y)), y, HUES[n], hover=hover, dash=_DASHES[n % 3], width=width, more=more))
+    L = max(len(each) for each in columns.values())
+    kind = {"zeroline": True} if signed else {"type": "log", "tickformat": ".2~g", "nticks": 6}
+    x, y = axis(words["layer"], _layers(L)), axis(words["value"], kind)
+    return figure(traces, x, y, height=340, narrow=320, more={"showlegend": len(traces) > 1})
+
+
+def _layers(L: int) -> dict:
+    """Labels at some of the layers."""
+    return {"tickmode": "array", "tickvals": ticks(L, _MARKS)}
 
 
 def strongest(z: np.ndarray) -> tuple[int, int]:

@@ -4,101 +4,60 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
+from viz.charts.axes import axis, figure
+from viz.charts.lines import bars, line
 from viz.labels import plotly_text
-from viz.theme import HUES, frame_layout
-from viz.views.predictions.figures import percent
+from viz.numbers import percent
+from viz.theme import HUES
 
-HEIGHT = 320
 COLOURS = {"nearest": HUES[7], "scaled": HUES[0], "compensated": HUES[4], "both": HUES[3]}
 _SEEN, _UNSEEN = HUES[5], HUES[0]
 
 
-def error_figure(names: Sequence[str], fit: Sequence[float], held_out: Sequence[float], said: Mapping[str, str]) -> str:
-    """Two bars a method, JSON. `said`: "seen", "unseen", "error"."""
-    traces = []
+def error_figure(
+    names: Sequence[str], fit: Sequence[float], held_out: Sequence[float], words: Mapping[str, str]
+) -> go.Figure:
+    """Two bars a method. `words`: "seen", "unseen", "error"."""
+    x, traces = [plotly_text(name) for name in names], []
     for key, values, colour in (("seen", fit, _SEEN), ("unseen", held_out, _UNSEEN)):
-        label = plotly_text(said[key])
-        traces.append(
-            go.Bar(
-                x=[plotly_text(name) for name in names],
-                y=[100 * value for value in values],
-                name=label,
-                marker={"color": colour},
-                hovertext=[
-                    f"{plotly_text(name)}<br>{label}: {percent(value)}"
-                    for name, value in zip(names, values, strict=True)
-                ],
-                hovertemplate="%{hovertext}<extra></extra>",
-            )
-        )
-    return _figure(traces, "", said["error"], {"barmode": "group", "bargap": 0.3})
+        text = [percent(value) for value in values]
+        y = [100 * value for value in values]
+        traces.append(bars(words[key], x, y, colour, hover="%{x}: %{text}", text=text))
+    return _figure(traces, "", words["error"], {"barmode": "group", "bargap": 0.3})
 
 
-def power_figure(powers: Sequence[float], errors: Sequence[float], best: float, said: Mapping[str, str]) -> str:
-    """Output error against the exponent of the scaling, the best one marked, JSON; `said`: words of the view."""
-    y = [100 * error for error in errors]
-    hover = f"{plotly_text(said['power'])}: %{{x:.2f}}<br>{plotly_text(said['error'])}: %{{y:.4g}}<extra></extra>"
-    at = list(powers).index(best)
+def power_figure(powers: Sequence[float], errors: Sequence[float], best: float, words: Mapping[str, str]) -> go.Figure:
+    """Output error against the exponent of the scaling, the best one marked.
+
+    `words`: "power", "error", "scaled", "best_power", "nearest".
+    """
+    y, at = [100 * error for error in errors], list(powers).index(best)
+    hover = f"{plotly_text(words['power'])}: %{{x:.2f}}<br>{plotly_text(words['error'])}: %{{y:.4g}}"
+    ring = {"size": 13, "color": COLOURS["scaled"], "symbol": "circle-open", "line": {"width": 3}}
+    mark, plain = {"mode": "markers", "marker": ring}, {"mode": "lines"}
+    ends, flat = [powers[0], powers[-1]], [y[0], y[0]]
     traces = [
-        go.Scatter(
-            x=list(powers),
-            y=y,
-            mode="lines+markers",
-            name=plotly_text(said["scaled"]),
-            hovertemplate=hover,
-            line={"color": COLOURS["scaled"], "width": 2.5},
-            marker={"size": 6, "color": COLOURS["scaled"]},
-        ),
-        go.Scatter(
-            x=[best],
-            y=[y[at]],
-            mode="markers",
-            name=plotly_text(said["best_power"]),
-            hovertemplate=hover,
-            marker={"size": 13, "color": COLOURS["scaled"], "symbol": "circle-open", "line": {"width": 3}},
-        ),
-        go.Scatter(
-            x=[powers[0], powers[-1]],
-            y=[y[0], y[0]],
-            mode="lines",
-            name=plotly_text(said["nearest"]),
-            hovertemplate=hover,
-            line={"color": COLOURS["nearest"], "width": 2, "dash": "dash"},
-        ),
+        line(words["scaled"], powers, y, COLOURS["scaled"], hover=hover, width=2.5),
+        line(words["best_power"], [best], [y[at]], COLOURS["scaled"], hover=hover, more=mark),
+        line(words["nearest"], ends, flat, COLOURS["nearest"], hover=hover, dash="dash", more=plain),
     ]
-    return _figure(traces, said["power"], said["error"], {})
+    return _figure(traces, words["power"], words["error"], {})
 
 
 def column_figure(
-    columns: Sequence[int], plain: Sequence[float], made_up: Sequence[float], said: Mapping[str, str]
-) -> str:
-    """Output error after so many columns were rounded, JSON. `said`: "columns", "error", "nearest", "compensated"."""
-    traces = []
-    for key, values in (("nearest", plain), ("compensated", made_up)):
-        label = plotly_text(said[key])
-        traces.append(
-            go.Scatter(
-                x=[0, *columns],
-                y=[0.0, *(100 * value for value in values)],
-                mode="lines+markers",
-                name=label,
-                line={"color": COLOURS[key], "width": 2.5},
-                marker={"size": 6, "color": COLOURS[key]},
-                hovertemplate=f"{label}<br>%{{x:,}} {plotly_text(said['columns_of'])}: %{{y:.4g}} %<extra></extra>",
-            )
-        )
-    return _figure(traces, said["columns"], said["error"], {})
+    columns: Sequence[int], plain: Sequence[float], made_up: Sequence[float], words: Mapping[str, str]
+) -> go.Figure:
+    """Output error after so many columns were rounded.
+
+    `words`: "columns", "columns_of", "error", "nearest", "compensated".
+    """
+    hover = f"%{{x:,}} {plotly_text(words['columns_of'])}: %{{y:.4g}} %"
+    traces = [
+        line(words[key], [0, *columns], [0.0, *(100 * value for value in values)], COLOURS[key], hover=hover, width=2.5)
+        for key, values in (("nearest", plain), ("compensated", made_up))
+    ]
+    return _figure(traces, words["columns"], words["error"], {})
 
 
-def _figure(traces: list, x: str, y: str, more: Mapping[str, object]) -> str:
-    axis = {"automargin": True, "zeroline": False}
-    layout = (
-        frame_layout({"height": HEIGHT, "narrow": HEIGHT})
-        | {
-            "xaxis": axis | {"title": {"text": plotly_text(x), "standoff": 8}},
-            "yaxis": axis | {"title": {"text": plotly_text(y), "standoff": 8}, "rangemode": "tozero"},
-            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        }
-        | more
-    )
-    return go.Figure(traces, layout).to_json()
+def _figure(traces: list, x: str, y: str, more: Mapping[str, object]) -> go.Figure:
+    return figure(traces, axis(x), axis(y, {"rangemode": "tozero"}), more=more)

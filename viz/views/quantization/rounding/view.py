@@ -1,278 +1,261 @@
 """One layer to few bits in better ways than to the nearest level: scaled by its inputs first, or compensated."""
 
-from dataclasses import dataclass
+import dataclasses
+from typing import Annotated
 
-import gradio as gr
-
+from model.api import LanguageModel
 from model.design.past_length import bundled_text
+from model.errors import InputError
 from model.progress import Progress
 from model.quantization.experiments import KINDS
 from model.quantization.formats import Scheme
 from model.quantization.rounding import Comparison, Outcome, compare, matrices_of
-from viz.page import background
-from viz.page.old_view import View
-from viz.page.parts import choice, part, plot_words
-from viz.page.python_lines import python_lines
+from viz.api.arguments import OneOf
+from viz.api.endpoint import Endpoint
+from viz.api.reading import check_head, measured, unprompted
+from viz.numbers import decimals, nats, number, percent, size, whole
+from viz.page.playground import Playground
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.views.activations.norm.figures import told
-from viz.views.predictions.figures import percent
+from viz.page.selection import Selection
+from viz.page.settings import Choice, Settings
+from viz.page.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.quantization.rounding.figures import column_figure, error_figure, power_figure
-from viz.views.sampling.kv_cache.figures import told_bytes
-from viz.words import section
+from viz.words import Words
 
-PARTS = ("rounding_form", "rounding_job", "rounding_errors", "rounding_table", "rounding_power", "rounding_columns")
-BITS = ("3", "2", "4")  # the first of each is the one it starts with
-GROUPS = ("64", "32", "128", "row")
-TOKENS = ("2048", "512", "128")
+BITS = ("2", "3", "4")
+GROUPS = ("32", "64", "128", "row")
+TOKENS = ("128", "512", "2048")
 WINDOW = 512  # tokens that are read at once
 _OVERFITS = 1.5  # how many times the error on unseen text may be that on the seen one before it is said
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is rounded, and how."""
-
-    layer: int
-    matrix: str
-    bits: int
-    group: int  # 0: a row
-    tokens: int  # that the methods see
-
-    @property
-    def scheme(self) -> Scheme:
-        """Whole numbers with a zero point."""
-        return Scheme(self.key, self.bits, False, "group" if self.group else "channel", self.group)
-
-    @property
-    def key(self) -> str:
-        """A short name."""
-        return f"int{self.bits}-{self.group or 'row'}"
+def _kinds(scene: Scene) -> tuple[str, ...]:
+    """The matrices that a layer of the model has."""
+    there = matrices_of(scene.model.config)
+    return tuple(kind for kind in KINDS if kind in there)
 
 
-def build() -> dict[str, gr.HTML]:
-    """What to round and the button; errors left and every number right; what happened on the way below."""
-    made = {
-        "rounding_form": part("rounding_form", None, kind="controls", value={}),
-        "rounding_job": part("rounding_job", None, kind="job", events=("start", "cancel")),
-    }
-    for left, right in (("rounding_errors", "rounding_table"), ("rounding_power", "rounding_columns")):
-        with gr.Row(elem_classes="pg-columns"):
-            for name in (left, right):
-                with gr.Column(min_width=320):
-                    made[name] = part(name, None, kind="labtable" if name == "rounding_table" else "figure")
-    return made
+def _bits_label(words: Words, option: str) -> str:
+    return words["bits_n"].format(n=option)
 
 
-def asked_of(scene: Scene, values: Values) -> Asked:
-    """What the page asks for, in the layer of the picked head."""
-    value = values.get("rounding_form")
-    group = choice(value, "group", GROUPS)
-    matrix = choice(value, "matrix", tuple(sorted(matrices_of(scene.model.config), key=lambda name: name != "v")))
-    return Asked(
-        scene.head[0],
-        matrix,
-        int(choice(value, "bits", BITS)),
-        0 if group == "row" else int(group),
-        int(choice(value, "tokens", TOKENS)),
-    )
+def _group_label(words: Words, option: str) -> str:
+    return words["group_row"] if option == "row" else words["group_n"].format(n=option)
 
 
-def form(scene: Scene) -> dict:
-    """The matrix of the picked head's layer, and into how many bits."""
-    said = section(scene.words, "rounding")
-    matrices = [[name, said[f"matrix_{name}"]] for name in KINDS if name in matrices_of(scene.model.config)]
-    choices = {
-        "matrix": (matrices, "v"),
-        "bits": ([[n, said["bits_n"].format(n=n)] for n in sorted(BITS)], BITS[0]),
-        "group": (
-            [
-                [n, said["group_row" if n == "row" else "group_n"].format(n=n)]
-                for n in sorted(GROUPS, key=lambda n: 1 << 30 if n == "row" else int(n))
-            ],
-            GROUPS[0],
-        ),
-        "tokens": ([[n, said["tokens_n"].format(n=f"{int(n):,}")] for n in sorted(TOKENS, key=int)], TOKENS[0]),
-    }
-    return {
-        "controls": [
-            {"name": name, "kind": "choice", "label": said[name], "value": value, "options": options}
-            for name, (options, value) in choices.items()
-        ]
-    }
+def _tokens_label(words: Words, option: str) -> str:
+    return words["tokens_n"].format(n=whole(int(option)))
+
+
+SETTINGS = (
+    Choice("matrix", _kinds, "v"),
+    Choice("bits", BITS, "3", label=_bits_label),
+    Choice("group", GROUPS, "64", label=_group_label),
+    Choice("tokens", TOKENS, "2048", label=_tokens_label),
+)
+
+
+def scheme_of(settings: Settings) -> Scheme:
+    """Whole numbers with a zero point, for groups of a row or for all of it."""
+    group = 0 if settings.group == "row" else int(settings.group)
+    key = f"int{settings.bits}-{settings.group}"
+    return Scheme(key, int(settings.bits), False, "group" if group else "channel", group)
 
 
 def texts_of(scene: Scene, tokens: int) -> list[list[int]]:
     """Pieces of the bundled text: as many as hold `tokens` to fit to, and one more to measure on."""
-    size = min(WINDOW, scene.model.config.n_ctx, scene.playground.options.max_tokens)
+    length = min(WINDOW, scene.limit)
     ids = scene.model.encode(bundled_text()).ids.tolist()
-    n = max(1, min(tokens // size, len(ids) // size - 1))
-    whole = [ids[at : at + size] for at in range(0, (n + 1) * size, size)]
-    return [whole[0][:tokens], whole[1]] if tokens < size else whole
+    n = max(1, min(tokens // length, len(ids) // length - 1))
+    pieces = [ids[at : at + length] for at in range(0, (n + 1) * length, length)]
+    return [pieces[0][:tokens], pieces[1]] if tokens < length else pieces
 
 
-def key_of(scene: Scene, asked: Asked) -> tuple:
-    """What decides the comparison: the plain model, not the prompt or its edits."""
-    return ("rounding", scene.model.id, asked, scene.playground.options.max_tokens)
+def measure(scene: Scene, settings: Settings, progress: Progress) -> Comparison:
+    """One matrix of the main head's layer, rounded in all ways, in the plain model."""
+    texts = texts_of(scene, int(settings.tokens))
+    return compare(scene.model.model, scene.head[0], settings.matrix, scheme_of(settings), texts, progress)
 
 
-def plan(scene: Scene, values: Values) -> background.Job:
-    """What the button starts."""
-    asked, model = asked_of(scene, values), scene.model.model
-    texts = texts_of(scene, asked.tokens)
-
-    def work(progress: Progress) -> Comparison:
-        return compare(model, asked.layer, asked.matrix, asked.scheme, texts, progress)
-
-    return background.Job(key_of(scene, asked), work)
+# --- pictures ---
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """Everything of the comparison, once it was made."""
-    asked = asked_of(scene, values)
-    key = key_of(scene, asked)
-    found = scene.playground.results.peek(key)
-    state = (key, found is not None)
-
-    def made(name: str, payload) -> Picture:
-        empty = {"text": scene.words[f"rounding.empty_{name}"], "hint": scene.words["rounding.empty_hint"]}
-        return Picture((state, name), lambda: payload(scene, asked, found.value) if found else {"empty": empty})
-
-    return {
-        "rounding_form": Picture(scene.model.id, lambda: form(scene)),
-        "rounding_job": Picture(state, lambda: _button(scene, asked, found)),
-        "rounding_errors": made("errors", errors_payload),
-        "rounding_table": made("table", table_payload),
-        "rounding_power": made("power", power_payload),
-        "rounding_columns": made("columns", columns_payload),
-    }
+def job(seen: Seen) -> Payload:
+    """Which matrix is rounded, and how long that takes."""
+    matrix = seen.words[f"settings.matrix_{seen.settings.matrix}"]
+    return {"text": seen.here["hint"].format(layer=seen.facts.head[0], matrix=matrix)}
 
 
-def _button(scene: Scene, asked: Asked, found: background.Result | None) -> dict:
-    said = section(scene.words, "rounding")
-    hint = said["takes"].format(layer=asked.layer, matrix=said[f"matrix_{asked.matrix}"])
-    return background.button(said["start"], scene.words, found, hint)
-
-
-def _shared(scene: Scene, asked: Asked, found: Comparison, name: str, lines: str) -> dict:
+def _shared(seen: Seen, last: str) -> Payload:
     """What all payloads have: whose numbers they are, and how to make them."""
-    said = section(scene.words, "rounding")
-    made = [
-        f"ids, size = lm.encode(bundled_text()).ids.tolist(), {found.held_out_tokens}",
-        f"texts = [ids[at : at + size] for at in range(0, {found.fit_tokens + found.held_out_tokens}, size)]",
-        f"scheme = {asked.scheme!r}",
-        f"found = compare(lm.model, {asked.layer}, {asked.matrix!r}, scheme, texts)",
-        lines,
+    words, facts, settings, result = seen.words, seen.facts, seen.settings, seen.result
+    pieces = f"texts = [ids[at : at + size] for at in range(0, {result.fit_tokens + result.held_out_tokens}, size)]"
+    if result.fit_tokens < result.held_out_tokens:
+        pieces = f"texts = [ids[:{result.fit_tokens}], ids[size : 2 * size]]"
+    lines = [
+        f"ids, size = lm.encode(bundled_text()).ids.tolist(), {result.held_out_tokens}",
+        pieces,
+        f"scheme = {scheme_of(settings)!r}",
+        f"found = compare(lm.model, {facts.head[0]}, {settings.matrix!r}, scheme, texts)",
+        last,
     ]
-    if found.fit_tokens < found.held_out_tokens:
-        made[1] = f"texts = [ids[:{found.fit_tokens}], ids[size : 2 * size]]"
     imports = [
         "from model.design.past_length import bundled_text",
         "from model.quantization.formats import Scheme",
         "from model.quantization.rounding import compare",
     ]
-    return {
-        "title": said[f"title_{name}"],
-        "source": said["source"].format(
-            model=scene.model.label,
-            dtype=scene.model.dtype,
-            name=found.name,
-            bits=asked.bits,
-            group=said["group_n"].format(n=asked.group) if asked.group else said["group_row"],
-            fit=f"{found.fit_tokens:,}",
-            held_out=f"{found.held_out_tokens:,}",
-        ),
-        "file": f"rounding-{name}",
-        "run": f"{scene.model.id} {asked} {name} {scene.language}",
-        "python": python_lines(scene, made, imports),
-        "words": plot_words(scene.words),
-    }
+    source = words["source"].format(
+        model=facts.label,
+        dtype=facts.dtype,
+        name=result.name,
+        bits=settings.bits,
+        group=_group_label(words.within("settings"), settings.group),
+        fit=whole(result.fit_tokens),
+        held_out=whole(result.held_out_tokens),
+    )
+    return {"title": seen.here["title"], "source": source, "python": script(facts, lines, imports)}
 
 
-def _best(found: Comparison) -> Outcome:
-    return min(found.outcomes, key=lambda each: each.held_out)
+def _best(result: Comparison) -> Outcome:
+    return min(result.outcomes, key=lambda each: each.held_out)
 
 
-def errors_payload(scene: Scene, asked: Asked, found: Comparison) -> dict:
+def errors(seen: Seen) -> Payload:
     """The error of the matrix's output by method."""
-    said, best, plain = section(scene.words, "rounding"), _best(found), found.outcomes[0]
-    names = [said[each.method] for each in found.outcomes]
-    note = said["note_errors"]
+    words, here, result = seen.words, seen.here, seen.result
+    best, plain, notes = _best(result), result.outcomes[0], [here["note"]]
     if best is plain:
-        note = f"{note} {said['best_nearest']}"
+        notes.append(here["best_nearest"])
     else:
-        given = {"best": said[best.method], "error": percent(best.held_out), "plain": percent(plain.held_out)}
-        note = f"{note} {said['best'].format(**given, times=told(float(f'{plain.held_out / best.held_out:.2g}')))}"
-    worst = max(found.outcomes, key=lambda each: each.held_out / max(each.fit, 1e-30))
+        given = {"best": words[best.method], "error": percent(best.held_out), "plain": percent(plain.held_out)}
+        notes.append(here["best"].format(**given, times=number(plain.held_out / best.held_out, 2)))
+    worst = max(result.outcomes, key=lambda each: each.held_out / max(each.fit, 1e-30))
     if worst.held_out > _OVERFITS * worst.fit:
-        given = {"method": said[worst.method], "times": told(float(f"{worst.held_out / worst.fit:.2g}"))}
-        note = f"{note} {said['overfits'].format(**given)}"
-    fit, held_out = ([getattr(each, name) for each in found.outcomes] for name in ("fit", "held_out"))
-    return _shared(scene, asked, found, "errors", "{each.method: each.held_out for each in found.outcomes}") | {
-        "figure": error_figure(names, fit, held_out, said),
-        "note": note,
-        "columns": [said["text"], said["method"], said["error"]],
+        times = number(worst.held_out / worst.fit, 2)
+        notes.append(here["overfits"].format(method=words[worst.method], times=times))
+    fit, held_out = ([getattr(each, name) for each in result.outcomes] for name in ("fit", "held_out"))
+    return _shared(seen, "{each.method: each.held_out for each in found.outcomes}") | {
+        "figure": error_figure([words[each.method] for each in result.outcomes], fit, held_out, words),
+        "note": " ".join(notes),
+        "columns": [here["text"], words["method"], words["error"]],
     }
 
 
-def table_payload(scene: Scene, asked: Asked, found: Comparison) -> dict:
+def table(seen: Seen) -> Payload:
     """Every number."""
-    said, rows, lines = section(scene.words, "rounding"), [], []
-    for each in found.outcomes:
+    words, here, result, rows, lines = seen.words, seen.here, seen.result, [], []
+    for each in result.outcomes:
         rows.append(
             [
-                {"text": said[each.method], "help": said[f"help_{each.method}"]},
+                {"text": words[each.method], "help": here[f"help_{each.method}"]},
                 percent(each.fit),
                 percent(each.held_out),
                 percent(each.weight),
-                told(float(f"{each.kl:.3g}")),
+                nats(each.kl),
                 percent(each.agree),
-                f"{each.seconds:.2f}",
+                decimals(each.seconds),
             ]
         )
         lines.append([each.method, each.fit, each.held_out, each.weight, each.kl, each.agree, each.seconds])
-    full = 4 * found.shape[0] * found.shape[1]
-    about = said["about_table"].format(
-        rows=f"{found.shape[0]:,}",
-        columns=f"{found.shape[1]:,}",
-        size=told_bytes(found.nbytes),
-        full=told_bytes(full),
-        per=told(float(f"{8 * found.nbytes / (found.shape[0] * found.shape[1]):.3g}")),
+    out, width = result.shape
+    about = here["about"].format(
+        rows=whole(out),
+        columns=whole(width),
+        size=size(result.nbytes),
+        full=size(4 * out * width),
+        per=number(8 * result.nbytes / (out * width)),
     )
-    columns = [said[name] for name in ("method", "seen", "unseen", "of_weights", "kl", "agree", "seconds")]
-    return _shared(scene, asked, found, "table", "found.outcomes") | {
-        "about": about,
-        "columns": columns,
-        "rows": rows,
-        "lines": lines,
-    }
+    names = [words["method"], words["seen"], words["unseen"]]
+    names += [here[name] for name in ("of_weights", "kl", "agree", "seconds")]
+    return _shared(seen, "found.outcomes") | {"about": about, "columns": names, "rows": rows, "lines": lines}
 
 
-def power_payload(scene: Scene, asked: Asked, found: Comparison) -> dict:
+def power(seen: Seen) -> Payload:
     """How the scaling was found."""
-    said = section(scene.words, "rounding")
-    return _shared(scene, asked, found, "power", "dict(zip(found.powers, found.errors))") | {
-        "figure": power_figure(found.powers, found.errors, found.power, said),
-        "note": said["note_power"].format(power=f"{found.power:g}"),
-        "columns": [said["method"], said["power"], said["error"]],
+    words, here, result = seen.words, seen.here, seen.result
+    return _shared(seen, "dict(zip(found.powers, found.errors))") | {
+        "figure": power_figure(result.powers, result.errors, result.power, {**words.plain(), **here.plain()}),
+        "note": here["note"].format(power=number(result.power)),
+        "columns": [words["method"], here["power"], words["error"]],
     }
 
 
-def columns_payload(scene: Scene, asked: Asked, found: Comparison) -> dict:
+def columns(seen: Seen) -> Payload:
     """What compensating does on the way."""
-    said = section(scene.words, "rounding")
-    return _shared(scene, asked, found, "columns", "list(zip(found.columns, found.plain, found.made_up))") | {
-        "figure": column_figure(found.columns, found.plain, found.made_up, said),
-        "note": said["note_columns"],
-        "columns": [said["method"], said["columns"], said["error"]],
+    words, here, result = seen.words, seen.here, seen.result
+    texts = {**words.plain(), **here.plain()}
+    return _shared(seen, "list(zip(found.columns, found.plain, found.made_up))") | {
+        "figure": column_figure(result.columns, result.plain, result.made_up, texts),
+        "note": here["note"],
+        "columns": [words["method"], here["columns"], words["error"]],
+    }
+
+
+# --- for programs ---
+
+
+def round_matrix(
+    playground: Playground,
+    model: LanguageModel,
+    layer: int = 0,
+    matrix: Annotated[str, OneOf(KINDS)] = "v",
+    bits: Annotated[str, OneOf(BITS)] = "3",
+    group: Annotated[str, OneOf(GROUPS)] = "64",
+    tokens: Annotated[str, OneOf(TOKENS)] = "2048",
+) -> dict:
+    """One matrix rounded to few bits in four ways, each measured by what the matrix gives out.
+
+    Args:
+        matrix: q, k, v, o of the attention; up, down and, where there is one, gate of the MLP.
+        bits: Bits of a weight.
+        group: So many weights of a row share a scale and a zero point; or row.
+        tokens: Tokens of the bundled text that the methods see. They are measured on others.
+
+    Returns:
+        outcomes: for nearest, scaled (the idea of AWQ), compensated (the idea of GPTQ) and both, the error of the
+        output on the text that was seen (fit) and on other text (held_out), of the weights (weight), KL in nats and
+        agreement of the model's next token, seconds to round; powers and errors of the search for a scaling; nbytes.
+    """
+    check_head(model, layer, 0)
+    if matrix not in matrices_of(model.config):
+        hint = f"Choose one of: {', '.join(matrices_of(model.config))}."
+        raise InputError("The model has no such matrix.", matrix, hint)
+    scene = dataclasses.replace(unprompted(playground, model), picked=Selection(heads=((layer, 0),)))
+    result = measured(VIEW, "main", scene, matrix=matrix, bits=bits, group=group, tokens=tokens)
+    return {
+        "name": result.name,
+        "shape": result.shape,
+        "nbytes": result.nbytes,
+        "outcomes": [vars(each) for each in result.outcomes],
+        "power": result.power,
+        "powers": result.powers,
+        "errors": result.errors,
+        "fit_tokens": result.fit_tokens,
+        "held_out_tokens": result.held_out_tokens,
     }
 
 
 VIEW = View(
     "rounding",
-    build,
-    draw,
-    parts=PARTS,
-    asks=("rounding_form",),
-    jobs={"rounding_job": plan},
+    settings=SETTINGS,
+    form_depends=("model",),
+    measures=(
+        Measure(
+            "main",
+            measure,
+            depends=("model", "layer", "limit"),
+            settings=("matrix", "bits", "group", "tokens"),
+            slow=True,
+        ),
+    ),
+    layout=("form", "job", ("errors", "table"), ("power", "columns")),
+    parts={
+        "job": Job("main", job),
+        "errors": Figure(errors),
+        "table": Table(table),
+        "power": Figure(power),
+        "columns": Figure(columns),
+    },
+    api=(Endpoint(round_matrix, reads="model", long=True),),
 )

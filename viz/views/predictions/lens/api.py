@@ -1,0 +1,99 @@
+"""The lens for programs."""
+
+from typing import Annotated
+
+from model.errors import InputError
+from model.gpt.logit_lens import read_layers, read_position
+from model.progress import Progress
+from viz.api.arguments import Few, OneOf
+from viz.api.reading import done, named, place, token_id
+from viz.page import background
+from viz.page.scene import Scene
+from viz.views.predictions.lens.measure import LENSES, translator
+
+Lens = Annotated[str, OneOf(LENSES)]
+MOST = 16  # tokens that are followed at once
+
+
+def _tops(scene: Scene, ids: list, shares: list, most: int) -> list[dict]:
+    """The likeliest tokens of one cell."""
+    return [named(scene.model, n) | {"probability": p} for n, p in list(zip(ids, shares, strict=True))[:most]]
+
+
+def lens(scene: Scene, lens: Lens = "plain", positions: list[int] = (), most: Few = 1) -> dict:
+    """What the model would predict if it stopped at an earlier layer: the logit lens at every layer and position.
+
+    Args:
+        lens: plain: the final norm and the output head alone. tuned: a trained translation first, where the model has
+            one.
+        positions: The tokens after which one looks; all where none are given, which may take a while.
+        most: Likeliest tokens told for each cell.
+
+    Returns:
+        layers: blocks passed, 0 to the number of layers. For each layer and, within it, each position: likeliest,
+        entropy (nats), kl to the final prediction (nats), rank and probability of the final answer (answers).
+    """
+    chosen = tuple(place(scene, each) for each in positions) or tuple(range(len(scene.tokens)))
+    tuned = translator(scene, lens)
+
+    def work(progress: Progress) -> object:
+        return read_layers(scene.trace, chosen, top=5, lens=tuned, progress=progress)
+
+    reading = done(scene.playground, background.Job(("lens", scene.trace.key, lens, chosen), work))
+    ids, shares = reading.ids.tolist(), reading.probabilities.tolist()
+    cells = [[_tops(scene, *cell, most) for cell in zip(*row, strict=True)] for row in zip(ids, shares, strict=True)]
+    return {
+        "lens": lens,
+        "layers": reading.places,
+        "positions": list(chosen),
+        "tokens": [scene.tokens.pieces[t] for t in chosen],
+        "answers": [named(scene.model, n) for n in reading.candidates[:, 0]],
+        "likeliest": cells,
+        "entropy": reading.entropy,
+        "kl": reading.kl,
+        "rank": reading.ranks[..., 0],
+        "probability": reading.shares[..., 0],
+    }
+
+
+def lens_at(scene: Scene, position: int = -1, lens: Lens = "plain", tokens: list[str] = (), most: Few = 5) -> dict:
+    """The logit lens at one position, between attention and MLP of every block too, with tokens followed.
+
+    Args:
+        lens: plain or tuned, as in lens; the tuned one has no points inside a block.
+        tokens: Up to sixteen tokens whose rank and probability are told at each point, each as its text or 'id:1234';
+            the final answer where none are given.
+
+    Returns:
+        points: for each point of the stream blocks passed (l + 0.5: between attention and MLP of block l), the
+        likeliest tokens, entropy and kl to the final prediction (nats), and rank and probability of the followed.
+    """
+    t = place(scene, position)
+    if len(tokens) > MOST:
+        raise InputError("This is not a number of tokens that can be followed.", str(len(tokens)), "Give 1 to 16.")
+    ids = list(dict.fromkeys(token_id(scene.model, text) for text in tokens)) or None
+    tuned = translator(scene, lens)
+    with scene.playground.computing:
+        reading = read_position(scene.trace, t, top=most, candidates=ids, lens=tuned)
+    columns = (
+        reading.places,
+        reading.ids[:, 0],
+        reading.probabilities[:, 0],
+        reading.entropy[:, 0],
+        reading.kl[:, 0],
+        reading.ranks[:, 0],
+        reading.shares[:, 0],
+    )
+    points = [
+        {
+            "blocks": blocks,
+            "likeliest": _tops(scene, *best, most),
+            "entropy": entropy,
+            "kl": kl,
+            "rank": rank,
+            "probability": share,
+        }
+        for blocks, *best, entropy, kl, rank, share in zip(*(each.tolist() for each in columns), strict=True)
+    ]
+    followed = [named(scene.model, n) for n in reading.candidates[0]]
+    return {"lens": lens, "position": t, "followed": followed, "points": points}

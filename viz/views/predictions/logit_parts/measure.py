@@ -1,0 +1,142 @@
+"""What every part of the model wrote at one position, as parts of one logit, and what gradients say beside them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from model.errors import InputError
+from model.predictions.attribution import (
+    Attribution,
+    Components,
+    Promoted,
+    attribute,
+    by_source,
+    components,
+    promoted,
+)
+from model.predictions.gradients import MOST, Gradients, gradients
+from model.progress import Progress
+from viz.charts.distribution import likeliest
+from viz.page.scene import Scene
+from viz.page.settings import Settings
+from viz.page.typed import token_of
+
+TOP = 10  # tokens promoted, and as many suppressed
+FIELDS = ("token", "distractor")
+_TOKENS = 4096  # tokens run forward and back along the path of integrated gradients, by which long prompts take fewer
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The logit that is taken apart; with a distractor, the difference of two."""
+
+    position: int
+    token: int
+    distractor: int | None = None
+
+    @property
+    def given(self) -> str:
+        """The tokens as the arguments of a call."""
+        return f"{self.token}" if self.distractor is None else f"{self.token}, {self.distractor}"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why there is no such logit: a text that is not one token and what it is cut into, or "" for the same twice."""
+
+    text: str
+    pieces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """The numbers of model.predictions.attribution.Components. float32"""
+
+    position: int
+    embed: np.ndarray  # [D]
+    pos_embed: np.ndarray | None  # [D]
+    z: np.ndarray  # [L, H, E]
+    mlp: np.ndarray  # [L, D]
+    scales: dict[tuple[str, int], float]
+    logits: np.ndarray  # [V]
+
+    def components(self) -> Components:
+        """The same for the model's code."""
+        position = None if self.pos_embed is None else torch.from_numpy(self.pos_embed)
+        embed, z, mlp, logits = (torch.from_numpy(each) for each in (self.embed, self.z, self.mlp, self.logits))
+        return Components(self.position, embed, position, z, mlp, self.scales, logits)
+
+
+def measure_target(scene: Scene, settings: Settings) -> Watched | Refused:
+    """What the form asks for: an empty target is the likeliest next token without edits, an empty distractor none."""
+    tokens: list[int | None] = []
+    for name in FIELDS:
+        token, pieces = token_of(scene.model, settings[name]) if settings[name] else (None, [])
+        if settings[name] and token is None:
+            return Refused(settings[name], tuple(pieces))
+        tokens.append(token)
+    token, other = tokens
+    if token is None:
+        token = likeliest(scene.unedited.logits_at(scene.position), 1)[0]
+    return Refused("") if other == token else Watched(scene.position, token, other)
+
+
+def measure_written(scene: Scene, settings: Settings) -> Written:
+    """What every part wrote at the position that is looked at, for whichever token."""
+    found = components(scene.trace, scene.position)
+    position = None if found.pos_embed is None else found.pos_embed.numpy()
+    embed, z, mlp, logits = (each.numpy() for each in (found.embed, found.z, found.mlp, found.logits))
+    return Written(found.position, embed, position, z, mlp, found.scales, logits)
+
+
+def measure_parts(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Attribution | None:
+    """The parts of the logit; None where there is none to take apart."""
+    watched = results["target"]
+    if isinstance(watched, Refused):
+        return None
+    return attribute(results["written"].components(), scene.model.model, watched.token, watched.distractor)
+
+
+def measure_sources(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> np.ndarray | None:
+    """The main head's part of the logit by the token it reads; None for an MLP, which reads its own. [position + 1]
+
+    Raises InputError for a head whose output is edited.
+    """
+    parts = results["main"]
+    if parts is None or settings.map is not None:
+        return None
+    layer, head = scene.head
+    at = parts.position
+    return by_source(scene.trace, layer, head, at, parts.directions[layer])[: at + 1]
+
+
+def measure_promoted(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Promoted:
+    """The tokens that the main head, or the MLP that is looked into, promotes and suppresses most."""
+    layer, head = scene.head if settings.map is None else (settings.map, None)
+    written, vocab = results["written"].components(), scene.model.tokenizer.vocab_size
+    return promoted(written, scene.model.model, layer, head, TOP, vocab)
+
+
+def measure_gradients(scene: Scene, settings: Settings, results: Mapping[str, Any], progress: Progress) -> Gradients:
+    """Gradient times activation and integrated gradients of the logit; raises InputError where there is none."""
+    watched = results["target"]
+    if isinstance(watched, Refused):
+        raise InputError(scene.words["logit_parts.no_target"])
+    most = places(watched.position + 1)
+    return gradients(scene.trace, watched.position, watched.token, watched.distractor, most, progress)
+
+
+def places(tokens: int) -> int:
+    """Gradients along the path, at most: fewer for a long prompt, where each takes longer."""
+    return min(MOST, max(16, _TOKENS // tokens))
+
+
+def inside_of(sent: object, scene: Scene) -> int | None:
+    """The layer whose MLP is looked into, None for the main head: an MLP gives way once another head is picked."""
+    given = sent if isinstance(sent, Mapping) else {}
+    mlp, head = given.get("mlp"), given.get("head")
+    fits = type(mlp) is int and 0 <= mlp < scene.model.config.n_layer
+    return mlp if fits and head == list(scene.head) else None

@@ -1,0 +1,94 @@
+"""The prompt coloured by surprise, and its surprisal by position."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz.charts.axes import GREY, ORANGE, axis, figure, token_axis
+from viz.charts.lines import MARKED, bars, line, token_data
+from viz.charts.ramp import blind
+from viz.labels import plotly_text, visible
+from viz.numbers import bits, percent, whole
+from viz.theme import scales
+from viz.views.predictions.figures import HOVERTEXT, filled, token_texts
+
+COLOURS = ("surprisal", "rank", "entropy")  # what the text can be coloured by
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """How expected tokens 1 .. T - 1 were, each seen from the position before it. All float64 [T - 1]"""
+
+    bits: np.ndarray  # surprisal
+    rank: np.ndarray
+    share: np.ndarray  # probability
+    entropy: np.ndarray  # bits, of the prediction that the token is one outcome of
+
+
+def scored(log_share: np.ndarray, rank: np.ndarray, entropy: np.ndarray) -> Scored:
+    """From natural logarithms of probability [T - 1], ranks [T - 1] and entropies in nats [T]."""
+    nat = math.log(2)  # nats in a bit
+    return Scored(-log_share / nat + 0.0, rank.astype(np.float64), np.exp(log_share), entropy[:-1] / nat)
+
+
+def places(told: Scored, by: str, V: int) -> list[float | None]:
+    """Where on the ramp each token of the prompt is, 0 to 1; None for the first, which is not scored. [T]"""
+    values = {"surprisal": told.bits, "rank": np.log2(told.rank), "entropy": told.entropy}[by]
+    return [None, *np.clip(values / blind(V), 0, 1).round(4).tolist()]
+
+
+def text_rows(told: Scored, pieces: Sequence[str]) -> dict:
+    """The prompt's tokens with their numbers; numbers start with the second token."""
+    return {
+        "tokens": [visible(piece) for piece in pieces],
+        "breaks": breaks(pieces),
+        "bits": told.bits.round(3).tolist(),
+        "bits_text": [bits(each) for each in told.bits.tolist()],
+        "rank": told.rank.astype(int).tolist(),
+        "share": [percent(share) for share in told.share.tolist()],
+        "entropy": told.entropy.round(3).tolist(),
+    }
+
+
+def breaks(pieces: Sequence[str]) -> list[list[int]]:
+    """[position, how many] of the line breaks that running text shows after a token."""
+    return [[i, min(piece.count("\n"), 2)] for i, piece in enumerate(pieces) if "\n" in piece]
+
+
+def bits_figure(told: Scored, pieces: Sequence[str], V: int, words: Mapping[str, str]) -> go.Figure:
+    """Surprisal of tokens 1 .. T - 1 as bars, and the entropy of the prediction before each as a line.
+
+    Words: surprisal, entropy, axis_token, axis_bits, hover with {token}, {position}, {bits}, {rank}, {share}.
+    """
+    T = len(pieces)
+    at, names, picks = range(1, T), token_texts(pieces)[1:], {"customdata": token_data(T)[1:]}
+    numbers = zip(at, names, told.bits.tolist(), told.rank.tolist(), told.share.tolist(), strict=True)
+    hovers = [
+        filled(
+            words["hover"],
+            {"token": name, "position": n, "bits": bits(value), "rank": whole(rank), "share": percent(share)},
+        )
+        for n, name, value, rank, share in numbers
+    ]
+    few = T <= MARKED
+    look = {"color": told.bits.tolist(), "coloraxis": "coloraxis", "line": {"color": GREY, "width": 0.5 if few else 0}}
+    own = {"hovertext": hovers, "hovertemplate": HOVERTEXT, "showlegend": False, "marker": look}
+    traces = [
+        bars(words["surprisal"], at, told.bits, GREY, hover="", text=names, more=picks | own),
+        line(
+            words["entropy"], at, told.entropy, ORANGE, hover="%{y:.3g}", text=names, width=2 if few else 1, more=picks
+        ),
+    ]
+    colours = scales("size", "linear")
+    bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": plotly_text(words["surprisal"]), "side": "right"}}
+    more = {
+        "coloraxis": {"colorscale": colours["light"], "cmin": 0, "cmax": blind(V), "colorbar": bar},
+        "bargap": 0.25 if few else 0,
+        "hovermode": "x",
+        "showlegend": True,
+    }
+    y, meta = axis(words["axis_bits"], {"rangemode": "tozero"}), {"scales": colours, "places": True}
+    return figure(traces, token_axis(words["axis_token"], pieces), y, height=320, narrow=300, meta=meta, more=more)
