@@ -5,7 +5,7 @@ from typing import Annotated
 
 from model.api import LanguageModel
 from model.design.past_length import bundled_text
-from model.errors import InputError
+from model.errors import InputError, say
 from model.progress import Progress
 from model.quantization.experiments import KINDS
 from model.quantization.formats import Scheme
@@ -219,7 +219,7 @@ def round_matrix(
     """
     check_head(model, layer, 0)
     if matrix not in matrices_of(model.config):
-        hint = f"Choose one of: {', '.join(matrices_of(model.config))}."
+        hint = say("Choose one of: {}.", ', '.join(matrices_of(model.config)))
         raise InputError("The model has no such matrix.", matrix, hint)
     scene = dataclasses.replace(unprompted(playground, model), picked=Selection(heads=((layer, 0),)))
     result = measured(VIEW, "main", scene, matrix=matrix, bits=bits, group=group, tokens=tokens)
