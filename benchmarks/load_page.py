@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import html
 import json
+import re
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
 import httpx
@@ -13,6 +15,18 @@ from gradio_client.utils import apply_diff
 
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None)
 TIMEOUT = httpx.Timeout(60.0, read=180.0)
+
+
+_PLACES = re.compile(r'data-places="([^"]*)"')
+
+
+def _names(places: list) -> Iterator[str]:
+    """The parts of a screen."""
+    for each in places:
+        if isinstance(each, list):
+            yield each[0]
+        else:
+            yield from _names(each["of"])
 
 
 class Failed(Exception):
@@ -42,7 +56,8 @@ class Page:
     url: str
     session: str = field(default_factory=lambda: uuid.uuid4().hex[:11])
     values: dict[int, object] = field(default_factory=dict)
-    parts: dict[str, int] = field(default_factory=dict)
+    parts: dict[str, int] = field(default_factory=dict)  # components by name
+    screens: dict[str, int] = field(default_factory=dict)  # by name of a part, the screen of a tab that holds it
     events: dict[tuple[int, str], dict] = field(default_factory=dict)  # (component, event) -> dependency
     tabs: dict[str, int] = field(default_factory=dict)
     loading: list[dict] = field(default_factory=list)  # what a page asks for when it opens
@@ -65,6 +80,8 @@ class Page:
             name = str(props.get("elem_id") or "")
             self.parts[name.removeprefix("pg-")] = component["id"]
             self.values[component["id"]] = props.get("value")
+            if found := _PLACES.search(str(props.get("html_template") or "")):
+                self.screens |= dict.fromkeys(_names(json.loads(html.unescape(found[1]))), component["id"])
             if component["type"] == "tabitem":
                 self.tabs[props["id"]] = component["id"]
         for dependency in config["dependencies"]:
@@ -84,7 +101,12 @@ class Page:
 
     def set(self, name: str, value: object) -> None:
         """Give a component a value, as typing or a click does."""
-        self.values[self.parts[name]] = value
+        if name in self.screens:
+            screen = self.screens[name]
+            given = self.values[screen] or {}
+            self.values[screen] = {**given, "values": {**given.get("values", {}), name: value}}
+        else:
+            self.values[self.parts[name]] = value
 
     def of(self, name: str, event: str) -> dict:
         """The dependency that an event of a component starts."""
@@ -200,3 +222,11 @@ def payload(value: object) -> dict | None:
     props = value.get("props", value) if isinstance(value, dict) else {}
     text = props.get("payload")
     return json.loads(text) if isinstance(text, str) else None
+
+
+def pieces(name: str, value: object) -> dict[str, dict]:
+    """The payloads by part of what a component got: those of a screen, or its own."""
+    told = payload(value)
+    if told is None:
+        return {}
+    return told["parts"] if {"seq", "parts"} <= set(told) else {name: told}

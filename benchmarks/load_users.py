@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from benchmarks.load_page import Answer, Busy, Failed, Page, payload
+from benchmarks.load_page import Answer, Busy, Failed, Page, payload, pieces
 from benchmarks.load_report import Tally
 from model.api import LanguageModel
 from model.records import RunKey
@@ -124,19 +124,21 @@ class User:
         names = self.ledger.names(prompt, self.number)
         parts = {number: name for name, number in self.page.parts.items()}
         for number, value in answer.data.items():
-            told, name = payload(value), parts.get(number, "")
-            if told is None:
-                continue
-            self.own(told, f"{name} of “{prompt}”")
-            if told.get("problem") or (name == "notice" and told.get("kind") == "error"):
-                self.tally.errors[f"{name}: {json.dumps(told)[:160]}"] += 1
-            run = str(told.get("run") or "").split(" ")[0]
-            if _NAME.fullmatch(run) and name != "header" and run not in names:
-                self.wrong(f"{name} shows run {run} instead of {names[0]} (“{prompt}”)")
-            if name == "tokens" and told["tokens"] != token_chips(self.ledger.lm.encode(prompt)):
-                self.wrong(f"tokens of “{prompt}” are {[token['text'] for token in told['tokens']]}")
-            if name == "plot" and heads and told["run"] != f"{names[0]} {heads[-1][0]}.{heads[-1][1]}":
-                self.wrong(f"plot shows {told['run']} instead of head {heads[-1]}")
+            for name, told in pieces(parts.get(number, ""), value).items():
+                self.check_part(name, told, prompt, heads, names)
+
+    def check_part(self, name: str, told: dict, prompt: str, heads: list[list[int]], names: tuple[str, ...]) -> None:
+        """The same for one part."""
+        self.own(told, f"{name} of “{prompt}”")
+        if told.get("problem") or (name == "notice" and told.get("kind") == "error"):
+            self.tally.errors[f"{name}: {json.dumps(told)[:160]}"] += 1
+        run = str(told.get("run") or "").split(" ")[0]
+        if _NAME.fullmatch(run) and name != "header" and run not in names:
+            self.wrong(f"{name} shows run {run} instead of {names[0]} (“{prompt}”)")
+        if name == "tokens" and told["tokens"] != token_chips(self.ledger.lm.encode(prompt)):
+            self.wrong(f"tokens of “{prompt}” are {[token['text'] for token in told['tokens']]}")
+        if name == "plot" and heads and told["run"] != f"{names[0]} {heads[-1][0]}.{heads[-1][1]}":
+            self.wrong(f"plot shows {told['run']} instead of head {heads[-1]}")
 
     def own(self, told: dict, what: str) -> None:
         """Note where a payload names a run of somebody else."""
@@ -330,14 +332,17 @@ class User:
     async def _job(self, page: Page, name: str, cancelling: bool) -> None:
         began, cancelled, told, fresh = time.perf_counter(), 0.0, {}, False
         try:
-            async for answer in page.follow(page.of(name, "start")):
-                told = payload(answer.data.get(page.parts[name])) or told
+            page.set("jobs", {"part": name})
+            async for answer in page.follow(page.of("jobs", "start")):
+                bars = (payload(answer.data.get(page.parts["jobs"])) or {}).get("parts", {})
+                told = bars[name]["payload"] if name in bars else told
                 fresh = fresh or bool(answer.changed)
                 if "before you" in told.get("text", ""):
                     self.tally.waited.append(time.perf_counter() - began)
                 if cancelling and not cancelled:
                     cancelled = time.perf_counter()
-                    await page.ask(page.of(name, "cancel"))
+                    page.set("jobs", {"part": name})
+                    await page.ask(page.of("jobs", "cancel"))
         except Busy as error:
             self.tally.busy[f"job: {error.args[0]}"] += 1
             return
