@@ -94,8 +94,12 @@ async def _begun(page: Page, name: str) -> tuple[asyncio.Task, dict]:
     told: dict = {}
 
     async def follow() -> None:
-        async for answer in page.follow(page.of(name, "start")):
-            told.update(payload(answer.data.get(page.parts[name])) or {})
+        job = name.endswith("_job")
+        if job:
+            page.set("jobs", {"part": name})
+        channel = "jobs" if job else name
+        async for answer in page.follow(page.of(channel, "start")):
+            told.update(payload(answer.data.get(page.parts[channel])) or {})
 
     task = asyncio.create_task(follow())
     while not told and not task.done():
@@ -131,7 +135,8 @@ async def stop_a_race(user: User) -> None:
 async def cancel_a_job(user: User) -> None:
     """By its button."""
     task = await _samples(user)
-    await user.page.ask(user.page.of("many_samples_job", "cancel"))
+    user.page.set("jobs", {"part": "many_samples_job"})
+    await user.page.ask(user.page.of("jobs", "cancel"))
     await task
     await user.leave()
 
