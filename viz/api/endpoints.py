@@ -10,7 +10,6 @@ from viz.api.groups import (
     effects,
     heads,
     page,
-    quantization,
 )
 from viz.api.registry import Endpoint, register
 from viz.page.playground import Playground
@@ -43,8 +42,6 @@ ENDPOINTS = (
     Endpoint(compare.compare_runs, ("compare",)),
     Endpoint(compare.compare_head, ("compare",)),
     Endpoint(compare.patch, ("compare",), "plain run", long=True),
-    Endpoint(quantization.weight_errors, ("quantization.formats",), "model"),
-    Endpoint(quantization.quantization_formats, ("quantization.formats",), "plain run", long=True),
     Endpoint(checks.checks, ("checks",), long=True),
     *(each for tab in TABS for each in tab.api),
 )

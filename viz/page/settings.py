@@ -114,6 +114,7 @@ class Check:
     name: str
     default: bool = False
     when: Mapping[str, tuple] = field(default_factory=dict)
+    label: Callable[[Words, Any], str] | None = None  # (words, scene): its text where that depends on the scene
 
     def read(self, value: object, scene: object) -> bool:
         """The value, or the default."""
@@ -121,7 +122,8 @@ class Check:
 
     def control(self, words: Words, scene: object) -> dict:
         """What static/parts/form.js shows."""
-        return _control(self, "check", words) | {"value": self.default}
+        named = {"label": self.label(words, scene)} if self.label else {}
+        return _control(self, "check", words) | named | {"value": self.default}
 
 
 @dataclass(frozen=True)

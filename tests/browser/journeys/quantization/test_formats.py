@@ -7,7 +7,7 @@ import pytest
 from model.quantization.experiments import total_bytes
 from model.quantization.formats import FORMATS, USUAL
 from tests.support.visitor import SOON, expect, open_tab
-from viz.views.sampling.kv_cache.figures import told_bytes
+from viz.numbers import size
 
 pytestmark = pytest.mark.browser
 
@@ -24,7 +24,7 @@ def test_formats_are_compared_and_layers_swept_on_a_narrow_dark_chinese_page(ope
     rows = table.locator("tbody tr")
     expect(rows).to_have_count(len(USUAL), timeout=SOON)
     at = USUAL.index("int4-32")
-    expect(rows.nth(at)).to_contain_text(told_bytes(total_bytes(lm.model, FORMATS["int4-32"])[0]))
+    expect(rows.nth(at)).to_contain_text(size(total_bytes(lm.model, FORMATS["int4-32"])[0]))
     expect(rows.nth(at).locator("td").last).to_have_text("–")
     page.locator("#pg-formats_scatter .main-svg").first.wait_for(timeout=SOON)
     page.locator("#pg-formats_levels .main-svg").first.wait_for(timeout=SOON)
@@ -34,7 +34,7 @@ def test_formats_are_compared_and_layers_swept_on_a_narrow_dark_chinese_page(ope
     expect(page.locator("#pg-formats_levels h2")).to_contain_text("q 的权重，舍入前后：GGUF Q4_0", timeout=SOON)
     page.locator("#pg-formats_job button").first.click()
     expect(rows.nth(at).locator("td").last).to_have_text("模拟：未测速度", timeout=2 * SOON)
-    expect(rows.first.locator("td").last).to_have_text(re.compile(r"^[\d.e+]+$"))
+    expect(rows.first.locator("td").last).to_have_text(re.compile(r"^[\d.,]+$"))
     expect(page.locator("#pg-formats_maps")).to_contain_text("GGUF Q4_0")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     # The sweep.

@@ -15,16 +15,17 @@ from model.quantization.experiments import errors, total_bytes, usable, with_for
 from model.quantization.formats import FORMATS, USUAL, stored, weight_error
 from model.quantization.texts import file_types, held_out_ids
 from tests.support.helpers import VARIANTS, L, byte_tokenizer, serving, tiny_model
-from viz.api.groups import quantization
 from viz.api.reading import unprompted
+from viz.numbers import nats
 from viz.page import background, panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.views.quantization.formats import job as formats_run
+from viz.views.quantization.formats import measure as formats_run
 from viz.views.quantization.formats import view as formats
-from viz.views.quantization.formats.figures import Dot, bounded, levels_figure, scatter_figure, small
+from viz.views.quantization.formats.figures import Dot, levels_figure, scatter_figure
 from viz.views.quantization.layer_sweep import view as layer_sweep
 from viz.views.quantization.layer_sweep.figures import heat_figure, line_figure, mildest, strongest
+from viz.views.quantization.naming import decibels, divergence, moved, perplexity
 from viz.words import LANGUAGES, Words, words
 
 PROMPT = "abcabd ab"
@@ -66,10 +67,8 @@ def measured(playground, view, form=None, **changes):
 def planned(playground, view, form=None, **changes):
     """The job of a view's button."""
     scene = scene_of(playground, question(view, form, **changes))
-    if view == "formats":
-        return formats.plan(scene, {"formats_form": form})
-    settings = panels.settings_of(layer_sweep.VIEW, scene, {"layer_sweep_form": form})
-    return panels.job_of(layer_sweep.VIEW, "main", scene, settings)
+    declared, name = {"formats": (formats.VIEW, "outputs"), "layer_sweep": (layer_sweep.VIEW, "main")}[view]
+    return panels.job_of(declared, name, scene, panels.settings_of(declared, scene, {f"{view}_form": form}))
 
 
 def run_lines(text, model):
@@ -92,7 +91,7 @@ def array_of(value):
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_bytes_and_one_matrix_are_there_at_once(tokenizer, variant, language, monkeypatch):
-    monkeypatch.setattr(formats_run, "measure", lambda *_: pytest.fail("measured by itself"))
+    monkeypatch.setattr(formats_run.experiments, "measure", lambda *_: pytest.fail("measured by itself"))
     playground = playground_of(tokenizer, variant)
     parts, model = drawn(playground, "formats", language=language), playground.opened("tiny").model
     table = parts["formats_table"]
@@ -104,7 +103,7 @@ def test_bytes_and_one_matrix_are_there_at_once(tokenizer, variant, language, mo
     assert [row[3] for row in table["lines"]] == pytest.approx(errors_)
     assert all(cell == "–" for row in table["rows"] for cell in row[6:])
     assert parts["formats_job"]["state"] == "idle" and "empty" in parts["formats_maps"]
-    dots = json.loads(parts["formats_scatter"]["figure"])["data"]
+    dots = parts["formats_scatter"]["figure"].to_plotly_json()["data"]
     assert sum(len(trace["x"]) for trace in dots) == len(keys) - 1  # without float32, which has no error
     assert not re.search(r"\{\w*\}", json.dumps([parts["formats_facts"], parts["formats_levels"]["note"]]))
 
@@ -117,11 +116,13 @@ def test_a_measurement_is_shown(playground):
     found = errors(model, FORMATS["int4-32"])
     assert exact["int4, groups of 32"][3:6] == pytest.approx([found.relative, found.largest, found.snr])
     assert exact["int4, groups of 32"][1] == found.bits
-    assert set(rows["float32"][6:8]) <= {"0", "< 1e−8"}
+    assert set(rows["float32"][6:8]) <= {"0", divergence(1e-9)}
     assert rows["GGUF Q4_0"][-1]["text"] == "simulated: speed not measured" and exact["GGUF Q4_0"][-1] is None
-    assert all(float(rows[name][-1]) > 0 for name in ("float32", "bfloat16 (GGUF BF16)", "int8 per channel"))
+    assert all(
+        float(rows[name][-1].replace(",", "")) > 0 for name in ("float32", "bfloat16 (GGUF BF16)", "int8 per channel")
+    )
     assert "40 of a held-out text" in parts["formats_table"]["source"]
-    data = json.loads(parts["formats_scatter"]["figure"])["data"]
+    data = parts["formats_scatter"]["figure"].to_plotly_json()["data"]
     shown = {text: y for trace in data for text, y in zip(trace["text"], trace["y"], strict=True)}
     assert shown["Q4_0"] == exact["GGUF Q4_0"][7] and "float32" not in shown
     assert "float32" in parts["formats_scatter"]["note"]
@@ -141,7 +142,7 @@ def test_maps_of_the_picked_head_before_and_after(playground):
     form = {"one": "int4-32"}
     parts = measured(playground, "formats", form, heads=[[1, 3]])
     lm = playground.opened("tiny")
-    before, after = (array_of(trace["z"]) for trace in json.loads(parts["formats_maps"]["figure"])["data"])
+    before, after = (array_of(trace["z"]) for trace in json.loads(parts["formats_maps"]["figure"].to_json())["data"])
     twin = run(with_format(lm.model, FORMATS["int4-32"]), lm.encode(PROMPT))
     assert np.nanmax(np.abs(after - twin.pattern(1, 3))) < 1e-3
     assert np.nanmax(np.abs(before - lm.trace(PROMPT).pattern(1, 3))) < 1e-6
@@ -175,7 +176,8 @@ def test_edits_are_left_out_and_it_is_said(playground):
 @pytest.mark.parametrize("sent", [None, [], {"one": "x", "matrix": "gate", "which": 3, "head": "yes"}, {"one": None}])
 def test_settings_that_are_not_offered(playground, sent):
     scene = scene_of(playground, question("formats", sent))
-    assert formats_run.asked_of(scene, {"formats_form": sent}) == formats_run.Asked("usual", False, "int4-32", "down")
+    settings = panels.settings_of(formats.VIEW, scene, {"formats_form": sent})
+    assert tuple(settings.values()) == ("usual", False, "int4-32", "down")
 
 
 def test_a_changed_setting_needs_a_new_measurement_and_a_head_does_not(playground, monkeypatch):
@@ -286,15 +288,10 @@ def test_the_model_is_held_while_it_runs(playground, monkeypatch):
 
 
 def test_numbers_as_they_are_read():
-    assert [small(x) for x in (None, 0, 0.00012345, 1.2e-7, 12.345, -0.5)] == [
-        "–",
-        "0",
-        "0.000123",
-        "1.2e−7",
-        "12.3",
-        "−0.5",
-    ]
-    assert [bounded(x, 1e-8) for x in (0, 1e-9, 2e-8)] == ["0", "< 1e−8", "2e−8"]
+    assert [divergence(x) for x in (0, 1e-9, 2e-8, 0.2)] == ["0", "< 1 × 10⁻⁸", nats(2e-8), nats(0.2)]
+    assert [moved(x) for x in (0, 1e-7, 0.5)] == ["0", "< 1 × 10⁻⁶", "0.5"]
+    assert [decibels(x) for x in (None, 12.34)] == ["∞", "12.3"]
+    assert [perplexity(x) for x in (None, 0.0)] == ["–", "1"]
 
 
 def test_figures_escape_what_plotly_would_read():
@@ -313,7 +310,7 @@ def test_figures_escape_what_plotly_would_read():
 
 def test_labels_of_the_scatter_do_not_cover_each_other():
     dots = [Dot(f"int4 g{n}", "few", 4.5 + 0.01 * n, 0.1 + 0.0002 * n, ["x"]) for n in range(4)]
-    (trace,) = json.loads(scatter_figure(dots, dict.fromkeys(("bits", "damage", "few"), "x")))["data"]
+    (trace,) = scatter_figure(dots, dict.fromkeys(("bits", "damage", "few"), "x")).data
     assert len(set(trace["textposition"])) == 4
 
 
@@ -327,22 +324,22 @@ def test_the_strongest_and_the_mildest():
 
 def test_weight_errors(playground):
     model = playground.opened("tiny")
-    found = quantization.weight_errors(playground, model, 1, "q")
+    found = formats.weight_errors(playground, model, 1, "q")
     rows = {row["format"]: row for row in found["formats"]}
     weight = model.model.blocks[1].attn.q.weight
     assert rows["int4-32"]["relative"] == weight_error(weight, *stored(weight, FORMATS["int4-32"])).relative
     assert rows["int4-32"]["bytes"] == total_bytes(model.model, FORMATS["int4-32"])[0]
     assert rows["float32"]["snr"] is None and "TQ1_0" not in rows
     with pytest.raises(Exception, match="names"):
-        quantization.weight_errors(playground, model, 0, "gate")
+        formats.weight_errors(playground, model, 0, "gate")
     with pytest.raises(Exception, match="layer"):
-        quantization.weight_errors(playground, model, 9)
+        formats.weight_errors(playground, model, 9)
     assert unprompted(playground, model).model is model
 
 
 def test_the_endpoints_answer_with_the_numbers_of_the_page(playground):
     scene = scene_of(playground, question("formats"))
-    found = quantization.quantization_formats(scene)
+    found = formats.quantization_formats(scene)
     parts = measured(playground, "formats")
     json.dumps(found, allow_nan=False)
     assert [row["text"]["kl"] for row in found["formats"]] == [row[7] for row in parts["formats_table"]["lines"]]

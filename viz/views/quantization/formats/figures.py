@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
+from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, axis, figure
 from viz.charts.heatmap import Panel
+from viz.charts.lines import bars, line
 from viz.labels import plotly_text
-from viz.theme import HUES, frame_layout
+from viz.theme import HUES
 
 FAMILIES = {"float": HUES[7], "int8": HUES[0], "few": HUES[4], "gguf": HUES[2]}
-STILL = 1e-6  # total variation; the same for attention
 _SYMBOLS = {"float": "circle", "int8": "square", "few": "diamond", "gguf": "triangle-up"}
-SAME = 1e-8  # nats; below, nothing but the order of sums is left
 _HEIGHT, _NARROW = 440, 420
 _PLOT = (330, 270)  # pixels of the plane of bits and damage, about
 _SIDES = (
@@ -42,20 +42,10 @@ class Dot:
     hover: Sequence[str]  # lines
 
 
-def small(value: float | None) -> str:
-    """A number in three digits, however small; "–" where there is none."""
-    return "–" if value is None else f"{value:.3g}".replace("e-0", "e-").replace("-", "−")
+def scatter_figure(dots: Sequence[Dot], words: Mapping[str, str]) -> go.Figure:
+    """Bits a weight across, what the format does up, both on logarithmic axes.
 
-
-def bounded(value: float, least: float) -> str:
-    """The same for a number that is nothing but rounding of float32 below `least`: 0, or "< 1e−8"."""
-    return "0" if value == 0 else f"< {small(least)}" if value < least else small(value)
-
-
-def scatter_figure(dots: Sequence[Dot], said: Mapping[str, str]) -> str:
-    """Bits a weight across, what the format does up, both on logarithmic axes; JSON.
-
-    `said`: "bits", "damage", and the names of the families.
+    `words`: "bits", "damage", and the names of the families.
     """
     traces = []
     for family, colour in FAMILIES.items():
@@ -66,7 +56,7 @@ def scatter_figure(dots: Sequence[Dot], said: Mapping[str, str]) -> str:
             go.Scatter(
                 x=[dot.bits for dot in ours],
                 y=[dot.damage for dot in ours],
-                name=plotly_text(said[family]),
+                name=plotly_text(words[family]),
                 mode="markers+text",
                 text=[plotly_text(dot.name) for dot in ours],
                 textposition=_sides(ours, dots),
@@ -77,33 +67,12 @@ def scatter_figure(dots: Sequence[Dot], said: Mapping[str, str]) -> str:
                 hovertemplate="%{hovertext}<extra></extra>",
             )
         )
-    axis = {"automargin": True, "zeroline": False}
-    x, y = (
-        _range(values, *room)
-        for values, room in (
-            ([dot.bits for dot in dots if dot.damage > 0], (0.08, 0.2)),
-            ([dot.damage for dot in dots if dot.damage > 0], (0.1, 0.1)),
-        )
-    )
-    layout = frame_layout({"height": _HEIGHT, "narrow": _NARROW}) | {
-        "xaxis": axis
-        | {
-            "title": {"text": plotly_text(said["bits"]), "standoff": 8},
-            "type": "log",
-            "tickvals": [1.5, 2, 3, 4, 5, 6, 8, 12, 16, 32],
-            "range": x,
-        },
-        "yaxis": axis
-        | {
-            "title": {"text": plotly_text(said["damage"]), "standoff": 8},
-            "type": "log",
-            "dtick": 1,
-            "exponentformat": "power",
-            "range": y,
-        },
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }
-    return go.Figure(traces, layout).to_json()
+    shown = [dot for dot in dots if dot.damage > 0]
+    across = {"type": "log", "tickvals": [1.5, 2, 3, 4, 5, 6, 8, 12, 16, 32]}
+    across["range"] = _range([dot.bits for dot in shown], 0.08, 0.2)
+    up = {"type": "log", "dtick": 1, "exponentformat": "power"}
+    up["range"] = _range([dot.damage for dot in shown], 0.1, 0.1)
+    return figure(traces, axis(words["bits"], across), axis(words["damage"], up), height=_HEIGHT, narrow=_NARROW)
 
 
 def _range(values: Sequence[float], before: float, after: float) -> list[float]:
@@ -146,68 +115,44 @@ def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def levels_figure(weights: np.ndarray, values: np.ndarray, group: slice, said: Mapping[str, str]) -> str:
+def levels_figure(weights: np.ndarray, values: np.ndarray, group: slice, words: Mapping[str, str]) -> go.Figure:
     """A matrix before and after: above how often it holds which number, below the steps of the weights of one group.
 
-    weights and values [out, in]; `group` are inputs of the first row. JSON. `said`: "value", "count", "before",
-    "after", "rounded", "steps".
+    weights and values [out, in]; `group` are inputs of the first row. `words`: "value", "count", "before", "after",
+    "rounded", "steps".
     """
     flat, after = weights.ravel(), values.ravel()
     reach = float(np.quantile(np.abs(flat), 1 - _TAIL)) or float(np.abs(flat).max()) or 1.0
     edges = np.linspace(-reach, reach, _BINS + 1)
     middle = ((edges[1:] + edges[:-1]) / 2).tolist()
-    traces = []
-    for numbers, key, colour in ((after, "after", HUES[0]), (flat, "before", "rgba(213,94,0,0.9)")):
-        counts = np.histogram(numbers, edges)[0].tolist()
-        label = plotly_text(said[key])
-        hover = f"{label}<br>{plotly_text(said['value'])} %{{x:.4g}}: %{{y:,}}<extra></extra>"
-        common = {"x": middle, "y": counts, "name": label, "hovertemplate": hover}
-        if key == "after":
-            traces.append(go.Bar(**common, width=2 * reach / _BINS, marker={"color": colour, "line": {"width": 0}}))
-        else:
-            traces.append(go.Scatter(**common, mode="lines", line={"color": colour, "width": 2, "shape": "hvh"}))
+    counts = {"after": np.histogram(after, edges)[0], "before": np.histogram(flat, edges)[0]}
+    hover = f"{plotly_text(words['value'])} %{{x:.4g}}: %{{y:,}}"
+    steps_hover = f"%{{x:.5g}} → %{{y:.5g}}<extra>{plotly_text(words['steps'])}</extra>"
     w, v = weights[0, group], values[0, group]
-    traces.append(
-        go.Scatter(
-            x=w.tolist(),
-            y=v.tolist(),
-            mode="markers",
-            name=plotly_text(said["steps"]),
-            xaxis="x2",
-            yaxis="y2",
-            marker={"size": 6, "color": HUES[2], "opacity": 0.8},
-            hovertemplate=f"%{{x:.5g}} → %{{y:.5g}}<extra>{plotly_text(said['steps'])}</extra>",
-        )
-    )
-    levels = np.unique(v)
-    lines = [
-        {
-            "type": "line",
-            "xref": "paper",
-            "yref": "y2",
-            "x0": 0,
-            "x1": 1,
-            "y0": float(level),
-            "y1": float(level),
-            "line": {"width": 1, "color": "rgba(128,134,150,0.6)"},
-            "layer": "below",
-        }
-        for level in (levels if len(levels) <= _LINES else ())
+    dots = {"mode": "markers", "marker": {"size": 6, "color": GREEN, "opacity": 0.8}, "hovertemplate": steps_hover}
+    outline = {"mode": "lines", "line": {"color": ORANGE, "width": 2, "shape": "hvh"}}
+    wide = {"width": 2 * reach / _BINS}
+    traces = [
+        bars(words["after"], middle, counts["after"], BLUE, hover=hover, more=wide),
+        line(words["before"], middle, counts["before"], ORANGE, hover=hover, more=outline),
+        line(words["steps"], w.tolist(), v, GREEN, hover="", more=dots | {"xaxis": "x2", "yaxis": "y2"}),
     ]
-    axis = {"automargin": True, "zeroline": False}
-
-    def titled(key: str) -> dict:
-        return axis | {"title": {"text": plotly_text(said[key]), "standoff": 8}}
-
-    layout = frame_layout({"height": 520, "narrow": 500, "shapes": lines}) | {
-        "xaxis": titled("value") | {"anchor": "y"},
-        "yaxis": titled("count") | {"tickformat": ",~s", "rangemode": "tozero", "domain": [0.58, 1]},
-        "xaxis2": titled("value") | {"anchor": "y2"},
-        "yaxis2": titled("rounded") | {"anchor": "x2", "domain": [0, 0.4], "showgrid": False},
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+    found = np.unique(v)
+    more = {
+        "xaxis2": axis(words["value"], {"anchor": "y2"}),
+        "yaxis2": axis(words["rounded"], {"anchor": "x2", "domain": [0, 0.4], "showgrid": False}),
         "bargap": 0,
     }
-    return go.Figure(traces, layout).to_json()
+    y = axis(words["count"], {"tickformat": ",~s", "rangemode": "tozero", "domain": [0.58, 1]})
+    meta = {"shapes": [_level(float(each)) for each in found] if len(found) <= _LINES else []}
+    x = axis(words["value"], {"anchor": "y"})
+    return figure(traces, x, y, height=520, narrow=500, meta=meta, more=more)
+
+
+def _level(at: float) -> dict:
+    """A line across the steps."""
+    look = {"type": "line", "line": {"width": 1, "color": GREY}, "layer": "below"}
+    return look | {"xref": "paper", "yref": "y2", "x0": 0, "x1": 1, "y0": at, "y1": at}
 
 
 def map_panels(before: np.ndarray, after: np.ndarray, names: tuple[str, str]) -> list[Panel]:

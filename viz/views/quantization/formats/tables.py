@@ -1,148 +1,160 @@
 """The view of formats in numbers: the table of all, one matrix before and after, and what is known of the file."""
 
 import math
-from collections.abc import Mapping
 
-from model.quantization.experiments import Outcome, layer_of, matrices, total_bytes
-from model.quantization.formats import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
-from model.quantization.texts import file_types
-from viz.page import background
-from viz.page.parts import plot_words
-from viz.page.scene import Scene
-from viz.views.activations.norm.figures import told
-from viz.views.predictions.figures import percent
-from viz.views.quantization.formats.figures import SAME, STILL, bounded, levels_figure, mean_moved, small
-from viz.views.quantization.formats.job import (
-    Asked,
-    Run,
-    decibels,
-    key_of,
-    matrix_errors,
-    matrix_lines,
-    measure_lines,
-    measured_line,
-    name_of,
-    perplexity,
-    place_of,
-    usable_of,
-)
-from viz.views.sampling.kv_cache.figures import told_bytes
-from viz.words import section
+from model.quantization.experiments import Outcome
+from model.quantization.formats import FORMATS, Format, WeightError, stored_bytes
+from viz.numbers import NONE, number, percent, size, whole
+from viz.page.python_lines import script
+from viz.page.view import Payload, Seen
+from viz.views.quantization.formats.figures import levels_figure, mean_moved
+from viz.views.quantization.formats.measure import PROMPT_TOKENS, Levels, Run, text_limit
+from viz.views.quantization.naming import decibels, divergence, moved, name_of, perplexity, shared_words
+from viz.words import Words
 
 MOST_STEPS = 512  # weights of one row whose steps are drawn
+
+# --- what all pictures share -----------------------------------------------------------------------------
+
+
+def place_of(seen: Seen) -> str:
+    """The chosen matrix and its layer, in words."""
+    return seen.words["place"].format(layer=seen.facts.head[0], matrix=seen.settings.matrix)
+
+
+def measured_line(seen: Seen, run: Run) -> str:
+    """The line below what was measured: whose numbers, on how many tokens."""
+    facts = seen.facts
+    prompt = min(len(facts.tokens), PROMPT_TOKENS)
+    line = seen.words["measured"].format(model=facts.label, dtype=facts.dtype, prompt=whole(prompt), text=run.text)
+    return f"{line} · {shared_words(seen.all_words)['plain']}" if facts.edits else line
+
+
+def measure_lines(seen: Seen, last: str) -> str:
+    """Python that measures the formats again, and then `last`."""
+    keys = "USUAL" if seen.settings.which == "usual" else "tuple(FORMATS)"
+    lines = [
+        f"text = held_out_ids(lm, {text_limit(seen.facts.limit)})",
+        f"prompt = run.tokens.ids.tolist()[:{PROMPT_TOKENS}]",
+        f"found, maps = measure(lm.model, (prompt, text), {keys}, head={seen.settings.head})",
+        last,
+    ]
+    imports = [
+        "from model.quantization.formats import FORMATS, USUAL",
+        "from model.quantization.experiments import measure",
+        "from model.quantization.texts import held_out_ids",
+    ]
+    return script(seen.facts, lines, imports)
+
+
+def matrix_lines(seen: Seen, last: str) -> str:
+    """Python that takes the chosen matrix, and then `last`."""
+    matrix = seen.settings.matrix
+    owner = "attn" if matrix in "qkvo" else "mlp"
+    lines = [f"weight = lm.model.blocks[{seen.facts.head[0]}].{owner}.{matrix}.weight", last]
+    return script(seen.facts, lines, ["from model.quantization.formats import FORMATS, stored, weight_error"])
+
 
 # --- the table -----------------------------------------------------------------------------------------
 
 
-def table_payload(scene: Scene, asked: Asked, run: Run | None) -> dict:
+def table(seen: Seen) -> Payload:
     """Every format: bytes by their formula, errors, and what was measured of the outputs."""
-    said, model = section(scene.words, "formatstable"), scene.model.model
-    one = matrix_errors(scene, asked)
+    words, run, one = seen.here, seen.results["outputs"], seen.results["matrix"].errors
     rows, lines = [], []
-    for kind in usable_of(scene, asked):
-        nbytes, weights = total_bytes(model, kind, head=asked.head)
-        outcome = run.outcomes.get(kind.key) if run else None
-        error = outcome.error if outcome else one.get(kind.key)
-        name, bits = name_of(kind, scene.words), 8 * nbytes / weights
-        kept16 = sum(not kind.fits(weight.shape[1]) for _, weight in matrices(model, head=asked.head))
-        first = {"text": f"{name} *", "help": said["kept16"].format(n=kept16)} if kept16 else name
-        rows.append(
-            [
-                first,
-                f"{bits:.3f}".rstrip("0").rstrip("."),
-                told_bytes(nbytes),
-                *_error_cells(error),
-                *_outcome_cells(said, outcome),
-            ]
-        )
-        lines.append([name, bits, nbytes, *_numbers(error, outcome)])
-    columns = [said[key] for key in ("format", "bits", "bytes")]
-    place = said["all"] if run else place_of(scene, asked)
-    columns += [said[key].format(place=place) for key in ("relative", "largest", "snr")]
-    columns += [said[key] for key in ("kl_prompt", "kl_text", "agree", "perplexity", "moved", "speed")]
-    starred = any(isinstance(row[0], dict) for row in rows)
+    for key, each in seen.results["sizes"].by_format.items():
+        outcome = run.outcomes.get(key) if run else None
+        error = outcome.error if outcome else one.get(key)
+        name, bits = name_of(FORMATS[key], seen.all_words), 8 * each.nbytes / each.weights
+        kept16 = {"text": f"{name} *", "help": words["kept16"].format(n=whole(each.kept16))}
+        first = [kept16 if each.kept16 else name, number(bits, 4), size(each.nbytes)]
+        rows.append([*first, *_error_cells(error), *_outcome_cells(words, outcome)])
+        lines.append([name, bits, each.nbytes, *_numbers(error, outcome)])
+    columns = [words[key] for key in ("format", "bits", "bytes")]
+    place = words["all"] if run else place_of(seen)
+    columns += [words[key].format(place=place) for key in ("relative", "largest", "snr")]
+    columns += [words[key] for key in ("kl_prompt", "kl_text", "agree", "perplexity", "moved", "speed")]
+    starred = [words["starred"]] if any(isinstance(row[0], dict) for row in rows) else []
     return {
-        "title": said["title"],
-        "about": " ".join(text for text in (_about(scene, asked, run), said["starred"] if starred else "") if text),
+        "title": words["title"],
+        "about": " ".join([_about(seen, run), *starred]),
         "columns": columns,
         "rows": rows,
         "lines": lines,
         "file": "formats",
-        "source": measured_line(scene, run) if run else said["source_bytes"].format(model=scene.model.label),
-        "python": measure_lines(scene, asked, "found"),
-        "run": f"{scene.run} {key_of(scene, asked)[4:]} {place_of(scene, asked)} {run is not None} table",
+        "source": measured_line(seen, run) if run else words["counted"].format(model=seen.facts.label),
+        "python": measure_lines(seen, "found"),
     }
 
 
-def _about(scene: Scene, asked: Asked, run: Run | None) -> str:
+def _about(seen: Seen, run: Run | None) -> str:
     """Which matrices are rounded, and what is left as it is."""
-    said = section(scene.words, "formatstable")
-    n = len(matrices(scene.model.model, head=asked.head))
-    rounded = said["rounded_head" if asked.head else "rounded"].format(n=n)
+    words = seen.here
+    rounded = words["rounded_head" if seen.settings.head else "rounded"].format(n=whole(seen.results["sizes"].n))
     if not run:
-        return f"{rounded} {said['empty']}"
+        return f"{rounded} {words['unmeasured']}"
     before = next(iter(run.outcomes.values())).text.before
-    return f"{rounded} {said['before'].format(n=perplexity(before))}"
+    return f"{rounded} {words['before'].format(n=perplexity(before))}"
 
 
 def _error_cells(error: WeightError | None) -> list[str]:
-    return ["–"] * 3 if error is None else [small(error.relative), small(error.largest), decibels(error.snr)]
+    return [NONE] * 3 if error is None else [number(error.relative), number(error.largest), decibels(error.snr)]
 
 
-def _outcome_cells(said: Mapping[str, str], found: Outcome | None) -> list[object]:
-    if found is None:
-        return ["–"] * 6
-    speed = f"{found.speed:.3g}" if found.speed else {"text": said["simulated"], "help": said["simulated_help"]}
+def _outcome_cells(words: Words, outcome: Outcome | None) -> list[object]:
+    if outcome is None:
+        return [NONE] * 6
+    simulated = {"text": words["simulated"], "help": words["simulated_help"]}
     return [
-        bounded(found.prompt.kl, SAME),
-        bounded(found.text.kl, SAME),
-        percent(found.text.agree),
-        perplexity(found.text.loss),
-        bounded(mean_moved(found.moved), STILL),
-        speed,
+        divergence(outcome.prompt.kl),
+        divergence(outcome.text.kl),
+        percent(outcome.text.agree),
+        perplexity(outcome.text.loss),
+        moved(mean_moved(outcome.moved)),
+        number(outcome.speed) if outcome.speed else simulated,
     ]
 
 
-def _numbers(error: WeightError | None, found: Outcome | None) -> list[float | None]:
+def _numbers(error: WeightError | None, outcome: Outcome | None) -> list[float | None]:
     """The cells of a row as exact numbers."""
     errors = [None] * 3 if error is None else [error.relative, error.largest, error.snr]
-    if found is None:
+    if outcome is None:
         return [*errors, *[None] * 6]
-    perplexity = None if found.text.loss is None else math.exp(min(found.text.loss, 700))
-    return [*errors, found.prompt.kl, found.text.kl, found.text.agree, perplexity, mean_moved(found.moved), found.speed]
+    text = outcome.text
+    exact = None if text.loss is None else math.exp(min(text.loss, 700))
+    return [*errors, outcome.prompt.kl, text.kl, text.agree, exact, mean_moved(outcome.moved), outcome.speed]
 
 
 # --- one matrix ----------------------------------------------------------------------------------------
 
 
-def levels_payload(scene: Scene, asked: Asked) -> dict:
+def levels(seen: Seen) -> Payload:
     """One matrix before and after rounding."""
-    said, kind, layer = section(scene.words, "formatslevels"), FORMATS[asked.one], scene.head[0]
-    weight = layer_of(scene.model.model.blocks[layer], asked.matrix).weight.detach()
-    values, nbytes = stored(weight, kind)
-    error, name = weight_error(weight, values, nbytes), name_of(kind, scene.words)
-    given = {
-        "out": f"{weight.shape[0]:,}",
-        "in": f"{weight.shape[1]:,}",
-        "before": f"{len(weight.unique()):,}",
-        "levels": f"{len(values.unique()):,}",
-        "relative": small(error.relative),
-        "bits": told(error.bits),
-    }
-    group = slice(0, min(group_of(kind, weight.shape[1]), weight.shape[1], MOST_STEPS))
-    note = said["note"].format(**given, n=group.stop)
-    if not kind.fits(weight.shape[1]):
-        note = f"{said['kept16'].format(block=kind.block)} {note}"
+    words, settings, result = seen.here, seen.settings, seen.result
+    kind, width = FORMATS[settings.one], result.weight.shape[1]
+    name, group = name_of(kind, seen.all_words), slice(0, min(group_of(kind, width), width, MOST_STEPS))
+    note = words["note"].format(**_levels_numbers(result), n=whole(group.stop))
+    if not kind.fits(width):
+        note = f"{words['kept16'].format(block=kind.block)} {note}"
+    names = {**words.plain(), "after": name}
     return {
-        "figure": levels_figure(weight.float().numpy(), values.numpy(), group, said | {"after": name}),
-        "title": said["title"].format(place=place_of(scene, asked), name=name),
+        "figure": levels_figure(result.weight, result.values, group, names),
+        "title": words["title"].format(place=place_of(seen), name=name),
         "note": note,
-        "source": said["source"].format(model=scene.model.label),
-        "file": f"levels-{layer}-{asked.matrix}-{asked.one}",
-        "run": f"{scene.model.id} {layer} {asked.matrix} {asked.one} {scene.language}",
-        "columns": [said["when"], said["value"], said["result"]],
-        "python": matrix_lines(scene, asked, f'stored(weight, FORMATS["{asked.one}"])[0]'),
-        "words": plot_words(scene.words),
+        "source": words["counted"].format(model=seen.facts.label),
+        "file": f"levels-{seen.facts.head[0]}-{settings.matrix}-{settings.one}",
+        "columns": [words["when"], words["value"], words["result"]],
+        "python": matrix_lines(seen, f'stored(weight, FORMATS["{settings.one}"])[0]'),
+    }
+
+
+def _levels_numbers(result: Levels) -> dict[str, str]:
+    """What the note says of the matrix."""
+    (out, width), (before, after), error = result.weight.shape, result.different, result.error
+    counts = {"out": out, "in": width, "before": before, "levels": after}
+    return {name: whole(n) for name, n in counts.items()} | {
+        "relative": number(error.relative),
+        "bits": number(error.bits, 4),
     }
 
 
@@ -153,43 +165,39 @@ def group_of(kind: Format, width: int) -> int:
     return kind.block if kind.gguf else width
 
 
-def facts_payload(scene: Scene, asked: Asked, run: Run | None) -> dict:
+def facts(seen: Seen) -> Payload:
     """What the loaded file held, and whether a format gives back the same weights; what is simulated; K-quants."""
-    said, model = section(scene.words, "formatsfacts"), scene.model
-    types = background.kept(scene.playground, ("formats file", model.id), lambda: file_types(model.id))
+    words, run, matrix, types = seen.here, seen.results["outputs"], seen.results["matrix"], seen.results["file"]
+    held = words["no_file"].format(dtype=seen.facts.dtype)
     if types:
-        listed = ", ".join(said["type"].format(type=key, n=n) for key, n in types.items())
-        items = [[said["file"], said["file_text"].format(types=listed)]]
-    else:
-        items = [[said["file"], said["no_file"].format(dtype=model.dtype)]]
-    errors = {key: each.error for key, each in run.outcomes.items()} if run else matrix_errors(scene, asked)
+        listed = (words["type"].format(type=key, n=whole(n)) for key, n in types.items())
+        held = words["file_text"].format(types=", ".join(listed))
+    items = [[words["file"], held]]
+    errors = {key: each.error for key, each in run.outcomes.items()} if run else matrix.errors
     same = [
-        name_of(FORMATS[key], scene.words)
+        name_of(FORMATS[key], seen.all_words)
         for key, each in errors.items()
         if FORMATS[key].dtype is None and each.relative < 1e-6
     ]
     if same:
-        where = said["everywhere"] if run else place_of(scene, asked)
-        items.append([said["same"], said["same_text"].format(names=", ".join(same), where=where)])
-    weight = layer_of(model.model.blocks[scene.head[0]], asked.matrix).weight
-    nbytes = stored_bytes(tuple(weight.shape), FORMATS[asked.one])
-    items.append([said["bytes"], _bytes_told(scene, asked, tuple(weight.shape), nbytes)])
-    items += [[said["k_quants"], said["k_quants_text"]], [said["speed"], said["speed_text"]]]
-    return {"title": said["title"], "items": items, "run": f"{scene.run} {asked} {run is not None} facts"}
+        where = words["everywhere"] if run else place_of(seen)
+        items.append([words["same"], words["same_text"].format(names=", ".join(same), where=where)])
+    items.append([words["bytes"], bytes_text(seen, matrix.shape)])
+    items += [[words["k_quants"], words["k_quants_text"]], [words["speed"], words["speed_text"]]]
+    return {"title": words["title"], "items": items}
 
 
-def _bytes_told(scene: Scene, asked: Asked, shape: tuple[int, int], nbytes: int) -> str:
-    """Where the bytes of the one matrix come from."""
-    said, kind = section(scene.words, "formatsfacts"), FORMATS[asked.one]
-    given = {"out": f"{shape[0]:,}", "in": f"{shape[1]:,}", "n": f"{nbytes:,}", "name": name_of(kind, scene.words)}
-    scheme = kind.scheme
+def bytes_text(seen: Seen, shape: tuple[int, int]) -> str:
+    """Where the bytes of the one matrix come from. shape [out, in]"""
+    words, kind, (out, width) = seen.here, FORMATS[seen.settings.one], shape
+    nbytes, scheme = stored_bytes(shape, kind), kind.scheme
+    given = {"out": whole(out), "in": whole(width), "n": whole(nbytes), "name": name_of(kind, seen.all_words)}
     if scheme is None:
-        blocks = kind.gguf and kind.fits(shape[1])
-        each = stored_bytes((1, kind.block), kind) if blocks else nbytes // (shape[0] * shape[1])
-        return said["bytes_block" if blocks else "bytes_float"].format(**given, block=kind.block, each=each)
-    groups = {"tensor": 1, "channel": shape[0], "group": shape[0] * -(-shape[1] // max(scheme.group, 1))}[scheme.per]
-    packed = -(-shape[0] * shape[1] * scheme.bits // 8)
-    each = 2 if scheme.per == "group" else 4
+        blocks = kind.gguf and kind.fits(width)
+        each = stored_bytes((1, kind.block), kind) if blocks else nbytes // (out * width)
+        return words["bytes_block" if blocks else "bytes_float"].format(**given, block=kind.block, each=each)
+    groups = {"tensor": 1, "channel": out, "group": out * -(-width // max(scheme.group, 1))}[scheme.per]
+    given |= {"packed": whole(-(-out * width * scheme.bits // 8)), "groups": whole(groups)}
     key = "bytes_scheme" if scheme.symmetric else "bytes_affine"
-    zero = -(-groups * scheme.bits // 8)
-    return said[key].format(**given, packed=f"{packed:,}", groups=f"{groups:,}", each=each, zero=f"{zero:,}")
+    zero = whole(-(-groups * scheme.bits // 8))
+    return words[key].format(**given, each=2 if scheme.per == "group" else 4, zero=zero)

@@ -1,241 +1,176 @@
 """Fewer bits: bytes, errors of the weights, and what changes of the output, format by format."""
 
-from collections.abc import Mapping
+from typing import Annotated
 
-import gradio as gr
-
-from model.quantization.experiments import Outcome, kinds_of
-from model.quantization.formats import FORMATS, WeightError
+from model.api import LanguageModel
+from model.attention.measures import check_layer
+from model.errors import InputError, say
+from model.quantization.experiments import KINDS, Outcome, Reading, kinds_of, layer_of, total_bytes, usable
+from model.quantization.formats import FORMATS, WeightError, stored, weight_error
+from viz.api.arguments import OneOf
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured
 from viz.charts.heatmap import PatternWords, Window, pattern_figure
-from viz.page import background
-from viz.page.old_view import View
-from viz.page.parts import part, plot_words
-from viz.page.python_lines import python_lines
+from viz.numbers import number, percent, size, whole
+from viz.page.playground import Playground
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.views.activations.norm.figures import told
-from viz.views.predictions.figures import percent
-from viz.views.quantization.formats.figures import (
-    SAME,
-    STILL,
-    Dot,
-    bounded,
-    map_panels,
-    mean_moved,
-    most_moved,
-    scatter_figure,
-    small,
-)
-from viz.views.quantization.formats.job import (
+from viz.page.settings import Check, Choice
+from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
+from viz.views.quantization.formats.figures import Dot, map_panels, mean_moved, most_moved, scatter_figure
+from viz.views.quantization.formats.measure import (
     WHICH,
-    Asked,
     Run,
-    asked_of,
-    decibels,
-    family_of,
-    key_of,
-    matrix_errors,
+    measure_file,
+    measure_levels,
+    measure_matrix,
+    measure_outputs,
+    measure_patterns,
+    measure_sizes,
+    outputs_question,
+)
+from viz.views.quantization.formats.tables import (
+    facts,
+    levels,
     matrix_lines,
     measure_lines,
     measured_line,
+    place_of,
+    table,
+)
+from viz.views.quantization.naming import (
+    SAME,
+    decibels,
+    divergence,
+    family_of,
+    format_label,
+    moved,
     name_of,
     perplexity,
-    place_of,
-    plan,
+    shared_words,
     short_of,
-    usable_of,
 )
-from viz.views.quantization.formats.tables import facts_payload, levels_payload, table_payload
-from viz.views.sampling.kv_cache.figures import told_bytes
-from viz.words import section
+from viz.words import Words
 
-PARTS = (
-    "formats_form",
-    "formats_job",
-    "formats_scatter",
-    "formats_maps",
-    "formats_table",
-    "formats_levels",
-    "formats_facts",
+
+def _which_label(words: Words, option: str) -> str:
+    return words[f"which_{option}"].format(n=len(WHICH[option]))
+
+
+def _head_label(words: Words, scene: Scene) -> str:
+    return words["head_tied" if scene.model.config.tie_embeddings else "head"]
+
+
+SETTINGS = (
+    Choice("which", tuple(WHICH), label=_which_label),
+    Check("head", label=_head_label),
+    Choice("one", tuple(key for key in FORMATS if key != "float32"), "int4-32", label=format_label),
+    Choice("matrix", lambda scene: kinds_of(scene.model.model), "down"),
 )
 
 
-def build() -> dict[str, gr.HTML]:
-    """The form; bits against damage and a head before and after; the table; one matrix and what is known of it."""
-    made = {
-        "formats_form": part("formats_form", None, kind="controls", value={}),
-        "formats_job": part("formats_job", None, kind="job", events=("start", "cancel")),
-    }
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["formats_scatter"] = part("formats_scatter", None, kind="figure")
-        with gr.Column(min_width=320):
-            made["formats_maps"] = part("formats_maps", None, kind="figure")
-    made["formats_table"] = part("formats_table", None, kind="labtable")
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["formats_levels"] = part("formats_levels", None, kind="figure")
-        with gr.Column(min_width=320):
-            made["formats_facts"] = part("formats_facts", None, kind="normfacts")
-    return made
-
-
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """Nothing: the form depends on the model."""
-    return {}
-
-
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """Bytes and one matrix at once; outputs once they were measured."""
-    asked = asked_of(scene, values)
-    key = key_of(scene, asked)
-    found = scene.playground.results.peek(key)
-    run = found.value if found else None
-    layer = scene.head[0]
-    state = (key, found is not None, bool(scene.picked.edits))
-    place = (*state, layer, asked.matrix, asked.one)
-    return {
-        "formats_form": Picture(scene.model.id, lambda: form_payload(scene)),
-        "formats_job": Picture(state, lambda: _button(scene, asked, found)),
-        "formats_scatter": Picture((*state, layer, asked.matrix), lambda: scatter_payload(scene, asked, run)),
-        "formats_maps": Picture((*place, scene.head), lambda: maps_payload(scene, asked, run)),
-        "formats_table": Picture((*state, layer, asked.matrix), lambda: table_payload(scene, asked, run)),
-        "formats_levels": Picture((*place[3:], scene.model.id), lambda: levels_payload(scene, asked)),
-        "formats_facts": Picture(place, lambda: facts_payload(scene, asked, run)),
-    }
-
-
-# --- the form and the button ---------------------------------------------------------------------------
-
-
-def form_payload(scene: Scene) -> dict:
-    """Which formats, whether the head too, and the format and matrix that are looked at."""
-    words, model = scene.words, scene.model.model
-    tied = scene.model.config.tie_embeddings
-    which = [[key, words[f"formats.which_{key}"].format(n=len(each))] for key, each in WHICH.items()]
-    one = [[key, name_of(each, words)] for key, each in FORMATS.items() if key != "float32"]
-    kinds = [[kind, words[f"formats.matrix_{kind}"]] for kind in kinds_of(model)]
-    return {
-        "controls": [
-            {"name": "which", "kind": "choice", "label": words["formats.which"], "value": "usual", "options": which},
-            {
-                "name": "head",
-                "kind": "check",
-                "label": words["formats.head_tied" if tied else "formats.head"],
-                "value": False,
-            },
-            {"name": "one", "kind": "choice", "label": words["formats.one"], "value": "int4-32", "options": one},
-            {"name": "matrix", "kind": "choice", "label": words["formats.matrix"], "value": "down", "options": kinds},
-        ]
-    }
-
-
-def _button(scene: Scene, asked: Asked, found: background.Result | None) -> dict:
-    words = scene.words
-    hint = words["formats.takes"].format(n=len(usable_of(scene, asked)))
-    if scene.picked.edits:
-        hint = f"{hint} {words['formats.no_edits']}"
-    return background.button(words["formats.start"], words, found, hint)
+def job(seen: Seen) -> Payload:
+    """How many formats are tried, and that edits are left out."""
+    hint = seen.here["hint"].format(n=len(seen.results["sizes"].by_format))
+    return {"text": f"{hint} {shared_words(seen.all_words)['no_edits']}" if seen.facts.edits else hint}
 
 
 # --- bits against damage ---------------------------------------------------------------------------------
 
 
-def scatter_payload(scene: Scene, asked: Asked, run: Run | None) -> dict:
+def scatter(seen: Seen) -> Payload:
     """Bits a weight against KL, or against the error of one matrix as long as nothing was measured."""
-    said = section(scene.words, "formatsscatter")
-    named = {kind.key: name_of(kind, scene.words) for kind in usable_of(scene, asked)}
-    if run:
-        dots = [_dot(scene, said, run.outcomes[key], name) for key, name in named.items() if key in run.outcomes]
-        none = [dot.hover[0] for dot in dots if dot.damage <= SAME]
-        dots = [dot for dot in dots if dot.damage > SAME]
-        note = said["note"] + (f" {said['none'].format(names=', '.join(none))}" if none else "")
-        title, damage, line = said["title"], said["kl"], measured_line(scene, run)
-        python = measure_lines(scene, asked, "[(each.key, each.error.bits, each.text.kl) for each in found]")
-    else:
-        found = matrix_errors(scene, asked)
-        dots = [
-            Dot(
-                short_of(kind),
-                family_of(kind),
-                found[kind.key].bits,
-                found[kind.key].relative,
-                [named[kind.key], *_told(said, found[kind.key])],
-            )
-            for kind in usable_of(scene, asked)
-            if kind.key in found
-        ]
-        place = place_of(scene, asked)
-        note, title, damage = said["note_matrix"], said["title_matrix"].format(place=place), said["relative"]
-        line = said["source_matrix"].format(model=scene.model.label)
-        python = matrix_lines(scene, asked, "[weight_error(weight, *stored(weight, FORMATS[key])) for key in FORMATS]")
-    return {
-        "figure": scatter_figure(dots, said | {"damage": damage}),
-        "title": title,
-        "note": note,
-        "source": line,
+    words, run = seen.here, seen.results["outputs"]
+    own = _measured(seen, run) if run else _counted(seen)
+    return own | {
+        "figure": scatter_figure(own["figure"], {**words.plain(), "damage": own["columns"][-1]}),
         "file": "formats-bits-and-damage",
-        "run": f"{scene.run} {key_of(scene, asked)[4:]} {place_of(scene, asked)} {run is not None}",
-        "columns": [said["family"], said["format"], said["bits"], damage],
-        "python": python,
-        "words": plot_words(scene.words),
     }
 
 
-def _told(said: Mapping[str, str], error: WeightError) -> list[str]:
+def _measured(seen: Seen, run: Run) -> Payload:
+    """Formats by the KL of the held-out text; `figure` holds the dots."""
+    words, keys = seen.here, [key for key in seen.results["sizes"].by_format if key in run.outcomes]
+    dots = [_dot(seen, run.outcomes[key]) for key in keys]
+    none = [dot.hover[0] for dot in dots if dot.damage <= SAME]
+    note = [words["note"], *([words["none"].format(names=", ".join(none))] if none else [])]
+    return {
+        "figure": [dot for dot in dots if dot.damage > SAME],
+        "title": words["title"],
+        "note": " ".join(note),
+        "source": measured_line(seen, run),
+        "columns": [words["family"], words["format"], words["bits"], words["kl"]],
+        "python": measure_lines(seen, "[(each.key, each.error.bits, each.text.kl) for each in found]"),
+    }
+
+
+def _counted(seen: Seen) -> Payload:
+    """Formats by their error on the one matrix; `figure` holds the dots."""
+    words, errors = seen.here, seen.results["matrix"].errors
+    dots = []
+    for key in seen.results["sizes"].by_format:
+        if key in errors:
+            kind, lines = FORMATS[key], [name_of(FORMATS[key], seen.all_words), *_error_lines(words, errors[key])]
+            dots.append(Dot(short_of(kind), family_of(kind), errors[key].bits, errors[key].relative, lines))
+    return {
+        "figure": dots,
+        "title": words["title_matrix"].format(place=place_of(seen)),
+        "note": words["note_matrix"],
+        "source": words["counted"].format(model=seen.facts.label),
+        "columns": [words["family"], words["format"], words["bits"], words["relative"]],
+        "python": matrix_lines(seen, "[weight_error(weight, *stored(weight, FORMATS[key])) for key in FORMATS]"),
+    }
+
+
+def _error_lines(words: Words, error: WeightError) -> list[str]:
     """An error in lines."""
+    given = {"relative": number(error.relative), "largest": number(error.largest), "snr": decibels(error.snr)}
     return [
-        said["hover_bits"].format(bits=told(error.bits), size=told_bytes(error.nbytes)),
-        said["hover_error"].format(
-            relative=small(error.relative), largest=small(error.largest), snr=decibels(error.snr)
-        ),
+        words["hover_bits"].format(bits=number(error.bits, 4), size=size(error.nbytes)),
+        words["hover_error"].format(**given),
     ]
 
 
-def _dot(scene: Scene, said: Mapping[str, str], found: Outcome, name: str) -> Dot:
+def _dot(seen: Seen, outcome: Outcome) -> Dot:
+    words, kind, prompt, text = seen.here, FORMATS[outcome.key], outcome.prompt, outcome.text
+    speed = words["hover_speed"].format(n=number(outcome.speed)) if outcome.speed else words["simulated"]
     lines = [
-        name,
-        *_told(said, found.error),
-        said["hover_kl"].format(prompt=bounded(found.prompt.kl, SAME), text=bounded(found.text.kl, SAME)),
-        said["hover_agree"].format(prompt=percent(found.prompt.agree), text=percent(found.text.agree)),
-        said["hover_perplexity"].format(before=perplexity(found.text.before), after=perplexity(found.text.loss)),
-        said["hover_moved"].format(moved=bounded(mean_moved(found.moved), STILL)),
-        said["hover_speed"].format(n=told(float(f"{found.speed:.3g}"))) if found.speed else said["simulated"],
+        name_of(kind, seen.all_words),
+        *_error_lines(words, outcome.error),
+        words["hover_kl"].format(prompt=divergence(prompt.kl), text=divergence(text.kl)),
+        words["hover_agree"].format(prompt=percent(prompt.agree), text=percent(text.agree)),
+        words["hover_perplexity"].format(before=perplexity(text.before), after=perplexity(text.loss)),
+        words["hover_moved"].format(moved=moved(mean_moved(outcome.moved))),
+        speed,
     ]
-    kind = FORMATS[found.key]
-    return Dot(short_of(kind), family_of(kind), found.error.bits, found.text.kl, lines)
+    return Dot(short_of(kind), family_of(kind), outcome.error.bits, text.kl, lines)
 
 
 # --- one head ------------------------------------------------------------------------------------------
 
 
-def maps_payload(scene: Scene, asked: Asked, run: Run | None) -> dict:
+def maps(seen: Seen) -> Payload:
     """The picked head's pattern before and after."""
-    said, (layer, head) = section(scene.words, "formatsmaps"), scene.head
-    maps = scene.playground.results.peek((*key_of(scene, asked), "maps"))
-    if run is None or maps is None:
-        return {"empty": {"text": said["empty"], "hint": said["empty_hint"]}}
-    kept, outcome = maps.value.by_format.get(asked.one), run.outcomes.get(asked.one)
-    if kept is None or outcome is None:
-        return {"empty": {"text": said["not_measured"], "hint": said["not_measured_hint"]}}
-    after, name = kept[layer, head], name_of(FORMATS[asked.one], scene.words)
-    panels = map_panels(scene.unedited.pattern(layer, head), after, (said["before"], name))
-    words = PatternWords(*(said[key] for key in ("query", "key", "weight", "largest")))
-    figure = pattern_figure(panels, scene.trace.tokens, words, Window(0, len(after), 0, len(after)))
+    words, settings, run, patterns = seen.here, seen.settings, seen.results["outputs"], seen.results["patterns"]
+    if run is None:
+        return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
+    if patterns is None:
+        return {"empty": {"text": words["not_measured"], "hint": words["not_measured_hint"]}}
+    (layer, head), t = seen.facts.head, len(patterns.after)
+    name, moves = name_of(FORMATS[settings.one], seen.all_words), run.outcomes[settings.one].moved
+    panels = map_panels(patterns.before, patterns.after, (words["before"], name))
+    axes = PatternWords(*(words[key] for key in ("query", "key", "weight", "largest")))
+    figure = pattern_figure(panels, seen.facts.tokens, axes, Window(0, t, 0, t))
     # No part of it can be asked for.
     figure.update_layout(meta={**figure.layout.meta, "whole": True, "height": 400, "narrow": 660})
-    most = most_moved(outcome.moved)
-    note = said["note"].format(
-        moved=bounded(float(outcome.moved[layer, head]), STILL),
-        mean=bounded(mean_moved(outcome.moved), STILL),
-        layer=most[0],
-        head=most[1],
-        most=bounded(most[2], STILL),
-    )
-    if len(after) < len(scene.trace.tokens):
-        note = f"{note} {said['first'].format(n=len(after))}"
+    most = most_moved(moves)
+    distances = {"moved": float(moves[layer, head]), "mean": mean_moved(moves), "most": most[2]}
+    distances = {key: moved(value) for key, value in distances.items()}
+    note = words["note"].format(**distances, layer=most[0], head=most[1])
+    if t < len(seen.facts.tokens):
+        note = f"{note} {words['first'].format(n=whole(t))}"
     lines = [
-        f'rounded = with_format(lm.model, FORMATS["{asked.one}"], head={asked.head})',
+        f'rounded = with_format(lm.model, FORMATS["{settings.one}"], head={settings.head})',
         f"retrace(rounded, run.tokens).pattern({layer}, {head})",
     ]
     imports = [
@@ -244,24 +179,121 @@ def maps_payload(scene: Scene, asked: Asked, run: Run | None) -> dict:
         "from model.gpt.trace import run as retrace",
     ]
     return {
-        "figure": figure.to_json(),
-        "title": said["title"].format(layer=layer, head=head),
+        "figure": figure,
+        "title": words["title"].format(layer=layer, head=head),
         "note": note,
-        "source": measured_line(scene, run),
-        "file": f"formats-{asked.one}-{layer}-{head}",
-        "run": f"{scene.run} {asked.one} {asked.head} {scene.head} maps",
-        "columns": [said["map"], said["query"], said["key"], said["weight"]],
-        "python": python_lines(scene, lines, imports),
-        "words": plot_words(scene.words),
+        "source": measured_line(seen, run),
+        "file": f"formats-{settings.one}-{layer}-{head}",
+        "columns": [words["map"], words["query"], words["key"], words["weight"]],
+        "python": script(seen.facts, lines, imports),
     }
 
 
+# --- for programs ----------------------------------------------------------------------------------------
+
+
+def weight_errors(
+    playground: Playground, model: LanguageModel, layer: int = 0, matrix: Annotated[str, OneOf(KINDS)] = "down"
+) -> dict:
+    """Bytes of the model's matrices in every number format, and the error of one matrix rounded to it.
+
+    Args:
+        matrix: q, k, v, o of the attention, up, down and, where there is one, gate of the MLP.
+
+    Returns:
+        formats: format, bits (a weight, scales included), bytes (of all linear layers of the blocks); of the one matrix
+        relative (Frobenius error), largest, snr (decibels; null without error). Formats whose blocks do not fit the
+        rows of a matrix keep it in float16; a format that fits no matrix is left out.
+    """
+    check_layer(layer, model.config.n_layer)
+    if matrix not in kinds_of(model.model):
+        hint = say("Choose one of: {}.", ', '.join(kinds_of(model.model)))
+        raise InputError("An argument is none of its names.", f"matrix: {matrix}", hint)
+    weight, rows = layer_of(model.model.blocks[layer], matrix).weight, []
+    for kind in FORMATS.values():
+        if usable(model.model, kind):
+            nbytes, weights = total_bytes(model.model, kind)
+            error = weight_error(weight, *stored(weight, kind))
+            rows.append({"format": kind.key, "bits": 8 * nbytes / weights, "bytes": nbytes} | _error(error))
+    return {"layer": layer, "matrix": matrix, "shape": list(weight.shape), "formats": rows}
+
+
+def quantization_formats(
+    scene: Scene, which: Annotated[str, OneOf(("usual", "all"))] = "usual", head: bool = False
+) -> dict:
+    """What rounding all linear layers to each number format does to weights, predictions and attention.
+
+    Args:
+        which: usual: ten common formats. all: every format there is.
+        head: Round embedding and output head, too.
+
+    Returns:
+        formats: format, bits, bytes, relative, largest and snr of the weights; prompt and text (a held-out text): mean
+        kl to the float32 model in nats, agree (share of positions with the same likeliest token), loss and before
+        (mean -log p of the next token, null for one token); moved: mean total variation distance of the attention rows
+        on the prompt; most_moved: layer, head and its distance; speed: measured tokens a second, null where the format
+        is only simulated.
+    """
+    run: Run = measured(VIEW, "outputs", scene, which=which, head=head)
+    return {"text_tokens": run.text, "formats": [_answer(each) for each in run.outcomes.values()]}
+
+
+def _error(error: WeightError) -> dict:
+    return {"relative": error.relative, "largest": error.largest, "snr": error.snr}
+
+
+def _reading(reading: Reading) -> dict:
+    return {"tokens": reading.positions} | {name: getattr(reading, name) for name in ("kl", "agree", "loss", "before")}
+
+
+def _answer(outcome: Outcome) -> dict:
+    """One format, measured."""
+    layer, head, most = most_moved(outcome.moved)
+    return {
+        "format": outcome.key,
+        "bits": outcome.error.bits,
+        "bytes": outcome.error.nbytes,
+        **_error(outcome.error),
+        "prompt": _reading(outcome.prompt),
+        "text": _reading(outcome.text),
+        "moved": mean_moved(outcome.moved),
+        "most_moved": {"layer": layer, "head": head, "moved": most},
+        "speed": outcome.speed,
+    }
+
+
+_OF_MODEL, _OF_LAYER = ("model",), ("model", "layer")
+
 VIEW = View(
     "formats",
-    build,
-    draw,
-    parts=PARTS,
-    fixed=fixed,
-    asks=("formats_form",),
-    jobs={"formats_job": plan},
+    settings=SETTINGS,
+    form_depends=_OF_MODEL,
+    measures=(
+        Measure("sizes", measure_sizes, depends=_OF_MODEL, settings=("which", "head"), locks=False),
+        Measure("matrix", measure_matrix, depends=_OF_LAYER, settings=("which", "matrix"), locks=False),
+        Measure("levels", measure_levels, depends=_OF_LAYER, settings=("one", "matrix"), locks=False, keep=False),
+        Measure("file", measure_file, depends=_OF_MODEL, locks=False),
+        Measure(
+            "outputs",
+            measure_outputs,
+            depends=("model", "limit"),
+            settings=("which", "head"),
+            question=outputs_question,
+            slow=True,
+        ),
+        Measure("patterns", measure_patterns, depends=("plain", "head"), settings=("one",), uses=("outputs",)),
+    ),
+    layout=("form", "job", ("scatter", "maps"), "table", ("levels", "facts")),
+    parts={
+        "job": Job("outputs", job, also=("sizes",), settings=()),
+        "scatter": Figure(scatter, of=("sizes", "matrix"), also=("outputs",), settings=("matrix",)),
+        "maps": Figure(maps, of=(), also=("outputs", "patterns"), settings=("one", "head")),
+        "table": Table(table, of=("sizes", "matrix"), also=("outputs",), settings=("matrix",)),
+        "levels": Figure(levels, of="levels", settings=("one", "matrix")),
+        "facts": Custom("normfacts", facts, of=("matrix", "file"), also=("outputs",), settings=("one", "matrix")),
+    },
+    api=(
+        Endpoint(weight_errors, reads="model"),
+        Endpoint(quantization_formats, reads="plain run", long=True),
+    ),
 )

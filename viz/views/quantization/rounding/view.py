@@ -219,7 +219,7 @@ def round_matrix(
     """
     check_head(model, layer, 0)
     if matrix not in matrices_of(model.config):
-        hint = say("Choose one of: {}.", ', '.join(matrices_of(model.config)))
+        hint = say("Choose one of: {}.", ", ".join(matrices_of(model.config)))
         raise InputError("The model has no such matrix.", matrix, hint)
     scene = dataclasses.replace(unprompted(playground, model), picked=Selection(heads=((layer, 0),)))
     result = measured(VIEW, "main", scene, matrix=matrix, bits=bits, group=group, tokens=tokens)
