@@ -34,7 +34,7 @@ PRESETS: dict[str, tuple[Step, ...]] = {
 
 
 def spec(words: Mapping[str, str]) -> dict:
-    """What the editor of static/pipeline.js offers: every warp with its label, help, source and numbers."""
+    """What the editor of pipelines offers: every warp with its label, help, source and numbers."""
     return {
         "warps": [
             {

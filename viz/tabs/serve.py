@@ -11,6 +11,7 @@ from pathlib import Path
 
 import gradio as gr
 import plotly
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
@@ -21,7 +22,7 @@ from model.progress import Progress
 from model.sources import BUILT_IN, resolve
 from viz.tabs import endpoints, guard, login
 from viz.tabs.allowed import PRIVATE, PUBLIC
-from viz.tabs.assets import ROUTE, Assets, answer, read, tags
+from viz.tabs.assets import ROUTE, Assets, Head, answer, read, tags
 from viz.tabs.context import Options, Playground
 from viz.tabs.page import build
 from viz.tabs.training import archive
@@ -66,7 +67,7 @@ def options_of(given: argparse.Namespace) -> Options:
 
 
 def head(assets: Assets) -> str:
-    """What the page's head says beside what Gradio puts there."""
+    """What the page's head says before what Gradio puts there."""
     plotly_js = '<link rel="preload" as="script" href="playground/plotly/plotly.min.js">'
     return identity() + plotly_js + tags(assets)
 
@@ -106,7 +107,6 @@ def launch_options(static: Path, playground: Playground) -> dict:
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
     ]
     return {
-        "head": head(assets),
         "theme": gr.themes.Default(
             font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
         ),
@@ -121,7 +121,7 @@ def launch_options(static: Path, playground: Playground) -> dict:
             "docs_url": None,
             "redoc_url": None,
             "openapi_url": None,
-            "middleware": guard.middleware(playground.options),
+            "middleware": [*guard.middleware(playground.options), Middleware(Head, tags=head(assets))],
         },
         "max_file_size": "64kb",
         "mcp_server": playground.options.mcp,

@@ -62,7 +62,7 @@ def has_chat(model: LanguageModel) -> bool:
 
 
 def payload(words: Mapping[str, str], chat: bool, allowed: Allowed = PRIVATE) -> dict:
-    """What static/strategies.js shows: presets, methods, the editor of pipelines, and words."""
+    """What static/views/sampling/strategies.js shows: presets, methods, the editor of pipelines, and words."""
     return {
         "presets": {key: value_of((strategy,))[0] for key, strategy in STRATEGIES.items()},
         "default": list(DEFAULT),
