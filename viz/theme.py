@@ -52,7 +52,7 @@ def scales(kind: str, curve: str) -> dict[str, list[list]]:
 
 
 def frame_layout(meta: dict) -> dict:
-    """The look shared by all figures; text colours follow the page, see static/plot.js."""
+    """The look shared by all figures; text colours follow the page, see static/parts/figure_look.js."""
     return {
         "template": None,
         "paper_bgcolor": "rgba(0,0,0,0)",

@@ -8,7 +8,8 @@ const LIVE = /:focus|:hover|::-webkit|::-moz/,
 export const freed = (selector) =>
   selector.replace(/& (?=\S)/g, "").replace(/(?<![\w.#-])button(?![\w-])/g, ":is(button, pg-button)");
 
-// Rules stand within the page's frame, so that they weigh more than the framework's own.
+const FRAME = ":root .gradio-container"; // in which rules stand, so that they weigh more than the framework's own
+
 function rulesOf(list) {
   return [...list]
     .map((rule) => {
@@ -17,7 +18,7 @@ function rulesOf(list) {
         return inner ? `@media ${rule.media.mediaText} {\n${inner}\n}` : "";
       }
       const selector = rule.selectorText;
-      if (selector === ".gradio-container" && rule.cssRules.length) return rulesOf(rule.cssRules);
+      if (selector === FRAME && rule.cssRules.length) return rulesOf(rule.cssRules);
       if (!selector || LIVE.test(selector) || !OURS.test(selector) || OF_THE_PAGE.test(selector)) return "";
       return `${freed(selector)} { ${rule.style.cssText} }`;
     })

@@ -1,4 +1,4 @@
-"""The page's own components: each is a gr.HTML with a fixed template that static/*.js fills from `payload`.
+"""The page's own components: each is a gr.HTML with a fixed template that the scripts of static/ fill from `payload`.
 
 Nothing a person or a model wrote goes into a template; the scripts set it by textContent.
 """
@@ -16,7 +16,7 @@ from viz.words import section
 def part(
     name: str, payload: dict | None, *, kind: str = "", value: object = None, events: tuple[str, ...] = ()
 ) -> gr.HTML:
-    """A component of static/*.js, of the kind `kind` (`name`, unless said otherwise).
+    """A component of the kind `kind` (`name`, unless said otherwise).
 
     `events` are those it triggers beyond Gradio's own.
     """

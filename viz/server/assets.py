@@ -3,19 +3,26 @@
 One hash stands for the whole folder, so that the scripts' imports of one another, which are relative, just work.
 """
 
+import asyncio
 import gzip
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from viz.server.middleware import path_of
 
 ROUTE = "/playground/static/{digest}/{name:path}"
 MAIN, STYLE = "main.js", "style.css"
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
-# Parts of the page may be mounted before the scripts have run, which a browser does once the page has been read.
+_BASE = re.compile(rb'<base href="[^"]*" ?/?>')  # all addresses after it are relative to what it says
+# Parts of the page may be mounted before the scripts have run.
 STUB = (
     "window.playground={waiting:[]};"
     "for(const name of ['mount','screen','jobChannel','opened'])"
@@ -96,3 +103,49 @@ def answer(assets: Assets) -> Callable[[Request], Response]:
         return Response(found.packed if packs else found.body, headers=headers, media_type=found.media_type)
 
     return send
+
+
+@dataclass(eq=False)
+class Head:
+    """Writes into the head of the page: what the framework is given for it, it adds only once its own scripts run.
+
+    There the styles hold before anything is seen, and the scripts run before the framework's.
+    """
+
+    app: ASGIApp
+    tags: str
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET" or path_of(scope) not in ("", "/"):
+            await self.app(scope, receive, send)
+            return
+        packs, begun, body = "gzip" in Headers(scope=scope).get("accept-encoding", ""), [], bytearray()
+
+        async def whole(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                begun.append(message)
+                return
+            body.extend(message.get("body", b""))
+            if message.get("more_body", False):
+                return
+            (start,) = begun
+            headers, page = MutableHeaders(scope=start), bytes(body)
+            if headers.get("content-type", "").startswith("text/html") and "content-encoding" not in headers:
+                page = with_tags(page, self.tags)
+                headers.add_vary_header("Accept-Encoding")
+                if packs:
+                    page = await asyncio.to_thread(gzip.compress, page, 5)
+                    headers["content-encoding"] = "gzip"
+                headers["content-length"] = str(len(page))
+            await send(start)
+            await send({"type": "http.response.body", "body": page})
+
+        await self.app(scope, receive, whole)
+
+
+def with_tags(page: bytes, more: str) -> bytes:
+    """A page with more in its head, where addresses are already relative to the folder of the app."""
+    found = _BASE.search(page)
+    if not found:
+        raise ValueError("the page has no <base> that tells where the app is")
+    return page[: found.end()] + more.encode() + page[found.end() :]

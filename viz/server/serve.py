@@ -11,6 +11,7 @@ from pathlib import Path
 
 import gradio as gr
 import plotly
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
@@ -23,7 +24,7 @@ from viz.api import endpoints
 from viz.page.build import build
 from viz.page.playground import Options, Playground
 from viz.server import gradio_patches, login, middleware
-from viz.server.assets import ROUTE, Assets, answer, read, tags
+from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
 from viz.server.limits import PRIVATE, PUBLIC
 from viz.views.training.view import archive
 from viz.words import LANGUAGES, section, words
@@ -78,7 +79,7 @@ def options_of(given: argparse.Namespace) -> Options:
 
 
 def head(assets: Assets) -> str:
-    """What the page's head says beside what Gradio puts there."""
+    """What the page's head says before what Gradio puts there."""
     plotly_js = '<link rel="preload" as="script" href="playground/plotly/plotly.min.js">'
     return identity() + plotly_js + tags(assets)
 
@@ -118,7 +119,6 @@ def launch_options(static: Path, playground: Playground) -> dict:
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
     ]
     return {
-        "head": head(assets),
         "theme": gr.themes.Default(
             font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
         ),
@@ -133,7 +133,7 @@ def launch_options(static: Path, playground: Playground) -> dict:
             "docs_url": None,
             "redoc_url": None,
             "openapi_url": None,
-            "middleware": middleware.middleware(playground.options),
+            "middleware": [*middleware.middleware(playground.options), Middleware(Head, tags=head(assets))],
         },
         "max_file_size": "64kb",
         "mcp_server": playground.options.mcp,

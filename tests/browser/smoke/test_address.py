@@ -205,7 +205,7 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
     linked = page.locator("#pg-linked")
     expect(linked).to_contain_text("This link uses smollm2-135m, which is not loaded here.")
     settle(page)
-    assert page.evaluate("playground.shown.model") == "tinygpt"
+    assert page.evaluate("playground.page.shown.model") == "tinygpt"
     linked.get_by_role("button", name="Stay with this model").click()
     expect(linked).to_be_hidden()
     open_tab(page, "Sampling")

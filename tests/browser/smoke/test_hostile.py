@@ -157,7 +157,7 @@ def test_no_view_turns_text_into_anything_else(open_page):
     page = open_page("?lang=<script>alert(1)</script>")
     scripts = page.evaluate("document.scripts.length")
     type_prompt(page)
-    chips = page.evaluate("playground.tokens.map((token) => token.text)")
+    chips = page.evaluate("playground.page.tokens.map((token) => token.text)")
     assert set(map(visible, TOKENS)) <= set(chips)
     seen = []
     for tab in TABS:

@@ -5,11 +5,13 @@ import re
 
 import pytest
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from tests.support.scripts import STATIC
-from viz.server.assets import MAIN, ROUTE, STUB, STYLE, answer, read, stylesheet, tags
+from viz.server.assets import MAIN, ROUTE, STUB, STYLE, Head, answer, read, stylesheet, tags
 from viz.server.middleware import cached
 
 ASSETS = read(STATIC)
@@ -102,3 +104,41 @@ def test_files_are_short_and_put_nothing_on_the_window(path):
 @pytest.mark.parametrize("folder", [path for path in STATIC.rglob("*") if path.is_dir()], ids=lambda path: path.name)
 def test_a_folder_can_be_taken_in_at_a_glance(folder):
     assert len([path for path in folder.iterdir() if path.is_file()]) <= 16
+
+
+# --- the page's head ---
+
+PAGE = b'<head><meta charset="utf-8" /><base href="./" /><script>own</script></head>'
+
+
+def page_client(body: bytes = PAGE, media_type: str = "text/html", root: str = "") -> TestClient:
+    """An app of one page with a head of ours."""
+
+    async def page(request):
+        return Response(body, media_type=media_type)
+
+    routes = [Route("/", page), Route("/other", page)]
+    return TestClient(Starlette(routes=routes, middleware=[Middleware(Head, tags="<i>")]), root_path=root)
+
+
+@pytest.mark.parametrize("root", ["", "/attn"])
+def test_the_page_s_head_begins_with_ours(root):
+    client = page_client(root=root)
+    for encoding in ("identity", "gzip"):
+        with client.stream("GET", f"{root}/", headers={"accept-encoding": encoding}) as found:
+            body = b"".join(found.iter_raw())
+        assert found.headers["content-length"] == str(len(body)) and found.headers["vary"] == "Accept-Encoding"
+        assert found.headers.get("content-encoding", "identity") == encoding
+        body = gzip.decompress(body) if encoding == "gzip" else body
+        assert body == PAGE.replace(b"<script>", b"<i><script>")
+
+
+def test_other_answers_stay_as_they_are():
+    assert page_client().get("/other").content == PAGE
+    assert page_client(media_type="text/plain").get("/").content == PAGE
+    assert page_client().head("/").content == b""
+
+
+def test_a_page_that_does_not_say_where_it_is_is_not_sent():
+    with pytest.raises(ValueError, match="no <base>"):
+        page_client(b"<head></head>").get("/")

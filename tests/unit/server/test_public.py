@@ -444,7 +444,7 @@ def test_login_reaches_gradio(shared, tmp_path):
     path.write_text("ann:secret", encoding="utf-8")
     ours = dataclasses.replace(shared, options=dataclasses.replace(shared.options, login=path))
     options = serve.launch_options(static, ours)
-    assert apart(options["auth"]("ann", "secret")) and "secret" not in options["head"]
+    assert apart(options["auth"]("ann", "secret")) and "secret" not in repr(options["app_kwargs"]["middleware"][-1])
     assert options["state_session_capacity"] == PUBLIC.sessions
 
 

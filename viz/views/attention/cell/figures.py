@@ -1,4 +1,4 @@
-"""One cell of one head's attention, step by step: the payload of static/why.js, its displayed numbers adding up.
+"""One cell of one head's attention, step by step: what static/views/attention/cell.js shows, its numbers adding up.
 
 `found` is a model.explain.Explanation, or anything with its fields.
 """

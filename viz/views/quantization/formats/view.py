@@ -207,7 +207,7 @@ def weight_errors(
     """
     check_layer(layer, model.config.n_layer)
     if matrix not in kinds_of(model.model):
-        hint = say("Choose one of: {}.", ', '.join(kinds_of(model.model)))
+        hint = say("Choose one of: {}.", ", ".join(kinds_of(model.model)))
         raise InputError("An argument is none of its names.", f"matrix: {matrix}", hint)
     weight, rows = layer_of(model.model.blocks[layer], matrix).weight, []
     for kind in FORMATS.values():
