@@ -277,8 +277,8 @@ def speculative(
     if size is not None:
         high = scene.model.config.n_layer if draft == "layers" else MOST_SUFFIX
         if not 1 <= size <= high:
-            hint = say("Choose a value from 1 to {}.", high)
-            raise InputError("An argument is out of its range.", f"size: {size}", hint)
+            within = say("Choose a value from 1 to {}.", high)
+            raise InputError("An argument is out of its range.", f"size: {size}", within)
         given |= {"layers": size} if draft == "layers" else {"suffix": size}
     drafted: Drafted = measured(VIEW, "main", scene, **given)
     found = drafted.compared
