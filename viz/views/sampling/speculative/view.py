@@ -141,13 +141,18 @@ def same(words: Words, found: Compared) -> str:
 # --- numbers ---
 
 
+def _times(speed: float) -> str:
+    """A speed-up in a sentence, with the digits that it has in the table."""
+    return factor(speed).removesuffix(" ×")
+
+
 def verdict(words: Words, draft: str, told: Summary) -> list[str]:
     """Faster or slower, and why."""
     if not told.tested:
         return [words[f"nothing_{draft}"], words["nothing"].format(v=number(told.v))]
     gamma = told.proposed / told.calls
     given = {
-        "times": number(told.speed),
+        "times": _times(told.speed),
         "cost": number(gamma * told.c + told.v),
         "g": number(gamma),
         "c": number(told.c),
@@ -197,7 +202,7 @@ def times(seen: Seen) -> Payload:
     check = told.check * told.calls / told.written
     return {
         "figure": times_figure(told.plain, draft, check, words),
-        "title": words["title"].format(times=number(told.speed)),
+        "title": words["title"].format(times=_times(told.speed)),
         "note": words["note"],
         "columns": [words["series"], words["ms"], words["way"]],
         **_shared(seen, _python(seen, seen.result.request)),
@@ -232,7 +237,7 @@ def sweep(seen: Seen) -> Payload:
     names = words.plain() | {"measured": seen.words["measured"]}
     return {
         "figure": sweep_figure(rows, (result.request.gamma, told.speed), names),
-        "title": words["title" if best[2] > 1 else "title_none"].format(gamma=best[0], times=number(best[2])),
+        "title": words["title" if best[2] > 1 else "title_none"].format(gamma=best[0], times=_times(best[2])),
         "note": note,
         "columns": [words["series"], "γ", words["speed"]],
         **_shared(seen, _python(seen, result.request, "swept(found)")),
