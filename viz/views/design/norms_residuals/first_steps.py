@@ -65,7 +65,7 @@ def loss(seen: Seen) -> Payload:
     losses = {key: running_mean(row) for key, row in zip(VARIANTS, trained.losses, strict=True)}
     line = "found.losses  # [variant, step], variants as in VARIANTS"
     return {
-        "figure": losses_figure(losses, running_mean(trained.frequencies), names, words.plain()),
+        "figure": losses_figure(losses, running_mean(trained.frequencies), names, words),
         "title": words["title"],
         "note": words["note"].format(n=SMOOTH),
         "source": _source(seen, trained.trial),
