@@ -194,15 +194,18 @@ def grid(
     for at, own in enumerate(panels.values()):
         tail = str(at + 1) if at else ""
         traces += [trace.update(xaxis=f"x{tail}", yaxis=f"y{tail}") for trace in own]
-    beside, narrowed = (_places(names, x, y, n) for n in columns)
+    wide, few = columns
+    beside, narrowed = _places(names, x, y, wide, 0.24 / wide), _places(names, x, y, few, 0.24)
     told = {"height": height, "narrow": narrow, "stacked": narrowed, **(meta or {})}
     return go.Figure(traces, frame_layout(told) | beside | {"legend": dict(legend)})
 
 
-def _places(names: Sequence[str], x: Mapping[str, Mapping], y: Mapping[str, Mapping], columns: int) -> dict:
-    """The axes of panels in so many columns."""
+def _places(
+    names: Sequence[str], x: Mapping[str, Mapping], y: Mapping[str, Mapping], columns: int, beside: float
+) -> dict:
+    """The axes of panels in so many columns, `beside` of the width between two."""
     n_rows, found = -(-len(names) // columns), {}
-    gap, beside = 0.2 / n_rows if columns == 1 else 0.15, 0.24 / columns
+    gap = 0.2 / n_rows if columns == 1 else 0.15
     height, width = (1 - gap * (n_rows - 1)) / n_rows, (1 - beside * (columns - 1)) / columns
     for at, name in enumerate(names):
         tail = str(at + 1) if at else ""

@@ -118,7 +118,7 @@ def test_steps_move_the_numbers_and_the_table_holds_every_token(open_page, lm):
     # Every temperature, with the same steps.
     page.locator(".pg-view[data-key=temperature]").click()
     page.locator("#pg-temperature_map [data-run]").wait_for(timeout=SOON)
-    expect(page.locator("#pg-temperature_map")).to_contain_text(f"step 1 · Temperature {T:g}")
+    expect(page.locator("#pg-temperature_map")).to_contain_text(f"Step 1 · Temperature {T:g}")
     assert page.locator(".pg-pipe-step").nth(1).get_attribute("data-warp") == "top_p"
 
 

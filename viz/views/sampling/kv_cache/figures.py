@@ -99,8 +99,3 @@ def _figure(traces: Sequence[go.Scatter], x: str, y: str, more: Mapping[str, obj
     """`more` of the axis of the contexts."""
     across = axis(x, {"tickformat": ",", **more})
     return figure(traces, across, axis(y, {"rangemode": "tozero", "tickformat": ",~r"}), height=HEIGHT)
-
-
-# Until the views of other tabs that import these are converted.
-told_bytes, told_ms = size, milliseconds
-UNITS = ("B", "kB", "MB", "GB", "TB")
