@@ -46,7 +46,7 @@ def text(seen: Seen) -> Payload:
         "scale": scale,
         "places": ramp_places(scores, by, V),
         "words": {key: seen.here[key] for key in ("told", "told_first", "token_name", "text_label")}
-        | {"hover": seen.words["plot.hover"]},
+        | {"hover": seen.words.within("plot")["hover"]},
     }
 
 
