@@ -1,4 +1,4 @@
-"""Open damaged files for a while and count what comes of it: `python -m tests.fuzz --minutes 5`.
+"""Open damaged files for a while and count what comes of it: `python -m tests.support.fuzz --minutes 5`.
 
 Each file is opened in a second process with little memory, so that a file that hangs, crashes or takes gigabytes is
 told apart from one that is refused. What is allowed: the file is read, or a PlaygroundError with a sentence and advice.
