@@ -31,8 +31,8 @@ def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.en
 def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     space = bool(environ.get("SPACE_ID"))
     host = environ.get("GRADIO_SERVER_NAME") or ("0.0.0.0" if space else "127.0.0.1")
-    port = environ.get("GRADIO_SERVER_PORT", "")
-    port = int(port) if port.isdigit() else 7860 if space else None
+    asked = environ.get("GRADIO_SERVER_PORT", "")
+    port = int(asked) if asked.isdigit() else 7860 if space else None
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--model", default="tinygpt", help="model id, hub:OWNER/NAME, a folder or a .gguf file")
     parser.add_argument("--host", default=host, help="address to listen on")

@@ -61,9 +61,10 @@ class LanguageModel:
         With `special`, special tokens written in the text are read as such. Raises InputError for lone surrogates.
         """
         tokens = self.tokenizer.encode(text, special=special)
-        if not self.tokenizer.add_bos or len(tokens) == 0:
+        bos = self.tokenizer.bos_id
+        if bos is None or not self.tokenizer.add_bos or len(tokens) == 0:
             return tokens
-        return self.tokenizer.tokens([self.tokenizer.bos_id, *tokens.ids.tolist()])
+        return self.tokenizer.tokens([bos, *tokens.ids.tolist()])
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids; bytes that are not UTF-8 become U+FFFD."""

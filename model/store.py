@@ -31,7 +31,7 @@ class ByteLRU:
                 return value
             future = self._making.get(key)
             mine = future is None
-            if mine:
+            if future is None:
                 future = self._making[key] = Future()
         if not mine:
             return future.result()

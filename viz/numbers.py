@@ -6,6 +6,7 @@ reading.
 """
 
 import math
+from typing import TypeGuard
 
 NONE = "–"
 _UNITS = ("", "k", "M", "B", "T", "Q")  # powers of 1000, as parameters and tokens are counted
@@ -16,7 +17,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def number(value: float | None, digits: int = 3) -> str:
     """A number in `digits` significant digits: 0.0123, −4.5, 1,234, 1.80 × 10⁻⁵."""
-    if _missing(value):
+    if not _there(value):
         return NONE
     size = abs(value)
     if size and (size < 10.0**-digits or size >= 1e6):
@@ -28,12 +29,12 @@ def number(value: float | None, digits: int = 3) -> str:
 
 def exact(value: float | None, digits: int = 6) -> str:
     """A number for a hover text: six significant digits."""
-    return NONE if _missing(value) else _minus(f"{value:.{digits}g}".replace("e-0", "e-").replace("e+0", "e"))
+    return NONE if not _there(value) else _minus(f"{value:.{digits}g}".replace("e-0", "e-").replace("e+0", "e"))
 
 
 def power(value: float, digits: int = 3) -> str:
     """A very large or very small number: 5.76 × 10²³."""
-    if value == 0 or _missing(value):
+    if value == 0 or not _there(value):
         return "0" if value == 0 else NONE
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
     return f"{_minus(mantissa)} × 10{str(int(exponent)).translate(_RAISED)}"
@@ -41,7 +42,7 @@ def power(value: float, digits: int = 3) -> str:
 
 def decimals(value: float | None, places: int = 2) -> str:
     """A number with a fixed number of decimals; 0.00 has no sign."""
-    if _missing(value):
+    if not _there(value):
         return NONE
     text = f"{value:,.{places}f}"
     return _minus(text.removeprefix("-") if float(text.replace(",", "")) == 0 else text)
@@ -54,7 +55,7 @@ def logit(value: float | None) -> str:
 
 def nats(value: float | None) -> str:
     """An entropy, a divergence or a loss: three decimals, or three digits where it is small."""
-    if _missing(value):
+    if not _there(value):
         return NONE
     return decimals(value, 3) if value == 0 or abs(value) >= 0.1 else number(value)
 
@@ -67,20 +68,20 @@ def bits(value: float | None) -> str:
 def signed(value: float | None, digits: int = 3) -> str:
     """A number with its sign, + or −; zero has none."""
     text = number(value, digits)
-    return f"+{text}" if not _missing(value) and value > 0 else text
+    return f"+{text}" if _there(value) and value > 0 else text
 
 
 def difference(value: float | None, error: float | None = None, places: int = 3) -> str:
     """A difference with its sign, and its standard error where it is known: +0.123 ± 0.010."""
     text = decimals(value, places)
-    if not _missing(value) and value > 0 and float(text.replace(",", "")) > 0:
+    if _there(value) and value > 0 and float(text.replace(",", "")) > 0:
         text = f"+{text}"
-    return text if _missing(value) or _missing(error) else f"{text} ± {decimals(error, places)}"
+    return f"{text} ± {decimals(error, places)}" if _there(value) and _there(error) else text
 
 
 def percent(share: float | None) -> str:
     """A probability or another share: 34.2 %, 1.23 %, 0.012 %; never broken over two lines."""
-    if _missing(share):
+    if not _there(share):
         return NONE
     points = 100 * share
     size = abs(points)
@@ -93,12 +94,12 @@ def percent(share: float | None) -> str:
 def signed_percent(share: float | None) -> str:
     """A relative difference with its sign: +1.23 %, −12.4 %."""
     text = percent(share)
-    return f"+{text}" if not _missing(share) and share > 0 else text
+    return f"+{text}" if _there(share) and share > 0 else text
 
 
 def count(value: float | None) -> str:
     """A number of parameters or tokens in three digits: 8.55 M, 67.0 B, 1.43 T."""
-    if _missing(value):
+    if not _there(value):
         return NONE
     text, unit = _scaled(value, len(_UNITS))
     return f"{text} {_UNITS[unit]}" if unit else text
@@ -111,7 +112,7 @@ def whole(value: float) -> str:
 
 def size(nbytes: float | None) -> str:
     """A number of bytes in three digits, powers of 1000: 17.1 MB."""
-    if _missing(nbytes):
+    if not _there(nbytes):
         return NONE
     text, unit = _scaled(nbytes, len(_BYTES))
     return f"{text} {_BYTES[unit]}"
@@ -125,7 +126,7 @@ def size_unit(nbytes: float) -> tuple[float, str]:
 
 def flops(n: float | None) -> str:
     """A number of operations in three digits: 1.23 GFLOP; beyond the prefixes as a power of ten."""
-    if _missing(n):
+    if not _there(n):
         return NONE
     if n >= 1e27:
         return f"{power(n)} FLOP"
@@ -141,7 +142,7 @@ def flops_unit(n: float) -> tuple[float, str]:
 
 def milliseconds(seconds: float | None) -> str:
     """A time in milliseconds, three digits, without the unit."""
-    if _missing(seconds):
+    if not _there(seconds):
         return NONE
     ms = 1000 * seconds
     return f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 10 else f"{ms:.2f}"
@@ -149,7 +150,7 @@ def milliseconds(seconds: float | None) -> str:
 
 def duration(seconds: float | None) -> str:
     """A time with its unit: 4.1 ms, 3.2 s, 5 min."""
-    if _missing(seconds):
+    if not _there(seconds):
         return NONE
     if seconds < 1:
         return f"{milliseconds(seconds)} ms"
@@ -158,7 +159,7 @@ def duration(seconds: float | None) -> str:
 
 def factor(value: float | None) -> str:
     """A ratio: 2.4 ×, 136 ×."""
-    if _missing(value):
+    if not _there(value):
         return NONE
     return f"{value:,.0f} ×" if value >= 100 else f"{number(value, 2 if value < 10 else 3)} ×"
 
@@ -175,11 +176,11 @@ def interval(middle: float, low: float, high: float, places: int = 3) -> str:
 
 def plain(value: float | None, digits: int = 6) -> float | None:
     """A number for a payload: six significant digits, None where it is not finite, for which JSON has no sign."""
-    return None if _missing(value) else float(f"{value:.{digits}g}")
+    return None if not _there(value) else float(f"{value:.{digits}g}")
 
 
-def _missing(value: float | None) -> bool:
-    return value is None or not math.isfinite(value)
+def _there(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)
 
 
 def _minus(text: str) -> str:

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from model.errors import Message
 
@@ -34,7 +35,7 @@ def _outside(language: str) -> Iterator[Path]:
                 break
 
 
-def _flat(table: Mapping[str, object], above: str) -> Iterator[tuple[str, str]]:
+def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
     """Nested tables as dotted keys."""
     for key, value in table.items():
         if isinstance(value, dict):

@@ -1,6 +1,7 @@
 """Numbers of many sizes as colours: logarithmic where they span a lot, around zero where they have signs."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def coloured(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str
     return values, _bar(ticks, ticks, low, high), scales
 
 
-def _signed(values: np.ndarray, knee: float) -> np.ndarray:
+def _signed(values: np.ndarray | np.float64, knee: float) -> Any:
     """The number itself, or with a knee: straight below it and logarithmic beyond, of either sign."""
     return np.arcsinh(values / knee) if knee else values
 

@@ -143,7 +143,7 @@ def wire(
     selection_update: Callable[[Mapping[str, str], Selection, str], gr.HTML],
 ) -> None:
     """A link, a state file, or a step back: model, prompt, tab and selection come in one answer, so that they fit."""
-    tabs = tuple(tab.id for tab in shared.tabs.children)
+    tabs = tuple(str(tab.id) for tab in shared.tabs.children if isinstance(tab, gr.Tab))
 
     def restore(request: gr.Request, value, loaded):
         language = shared.language_of(request)

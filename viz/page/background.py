@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from model.errors import PlaygroundError
 from model.progress import Progress
@@ -46,9 +47,7 @@ def held(value: object) -> int:
     return getattr(value, "nbytes", Result.nbytes)
 
 
-def kept(
-    playground: Playground, key: tuple, make: Callable[[], object], size: Callable[[object], int] = held
-) -> object:
+def kept(playground: Playground, key: tuple, make: Callable[[], Any], size: Callable[[object], int] = held) -> Any:
     """A value that takes a while, worked out once; what `make` raises is raised and nothing is kept."""
 
     def result() -> Result:
@@ -143,7 +142,8 @@ def perform(
             ended()
 
     threading.Thread(target=work, daemon=True).start()
-    started, report = time.monotonic(), (0, None)
+    report: Any = (0, None)
+    started = time.monotonic()
     try:
         while isinstance(report, tuple) and not stop.is_set():
             yield _bar(said, report, time.monotonic() - started), ""
@@ -161,7 +161,7 @@ def perform(
     yield failed(report, language), ""
 
 
-def _newest(reports: queue.SimpleQueue, report: object) -> object:
+def _newest(reports: queue.SimpleQueue, report: Any) -> Any:
     """The last of what is reported within a moment, or what was known before. What ends a job is reported last."""
     until = time.monotonic() + _SHOW_EVERY
     while isinstance(report, tuple) and (left := until - time.monotonic()) > 0:

@@ -4,6 +4,7 @@ import functools
 import html
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import gradio as gr
 
@@ -99,8 +100,8 @@ def _wire_models(
         return cancelled(model_id, old, language_of(request))
 
     outputs = [told, loaded, picker, wanted]
-    # A model chosen while another one is being loaded is the next one, not lost.
-    several = {"concurrency_limit": 4, "concurrency_id": "models", **_QUIET}  # one may wait for a download for minutes
+    # A model chosen while another one is being loaded is the next one, not lost; one may wait minutes for a download.
+    several: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "models", **_QUIET}
     picked = picker.input(choose, [picker, loaded], outputs, trigger_mode="always_last", **several)
     again = told.retry(choose, [wanted, loaded], outputs, **several)
     followed = linked.follow(choose, [wanted, loaded], outputs, **several)
@@ -146,7 +147,9 @@ def build(playground: Playground) -> gr.Blocks:
         selection = part("selection", first["selection"], value={"heads": first["selection"].get("heads", [])})
         head = [header, told, guide_of, address_of, tokens, selection]
         jobs = job_channel()
-        labels, screens, streams = [], {}, {}
+        labels: list[gr.Tab] = []
+        screens: dict[str, gr.HTML] = {}
+        streams: dict[str, gr.HTML] = {}
         active = gr.State(TABS[0].key)
         with gr.Tabs() as tabs:
             for tab in TABS:
@@ -168,7 +171,7 @@ def build(playground: Playground) -> gr.Blocks:
         def asked(request: gr.Request, loaded, prompt, selection, shown, done, tab, step, *sent) -> Asked:
             values, again = values_of(dict(zip(screens, sent, strict=True)))
             step = address.step_of(step)
-            language, visitor = language_of(request), request.session_hash
+            language, visitor = language_of(request), request.session_hash or ""
             return Asked(loaded["id"], prompt, selection, values, shown, language, tab, done, step, again, visitor)
 
         def refresh(request: gr.Request, *values):
@@ -193,9 +196,10 @@ def build(playground: Playground) -> gr.Blocks:
             wire_streams(tab, streams, shared)
 
         def left(request: gr.Request):
+            visitor = request.session_hash or ""
             for forget in (playground.leave, forget_bars, *shared.leaving):
-                forget(request.session_hash)
-            forget_payloads(page, request.session_hash)
+                forget(visitor)
+            forget_payloads(page, visitor)
 
         page.unload(left)
         endpoints.offer(playground)

@@ -4,6 +4,7 @@ import functools
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from viz.words import section
 
@@ -11,7 +12,7 @@ _FOLDER = Path(__file__).parents[1]
 
 
 @functools.cache
-def table(name: str) -> Mapping[str, object]:
+def table(name: str) -> Mapping[str, Any]:
     """What a file beside the words says in any language."""
     return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 

@@ -7,6 +7,7 @@ message that a browser skips loses nothing.
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import gradio as gr
 
@@ -69,7 +70,7 @@ def wire_jobs(
     visitors: dict[str, Bars] = {}
 
     def start(request: gr.Request, value, *values):
-        name, visitor = part_of(value), request.session_hash
+        name, visitor = part_of(value), request.session_hash or ""
         if not name:
             return
         bars = visitors.setdefault(visitor, Bars())
@@ -89,12 +90,15 @@ def wire_jobs(
                 del bars.stops[name]
 
     def cancel(request: gr.Request, value):
-        bars = visitors.get(request.session_hash)
+        bars = visitors.get(request.session_hash or "")
         if bars and (stop := bars.stops.get(part_of(value))):
             stop.set()
 
+    def forget(visitor: str) -> None:
+        visitors.pop(visitor, None)
+
     # How many run at once is for the job queue to say.
-    event = {"concurrency_limit": None, **QUIET}
+    event: dict[str, Any] = {"concurrency_limit": None, **QUIET}
     jobs.start(start, [jobs, *asking], [jobs, done], trigger_mode="multiple", **event)
     jobs.cancel(cancel, [jobs], None, **event)
-    return lambda visitor: visitors.pop(visitor, None) and None
+    return forget

@@ -47,7 +47,7 @@ def of_view(view: View) -> tuple[Node, ...]:
     return stack(view.layout)
 
 
-def of_build(build: Callable[[], Mapping[str, gr.HTML]]) -> tuple[tuple[Node, ...], dict[str, gr.HTML]]:
+def of_build(build: Callable[[], Mapping[str, gr.HTML]]) -> tuple[tuple[Node, ...], Mapping[str, gr.HTML]]:
     """The layout of a tab that builds components, and those components by name."""
     with gr.Blocks(analytics_enabled=False) as blocks:
         made = build()
@@ -66,7 +66,7 @@ def of_build(build: Callable[[], Mapping[str, gr.HTML]]) -> tuple[tuple[Node, ..
 
 def without(nodes: tuple[Node, ...], names: set[str]) -> tuple[Node, ...]:
     """The layout without these parts."""
-    kept = []
+    kept: list[Node] = []
     for each in nodes:
         if isinstance(each, Box):
             kept.append(Box(each.kind, without(each.children, names), each.classes, each.id))

@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import gradio as gr
 import plotly.graph_objects as go
@@ -76,15 +77,15 @@ class Page:
 
     def run(self, job: str, progress: Progress = silent, **settings: Mapping[str, object]) -> object:
         """Do a slow measure, by the name of the part that has its button, and return what was measured."""
-        for tab in TABS:
-            if job in tab.jobs:
-                asked = self._asking(tab, _view_of(tab, job), settings)
-                planned = tab.jobs[job](scene_of(self.playground, asked), asked.values)
-                started = time.perf_counter()
-                found = planned.work(progress)
-                result = Result(found, time.perf_counter() - started)
-                return self.playground.results.get(planned.key, lambda result=result: result).value
-        raise InputError("There is no measure of this name.", job[:40], "Choose one of jobs().")
+        tab = next((tab for tab in TABS if job in tab.jobs), None)
+        if tab is None:
+            raise InputError("There is no measure of this name.", job[:40], "Choose one of jobs().")
+        asked = self._asking(tab, _view_of(tab, job), settings)
+        planned = tab.jobs[job](scene_of(self.playground, asked), asked.values)
+        started = time.perf_counter()
+        found = planned.work(progress)
+        result = Result(found, time.perf_counter() - started)
+        return self.playground.results.get(planned.key, lambda: result).value
 
     def jobs(self) -> tuple[str, ...]:
         """The names of the slow measures."""
@@ -188,7 +189,7 @@ def _job_of(tab: Tab, part: str) -> str:
     return (before[-1:] or jobs[:1] or [""])[0]
 
 
-def _dressed(payload: Mapping[str, object], theme: str) -> go.Figure:
+def _dressed(payload: Mapping[str, Any], theme: str) -> go.Figure:
     """The figure as the page shows it: its colours, its height, its title and the line that says whose numbers."""
     text, ground, grid = _LOOKS[theme]
     figure = go.Figure(unpacked_figure(payload["figure"]), skip_invalid=True)

@@ -133,6 +133,7 @@ def job_of(view: View, name: str, scene: Scene, settings: Settings) -> backgroun
 
 def _pace(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple[tuple, float]:
     """The key under which a slow measure's seconds a unit of work are kept, and how much work it is."""
+    assert measure.pace
     what, amount = measure.pace(scene, question_of(measure, scene, settings))
     return ("pace", view.key, measure.name, scene.model.id, what), amount
 

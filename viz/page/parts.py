@@ -85,8 +85,9 @@ def choice(value: object, name: str, allowed: tuple[str, ...]) -> str:
 def number(value: object, name: str, low: float, high: float, default: float) -> float:
     """A finite number that a page sent in a part's value, kept within its bounds."""
     found = value.get(name) if isinstance(value, dict) else None
-    fits = isinstance(found, int | float) and not isinstance(found, bool) and found == found
-    return min(max(found, low), high) if fits else default
+    if isinstance(found, int | float) and not isinstance(found, bool) and found == found:
+        return min(max(found, low), high)
+    return default
 
 
 def plot_words(words: Mapping[str, str]) -> dict[str, str]:

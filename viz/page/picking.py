@@ -53,8 +53,8 @@ def shown_heads(scene: Scene, shown: Shown) -> Found:
         return Found(panels, heads, names, panels[0].name, file)
     if shown.of == "each":
         return Found(panels, heads, names, words["pattern.titles"].format(heads=names), file)
-    key = {"mean": "pattern.mean_title", "max": "pattern.max_title", "layer": "pattern.layer_title"}[shown.of]
-    title = words[key].format(heads=names, layer=layer)
+    name = {"mean": "pattern.mean_title", "max": "pattern.max_title", "layer": "pattern.layer_title"}[shown.of]
+    title = words[name].format(heads=names, layer=layer)
     z = combined([panel.z for panel in panels], "max" if shown.of == "max" else "mean")
     return Found([Panel(title, z)], [scene.head], f"{shown.of} {names}", title, f"{file}-{shown.of}")
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from model.api import LanguageModel, list_models, load_resolved
 from model.errors import InputError, PlaygroundError, say
@@ -100,7 +101,7 @@ class Playground:
         """The visitor's page was closed: end what it trains, and forget the models it trained."""
         self.workshop.leave(owner)
 
-        def is_there(key: object) -> bool:
+        def is_there(key: Any) -> bool:
             name = key[0] if isinstance(key, tuple) else key
             return not name.startswith(PREFIX) or self.workshop.find(name) is not None
 
@@ -153,7 +154,7 @@ class Playground:
 
         def run() -> Trace:
             with self.computing:
-                return unedited.edit(*edits) if edits else model.trace_tokens(tokens)
+                return unedited.edit(*edits) if unedited is not None else model.trace_tokens(tokens)
 
         return self.traces.get(key, run)
 

@@ -96,4 +96,5 @@ def run_id(key: RunKey, language: str) -> str:
 def default_head(trace: Trace) -> tuple[int, int]:
     """The head that most attends to the previous token: the easiest picture to understand first."""
     scores = trace.head_metrics()["previous_token"].fillna(0)
-    return tuple(int(n) for n in scores.idxmax())
+    layer, head = scores.idxmax()
+    return int(layer), int(head)

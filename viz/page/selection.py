@@ -47,8 +47,9 @@ def _is_int(value: object) -> bool:
 
 def _whole(value: object) -> tuple[int, int] | None:
     """Two whole numbers, or None."""
-    fits = isinstance(value, list | tuple) and len(value) == 2 and all(_is_int(n) for n in value)
-    return tuple(value) if fits else None
+    if isinstance(value, list | tuple) and len(value) == 2 and all(_is_int(n) for n in value):
+        return value[0], value[1]
+    return None
 
 
 def _is_head(head: tuple[int, int], config: ModelConfig) -> bool:

@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from viz.words import Words
 
@@ -73,7 +73,8 @@ class Range:
 
     def bounds(self, scene: object) -> tuple[float, float, float]:
         """Lowest, highest and default value in this scene."""
-        return tuple(each(scene) if callable(each) else each for each in (self.low, self.high, self.default))
+        low, high, default = (each(scene) if callable(each) else each for each in (self.low, self.high, self.default))
+        return low, high, default
 
     def read(self, value: object, scene: object) -> float:
         """The value within its bounds and on its steps, or the default."""
@@ -88,7 +89,8 @@ class Range:
 
     def control(self, words: Words, scene: object) -> dict:
         """What static/parts/form.js shows."""
-        asked = dataclasses.replace(self, default="") if self.blank else self
+        empty: Any = ""  # what the field starts with
+        asked = dataclasses.replace(self, default=empty) if self.blank else self
         low, high, default = asked.bounds(scene)
         label = {"label": self.label(words, scene)} if self.label else {}
         shown = {"value": default, "min": low, "max": high, "step": self.step or "any"}
@@ -159,7 +161,7 @@ def _control(setting: Setting, kind: str, words: Words) -> dict:
     return shown
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

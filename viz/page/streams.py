@@ -3,10 +3,12 @@
 import contextlib
 import inspect
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import gradio as gr
+from gradio.blocks import Block
 
 from model.errors import PlaygroundError
 from viz.page.loading import broken, choose_model, notice
@@ -66,7 +68,7 @@ def _wire(place: _Place, name: str, event: Event) -> None:
     def answer(request: gr.Request, sent, loaded, *more):
         with contextlib.closing(answers(event, _visit(place, request, loaded, *more), sent)) as steps:
             for each in steps:
-                yield update(each)
+                yield update(cast(Payload, each))  # without `page`, an event yields nothing else
 
     def change(request: gr.Request, sent, loaded, *more):
         visit = _visit(place, request, loaded, *more)
@@ -74,9 +76,9 @@ def _wire(place: _Place, name: str, event: Event) -> None:
             for each in steps:
                 yield from _changes(visit, each, loaded)
 
-    outputs = [place.own]
+    outputs: list[Block] | None = [place.own]
     if event.page:
-        outputs += [shared.told, shared.loaded, shared.picker, shared.wanted, shared.prompt, shared.tabs]
+        outputs = [place.own, shared.told, shared.loaded, shared.picker, shared.wanted, shared.prompt, shared.tabs]
     function = change if event.page else answer
     if not inspect.isgeneratorfunction(event.handle):
         function, outputs = act, None
@@ -90,13 +92,13 @@ def _visit(place: _Place, request: gr.Request, loaded: dict, prompt: str, screen
     sent = screen.get("values") if isinstance(screen, Mapping) else None
     values = {name: sent[name] for name in asks_of(place.view) if isinstance(sent, Mapping) and name in sent}
     language = shared.language_of(request)
-    return Visit(shared.playground, request.session_hash, language, loaded["id"], prompt, values, place.state)
+    return Visit(shared.playground, request.session_hash or "", language, loaded["id"], prompt, values, place.state)
 
 
-def answers(event: Event, visit: Visit, sent: object) -> Iterator[Payload | Open | Models]:
+def answers(event: Event, visit: Visit, sent: object) -> Generator[Payload | Open | Models, None, None]:
     """What an event yields; where it fails, why, with the page's own name for its question, {"tag": ...}."""
     try:
-        yield from event.handle(visit, sent)
+        yield from event.handle(visit, sent) or ()
     except PlaygroundError as error:
         yield _failed(notice(error, visit.language), sent)
     except Exception:
