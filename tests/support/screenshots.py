@@ -1,4 +1,4 @@
-"""The README's pictures, made by driving the app: `python -m tests.support.screenshots`, or with the names of some of them.
+"""The README's pictures, made by driving the app: `python -m tests.support.screenshots`, or names of some of them.
 
 Each is a function that puts the page into a state and returns what is cut out of it. They are of TinyGPT, light,
 English, and small enough to live in the repository.

@@ -59,6 +59,7 @@ def foreign(path: Path) -> set[str]:
 
 # Folders, and single files, that know Gradio. A view does not.
 PAGE = ("viz.page", "viz.server", "viz.api")
+SAYING = {"viz.words": ("model.errors",)}  # the sentences that it translates
 DRAWING = ("viz.charts", "viz.labels", "viz.numbers", "viz.theme", "viz.words")
 
 
@@ -78,7 +79,12 @@ def allowed(name: str, importer: str) -> bool:
     if importer.startswith("model"):
         return top in MODEL
     if importer.startswith(DRAWING) or importer.endswith(".figures"):
-        return top in VIZ - {"viz"} or name.startswith(DRAWING) or name == "model.records" or name.endswith(".figures")
+        return (
+            top in VIZ - {"viz"}
+            or name.startswith(DRAWING)
+            or name in ("model.records", *SAYING.get(importer, ()))
+            or name.endswith(".figures")
+        )
     if importer.startswith("viz.views"):
         return top in TABS and not (room(name) and room(importer) and room(name) != room(importer))
     if importer.startswith(PAGE):

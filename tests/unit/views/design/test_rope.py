@@ -170,7 +170,8 @@ def test_the_python_lines(tokenizer, variant):
     model, parts = playground.opened("tiny"), drawn(playground)
     values = {name: run_lines(parts[name]["python"], model)[1] for name in PARTS if name != "facts"}
     before, after, score, own = values["bars"][-1]
-    assert_close(array(traces(parts["bars"])[1]["y"]), after[:-1], 1e-6)
+    drawn_ = array(traces(parts["bars"])[1]["y"])
+    assert_close(drawn_, after[:-1], 1e-6 + 5e-6 * np.abs(drawn_))  # a figure carries six digits
     assert own == pytest.approx(score if variant == "llama" else before.sum(), abs=1e-4)
     assert_close(array(traces(parts["distance"])[0]["y"]), values["distance"][-1], 1e-5)
     assert len(values["shift"]) == 4 and all(len(each) == 21 for each in values["shift"])

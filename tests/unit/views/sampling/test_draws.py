@@ -224,7 +224,7 @@ def test_every_line_has_its_name(playground):
         settings = panels.settings_of(VIEW, opened, sent)
         results = {name: panels.measured(VIEW, name, opened, settings).value for name in ("main", "many")}
         bar, facts = results["main"], panels.facts_of(opened)
-        lines = draws.lines_of(Seen("draws", "many", bar, results, {}, settings, said, facts))
+        lines = draws.lines_of(Seen("draws", "many", bar, results, {}, {}, settings, said, facts))
         assert len(lines) == min(len(bar.ids), 13)
         assert sum(line.count for line in lines) == 100 and sum(line.share for line in lines) == pytest.approx(1)
         assert ("more" in lines[-1].name) == (len(bar.ids) > 13)

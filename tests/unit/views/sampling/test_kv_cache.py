@@ -72,7 +72,7 @@ def data(payload):
 def seen(scene, part, result):
     """What a part of the view draws a result from."""
     said, settings = Words(scene.words, "kv_cache"), panels.settings_of(VIEW, scene, {})
-    return Seen("kv_cache", part, result, {}, {}, settings, said, panels.facts_of(scene))
+    return Seen("kv_cache", part, result, {}, {}, {}, settings, said, panels.facts_of(scene))
 
 
 # --- bytes ---
