@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 import torch
 
+from tests.support.helpers import VARIANTS
+
 torch.set_num_threads(min(2, torch.get_num_threads()))
 
 
@@ -42,9 +44,18 @@ def _turn(nodeid: str) -> int:
     return {"browser smoke": 0, "browser": 2, "browser late": 3}.get(place, 4 if late else 1)
 
 
+WIRINGS = ("gpt2", "llama")  # of a block; what is tried on every wiring is tried on these two where time is short
+
+
 def _is_long(item) -> bool:
-    """What runs only where everything does: journeys through one view, and tests that are marked."""
-    return "/browser/journeys/" in item.nodeid or item.get_closest_marker("long") is not None
+    """What runs only where everything does: journeys through one view, further wirings, and what is marked."""
+    if "/browser/journeys/" in item.nodeid or item.get_closest_marker("long") is not None:
+        return True
+    given = getattr(getattr(item, "callspec", None), "params", {})
+    return any(
+        isinstance(given.get(each), str) and given[each] in VARIANTS and given[each] not in WIRINGS
+        for each in ("variant", "name", "wiring")
+    )
 
 
 def pytest_collection_modifyitems(config, items) -> None:

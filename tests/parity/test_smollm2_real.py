@@ -10,6 +10,8 @@ from model.loading.sources import smollm2_path
 from tests.support.helpers import assert_close
 from tests.support.rounding import within
 
+pytestmark = pytest.mark.long
+
 LENGTH = 32
 
 

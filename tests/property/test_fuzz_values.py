@@ -107,6 +107,7 @@ def put(value: object, at: tuple, new: object) -> object:
     return changed
 
 
+@pytest.mark.long
 def test_every_place_of_a_tokenizer_json_with_every_value(tmp_path):
     path, whole, count = tmp_path / "tokenizer.json", valid_files.tokenizer_json(), 0
     for at in paths(whole):

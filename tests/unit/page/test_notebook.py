@@ -67,6 +67,7 @@ def test_edits_and_picked_heads_are_those_of_the_page(lm):
     assert np.allclose(page.figure("plot").data[0].z[3, :4], 0.25)
 
 
+@pytest.mark.long
 def test_every_figure_of_every_view_is_drawn(page):
     names = page.figures()
     assert set(names) == {name for name, kind in _kinds().items() if kind in FIGURES}
@@ -81,6 +82,7 @@ def test_every_figure_of_every_view_is_drawn(page):
     assert all(figure.data and figure.layout.title.text for figure in drawn) and len(drawn) >= 68
 
 
+@pytest.mark.long
 def test_no_part_that_has_a_figure_is_left_out(page):
     """Every view as the page draws it: what has a figure in its payload is offered."""
     with_figure = set()

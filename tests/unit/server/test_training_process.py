@@ -199,6 +199,7 @@ def test_a_fault_of_ours_is_told_without_a_sentence(real, done, caplog):
     assert "beta" in run.failure.got and "training failed" in caplog.text
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_has_failed_and_one_that_is_left_is_killed(real, done):
     run = real.start("other", quick(**LONG))
     until(lambda: run.reports)

@@ -50,10 +50,7 @@ def test_there_are_as_many():
     }
 
 
-WIRINGS = [name if name in ("gpt2", "llama") else pytest.param(name, marks=pytest.mark.long) for name in VARIANTS]
-
-
-@pytest.mark.parametrize("variant", WIRINGS)
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(("tab", "view"), VIEWS)
 def test_every_view_is_drawn_for_every_wiring(playgrounds, tab, view, variant):
     parts, notice = drawn(playgrounds[variant], tab, view)

@@ -32,6 +32,7 @@ def test_intervals_of_a_line_cover_the_truth(exponent):
     assert 270 <= sum(fit.low <= exponent <= fit.high for fit in fits) <= 297
 
 
+@pytest.mark.long
 def test_intervals_with_a_floor_cover_the_truth():
     """The bootstrap of few residuals is a little too narrow; at least 85 % of 60 intervals hold it."""
     rng, x = np.random.default_rng(2), np.geomspace(1e3, 1e6, 20)

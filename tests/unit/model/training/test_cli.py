@@ -457,6 +457,7 @@ def test_sums_are_learnt_on_the_training_pairs():
     assert losses[0] > 4.57 and np.mean(losses[-10:]) < 4.3
 
 
+@pytest.mark.long
 def test_two_layers_learn_to_look_for_the_earlier_copy():
     """One layer cannot: this is the induction head."""
     losses, found = learn("induction", 280, 3e-3, 32, 40, n_layer=2, n_head=4, d_model=64, d_mlp=16)

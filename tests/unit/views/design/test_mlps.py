@@ -151,6 +151,7 @@ def ask(playground, name, **given):
     return answer
 
 
+@pytest.mark.long
 def test_endpoints_give_the_numbers_of_the_view(playground):
     sizes = ask(playground, "mlp_costs")
     assert {each["params"] for each in sizes["kinds"]} == {250_656} and len(sizes["functions"]) == 4
