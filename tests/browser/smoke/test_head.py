@@ -18,7 +18,7 @@ def test_parts_that_are_there_before_the_scripts_are_drawn_later(profile, start_
     bare = whole.replace(f'<script type="module" src="{first}"></script>', "")
     page.route(start_tiny, lambda route: route.fulfill(body=bare, content_type="text/html"))
     page.goto(start_tiny)
-    page.wait_for_function("window.playground?.waiting?.length > 20", timeout=SOON)
+    page.wait_for_function("window.playground?.waiting?.length > 5", timeout=SOON)
     frame = page.locator(".gradio-container")
     assert frame.evaluate("node => getComputedStyle(node).maxWidth") == "1360px"  # styled before any script of ours
     assert page.locator("#pg-header h1").count() == 0

@@ -9,7 +9,7 @@ from viz.words import words
 # Every part of the open tab that is on the page has been drawn.
 SETTLED = """() => {
   const open = [...document.querySelectorAll("[data-screen]")].find((screen) => screen.offsetParent);
-  return open && [...open.querySelectorAll("[data-part]")].every((part) =>
+  return open && [...open.querySelectorAll(".pg-block > [data-part]")].every((part) =>
     part.hidden || !part.offsetParent || "drawn" in part.dataset);
 }"""
 # What is wrong with what is shown: parts that failed, that nobody can see, or that are wider than the page.
@@ -17,7 +17,7 @@ WRONG = """() => {
   const open = [...document.querySelectorAll("[data-screen]")].find((screen) => screen.offsetParent), wrong = [];
   for (const problem of open.querySelectorAll(".pg-problem:not(.pg-quiet-box)"))
     if (problem.offsetParent) wrong.push(`problem: ${problem.textContent}`);
-  for (const part of open.querySelectorAll("[data-part]")) {
+  for (const part of open.querySelectorAll(".pg-block > [data-part]")) {
     if (part.hidden || !part.offsetParent || !part.textContent.trim()) continue;
     const box = part.getBoundingClientRect();
     if (box.width < 8 || box.height < 8) wrong.push(`${part.dataset.part} is ${box.width} x ${box.height}`);
@@ -61,7 +61,7 @@ def test_a_tab_follows_the_prompt(open_page, start_tiny, tab):
     open_tab(page, words("en")[f"tab.{tab.key}"])
     page.wait_for_function(SETTLED, timeout=SOON)
     before = page.locator("#pg-tokens [data-part]").get_attribute("data-run")
-    page.get_by_label("Prompt").fill("One day a dog met a cat. The dog and the cat")
+    page.locator("#prompt textarea").fill("One day a dog met a cat. The dog and the cat")
     expect(page.locator("#pg-tokens [data-part]")).not_to_have_attribute("data-run", before, timeout=SOON)
     expect(page.locator("#pg-tokens .pg-chip").last).to_have_text("·cat")
     page.wait_for_function(SETTLED, timeout=SOON)
