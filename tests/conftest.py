@@ -18,8 +18,6 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.helpers import VARIANTS
-
 torch.set_num_threads(min(2, torch.get_num_threads()))
 
 
@@ -44,7 +42,8 @@ def _turn(nodeid: str) -> int:
     return {"browser smoke": 0, "browser": 2, "browser late": 3}.get(place, 4 if late else 1)
 
 
-WIRINGS = ("gpt2", "llama")  # of a block; what is tried on every wiring is tried on these two where time is short
+# Ways to wire a block, of tests.support.helpers.VARIANTS, beyond the two that are always tried: gpt2 and llama.
+FURTHER = ("gqa", "qwen3", "neox", "post", "post-rope", "mqa")
 
 
 def _is_long(item) -> bool:
@@ -52,10 +51,7 @@ def _is_long(item) -> bool:
     if "/browser/journeys/" in item.nodeid or item.get_closest_marker("long") is not None:
         return True
     given = getattr(getattr(item, "callspec", None), "params", {})
-    return any(
-        isinstance(given.get(each), str) and given[each] in VARIANTS and given[each] not in WIRINGS
-        for each in ("variant", "name", "wiring")
-    )
+    return any(given.get(each) in FURTHER for each in ("variant", "name", "wiring") if isinstance(given.get(each), str))
 
 
 def pytest_collection_modifyitems(config, items) -> None:

@@ -7,12 +7,13 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+import torch
 
 from tests.browser.conftest import READY, blank_page
+from tests.support.rounding import within
 from tests.support.visitor import SOON, expect, export, exported_rows, module, open_tab
 
 HOSTILE = "=1+1 <img src=x onerror=alert(1)> </script><script>alert(2)</script> </style> \"q\" 'q' \u202ertl"
-ROUNDING = 1e-6  # float32
 NAMES = (
     *(
         "../../etc/passwd",
@@ -68,6 +69,9 @@ def test_a_figure_leaves_in_every_format(open_page, start_tiny, reader, lm):
     layer, head = page.evaluate("playground.selection.heads[0]")
     pattern, tokens = run.pattern(layer, head), page.locator(".pg-chip").all_text_contents()
     T = len(pattern)
+    # The server is another process with other threads: apart by no more than float32 moves a row of this pattern.
+    moved = within(lm.model, torch.as_tensor(run.tokens.ids)[None], sites=["pattern"])["pattern", layer]
+    apart = moved[0, head].numpy().reshape(T, 1)
 
     # The menu by keyboard: Escape closes it, gives the focus back and does nothing else.
     page.evaluate("playground.select({tokens: [1]})")
@@ -95,12 +99,12 @@ def test_a_figure_leaves_in_every_format(open_page, start_tiny, reader, lm):
     assert len(rows) == T * (T + 1) // 2
     for query, key, weight in rows:
         q, k = int(query.split()[0]), int(key.split()[0])
-        assert float(weight) == pytest.approx(pattern[q, k], abs=ROUNDING)
+        assert float(weight) == pytest.approx(pattern[q, k], abs=apart[q, 0])
         assert query == f"{q} {tokens[q]}" and key == f"{k} {tokens[k]}"
     arrays = np.load(export(plot, "NPZ"))
-    assert np.allclose(
-        arrays["values"], np.where(np.tri(T, dtype=bool), pattern, np.nan), atol=ROUNDING, equal_nan=True
-    )
+    seen = np.tri(T, dtype=bool)
+    assert (np.isnan(arrays["values"]) == ~seen).all()
+    assert (np.abs(np.where(seen, arrays["values"], 0) - np.where(seen, pattern, 0)) <= apart).all()
     source = plot.locator(".pg-source").inner_text()
     assert arrays["title"] == [f"Head {layer}.{head}"] and arrays["source"] == [source]
     raw, weights = export(plot, "Parquet").read_bytes(), [float(weight) for *_, weight in rows]
@@ -115,7 +119,7 @@ def test_a_figure_leaves_in_every_format(open_page, start_tiny, reader, lm):
     offline = reader(export(plot, "HTML, works offline"), viewport={"width": 390, "height": 844}, color_scheme="dark")
     offline.locator(".main-svg").first.wait_for(timeout=SOON)
     cells = offline.evaluate("document.querySelector('.pg-chart')._fullData[0].z.map((row) => [...row])")
-    assert np.allclose(np.tril(np.array(cells, float)), np.tril(pattern), atol=ROUNDING)
+    assert (np.abs(np.tril(np.array(cells, float)) - np.tril(pattern)) <= apart).all()
     assert offline.evaluate("document.documentElement.scrollWidth") <= 390
     expect(offline.locator("h1")).to_have_text(f"Head {layer}.{head}")
     expect(offline.locator(".pg-source").last).to_have_text(source)

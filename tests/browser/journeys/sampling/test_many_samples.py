@@ -48,7 +48,7 @@ def test_strategies_are_changed_and_samples_taken(open_page):
     expect(rows.nth(1).locator("td[data-measure=perplexity]")).to_contain_text(f"{expected.mean:.2f}")
     # Another measure, chosen in the table's head, is drawn and sorts the texts.
     page.locator("#pg-many_samples_table thead").get_by_role("button", name="Surprisal").click()
-    expect(page.locator("#pg-many_samples_plot h2")).to_have_text("Surprisal (bits a token)", timeout=SOON)
+    expect(page.locator("#pg-many_samples_plot h2")).to_have_text("Surprisal (bits per token)", timeout=SOON)
     page.locator("#pg-many_samples_plot .main-svg").first.wait_for(timeout=SOON)
     shown = page.locator(".pg-many-value").all_text_contents()
     values = [float(text.split()[-1]) for text in shown]
