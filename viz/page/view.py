@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from model.gpt.config import ModelConfig
 from model.gpt.edits import Edit
-from model.progress import Progress
+from model.progress import Progress, silent
 from model.records import Tokens
 from viz.page.playground import Playground
 from viz.page.scene import Scene
@@ -323,10 +323,6 @@ class View:
         raise KeyError(f"{self.key} has no measure {name!r}")
 
 
-def no_progress(done: int, total: int | None, what: str) -> None:
-    """A progress callback that does nothing."""
-
-
 def question_of(measure: Measure, scene: Scene, settings: Settings) -> Settings:
     """What the measure is to measure under the settings of the view."""
     own = settings.only(measure.settings)
@@ -337,7 +333,7 @@ def call(
     measure: Measure,
     scene: Scene,
     settings: Settings,
-    progress: Progress = no_progress,
+    progress: Progress = silent,
     results: Mapping[str, Any] | None = None,
 ) -> Any:
     """The measure's numbers, computed now from the scene and the `results` of the measures that it uses."""
