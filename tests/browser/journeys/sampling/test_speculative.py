@@ -22,7 +22,7 @@ def test_a_text_is_drafted(open_page):
     open_tab(page, "Sampling")
     page.get_by_role("tab", name="Speculative decoding", exact=True).click()
     job, text = page.locator("#pg-speculative_job"), page.locator("#pg-speculative_text")
-    expect(text.locator(".pg-problem")).to_contain_text("Nothing has been written", timeout=SOON)
+    expect(text.locator(".pg-problem")).to_contain_text("Nothing written", timeout=SOON)
     tokens = page.locator("#pg-speculative_form [data-name=tokens] input")
     tokens.fill("16")
     expect(tokens).to_have_value("16")

@@ -34,7 +34,7 @@ def with_models(playground, lm, monkeypatch):
     class Shifted:
         """The same bytes under other ids."""
 
-        vocab_size, add_bos = 256, False
+        vocab_size, bos_id, add_bos = 256, None, False
 
         def encode(self, text, special=False):
             tokens = lm.tokenizer.encode(text)
