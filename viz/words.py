@@ -15,14 +15,38 @@ _FOLDER = Path(__file__).parent / "words"
 LANGUAGES = ("en", *sorted(path.name for path in _FOLDER.iterdir() if path.is_dir() and path.name != "en"))
 
 
+class Catalogue(Mapping):
+    """The words of a language as {"section.key": text}, never changed once read, and found by section."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = dict(texts)
+        self._sections: dict[str, dict[str, str]] = {}  # "a.b.c" is in "a" as "b.c" and in "a.b" as "c"
+        for key, text in self._texts.items():
+            for at in (n for n, letter in enumerate(key) if letter == "."):
+                self._sections.setdefault(key[:at], {})[key[at + 1 :]] = text
+
+    def __getitem__(self, key: str) -> str:
+        return self._texts[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def section(self, name: str) -> dict[str, str]:
+        """All words of a section by their short keys."""
+        return dict(self._sections.get(name, {}))
+
+
 @functools.cache
-def words(language: str) -> Mapping[str, str]:
-    """The catalogue of a language as {"section.key": text}, from all its files; an unknown language is English."""
+def words(language: str) -> Catalogue:
+    """The catalogue of a language, from all its files; an unknown language is English."""
     found: dict[str, str] = {}
     known = language if language in LANGUAGES else "en"
     for path in [*_outside(known), *sorted((_FOLDER / known).glob("*.toml"))]:  # ours last: nobody rewords the page
         found |= dict(_flat(tomllib.loads(path.read_text(encoding="utf-8")), ""))
-    return found
+    return Catalogue(found)
 
 
 def _outside(language: str) -> Iterator[Path]:
@@ -48,7 +72,7 @@ def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
 class Words(Mapping):
     """The words of one view or part: `words["title"]` is `<place>.title` of the catalogue, else `common.title`."""
 
-    catalogue: Mapping[str, str]
+    catalogue: Catalogue
     place: str  # "score_scaling", or "score_scaling.table"
 
     def __getitem__(self, key: str) -> str:
@@ -72,9 +96,9 @@ class Words(Mapping):
         return section(self.catalogue, self.place)
 
 
-def section(catalogue: Mapping[str, str], name: str) -> dict[str, str]:
+def section(catalogue: Catalogue, name: str) -> dict[str, str]:
     """All words of a section by their short keys."""
-    return {key.removeprefix(f"{name}."): text for key, text in catalogue.items() if key.startswith(f"{name}.")}
+    return catalogue.section(name)
 
 
 def some(catalogue: Mapping[str, str], section: str, *keys: str) -> dict[str, str]:

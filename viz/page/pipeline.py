@@ -196,13 +196,14 @@ def scene_of(playground: Playground, asked: Asked) -> Scene:
 def _pictures(playground: Playground, asked: Asked, tab: Tab) -> tuple[dict[str, dict], dict]:
     """Everything that is computed from the prompt and is not on the page yet, and what is on it then."""
     scene, drawn = scene_of(playground, asked), _drawn(asked)
-    parts = {"header": header_payload(scene.words, asked.language, scene), "notice": {}}
+    parts: dict[str, dict] = {"notice": {}}
     wanted = selection_payload(scene.words, scene.picked)
     if not _same(wanted, asked.selection):
         parts["selection"] = wanted  # else the page knows: sending it back could undo the next click
-    pictures = {"tokens": Picture((prompt_id(scene), scene.prompt), lambda: tokens_payload(scene))} | tab.draw(
-        scene, asked.values
-    )
+    pictures = {
+        "header": Picture((scene.run, scene.trace.seconds), lambda: header_payload(scene.words, asked.language, scene)),
+        "tokens": Picture((prompt_id(scene), scene.prompt), lambda: tokens_payload(scene)),
+    } | tab.draw(scene, asked.values)
     for name, picture in pictures.items():
         # A job's part is drawn again when a job ended, which may have been one with other settings.
         what = (picture.key, asked.done) if name in tab.jobs else picture.key

@@ -39,13 +39,10 @@ def test_choosing_another_head_computes_nothing_again_and_sends_only_its_picture
     _, shown = payloads(playground, asked("abcab"))
     monkeypatch.setattr(LanguageModel, "trace_tokens", lambda *_: pytest.fail("the model ran again"))
     parts, again = payloads(playground, asked("abcab", shown=shown, selection={"heads": [[2, 3]]}))
-    assert set(parts) == {"header", "notice", "plot"}
+    assert set(parts) == {"notice", "plot"}
     assert parts["plot"]["title"] == "Head 2.3"
     assert {name for name in again["drawn"] if again["drawn"][name] != shown["drawn"][name]} == {"plot"}
-    assert set(payloads(playground, asked("abcab", shown=again, selection={"heads": [[2, 3]]}))[0]) == {
-        "header",
-        "notice",
-    }
+    assert set(payloads(playground, asked("abcab", shown=again, selection={"heads": [[2, 3]]}))[0]) == {"notice"}
 
 
 def test_view_skips_what_does_not_change(playground):
@@ -53,7 +50,7 @@ def test_view_skips_what_does_not_change(playground):
     *updates, _ = view(playground, asked("abcab", shown=shown, selection={"heads": [[0, 0]]}))
     screens = [tab.key for tab in build.TABS]
     changed = [name for name, each in zip([*pipeline.HEAD, *screens], updates, strict=True) if each != gr.skip()]
-    assert changed == ["header", "notice", "attention"]
+    assert changed == ["notice", "attention"]
     assert set(unpacked(updates[len(pipeline.HEAD)])["parts"]) == {"plot"}
 
 
