@@ -2,11 +2,19 @@
 
 import csv
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
+from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
 
 SOON = 60_000  # milliseconds; on a busy machine
+# Every part of the open tab that is on the page has been drawn.
+SETTLED = """() => {
+  const open = [...document.querySelectorAll("[data-screen]")].find((screen) => screen.offsetParent);
+  return open && [...open.querySelectorAll(".pg-block > [data-part]")].every((part) =>
+    part.hidden || !part.offsetParent || "drawn" in part.dataset);
+}"""
 
 
 def open_tab(page, name: str) -> None:
@@ -18,6 +26,26 @@ def open_tab(page, name: str) -> None:
         page.locator(".overflow-menu > button").click()
         tab = kept
     tab.first.click()
+
+
+def settle(page) -> None:
+    """Wait until everything on the open tab is drawn."""
+    page.wait_for_function(SETTLED, timeout=SOON)
+
+
+def every_view(page, language: str = "en") -> Iterator[str]:
+    """Open every view of every tab in turn, wait until it is drawn, and say which it is."""
+    for tab in TABS:
+        page.evaluate("scrollTo(0, 0)")
+        open_tab(page, words(language)[f"tab.{tab.key}"])
+        settle(page)
+        views = page.locator(f"[data-screen={tab.key}] .pg-views button")
+        for at in range(max(views.count(), 1)):
+            if views.count():
+                views.nth(at).click()
+                expect(views.nth(at)).to_have_attribute("aria-selected", "true")
+            settle(page)
+            yield f"{tab.key} {at}"
 
 
 def expect(*of):
