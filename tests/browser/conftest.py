@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from model.api import load_model
-from model.errors import DownloadError
-from model.loading.sources import smollm2_path
 
 ROOT = Path(__file__).parents[2]
 FLAGS = (
@@ -63,23 +61,19 @@ def start_app(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def app_url(start_app):
-    """The address of an app with the real model."""
-    try:
-        smollm2_path()
-    except DownloadError as error:
-        pytest.skip(f"the app's model cannot be fetched: {error}")
-    return start_app("--offline", "--max-tokens", "700", "--model", "smollm2-135m")
-
-
-@pytest.fixture(scope="session")
-def start_tiny(start_app):
     """The address of an app with the bundled model."""
     return start_app("--offline", "--max-tokens", "512")
 
 
 @pytest.fixture(scope="session")
+def start_tiny(app_url):
+    """The same."""
+    return app_url
+
+
+@pytest.fixture(scope="session")
 def lm():
-    """The model of `start_tiny`, in the test's own process."""
+    """The model of `app_url`, in the test's own process."""
     return load_model("tinygpt", offline=True)
 
 

@@ -61,6 +61,7 @@ def likely_second(hf) -> list[int]:
     return list(dict.fromkeys(hf(path).logits[0, PROMPT.shape[1] :].topk(2).indices[:, 1].tolist()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beams", [2, 4, 7])
 @pytest.mark.parametrize("penalty", [1.0, 0.0, -0.5])
 @pytest.mark.parametrize("endings", [0, 1, 4])
@@ -115,6 +116,7 @@ def test_templates_write_what_transformers_writes(template, talk):
     assert render(template, {"messages": talk, "tools": None, "documents": None, **values}) == wanted
 
 
+@pytest.mark.long
 def test_smollm2_is_asked_as_transformers_asks_it():
     try:
         path = smollm2_path()

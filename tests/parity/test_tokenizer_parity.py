@@ -201,6 +201,7 @@ def smollm():
     return reference, from_gguf(metadata)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("special", [False, True])
 def test_smollm2_equals_the_reference(smollm, special):
     """Everywhere but on the few bytes it has no token for: the library drops those silently, we refuse them."""

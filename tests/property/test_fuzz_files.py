@@ -26,6 +26,7 @@ def folders(tmp_path_factory):
     return Templates(folder / "whole"), folder / "damaged"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_files_are_read_or_refused(kind, worker, folders):
     templates, to = folders

@@ -68,6 +68,7 @@ def config_of(family: str, folder: Path) -> dict:
     return values | {"num_key_value_heads": 1, "rms_norm_eps": 1e-6, "hidden_act": "silu", "use_sliding_window": False}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_key_of_a_config_with_every_value(family, tmp_path):
     """What is accepted is a config with which a model can be built and run."""
@@ -192,6 +193,7 @@ def test_more_layers_than_any_model_has_are_refused_before_one_is_made():
         skeleton(replace(SMALL, n_layer=MAX_LAYERS + 1))
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_claims_more_than_it_holds_takes_no_memory(tmp_path):
     run = loop.start(SMALL, valid_files.RECIPE)
     loop.save_checkpoint(tmp_path / "c.pt", run, valid_files.RECIPE)

@@ -18,6 +18,7 @@ def tokenizers():
     return [built_in(name) for name in here()]
 
 
+@pytest.mark.long
 @settings(max_examples=120, deadline=None)
 @given(text=TEXTS)
 @example(text="")

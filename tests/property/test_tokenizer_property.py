@@ -75,6 +75,7 @@ def merge_lists(draw) -> list[tuple[str, str]]:
     return merges
 
 
+@pytest.mark.long
 @settings(max_examples=400, deadline=None)
 @given(merges=merge_lists(), texts=st.lists(st.text("ab", min_size=1, max_size=24), min_size=1, max_size=8))
 def test_any_list_of_merges_is_followed_exactly(merges, texts):

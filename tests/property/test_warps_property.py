@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -161,6 +162,7 @@ def test_a_falling_temperature_ends_at_the_largest(logits):
     assert np.allclose(left, largest / largest.sum(), rtol=0, atol=1e-12)
 
 
+@pytest.mark.long
 @SETTINGS
 @given(data=st.data(), logits=rows())
 def test_a_pipeline_is_its_steps_one_after_the_other(data, logits):

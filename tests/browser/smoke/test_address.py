@@ -26,11 +26,6 @@ SEEN = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def settle(page):
     page.wait_for_function(SETTLED, timeout=SOON)
 

@@ -4,22 +4,17 @@ import re
 
 import pytest
 
-from model.api import load_model
 from tests.support.visitor import export, exported_rows
+from viz.page.scene import default_head
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
 
-# The app and the test may have chosen different float32 products: weights through 17 layers then differ by rounding.
+# The app and the test may have chosen different float32 products: weights through 8 layers then differ by rounding.
 ROUNDING = 2e-5
 COREFERENCE = "The cat sat on the mat because it was tired"
 GIFT = "When Mary and John went to the store, John gave a drink to"
 HOSTILE = "<img src=x onerror=alert(1)> ${alert(2)} {{value}} <b>bold</b> \u202e \\x3cscript>alert(3)</script> &lt;"
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return load_model("smollm2-135m", offline=True)
 
 
 @pytest.fixture
@@ -29,8 +24,8 @@ def page(same_page):
     if page.locator("#prompt textarea").input_value() != COREFERENCE:
         type_prompt(page, COREFERENCE)
     expect(chips(page)).to_have_count(10)
-    page.evaluate("playground.select({heads: [[16, 0]], tokens: []})")
-    shows(page, 16, 0)
+    page.evaluate("playground.select({heads: [[5, 0]], tokens: []})")
+    shows(page, 5, 0)
     page.wait_for_function("document.querySelector('.pg-chart')._fullData[0].z.length === 10")
     return page
 
@@ -67,21 +62,22 @@ def assert_pattern(page, lm, prompt, layer, head):
 def test_first_paint_shows_a_computed_example(same_page, lm):
     page = same_page()  # the file's first test: a new page
     expect(chips(page)).to_have_count(10)
-    expect(page.locator(".pg-head")).to_have_count(270)
-    expect(page.locator("#pg-header")).to_contain_text("134.5M parameters · float32 · cpu")
+    expect(page.locator(".pg-head")).to_have_count(64)
+    expect(page.locator("#pg-header")).to_contain_text("8.5M parameters · float32 · cpu")
     expect(page.locator("#pg-header")).to_contain_text("10 tokens")
-    shows(page, 16, 0)
-    assert_pattern(page, lm, COREFERENCE, 16, 0)
+    head = default_head(lm.trace(COREFERENCE))
+    shows(page, *head)
+    assert_pattern(page, lm, COREFERENCE, *head)
 
 
 def test_click_on_a_head_opens_it(page, lm):
-    page.get_by_role("button", name="Layer 11, head 1", exact=True).click()
-    shows(page, 11, 1)
-    expect(page.locator("#pg-plot h2")).to_have_text("Head 11.1")
-    expect(page.locator("#pg-selection")).to_contain_text("head 11.1")
+    page.get_by_role("button", name="Layer 6, head 1", exact=True).click()
+    shows(page, 6, 1)
+    expect(page.locator("#pg-plot h2")).to_have_text("Head 6.1")
+    expect(page.locator("#pg-selection")).to_contain_text("head 6.1")
     expect(page.locator(".pg-head[aria-pressed=true]")).to_have_count(1)
-    expect(page.locator(".pg-readout")).to_contain_text("Layer 11, head 1")
-    assert_pattern(page, lm, COREFERENCE, 11, 1)
+    expect(page.locator(".pg-readout")).to_contain_text("Layer 6, head 1")
+    assert_pattern(page, lm, COREFERENCE, 6, 1)
 
 
 def test_quick_clicks_end_on_the_last_head(page):
@@ -111,8 +107,8 @@ def test_example_fills_the_prompt(page):
     page.get_by_role("option", name="Repeated text").click()
     expect(page.locator("#prompt textarea")).to_have_value(re.compile("Mrs Pemberton"))
     expect(chips(page).nth(1)).to_have_text("·P")
-    page.get_by_role("button", name="Layer 18, head 6", exact=True).hover()
-    expect(page.locator(".pg-readout")).to_contain_text(re.compile(r"induction0\.\d"))
+    page.get_by_role("button", name="Layer 7, head 0", exact=True).hover()
+    expect(page.locator(".pg-readout")).to_contain_text(re.compile(r"induction(0\.\d|1)"))
 
 
 def test_tokens_show_their_id_and_mark_the_picture(page, lm):
@@ -173,7 +169,7 @@ def test_bad_prompts_get_a_message_and_keep_the_pictures(page):
     expect(notice).to_contain_text("Type a few words")
     type_prompt(page, "word " * 2000)
     expect(notice).to_contain_text("too long")
-    expect(notice).to_contain_text("700 tokens or fewer")
+    expect(notice).to_contain_text("512 tokens or fewer")
     page.evaluate(
         """() => { const box = document.querySelector('#prompt textarea');
                    box.value = 'a'.repeat(1_000_000); box.dispatchEvent(new Event('input', {bubbles: true})); }"""
@@ -185,7 +181,7 @@ def test_bad_prompts_get_a_message_and_keep_the_pictures(page):
     expect(notice.locator("[data-part]")).to_be_hidden()
 
 
-def test_unknown_model_gets_a_message_and_a_way_back(page):
+def test_unknown_model_gets_a_message_and_a_way_back(page, lm):
     box = page.locator("#model input")
     unknown, no_repo = "There is no model of that name.", "A Hub model is written OWNER/NAME."
     for name, told in (
@@ -198,28 +194,28 @@ def test_unknown_model_gets_a_message_and_a_way_back(page):
         box.press("Enter")
         expect(page.locator("#pg-notice [data-part]")).to_have_attribute("role", "alert")
         expect(page.locator("#pg-notice")).to_contain_text(told)
-        expect(box).to_have_value("SmolLM2 135M Instruct")  # the model in use, offered again
+        expect(box).to_have_value(lm.label)  # the model in use, offered again
     expect(chips(page)).to_have_count(10)
     page.get_by_role("button", name="Layer 5, head 5", exact=True).click()
     shows(page, 5, 5)
 
 
 def test_long_prompt_pools_and_resolves_on_zoom(page, lm):
-    prompt = " ".join(f"the cat number {i} sat on the mat." for i in range(50))
+    prompt = " ".join(f"the cat number {i} sat on the mat." for i in range(44))
     T = len(lm.encode(prompt))
-    assert 512 < T < 700
+    assert 256 < T < 512
     type_prompt(page, prompt)
     expect(chips(page)).to_have_count(T)
-    expect(page.locator("#pg-plot")).to_contain_text("largest weight of 3 × 3 tokens")
-    shows(page, 16, 0)
+    expect(page.locator("#pg-plot")).to_contain_text("largest weight of 2 × 2 tokens")
+    shows(page, 5, 0)
     page.evaluate(
         "() => Plotly.relayout(document.querySelector('.pg-chart'),"
         "{'xaxis.range[0]': 0, 'xaxis.range[1]': 20, 'yaxis.range[0]': 20, 'yaxis.range[1]': 0})"
     )
-    expect(page.locator("#pg-plot")).to_contain_text("Zoomed to rows 0 to 62")
-    page.wait_for_function("document.querySelector('.pg-chart')._fullData[0].z.length === 63")
+    expect(page.locator("#pg-plot")).to_contain_text("Zoomed to rows 0 to 41")
+    page.wait_for_function("document.querySelector('.pg-chart')._fullData[0].z.length === 42")
     drawn = cells(page)
-    assert drawn[62] == pytest.approx(lm.trace(prompt).pattern(16, 0)[62, :63].tolist(), abs=ROUNDING)
+    assert drawn[41] == pytest.approx(lm.trace(prompt).pattern(5, 0)[41, :42].tolist(), abs=ROUNDING)
     page.get_by_role("button", name="See all").click()
     expect(page.locator("#pg-plot")).not_to_contain_text("Zoomed")
 
@@ -227,7 +223,7 @@ def test_long_prompt_pools_and_resolves_on_zoom(page, lm):
 def test_numbers_and_pictures_can_be_saved(page, lm):
     plot = page.locator("#pg-plot")
     rows = exported_rows(plot)
-    pattern = lm.trace(COREFERENCE).pattern(16, 0)
+    pattern = lm.trace(COREFERENCE).pattern(5, 0)
     assert rows[0] == ["attending token (query)", "attended token (key)", "attention weight"]
     assert len(rows) == 1 + 55
     assert rows[-1][:2] == ["9 ·tired", "9 ·tired"]
@@ -236,15 +232,15 @@ def test_numbers_and_pictures_can_be_saved(page, lm):
         assert export(plot, name).read_bytes()[:4] == start
 
 
-def test_two_visitors_do_not_share_what_they_see(page, open_page):
+def test_two_visitors_do_not_share_what_they_see(page, open_page, lm):
     one, two = page, open_page()
     type_prompt(one, "first visitor")
     type_prompt(two, "the second one writes this")
-    expect(chips(two)).to_have_count(5)
-    expect(chips(one)).to_have_count(2)
+    expect(chips(two)).to_have_count(6)
+    expect(chips(one)).to_have_count(3)
     one.get_by_role("button", name="Layer 1, head 2", exact=True).click()
     shows(one, 1, 2)
-    shows(two, 16, 0)
+    shows(two, *default_head(lm.trace(COREFERENCE)))  # of the page's first prompt
 
 
 @pytest.mark.parametrize("query,locale", [("?lang=zh", "en-US"), ("", "zh-CN")])

@@ -39,9 +39,9 @@ FAULTS = """async ([levels, whole]) => {
 @pytest.mark.parametrize(
     ("theme", "language", "width"), [("light", "en", 1280), ("dark", "zh", 390)], ids=["desktop", "phone"]
 )
-def test_every_view_is_drawn_fits_and_can_be_used_by_everyone(open_page, start_tiny, theme, language, width):
+def test_every_view_is_drawn_fits_and_can_be_used_by_everyone(open_page, theme, language, width):
     query = f"?__theme={theme}&lang={language}"
-    page = open_page(query, url=start_tiny, viewport={"width": width, "height": 900}, color_scheme=theme)
+    page = open_page(query, viewport={"width": width, "height": 900}, color_scheme=theme)
     settle(page)
     page.evaluate(AXE)
     wrong = {"page": page.evaluate(FAULTS, [LEVELS, True])}
@@ -51,9 +51,9 @@ def test_every_view_is_drawn_fits_and_can_be_used_by_everyone(open_page, start_t
     assert {view: each for view, each in wrong.items() if each} == {}
 
 
-def test_every_tab_follows_the_prompt(open_page, start_tiny):
+def test_every_tab_follows_the_prompt(open_page):
     """What is shown is of the present prompt, also of one that was typed while the tab was open."""
-    page = open_page(url=start_tiny)
+    page = open_page()
     tokens, prompt = page.locator("#pg-tokens [data-part]"), page.locator("#prompt textarea")
     for n, tab in enumerate(TABS):
         open_tab(page, words("en")[f"tab.{tab.key}"])

@@ -58,6 +58,7 @@ def test_the_documentation_tells_what_is_there():
     assert table(ENDPOINTS) in PAGE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", [README, PAGE], ids=["README", "endpoints"])
 def test_the_lines_of_the_documentation_run(address, text):
     (block,) = [each for each in re.findall(r"```py\n(.*?)\n```", text, re.DOTALL) if "gradio_client" in each]

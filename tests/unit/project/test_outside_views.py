@@ -36,11 +36,13 @@ def run(folder: Path, code: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.long
 def test_a_view_from_outside_is_drawn_in_every_language():
     done = run(EXAMPLE, DRAW)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("code", "says"),
     [

@@ -34,6 +34,7 @@ def listed() -> list[tuple[str, ...]]:
     return [tuple(cell.strip() for cell in row) for row in rows]
 
 
+@pytest.mark.long
 def test_every_skip_is_listed_and_every_listed_one_exists():
     present = Counter()
     for path in TESTS.rglob("*.py"):
@@ -86,6 +87,7 @@ def test_expected(): assert False
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("required", "status"), [("1", 1), ("0", 0)])
 def test_with_require_all_a_skip_is_a_failure(required: str, status: int, tmp_path: Path):
     shutil.copy(TESTS / "conftest.py", tmp_path)

@@ -100,6 +100,7 @@ def test_every_tab_is_told_of():
         assert f"| **{words('en')[f'tab.{tab.key}']}** |" in README
 
 
+@pytest.mark.long
 def test_the_lines_of_python_run():
     """All blocks, one after the other, as a reader would paste them; the tap's block needs ids."""
     found: dict = {}

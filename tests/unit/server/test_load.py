@@ -54,6 +54,7 @@ def until_free(playground):
         time.sleep(0.01)
 
 
+@pytest.mark.long
 def test_a_crowd_gets_its_own_answers_and_no_error(served, lm, monkeypatch):
     monkeypatch.setattr("benchmarks.load_users.KEY", 0.002)
 
@@ -80,6 +81,7 @@ def test_a_crowd_gets_its_own_answers_and_no_error(served, lm, monkeypatch):
     until_free(served.playground)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", load.ENDINGS)
 def test_what_is_stopped_or_left_stops(served, lm, name):
     tally = visit(served, lm, 1, load.ENDINGS[name])

@@ -28,6 +28,7 @@ def shop():
         shop.close()
 
 
+@pytest.mark.long
 def test_only_the_last_few_runs_of_a_visitor_are_kept(shop):
     other = finish(shop, "other")
     runs = [finish(shop) for _ in range(KEPT + 1)]
@@ -88,6 +89,7 @@ def test_refused_jobs_leave_nothing_behind(shop):
     assert shop.of("me") == [] and shop._home is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["", "nope", "trained:", "trained:nope", "smollm2-135m", "TRAINED:x"])
 def test_other_ids_are_no_trained_models(shop, name):
     finish(shop)
@@ -133,6 +135,7 @@ def done(real):
     return run
 
 
+@pytest.mark.long
 def test_a_run_in_a_process_goes_to_its_end(done):
     assert (done.state, done.failure) == ("done", None)
     assert [report.step for report in done.reports] == [1, 2, 3]
@@ -157,6 +160,7 @@ def test_the_trained_model_opens_and_computes_what_was_seen_last(real, done):
     assert_close(last.top_logits, top.values, 1e-5)
 
 
+@pytest.mark.long
 def test_pause_resume_stop_and_nobody_else_meanwhile(real, done):
     run = real.start("me", quick(**LONG))
     until(lambda: len(run.reports) > 2)
@@ -182,6 +186,7 @@ def test_pause_resume_stop_and_nobody_else_meanwhile(real, done):
     assert load_resolved(real.find(run.model_id)).config.n_layer == 1
 
 
+@pytest.mark.long
 def test_what_the_process_finds_wrong_is_told(real, done):
     run = real.start("other", quick(task="text", text=TALE, vocabulary=257, probe="a"))
     until(lambda: run.over)
@@ -190,6 +195,7 @@ def test_what_the_process_finds_wrong_is_told(real, done):
     assert real.find(run.model_id) is None
 
 
+@pytest.mark.long
 def test_a_fault_of_ours_is_told_without_a_sentence(real, done, caplog):
     broken = quick()
     object.__setattr__(broken.recipe, "beta1", 2.0)

@@ -15,11 +15,6 @@ PROMPT = "The cat sat on the mat because it was tired"
 PASTED = (Path(__file__).parents[3] / "data" / "configs" / "pythia-70m.json").read_text()
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def test_a_part_tells_its_numbers(open_page, lm):
     page = open_page()
     open_tab(page, "Anatomy")

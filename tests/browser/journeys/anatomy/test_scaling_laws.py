@@ -14,11 +14,6 @@ pytestmark = pytest.mark.browser
 HOSTILE = '<b onclick="x">unbelievable</b> é'
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def open_view(page, name):
     open_tab(page, "Anatomy")
     page.get_by_role("tab", name=name, exact=True).click()

@@ -13,11 +13,6 @@ PROMPT = "The cat sat on the mat because it was tired"
 TEXT = "Once upon a time there was a little cat who sat on a mat by the sea. " * 80  # 1,400 tokens
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def test_scores_by_distance_and_past_the_trained_length(open_page, lm):
     page = open_page()
     open_tab(page, "Design")

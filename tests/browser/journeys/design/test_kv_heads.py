@@ -16,11 +16,6 @@ pytestmark = pytest.mark.browser
 PROMPT = "The cat sat on the mat because it was tired"
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def test_heads_are_merged_and_a_query_head_is_picked(open_page, lm):
     page = open_page()
     open_tab(page, "Design")

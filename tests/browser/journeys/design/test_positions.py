@@ -14,11 +14,6 @@ pytestmark = pytest.mark.browser
 PROMPT = "The cat sat on the mat because it was tired"
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def test_pairs_turn_without_asking_the_server(open_page, lm):
     page = open_page()
     open_tab(page, "Design")

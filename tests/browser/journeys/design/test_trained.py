@@ -7,11 +7,6 @@ from tests.support.visitor import SOON, expect, open_tab
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def test_gradients_and_functions_are_there_at_once(open_page):
     page = open_page()
     open_tab(page, "Design")

@@ -62,8 +62,8 @@ def as_text(page, told):
     assert page.evaluate("[...document.scripts].every((script) => script.nonce || script.type === 'application/json')")
 
 
-def test_a_figure_leaves_in_every_format(open_page, start_tiny, reader, lm):
-    page = open_page("?lang=en", url=start_tiny)
+def test_a_figure_leaves_in_every_format(open_page, reader, lm):
+    page = open_page("?lang=en")
     typed(page, HOSTILE)
     plot, heads, run = page.locator("#pg-plot"), page.locator("#pg-heads"), lm.trace(HOSTILE)
     layer, head = page.evaluate("playground.selection.heads[0]")
@@ -158,8 +158,8 @@ def test_a_figure_leaves_in_every_format(open_page, start_tiny, reader, lm):
     assert list(csv.reader(io.StringIO(guarded)))[1][:3] == ["'=1+1", '"', "'@x"]
 
 
-def test_the_report_holds_what_was_drawn(open_page, start_tiny, reader):
-    page = open_page("?lang=en", url=start_tiny)
+def test_the_report_holds_what_was_drawn(open_page, reader):
+    page = open_page("?lang=en")
     open_tab(page, "Heads")
     page.locator("#pg-scatter .main-svg").first.wait_for(timeout=SOON)
     open_tab(page, "Attention")

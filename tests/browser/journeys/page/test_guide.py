@@ -11,11 +11,6 @@ from viz.words import words
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def stands(page):
     """Whether the panel covers nothing of what it points at, and nothing is wider than the window."""
     page.wait_for_function("""() => {

@@ -15,12 +15,6 @@ HOSTILE = "a_b <img src=x onerror=alert(1)> ${alert(2)} {token} {{x}} \u202e </s
 SOON = 60_000  # milliseconds; on a busy machine
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    """The small model that comes with the app."""
-    return start_tiny
-
-
 def part(page, name):
     return page.locator(f"[data-part=lens_{name}]")
 

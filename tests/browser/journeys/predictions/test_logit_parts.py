@@ -14,11 +14,6 @@ COREFERENCE = "The cat sat on the mat because it was tired"
 SOON = 60_000  # milliseconds; on a busy machine
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def open_view(open_page, query="", name="Predictions", **context):
     page = open_page(query, **context)
     open_tab(page, name)

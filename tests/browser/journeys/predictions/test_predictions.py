@@ -24,12 +24,6 @@ CONTRAST = """() => { const light = (c) => c.match(/[\\d.]+/g).slice(0, 3).map((
     return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); }); }"""
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    """The small model that comes with the app."""
-    return start_tiny
-
-
 def open_view(open_page, view, query="", name="Predictions", **context):
     page = open_page(query, **context)
     open_tab(page, name)

@@ -12,11 +12,6 @@ from viz.numbers import size
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def test_formats_are_compared_and_layers_swept_on_a_narrow_dark_chinese_page(open_page, lm):
     page = open_page("?lang=zh&__theme=dark", viewport={"width": 390, "height": 844})
     open_tab(page, "量化")

@@ -9,11 +9,6 @@ from viz.numbers import money
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def test_one_matrix_is_rounded_in_four_ways(open_page):
     page = open_page()
     open_tab(page, "Quantization")

@@ -14,11 +14,6 @@ COREFERENCE = "The cat sat on the mat because it was tired"
 HOSTILE = "<img src=x onerror=alert(1)> <b>bold</b> \u202e {value} <script>alert(3)</script> &lt;"
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def open_view(open_page, query="", name="Sampling", **context):
     page = open_page(query, **context)
     page.wait_for_timeout(300)  # the tabs find their places

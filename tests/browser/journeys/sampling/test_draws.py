@@ -17,11 +17,6 @@ pytestmark = pytest.mark.browser
 PROMPT = "The cat sat on the mat because it was tired"
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def shares(lm, steps):
     """The distribution after the prompt, worked out anew."""
     logits = usable(torch.from_numpy(lm.trace(PROMPT).logits_at(-1)), lm.tokenizer.vocab_size)

@@ -13,11 +13,6 @@ pytestmark = pytest.mark.browser
 PROMPT = "The cat sat on the mat because it was tired"
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def test_strategies_are_changed_and_samples_taken(open_page):
     page = open_page("?lang=en")
     open_tab(page, "Sampling")

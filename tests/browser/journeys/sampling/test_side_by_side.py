@@ -24,11 +24,6 @@ START_AND_STOP = """() => new Promise((done) => {
 })"""
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def open_race(open_page, query="", **context):
     page = open_page(query, **context)
     open_tab(page, "Sampling")

@@ -12,11 +12,6 @@ pytestmark = pytest.mark.browser
 PROMPT = "The cat sat on the mat because it was tired"
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def test_a_text_is_drafted(open_page):
     page = open_page()
     open_tab(page, "Sampling")

@@ -173,6 +173,7 @@ def test_greedy_text_is_the_plain_one(model):
         assert len(rounds) < 12 or name in ("model", "layers", "ngram")
 
 
+@pytest.mark.long
 def test_probabilities_are_those_of_an_uncached_run(model):
     """After every rejection the caches are rewound: p and q are what a forward over the text so far gives."""
     for name, draft in drafts(model).items():

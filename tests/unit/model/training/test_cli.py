@@ -359,6 +359,7 @@ def test_every_field_of_the_recipe_is_an_option():
     assert cli._shares("stories=0.7,books=0.3") == {"stories": 0.7, "books": 0.3}
 
 
+@pytest.mark.long
 def test_the_module_runs_as_a_program(tmp_path):
     """The help lists the commands; an error is one line and status 2. Side by side: most of it is importing torch."""
     program = [sys.executable, "-m", "model.training.cli"]
@@ -431,6 +432,7 @@ def learn(name: str, steps: int, rate: float, batch: int, length: int, **shape):
     return losses, loop.evaluate(run.model, dataset.held_out[name], dataset.token_bytes, length=length)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["copy", "reverse", "sort"])
 def test_short_words_are_copied_reversed_and_sorted(name: str):
     """Chance among 26 letters is ln 26 = 3.3."""
@@ -439,6 +441,7 @@ def test_short_words_are_copied_reversed_and_sorted(name: str):
     assert found.accuracy > 0.75
 
 
+@pytest.mark.long
 def test_sums_are_learnt_on_the_training_pairs():
     """ln 97 = 4.57 is what guessing costs."""
     losses, _ = learn(

@@ -290,6 +290,7 @@ CHOICES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
 def test_every_choice_can_be_trained_and_looked_at(choice):
     asked = job(layers=2, **choice)

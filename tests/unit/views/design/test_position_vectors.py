@@ -66,6 +66,7 @@ def drawn(playground, form=None, **changes):
     return drawn_in(playground, "design", "position_vectors", form, **changes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("scheme", ["own", "learned", "sinusoidal", "rope", "none"])
 def test_every_scheme_of_every_model(wired, scheme, language):
