@@ -1,4 +1,4 @@
-"""A tab that is a row of views which take turns: each has its question, its pictures, and how to read them."""
+"""A tab of views which take turns: each has its question, its pictures, and how to read them."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
@@ -83,20 +83,25 @@ def compiled(view: "view_module.View", built: Collection[str] = ()) -> View:
 
 
 def tab_of(key: str, listed: "tuple[View | view_module.View, ...]") -> Tab:
-    """The tab: a row of buttons, one a view, and the view that is chosen; the first one at the start."""
+    """The tab: a row of buttons, one a view, and the view that is chosen; the first one at the start.
+
+    A view that is the whole tab and has its name needs no button, and no more said of it than the tab's question.
+    """
     views: list[View] = []
     for each in listed:
         built = {name for view in views for name in view.parts}
         views.append(each if isinstance(each, View) else compiled(each, built))
     declared = tuple(each for each in listed if isinstance(each, view_module.View))
-    chooser = f"{key}_view"
+    chooser, alone = f"{key}_view", [view.key for view in views] == [key]
 
     def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
         made = {f"{key}_question": part(f"{key}_question", None, kind="question")}
         made |= {f"{view.key}_howto": part(f"{view.key}_howto", None, kind="howto") for view in views}
-        made[chooser] = part(chooser, None, kind="controls", value={})
+        if not alone:
+            made[chooser] = part(chooser, None, kind="controls", value={})
         for view in views:
-            made[f"{view.key}_about"] = part(f"{view.key}_about", None, kind="about")
+            if not alone:
+                made[f"{view.key}_about"] = part(f"{view.key}_about", None, kind="about")
             made |= view.build()
         return made
 
@@ -114,14 +119,15 @@ def tab_of(key: str, listed: "tuple[View | view_module.View, ...]") -> Tab:
             ],
             "shows": {view.key: list(view.shown) for view in views},
         }
-        payloads = {f"{key}_question": {"text": words[f"tab.{key}_question"]}, chooser: choosing}
+        payloads = {f"{key}_question": {"text": words[f"tab.{key}_question"]}}
+        payloads |= {} if alone else {chooser: choosing}
         for view in views:
             howto = {
                 "title": words["howto.title"],
                 "parts": section(words, f"{view.key}.howto") or section(words, f"howto_{view.key}"),
             }
-            payloads |= {f"{view.key}_about": {"text": words[f"{view.key}.about"]}, f"{view.key}_howto": howto}
-            payloads |= view.fixed(words)
+            about = {} if alone else {f"{view.key}_about": {"text": words[f"{view.key}.about"]}}
+            payloads |= {**about, f"{view.key}_howto": howto, **view.fixed(words)}
         return payloads
 
     def draw(scene: Scene, values: Values) -> dict[str, Picture]:
@@ -134,8 +140,10 @@ def tab_of(key: str, listed: "tuple[View | view_module.View, ...]") -> Tab:
                 view.wire(parts, shared)
 
     # A part may be shown by several views: the first one builds it.
-    parts = (f"{key}_question", chooser, *dict.fromkeys(name for view in views for name in view.shown))
-    asks = (chooser, *dict.fromkeys(name for view in views for name in view.asks))
+    shown = dict.fromkeys(name for view in views for name in view.shown if not alone or name != f"{view.key}_about")
+    choosers = () if alone else (chooser,)
+    parts = (f"{key}_question", *choosers, *shown)
+    asks = (*choosers, *dict.fromkeys(name for view in views for name in view.asks))
     jobs = {name: plan for view in views for name, plan in view.jobs.items()}
     return Tab(
         key, build, fixed, draw, parts=parts, asks=asks, jobs=jobs, wire=wire, views=declared, api=offered(key, listed)
@@ -145,7 +153,7 @@ def tab_of(key: str, listed: "tuple[View | view_module.View, ...]") -> Tab:
 def offered(tab: str, views: tuple) -> tuple[Endpoint, ...]:
     """The endpoints of views that declare themselves, with the views whose numbers they give."""
     return tuple(
-        dataclasses.replace(each, views=each.views or (f"{tab}.{view.key}",))
+        dataclasses.replace(each, views=each.views or (tab if view.key == tab else f"{tab}.{view.key}",))
         for view in views
         if isinstance(view, view_module.View)
         for each in view.api

@@ -236,7 +236,7 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
     states = [_state_of(view, each, scene, settings) for each in needed]
     drawn = settings if part.settings is None else settings.only(part.settings)
     # A picture names its model and whether there are edits, whatever it was measured on.
-    said = (scene.model.id, bool(scene.picked.edits))
+    said = () if part.steady else (scene.model.id, bool(scene.picked.edits))
     owner = "" if part.shared else view.key
     key = (owner, name, *states, depended(scene, part.depends), drawn, said, scene.language)
 
@@ -253,7 +253,8 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
         seen = Seen(view.key, name, first, values, seconds, paces, settings, words, facts)
         if part.job:
             return _button(part, seen, results[part.job])
-        return finished(part.draw(seen) if part.draw else {}, seen, scene, key)
+        payload = part.draw(seen) if part.draw else {}
+        return payload if part.steady else finished(payload, seen, scene, key)
 
     return Picture(key, make)
 
@@ -285,10 +286,12 @@ def _button(part: Part, seen: Seen, found: background.Result | None) -> Payload:
 
 
 def fixed(view: View, words: Mapping[str, str]) -> dict[str, Payload]:
-    """Payloads that depend on the language alone: a form without options of the scene."""
-    if not view.settings or "form" in view.parts or not static_form(view):
-        return {}
-    return {f"{view.key}_form": form(view.settings, Words(words, f"{view.key}.settings"), None)}
+    """Payloads that depend on the language alone: a form without options of the scene, the first of a steady part."""
+    own = Words(words, view.key)
+    found = {view.part_name(name): part.first(own) for name, part in view.parts.items() if part.first}
+    if view.settings and "form" not in view.parts and static_form(view):
+        found[f"{view.key}_form"] = form(view.settings, own.within("settings"), None)
+    return found
 
 
 def names_of(view: View) -> tuple[str, ...]:

@@ -139,6 +139,8 @@ class Part:
     job: str = ""  # the slow measure that its button starts
     events: tuple[str, ...] = ()  # that it triggers beyond "select"
     shared: bool = False  # the same part in several views; it is then named without the view
+    steady: bool = False  # tells nothing of a model or a prompt: drawn once in a language
+    first: Callable[[Words], Payload] | None = None  # what a steady part shows while no scene can be opened
 
 
 def Form(draw: Draw | None = None, depends: tuple[Depends, ...] = (), settings: tuple[str, ...] = ()) -> Part:
@@ -186,6 +188,11 @@ def Custom(
 ) -> Part:
     """A part of a kind of its own."""
     return Part(kind, draw, _names(of), also, depends, settings, shared=shared)
+
+
+def Steady(kind: str, draw: Draw, of: str | tuple[str, ...], first: Callable[[Words], Payload]) -> Part:
+    """A part of a kind of its own that tells nothing of a model or a prompt. `first` gets the words of the view."""
+    return Part(kind, draw, _names(of), steady=True, first=first)
 
 
 def Asking(

@@ -1,12 +1,15 @@
-"""Measures that build on others."""
+"""What is derived from a view: measures that build on others, parts that stay, a tab of one view."""
+
+import collections
 
 import pytest
 
 from tests.support.helpers import byte_model, serving
 from viz.page import panels
 from viz.page.background import Result
+from viz.page.old_view import tab_of
 from viz.page.pipeline import Asked, scene_of
-from viz.page.view import Measure, View
+from viz.page.view import Custom, Measure, Steady, View
 
 
 @pytest.fixture
@@ -61,3 +64,30 @@ def test_views_with_one_owner_measure_once(scene):
     one, other, third = view("one", "both"), view("other", "both"), view("third", "")
     first, second = (panels.measured(each, "length", scene, none) for each in (one, other))
     assert first is second and panels.measured(third, "length", scene, none) is not first
+
+
+def test_a_steady_part_is_drawn_once_in_a_language(scene):
+    parts = {
+        "note": Custom("note", lambda seen: {}, of="length"),
+        "lab": Steady("lab", lambda seen: {"n": seen.result}, "length", lambda words: {"n": 0}),
+    }
+    view = View("tried", ("note", "lab"), parts, (Measure("length", lambda scene, settings: 7, depends=()),))
+    other = scene_of(
+        scene.playground, Asked("tiny", "abc", {"edits": [{"kind": "zero", "layer": 1, "head": 2}]}, {}, {}, "en")
+    )
+    chinese = scene_of(scene.playground, Asked("tiny", "abc", None, {}, {}, "zh"))
+    here, there, translated = (panels.pictures(view, each, {}) for each in (scene, other, chinese))
+    assert here["tried_lab"].key == there["tried_lab"].key != translated["tried_lab"].key
+    assert here["tried_note"].key != there["tried_note"].key  # it names the run
+    assert here["tried_lab"].make() == {"n": 7}
+    assert panels.fixed(view, scene.words) == {"tried_lab": {"n": 0}}  # as long as there is no scene
+
+
+def test_a_view_that_is_the_whole_tab_needs_no_button(scene):
+    said = collections.defaultdict(str)
+    view = View("tried", ("note",), {"note": Custom("note", lambda seen: {}, of=())})
+    whole, one = tab_of("tried", (view,)), tab_of("own", (view,))
+    assert whole.parts == ("tried_question", "tried_howto", "tried_note") and not whole.asks
+    assert set(whole.fixed(said)) == {"tried_question", "tried_howto"}
+    assert one.asks == ("own_view",) and {"own_view", "tried_about"} <= set(one.parts)
+    assert set(whole.draw(scene, {})) == set(one.draw(scene, {})) == {"tried_note"}
