@@ -26,15 +26,15 @@ log = logging.getLogger("playground")
 class Check:
     """One check: `at` looks at a block after another, `look` at the whole run; one of the two is given.
 
-    Its name, what it compares and its formula are the words "checkname.<key>", "checksays.<key>" and so on.
+    Its name, what it compares and its formula are the words "checks.name.<key>", "checks.says.<key>" and so on.
     """
 
     kind: str  # "measured": two runs; "derived": a run against arithmetic; "simulated": random numbers decide
     passes: float  # about how many forwards of the model it takes
     look: Look | None = None
     at: AtBlock | None = None
-    unit: str = ""  # of a check of blocks; see model.findings.UNITS
-    rule: str = "exact"  # see model.findings.RULES
+    unit: str = ""  # of a check of blocks; see model.checks.result.UNITS
+    rule: str = "exact"  # see model.checks.result.RULES
     terms: str = ""  # what a "sum" adds up: a field of the config, or "tokens"
     short: bool = False  # whether it looks at no more than some positions, however long the prompt is
     random: bool = False  # whether it draws anything from the seed
@@ -50,7 +50,7 @@ class Check:
 # Passes of the model that checks share: all blocks looked at in turn, and their numbers moved, or those of the run.
 SHARED = {"walk": 2.2, "blocks": 3.0, "run": 3.0}
 
-# In the order in which they are shown, by what they are about; a group's name is the word "checkgroup.<group>".
+# In the order in which they are shown, by what they are about; a group's name is the word "checks.group.<group>".
 CHECKS: dict[str, Check] = {
     "tokens": Check("derived", 0.01, check_runs.tokens, short=True),
     "embedding": Check("derived", 0.02, check_runs.embedding, short=True),

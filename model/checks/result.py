@@ -43,7 +43,7 @@ class Finding:
     position: int | None = None
     reason: str = ""  # for "unable" a key of REASONS, for "broken" what was raised
     got: str = ""  # what the reason is about
-    seconds: float = 0.0
+    seconds: float = field(default=0.0, compare=False)  # that it took
 
     def placed(self, position: int) -> "Finding":
         """The same at a position."""
@@ -158,7 +158,8 @@ def walk(subject: Subject) -> Iterator[tuple[int, Sites]]:
     absent |= set() if config.positions == "rope" else {"q_rot", "k_rot"}
     absent |= set() if config.mlp == "swiglu" else {"mlp_up"}
     for layer in range(config.n_layer):
-        yield layer, {name: tensor[0] for name, tensor in run.sites(layer, set(SITES) - absent).items()}
+        names = [name for name in SITES if name not in absent]  # in order: of equals, a check tells of the first
+        yield layer, {name: tensor[0] for name, tensor in run.sites(layer, names).items()}
     if run.model.final_norm is not None:
         found: Sites = {}
 

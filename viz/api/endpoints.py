@@ -5,7 +5,6 @@ import gradio as gr
 from viz.api.groups import (
     activations,
     attention,
-    checks,
     compare,
     effects,
     heads,
@@ -42,7 +41,6 @@ ENDPOINTS = (
     Endpoint(compare.compare_runs, ("compare",)),
     Endpoint(compare.compare_head, ("compare",)),
     Endpoint(compare.patch, ("compare",), "plain run", long=True),
-    Endpoint(checks.checks, ("checks",), long=True),
     *(each for tab in TABS for each in tab.api),
 )
 # What has none, and why.

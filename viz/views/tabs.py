@@ -5,7 +5,7 @@ from viz.views import outside
 from viz.views.activations import tab as activations
 from viz.views.anatomy import tab as anatomy
 from viz.views.attention.map import view as map
-from viz.views.checks import view as checks
+from viz.views.checks import tab as checks
 from viz.views.compare.runs import view as runs
 from viz.views.design import tab as design
 from viz.views.effects.edits import view as edits

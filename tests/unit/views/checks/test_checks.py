@@ -7,18 +7,21 @@ import sys
 
 import pytest
 
-import viz.views.checks.view as tab
 from model.api import LanguageModel
 from model.checks.registry import CHECKS, GROUPS, quick, run_checks
 from model.checks.result import REASONS, RULES, UNITS, Finding, unable
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
-from viz.page import build
+from viz.numbers import percent
+from viz.page import panels
 from viz.page.background import perform
 from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options, Playground
-from viz.views.checks.figures import FORMULAS, place_on_scale, scientific, share_of
-from viz.views.checks.python_lines import EDITED_AWAY, PYTHON
-from viz.words import LANGUAGES, words
+from viz.views.checks import tab
+from viz.views.checks.checks import view
+from viz.views.checks.checks.figures import FORMULAS, apart, place_on_scale, share_of, share_text
+from viz.views.checks.checks.python_lines import EDITED_AWAY, PYTHON
+from viz.views.tabs import TABS
+from viz.words import LANGUAGES, Words, words
 
 OURS = [key for key in CHECKS if not key.startswith("parity")]
 EDIT = {"kind": "zero", "layer": 1, "head": 2}
@@ -43,7 +46,12 @@ def table(playground, *given, **named):
 
 def finish(playground, question):
     """Do the job as its button does."""
-    list(perform(playground, tab.plan(scene_of(playground, question), {}), question.language))
+    job = tab.TAB.jobs["checks_job"](scene_of(playground, question), {})
+    list(perform(playground, job, question.language))
+
+
+def said(language="en"):
+    return Words(words(language), "checks")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -51,7 +59,7 @@ def test_quick_checks_are_there_at_once(playground, language):
     parts, _ = payloads(playground, asked(language=language))
     shown = parts["checks_table"]
     scene = scene_of(playground, asked(language=language))
-    made = quick(tab.subject_of(scene))
+    made = quick(view.subject_of(scene))
     assert [row["key"] for row in shown["rows"]] == list(CHECKS)
     assert [key for _, keys in shown["groups"] for key in keys] == list(CHECKS)
     assert {row["key"] for row in shown["rows"] if row["state"] == "agrees"} == set(made)
@@ -78,25 +86,38 @@ def test_all_checks_stay_until_something_changes(playground, language):
     assert "waiting" in {row["state"] for row in edited["rows"]} and edited["note"]
 
 
+def test_what_the_button_found_is_not_checked_again(playground, monkeypatch):
+    scene = scene_of(playground, asked())
+    none = panels.settings_of(view.VIEW, scene, {})
+    plan = panels.measured(view.VIEW, "plan", scene, none).value
+    quickly = panels.measured(view.VIEW, "shown", scene, none).value
+    assert len(quickly.findings) == len(CHECKS) - plan.waiting < len(CHECKS) and plan.seconds > 1
+    finish(playground, asked())
+    monkeypatch.setattr(view, "run_checks", lambda *_: pytest.fail("checked again"))
+    whole = panels.measured(view.VIEW, "shown", scene, none).value
+    assert list(whole.findings) == list(CHECKS) and whole is panels.measured(view.VIEW, "all", scene, none).value
+    assert whole.findings["rows"] == quickly.findings["rows"]  # however long each took
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("state", ["differs", "broken"])
 def test_what_does_not_agree_is_named_on_top(playground, monkeypatch, state, language):
     """In a table of ticks the one that is none is the first thing said."""
-    whole = tab.run_checks
+    whole = view.run_checks
 
     def with_one(*given, **named):
         found = whole(*given, **named)
         bad = dataclasses.replace(found["rows"], state=state, difference=0.5, reason="ValueError", got="<b>no</b>")
         return found | {"rows": bad}
 
-    monkeypatch.setattr(tab, "run_checks", with_one)
+    monkeypatch.setattr(view, "run_checks", with_one)
     shown = table(playground, language=language)
-    name = words(language)["checkname.rows"]
+    name = said(language)["name.rows"]
     assert shown["state"] == state and any(name in sentence for sentence in shown["verdict"])
     row = next(row for row in shown["rows"] if row["key"] == "rows")
     assert row["state"] == state
     assert row["reason"] == (
-        "" if state == "differs" else words(language)["checkreason.raised"].format(reason="ValueError", got="<b>no</b>")
+        "" if state == "differs" else said(language)["reason.raised"].format(reason="ValueError", got="<b>no</b>")
     )
 
 
@@ -113,7 +134,7 @@ def test_a_check_that_raises_is_shown_and_the_page_stays(playground, monkeypatch
 def test_a_number_that_is_none_is_sent_as_text(playground, state):
     scene = scene_of(playground, asked())
     found = Finding(state, math.inf, 1e-6, "logit", "sum", 4, 1.0, 7, 2, 1, 3)
-    row = tab.row(scene, "fused", found)
+    row = view.row(said(), panels.facts_of(scene), "fused", found)
     assert json.dumps(row, allow_nan=False) and row["full"][0] == "inf" and row["difference"] == "∞"
     assert row["at"] == {"heads": [[2, 1]], "tokens": [3]} and "2.1" in row["where"]
 
@@ -144,30 +165,29 @@ def test_long_prompts_send_little(playground):
 
 
 def test_every_check_has_its_words_formula_and_group():
-    english = words("en")
+    english = said()
     for key in CHECKS:
-        assert english[f"checkname.{key}"] and english[f"checksays.{key}"] and FORMULAS[key]
+        assert english[f"name.{key}"] and english[f"says.{key}"] and FORMULAS[key]
     assert set(FORMULAS) == set(CHECKS) >= set(PYTHON)
     for section, keys in (
-        ("checkunit", UNITS),
-        ("checkrule", RULES),
-        ("checkgroup", GROUPS),
-        ("checkreason", (*REASONS, "raised")),
+        ("unit", UNITS),
+        ("rule", RULES),
+        ("group", GROUPS),
+        ("reason", (*REASONS, "raised")),
     ):
-        assert {key.split(".")[1] for key in english if key.startswith(f"{section}.")} == set(keys)
+        assert set(english.within(section)) == set(keys)
 
 
 def test_the_verdict_counts():
-    said = words("en")
     found = {"rows": Finding("agrees"), "fused": Finding("differs"), "lens": unable("one_token")}
-    told, state = tab.verdict(said, found)
+    told, state = view.verdict(said(), found)
     assert told == [
         "1 of 2 does not agree: Traced = fused.",
         "1 cannot be checked here.",
         f"{len(CHECKS) - 3} wait for the button.",
     ]
     assert state == "differs"
-    assert tab.verdict(said, found | {"rows": Finding("differs")})[0][0] == (
+    assert view.verdict(said(), found | {"rows": Finding("differs")})[0][0] == (
         "2 of 2 do not agree: Rows sum to 1, Traced = fused."
     )
 
@@ -184,26 +204,23 @@ def test_the_verdict_counts():
         (1e-12, "1.0 × 10⁻¹²"),
         (0.05, "0.05"),
         (12.34, "12"),
-        (123456.0, "1.2 × 10⁵"),
+        (123456.0, "123,456"),
+        (1234567.0, "1.2 × 10⁶"),
         (math.inf, "∞"),
         (math.nan, "∞"),
     ],
 )
-def test_scientific(value, text):
-    assert scientific(value) == text
+def test_how_far_apart(value, text):
+    assert apart(value) == text
 
 
 def test_shares_and_places():
     assert share_of(1.0, 4.0) == 0.25 and share_of(0.0, 0.0) == 0.0
     assert share_of(1.0, 0.0) is None and share_of(math.inf, 1.0) is None
     assert [place_on_scale(share) for share in (0.0, 1e-6, 1.0, 10.0, 1e9, None)] == [0, 0, 6 / 7, 1, 1, 1]
-    assert [tab.percent(share) for share in (None, 0.0, 0.25, 1e-6, 50.0)] == [
-        "∞",
-        "0 %",
-        "25 %",
-        "1.0 × 10⁻⁴ %",
-        "5000 %",
-    ]
+    assert share_text(None) == "∞"
+    assert [share_text(share) for share in (0.0, 0.25, 1e-6, 50.0)] == [percent(each) for each in (0, 0.25, 1e-6, 50)]
+    assert share_text(0.25) == "25.0\u00a0%"
 
 
 # --- the lines ---
@@ -213,10 +230,10 @@ def test_shares_and_places():
 def test_the_lines_repeat_what_is_shown(playground, lm, monkeypatch, edits):
     """The plain lines give a number within the bound that is shown, and the last line the check itself."""
     scene = scene_of(playground, asked(edits=edits))
-    found = run_checks(tab.subject_of(scene), OURS)
+    found = run_checks(view.subject_of(scene), OURS)
     monkeypatch.setattr("model.api.load_model", lambda *_: lm)
     for key in OURS:
-        code = tab.row(scene, key, found[key])["python"].splitlines()
+        code = view.row(said(), panels.facts_of(scene), key, found[key])["python"].splitlines()
         plain = len(PYTHON.get(key, ())) if not (edits and key in EDITED_AWAY) else 0
         space: dict = {}
         exec("\n".join(code[:-1]), space)
@@ -239,9 +256,9 @@ def test_the_whole_table_as_python(playground, lm, monkeypatch):
 
 def test_drawing_holds_the_model_only_while_it_checks(playground, monkeypatch):
     held = []
-    whole = tab.run_checks
+    whole = view.run_checks
     monkeypatch.setattr(
-        tab, "run_checks", lambda *given: (held.append(playground.computing.locked()), whole(*given))[1]
+        view, "run_checks", lambda *given: (held.append(playground.computing.locked()), whole(*given))[1]
     )
     table(playground)
     assert held == [True] and not playground.computing.locked()
@@ -253,4 +270,4 @@ def test_a_problem_of_the_prompt_is_the_pages(playground):
 
 
 def test_it_is_the_last_tab():
-    assert build.TABS[-1] is tab.TAB
+    assert TABS[-1] is tab.TAB

@@ -2,7 +2,7 @@
 
 import math
 
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+from viz.numbers import number, percent
 
 FORMULAS: dict[str, str] = {
     "tokens": "bytes(t₀) + bytes(t₁) + … = prompt",
@@ -46,14 +46,9 @@ FORMULAS: dict[str, str] = {
 }
 
 
-def scientific(value: float) -> str:
-    """A number with two digits, 2.5 × 10⁻⁶; 0 as it is, whole numbers below 10,000 too."""
-    if not math.isfinite(value):
-        return "∞"
-    if value == int(value) and abs(value) < 10_000:
-        return str(int(value))
-    digits, power = f"{value:.1e}".split("e")
-    return f"{value:.2g}" if -2 <= int(power) < 4 else f"{digits} × 10{str(int(power)).translate(_RAISED)}"
+def apart(value: float) -> str:
+    """How far numbers are apart, or may be, in two digits: 2.5 × 10⁻⁶."""
+    return number(value, 2) if math.isfinite(value) else "∞"
 
 
 def share_of(difference: float, bound: float) -> float | None:
@@ -61,6 +56,11 @@ def share_of(difference: float, bound: float) -> float | None:
     if bound:
         return difference / bound if math.isfinite(difference) else None
     return 0.0 if difference == 0 else None
+
+
+def share_text(share: float | None) -> str:
+    """A share of the bound; ∞ where there is none to share."""
+    return "∞" if share is None else percent(share)
 
 
 def place_on_scale(share: float | None) -> float:
