@@ -68,18 +68,21 @@ def _wire(place: _Place, name: str, event: Event) -> None:
     def answer(request: gr.Request, sent, loaded, *more):
         with contextlib.closing(answers(event, _visit(place, request, loaded, *more), sent)) as steps:
             for each in steps:
-                yield update(cast(Payload, each))  # without `page`, an event yields nothing else
+                yield update(cast(Payload, each))  # without `models` and `page`, an event yields nothing else
 
     def change(request: gr.Request, sent, loaded, *more):
         visit = _visit(place, request, loaded, *more)
         with contextlib.closing(answers(event, visit, sent)) as steps:
             for each in steps:
-                yield from _changes(visit, each, loaded)
+                for changes in _changes(visit, each, loaded):
+                    yield changes if event.page else (changes[0], changes[3])
 
     outputs: list[Block] | None = [place.own]
     if event.page:
         outputs = [place.own, shared.told, shared.loaded, shared.picker, shared.wanted, shared.prompt, shared.tabs]
-    function = change if event.page else answer
+    elif event.models:
+        outputs = [place.own, shared.picker]
+    function = change if event.page or event.models else answer
     if not inspect.isgeneratorfunction(event.handle):
         function, outputs = act, None
     inputs = [place.own, shared.loaded, shared.prompt, shared.screens[place.tab.key]]

@@ -273,7 +273,8 @@ class Event:
     handle: Callable[[Visit, Any], Iterator[Payload | Open | Models] | None]
     concurrency: int | None = None  # so many at once on the whole server; None: as many as there are
     trigger: Literal["once", "multiple", "always_last"] = "once"
-    page: bool = False  # may yield Open and Models
+    models: bool = False  # may yield Models
+    page: bool = False  # may yield Models and Open
 
 
 def nothing() -> None:

@@ -26,7 +26,7 @@ from viz.page.playground import Options, Playground
 from viz.server import gradio_patches, login, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
 from viz.server.limits import PRIVATE, PUBLIC
-from viz.views.training.view import archive
+from viz.server.training_process import archive
 from viz.words import LANGUAGES, section, words
 
 

@@ -1,6 +1,7 @@
 """Training in a process of its own, so that the page never waits for it; one run at a time on this machine."""
 
 import contextlib
+import io
 import logging
 import math
 import multiprocessing
@@ -10,6 +11,7 @@ import tempfile
 import threading
 import time
 import uuid
+import zipfile
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -269,3 +271,12 @@ def label(run: LiveRun) -> str:
     what = TASKS[run.job.task].label if run.job.task in TASKS else "Own text"
     done = run.reports[-1].step if run.reports else 0
     return f"{what}, {done:,} steps"
+
+
+def archive(run: LiveRun) -> bytes:
+    """config.json, model.safetensors and tokenizer.json of a run that has ended, as a zip file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+        for name in ("config.json", "model.safetensors", "tokenizer.json"):
+            file.write(run.folder / name, name)
+    return buffer.getvalue()

@@ -13,7 +13,7 @@ from viz.views.heads.table import view as table
 from viz.views.predictions import tab as predictions
 from viz.views.quantization import tab as quantization
 from viz.views.sampling import tab as sampling
-from viz.views.training import view as training
+from viz.views.training import tab as training
 
 TABS = (
     map.TAB,

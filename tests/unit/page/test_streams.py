@@ -6,55 +6,20 @@ import gradio as gr
 import pytest
 
 from model.errors import InputError
+from tests.support.streams import ask, wired
 from viz.page.loading import opened
 from viz.page.parts import unpacked
 from viz.page.settings import Check
-from viz.page.streams import wire_streams
-from viz.page.tab import Tab
 from viz.page.view import Event, Models, Open, Stream, View
 from viz.words import words
 
 ME = types.SimpleNamespace(session_hash="me")
 
 
-class Component:
-    """Of a component only the handlers of its events."""
-
-    def __init__(self):
-        self.handlers, self.inputs, self.outputs, self.settings = {}, {}, {}, {}
-
-    def __getattr__(self, name):
-        def listen(handler, inputs, outputs=None, **settings):
-            for kept, value in zip(
-                (self.handlers, self.inputs, self.outputs, self.settings),
-                (handler, inputs, outputs, settings),
-                strict=True,
-            ):
-                kept[name] = value
-
-        return listen
-
-
-def wired(playground, events, **more):
+def made(playground, events, **more):
     """The channel of a view with these events, and what the page shares with it."""
-    names = ("picker", "prompt", "tabs", "told", "loaded", "wanted")
-    shared = types.SimpleNamespace(
-        playground=playground,
-        language_of=lambda request: "en",
-        leaving=[],
-        screens={"sampling": None},
-        **dict.fromkeys(names),
-    )
     view = View("own", ("form",), {}, settings=(Check("on"),), streams=(Stream("feed", "someshow", events, **more),))
-    feed = Component()
-    tab = Tab("sampling", len, len, len, (), views=(view,))
-    wire_streams(tab, {"own_feed": feed}, shared)
-    return feed, shared
-
-
-def ask(feed, name, sent=None, prompt="abc", value=None):
-    found = feed.handlers[name](ME, sent, opened("tiny"), prompt, {"values": {"own_form": value, "other": 3}})
-    return None if found is None else list(found)
+    return wired(playground, view)
 
 
 def test_an_event_gets_what_stands_on_the_page(playground):
@@ -65,8 +30,9 @@ def test_an_event_gets_what_stands_on_the_page(playground):
         yield {"n": 1}
         yield {"n": 2}
 
-    feed, _ = wired(playground, {"start": Event(start, concurrency=3, trigger="multiple")}, state=lambda: ["kept"])
-    assert [unpacked(each) for each in ask(feed, "start", {"a": 1}, value={"on": True})] == [{"n": 1}, {"n": 2}]
+    feed, _ = made(playground, {"start": Event(start, concurrency=3, trigger="multiple")}, state=lambda: ["kept"])
+    told = ask(feed, "start", {"a": 1}, values={"own_form": {"on": True}, "other": 3})
+    assert [unpacked(each) for each in told] == [{"n": 1}, {"n": 2}]
     ((visit, sent),) = seen
     assert sent == {"a": 1} and (visit.session, visit.language, visit.model_id) == ("me", "en", "tiny")
     assert visit.values == {"own_form": {"on": True}} and visit.prompt == "abc" and visit.state == ["kept"]
@@ -76,7 +42,7 @@ def test_an_event_gets_what_stands_on_the_page(playground):
 
 def test_what_only_does_something_answers_nothing(playground):
     told = []
-    feed, _ = wired(playground, {"stop": Event(lambda visit, sent: told.append(sent))})
+    feed, _ = made(playground, {"stop": Event(lambda visit, sent: told.append(sent))})
     assert ask(feed, "stop", 3) is None and told == [3] and feed.outputs["stop"] is None
 
 
@@ -89,7 +55,7 @@ def test_what_fails_is_said_under_the_tag_of_the_question(playground, error, tex
         yield {"n": 1}
         raise error
 
-    feed, _ = wired(playground, {"start": Event(start)})
+    feed, _ = made(playground, {"start": Event(start)})
     first, last = (unpacked(each) for each in ask(feed, "start", {"tag": "t"}))
     assert first == {"n": 1} and last["tag"] == "t" and last["error"]["text"] == text
     assert "tag" not in unpacked(ask(feed, "start", {"tag": [1]})[-1])
@@ -105,7 +71,7 @@ def test_a_visitor_who_leaves_ends_the_work(playground):
         finally:
             ended.append(visit.session)
 
-    feed, shared = wired(
+    feed, shared = made(
         playground,
         {"start": Event(start)},
         state=lambda: gone,
@@ -126,7 +92,7 @@ def test_an_event_may_open_a_model_and_change_the_list(playground):
         yield Models()
         yield Open("tiny", "a prompt", "attention")
 
-    feed, _ = wired(playground, {"open": Event(open_it, page=True)})
+    feed, _ = made(playground, {"open": Event(open_it, page=True)})
     assert len(feed.outputs["open"]) == 7
     payload, models, *_, last = ask(feed, "open")
     assert unpacked(payload[0]) == {"n": 1} and payload[1:] == (gr.skip(),) * 6
@@ -136,10 +102,21 @@ def test_an_event_may_open_a_model_and_change_the_list(playground):
     assert prompt == "a prompt" and tabs.selected == "attention"
 
 
+def test_an_event_may_change_the_list_alone(playground):
+    def start(visit, sent):
+        yield {"n": 1}
+        yield Models()
+
+    feed, _ = made(playground, {"start": Event(start, models=True)})
+    assert len(feed.outputs["start"]) == 2
+    (payload, skipped), (none, models) = ask(feed, "start")
+    assert unpacked(payload) == {"n": 1} and skipped == none == gr.skip() and isinstance(models, gr.Dropdown)
+
+
 def test_a_model_that_cannot_be_opened_leaves_the_page_as_it_is(playground):
     def open_it(visit, sent):
         yield Open("no such model", "a prompt", "attention")
 
-    feed, _ = wired(playground, {"open": Event(open_it, page=True)})
+    feed, _ = made(playground, {"open": Event(open_it, page=True)})
     own, told, loaded, _, _, prompt, tabs = ask(feed, "open")[-1]
     assert own == loaded == prompt == tabs == gr.skip() and unpacked(told)["kind"] == "error"

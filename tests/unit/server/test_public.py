@@ -16,7 +16,7 @@ from tests.support.helpers import apart, serving
 from viz.page import background
 from viz.page.build import build
 from viz.page.job_queue import Bounds
-from viz.page.panels import settings_of
+from viz.page.panels import pictures, settings_of
 from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import MOST_FAILURES, Options, Playground
 from viz.page.settings import Settings
@@ -30,7 +30,7 @@ from viz.views.sampling import strategies
 from viz.views.sampling.many_samples import view as many_samples
 from viz.views.sampling.side_by_side import run
 from viz.views.sampling.speculative import view as speculative
-from viz.views.training import view as training
+from viz.views.training.training import view as training
 from viz.words import Words, words
 
 PROMPT = "abcab"
@@ -329,11 +329,15 @@ def test_jobs_at_once_are_those_of_the_server(shared):
 # --- training ---
 
 
+def lab(server):
+    """What the training tab shows."""
+    return pictures(training.VIEW, scene(server), {})["training_lab"].make()
+
+
 def test_training_is_off_unless_minutes_are_given(shared):
     with pytest.raises(InputError, match="switched off"):
         shared.workshop.start("me", job_of({}, shared.workshop.limits))
-    picture = training.draw(scene(shared), {})["training"].make()
-    assert picture["empty"]["text"].startswith("Training is switched off")
+    assert lab(shared)["empty"]["text"].startswith("Training is switched off")
 
 
 def test_training_on_a_shared_server_is_smaller_and_the_form_says_so(shared, playground):
@@ -341,7 +345,7 @@ def test_training_on_a_shared_server_is_smaller_and_the_form_says_so(shared, pla
     ours.models.get("tiny", lambda: shared.load("tiny"))
     limits = ours.workshop.limits
     assert limits == dataclasses.replace(PUBLIC.training, minutes=2.0) and limits.pause_minutes == 1.0
-    form = training.draw(scene(ours), {})["training"].make()
+    form = lab(ours)
     assert form["limits"]["steps"] == [1, 6000] and form["limits"]["bytes"] == [0, 200_000]
     for task in form["tasks"]:  # what the form begins with can be trained
         if task["key"] != "text":
@@ -349,7 +353,8 @@ def test_training_on_a_shared_server_is_smaller_and_the_form_says_so(shared, pla
             assert check(job, limits).n_layer == 2 and job.minutes == 2.0
     with pytest.raises(InputError, match="out of bounds"):
         ours.workshop.start("me", job_of({"steps": 6001}, limits))
-    assert training.draw(scene(playground), {}) == {}  # the form that is there says the truth
+    first = training.first_lab(Words(words("en"), "training"))
+    assert lab(playground) == first  # the form that is there says the truth
 
 
 class Wire:

@@ -252,9 +252,9 @@ def test_a_hostile_text_is_shown_as_text(open_page):
     assert "<img" in written
     page.locator(".pg-replay-large").get_by_role("button", name="Table").click()
     expect(page.locator(".pg-replay-large tbody tr").first).to_be_visible()
-    everything = page.locator("#pg-training").text_content()
+    everything = page.locator("#pg-training_lab").text_content()
     assert "onerror=alert" in everything
-    assert page.locator("img[src=x], #pg-training script, #pg-training img").count() == 0
+    assert page.locator("img[src=x], #pg-training_lab script, #pg-training_lab img").count() == 0
     assert page.locator(".pg-replay-large .xtick").count() > 5
     page.get_by_role("button", name="Open in the attention view").click()
     expect(page.locator("#pg-header")).to_contain_text("Own text, 4 steps", timeout=SOON)
@@ -269,7 +269,7 @@ def test_settings_sent_past_the_form_are_refused(open_page):
     def send(event, value):
         page.evaluate("([event, value]) => playground.lab.send(event, value)", [event, value])
 
-    alert = page.locator("#pg-training").get_by_role("alert")
+    alert = page.locator("#pg-training_lab").get_by_role("alert")
     send("start", {"layers": 99})
     expect(alert).to_have_text(
         "A setting is out of bounds on this server. (layers: 99) Choose a value from 1 to 6.", timeout=SOON
@@ -319,7 +319,7 @@ def test_a_narrow_dark_chinese_page(open_page, tmp_path):
     expect(shows).to_have_attribute("data-run", re.compile(" 3$"), timeout=SOON)
     assert page.evaluate(width) <= 390
     names = page.evaluate(
-        """() => [...document.querySelectorAll('[data-part=training] :is(input, select, textarea)')].map(node =>
+        """() => [...document.querySelectorAll('[data-part=training_lab] :is(input, select, textarea)')].map(node =>
              [node.name || node.type, node.getAttribute('aria-label')
                                       ?? node.labels[0]?.querySelector('span')?.textContent ?? ''])"""
     )

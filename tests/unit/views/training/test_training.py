@@ -1,32 +1,27 @@
-"""The training tab without a browser: its words and settings, what it tells of a run, and the files one gets."""
+"""The training tab without a browser: its words and settings, and what it tells of a run."""
 
 import base64
-import io
 import json
 import re
-import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
-from model.api import load_resolved
 from model.gpt.config import CHOICES
-from model.loading.sources import Resolved
 from model.records import Snapshot
 from model.training.job import Limits, check, job_of
 from model.training.tasks import TASKS
-from tests.support.helpers import assert_close
-from tests.support.rehearsal import LONG, TALE, finish, in_threads, quick
-from tests.support.scripts import STATIC, script, words_read
+from tests.support.rehearsal import TALE, finish, in_threads
+from tests.support.scripts import script, words_read
+from viz.charts.packed import unpacked_figure
 from viz.labels import visible
+from viz.page import panels
+from viz.page.parts import packed
+from viz.page.pipeline import Asked, payloads, scene_of
 from viz.page.playground import Options, Playground
-from viz.server.serve import launch_options
-from viz.views.training import view as training
-from viz.views.training.figures import snapshot_payload
-from viz.views.training.view import archive, fixed, piece_payload
+from viz.views.training import tab
+from viz.views.training.training.figures import snapshot_payload
+from viz.views.training.training.view import VIEW, piece_payload
 from viz.words import LANGUAGES, words
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202e ${x}\n"
@@ -34,6 +29,11 @@ STATES = ("starting", "running", "paused", "done", "time", "stopped", "failed")
 
 
 # --- words and settings ---
+
+
+def first_form(language: str) -> dict:
+    """The form as a page is sent it before anything is computed."""
+    return tab.TAB.fixed(words(language))["training_lab"]
 
 
 def asked_for() -> tuple[set[str], set[str]]:
@@ -58,19 +58,19 @@ def texts(value: object) -> list[str]:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_word_of_the_scripts_is_there(language):
-    parts = fixed(words(language))
-    said = parts["training"]["words"]
+    parts = tab.TAB.fixed(words(language))
+    said = parts["training_lab"]["words"]
     page, plot = asked_for()
     assert len(page) > 60 and {"field_probe", "state_time", "metric_induction", "resume", "truth"} <= page
     assert page - set(said) == set()
     assert len(plot) >= 5 and plot - set(said["plot"]) == set()
-    assert set(parts) == set(training.TAB.parts)
+    assert set(parts) == set(tab.TAB.parts)
     json.dumps(parts, allow_nan=False)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_nothing_that_is_said_is_markup(language):
-    everything = texts(fixed(words(language)))
+    everything = texts(tab.TAB.fixed(words(language)))
     assert len(everything) > 100
     assert not [text for text in everything if re.search(r"<|&\w+;|javascript:", text)]
     assert ("学习内容" in everything) == (language == "zh")
@@ -78,7 +78,7 @@ def test_nothing_that_is_said_is_markup(language):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_form_offers_what_there_is_within_the_bounds_of_the_server(language):
-    form, said = fixed(words(language))["training"], words(language)
+    form, said = first_form(language), words(language)
     assert [task["key"] for task in form["tasks"]] == [*TASKS, "text"]
     for task in form["tasks"]:
         assert task["label"] == said[f"task.{task['key']}"] and task["about"] == said[f"task_about.{task['key']}"]
@@ -100,7 +100,7 @@ def test_the_form_offers_what_there_is_within_the_bounds_of_the_server(language)
 
 
 def test_the_settings_that_the_form_begins_with_can_be_trained():
-    form = fixed(words("en"))["training"]
+    form = first_form("en")
     assert job_of(form["defaults"], Limits()) == job_of({}, Limits())
     for task in form["tasks"]:
         values = form["defaults"] | task["settings"] | {"task": task["key"], "text": TALE, "probe": ""}
@@ -108,6 +108,20 @@ def test_the_settings_that_the_form_begins_with_can_be_trained():
     settings = {task["key"]: task["settings"] for task in form["tasks"]}
     assert settings["modular_addition"] == {"length": 4, "batch": 64, "steps": 6000}
     assert settings["induction"] == {"length": 64, "batch": 32, "steps": 600}
+
+
+def test_the_form_is_drawn_with_the_servers_bounds_once_in_a_language(playground):
+    scene = scene_of(playground, Asked("tiny", "abc", None, {}, {}, "en"))
+    picture = panels.pictures(VIEW, scene, {})["training_lab"]
+    assert picture.make() == first_form("en")  # this server has the usual bounds
+    other = scene_of(
+        playground, Asked("tiny", "abcab", {"edits": [{"kind": "zero", "layer": 1, "head": 2}]}, {}, {}, "en")
+    )
+    assert (
+        panels.pictures(VIEW, other, {})["training_lab"].key == picture.key
+    )  # a new prompt leaves the replay as it is
+    parts, _ = payloads(playground, Asked("tiny", "", None, {}, {}, "en", "training"))
+    assert parts["notice"] and parts["training_lab"] == first_form("en")  # there whatever stands at the top
 
 
 # --- a saved step ---
@@ -174,15 +188,15 @@ def test_token_text_is_made_visible():
 
 
 @pytest.fixture
-def playground():
+def trainer():
     with in_threads():
         ours = Playground(Options())
         yield ours
         ours.workshop.close()
 
 
-def test_a_page_is_sent_what_it_lacks(playground):
-    run = finish(playground.workshop, steps=4)
+def test_a_page_is_sent_what_it_lacks(trainer):
+    run = finish(trainer.workshop, steps=4)
     whole = piece_payload(run, "en", (0, 0))
     assert [report[0] for report in whole["reports"]] == [1, 2, 3, 4]
     assert [snapshot["step"] for snapshot in whole["snapshots"]] == [0, 1, 2, 3, 4]
@@ -195,8 +209,8 @@ def test_a_page_is_sent_what_it_lacks(playground):
     assert whole["reports"][1] == [2, r.loss, r.learning_rate, r.gradient_norm, r.tokens, r.seconds]
 
 
-def test_what_a_piece_says_of_its_run(playground):
-    run = finish(playground.workshop, heads=4, positions="rope", placement="post", norm="rmsnorm")
+def test_what_a_piece_says_of_its_run(trainer):
+    run = finish(trainer.workshop, heads=4, positions="rope", placement="post", norm="rmsnorm")
     piece = piece_payload(run, "en", (0, 0))
     assert piece["label"] == "Repeated random sequence · 1×4 · RoPE · post-norm · RMSNorm · 3"
     assert piece_payload(run, "zh", (0, 0))["label"].startswith(words("zh")["task.induction"])
@@ -214,30 +228,30 @@ def test_what_a_piece_says_of_its_run(playground):
     assert piece["pace"] == run.spent / 3 > 0
     assert piece["source"].startswith(f"{run.started.n_params:,} parameters")
     assert piece["probe"] == [run.tokenizer.decode([i]) for i in run.started.ids]
-    figure = json.loads(piece["figure"])
+    figure = unpacked_figure(piece["figure"])
     assert len(figure["data"][0]["x"]) == 16 and figure["layout"]["meta"]["whole"] is True
 
 
 @pytest.mark.parametrize("changes", [{"task": "modular_addition", "length": 4}, {"task": "text", "text": TALE * 2}])
-def test_a_piece_is_json(playground, changes):
-    run = finish(playground.workshop, **changes)
-    piece = json.loads(json.dumps(piece_payload(run, "en", (0, 0)), allow_nan=False))
+def test_a_piece_is_json(trainer, changes):
+    run = finish(trainer.workshop, **changes)
+    piece = json.loads(packed(piece_payload(run, "en", (0, 0))))
     text = "text" in changes
     assert [snapshot["bits"] is not None for snapshot in piece["snapshots"]] == [text] * 4
     assert [snapshot["induction"][0][0] is not None for snapshot in piece["snapshots"]] == [text] * 4
 
 
-def test_a_hostile_text_is_told_as_visible_tokens(playground):
-    run = finish(playground.workshop, task="text", text=HOSTILE * 100, probe=HOSTILE, vocabulary=300)
+def test_a_hostile_text_is_told_as_visible_tokens(trainer):
+    run = finish(trainer.workshop, task="text", text=HOSTILE * 100, probe=HOSTILE, vocabulary=300)
     piece = piece_payload(run, "en", (0, 0))
     shown = [*piece["probe"], *(cell[0] for s in piece["snapshots"] for row in s["top"] for cell in row)]
     assert not [text for text in shown if re.search("[\u202e\n\x00-\x1f]", text)]
-    figure = json.loads(piece["figure"])["data"][0]
+    figure = unpacked_figure(piece["figure"])["data"][0]
     assert not [name for name in (*figure["x"], *figure["y"]) if "<" in name]
 
 
-def test_a_failure_is_explained_in_the_readers_language(playground):
-    run = finish(playground.workshop, task="text", text=TALE, probe="a", vocabulary=257)
+def test_a_failure_is_explained_in_the_readers_language(trainer):
+    run = finish(trainer.workshop, task="text", text=TALE, probe="a", vocabulary=257)
     piece = piece_payload(run, "en", (0, 0))
     assert (piece["state"], piece["over"], piece["model_id"]) == ("failed", True, "")
     assert piece["error"] == {"text": "The text to replay is too short. (a)", "hint": "Give at least two tokens."}
@@ -246,35 +260,4 @@ def test_a_failure_is_explained_in_the_readers_language(playground):
     run.failure = type(run.failure)("", "ValueError('secret')")
     assert piece_payload(run, "en", (0, 0))["error"]["text"] == "Training failed."
     assert piece_payload(run, "zh", (0, 0))["error"]["text"] == "训练失败。"
-    assert "secret" not in json.dumps(piece_payload(run, "en", (0, 0)))
-
-
-# --- the files ---
-
-
-def assert_model_files(content: bytes, run, folder: Path) -> None:
-    with zipfile.ZipFile(io.BytesIO(content)) as file:
-        assert file.testzip() is None
-        assert sorted(file.namelist()) == ["config.json", "model.safetensors", "tokenizer.json"]
-        file.extractall(folder)
-    loaded, last = load_resolved(Resolved("folder", folder, "x", "x")), run.snapshots[-1]
-    assert_close(loaded.trace(list(run.started.ids)).pattern(0, 1), last.patterns[0, 1], 1e-6)
-
-
-def test_the_archive_holds_the_model(playground, tmp_path):
-    run = finish(playground.workshop)
-    assert_model_files(archive(run), run, tmp_path)
-
-
-def test_the_archive_is_served_to_who_knows_its_number(playground, tmp_path):
-    run = finish(playground.workshop)
-    going = playground.workshop.start("me", quick(**LONG))
-    client = TestClient(Starlette(routes=launch_options(STATIC, playground)["app_kwargs"]["routes"]))
-    answer = client.get(f"/playground/trained/{run.id}.zip")
-    assert answer.status_code == 200 and answer.headers["content-type"] == "application/zip"
-    assert answer.headers["content-disposition"] == 'attachment; filename="trained-gpt.zip"'
-    assert_model_files(answer.content, run, tmp_path)
-    for number in ("0", going.id, run.model_id, run.id[:-1], "..%2f..%2fetc", "%00"):
-        assert client.get(f"/playground/trained/{number}.zip").status_code == 404
-    playground.workshop.leave("me")
-    assert client.get(f"/playground/trained/{run.id}.zip").status_code == 404
+    assert "secret" not in packed(piece_payload(run, "en", (0, 0)))

@@ -1,0 +1,93 @@
+"""What a server keeps of trained models: the files one may fetch, for how long, and the bounds of a run."""
+
+import io
+import os
+import signal
+import time
+import types
+import zipfile
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from model.api import load_resolved
+from model.loading.sources import Resolved
+from model.training.job import Limits
+from tests.support.helpers import assert_close
+from tests.support.rehearsal import LONG, finish, in_threads, quick
+from tests.support.scripts import STATIC
+from viz.page.playground import Options, Playground
+from viz.server import serve
+from viz.server.serve import launch_options
+from viz.server.training_process import archive
+
+
+@pytest.fixture
+def playground():
+    with in_threads():
+        ours = Playground(Options())
+        yield ours
+        ours.workshop.close()
+
+
+def assert_model_files(content: bytes, run, folder: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        assert file.testzip() is None
+        assert sorted(file.namelist()) == ["config.json", "model.safetensors", "tokenizer.json"]
+        file.extractall(folder)
+    loaded, last = load_resolved(Resolved("folder", folder, "x", "x")), run.snapshots[-1]
+    assert_close(loaded.trace(list(run.started.ids)).pattern(0, 1), last.patterns[0, 1], 1e-6)
+
+
+def test_the_archive_holds_the_model(playground, tmp_path):
+    run = finish(playground.workshop)
+    assert_model_files(archive(run), run, tmp_path)
+
+
+def test_the_archive_is_served_to_who_knows_its_number(playground, tmp_path):
+    run = finish(playground.workshop)
+    going = playground.workshop.start("me", quick(**LONG))
+    client = TestClient(Starlette(routes=launch_options(STATIC, playground)["app_kwargs"]["routes"]))
+    answer = client.get(f"/playground/trained/{run.id}.zip")
+    assert answer.status_code == 200 and answer.headers["content-type"] == "application/zip"
+    assert answer.headers["content-disposition"] == 'attachment; filename="trained-gpt.zip"'
+    assert_model_files(answer.content, run, tmp_path)
+    for number in ("0", going.id, run.model_id, run.id[:-1], "..%2f..%2fetc", "%00"):
+        assert client.get(f"/playground/trained/{number}.zip").status_code == 404
+    playground.workshop.leave("me")
+    assert client.get(f"/playground/trained/{run.id}.zip").status_code == 404
+
+
+def test_the_minutes_of_the_command_line_bound_a_run():
+    assert Playground(Options(training_minutes=3.5)).workshop.limits == Limits(minutes=3.5)
+
+
+def test_a_terminated_server_removes_what_was_trained(playground, monkeypatch):
+    run = finish(playground.workshop)
+
+    def block():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(30)  # the signal comes before this ends
+
+    quiet = types.SimpleNamespace(
+        queue=lambda **_: None,
+        launch=lambda **_: None,
+        local_url="",
+        block_thread=block,
+        _queue=types.SimpleNamespace(),
+        fns={},
+        mcp_server_obj=None,
+        server=types.SimpleNamespace(config=types.SimpleNamespace()),
+        _end_streaming_responses=lambda: None,
+        config={"page": {"": {"components": [], "dependencies": [], "layout": {"children": []}}}},
+    )
+    monkeypatch.setattr(serve, "build", lambda playground: quiet)
+    before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("not handled"))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            serve.launch(playground, STATIC, host="", port=None, open_browser=False)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not run.folder.parent.exists() and playground.workshop.of("me") == []

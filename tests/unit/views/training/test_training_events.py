@@ -1,0 +1,222 @@
+"""The events of the training tab without a browser: watching a run, whose run it is, opening its model, the tabs."""
+
+import gradio as gr
+import pytest
+
+from tests.support.rehearsal import LONG, SMALL, TALE, finish, in_threads, quick, until
+from tests.support.streams import ask, trigger, wired
+from viz.page.parts import unpacked
+from viz.page.pipeline import Asked, payloads
+from viz.page.playground import Options, Playground
+from viz.page.streams import answers
+from viz.page.view import Models, Open, Visit
+from viz.views.tabs import TABS
+from viz.views.training import tab
+from viz.views.training.training import view as training
+from viz.views.training.training.view import LESSON, own_run, piece_payload
+
+
+@pytest.fixture
+def playground(monkeypatch):
+    """One whose runs are threads of this process, and whose messages come at once."""
+    monkeypatch.setattr(training, "_EVERY", 0.0)
+    with in_threads():
+        ours = Playground(Options())
+        yield ours
+        ours.workshop.close()
+
+
+def visit(playground, owner="me", language="en"):
+    return Visit(playground, owner, language, "tiny", "abc", {})
+
+
+def watch(playground, owner, sent, language="en"):
+    """What a page is sent of the run that it starts."""
+    return answers(LESSON.events["start"], visit(playground, owner, language), sent)
+
+
+def again(playground, owner, sent):
+    """What a page gets that says what it has."""
+    return list(answers(LESSON.events["again"], visit(playground, owner), sent))
+
+
+# --- watching ---
+
+
+def test_watching_a_run_to_its_end(playground):
+    *pieces, last = watch(playground, "me", SMALL)
+    (run,) = playground.workshop.of("me")
+    assert pieces[0]["run"] == run.id and pieces[0]["state"] in ("starting", "running")
+    assert pieces[-1]["state"] == "done" and pieces[-1]["over"]
+    assert isinstance(last, Models)
+    reports = [report for piece in pieces for report in piece["reports"]]
+    assert reports == piece_payload(run, "en", (0, 0))["reports"]
+    assert [s["step"] for piece in pieces for s in piece["snapshots"]] == [0, 1, 2, 3]
+    assert (pieces[0]["from_report"], pieces[0]["from_snapshot"]) == (0, 0)
+
+
+def test_a_page_that_goes_stops_its_run(playground):
+    steps = watch(playground, "me", {**SMALL, **LONG})
+    while not next(steps)["reports"]:
+        pass
+    (run,) = playground.workshop.of("me")
+    steps.close()
+    until(lambda: run.over)
+    assert run.state == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "hint"),
+    [
+        ("en", "A setting is out of bounds on this server. (layers: 99)", "Choose a value from 1 to 6."),
+        ("zh", "某项设置超出此服务器的范围。 (layers: 99)", "请选择 1 到 6 之间的值。"),
+    ],
+)
+def test_settings_that_are_refused_are_explained(playground, language, text, hint):
+    (only,) = watch(playground, "me", {**SMALL, "layers": 99}, language)
+    assert only == {"error": {"text": text, "hint": hint}}
+    assert playground.workshop.of("me") == []
+
+
+@pytest.mark.parametrize("value", [None, "start", [1], {"layers": "2"}, {"steps": 10**400}])
+def test_what_is_no_settings_is_refused(playground, value):
+    (only,) = watch(playground, "me", value)
+    assert only["error"]["text"] and only["error"]["hint"] == "Change the settings."
+
+
+def test_a_busy_server_says_so_and_goes_on_training(playground):
+    going = playground.workshop.start("other", quick(**LONG))
+    (only,) = watch(playground, "me", SMALL)
+    assert only["error"]["text"] == "Another training run is using this server."
+    assert not going.over
+
+
+# --- whose run it is ---
+
+
+def test_a_page_gets_what_it_lacks_of_its_own_run_alone(playground):
+    run = finish(playground.workshop)
+    sent = {"run": run.id, "reports": 2, "snapshots": 3}
+    (piece,) = again(playground, "me", sent)
+    assert piece == piece_payload(run, "en", (2, 3)) and len(piece["reports"]) == 1
+    assert again(playground, "other", sent) == []
+    for wrong in (-1, None, "2", 1.0, [], {}):
+        (piece,) = again(playground, "me", {"run": run.id, "reports": wrong, "snapshots": wrong})
+        assert (piece["from_report"], piece["from_snapshot"]) == (0, 0)
+
+
+def test_another_visitors_run_is_not_found(playground):
+    run = finish(playground.workshop)
+    assert own_run(visit(playground), {"run": run.id}) is run
+    assert own_run(visit(playground, "other"), {"run": run.id}) is None
+    for value in (None, [], run.id, {}, {"run": None}, {"run": [run.id]}, {"run": run.model_id}, {"id": run.id}):
+        assert own_run(visit(playground), value) is None
+
+
+def test_the_picker_offers_a_visitor_the_own_models(playground):
+    mine, other = finish(playground.workshop), finish(playground.workshop, "other", task="copy")
+    failed = finish(playground.workshop, task="text", text=TALE, probe="a", vocabulary=257)
+    ids = [model_id for _, model_id in playground.choices("me")]
+    assert ids == [*(i for _, i in playground.choices()), mine.model_id]
+    assert other.model_id in [i for _, i in playground.choices("other")] and failed.model_id not in ids
+    assert playground.load(mine.model_id).label == "Repeated random sequence, 3 steps"
+
+
+# --- the channel ---
+
+
+@pytest.fixture
+def lesson(playground):
+    """The channel as the page wires it."""
+    channel, _ = wired(playground, training.VIEW)
+    assert set(channel.handlers) == {"start", "pause", "resume", "stop", "again", "open"}
+    assert all(settings["api_visibility"] == "private" for settings in channel.settings.values())
+    return channel
+
+
+def test_a_finished_run_joins_the_list_of_models(playground, lesson):
+    *_, (skipped, picker) = ask(lesson, "start", SMALL)
+    (run,) = playground.workshop.of("me")
+    assert skipped == gr.skip() and picker.choices[-1] == ("Repeated random sequence, 3 steps", run.model_id)
+
+
+def test_pausing_and_stopping_are_for_the_own_run(playground, lesson):
+    steps = trigger(lesson, "start", {**SMALL, **LONG})
+    while not unpacked(next(steps)[0])["reports"]:
+        pass
+    (run,) = playground.workshop.of("me")
+    for name in ("pause", "stop"):
+        trigger(lesson, name, {"run": run.id}, owner="other")
+        trigger(lesson, name, None)
+        assert run.state == "running"
+    trigger(lesson, "pause", {"run": run.id})
+    assert run.state == "paused"
+    trigger(lesson, "resume", {"run": run.id}, owner="other")
+    assert run.state == "paused"
+    trigger(lesson, "resume", {"run": run.id})
+    assert run.state == "running"
+    assert unpacked(ask(lesson, "again", {"run": run.id})[0])["run"] == run.id
+    trigger(lesson, "stop", {"run": run.id})
+    until(lambda: run.over)
+    assert run.state == "stopped"
+    assert unpacked(next(steps)[0])["run"] == run.id
+
+
+def test_opening_a_model_shows_its_sequence_in_the_attention_tab(playground, lesson):
+    run = finish(playground.workshop)
+    text = run.tokenizer.decode(run.started.ids)
+    assert list(training.open_model(visit(playground), {"run": run.id})) == [Open(run.model_id, text, "attention")]
+    first, *_, last = ask(lesson, "open", {"run": run.id})
+    assert first[5:] == (gr.skip(), gr.skip()) and first[0] == first[2] == first[3] == gr.skip()
+    own, _, loaded, picker, _, prompt, tabs = last
+    assert own == gr.skip() and loaded["id"] == picker.value == picker.choices[-1][1] == run.model_id
+    assert tabs.selected == "attention" and prompt == text
+
+
+def test_what_cannot_be_opened_opens_nothing(playground, lesson):
+    run = playground.workshop.start("me", quick(**LONG))
+    assert ask(lesson, "open", {"run": run.id}, owner="other") == ask(lesson, "open", None) == []
+    until(lambda: run.reports)
+    *_, last = ask(lesson, "open", {"run": run.id})  # it is still being trained
+    assert unpacked(last[1])["text"].startswith("There is no model of that name.")
+    assert last[2] == last[5] == last[6] == gr.skip()
+
+
+def test_a_run_that_is_starting_cannot_be_opened_yet(playground, lesson):
+    run = finish(playground.workshop)
+    run.tokenizer = run.started = None
+    run.state = "starting"
+    assert ask(lesson, "open", {"run": run.id}) == []
+    run.state = "done"
+
+
+# --- the tabs ---
+
+
+def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playground):
+    run = finish(playground.workshop)
+    playground.load(run.model_id)
+    turned_away = {"lines", "reading", "why", "find", "findmap"}  # views of the first tab that are not chosen
+    ours, others = {*tab.TAB.parts}, {*TABS[0].parts} - turned_away
+    shown = {}
+
+    def ask(tab, prompt="abcab", language="en"):
+        nonlocal shown
+        asked = Asked(run.model_id, prompt, {"heads": [[0, 1]]}, {}, shown, language, tab)
+        parts, shown = payloads(playground, asked)
+        return parts
+
+    each = {"header", "notice"}  # of every view
+    assert set(ask("attention")) == each | {"guide", "address", "tokens", "selection"} | others
+    assert set(ask("training")) == each | ours
+    assert set(ask("training")) == each
+    assert set(ask("training", "abcabc")) == each | {"tokens"}
+    assert set(ask("attention", "abcabc")) == each | {"heads", "plot"}
+    assert set(ask("training", "abcabc")) == each
+    assert set(ask("attention", "abcabc")) == each  # as it was drawn before
+    chinese = ask("training", "abcabc", "zh")
+    assert ours <= set(chinese) and not others & set(chinese)
+    assert chinese["training_question"]["text"] == "注意力头是怎样形成的?"
+    assert not ours & set(ask("training", "abcabc", "zh"))
+    assert ours <= set(ask("training", "abcabc"))
+    assert set(ask("no such tab", "x")) >= each | {"tokens", "heads", "plot"}

@@ -1,0 +1,221 @@
+"""A small model learns in front of the visitor: settings, a run that can be watched, and the replay of its heads."""
+
+import time
+from collections.abc import Iterator, Mapping
+
+from model.errors import PlaygroundError
+from model.gpt.config import CHOICES
+from model.training.job import TEXT, Job, Limits, job_of
+from model.training.loop import SCHEDULES, Recipe
+from model.training.tasks import TASKS
+from viz.charts.heatmap import PatternWords
+from viz.labels import run_label, visible
+from viz.numbers import whole
+from viz.page.loading import notice
+from viz.page.scene import Scene
+from viz.page.settings import Settings
+from viz.page.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
+from viz.server.training_process import LiveRun
+from viz.theme import RAMPS
+from viz.views.training.training.figures import blank_figure, snapshot_payload
+from viz.words import Words, section, some, translate, words
+
+_EVERY = 0.6  # seconds between two pieces
+_PAUSED = 2.0  # and while nothing happens
+LOWEST = {"layers": 1, "heads": 1, "width": 8, "length": 4, "batch": 1, "steps": 1, "vocabulary": 257}
+_STEPS = {"modular_addition": 6000, "sort": 1500, "reverse": 1500, "copy": 1000, TEXT: 1500}
+
+
+def measure_limits(scene: Scene, settings: Settings) -> Limits:
+    """What a visitor may ask of this server."""
+    return scene.playground.workshop.limits
+
+
+# --- what one sees ---
+
+
+def lab(seen: Seen) -> Payload:
+    """Words, choices, defaults and bounds; or that this server trains nothing."""
+    if seen.result.minutes > 0:
+        return form(seen.words, seen.result)
+    language = seen.facts.language
+    closed = ("Training is switched off on this server.", "Run the app on your own machine.")
+    text, hint = (translate(sentence, language) for sentence in closed)
+    return {"empty": {"text": text, "hint": hint}}
+
+
+def first_lab(own: Words) -> Payload:
+    """The form before the server's bounds are known."""
+    return form(own, Limits())
+
+
+def form(own: Words, limits: Limits) -> Payload:
+    """What the page's script needs for the form; a run's settings are checked again where it starts."""
+    catalogue, recipe = own.catalogue, Job().recipe
+    plot = section(catalogue, "plot") | some(catalogue, "pattern", "query", "key", "weight")
+    choices = {"placement": CHOICES["norm_placement"], "schedule": tuple(SCHEDULES)}
+    choices |= {name: CHOICES[name] for name in ("norm", "positions", "mlp")}
+    bounds = {name: [low, getattr(limits, name)] for name, low in LOWEST.items()}
+    return {
+        "words": own.within("lab").plain() | plot | {"plot": plot},
+        "tasks": [_task(catalogue, name, recipe) for name in (*TASKS, TEXT)],
+        "choices": {name: {key: catalogue[f"choice.{key}"] for key in keys} for name, keys in choices.items()},
+        "limits": bounds | {"bytes": [0, limits.text_bytes]},
+        "defaults": {
+            "task": "induction",
+            "layers": 2,
+            "heads": 4,
+            "width": 128,
+            "positions": "learned",
+            "placement": "pre",
+            "norm": "layernorm",
+            "mlp": "gelu_tanh",
+            "schedule": recipe.schedule,
+            "steps": recipe.steps,
+            "length": recipe.length,
+            "batch": recipe.batch,
+            "rate": recipe.learning_rate,
+            "warmup": recipe.warmup,
+            "seed": recipe.seed,
+            "vocabulary": Job().vocab_size,
+        },
+        "ramps": {name: list(stops) for name, stops in RAMPS.items()},
+    }
+
+
+def _task(catalogue: Mapping[str, str], name: str, recipe: Recipe) -> Payload:
+    """What the form says of a task, and the settings that suit it."""
+    task = TASKS.get(name)
+    length = task.length if task else 64
+    settings = {"length": length, "batch": {4: 64}.get(length, recipe.batch), "steps": _STEPS.get(name, recipe.steps)}
+    return {
+        "key": name,
+        "label": catalogue[f"task.{name}"],
+        "about": catalogue[f"task_about.{name}"],
+        "example": task.example if task else "",
+        "settings": settings,
+    }
+
+
+# --- what the page is told of a run ---
+
+
+def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload:
+    """What is new of a run for a page that has so many reports and snapshots."""
+    catalogue = words(language)
+    reports, snapshots = run.reports[have[0] :], run.snapshots[have[1] :]
+    piece = {
+        "run": run.id,
+        "label": run_label(run.job.task, run.job.config, run.job.recipe.steps, catalogue),
+        "state": run.state,
+        "over": run.over,
+        "steps": run.job.recipe.steps,
+        "pace": run.spent / max(1, len(run.reports)),
+        "model_id": run.model_id,
+        "download": f"playground/trained/{run.id}.zip",
+        "layers": 0,
+        "heads": 0,
+        "probe": [],
+        "from_report": have[0],
+        "from_snapshot": have[1],
+        "reports": [[r.step, r.loss, r.learning_rate, r.gradient_norm, r.tokens, r.seconds] for r in reports],
+        "snapshots": [snapshot_payload(snapshot, run.tokenizer.piece, run.tokenizer.decode) for snapshot in snapshots],
+    }
+    if run.state == "failed":
+        piece["error"] = error_payload(run, language)
+        piece["model_id"] = ""
+    if run.started and run.tokenizer:
+        tokens = run.tokenizer.tokens(run.started.ids)
+        names = PatternWords(**some(catalogue, "pattern", "query", "key", "weight", "largest"))
+        piece |= {
+            "layers": run.started.n_layer,
+            "heads": run.started.n_head,
+            "figure": blank_figure(tokens, names),
+            "probe": [visible(text) for text in tokens.pieces],
+            "source": catalogue["training.lab.source"].format(params=whole(run.started.n_params)),
+        }
+    return piece
+
+
+def error_payload(run: LiveRun, language: str) -> Payload:
+    """Why a run failed, in the reader's language."""
+    failure, catalogue = run.failure, words(language)
+    if not failure.what:
+        return {"text": catalogue["training.lab.failed"], "hint": catalogue["notice.failed_hint"]}
+    shown = notice(PlaygroundError(failure.what, failure.got, failure.hint), language)
+    return {"text": shown["text"], "hint": shown["hint"]}
+
+
+# --- events ---
+
+
+def start(visit: Visit, sent: object) -> Iterator[Payload | Models]:
+    """Start a run and yield pieces as it goes on. Closing the iterator stops the run."""
+    workshop = visit.playground.workshop
+    run, have = workshop.start(visit.session, job_of(sent, workshop.limits)), (0, 0)
+    try:
+        while True:
+            over = run.over  # before what is new is read, so that nothing after it is missed
+            piece = piece_payload(run, visit.language, have)
+            have = (have[0] + len(piece["reports"]), have[1] + len(piece["snapshots"]))
+            yield piece
+            if over:
+                break
+            time.sleep(_EVERY)
+            run.wait(_PAUSED)
+    finally:
+        run.tell("stop")
+    yield Models()
+
+
+def own_run(visit: Visit, sent: object) -> LiveRun | None:
+    """The run that a page means, if it is that visitor's."""
+    number = sent.get("run") if isinstance(sent, Mapping) else None
+    return next((run for run in visit.playground.workshop.of(visit.session) if run.id == number), None)
+
+
+def _wish(name: str) -> Event:
+    """Ask the visitor's own run to "pause", "resume" or "stop"."""
+
+    def tell(visit: Visit, sent: object) -> None:
+        run = own_run(visit, sent)
+        if run is not None:
+            run.tell(name)
+
+    return Event(tell)
+
+
+def again(visit: Visit, sent: object) -> Iterator[Payload]:
+    """What a page lacks of a run of its own."""
+    run = own_run(visit, sent)
+    if run is not None:
+        have = tuple(n if isinstance(n := sent.get(key), int) and n >= 0 else 0 for key in ("reports", "snapshots"))
+        yield piece_payload(run, visit.language, have)
+
+
+def open_model(visit: Visit, sent: object) -> Iterator[Open]:
+    """Show the sequence that was replayed on the trained model."""
+    run = own_run(visit, sent)
+    if run is not None and run.tokenizer is not None:
+        yield Open(run.model_id, run.tokenizer.decode(run.started.ids), "attention")
+
+
+LESSON = Stream(
+    "lesson",
+    "lesson",
+    {
+        "start": Event(start, concurrency=8, models=True),
+        "pause": _wish("pause"),
+        "resume": _wish("resume"),
+        "stop": _wish("stop"),
+        "again": Event(again, concurrency=4),
+        "open": Event(open_model, concurrency=4, page=True),
+    },
+)
+VIEW = View(
+    "training",
+    layout=("lab",),
+    parts={"lab": Steady("training", lab, "limits", first_lab)},
+    measures=(Measure("limits", measure_limits, depends=(), locks=False),),
+    streams=(LESSON,),
+)
