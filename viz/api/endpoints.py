@@ -2,13 +2,13 @@
 
 import gradio as gr
 
+from viz.api import page
 from viz.api.groups import (
     activations,
     attention,
     compare,
     effects,
     heads,
-    page,
 )
 from viz.api.registry import Endpoint, register
 from viz.page.playground import Playground
