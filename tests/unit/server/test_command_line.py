@@ -1,0 +1,48 @@
+"""The command line of a server that others use, and what it makes of it."""
+
+import dataclasses
+
+import pytest
+
+import app
+from viz.server import serve
+from viz.server.limits import PRIVATE, PUBLIC
+
+
+def test_the_command_line_of_a_shared_server():
+    own, shared = app.parse([], {}), app.parse(["--public"], {})
+    assert (own.max_tokens, own.training_minutes, own.host, own.port) == (1024, 20.0, "127.0.0.1", None)
+    assert (shared.max_tokens, shared.training_minutes, shared.host) == (512, 0.0, "127.0.0.1")
+    told = app.parse(["--public", "--max-tokens", "99", "--training-minutes", "3"], {})
+    assert (told.max_tokens, told.training_minutes) == (99, 3.0)
+    assert serve.options_of(shared).allowed == dataclasses.replace(PUBLIC, models=("tinygpt",))
+    assert serve.options_of(own).allowed == PRIVATE and not serve.options_of(own).public
+    fixed = serve.options_of(app.parse(["--models", "smollm2-135m"], {})).allowed
+    assert fixed == dataclasses.replace(PRIVATE, models=("tinygpt", "smollm2-135m"))
+    proxied = [app.parse(line, {}).behind_proxy for line in ([], ["--behind-proxy"], ["--behind-proxy", "2"])]
+    assert proxied == [0, 1, 2]
+
+
+def test_a_space_needs_no_command_line():
+    told = app.parse([], {"SPACE_ID": "me/it"})
+    assert told.public and (told.host, told.port, told.behind_proxy) == ("0.0.0.0", 7860, 1)
+    assert told.embed == ["https://huggingface.co", "https://*.hf.space"]
+    assert app.parse(["--no-public"], {"SPACE_ID": "me/it"}).public is False
+    named = app.parse([], {"GRADIO_SERVER_NAME": "0.0.0.0", "GRADIO_SERVER_PORT": "9999"})
+    assert (named.host, named.port, named.public) == ("0.0.0.0", 9999, False)
+    assert app.parse(["--host", "::1", "--port", "1"], {"GRADIO_SERVER_NAME": "0.0.0.0"}).host == "::1"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["--embed", "huggingface.co"],
+        ["--embed", "https://a; script-src *"],
+        ["--embed", "https://a b"],
+        ["--memory", "0"],
+    ],
+)
+def test_a_command_line_that_makes_no_sense_is_refused(line, capsys):
+    with pytest.raises(SystemExit):
+        app.parse(line, {})
+    assert capsys.readouterr().err
