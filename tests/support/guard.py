@@ -1,0 +1,74 @@
+"""The guard before the page without a network: a request in pieces, and the answer to it."""
+
+import types
+
+from tests.support.helpers import apart
+from viz.page.playground import Options
+from viz.server.limits import PUBLIC
+from viz.server.middleware import Guard
+
+JOIN = "/gradio_api/queue/join"
+OURS = {"host": "127.0.0.1:7860"}
+SHARED = Options(public=True, allowed=PUBLIC)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class Answer:
+    """What a client is sent, in the pieces in which it is sent."""
+
+    def __init__(self, messages):
+        start, *rest = messages
+        self.status = start["status"]
+        self.headers = {name.decode(): value.decode() for name, value in start["headers"]}
+        self.pieces = [message.get("body", b"") for message in rest]
+
+    @property
+    def text(self):
+        return b"".join(self.pieces).decode()
+
+
+def scope_of(path, method="GET", headers=OURS, **more):
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    app = types.SimpleNamespace(cookie_id="x", tokens={"let-in": "ann"})
+    return {
+        "type": "http",
+        "path": path,
+        "method": method,
+        "headers": pairs,
+        "query_string": b"",
+        "root_path": "",
+        "client": ("10.0.0.1", 5),
+        "app": app,
+    } | more
+
+
+def ask(guarded, path="/", method="GET", *, headers=OURS, body=(b"",), **more):
+    """Send a request, its body in pieces, and take the answer."""
+    sent, left = [], list(body)
+
+    async def receive():
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+    async def send(message):
+        sent.append(message)
+
+    apart(guarded(scope_of(path, method, headers, **more), receive, send))
+    return Answer(sent)
+
+
+async def echo(scope, receive, send):
+    """An app that answers with what it was sent."""
+    message = await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": message["body"]})
+
+
+def guarded(options=SHARED, app=echo, **changes):
+    return Guard(app, options, **changes)
