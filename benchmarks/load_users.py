@@ -30,7 +30,7 @@ OBJECTS = ("the red ball", "a loaf of bread", "two warm coats", "the last train"
 VIEWS = {
     "sampling": ("distribution", "temperature", "draws", "side_by_side", "many_samples"),
     "predictions": ("surprise", "guess", "follow", "lens", "logit_parts"),
-    "inside": ("onenorm", "neurons", "sizes"),
+    "activations": ("onenorm", "neurons", "sizes"),
     "heads": (),
     "effects": (),
     "attention": (),

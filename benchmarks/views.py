@@ -23,7 +23,7 @@ from viz.page.playground import Options, Playground  # noqa: E402
 from viz.views.tabs import TABS  # noqa: E402
 
 TEXT = (ROOT / "tests" / "data" / "story.txt").read_text(encoding="utf-8")
-OF = ("predictions", "inside")
+OF = ("predictions", "activations")
 
 
 def views(key: str) -> list[str]:

@@ -43,7 +43,7 @@ def test_there_are_as_many():
     assert {tab: len(views) for tab, views in OURS.items()} == {
         "sampling": 7,
         "predictions": 5,
-        "inside": 6,
+        "activations": 6,
         "anatomy": 7,
         "design": 9,
         "quantization": 3,
@@ -90,7 +90,7 @@ def test_every_view_says_how_to_read_it(language):
 
 
 def test_a_view_that_is_not_chosen_is_not_drawn(playgrounds):
-    asked = Asked("tiny", "abcabd ab", None, {"inside_view": {"view": "space"}}, {}, "en", "inside")
+    asked = Asked("tiny", "abcabd ab", None, {"activations_view": {"view": "space"}}, {}, "en", "activations")
     parts = payloads(playgrounds["gpt2"], asked)[0]
     assert "space_map" in parts
     assert "neurons_top" not in parts

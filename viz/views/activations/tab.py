@@ -8,4 +8,4 @@ from viz.views.activations.outliers import view as outliers
 from viz.views.activations.sizes import view as sizes
 from viz.views.activations.stream_picture import view as stream_picture
 
-TAB = tab_of("inside", (sizes.VIEW, outliers.VIEW, norm.VIEW, norm_swap.VIEW, neurons.VIEW, stream_picture.VIEW))
+TAB = tab_of("activations", (sizes.VIEW, outliers.VIEW, norm.VIEW, norm_swap.VIEW, neurons.VIEW, stream_picture.VIEW))

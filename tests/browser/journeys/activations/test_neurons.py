@@ -30,7 +30,7 @@ def run():
 def open_view(open_page, view, query="", name="Norms & activations", **context):
     page = open_page(query, **context)
     open_tab(page, name)
-    page.locator(f"#pg-inside_view button[data-key={view}]").click()
+    page.locator(f"#pg-activations_view button[data-key={view}]").click()
     first = {"neurons": "#pg-neurons_one [data-run]", "space": "#pg-space_map .js-plotly-plot"}[view]
     page.locator(first).wait_for(timeout=SOON)
     return page
@@ -133,7 +133,7 @@ def test_narrow_chinese_and_hostile_text(open_page):
     page.locator("#pg-neurons_curve .js-plotly-plot").wait_for(timeout=SOON)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.locator(".pg-neuron-table").evaluate("(node) => node.scrollWidth <= node.clientWidth")
-    page.locator("#pg-inside_view button[data-key=space]").click()
+    page.locator("#pg-activations_view button[data-key=space]").click()
     page.locator("#pg-space_map .js-plotly-plot").wait_for(timeout=SOON)
     expect(title(page, "space_map")).to_contain_text("残差流")
     assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -78,7 +78,7 @@ def test_a_click_in_the_map_picks_its_token_and_its_row(open_page, stream):
 
 def test_outliers_the_tokens_that_carry_them_and_one_tokens_dimensions(open_page, stream):
     page = open_sizes(open_page)
-    page.locator("#pg-inside_view button[data-key=outliers]").click()
+    page.locator("#pg-activations_view button[data-key=outliers]").click()
     page.locator("#pg-outliers_list [data-part][data-run]").wait_for(timeout=SOON)
     page.locator("#pg-outliers_form [data-name=rule] select").select_option("int8")
     expect(page.locator("#pg-outliers_list .pg-about")).to_contain_text("Dettmers", timeout=SOON)
@@ -103,7 +103,7 @@ def test_outliers_the_tokens_that_carry_them_and_one_tokens_dimensions(open_page
 def test_narrow_chinese_and_dark(open_page):
     page = open_sizes(open_page, "?lang=zh&__theme=dark", "归一化", viewport={"width": 390, "height": 844})
     expect(page.locator("#pg-sizes_map h2")).to_have_text("每个归一化所读取的均方根")
-    page.locator("#pg-inside_view button[data-key=outliers]").click()
+    page.locator("#pg-activations_view button[data-key=outliers]").click()
     page.locator("#pg-outliers_one [data-run]").wait_for(timeout=SOON)
     expect(page.locator("#pg-outliers_list h2")).to_have_text("由谁带有")
     assert page.evaluate("document.documentElement.scrollWidth") == 390

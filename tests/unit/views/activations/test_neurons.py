@@ -52,8 +52,8 @@ def playground(lm):
 
 
 def asked(view, prompt=PROMPT, language="en", values=None, shown=None, **selection):
-    values = {"inside_view": {"view": view}, **(values or {})}
-    return Asked("tiny", prompt, selection or None, values, shown or {}, language, "inside")
+    values = {"activations_view": {"view": view}, **(values or {})}
+    return Asked("tiny", prompt, selection or None, values, shown or {}, language, "activations")
 
 
 def drawn(playground, view, prompt=PROMPT, **changes):

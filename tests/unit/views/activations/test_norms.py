@@ -43,8 +43,8 @@ def lm(request, tmp_path_factory):
 
 
 def asked(view="onenorm", form=None, prompt=PROMPT, language="en", shown=None, **selection):
-    values = {"inside_view": {"view": view}, f"{view}_form": form}
-    return Asked("tiny", prompt, selection or None, values, shown or {}, language, "inside")
+    values = {"activations_view": {"view": view}, f"{view}_form": form}
+    return Asked("tiny", prompt, selection or None, values, shown or {}, language, "activations")
 
 
 def drawn(playground, *given, **changes):

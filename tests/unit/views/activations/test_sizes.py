@@ -49,7 +49,7 @@ TEXT = Line("across", ["a", "b"], [0, 1], ["a", "b"])
 
 
 def asked(values=None, prompt=PROMPT, language="en", shown=None, **selection):
-    return Asked("tiny", prompt, selection or None, values or {}, shown or {}, language, "inside")
+    return Asked("tiny", prompt, selection or None, values or {}, shown or {}, language, "activations")
 
 
 def drawn(playground, values=None, **changes):
@@ -57,7 +57,7 @@ def drawn(playground, values=None, **changes):
 
 
 def in_outliers(values=None):
-    return {"inside_view": {"view": "outliers"}, **(values or {})}
+    return {"activations_view": {"view": "outliers"}, **(values or {})}
 
 
 def array(value):
@@ -255,14 +255,14 @@ def test_a_change_of_settings_or_language_does_not_run_the_model(playground, mon
 @pytest.mark.parametrize("view", ["sizes", "outliers"])
 def test_what_a_page_sends_is_checked(playground, value, view):
     form = {"number": value, "rule": value, "site": value}
-    parts = drawn(playground, {"inside_view": {"view": view}, f"{view}_map": value, f"{view}_form": form})
+    parts = drawn(playground, {"activations_view": {"view": view}, f"{view}_map": value, f"{view}_form": form})
     assert "figure" in parts[f"{view}_map"] and parts["notice"] == {}
 
 
 @pytest.mark.parametrize("view", ["sizes", "outliers"])
 @pytest.mark.parametrize("prompt", ["a", "\n", "\u202e<b>{token}</b>", "x" * 40])
 def test_short_long_and_hostile_prompts_are_drawn(playground, prompt, view):
-    parts = drawn(playground, {"inside_view": {"view": view}}, prompt=prompt)
+    parts = drawn(playground, {"activations_view": {"view": view}}, prompt=prompt)
     mine = {name: part for name, part in parts.items() if name.startswith(view)}
     assert len(mine) >= 5 and not any("problem" in part for part in mine.values())
     assert "<b>" not in mine[f"{view}_map"]["figure"] and "\u202e" not in json.dumps(mine, ensure_ascii=False)
