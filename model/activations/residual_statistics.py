@@ -4,7 +4,6 @@ the stream, and the few dimensions that are far larger than the rest.
 One pass over the layers keeps reductions only; every picture of them reads what was kept.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
@@ -56,7 +55,6 @@ class Stream:
     largest: np.ndarray  # of each dimension, the x with the largest |x| over tokens, signed, float32 [N, D]
     carrier: np.ndarray  # the token that has it, the first of equals, int32 [N, D]
     outlying: Mapping[str, np.ndarray]  # by rule: how many dimensions of a token are outlying, int32 [N, T] each
-    seconds: float  # wall time of the pass
 
     @property
     def rms(self) -> np.ndarray:
@@ -87,7 +85,7 @@ def survey(run: Trace, progress: Progress | None = None) -> Stream:
     float32 rounding of the stream. "The stream it is added to" is resid_pre for attention and resid_mid for the MLP;
     in parallel blocks it is resid_pre for both, in post-norm blocks the norm comes after the addition.
     """
-    started, config = time.perf_counter(), run.config
+    config = run.config
     norms: list[tuple[str, int]] = []
     reduced, moved = [], []
     for layer in range(config.n_layer):
@@ -107,7 +105,6 @@ def survey(run: Trace, progress: Progress | None = None) -> Stream:
         **{name: np.stack([each[name] for each in reduced]) for name in reduced[0]},
         **{name: np.stack([each[name] for each in moved]) for name in moved[0]},
         outlying={rule: np.stack([each[rule] for each in outlying]) for rule in RULES},
-        seconds=time.perf_counter() - started,
     )
 
 

@@ -25,8 +25,6 @@ ENDPOINTS = (
     Endpoint(attention.attention_cell, ("attention.why",)),
     Endpoint(attention.find_heads, ("attention.find",)),
     Endpoint(attention.head_vectors, ("attention.why",)),
-    Endpoint(activations.stream_sizes, ("activations.sizes",)),
-    Endpoint(activations.outliers, ("activations.outliers",)),
     Endpoint(activations.norm, ("activations.onenorm",)),
     Endpoint(activations.norm_gains, ("activations.onenorm",), "model", kind="computed"),
     Endpoint(activations.norm_swap, ("activations.swap",), long=True),

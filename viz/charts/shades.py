@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from viz.numbers import number, power
 from viz.theme import RAMPS, SIGNED_RAMPS, colorscale
 
 SPAN = 30.0  # the largest over the smallest from which on colours and axes are logarithmic
@@ -75,17 +76,11 @@ def decades(low: float, high: float) -> list[float]:
     return [low, high]
 
 
-def plain(value: float) -> str:
-    """A number for a label."""
-    size = abs(value)
-    if size >= 1e7 or 0 < size < 1e-3:
-        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
-    return f"{value:,.0f}" if size >= 100 else f"{value:.3g}"
+def label(value: float) -> str:
+    """A number beside a colour bar; powers of ten are short."""
+    return number(value) if value == 0 or 1e-3 <= abs(value) < 1e6 else power(value, 1)
 
 
 def _bar(places: list[float], ticks: list[float], low: float, high: float) -> dict:
-    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": places, "ticktext": [plain(t) for t in ticks]}
+    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": places, "ticktext": [label(t) for t in ticks]}
     return {"cmin": low, "cmax": high, "colorbar": bar}
-
-
-# --- figures ---

@@ -60,8 +60,6 @@ define("gridmap", (root, props, trigger) => {
   return take;
 });
 
-const number = (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 5 }).replace("-", "−");
-
 // Two tables: tokens with outlying numbers, and the outlying dimensions; a click on a token picks it.
 define("outlierlist", (root) => {
   const title = el("h2"),
@@ -85,7 +83,8 @@ define("outlierlist", (root) => {
     chip.onclick = () => select({ tokens: [each.token] });
     return chip;
   };
-  const fillTable = (grid, said, names, rows) => {
+  const number = (text) => el("td", "pg-number", text);
+  const fillTable = (grid, caption, names, rows) => {
     const table = el("table"),
       head = el("tr"),
       body = el("tbody");
@@ -93,13 +92,13 @@ define("outlierlist", (root) => {
     rows.forEach((cells) => {
       const row = el("tr");
       for (const cell of cells) {
-        const place = el("td", typeof cell === "number" ? "pg-number" : "");
-        place.append(typeof cell === "number" ? number(cell) : cell);
+        const place = cell.localName === "td" ? cell : el("td");
+        if (place !== cell) place.append(cell);
         row.append(place);
       }
       body.append(row);
     });
-    table.append(el("caption", "", said), head, body);
+    table.append(el("caption", "", caption), head, body);
     grid.replaceChildren(table);
     grid.hidden = !rows.length;
   };
@@ -113,15 +112,15 @@ define("outlierlist", (root) => {
     attention.hidden = !payload.attention;
     fillTable(
       carriers,
-      payload.said_carriers,
+      payload.caption_carriers,
       [names.token, names.entries, names.norms],
-      payload.carriers.map((each, index) => [token(each, index), each.entries, each.norms]),
+      payload.carriers.map((each, index) => [token(each, index), ...each.shown.map(number)]),
     );
     fillTable(
       list,
-      payload.said,
+      payload.caption,
       [names.norm, names.dimension, names.token, names.value, names.ratio],
-      rows.map((each, index) => [each.row, String(each.dimension), token(each, index), each.value, each.ratio]),
+      rows.map((each, index) => [each.row, String(each.dimension), token(each, index), ...each.shown.map(number)]),
     );
     const { file, source, python, title: named, note: told } = payload;
     foot.replaceChildren(

@@ -14,8 +14,6 @@ from model.activations.neurons import (
 )
 from model.activations.norm_swap import SWAPS, WHERE, places_of, swapped
 from model.activations.norm_walk import compare_batch, norm_input, norm_of, norms_of, quantiles, walk_vector
-from model.activations.residual_statistics import RULES, STATISTICS, carriers, statistic
-from model.activations.residual_statistics import outliers as outlying
 from model.api import LanguageModel
 from model.attention.effects import next_tokens
 from model.errors import InputError, say
@@ -28,57 +26,9 @@ from viz.page.playground import Playground
 from viz.page.scene import Scene
 from viz.views.activations.neurons import view as neurons_view
 from viz.views.activations.norm_swap import view as swap_view
-from viz.views.activations.outliers import view as outliers_view
-from viz.views.activations.sizes import view as sizes
 from viz.views.activations.stream_picture import view as stream_picture
 
 Site = Annotated[str, OneOf(("norm1", "norm2", "final"))]
-
-
-def stream_sizes(scene: Scene, number: Annotated[str, OneOf(tuple(STATISTICS))] = "rms") -> dict:
-    """How large the residual stream is before every norm, or how far each sublayer moves it, token by token.
-
-    Args:
-        number: rms, norm (length), mean, variance, divisor (what the norm divides by): before every norm. update:
-            length of what a sublayer adds over that of the stream; along: cosine of the two. cosine: of the stream
-            before and after a block.
-
-    Returns:
-        rows: where (norm1, norm2, final; attn, mlp; or block), layer, and values: one a token.
-    """
-    rows, values = statistic(sizes.stream_of(scene), number)
-    found = [
-        {"where": where, "layer": layer, "values": each} for (where, layer), each in zip(rows, values, strict=True)
-    ]
-    return {"number": number, "tokens": prompt_tokens(scene), "rows": found}
-
-
-def outliers(
-    scene: Scene,
-    rule: Annotated[str, OneOf(tuple(RULES))] = "massive",
-    site: Annotated[str, OneOf(tuple(outliers_view.SITES))] = "norm1",
-    most: Rows = 30,
-) -> dict:
-    """The few dimensions of the residual stream that are far larger than the rest, and the tokens that carry them.
-
-    Args:
-        rule: What counts. massive: 1000 times the median and at least 100. x1000, x100, x20: as many times the median.
-            int8: 6 or more.
-        site: Before which norms: norm1 or norm2; the final one is always looked at.
-
-    Returns:
-        dimensions: site, layer, dimension, token (position), value, ratio to the median size; carriers: tokens with
-        entries (how many outlying numbers) and norms (in how many); count: of all dimensions found.
-    """
-    stream, sites = sizes.stream_of(scene), outliers_view.SITES[site]
-    found = outlying(stream, rule, sites)
-    return {
-        "rule": rule,
-        "count": len(found),
-        "dimensions": found[:most],
-        "carriers": carriers(stream, rule, sites)[:most],
-        "tokens": prompt_tokens(scene),
-    }
 
 
 # --- norms -----------------------------------------------------------------------------------------------

@@ -1,288 +1,283 @@
-"""Outliers: the few dimensions that are far larger than the rest, and the tokens that carry them."""
+"""Outliers: the few dimensions that are far larger than the rest, and the tokens in which they occur."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-import gradio as gr
+import numpy as np
+import pandas as pd
 
 from model.activations.norm_walk import norm_input
-from model.activations.residual_statistics import (
-    RULES,
-    Stream,
-    carriers,
-    limit,
-    nearest_row,
-    outliers,
-    ratios,
-    top_dimensions,
-)
-from viz.charts.shades import plain, shade_of
-from viz.labels import plotly_text, shorten, visible
-from viz.page.old_view import View
-from viz.page.parts import choice, number, part, plot_words
-from viz.page.picking import position_of, source
-from viz.page.python_lines import python_lines
+from model.activations.residual_statistics import RULES, Stream, carriers, limit, nearest_row, ratios, top_dimensions
+from model.activations.residual_statistics import outliers as outlying
+from viz.api.arguments import OneOf, Rows
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, prompt_tokens
+from viz.charts.shades import shade_of
+from viz.labels import plotly_text, quoted
+from viz.numbers import number, percent, signed, whole
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.views.activations.figures import (
-    DimensionWords,
-    Grid,
-    Line,
-    dimension_figure,
-    grid_figure,
-    layer_line,
-    median_of_others,
-)
-from viz.views.activations.sizes.view import row_name, stream_of
-from viz.words import some
+from viz.page.settings import Choice, Settings
+from viz.page.view import Asking, Custom, Figure, Measure, Payload, Seen, View
+from viz.views.activations.figures import Grid, Line, grid_figure, layer_line
+from viz.views.activations.outliers.figures import dimension_figure
+from viz.views.activations.stream import STREAM, Row, row_name, row_of, rows_payload, shared
 
-SITES = {"norm1": ("norm1", "final"), "norm2": ("norm2", "final")}  # what is asked for: the norms that are drawn
+SITES = {"norm1": ("norm1", "final"), "norm2": ("norm2", "final")}  # option: the norms that are looked at
 DIMENSIONS = 16  # columns of the map
 LISTED, CARRIERS = 100, 12  # rows of the two tables
-
-
-def build() -> dict[str, gr.HTML]:
-    """The map left, the tables right, one norm's dimensions below."""
-    made = {"outliers_form": part("outliers_form", None, kind="controls", value={})}
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["outliers_map"] = part("outliers_map", None, kind="gridmap", value={})
-        with gr.Column(min_width=320):
-            made["outliers_list"] = part("outliers_list", None, kind="outlierlist")
-    made["outliers_one"] = part("outliers_one", None, kind="figure")
-    return made
-
-
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """The threshold, and which norms."""
-    rules = [[name, words[f"outliers.rule_{name}"], words[f"outliers.help_{name}"]] for name in RULES]
-    sites = [[name, words[f"outliers.site_{name}"]] for name in SITES]
-    return {
-        "outliers_form": {
-            "controls": [
-                {
-                    "name": "rule",
-                    "kind": "choice",
-                    "label": words["outliers.rule"],
-                    "value": next(iter(RULES)),
-                    "options": rules,
-                },
-                {"name": "site", "kind": "choice", "label": words["outliers.site"], "value": "norm1", "options": sites},
-            ]
-        }
-    }
+RULE, SITE = Choice("rule", tuple(RULES)), Choice("site", tuple(SITES))
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """What is asked for, and the norm and token that are looked at."""
+class Outliers:
+    """What is outlying by one rule before R norms, and the dimensions with the largest ratios."""
 
-    stream: Stream
-    rule: str
+    rule: str  # of RULES
     sites: tuple[str, ...]
-    rows: list[int]  # of the norms that are drawn
-    row: int  # place in `rows`
+    norms: tuple[Row, ...]  # R of them, in the order of the computation
+    row: int  # the norm with the largest ratio
+    median: np.ndarray  # of |x| over tokens and dimensions, float64 [R]
+    limit: np.ndarray  # |x| from which on a number is outlying, float64 [R]
+    dimensions: tuple[int, ...]  # C of them, the largest ratio first
+    value: np.ndarray  # of each, the x with the largest |x| over tokens, float32 [R, C]
+    ratio: np.ndarray  # its size as a multiple of the median, float64 [R, C]
+    carrier: np.ndarray  # the token that has it, int32 [R, C]
+    table: pd.DataFrame  # of model.activations.residual_statistics.outliers
+    carriers: pd.DataFrame  # of model.activations.residual_statistics.carriers
+    attention: float  # to the first token, mean over heads and later tokens; NaN for a prompt of one token
+
+
+@dataclass(frozen=True, eq=False)
+class Dimensions:
+    """Every dimension of what one norm reads, at one token and at the others."""
+
+    row: int  # of Outliers.norms
     token: int
-    picked: bool  # whether the visitor picked the token
+    size: np.ndarray  # |x| at the token, float32 [D]
+    others: np.ndarray | None  # median of |x| over the other tokens, float32 [D]; None where there are none
 
 
-def shown_of(scene: Scene, values: Values) -> Shown:
-    """What is asked for; without a choice the norm with the largest ratio, and the token that has it."""
-    stream, form = stream_of(scene), values.get("outliers_form")
-    rule, sites = choice(form, "rule", tuple(RULES)), SITES[choice(form, "site", tuple(SITES))]
-    rows = stream.rows(sites)
-    highest = [float(ratios(stream, n).max()) for n in rows]
-    row, asked = highest.index(max(highest)), values.get("outliers_map")
-    if isinstance(asked, Mapping) and "what" in asked:
-        layer = int(number(asked, "layer", 0, scene.model.config.n_layer, 0))
-        row = nearest_row([stream.norms[n] for n in rows], choice(asked, "what", sites), layer)
+def measure(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Outliers:
+    """What is outlying before the norms of the chosen sites."""
+    stream, rule, sites = results["stream"], settings.rule, SITES[settings.site]
+    rows, dimensions = stream.rows(sites), top_dimensions(stream, sites, DIMENSIONS)
+    ratio = np.stack([ratios(stream, n)[dimensions] for n in rows])
+    return Outliers(
+        rule,
+        sites,
+        tuple(stream.norms[n] for n in rows),
+        _highest(stream, rows),
+        stream.median[rows],
+        np.array([limit(RULES[rule], stream.median[n]) for n in rows]),
+        tuple(dimensions),
+        stream.largest[rows][:, dimensions],
+        ratio,
+        stream.carrier[rows][:, dimensions],
+        outlying(stream, rule, sites),
+        carriers(stream, rule, sites),
+        float(scene.trace.head_metrics()["first_token"].mean()),
+    )
+
+
+def _highest(stream: Stream, rows: Sequence[int]) -> int:
+    """Which of some norms has the largest ratio; ties go to the first."""
+    return int(np.argmax([ratios(stream, n).max() for n in rows]))
+
+
+def measure_one(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Dimensions:
+    """One norm at one token: those that were clicked and picked, else where the largest ratio is."""
+    stream = results["stream"]
+    rows = stream.rows(SITES[settings.site])
+    norms = [stream.norms[n] for n in rows]
+    row = nearest_row(norms, *settings.map) if settings.map else _highest(stream, rows)
     n = rows[row]
-    picked = bool(scene.picked.tokens)
-    token = position_of(scene) if picked else int(stream.carrier[n, ratios(stream, n).argmax()])
-    return Shown(stream, rule, sites, rows, row, token, picked)
+    token = scene.position if scene.picked.tokens else int(stream.carrier[n, ratios(stream, n).argmax()])
+    what, layer = norms[row]
+    size = abs(norm_input(scene.trace, layer, what))  # [T, D]
+    return Dimensions(row, token, size[token], median_of_others(size, token))
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """The map, the tables, and one norm's dimensions at one token."""
-    shown = shown_of(scene, values)
-    key = (scene.run, shown.rule, shown.sites)
-    return {
-        "outliers_map": Picture(key, lambda: map_payload(scene, shown)),
-        "outliers_list": Picture(key, lambda: list_payload(scene, shown)),
-        "outliers_one": Picture((*key, shown.row, shown.token, shown.picked), lambda: one_payload(scene, shown)),
+def median_of_others(sizes: np.ndarray, token: int) -> np.ndarray | None:
+    """The median over the other tokens, None where there are none. sizes [T, D] -> [D]"""
+    return np.median(np.delete(sizes, token, 0), 0) if len(sizes) > 1 else None
+
+
+# --- what is drawn ---
+
+
+def _token(seen: Seen, at: int) -> str:
+    """A token's place and text."""
+    return f"{at} {quoted(seen.facts.pieces[at])}"
+
+
+def _python(seen: Seen, lines: Sequence[str], names: str, imports: Sequence[str] = ()) -> str:
+    from_model = f"from model.activations.residual_statistics import {names}"
+    return script(seen.facts, ["stream = survey(run)", *lines], [from_model, *imports])
+
+
+def grid(seen: Seen) -> Payload:
+    """The dimensions with the largest numbers, before every norm; a dot where a number is outlying."""
+    words, result, dimensions = seen.here, seen.result, seen.result.dimensions
+    size = abs(result.value)  # [R, C]
+    names = [row_name(shared(seen), norm) for norm in result.norms]
+    notes = [[_cell(seen, r, c) for c in range(len(dimensions))] for r in range(len(names))]
+    marked = [(int(r), int(c)) for r, c in np.argwhere(size >= result.limit[:, None])]
+    columns = Line(
+        seen.words["dimension"], [f"d{d}" for d in dimensions], range(len(dimensions)), [str(d) for d in dimensions]
+    )
+    rows = layer_line(words["layer"], names, [layer for _, layer in result.norms])
+    shade = shade_of(size, signed=False)
+    figure = grid_figure(Grid(size, words["largest"], rows, columns, shade, notes, marked))
+    lines = [
+        f"dimensions = top_dimensions(stream, {result.sites!r}, {DIMENSIONS})",
+        f"abs(stream.largest[stream.rows({result.sites!r})][:, dimensions])",
+    ]
+    asked = seen.settings.map
+    return rows_payload(
+        seen, figure, result.norms, nearest_row(list(result.norms), *asked) if asked else result.row
+    ) | {
+        "title": words["title"],
+        "note": f"{words['note']} {shared(seen)[f'colours_{shade}']}",
+        "columns": [seen.words["norm"], seen.words["dimension"], words["largest"]],
+        "cells": result.carrier.tolist(),
+        "file": f"outliers-{result.sites[0]}",
+        "python": _python(seen, lines, "survey, top_dimensions"),
     }
 
 
-def _frame(scene: Scene, file: str, run: str) -> dict:
-    """What stands below every picture."""
-    return {"source": source(scene), "file": file, "run": run, "words": plot_words(scene.words)}
+def _cell(seen: Seen, r: int, c: int) -> str:
+    """What the hover of a cell says besides its size."""
+    result = seen.result
+    value, ratio = signed(float(result.value[r, c])), number(float(result.ratio[r, c]))
+    return plotly_text(seen.here["cell"].format(value=value, ratio=ratio, token=_token(seen, result.carrier[r, c])))
 
 
-def _lines(scene: Scene, lines: Sequence[str], names: str, imports: Sequence[str] = ()) -> str:
-    return python_lines(
-        scene,
-        ["stream = survey(run)", *lines],
-        [f"from model.activations.residual_statistics import {names}", *imports],
-    )
-
-
-def _token(scene: Scene, at: int) -> str:
-    """A token's place and text."""
-    return f"{at} {shorten(visible(scene.trace.tokens.pieces[at]), 40)}"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+,.5g}".replace("-", "−")
-
-
-def map_payload(scene: Scene, shown: Shown) -> dict:
-    """The dimensions with the largest numbers, before every norm; a dot where a number is outlying."""
-    words, stream = scene.words, shown.stream
-    dimensions = top_dimensions(stream, shown.sites, DIMENSIONS)
-    values = abs(stream.largest[shown.rows][:, dimensions])
-    norms = [stream.norms[n] for n in shown.rows]
-    names = [row_name(words, *norm) for norm in norms]
-    told, marked = [], []
-    for r, n in enumerate(shown.rows):
-        reach, ratio = limit(RULES[shown.rule], stream.median[n]), ratios(stream, n)
-        marked += [(r, c) for c in range(len(dimensions)) if values[r, c] >= reach]
-        told.append(
-            [
-                plotly_text(
-                    words["outliers.told"].format(
-                        value=_signed(stream.largest[n, d]),
-                        ratio=plain(ratio[d]),
-                        token=_token(scene, stream.carrier[n, d]),
-                    )
-                )
-                for d in dimensions
-            ]
-        )
-    across = Line(
-        words["outliers.dimension"], [f"d{d}" for d in dimensions], range(len(dimensions)), [str(d) for d in dimensions]
-    )
-    rows = layer_line(words["outliers.layer"], names, [layer for _, layer in norms])
-    shade = shade_of(values, signed=False)
-    figure = grid_figure(Grid(values, words["outliers.largest"], rows, across, shade, told, marked))
-    lines = [
-        f"dimensions = top_dimensions(stream, {shown.sites!r}, {DIMENSIONS})",
-        f"abs(stream.largest[stream.rows({shown.sites!r})][:, dimensions])",
-    ]
-    return {
-        "figure": figure.to_json(),
-        "title": words["outliers.map_title"],
-        "note": f"{words['outliers.map_note']} {words[f'sizes.colours_{shade}']}",
-        "columns": [words["outliers.norm"], words["outliers.dimension"], words["outliers.largest"]],
-        "rows": [list(norm) for norm in norms],
-        "names": names,
-        "row": shown.row,
-        "left": figure.layout.meta["window"][2],
-        "cells": stream.carrier[shown.rows][:, dimensions].tolist(),
-        "python": _lines(scene, lines, "survey, top_dimensions"),
-        "labels": some(words, "sizes", "looked_at", "row_before", "row_after"),
-    } | _frame(scene, f"outliers-{shown.sites[0]}", scene.run)
-
-
-def list_payload(scene: Scene, shown: Shown) -> dict:
-    """The tokens that carry outlying numbers, and these numbers."""
-    words, stream, asked = scene.words, shown.stream, f"{shown.rule}-{shown.sites[0]}"
-    table, bearing = outliers(stream, shown.rule, shown.sites), carriers(stream, shown.rule, shown.sites)
+def tables(seen: Seen) -> Payload:
+    """The tokens that have outlying numbers, and these numbers."""
+    words, result = seen.here, seen.result
     rows = [
         {
-            "row": row_name(words, each.site, each.layer),
+            "row": row_name(shared(seen), (each.site, each.layer)),
             "dimension": int(each.dimension),
             "token": int(each.token),
-            "text": _token(scene, each.token),
+            "text": _token(seen, each.token),
             "value": float(each.value),
             "ratio": float(each.ratio),
+            "shown": [signed(float(each.value)), number(float(each.ratio))],
         }
-        for each in table.head(LISTED).itertuples()
+        for each in result.table.head(LISTED).itertuples()
     ]
     by_token = [
         {
             "token": int(each.token),
-            "text": _token(scene, each.token),
+            "text": _token(seen, each.token),
             "entries": int(each.entries),
             "norms": int(each.norms),
+            "shown": [whole(each.entries), whole(each.norms)],
         }
-        for each in bearing.head(CARRIERS).itertuples()
+        for each in result.carriers.head(CARRIERS).itertuples()
     ]
-    lines = [f"carriers(stream, {shown.rule!r}, {shown.sites!r})", f"outliers(stream, {shown.rule!r}, {shown.sites!r})"]
+    given = f"stream, {result.rule!r}, {result.sites!r}"
+    captions = {"shown": len(by_token), "n": whole(len(result.carriers)), "norms": len(result.norms)}
+    has_first = any(each["token"] == 0 for each in by_token) and result.attention == result.attention
+    names = ("norm", "dimension", "token", "value", "ratio", "entries", "norms")
     return {
-        "title": words["outliers.list_title"],
-        "note": words[f"outliers.definition_{shown.rule}"],
-        "none": "" if rows else _nothing(scene, shown),
+        "title": words["title"],
+        "note": words[f"definition_{result.rule}"],
+        "none": "" if rows else _largest(seen),
         "rows": rows,
         "carriers": by_token,
-        "said": words["outliers.list_note"].format(shown=len(rows), n=len(table)),
-        "said_carriers": words["outliers.carriers_note"].format(
-            shown=len(by_token), n=len(bearing), norms=len(shown.rows)
-        ),
-        "attention": _attention(scene) if any(each["token"] == 0 for each in by_token) else "",
-        "names": some(words, "outliers", "norm", "dimension", "token", "value", "ratio", "entries", "norms"),
-        "python": _lines(scene, lines, "carriers, outliers, survey"),
-    } | _frame(scene, f"outliers-{asked}", f"{scene.run} {asked}")
+        "caption": words["dimensions"].format(shown=len(rows), n=whole(len(result.table))),
+        "caption_carriers": words["tokens"].format(**captions),
+        "attention": words["attention"].format(percent=percent(result.attention)) if has_first else "",
+        "names": {name: seen.words[name] if name in ("norm", "dimension") else words[name] for name in names},
+        "file": f"outliers-{result.rule}-{result.sites[0]}",
+        "python": _python(seen, [f"carriers({given})", f"outliers({given})"], "carriers, outliers, survey"),
+    }
 
 
-def _nothing(scene: Scene, shown: Shown) -> str:
+def _largest(seen: Seen) -> str:
     """What the largest number is where none is outlying."""
-    stream, best = shown.stream, (0, 0, 0.0)
-    for n in shown.rows:
-        d = int(ratios(stream, n).argmax())
-        best = max(best, (n, d, float(ratios(stream, n)[d])), key=lambda each: each[2])
-    n, d, ratio = best
-    return scene.words["outliers.nothing"].format(
-        value=_signed(stream.largest[n, d]),
-        ratio=plain(ratio),
-        dimension=d,
-        row=row_name(scene.words, *stream.norms[n]),
-        token=_token(scene, stream.carrier[n, d]),
+    result, r = seen.result, seen.result.row
+    return seen.here["none"].format(
+        value=signed(float(result.value[r, 0])),
+        ratio=number(float(result.ratio[r, 0])),
+        dimension=result.dimensions[0],
+        row=row_name(shared(seen), result.norms[r]),
+        token=_token(seen, result.carrier[r, 0]),
     )
 
 
-def _attention(scene: Scene) -> str:
-    """How much of all heads' attention the first token gets, "" for a prompt of one token."""
-    share = float(scene.trace.head_metrics()["first_token"].mean())
-    return scene.words["outliers.attention"].format(percent=f"{100 * share:.0f}") if share == share else ""
-
-
-def one_payload(scene: Scene, shown: Shown) -> dict:
+def one(seen: Seen) -> Payload:
     """Every dimension of what one norm reads, at the token that is looked at and at the others."""
-    words, stream, at = scene.words, shown.stream, shown.token
-    n = shown.rows[shown.row]
-    site, layer = stream.norms[n]
-    with scene.playground.computing:
-        sizes = abs(norm_input(scene.trace, layer, site))
-    reach = limit(RULES[shown.rule], stream.median[n])
-    said = DimensionWords(
-        words["outliers.dimension"],
-        words["outliers.size"],
-        words["outliers.others"],
-        words["outliers.limit"].format(limit=plain(reach)),
-    )
-    figure = dimension_figure(sizes[at], median_of_others(sizes, at), plotly_text(_token(scene, at)), reach, said)
-    count = int((sizes[at] >= reach).sum())
-    note = words["outliers.one_note" if shown.picked else "outliers.one_default"]
-    imports = ["import numpy as np", "from model.activations.norm_walk import norm_input"]
+    words, shown, result = seen.here, seen.results["one"], seen.results["main"]
+    site, layer = result.norms[shown.row]
+    at, reach, n = shown.token, float(result.limit[shown.row]), len(shown.size)
+    labels = words.plain() | {"dimension": seen.words["dimension"], "limit": words["limit"].format(limit=number(reach))}
+    note = words["note" if seen.facts.picked else "default"]
+    count, median = int((shown.size >= reach).sum()), float(result.median[shown.row])
+    row = f"stream.norms.index({(site, layer)!r})"
     lines = [
         f"sizes = abs(norm_input(run, {layer}, {site!r}))  # [T, D]",
         f"sizes[{at}], np.median(np.delete(sizes, {at}, 0), 0)",
-        f"limit(RULES[{shown.rule!r}], stream.median[{n}])",
+        f"limit(RULES[{result.rule!r}], stream.median[{row}])",
     ]
+    imports = ["import numpy as np", "from model.activations.norm_walk import norm_input"]
     return {
-        "figure": figure.to_json(),
-        "title": words["outliers.one_title"].format(token=_token(scene, at), row=row_name(words, site, layer)),
-        "note": note.format(count=count, n=sizes.shape[1], median=plain(stream.median[n])),
-        "columns": [words["outliers.dimension"], words["outliers.size"]],
-        "python": _lines(scene, lines, "RULES, limit, survey", imports),
-    } | _frame(scene, f"dimensions-{site}-{layer}-{at}", f"{scene.run} {shown.rule} {n} {at}")
+        "figure": dimension_figure(shown.size, shown.others, _token(seen, at), reach, labels),
+        "title": words["title"].format(token=_token(seen, at), row=row_name(shared(seen), (site, layer))),
+        "note": note.format(count=whole(count), n=whole(n), median=number(median)),
+        "columns": [seen.words["dimension"], words["size"]],
+        "file": f"dimensions-{site}-{layer}-{at}",
+        "python": _python(seen, lines, "RULES, limit, survey", imports),
+    }
+
+
+# --- for programs ---
+
+
+def outliers(
+    scene: Scene,
+    rule: Annotated[str, OneOf(tuple(RULES))] = "massive",
+    site: Annotated[str, OneOf(tuple(SITES))] = "norm1",
+    most: Rows = 30,
+) -> dict:
+    """The few dimensions of the residual stream that are far larger than the rest, and the tokens that carry them.
+
+    Args:
+        rule: What counts. massive: 1000 times the median and at least 100. x1000, x100, x20: as many times the median.
+            int8: 6 or more.
+        site: Before which norms: norm1 or norm2; the final one is always looked at.
+
+    Returns:
+        dimensions: site, layer, dimension, token (position), value, ratio to the median size; carriers: tokens with
+        entries (how many outlying numbers) and norms (in how many); count: of all dimensions found.
+    """
+    result: Outliers = measured(VIEW, "main", scene, rule=rule, site=site)
+    return {
+        "rule": rule,
+        "count": len(result.table),
+        "dimensions": result.table[:most],
+        "carriers": result.carriers[:most],
+        "tokens": prompt_tokens(scene),
+    }
 
 
 VIEW = View(
     "outliers",
-    build=build,
-    draw=draw,
-    parts=("outliers_form", "outliers_map", "outliers_list", "outliers_one"),
-    fixed=fixed,
-    asks=("outliers_form", "outliers_map"),
+    settings=(RULE, SITE),
+    measures=(
+        STREAM,
+        Measure("main", measure, settings=("rule", "site"), locks=False, uses=("stream",)),
+        Measure("one", measure_one, depends=("run", "token", "tokens"), settings=("site", "map"), uses=("stream",)),
+    ),
+    layout=("form", ("map", "list"), "one"),
+    parts={
+        "map": Asking("gridmap", row_of, grid, of="main"),  # a click changes the row by itself
+        "list": Custom("outlierlist", tables, settings=()),
+        "one": Figure(one, of=("one", "main"), settings=()),
+    },
+    api=(Endpoint(outliers),),
 )

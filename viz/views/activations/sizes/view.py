@@ -2,248 +2,221 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-import gradio as gr
+import numpy as np
 
-from model.activations.residual_statistics import STATISTICS, Stream, nearest_row, statistic, survey
+from model.activations.residual_statistics import STATISTICS, Stream, nearest_row, statistic
+from viz.api.arguments import OneOf
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, prompt_tokens
 from viz.charts.shades import shade_of
-from viz.labels import shorten, visible
-from viz.page.background import kept
-from viz.page.old_view import View
-from viz.page.parts import choice, number, part, plot_words
-from viz.page.picking import position_of, source
-from viz.page.python_lines import python_lines
+from viz.labels import quoted
+from viz.numbers import number, signed
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.views.activations.figures import (
-    Curve,
-    Grid,
-    ProfileWords,
-    RowWords,
-    extreme,
-    grid_figure,
-    layer_line,
-    profile_figure,
-    row_figure,
-    said,
-    series_of,
-    token_line,
-)
-from viz.words import some
+from viz.page.settings import Choice, Settings
+from viz.page.view import Asking, Figure, Measure, Payload, Seen, View
+from viz.views.activations.figures import Grid, grid_figure, layer_line, token_line
+from viz.views.activations.sizes.figures import Curve, profile_figure, row_figure, series_of
+from viz.views.activations.stream import STREAM, Row, row_name, row_of, rows_payload, shared
 
-Rows = list[tuple[str, int]]  # (what, layer), as model.stream.statistic names them
+NUMBER = Choice("number", tuple(STATISTICS), default="rms")
 _SIGNED = ("mean", "along")
 _LOW = ("cosine",)  # where the smallest number is the one to look at
-_WHATS = ("norm1", "norm2", "final", "attn", "mlp", "block")
-
-
-def build() -> dict[str, gr.HTML]:
-    """The map left; right, one number along the layers and along the tokens."""
-    made = {"sizes_form": part("sizes_form", None, kind="controls", value={})}
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["sizes_map"] = part("sizes_map", None, kind="gridmap", value={})
-        with gr.Column(min_width=320):
-            made["sizes_profile"] = part("sizes_profile", None, kind="figure")
-            made["sizes_row"] = part("sizes_row", None, kind="figure")
-    return made
-
-
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """Which number is shown."""
-    options = [[name, words[f"sizes.{name}"], words[f"sizes.help_{name}"]] for name in STATISTICS]
-    return {
-        "sizes_form": {
-            "controls": [
-                {
-                    "name": "number",
-                    "kind": "choice",
-                    "label": words["sizes.number"],
-                    "value": "rms",
-                    "options": options,
-                },
-            ]
-        }
-    }
-
-
-def stream_of(scene: Scene) -> Stream:
-    """The survey of the run's residual stream, made once."""
-
-    def make() -> Stream:
-        with scene.playground.computing:
-            return survey(scene.trace)
-
-    return kept(scene.playground, ("stream", scene.trace.key), make)
+_NORM_NUMBERS = ("mean", "variance", "rms", "norm", "divisor")
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """The number that is drawn, and what of it is looked at."""
+class Sizes:
+    """One statistic of the stream."""
 
     name: str  # of STATISTICS
-    rows: Rows
-    values: object  # array [R, T]
-    row: int
-    tokens: tuple[int, ...]  # in the order they were picked
-    picked: bool  # whether the visitor picked them
+    rows: tuple[Row, ...]
+    values: np.ndarray  # float64 [R, T]
+    row: int  # of the cell to look at first
+    token: int
+
+    @property
+    def shade(self) -> str:
+        """How the numbers become colours."""
+        return shade_of(self.values, self.name in _SIGNED)
 
 
-def shown_of(scene: Scene, values: Values) -> Shown:
-    """What is asked for; without a choice the cell with the largest number, and the last token."""
-    name = choice(values.get("sizes_form"), "number", tuple(STATISTICS))
-    rows, found = statistic(stream_of(scene), name)
-    row, token = extreme(found, name in _LOW)
-    asked = values.get("sizes_map")
-    if isinstance(asked, Mapping) and "what" in asked:
-        layer = int(number(asked, "layer", 0, scene.model.config.n_layer, 0))
-        row = nearest_row(rows, choice(asked, "what", _WHATS), layer)
-    default = tuple(dict.fromkeys((token, position_of(scene))))
-    return Shown(name, rows, found, row, scene.picked.tokens or default, bool(scene.picked.tokens))
+def measure(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Sizes:
+    """The statistic that is chosen, and its extreme cell."""
+    rows, values = statistic(results["stream"], settings.number)
+    return Sizes(settings.number, tuple(rows), values, *extreme(values, settings.number in _LOW))
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """The map, and its number along the layers and along the tokens."""
-    shown = shown_of(scene, values)
-    looked = (scene.run, shown.name, shown.tokens, shown.picked)
-    return {
-        "sizes_map": Picture((scene.run, shown.name), lambda: map_payload(scene, shown)),
-        "sizes_profile": Picture(looked, lambda: profile_payload(scene, shown)),
-        "sizes_row": Picture((*looked, shown.row), lambda: row_payload(scene, shown)),
+def extreme(values: np.ndarray, smallest: bool) -> tuple[int, int]:
+    """Row and column of the number of the largest size, or of the smallest number; ties go to the first. [R, T]"""
+    finite = np.isfinite(values)
+    if not finite.any():
+        return 0, 0
+    at = np.where(finite, values, np.inf).argmin() if smallest else np.where(finite, np.abs(values), -1).argmax()
+    row, token = divmod(int(at), values.shape[1])
+    return row, token
+
+
+# --- what is looked at ---
+
+
+def _row(seen: Seen) -> int:
+    """The row that was clicked, or the one of the extreme cell."""
+    sizes: Sizes = seen.results["main"]
+    return nearest_row(list(sizes.rows), *seen.settings.map) if seen.settings.map else sizes.row
+
+
+def _tokens(seen: Seen) -> tuple[int, ...]:
+    """The picked tokens in the order in which they were picked, or that of the extreme cell and the last one."""
+    return seen.facts.picked or tuple(dict.fromkeys((seen.results["main"].token, seen.facts.position)))
+
+
+def _value(seen: Seen) -> str:
+    """The statistic as an axis names it."""
+    return seen.words[f"value_{seen.results['main'].name}"]
+
+
+def _name(seen: Seen) -> str:
+    """The statistic as a title names it."""
+    return seen.words[f"settings.number_{seen.results['main'].name}"]
+
+
+def _python(seen: Seen, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
+    first = f"rows, values = statistic(survey(run), {seen.results['main'].name!r})"
+    names = "from model.activations.residual_statistics import statistic, survey"
+    return script(seen.facts, [first, *lines], [names, *imports])
+
+
+# --- what is drawn ---
+
+
+def grid(seen: Seen) -> Payload:
+    """Every norm, sublayer or block of the model at every token."""
+    words, sizes = seen.here, seen.result
+    names = [row_name(shared(seen), row) for row in sizes.rows]
+    rows = layer_line(words[f"rows_{STATISTICS[sizes.name]}"], names, [layer for _, layer in sizes.rows])
+    columns = token_line(words["token"], seen.facts.pieces)
+    figure = grid_figure(Grid(sizes.values, _value(seen), rows, columns, sizes.shade))
+    return rows_payload(seen, figure, sizes.rows, _row(seen)) | {
+        "title": words[f"title_{sizes.name}"],
+        "note": f"{_reads(seen)} {shared(seen)[f'colours_{sizes.shade}']}",
+        "columns": [seen.words["column_row"], words["token"], _value(seen)],
+        "file": f"sizes-{sizes.name}",
+        "python": _python(seen, ["rows, values  # values [R, T], a row each of rows"]),
     }
 
 
-def row_name(words: Mapping[str, str], what: str, layer: int) -> str:
-    """What a row is called, with its layer."""
-    return words[f"sizes.row_{what}"].format(layer=layer)
-
-
-def map_payload(scene: Scene, shown: Shown) -> dict:
-    """Every norm, sublayer or block of the model at every token."""
-    words, name = scene.words, shown.name
-    shade = shade_of(shown.values, name in _SIGNED)
-    names = [row_name(words, *row) for row in shown.rows]
-    grid = Grid(
-        shown.values,
-        words[f"sizes.value_{name}"],
-        layer_line(words[f"sizes.rows_{STATISTICS[name]}"], names, [layer for _, layer in shown.rows]),
-        token_line(words["sizes.token"], scene.trace.tokens.pieces),
-        shade,
-    )
-    figure = grid_figure(grid)
-    return {
-        "figure": figure.to_json(),
-        "title": words[f"sizes.title_{name}"],
-        "note": f"{_reads(scene, name)} {words[f'sizes.colours_{shade}']}".strip(),
-        "columns": [words["sizes.column_row"], words["sizes.token"], words[f"sizes.value_{name}"]],
-        "rows": [list(row) for row in shown.rows],
-        "names": names,
-        "row": shown.row,
-        "left": figure.layout.meta["window"][2],
-        "python": _lines(scene, name, ["rows, values  # values [R, T], a row each of rows"]),
-        "labels": some(words, "sizes", "looked_at", "row_before", "row_after"),
-    } | _frame(scene, f"sizes-{name}", scene.run)
-
-
-def _frame(scene: Scene, file: str, run: str) -> dict:
-    """What stands below every figure."""
-    return {"source": source(scene), "file": file, "run": run, "words": plot_words(scene.words)}
-
-
-def _lines(scene: Scene, name: str, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
-    first = f"rows, values = statistic(survey(run), {name!r})"
-    return python_lines(
-        scene, [first, *lines], ["from model.activations.residual_statistics import statistic, survey", *imports]
-    )
-
-
-def _reads(scene: Scene, name: str) -> str:
+def _reads(seen: Seen) -> str:
     """What the rows are of, as this model is wired."""
-    words, config = scene.words, scene.model.config
+    words, config, name = seen.here, seen.facts.config, seen.result.name
     if STATISTICS[name] == "blocks":
-        return words["sizes.reads_blocks"]
+        return words["reads_blocks"]
     wiring = "post" if config.norm_placement == "post" else "parallel" if config.parallel_residual else "pre"
-    told = words[f"sizes.reads_{STATISTICS[name]}_{wiring}"]
-    return f"{told} {words[f'sizes.divides_{config.norm}']}" if name == "divisor" else told
+    text = words[f"reads_{STATISTICS[name]}_{wiring}"]
+    return f"{text} {words[f'divides_{config.norm}']}" if name == "divisor" else text
 
 
-def curves_of(scene: Scene, shown: Shown) -> list[Curve]:
+def _curves(seen: Seen) -> list[Curve]:
     """The rows as curves along the layers: norms one after the other; attention and MLP each for itself."""
-    words = scene.words
-    if STATISTICS[shown.name] != "sublayers":
-        halves = [layer + (0.5 if what == "norm2" else 0) for what, layer in shown.rows]
-        return [Curve("", range(len(shown.rows)), halves, [row_name(words, *row) for row in shown.rows])]
+    words, sizes = seen.here, seen.result
+    if STATISTICS[sizes.name] != "sublayers":
+        places = [layer + (0.5 if what == "norm2" else 0) for what, layer in sizes.rows]
+        return [Curve("", range(len(sizes.rows)), places, [row_name(shared(seen), row) for row in sizes.rows])]
     curves = []
     for what in ("attn", "mlp"):
-        rows = [n for n, (kind, _) in enumerate(shown.rows) if kind == what]
-        names = [row_name(words, *shown.rows[n]) for n in rows]
-        curves.append(Curve(words[f"sizes.only_{what}"], rows, [shown.rows[n][1] for n in rows], names))
+        rows = [n for n, (kind, _) in enumerate(sizes.rows) if kind == what]
+        names = [row_name(shared(seen), sizes.rows[n]) for n in rows]
+        curves.append(Curve(words[what], rows, [sizes.rows[n][1] for n in rows], names))
     return curves
 
 
-def profile_payload(scene: Scene, shown: Shown) -> dict:
+def profile(seen: Seen) -> Payload:
     """The number along the layers, of the tokens that are looked at and of all."""
-    words, name, T = scene.words, shown.name, len(scene.trace.tokens)
-    labels = ProfileWords(
-        words[f"sizes.value_{name}"],
-        words["sizes.layers"],
-        words["sizes.median"],
-        words["sizes.low"],
-        words["sizes.high"],
-    )
-    series = series_of(shown.tokens, scene.trace.tokens.pieces)
-    log = shade_of(shown.values, name in _SIGNED) == "log"
-    figure = profile_figure(shown.values, curves_of(scene, shown), series, labels, log)
-    told = words["sizes.profile_picked" if shown.picked else f"sizes.profile_{'low' if name in _LOW else 'high'}"]
-    lines = [f"values[:, {list(shown.tokens)}]  # of these tokens", "np.percentile(values, [10, 50, 90], axis=1)"]
+    words, sizes, tokens = seen.here, seen.result, _tokens(seen)
+    log = sizes.shade == "log"
+    labels = words.plain() | {"value": _value(seen), "layers": seen.words["layers"]}
+    note = words["picked" if seen.facts.picked else "low" if sizes.name in _LOW else "high"]
+    lines = [f"values[:, {list(tokens)}]  # of these tokens", "np.percentile(values, [10, 50, 90], axis=1)"]
+    series = series_of(tokens, seen.facts.pieces)
     return {
-        "figure": figure.to_json(),
-        "title": words["sizes.profile_title"].format(value=words[f"sizes.{name}"]),
-        "note": told + (f" {words['sizes.log_axis']}" if log else ""),
-        "columns": [words["sizes.column_row"], words["sizes.layers"], words[f"sizes.value_{name}"]],
-        "python": _lines(scene, name, lines, ["import numpy as np"]),
-    } | _frame(scene, f"sizes-{name}-layers", f"{scene.run} {name} {T} {shown.tokens}")
+        "figure": profile_figure(sizes.values, _curves(seen), series, labels, log),
+        "title": words["title"].format(value=_name(seen)),
+        "note": f"{note} {words['log_axis']}" if log else note,
+        "columns": [seen.words["column_row"], seen.words["layers"], _value(seen)],
+        "file": f"sizes-{sizes.name}-layers",
+        "python": _python(seen, lines, ["import numpy as np"]),
+    }
 
 
-def row_payload(scene: Scene, shown: Shown) -> dict:
+def row(seen: Seen) -> Payload:
     """The number at every token of the row that is looked at, and all that is known of one cell of it."""
-    words, name = scene.words, shown.name
-    what, layer = shown.rows[shown.row]
-    at = position_of(scene) if shown.picked else shown.tokens[0]
-    labels = RowWords(words[f"sizes.value_{name}"], words["sizes.position"], words["sizes.every"])
-    row = shown.values[shown.row]
-    log = shade_of(shown.values, name in _SIGNED) == "log"
-    figure = row_figure(row, scene.trace.tokens.pieces, series_of(shown.tokens, scene.trace.tokens.pieces), labels, log)
+    words, sizes, tokens, at = seen.here, seen.result, _tokens(seen), _row(seen)
+    what, layer = sizes.rows[at]
+    series, labels = series_of(tokens, seen.facts.pieces), words.plain() | {"value": _value(seen)}
     return {
-        "figure": figure.to_json(),
-        "title": words["sizes.row_title"].format(value=words[f"sizes.{name}"], row=row_name(words, what, layer)),
-        "note": cell_note(scene, shown, at),
-        "columns": [words["sizes.token"], words["sizes.position"], words[f"sizes.value_{name}"]],
-        "python": _lines(scene, name, [f"values[rows.index({(what, layer)!r})]  # [T]"]),
-    } | _frame(scene, f"sizes-{name}-{what}-{layer}", f"{scene.run} {name} {shown.row} {shown.tokens}")
+        "figure": row_figure(sizes.values[at], seen.facts.pieces, series, labels, sizes.shade == "log"),
+        "title": words["title"].format(value=_name(seen), row=row_name(shared(seen), (what, layer))),
+        "note": cell_note(seen, (what, layer), seen.facts.position if seen.facts.picked else tokens[0]),
+        "columns": [words["token"], words["position"], _value(seen)],
+        "file": f"sizes-{sizes.name}-{what}-{layer}",
+        "python": _python(seen, [f"values[rows.index({(what, layer)!r})]  # [T]"]),
+    }
 
 
-def cell_note(scene: Scene, shown: Shown, at: int) -> str:
+def cell_note(seen: Seen, row: Row, at: int) -> str:
     """The numbers of the row at one token."""
-    stream, (what, layer) = stream_of(scene), shown.rows[shown.row]
-    given = {"token": shorten(visible(scene.trace.tokens.pieces[at]), 40), "position": at}
-    if what in ("norm1", "norm2", "final"):
-        n = stream.norms.index((what, layer))
-        names = ("mean", "variance", "rms", "norm", "divisor")
-        given |= {name: said(getattr(stream, name)[n, at]) for name in names}
-        return scene.words["sizes.cell_norm"].format(**given)
+    stream, (what, layer) = seen.results["stream"], row
+    given = {"token": quoted(seen.facts.pieces[at]), "position": at}
     if what == "block":
-        return scene.words["sizes.cell_block"].format(**given, cosine=f"{stream.cosine[layer, at]:.5f}")
-    half = ("attn", "mlp").index(what)
-    given |= {"update": said(stream.update[layer, half, at]), "along": f"{stream.along[layer, half, at]:+.4f}"}
-    return scene.words["sizes.cell_update"].format(**given)
+        return seen.here["cell_block"].format(**given, cosine=number(float(stream.cosine[layer, at])))
+    if what in ("attn", "mlp"):
+        half = ("attn", "mlp").index(what)
+        update, along = (float(each[layer, half, at]) for each in (stream.update, stream.along))
+        return seen.here["cell_update"].format(**given, update=number(update), along=signed(along))
+    n = stream.norms.index(row)
+    return seen.here["cell_norm"].format(
+        **given, **{name: number(float(getattr(stream, name)[n, at])) for name in _NORM_NUMBERS}
+    )
 
+
+# --- for programs ---
+
+
+def stream_sizes(scene: Scene, number: Annotated[str, OneOf(tuple(STATISTICS))] = "rms") -> dict:
+    """How large the residual stream is before every norm, or how far each sublayer moves it, token by token.
+
+    Args:
+        number: rms, norm (length), mean, variance, divisor (what the norm divides by): before every norm. update:
+            length of what a sublayer adds over that of the stream; along: cosine of the two. cosine: of the stream
+            before and after a block.
+
+    Returns:
+        rows: where (norm1, norm2, final; attn, mlp; or block), layer, and values: one a token.
+    """
+    sizes: Sizes = measured(VIEW, "main", scene, number=number)
+    rows = [
+        {"where": where, "layer": layer, "values": values}
+        for (where, layer), values in zip(sizes.rows, sizes.values, strict=True)
+    ]
+    return {"number": number, "tokens": prompt_tokens(scene), "rows": rows}
+
+
+_LOOKED_AT = ("token", "tokens")
 
 VIEW = View(
     "sizes",
-    build=build,
-    draw=draw,
-    parts=("sizes_form", "sizes_map", "sizes_profile", "sizes_row"),
-    fixed=fixed,
-    asks=("sizes_form", "sizes_map"),
+    settings=(NUMBER,),
+    measures=(
+        STREAM,
+        Measure("main", measure, depends=(), settings=("number",), locks=False, uses=("stream",)),
+    ),
+    layout=("form", ("map", ("profile", "row"))),
+    parts={
+        "map": Asking("gridmap", row_of, grid, of="main"),  # a click changes the row by itself
+        "profile": Figure(profile, depends=_LOOKED_AT, settings=()),
+        "row": Figure(row, of=("main", "stream"), depends=_LOOKED_AT, settings=("map",)),
+    },
+    api=(Endpoint(stream_sizes),),
 )

@@ -1,0 +1,36 @@
+"""The dimensions of one token beside those of the others, as a picture."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz.charts.axes import LOG, RED, axis, figure
+from viz.charts.lines import line
+from viz.labels import plotly_text
+from viz.theme import HUES
+from viz.views.activations.figures import BELOW
+
+
+def dimension_figure(
+    token: np.ndarray, others: np.ndarray | None, name: str, limit: float, words: Mapping[str, str]
+) -> go.Figure:
+    """|x| of every dimension at one token, the median of the other tokens, and the limit of outliers. [D] each
+
+    The axis is logarithmic: a 0 has no place on it and leaves a gap. `words`: "dimension", "size", "others", "limit".
+    """
+    D = len(token)
+    hover, thin = f"{plotly_text(words['dimension'])} %{{x}}<br>%{{y:.6g}}", {"mode": "lines"}
+    traces = [line(name, range(D), _logarithmic(token), HUES[0], hover=hover, width=1.2, more=thin)]
+    if others is not None:
+        y = _logarithmic(others)
+        traces.append(line(words["others"], range(D), y, HUES[1], hover=hover, width=1.2, more=thin))
+    ends, skip = [0, max(D - 1, 1)], {"mode": "lines", "hoverinfo": "skip"}
+    traces.append(line(words["limit"], ends, [limit, limit], RED, hover="", dash="dash", width=1.5, more=skip))
+    x, y = axis(words["dimension"], {"showgrid": False}), axis(words["size"], LOG | {"nticks": 6})
+    return figure(traces, x, y, height=380, more={"showlegend": True, "legend": BELOW})
+
+
+def _logarithmic(size: np.ndarray) -> np.ndarray:
+    """Sizes for a logarithmic axis: 0 is NaN."""
+    return np.where(size > 0, size.astype(np.float64), np.nan)

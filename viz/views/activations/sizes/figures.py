@@ -1,0 +1,112 @@
+"""Statistics of the residual stream as curves: along the layers, and along the tokens of one row."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz.charts.axes import LOG, axis, figure
+from viz.charts.lines import band, line, stacked, token_data
+from viz.labels import axis_name, plotly_text
+from viz.theme import HUES
+from viz.views.activations.figures import BELOW
+
+RANGE = (10.0, 90.0)  # percent of the tokens between which the grey band lies
+_MOST_MARKS = 150  # tokens with a mark each; beyond it a line, which is drawn at once
+_GREY = HUES[7]
+_HOVER = "%{text}<br>%{y:.6g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Rows of a statistic that are one curve along the layers."""
+
+    title: str  # "" where there is one curve
+    rows: Sequence[int]
+    at: Sequence[float]  # where each row stands along the layers
+    names: Sequence[str]  # of the rows
+
+
+@dataclass(frozen=True)
+class Series:
+    """One of the tokens that are looked at: its place in the prompt, its name, escaped for Plotly, and its colour."""
+
+    token: int
+    name: str
+    hue: str
+
+
+def series_of(tokens: Sequence[int], pieces: Sequence[str]) -> list[Series]:
+    """Tokens with a hue each; the first eight of them."""
+    return [Series(t, axis_name(t, pieces[t]), hue) for t, hue in zip(tokens, HUES, strict=False)]
+
+
+def profile_figure(
+    values: np.ndarray, curves: Sequence[Curve], series: Sequence[Series], words: Mapping[str, str], log: bool
+) -> go.Figure:
+    """A number along the layers: of some tokens, over the median and the range of all. values [R, T]
+
+    `words`: "value", "layers" (of the axis), "median", "p10", "p90".
+    """
+    panels, y = {}, {}
+    scale = LOG | {"nticks": 6 // len(curves)} if log else {}
+    for n, curve in enumerate(curves):
+        panels[str(n)] = _profile(values[list(curve.rows)], curve, series, words, n == 0)
+        y[str(n)] = axis(f"{curve.title}: {words['value']}" if curve.title else words["value"], scale)
+    x = axis(words["layers"], {"rangemode": "tozero"})
+    return stacked(panels, x, y, height=430 if len(curves) == 1 else 560, legend=BELOW)
+
+
+def _profile(
+    values: np.ndarray, curve: Curve, series: Sequence[Series], words: Mapping[str, str], first: bool
+) -> list[go.Scatter]:
+    """The range of all tokens, their median, and the tokens that are looked at. values [rows of the curve, T]"""
+    low, middle, high = _spread(values).T
+    names, x = [plotly_text(name) for name in curve.names], list(curve.at)
+    median = words["median"]
+    own = {"legendgroup": plotly_text(median), "showlegend": first, "mode": "lines"}
+    traces = band(median, x, low, high, _GREY, edges=(words["p10"], words["p90"]), hover=_HOVER)
+    traces = [trace.update(text=names) for trace in traces]
+    traces.append(line(median, x, middle, _GREY, hover=_HOVER, text=names, dash="dot", more=own))
+    for each in series:
+        look = {"legendgroup": each.name, "showlegend": first, "customdata": [{"tokens": [each.token]}] * len(x)}
+        look |= {"name": each.name, "hovertemplate": f"{each.name}<br>{_HOVER}<extra></extra>"}
+        traces.append(line("", x, values[:, each.token], each.hue, hover="", text=names, more=look))
+    return traces
+
+
+def _spread(values: np.ndarray) -> np.ndarray:
+    """The ends of the range and the median of each row's finite numbers, NaN where there are none. [R, T] -> [R, 3]"""
+    parts = (RANGE[0], 50.0, RANGE[1])
+    finite = [row[np.isfinite(row)] for row in values]
+    return np.array([np.percentile(row, parts) if row.size else [np.nan] * 3 for row in finite])
+
+
+def row_figure(
+    row: np.ndarray, pieces: Sequence[str], series: Sequence[Series], words: Mapping[str, str], log: bool
+) -> go.Figure:
+    """A number at every token of one row, those that are looked at larger and in their hue; a click picks. row [T]
+
+    `words`: "value", "position" (of the axis), "every" (token).
+    """
+    T = len(row)
+    names = [axis_name(at, piece) for at, piece in enumerate(pieces)]
+    look = {"mode": "lines" if T > _MOST_MARKS else "lines+markers", "customdata": token_data(T)}
+    every = line(words["every"], range(T), row, _GREY, hover=_HOVER, text=names, width=1, more=look)
+    looked_at = [
+        go.Scatter(
+            x=[each.token],
+            y=[row[each.token]],
+            text=[each.name],
+            name=each.name,
+            mode="markers",
+            marker={"size": 10, "color": each.hue},
+            hovertemplate=f"{_HOVER}<extra></extra>",
+            customdata=[{"tokens": [each.token]}],
+        )
+        for each in series
+    ]
+    x = axis(words["position"], {"showgrid": False, "range": [-0.5, T - 0.5]})
+    y = axis(words["value"], LOG | {"nticks": 6} if log else {})
+    return figure([every, *looked_at], x, y, height=280, more={"showlegend": False})
