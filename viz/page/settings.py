@@ -27,6 +27,7 @@ class Choice:
     when: Mapping[str, tuple] = field(default_factory=dict)  # shown while other settings have one of these values
     label: Callable[[Words, str], str] | None = None  # text of an option where it is more than a word
     scene_label: Callable[[Words, str, Any], str] | None = None  # the same where it depends on the scene, too
+    title: Callable[[Words, Any], str] | None = None  # (words, scene): its own label where that depends on the scene
 
     def options_in(self, scene: object) -> tuple[str, ...]:
         """The options in this scene."""
@@ -45,7 +46,8 @@ class Choice:
         for option in self.options_in(scene):
             told = words.get(f"{self.name}_{option}_help")
             listed.append([option, self._text(words, option, scene), *([told] if told else [])])
-        return _control(self, "choice", words) | {"value": self.read(None, scene), "options": listed}
+        named = {"label": self.title(words, scene)} if self.title else {}
+        return _control(self, "choice", words) | named | {"value": self.read(None, scene), "options": listed}
 
     def _text(self, words: Words, option: str, scene: object) -> str:
         if self.scene_label:
