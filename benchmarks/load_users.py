@@ -30,7 +30,7 @@ OBJECTS = ("the red ball", "a loaf of bread", "two warm coats", "the last train"
 VIEWS = {
     "sampling": ("distribution", "temperature", "draws", "side_by_side", "many_samples"),
     "predictions": ("surprise", "guess", "follow", "lens", "logit_parts"),
-    "activations": ("onenorm", "neurons", "sizes"),
+    "activations": ("one_norm", "neurons", "sizes"),
     "heads": (),
     "effects": (),
     "attention": (),

@@ -1,6 +1,6 @@
 // One norm on one token: its steps as strips of all dimensions, and a table of some whose numbers add up.
 //
-// payload of "normwalk": see viz/views/activations/norm/figures.py and viz/views/activations/norm/view.py; of "normfacts": { title, about, items [[what, text]] }
+// payload of "normwalk": see viz/views/activations/one_norm; of "normfacts": { title, about, items [[what, text]] }
 import { exporting } from "../../export/menu.js";
 import { el, fill, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";

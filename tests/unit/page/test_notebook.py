@@ -24,7 +24,7 @@ JOBS = {
     "speculative_sweep": "speculative_job",
     "many_samples_plot": "many_samples_job",
     "many_samples_entropy": "many_samples_job",
-    "swap_sizes": "swap_job",
+    "norm_swap_sizes": "norm_swap_job",
     "lens_map": "lens_job",
     "patch_map": "patch_job",
     "compute_times_prompt": "compute_job",

@@ -1,6 +1,5 @@
 """The numbers of norms and activations: what flows through the model, and what each norm and neuron does to it."""
 
-import dataclasses
 from typing import Annotated
 
 from model.activations.neurons import (
@@ -12,115 +11,15 @@ from model.activations.neurons import (
     ranked,
     write_lengths,
 )
-from model.activations.norm_swap import SWAPS, WHERE, places_of, swapped
-from model.activations.norm_walk import compare_batch, norm_input, norm_of, norms_of, quantiles, walk_vector
-from model.api import LanguageModel
-from model.attention.effects import next_tokens
 from model.errors import InputError, say
-from model.progress import Progress
 from viz.api.answers import top_of
-from viz.api.arguments import OneOf, Rows, Within
+from viz.api.arguments import OneOf, Within
 from viz.api.reading import check_head, done, named, place, prompt_tokens
-from viz.page import background
-from viz.page.playground import Playground
 from viz.page.scene import Scene
 from viz.views.activations.neurons import view as neurons_view
-from viz.views.activations.norm_swap import view as swap_view
 from viz.views.activations.stream_picture import view as stream_picture
 
 Site = Annotated[str, OneOf(("norm1", "norm2", "final"))]
-
-
-# --- norms -----------------------------------------------------------------------------------------------
-
-
-def _place(model: LanguageModel, layer: int, site: str) -> tuple[int, str]:
-    """A norm of the model; raises InputError for one that is not there."""
-    found = (model.config.n_layer, "final") if site == "final" else (layer, site)
-    norm_of(model.model, *found)
-    return found
-
-
-def norm(scene: Scene, layer: int = 0, site: Site = "norm1", position: int = -1) -> dict:
-    """One norm (LayerNorm or RMSNorm) on one token, every step of its formula, and BatchNorm in its place.
-
-    Args:
-        site: norm1 and norm2 belong to attention and MLP of the layer; final comes before the output.
-        position: The token whose vector is normed; negative counts from the end.
-
-    Returns:
-        walk: x, mean, centred, spread, divisor, normalised, gain, scaled, bias and out, each with d_model numbers where
-        it is a vector; model_out: what the model's own norm gives; gap: the largest difference. batch: root mean
-        squares and what changes under BatchNorm.
-    """
-    t, where = place(scene, position), _place(scene.model, layer, site)
-    with scene.playground.computing:
-        x = norm_input(scene.trace, *where)
-    module = norm_of(scene.model.model, *where)
-    found = compare_batch(module, x)
-    batch = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-    return {"layer": where[0], "site": where[1], "position": t, "walk": walk_vector(module, x[t]), "batch": batch}
-
-
-def norm_gains(playground: Playground, model: LanguageModel) -> dict:
-    """Gain and bias of all norms of a model: 5 %, median and 95 % over the dimensions.
-
-    Returns:
-        norms: layer, site, gain and, where there is one, bias: three numbers each.
-    """
-    found = quantiles(model.model)
-    rows = [
-        {"layer": layer, "site": site} | {name: values[n] for name, values in found.items()}
-        for n, (layer, site) in enumerate(norms_of(model.config))
-    ]
-    return {"norms": rows}
-
-
-def norm_swap(
-    scene: Scene,
-    change: Annotated[str, OneOf(tuple(SWAPS))] = "frozen",
-    where: Annotated[str, OneOf(WHERE)] = "all",
-    layer: int = 0,
-    site: Site = "norm1",
-    position: int = -1,
-    most: Rows = 10,
-) -> dict:
-    """What becomes of the prediction when norms are exchanged, lose a part, are frozen or taken out.
-
-    Args:
-        change: other: LayerNorm and RMSNorm exchanged. no_mean, no_gain, no_bias: without that part. frozen: divided by
-            a constant. removed: taken out.
-        where: all, norm1, norm2 or final norms; one: the norm named by layer and site.
-        layer: Layer of the one norm.
-        site: Site of the one norm: norm1, norm2 or final.
-
-    Returns:
-        kl: mean KL divergence of the predictions (nats), loss before and after (nats a token), overflow: the block in
-        which numbers left float32; next: tokens with p_before, p_after and logits; lengths: of the stream by layer and
-        token, before and after.
-    """
-    t, config = place(scene, position), scene.model.config
-    places = (_place(scene.model, layer, site),) if where == "one" else places_of(config, where)
-
-    def work(progress: Progress) -> object:
-        return swapped(scene.trace, change, places, progress)
-
-    asked = swap_view.Change(change, where, places)
-    found = done(scene.playground, background.Job(swap_view.key_of(scene, asked), work))
-    loss = None if found.losses is None else dict(zip(("before", "after"), found.losses, strict=True))
-    rows = None
-    if t < len(found.read):
-        table = next_tokens(scene.trace, found, t, most, scene.model.tokenizer.vocab_size)
-        rows = [row | named(scene.model, row["id"]) for row in table.to_dict("records")]
-    return {
-        "norms": [{"layer": each, "site": name} for each, name in places],
-        "kl": found.kl,
-        "loss": loss,
-        "overflow": found.overflow,
-        "position": t,
-        "next": rows,
-        "lengths": {"before": found.before, "after": found.lengths},
-    }
 
 
 # --- neurons ---------------------------------------------------------------------------------------------

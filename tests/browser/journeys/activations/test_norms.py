@@ -52,21 +52,21 @@ def assert_walk(page, run, place, position):
 
 
 def test_one_norm_is_walked_on_any_token(open_page, lm):
-    page, run = open_view(open_page, "Norms", "One norm", "#pg-onenorm_walk"), lm.trace(PROMPT)
+    page, run = open_view(open_page, "Norms", "One norm", "#pg-one_norm_walk"), lm.trace(PROMPT)
     assert_walk(page, run, (0, "norm1"), 9)
     expect(page.locator(".pg-norm-steps li")).to_have_count(5)
-    expect(page.locator("#pg-onenorm_walk .pg-why-same")).to_contain_text("float32 rounding")
-    redrawn(page, "onenorm_walk", lambda: page.locator(".pg-chip").nth(2).click())
+    expect(page.locator("#pg-one_norm_walk .pg-why-same")).to_contain_text("float32 rounding")
+    redrawn(page, "one_norm_walk", lambda: page.locator(".pg-chip").nth(2).click())
     assert_walk(page, run, (0, "norm1"), 2)
     n = norms_of(lm.config).index((5, "norm2"))
-    form = page.locator("#pg-onenorm_form select")
-    redrawn(page, "onenorm_walk", lambda: form.select_option(str(n)))
+    form = page.locator("#pg-one_norm_form select")
+    redrawn(page, "one_norm_walk", lambda: form.select_option(str(n)))
     assert_walk(page, run, (5, "norm2"), 2)
     # One dimension is followed through all steps, by pointer and by keyboard.
     told = page.locator(".pg-norm-told")
     page.locator(".pg-norm-table tbody tr").first.hover()
     expect(told).to_contain_text(" → n: ")
-    page.locator("#pg-onenorm_walk h2").hover()
+    page.locator("#pg-one_norm_walk h2").hover()
     expect(told).to_contain_text("use the arrow keys")
     told.press("End")
     expect(told).to_contain_text(f"dimension {lm.config.d_model - 1}: x:")
@@ -76,37 +76,37 @@ def test_one_norm_is_walked_on_any_token(open_page, lm):
     inked = "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some((v) => v)"
     assert all(canvas.evaluate(inked) for canvas in page.locator(".pg-norm-strip canvas").element_handles())
     for name in ("values", "gains", "all", "batch"):
-        page.locator(f"#pg-onenorm_{name} .main-svg").first.wait_for(timeout=SOON)
-    expect(page.locator("#pg-onenorm_why dt")).to_have_count(3)
-    arrays = np.load(export(page.locator("#pg-onenorm_walk"), "NPZ"))
+        page.locator(f"#pg-one_norm_{name} .main-svg").first.wait_for(timeout=SOON)
+    expect(page.locator("#pg-one_norm_why dt")).to_have_count(3)
+    arrays = np.load(export(page.locator("#pg-one_norm_walk"), "NPZ"))
     assert arrays["out"] == pytest.approx(walk(run, 5, "norm2", 2).out, rel=1e-3, abs=1e-4)
 
 
 def test_norms_are_changed(open_page, lm):
-    page, run = open_view(open_page, "Norms", "Change the norm", "#pg-swap_next"), lm.trace(PROMPT)
-    control = lambda name: page.locator(f"#pg-swap_form [data-name={name}] select")  # noqa: E731
+    page, run = open_view(open_page, "Norms", "Change the norm", "#pg-norm_swap_next"), lm.trace(PROMPT)
+    control = lambda name: page.locator(f"#pg-norm_swap_form [data-name={name}] select")  # noqa: E731
     ids = "rows => rows.map((row) => +row.title.match(/\\((\\d+)\\)$/)[1])"
-    redrawn(page, "swap_next", lambda: control("swap").select_option("no_gain"))
-    redrawn(page, "swap_next", lambda: control("where").select_option("final"))
+    redrawn(page, "norm_swap_next", lambda: control("swap").select_option("no_gain"))
+    redrawn(page, "norm_swap_next", lambda: control("where").select_option("final"))
     found = swapped(run, "no_gain", places_of(lm.config, "final"))
     table = next_tokens(run, found, 9)
-    shown = page.locator("#pg-swap_next tbody th")
+    shown = page.locator("#pg-norm_swap_next tbody th")
     assert shown.evaluate_all(ids) == table["id"].tolist()
-    expect(page.locator("#pg-swap_facts")).to_contain_text("mean over 10 positions")
-    page.locator("#pg-swap_sizes .main-svg").first.wait_for(timeout=SOON)
+    expect(page.locator("#pg-norm_swap_facts")).to_contain_text("mean over 10 positions")
+    page.locator("#pg-norm_swap_sizes .main-svg").first.wait_for(timeout=SOON)
     expect(control("norm")).to_be_hidden()
-    redrawn(page, "swap_next", lambda: control("where").select_option("one"))
+    redrawn(page, "norm_swap_next", lambda: control("where").select_option("one"))
     expect(control("norm")).to_be_visible()
-    redrawn(page, "swap_next", lambda: page.locator(".pg-chip").nth(4).click())
-    expect(page.locator("#pg-swap_next h2")).to_contain_text("position 4")
+    redrawn(page, "norm_swap_next", lambda: page.locator(".pg-chip").nth(4).click())
+    expect(page.locator("#pg-norm_swap_next h2")).to_contain_text("position 4")
 
 
 def test_a_narrow_dark_chinese_page(open_page):
     query, size = "?lang=zh&__theme=dark", {"width": 390, "height": 844}
-    page = open_view(open_page, "归一化与激活", "一个归一化", "#pg-onenorm_walk", query, viewport=size)
-    page.locator("#pg-onenorm_batch .main-svg").first.wait_for(timeout=SOON)
-    expect(page.locator("#pg-onenorm_walk h2")).to_contain_text("LayerNorm（第 0 层，注意力之前）")
+    page = open_view(open_page, "归一化与激活", "一个归一化", "#pg-one_norm_walk", query, viewport=size)
+    page.locator("#pg-one_norm_batch .main-svg").first.wait_for(timeout=SOON)
+    expect(page.locator("#pg-one_norm_walk h2")).to_contain_text("LayerNorm（第 0 层，注意力之前）")
     page.get_by_role("tab", name="改动归一化").click()
-    page.locator("#pg-swap_next [data-run]").wait_for(timeout=SOON)
-    expect(page.locator("#pg-onenorm_walk [data-part]")).to_be_hidden()
+    page.locator("#pg-norm_swap_next [data-run]").wait_for(timeout=SOON)
+    expect(page.locator("#pg-one_norm_walk [data-part]")).to_be_hidden()
     assert page.evaluate("document.documentElement.scrollWidth") == 390

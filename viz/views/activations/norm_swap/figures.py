@@ -5,46 +5,34 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
+from viz.charts.axes import BLUE, axis, figure
+from viz.charts.lines import line
 from viz.labels import plotly_text
-from viz.theme import HUES, frame_layout
+from viz.theme import HUES
 
 HEIGHT = 380
 
 
-def size_figure(before: np.ndarray, after: np.ndarray, position: int, said: Mapping[str, str]) -> go.Figure:
+def size_figure(before: np.ndarray, after: np.ndarray, position: int, words: Mapping[str, str]) -> go.Figure:
     """Length of the stream by layer on a log scale: median and largest of the tokens, and one token.
 
-    before, after [L + 1, T]; what is NaN has no point. `said`: "before", "after", "median", "largest", "here", "layer",
-    "length".
+    before, after [L + 1, T]; what is NaN has no point. `words`: "before", "after", "median", "largest", "here",
+    "layer", "length".
     """
     traces = []
-    for name, table, colour, width in (("before", before, HUES[7], 5), ("after", after, HUES[0], 2)):
+    for name, table, colour, width in (("before", before, HUES[7], 5), ("after", after, BLUE, 2)):
         for part, dash, values in (
             ("median", "solid", np.median(table, axis=1)),  # NaN where any token has no number
             ("largest", "dash", _largest(table)),
             ("here", "dot", table[:, position]),
         ):
-            label = plotly_text(f"{said[name]}, {said[part]}")
-            traces.append(
-                go.Scatter(
-                    x=list(range(len(values))),
-                    y=[float(v) if np.isfinite(v) and v > 0 else None for v in values],
-                    name=label,
-                    mode="lines+markers",
-                    marker={"size": 5, "color": colour},
-                    line={"color": colour, "width": width, "dash": dash},
-                    hovertemplate=f"{label}<br>{plotly_text(said['layer'])} %{{x}}: %{{y:.4g}}<extra></extra>",
-                )
-            )
-    axis = {"automargin": True, "zeroline": False}
-    layout = frame_layout({"height": HEIGHT, "narrow": HEIGHT}) | {
-        "xaxis": axis | {"title": {"text": plotly_text(said["layer"]), "standoff": 8}, "tickformat": "d"},
-        "yaxis": axis
-        | {"title": {"text": plotly_text(said["length"]), "standoff": 8}, "type": "log", "exponentformat": "power"}
-        | _ticks(traces),
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    }
-    return go.Figure(traces, layout)
+            y = np.where(values > 0, values, np.nan)  # 0 has no logarithm
+            hover = f"{plotly_text(words['layer'])} %{{x}}: %{{y:.4g}}"
+            label = f"{words[name]}, {words[part]}"
+            more = {"mode": "lines+markers"}
+            traces.append(line(label, range(len(y)), y, colour, hover=hover, dash=dash, width=width, more=more))
+    powers = {"type": "log", "exponentformat": "power", **_ticks(traces)}
+    return figure(traces, axis(words["layer"], {"tickformat": "d"}), axis(words["length"], powers), height=HEIGHT)
 
 
 def _ticks(traces: list[go.Scatter]) -> dict:

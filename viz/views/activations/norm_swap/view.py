@@ -1,286 +1,263 @@
 """Change the norm: what becomes of the prediction when norms are exchanged, lose a part, are frozen or taken out."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
-import gradio as gr
-
-from model.activations.norm_swap import WHERE, Swapped, divergence_at, places_of, swapped, swaps_of
-from model.activations.norm_walk import Place, norms_of
+from model.activations.norm_swap import SWAPS, WHERE, places_of, swaps_of
+from model.activations.norm_walk import norms_of
 from model.attention.effects import next_tokens
-from model.progress import Progress
-from viz.charts.distribution import entropy, prediction_rows
-from viz.page import background
-from viz.page.old_view import View
-from viz.page.parts import choice, part, plot_words
-from viz.page.picking import position_of, source
-from viz.page.python_lines import python_lines
+from model.gpt.config import ModelConfig
+from viz.api.arguments import OneOf, Rows
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, named, place
+from viz.charts.distribution import prediction_rows
+from viz.labels import quoted
+from viz.numbers import duration, nats, number, whole
+from viz.page.parts import plot_words
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.page.typed import quoted
-from viz.views.activations.norm.figures import told
-from viz.views.activations.norm.view import place_key, place_name
+from viz.page.settings import Choice
+from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, View
 from viz.views.activations.norm_swap.figures import size_figure
-from viz.words import some
-
-PARTS = ("swap_form", "swap_job", "swap_facts", "swap_next", "swap_sizes")
-QUICK = 0.3  # seconds of a run up to which the changed one is computed at once
-_NEXT_WORDS = (
-    "column_token",
-    "column_probability",
-    "column_change",
-    "column_logit",
-    "column_before",
-    "column_after",
-    "entropy",
-    "entropy_help",
-    "kl",
-    "kl_help",
-    "nats",
+from viz.views.activations.norm_swap.measure import (
+    Changed,
+    measure_changed,
+    measure_next,
+    measure_quick,
+    places,
+    question,
+    wheres,
 )
+from viz.views.activations.norms import Site, index_of, place_key, place_name
+from viz.views.activations.runs import is_quick
+from viz.words import Words
+
 _COLUMNS = ("column_id", "column_token", "csv_p_before", "csv_p_after", "csv_logit_before", "csv_logit_after")
+_IMPORTS = ["from model.activations.norm_swap import places_of, swapped"]
 
 
-@dataclass(frozen=True)
-class Change:
-    """What is asked for: a key of SWAPS, and the norms it is done to."""
-
-    swap: str
-    where: str  # of WHERE
-    places: tuple[Place, ...]
+# --- what to change ---------------------------------------------------------------------------------
 
 
-def build() -> dict[str, gr.HTML]:
-    """What to change on top; what it did to the whole prompt, to one prediction, and to the stream below."""
-    made = {
-        "swap_form": part("swap_form", None, kind="controls", value={}),
-        "swap_job": part("swap_job", None, kind="job", events=("start", "cancel")),
-        "swap_facts": part("swap_facts", None, kind="normfacts"),
-    }
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["swap_next"] = part("swap_next", None, kind="beforeafter")
-        with gr.Column(min_width=320):
-            made["swap_sizes"] = part("swap_sizes", None, kind="figure")
-    return made
+def _swap(words: Mapping[str, str], option: str, norm: str) -> str:
+    other = {"layernorm": "RMSNorm", "rmsnorm": "LayerNorm"}[norm]
+    return words[f"swap_{option}"].format(other=other)
 
 
-def change_of(scene: Scene, asked: object) -> Change:
-    """The change a page asked for; whatever does not fit the model is its first choice."""
+def _where(words: Mapping[str, str], option: str, config: ModelConfig) -> str:
+    key = place_key(config, option).removeprefix("at_") if option.startswith("norm") else option
+    return words[f"where_{key}"].format(n=len(places_of(config, option)))
+
+
+def _norm(words: Words, option: str, scene: Scene) -> str:
     config = scene.model.config
-    norms = norms_of(config)
-    where = choice(asked, "where", _wheres(scene))
-    one = norms[int(choice(asked, "norm", tuple(map(str, range(len(norms))))))]
-    return Change(
-        choice(asked, "swap", swaps_of(config)), where, (one,) if where == "one" else places_of(config, where)
-    )
+    return place_name(words.catalogue, config, norms_of(config)[int(option)])
 
 
-def _wheres(scene: Scene) -> tuple[str, ...]:
-    return tuple(where for where in WHERE if where == "one" or places_of(scene.model.config, where))
+SWAP = Choice(
+    "swap",
+    lambda scene: swaps_of(scene.model.config),
+    scene_label=lambda words, option, scene: _swap(words, option, scene.model.config.norm),
+)
+WHICH = Choice("where", wheres, scene_label=lambda words, option, scene: _where(words, option, scene.model.config))
+NORM = Choice(
+    "norm",
+    lambda scene: tuple(map(str, range(len(norms_of(scene.model.config))))),
+    when={"where": ("one",)},
+    scene_label=_norm,
+)
+_FIELDS = ("swap", "where", "norm")
 
 
-def form(scene: Scene) -> dict:
-    """What to change, and where."""
-    words, config = scene.words, scene.model.config
-    other = {"layernorm": "RMSNorm", "rmsnorm": "LayerNorm"}[config.norm]
-    swaps = [
-        [key, words[f"swap.is_{key}"].format(other=other), words[f"swap.help_{key}_{config.norm}"]]
-        if key == "other"
-        else [key, words[f"swap.is_{key}"], words[f"swap.help_{key}"]]
-        for key in swaps_of(config)
-    ]
-    wheres = []
-    for where in _wheres(scene):
-        key = place_key(config, where) if where.startswith("norm") else f"at_{where}"
-        wheres.append([where, words[f"swap.{key}"].format(n=len(places_of(config, where)))])
-    norms = [[str(n), place_name(scene, place)] for n, place in enumerate(norms_of(config))]
-    return {
-        "controls": [
-            {"name": "swap", "kind": "choice", "label": words["swap.change"], "value": swaps[0][0], "options": swaps},
-            {"name": "where", "kind": "choice", "label": words["swap.where"], "value": wheres[0][0], "options": wheres},
-            {
-                "name": "norm",
-                "kind": "choice",
-                "label": words["swap.norm"],
-                "value": "0",
-                "options": norms,
-                "when": {"where": ["one"]},
-            },
-        ]
-    }
-
-
-def key_of(scene: Scene, change: Change) -> tuple:
-    """What decides the result."""
-    return ("swap", scene.trace.key, change.swap, change.places)
-
-
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """The form, and the changed run once it is there; where runs are quick, at once."""
-    change, at = change_of(scene, values.get("swap_form")), position_of(scene)
-    key, quick = key_of(scene, change), scene.trace.seconds < QUICK
-    found = scene.playground.results.peek(key)
-    there = quick or found is not None
-    state = (scene.run, change, there)
-
-    def result() -> Swapped:
-        if found is not None:
-            return found.value
-        return background.kept(scene.playground, key, lambda: _locked(scene, change))
-
-    def picture(name: str, key: object, payload: Callable[[Swapped], dict]) -> Picture:
-        return Picture(key, lambda: payload(result()) if there else _empty(scene, name))
-
-    return {
-        "swap_form": Picture((scene.model.id, scene.model.config), lambda: form(scene)),
-        "swap_job": Picture(state, lambda: _button(scene, quick, found)),
-        "swap_facts": picture("facts", state, lambda made: facts_payload(scene, change, made)),
-        "swap_next": picture("next", (state, at), lambda made: next_payload(scene, change, made, at)),
-        "swap_sizes": picture("sizes", (state, at), lambda made: sizes_payload(scene, change, made, at)),
-    }
-
-
-def _empty(scene: Scene, name: str) -> dict:
-    """What stands in a part's place before the change was run."""
-    return {"empty": {"text": scene.words[f"swap.empty_{name}"], "hint": scene.words[f"swap.empty_{name}_hint"]}}
-
-
-def _locked(scene: Scene, change: Change) -> Swapped:
-    with scene.playground.computing:
-        return swapped(scene.trace, change.swap, change.places)
-
-
-def _button(scene: Scene, quick: bool, found: background.Result | None) -> dict:
-    words = scene.words
-    if quick:
-        return {"state": "done", "text": words["swap.at_once"], "cancel": words["job.cancel"]}
-    hint = words["swap.takes"].format(seconds=max(1, round(2 * scene.trace.seconds)))
-    return background.button(words["swap.start"], words, found, hint)
-
-
-def plan(scene: Scene, values: Values) -> background.Job:
-    """What the button starts."""
-    change = change_of(scene, values.get("swap_form"))
-
-    def work(progress: Progress) -> Swapped:
-        return swapped(scene.trace, change.swap, change.places, progress)
-
-    return background.Job(key_of(scene, change), work)
+def job(seen: Seen) -> Payload:
+    """What a further run takes, or that it is made at once."""
+    facts = seen.facts
+    if is_quick(facts.n_params, len(facts.tokens)):
+        return {"text": seen.here["at_once"], "done": True}
+    return {"text": seen.here["takes"].format(seconds=duration(max(1, round(2 * facts.seconds))))}
 
 
 # --- what it did ------------------------------------------------------------------------------------
 
 
-def named(scene: Scene, change: Change) -> str:
+def _changed(seen: Seen) -> Changed | None:
+    """The changed run, made at once or by the button; None before that."""
+    return seen.results["quick"] or seen.results["changed"]
+
+
+def _nothing(seen: Seen) -> Payload:
+    """What stands in a part's place before the change was run."""
+    return {"empty": {"text": seen.here["empty"], "hint": seen.here["empty_hint"]}}
+
+
+def _named(seen: Seen) -> str:
     """The change in words, for titles."""
-    options = {row[0]: row[1] for row in form(scene)["controls"][0]["options"]}
-    if change.where == "one":
-        place = place_name(scene, change.places[0])
+    settings, config, words = seen.settings, seen.facts.config, seen.words.within("settings")
+    if settings.where == "one":
+        where = place_name(seen.all_words, config, places(config, settings)[0])
     else:
-        place = {row[0]: row[1] for row in form(scene)["controls"][1]["options"]}[change.where]
-    return scene.words["swap.named"].format(swap=options[change.swap], where=place)
+        where = _where(words, settings.where, config)
+    return seen.words["named"].format(swap=_swap(words, settings.swap, config.norm), where=where)
 
 
-def lost(scene: Scene, found: Swapped) -> str:
+def _lost(seen: Seen) -> str:
     """Where the numbers overflow, and for how many tokens; "" where they do not."""
-    if found.overflow is None:
+    changed, words = _changed(seen), seen.words
+    if changed is None or changed.overflow is None:
         return ""
-    T, L, words = len(scene.trace.tokens), scene.model.config.n_layer, scene.words
-    where = words["swap.in_output"] if found.overflow == L else words["swap.in_layer"].format(layer=found.overflow)
-    left = len(found.read)  # the token that is lost first is the one after those
-    token = quoted(scene, int(scene.trace.tokens.ids[left]))
-    kept = words["swap.some_left" if left else "swap.none_left"].format(n=left, T=T, token=token)
-    return f"{where} {kept}"
+    n, T, L = len(changed.read), len(seen.facts.tokens), seen.facts.config.n_layer
+    where = words["in_output"] if changed.overflow == L else words["in_layer"].format(layer=changed.overflow)
+    token = quoted(seen.facts.pieces[n])  # the first one that is lost
+    return f"{where} {words['some_left' if n else 'none_left'].format(n=n, T=T, token=token)}"
 
 
-def facts_payload(scene: Scene, change: Change, found: Swapped) -> dict:
+def _file(seen: Seen) -> str:
+    return f"norm-{seen.settings.swap}-{seen.settings.where}"
+
+
+def _python(seen: Seen, last: str, imports: Sequence[str] = ()) -> str:
+    """The lines that make the changed run, and one that reads it."""
+    settings, config = seen.settings, seen.facts.config
+    norms = f"places_of(lm.config, {settings.where!r})"
+    if settings.where == "one":
+        norms = repr(list(places(config, settings)))
+    return script(seen.facts, [f"changed = swapped(run, {settings.swap!r}, {norms})", last], [*_IMPORTS, *imports])
+
+
+def facts(seen: Seen) -> Payload:
     """KL, loss and perplexity over the prompt, and whether the numbers overflow."""
-    words, items = scene.words, []
-    if found.overflow is not None:
-        items.append([words["swap.overflow"], lost(scene, found)])
-    n = len(found.read)
-    if found.kl is not None:
-        items.append([words["swap.kl"], words["swap.kl_text"].format(kl=told(found.kl), n=n)])
-    if found.losses is not None:
-        before, after = found.losses
-        given = {"before": told(before), "after": told(after), "n": min(n, len(scene.trace.tokens) - 1)}
-        items.append([words["swap.loss"], words["swap.loss_text"].format(**given)])
-        given = {"before": perplexity(before), "after": perplexity(after)}
-        items.append([words["swap.perplexity"], words["swap.perplexity_text"].format(**given)])
+    words, changed = seen.here, _changed(seen)
+    if changed is None:
+        return _nothing(seen)
+    n, items = len(changed.read), []
+    if changed.overflow is not None:
+        items.append([words["overflow"], _lost(seen)])
+    if changed.kl is not None:
+        items.append([words["kl"], words["kl_text"].format(kl=nats(changed.kl), n=whole(n))])
+    if changed.losses is not None:
+        losses, perplexities = (dict(zip(("before", "after"), map(of, changed.losses), strict=True)) for of in _LOSS)
+        scored = min(n, len(seen.facts.tokens) - 1)
+        items.append([words["loss"], words["loss_text"].format(**losses, n=whole(scored))])
+        items.append([words["perplexity"], words["perplexity_text"].format(**perplexities)])
     elif n:
-        items.append([words["swap.loss"], words["swap.no_loss"]])
-    return {
-        "title": words["swap.facts_title"].format(change=named(scene, change)),
-        "about": words["swap.facts_about"],
-        "items": items,
-        "run": f"{scene.run} {change}",
-    }
+        items.append([words["loss"], words["no_loss"]])
+    return {"title": words["title"].format(change=_named(seen)), "about": words["about"], "items": items}
 
 
 def perplexity(loss: float) -> str:
     """exp(loss), which may be beyond what a number can hold."""
-    return told(math.exp(loss)) if loss < 700 else f"10^{loss / math.log(10):.4g}"
+    return number(math.exp(loss)) if loss < 700 else f"10^{whole(loss / math.log(10))}"
 
 
-def next_payload(scene: Scene, change: Change, found: Swapped, at: int) -> dict:
+_LOSS = (nats, perplexity)
+
+
+def prediction(seen: Seen) -> Payload:
     """The likeliest next tokens before and after, where there are any."""
-    words = scene.words
-    token = quoted(scene, int(scene.trace.tokens.ids[at]))
-    if at >= len(found.read):
-        text = words["swap.no_next"].format(token=token, position=at)
-        return {"empty": {"text": text, "hint": lost(scene, found)}}
-    table = next_tokens(scene.trace, found, at)
-    both = [run.logits_at(at) for run in (scene.trace, found)]
-    lines = [*_lines(change), f"next_tokens(run, changed, {at})"]
-    imports = ["from model.attention.effects import next_tokens", *_IMPORTS]
+    words, at, result = seen.here, seen.facts.position, seen.results["next"]
+    if _changed(seen) is None:
+        return _nothing(seen)
+    token = quoted(seen.facts.pieces[at])
+    if result is None:
+        return {"empty": {"text": words["none"].format(token=token, position=at), "hint": _lost(seen)}}
+    labels = Words(seen.all_words, "before_after")
+    imports = ["from model.attention.effects import next_tokens"]
     return {
-        "title": words["swap.next_title"].format(token=token, position=at, change=named(scene, change)),
-        "note": words["swap.next_note"],
+        "title": words["title"].format(token=token, position=at, change=_named(seen)),
+        "note": words["note"],
         "edited": True,
-        "rows": prediction_rows(table, [scene.model.tokenizer.piece(int(number)) for number in table["id"]]),
-        "entropy": [entropy(logits) for logits in both],
-        "kl": divergence_at(*both),
-        "source": source(scene),
-        "file": f"norm-{change.swap}-{change.where}-next-token-{at}",
-        "columns": [words[f"effects.{name}"] for name in _COLUMNS],
-        "python": python_lines(scene, lines, imports),
-        "run": f"{scene.run} {change} {at}",
-        "words": some(words, "effects", *_NEXT_WORDS)
-        | plot_words(words)
-        | {
-            "column_before": words["swap.before"],
-            "column_after": words["swap.after"],
-        },
+        "rows": prediction_rows(result.table, [seen.facts.piece(int(token)) for token in result.table["id"]]),
+        "entropy": list(result.entropy),
+        "kl": result.kl,
+        "columns": [labels[name] for name in _COLUMNS],
+        "words": labels.plain() | plot_words(seen.all_words),
+        "file": f"{_file(seen)}-next-token-{at}",
+        "python": _python(seen, f"next_tokens(run, changed, {at})", imports),
     }
 
 
-def sizes_payload(scene: Scene, change: Change, found: Swapped, at: int) -> dict:
+def sizes(seen: Seen) -> Payload:
     """How large the stream is in each layer before and after."""
-    words = scene.words
-    said = some(words, "swap", "before", "after", "median", "largest", "here", "layer", "length")
-    said["here"] = said["here"].format(position=at)
+    words, changed, at = seen.here, _changed(seen), seen.facts.position
+    if changed is None:
+        return _nothing(seen)
+    labels = {name: words[name] for name in ("median", "largest", "layer", "length")}
+    labels |= {"before": seen.words["before"], "after": seen.words["after"], "here": words["here"].format(position=at)}
     return {
-        "figure": size_figure(found.before, found.lengths, at, said).to_json(),
-        "title": words["swap.sizes_title"].format(change=named(scene, change)),
-        "note": " ".join(text for text in (words["swap.sizes_note"], lost(scene, found)) if text),
-        "source": source(scene),
-        "file": f"norm-{change.swap}-{change.where}-stream",
-        "run": f"{scene.run} {change} {at} sizes",
-        "columns": [words["swap.series"], said["layer"], said["length"]],
-        "python": python_lines(scene, [*_lines(change), "changed.lengths  # [L + 1, T]"], _IMPORTS),
-        "words": plot_words(words),
+        "figure": size_figure(changed.before, changed.lengths, at, labels),
+        "title": words["title"].format(change=_named(seen)),
+        "note": f"{words['note']} {_lost(seen)}".strip(),
+        "columns": [words["series"], words["layer"], words["length"]],
+        "file": f"{_file(seen)}-stream",
+        "python": _python(seen, "changed.lengths  # [L + 1, T]"),
     }
 
 
-_IMPORTS = ["from model.activations.norm_swap import places_of, swapped"]
+# --- for programs -----------------------------------------------------------------------------------
 
 
-def _lines(change: Change) -> list[str]:
-    """That make the changed run."""
-    places = repr(list(change.places)) if change.where == "one" else f"places_of(lm.config, {change.where!r})"
-    return [f"changed = swapped(run, {change.swap!r}, {places})"]
+def norm_swap(
+    scene: Scene,
+    change: Annotated[str, OneOf(tuple(SWAPS))] = "frozen",
+    where: Annotated[str, OneOf(WHERE)] = "all",
+    layer: int = 0,
+    site: Site = "norm1",
+    position: int = -1,
+    most: Rows = 10,
+) -> dict:
+    """What becomes of the prediction when norms are exchanged, lose a part, are frozen or taken out.
+
+    Args:
+        change: other: LayerNorm and RMSNorm exchanged. no_mean, no_gain, no_bias: without that part. frozen: divided by
+            a constant. removed: taken out.
+        where: all, norm1, norm2 or final norms; one: the norm named by layer and site.
+        layer: Layer of the one norm.
+        site: Site of the one norm: norm1, norm2 or final.
+
+    Returns:
+        kl: mean KL divergence of the predictions (nats), loss before and after (nats a token), overflow: the block in
+        which numbers left float32; next: tokens with p_before, p_after and logits; lengths: of the stream by layer and
+        token, before and after.
+    """
+    t, config = place(scene, position), scene.model.config
+    one = index_of(scene.model, layer, site) if where == "one" else 0
+    given = {"swap": change, "where": where, "norm": str(one)}
+    found: Changed = measured(VIEW, "quick", scene, **given) or measured(VIEW, "changed", scene, **given)
+    rows = None
+    if t < len(found.read):
+        with scene.playground.computing:
+            table = next_tokens(scene.trace, found.run(scene), t, most, scene.model.tokenizer.vocab_size)
+        rows = [row | named(scene.model, row["id"]) for row in table.to_dict("records")]
+    norms = (norms_of(config)[one],) if where == "one" else places_of(config, where)
+    return {
+        "norms": [{"layer": each, "site": name} for each, name in norms],
+        "kl": found.kl,
+        "loss": None if found.losses is None else dict(zip(("before", "after"), found.losses, strict=True)),
+        "overflow": found.overflow,
+        "position": t,
+        "next": rows,
+        "lengths": {"before": found.before, "after": found.lengths},
+    }
 
 
-VIEW = View("swap", build=build, draw=draw, parts=PARTS, asks=("swap_form",), jobs={"swap_job": plan})
+_RUN = {"of": ("quick",), "also": ("changed",)}
+
+VIEW = View(
+    "norm_swap",
+    settings=(SWAP, WHICH, NORM),
+    form_depends=("model",),
+    measures=(
+        Measure("quick", measure_quick, settings=_FIELDS, question=question),
+        Measure("changed", measure_changed, settings=_FIELDS, question=question, slow=True),
+        Measure("next", measure_next, ("run", "token"), _FIELDS, question=question, uses=("quick", "changed")),
+    ),
+    layout=("form", "job", "facts", ("next", "sizes")),
+    parts={
+        "job": Job("changed", job, depends=("run",), settings=()),
+        "facts": Custom("normfacts", facts, **_RUN),
+        "next": Custom("beforeafter", prediction, of=("quick", "next"), also=("changed",), depends=("token",)),
+        "sizes": Figure(sizes, **_RUN, depends=("token",)),
+    },
+    api=(Endpoint(norm_swap, long=True),),
+)

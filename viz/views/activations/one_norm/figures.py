@@ -1,0 +1,212 @@
+"""One norm in pictures: its steps on one token as numbers that add up, and its values, gains and bias as histograms."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz.charts.axes import BLUE, GREEN, LEGEND, ORANGE, axis
+from viz.charts.lines import band, bars, grid, line, token_data
+from viz.labels import plotly_text
+from viz.numbers import decimals, number, plain
+
+LARGEST, FIRST = 8, 4  # dimensions of the table: those with the largest |x|, and the first ones besides
+TAIL = 0.001  # share of the values that a histogram leaves out at either end, where they would flatten the rest
+BINS = 80
+POINTS = 300  # beyond which a row of points is drawn as one line: each point is an element of the page
+HEIGHT, NARROW = 300, 560  # pixels of two panels beside, and below one another
+SITES = {"norm1": BLUE, "norm2": ORANGE, "final": GREEN}
+
+# Formulas in letters, one a step: Ba et al. 2016, eq. 3 and 4; Zhang & Sennrich 2019, eq. 4.
+SIGNS = {"x": "x", "centred": "x − μ", "normalised": "n", "scaled": "n · γ", "out": "n · γ + β"}
+LETTERS = {
+    "centred": "x − μ\nμ = (1/D) Σ x_d",
+    "layernorm": "n = (x − μ) / √(σ² + ε)\nσ² = (1/D) Σ (x_d − μ)²",
+    "rmsnorm": "n = x / √(m + ε)\nm = (1/D) Σ x_d²",
+    "scaled": "n · γ",
+    "out": "n · γ + β",
+}
+
+
+# --- one token: `walk` is a model.activations.norm_walk.Walk, or anything with its fields ------------
+
+
+def shown_dimensions(x: np.ndarray) -> list[int]:
+    """The dimensions with the largest |x|, the largest first, and then the first ones that are not among them. x [D]"""
+    largest = [int(d) for d in np.argsort(-np.abs(x), kind="stable")[:LARGEST]]
+    return largest + [d for d in range(min(FIRST, len(x))) if d not in largest]
+
+
+def decimals_for(values: np.ndarray) -> int:
+    """Decimals that show the largest of some values with six significant digits; 3 to 8."""
+    top = float(np.abs(values).max(initial=0))
+    return min(max(5 - math.floor(math.log10(top)), 3), 8) if top else 3
+
+
+def walk_table(walk: Any) -> dict:
+    """The steps of some dimensions: x − μ and n · γ + β add up in the digits that are shown.
+
+    {"columns": [signs], "rows": [{"d", "cells": [[as shown, in full], ...]}], "mean": as shown or None}
+    """
+    at = shown_dimensions(walk.x)
+    mean = walk.mean or 0.0
+    dx = decimals_for(np.append(walk.x[at], mean))
+    dn = decimals_for(walk.normalised[at])
+    parts = [walk.gain[at], walk.scaled[at], walk.out[at], *([] if walk.bias is None else [walk.bias[at]])]
+    dy = decimals_for(np.concatenate(parts))
+    columns = ["x", *(["x − μ"] if walk.mean is not None else []), "n", "γ", "n · γ"]
+    columns += ["β", "n · γ + β"] if walk.bias is not None else []
+    rows = [{"d": d, "cells": _cells(walk, d, (dx, dn, dy))} for d in at]
+    return {"columns": columns, "rows": rows, "mean": None if walk.mean is None else decimals(walk.mean, dx)}
+
+
+def _cells(walk: Any, d: int, places: tuple[int, int, int]) -> list[list]:
+    """One line of the table: [as shown, in full] for each column, the model's own output last."""
+    dx, dn, dy = places
+    cells = [(walk.x[d], round(walk.x[d], dx), dx)]
+    if walk.mean is not None:  # from what is shown, so that a reader who subtracts finds this
+        cells.append((walk.centred[d], round(walk.x[d], dx) - round(walk.mean, dx), dx))
+    cells += [(value[d], value[d], n) for value, n in ((walk.normalised, dn), (walk.gain, dy), (walk.scaled, dy))]
+    if walk.bias is not None:
+        both = round(walk.scaled[d], dy) + round(walk.bias[d], dy)
+        cells += [(walk.bias[d], walk.bias[d], dy), (walk.out[d], both, dy)]
+    cells.append((walk.model_out[d], walk.model_out[d], dy))
+    return [[decimals(float(shown), n), float(value)] for value, shown, n in cells]
+
+
+def walk_steps(walk: Any, words: Mapping[str, str]) -> list[dict]:
+    """The steps in the order of the formula: {"name", "title", "sign", "letters", "numbers", "values" [D], "top"}.
+
+    `words`: "numbers_x", "span", and "step_<name>" of each.
+    """
+    steps = [_step("x", "x ∈ ℝᴰ", words["numbers_x"].format(D=len(walk.x), **_range(walk.x)), walk.x)]
+    if walk.mean is not None:
+        steps.append(_step("centred", LETTERS["centred"], f"μ = {number(walk.mean)}", walk.centred))
+    sign = "σ²" if walk.kind == "layernorm" else "m"
+    divided = f"{sign} = {number(walk.spread)}, ε = {number(walk.eps)}\n√({sign} + ε) = {number(walk.divisor)}"
+    steps.append(_step("normalised", LETTERS[walk.kind], divided, walk.normalised))
+    steps.append(_step("scaled", LETTERS["scaled"], f"γ: {words['span'].format(**_range(walk.gain))}", walk.scaled))
+    if walk.bias is not None:
+        steps.append(_step("out", LETTERS["out"], f"β: {words['span'].format(**_range(walk.bias))}", walk.out))
+    return [step | {"title": words[f"step_{step['name']}"]} for step in steps]
+
+
+def _range(values: np.ndarray) -> dict[str, str]:
+    return {"low": number(float(values.min())), "high": number(float(values.max()))}
+
+
+def _step(name: str, letters: str, numbers: str, values: np.ndarray) -> dict:
+    return {
+        "name": name,
+        "sign": SIGNS[name],
+        "letters": letters,
+        "numbers": numbers,
+        "top": number(float(np.abs(values).max())),
+        "values": [plain(value, 5) for value in values.tolist()],
+    }
+
+
+# --- two panels -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One of the panels of a figure."""
+
+    traces: Sequence[Any]  # of Plotly
+    x: str  # names of the axes, with units
+    y: str
+    more: Mapping[str, Any] = field(default_factory=dict)  # of the x axis
+
+
+def panels_figure(sides: Sequence[Panel]) -> go.Figure:
+    """One panel, or two beside one another that stand below one another on a narrow page."""
+    names = [str(n) for n in range(len(sides))]
+    x = {name: axis(side.x, {"showgrid": False, **side.more}) for name, side in zip(names, sides, strict=True)}
+    y = {name: axis(side.y, {"rangemode": "tozero"}) for name, side in zip(names, sides, strict=True)}
+    traces = {name: side.traces for name, side in zip(names, sides, strict=True)}
+    narrow = NARROW if len(sides) > 1 else HEIGHT
+    return grid(traces, x, y, height=HEIGHT, narrow=narrow, legend=LEGEND, columns=(len(sides), 1))
+
+
+# --- histograms -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A histogram, without the few values at its ends that would flatten the rest."""
+
+    edges: np.ndarray  # [n + 1]
+    counts: np.ndarray  # [n]
+    outside: int
+    low: float  # of all values
+    high: float
+
+
+def counted(values: np.ndarray) -> Counted:
+    """At most BINS bins over the middle 99.8 % of the values where the tails reach far beyond it, else over all."""
+    flat = np.asarray(values, dtype=np.float64).ravel()
+    low, high = float(flat.min()), float(flat.max())
+    start, end = np.quantile(flat, (TAIL, 1 - TAIL))
+    if high - low < 2 * (end - start) or start == end:
+        start, end = low, high
+    bins = min(BINS, max(8, math.isqrt(len(flat)) * 2))
+    counts, edges = np.histogram(flat, bins, (start, end))
+    return Counted(edges, counts, len(flat) - int(counts.sum()), low, high)
+
+
+def histogram(values: Counted, name: str, unit: str, colour: str) -> go.Bar:
+    """Bars, with the ends of each on hover. `unit` names what is counted."""
+    edges = values.edges
+    ends = [f"{number(low)} … {number(high)}" for low, high in pairwise(edges)]
+    middle = ((edges[:-1] + edges[1:]) / 2).tolist()
+    hover, more = f"%{{text}}: %{{y}} {plotly_text(unit)}", {"width": float(edges[1] - edges[0]), "showlegend": False}
+    return bars(name, middle, values.counts, colour, hover=hover, text=ends, more=more)
+
+
+# --- all norms, and BatchNorm -----------------------------------------------------------------------
+
+
+def spread_traces(
+    table: np.ndarray, places: Sequence[tuple[int, str]], words: Mapping[str, str], legend: bool
+) -> list[go.Scatter]:
+    """5 %, median and 95 % of a parameter by layer, a colour a site. table [norms, 3]
+
+    `words`: a name for each site, "low", "median", "high", "layer".
+    """
+    traces, hover = [], f"{plotly_text(words['layer'])} %{{x}}: %{{y:.4g}}"
+    for site, colour in SITES.items():
+        rows = [n for n, place in enumerate(places) if place[1] == site]
+        if not rows:
+            continue
+        x, names = [places[n][0] for n in rows], {part: f"{words[site]}: {words[part]}" for part in _PARTS}
+        low, median, high = table[rows].T
+        edges = band(words[site], x, low, high, colour, edges=(names["low"], names["high"]), hover=hover)
+        own: dict = {"legendgroup": plotly_text(words[site]), "showlegend": legend}
+        if len(rows) == 1:  # a band over one layer has no width
+            tick = {"size": 5, "color": colour, "symbol": "line-ew-open"}
+            edges = [edge.update(mode="markers", marker=tick) for edge in edges]
+            own["marker"] = {"size": 9, "color": colour, "symbol": "diamond"}
+        traces += [*edges, line(names["median"], x, median, colour, hover=hover, more=own)]
+    return traces
+
+
+_PARTS = ("low", "median", "high")
+
+
+def size_traces(
+    own: np.ndarray, batch: np.ndarray, names: tuple[str, str], labels: Sequence[str], *, pick: bool = False
+) -> list[go.Scatter]:
+    """Two rows of points, the model's norm and BatchNorm; with `pick` a click on one picks its token. own, batch [n]"""
+    n = len(own)
+    traces = []
+    for values, name, colour in ((batch, names[1], ORANGE), (own, names[0], BLUE)):
+        more: dict = {"mode": "markers" if n <= POINTS else "lines", "legendgroup": plotly_text(name)}
+        more |= {"showlegend": pick, "marker": {"size": 5 if pick else 4, "color": colour}}
+        more |= {"customdata": token_data(n)} if pick else {}
+        traces.append(line(name, range(n), values, colour, hover="%{text}: %{y:.4g}", text=labels, width=1, more=more))
+    return traces
