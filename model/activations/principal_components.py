@@ -61,9 +61,8 @@ def principal(run: Trace, *, scaled: bool = True, first: bool = True, components
     return Space(coordinates.numpy(), shares.numpy(), directions.float().numpy(), mean.float().numpy(), start)
 
 
-def work(run: Trace) -> float:
-    """About how many multiplications `principal` takes."""
-    layers, T, D = run.residuals.shape
+def work(layers: int, T: int, D: int) -> float:
+    """About how many multiplications `principal` takes for so many layers, tokens and dimensions."""
     small = min(layers * T, D)
     return layers * T * D * small + 8 * small**3
 

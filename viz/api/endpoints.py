@@ -4,7 +4,6 @@ import gradio as gr
 
 from viz.api import page
 from viz.api.groups import (
-    activations,
     attention,
     compare,
     effects,
@@ -25,10 +24,6 @@ ENDPOINTS = (
     Endpoint(attention.attention_cell, ("attention.why",)),
     Endpoint(attention.find_heads, ("attention.find",)),
     Endpoint(attention.head_vectors, ("attention.why",)),
-    Endpoint(activations.neurons, ("activations.neurons",)),
-    Endpoint(activations.neuron, ("activations.neurons",)),
-    Endpoint(activations.neuron_survey, ("activations.neurons",), long=True),
-    Endpoint(activations.residual_space, ("activations.space",), long=True),
     Endpoint(heads.head_survey, ("heads",), "model", long=True),
     Endpoint(heads.composition, ("heads",), "model", kind="computed"),
     Endpoint(effects.next_token, ("effects",)),

@@ -9,16 +9,9 @@ import { mountPlot } from "../../parts/figure.js";
 
 const PAUSE = 250; // milliseconds after the last digit of a number
 
-const brief = (value) => {
-  if (value === 0) return "0";
-  const size = Math.abs(value);
-  const text = size >= 1e4 || size < 1e-3 ? size.toExponential(1) : size >= 100 ? size.toFixed(0) : size.toPrecision(3);
-  return value < 0 ? `−${text}` : text;
-};
-
 // --- the first neurons of an order ---
 //
-// payload: { title, note, rows: [{ neuron, value, peak, at, token, toward }], of, last, map, run, words }
+// payload: { title, note, rows: [{ neuron, value, peak, shown: { value, peak }, at, token, toward }], of, last, map, run, words }
 //   map: a figure's payload, and neurons: the rows' numbers. The value is { of, neuron }.
 define("neurontop", (root, props, trigger) => {
   const title = el("h2"),
@@ -75,12 +68,12 @@ define("neurontop", (root, props, trigger) => {
       "data-index": index,
       "data-neuron": row.neuron,
     });
-    button.setAttribute("aria-label", fill(words.row_name, { ...row, value: brief(row.value), peak: brief(row.peak) }));
+    button.setAttribute("aria-label", fill(words.row_name, { ...row, ...row.shown }));
     button.tabIndex = index ? -1 : 0;
     bar.className = row.value < 0 ? "pg-neuron-below" : "";
     bar.style.width = `${(100 * Math.abs(row.value)) / most}%`;
     lane.append(bar);
-    value.append(el("b", "", brief(row.value)), lane);
+    value.append(el("b", "", row.shown.value), lane);
     const head = el("th", "", "", { scope: "row" }),
       peak = el("td");
     head.append(button);
@@ -126,7 +119,7 @@ define("neurontop", (root, props, trigger) => {
         lines: rows.map(({ neuron, value, peak, at, token, toward }) => [neuron, value, peak, at, token, toward]),
       }),
     );
-    draw(payload.map);
+    draw({ ...payload.map, run: payload.run });
     root.dataset.run = payload.run;
   };
   take.kept = (value) => value;
@@ -135,8 +128,8 @@ define("neurontop", (root, props, trigger) => {
 
 // --- one neuron ---
 //
-// payload: { title, note, tokens, breaks, at, columns: { pre, post, up }, facts: [[label, value]], pushes: { up, down },
-//            ramps, source, file, run, python, words }
+// payload: { title, note, tokens, breaks, at, columns: { pre, post, up }, shown (texts of post), ends, facts: [[label, value]],
+//            pushes: { up: [[token, score, text]], down }, ramps, source, file, run, python, words }
 define("neuronone", (root) => {
   const title = el("h2"),
     note = el("p", "pg-about"),
@@ -171,16 +164,15 @@ define("neuronone", (root) => {
     const bar = el("i", "pg-reading-ramp", "", { "aria-hidden": "true" });
     bar.style.background = `linear-gradient(to right, ${[0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => `rgb(${colours[Math.round(31.75 * i)]}) ${12.5 * i}%`).join(", ")})`;
     scale.replaceChildren(
-      el("b", "", brief(-top)),
+      el("b", "", payload.ends[0]),
       bar,
-      el("b", "", brief(top)),
+      el("b", "", payload.ends[1]),
       el("span", "", `(${payload.words.scale})`),
     );
   };
   const name = (at) => {
-    const { words, tokens, columns } = payload,
-      value = brief(columns.post[at]);
-    return fill(words.token_name, { token: tokens[at], position: at, value });
+    const { words, tokens, shown: values } = payload;
+    return fill(words.token_name, { token: tokens[at], position: at, value: values[at] });
   };
   const build = () => {
     const breaks = new Set(payload.breaks);
@@ -198,9 +190,9 @@ define("neuronone", (root) => {
   const list = (side, label) => {
     const part = el("div"),
       items = el("ol", "pg-neuron-pushes");
-    for (const [token, score] of payload.pushes[side]) {
+    for (const [token, , score] of payload.pushes[side]) {
       const item = el("li");
-      item.append(el("span", "pg-neuron-token", token), el("span", "pg-muted", brief(score)));
+      item.append(el("span", "pg-neuron-token", token), el("span", "pg-muted", score));
       items.append(item);
     }
     part.append(el("h3", "", label), items);

@@ -90,7 +90,7 @@ def test_every_view_says_how_to_read_it(language):
 
 
 def test_a_view_that_is_not_chosen_is_not_drawn(playgrounds):
-    asked = Asked("tiny", "abcabd ab", None, {"activations_view": {"view": "space"}}, {}, "en", "activations")
+    asked = Asked("tiny", "abcabd ab", None, {"activations_view": {"view": "stream_picture"}}, {}, "en", "activations")
     parts = payloads(playgrounds["gpt2"], asked)[0]
-    assert "space_map" in parts
+    assert "stream_picture_map" in parts
     assert "neurons_top" not in parts

@@ -31,7 +31,7 @@ def open_view(open_page, view, query="", name="Norms & activations", **context):
     page = open_page(query, **context)
     open_tab(page, name)
     page.locator(f"#pg-activations_view button[data-key={view}]").click()
-    first = {"neurons": "#pg-neurons_one [data-run]", "space": "#pg-space_map .js-plotly-plot"}[view]
+    first = {"neurons": "#pg-neurons_one [data-run]", "stream_picture": "#pg-stream_picture_map .js-plotly-plot"}[view]
     page.locator(first).wait_for(timeout=SOON)
     return page
 
@@ -100,29 +100,29 @@ def test_neurons_from_the_list_the_map_the_text_and_by_number(open_page, run):
 
 
 def test_the_stream_moves_with_the_layer_and_follows_tokens(open_page, run):
-    page = open_view(open_page, "space")
+    page = open_view(open_page, "stream_picture")
     found = principal(run).coordinates
-    expect(title(page, "space_map")).to_have_text("Residual stream entering layer 4, components 1 and 2")
-    data = "document.querySelector('#pg-space_map .pg-chart')._fullData"
+    expect(title(page, "stream_picture_map")).to_have_text("Residual stream entering layer 4, components 1 and 2")
+    data = "document.querySelector('#pg-stream_picture_map .pg-chart')._fullData"
     assert page.evaluate(f"Array.from({data}.at(-1).x)") == pytest.approx(found[4, :, 0].tolist(), abs=ROUNDING)
     assert page.evaluate(f"{data}.map((each) => each.name).filter((_, n) => n % 2 === 0).slice(0, 2)") == [
         "9 ·tired",
         "0 The",
     ]
-    page.locator("#pg-space_form input[type=range]").fill("8")
-    expect(title(page, "space_map")).to_have_text(
+    page.locator("#pg-stream_picture_form input[type=range]").fill("8")
+    expect(title(page, "stream_picture_map")).to_have_text(
         "Residual stream after the last layer, components 1 and 2", timeout=SOON
     )
     page.wait_for_function(f"(x) => Math.abs({data}.at(-1).x[2] - x) < 1e-3", arg=float(found[8, 2, 0]))
-    click(page, point(page, "space_map", float(found[8, 5, 0]), float(found[8, 5, 1])))
+    click(page, point(page, "stream_picture_map", float(found[8, 5, 0]), float(found[8, 5, 1])))
     expect(page.locator("#pg-selection")).to_contain_text("·mat (5)", timeout=SOON)
     page.wait_for_function(f"() => {data}[0].name === '5 ·mat'")
-    page.locator("#pg-space_form [data-name=first] input").uncheck()
-    expect(page.locator("#pg-space_map .pg-about")).to_contain_text("all 81 states", timeout=SOON)
+    page.locator("#pg-stream_picture_form [data-name=first] input").uncheck()
+    expect(page.locator("#pg-stream_picture_map .pg-about")).to_contain_text("all 81 states", timeout=SOON)
     page.locator("#prompt textarea").fill("The")
-    expect(page.locator("#pg-space_map")).to_contain_text("Nothing is left without the first token", timeout=SOON)
-    page.locator("#pg-space_form [data-name=first] input").check()
-    expect(page.locator("#pg-space_map .pg-about")).to_contain_text("all 9 states", timeout=SOON)
+    expect(page.locator("#pg-stream_picture_map")).to_contain_text("Nothing is left without the first token", timeout=SOON)
+    page.locator("#pg-stream_picture_form [data-name=first] input").check()
+    expect(page.locator("#pg-stream_picture_map .pg-about")).to_contain_text("all 9 states", timeout=SOON)
 
 
 def test_narrow_chinese_and_hostile_text(open_page):
@@ -133,7 +133,7 @@ def test_narrow_chinese_and_hostile_text(open_page):
     page.locator("#pg-neurons_curve .js-plotly-plot").wait_for(timeout=SOON)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.locator(".pg-neuron-table").evaluate("(node) => node.scrollWidth <= node.clientWidth")
-    page.locator("#pg-activations_view button[data-key=space]").click()
-    page.locator("#pg-space_map .js-plotly-plot").wait_for(timeout=SOON)
-    expect(title(page, "space_map")).to_contain_text("残差流")
+    page.locator("#pg-activations_view button[data-key=stream_picture]").click()
+    page.locator("#pg-stream_picture_map .js-plotly-plot").wait_for(timeout=SOON)
+    expect(title(page, "stream_picture_map")).to_contain_text("残差流")
     assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -132,5 +132,5 @@ def test_edits_reach_the_picture():
 
 
 def test_the_work_counts_the_smaller_side():
-    assert work(traced(length=15)) == (L + 1) * 15 * D * D + 8 * D**3
-    assert work(traced(length=2)) == ((L + 1) * 2) ** 2 * D + 8 * ((L + 1) * 2) ** 3
+    assert work(L + 1, 15, D) == (L + 1) * 15 * D * D + 8 * D**3
+    assert work(L + 1, 2, D) == ((L + 1) * 2) ** 2 * D + 8 * ((L + 1) * 2) ** 3

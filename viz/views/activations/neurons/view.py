@@ -1,10 +1,9 @@
 """Neurons: which ones of a layer are active, what one of them does, and all layers in a few numbers."""
 
-import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Annotated
 
-import gradio as gr
+import numpy as np
 
 from model.activations.neurons import (
     ACTIVE,
@@ -13,49 +12,54 @@ from model.activations.neurons import (
     Activations,
     Survey,
     activation,
-    layer_activations,
     promoted,
     ranked,
-    survey,
     write_lengths,
 )
-from model.progress import Progress
-from viz.labels import shorten, visible
-from viz.page import background
-from viz.page.old_view import View
-from viz.page.parts import choice, part, plot_words
-from viz.page.picking import position_of, source
-from viz.page.python_lines import python_lines
+from model.errors import InputError, say
+from viz.api.answers import top_of
+from viz.api.arguments import OneOf, Within
+from viz.api.endpoint import Endpoint
+from viz.api.reading import check_head, measured, named, place, prompt_tokens
+from viz.labels import quoted, shorten, visible
+from viz.numbers import number, percent, plain, whole
+from viz.page.parts import plot_words
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.page.typed import quoted
+from viz.page.settings import Choice
+from viz.page.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View
 from viz.theme import SIGNED_RAMPS
-from viz.views.activations.neurons.figures import (
-    Curve,
-    bins_figure,
-    curve_figure,
-    map_figure,
-    numbers,
-    ordered_rows,
-    outside,
-    shares_figure,
-    short,
-    span,
-    spread,
+from viz.views.activations.neurons.figures import bins_figure, curve_figure, map_figure, shares_figure
+from viz.views.activations.neurons.measure import (
+    MAPPED,
+    TOKENS,
+    Neuron,
+    layer_question,
+    measure_curve,
+    measure_layer,
+    measure_one,
+    measure_quick,
+    measure_survey,
+    measure_top,
+    of_layer,
+    one_question,
+    read_neuron,
+    top_question,
 )
-from viz.words import section, some
+from viz.views.activations.runs import is_quick
+from viz.words import Words
 
-QUICK = 0.3  # seconds of a run up to which all layers are read without being asked
-_LISTED, _MAPPED, _TOKENS = 12, 24, 8  # neurons in the list, in the map; tokens pushed either way
-_TOP_WORDS = (
-    "number",
-    "column_neuron",
-    "column_value",
-    "column_peak",
-    "column_toward",
-    "row_name",
-)
-_ONE_WORDS = (
+
+def _layers(scene: Scene) -> tuple[str, ...]:
+    """That of the main head, or one of all."""
+    return ("", *map(str, range(scene.model.config.n_layer)))
+
+
+LAYER = Choice("layer", _layers, label=lambda words, option: option or words["layer_main"])
+ORDER = Choice("order", ORDERS)
+# The words that static/views/activations/neurons.js reads.
+TOP_WORDS = ("number", "column_neuron", "column_value", "column_peak", "column_toward", "row_name")
+ONE_WORDS = (
     "scale",
     "text",
     "token_name",
@@ -69,338 +73,320 @@ _ONE_WORDS = (
     "column_up",
     "column_post",
 )
-PARTS = (
-    "neurons_form",
-    "neurons_top",
-    "neurons_one",
-    "neurons_curve",
-    "neurons_survey",
-    "neurons_bins",
-    "neurons_shares",
-)
 
 
-def build() -> dict[str, gr.HTML]:
-    """The layer's neurons left and the chosen one right; below, all layers."""
-    made = {"neurons_form": part("neurons_form", None, kind="controls", value={})}
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["neurons_top"] = part("neurons_top", None, kind="neurontop", value={})
-        with gr.Column(min_width=320):
-            made["neurons_one"] = part("neurons_one", None, kind="neuronone")
-            made["neurons_curve"] = part("neurons_curve", None, kind="figure")
-    made["neurons_survey"] = part("neurons_survey", None, kind="job", events=("start", "cancel"))
-    with gr.Row(elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["neurons_bins"] = part("neurons_bins", None, kind="figure")
-        with gr.Column(min_width=320):
-            made["neurons_shares"] = part("neurons_shares", None, kind="figure")
-    return made
+def _words(words: Words, names: Sequence[str]) -> dict[str, str]:
+    return {name: words[name] for name in names}
 
 
-@dataclass(frozen=True, eq=False)
-class Looked:
-    """What is looked at: a layer, an order of its neurons, a position, and its activations once they are needed."""
-
-    layer: int
-    order: str  # of model.neurons.ORDERS
-    at: int
-    asked: int | None  # the neuron that was chosen, if one was
-    found: Callable[[], tuple[Activations, list[int]]]  # and all its neurons in that order
-
-    @property
-    def neuron(self) -> int:
-        """The chosen neuron, else the first of the order."""
-        return self.found()[1][0] if self.asked is None else self.asked
-
-    @property
-    def post(self):
-        """Activations of the layer. [T, M]"""
-        return self.found()[0].post
+def _token(seen: Seen, at: int) -> str:
+    """A token of the prompt, shortened."""
+    return shorten(visible(seen.facts.pieces[at]), 24)
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """All parts; the layer is read once, and only if one of them is drawn anew."""
-    looked, n_layer = looked_at(scene, values), scene.model.config.n_layer
-    one = (scene.run, looked.layer, looked.order if looked.asked is None else "", looked.at, looked.asked)
-    pictures = {
-        "neurons_form": Picture(n_layer, lambda: form_payload(scene)),
-        "neurons_top": Picture((scene.run, looked.layer, looked.order, looked.at), lambda: top_payload(scene, looked)),
-        "neurons_one": Picture(one, lambda: one_payload(scene, looked)),
-        "neurons_curve": Picture(one, lambda: curve_payload(scene, looked)),
-    }
-    return pictures | _layers(scene)
-
-
-def looked_at(scene: Scene, values: Values) -> Looked:
-    """What the page asks for; the layer of the main head and the first neuron where it asks for none."""
-    config, at = scene.model.config, position_of(scene)
-    form, chosen = values.get("neurons_form"), values.get("neurons_top")
-    asked = choice(form, "layer", ("", *map(str, range(config.n_layer))))
-    layer, order = int(asked) if asked else scene.head[0], choice(form, "order", ORDERS)
-    chosen = chosen if isinstance(chosen, Mapping) else {}
-    number, neuron = chosen.get("neuron"), None
-    whole = isinstance(number, int) and not isinstance(number, bool)
-    if chosen.get("of") == _of(scene, layer) and whole and 0 <= number < config.d_mlp:
-        neuron = number
-
-    @functools.cache
-    def found() -> tuple[Activations, list[int]]:
-        with scene.playground.computing:
-            read = layer_activations(scene.trace, layer)
-            return read, ranked(read.post, write_lengths(scene.model.model, layer), order, at).tolist()
-
-    return Looked(layer, order, at, neuron, found)
-
-
-def _of(scene: Scene, layer: int) -> str:
-    """The layer that a neuron's number is of."""
-    return f"{scene.model.id} {layer}"
-
-
-def form_payload(scene: Scene) -> dict:
-    """Layer and order."""
-    said = scene.words
-    layers = [["", said["neurons.layer_auto"]], *([str(n), str(n)] for n in range(scene.model.config.n_layer))]
-    orders = [[key, said[f"neurons.order_{key}"], said[f"neurons.order_help_{key}"]] for key in ORDERS]
-    return {
-        "controls": [
-            {"name": "layer", "kind": "choice", "label": said["neurons.layer"], "value": "", "options": layers},
-            {"name": "order", "kind": "choice", "label": said["neurons.order"], "value": ORDERS[0], "options": orders},
-        ]
-    }
-
-
-def _token(scene: Scene, at: int, most: int = 24) -> str:
-    """A token of the prompt as the page shows it."""
-    return shorten(visible(scene.trace.tokens.pieces[at]), most)
-
-
-def _pushed(scene: Scene, layer: int, neurons: list[int], most: int):
-    """What the neurons write towards, of the tokens that the vocabulary has."""
-    with scene.playground.computing:
-        return promoted(scene.model.model, layer, neurons, most, scene.model.tokenizer.vocab_size)
+def _python(seen: Seen, lines: Sequence[str], names: str) -> str:
+    return script(seen.facts, list(lines), [f"from model.activations.neurons import {names}"])
 
 
 # --- the layer ---
 
 
-def top_payload(scene: Scene, looked: Looked) -> dict:
+def top(seen: Seen) -> Payload:
     """The list of the first neurons, and more of them on all tokens."""
-    words, order = scene.words, looked.found()[1]
-    rows = ordered_rows(looked.post, order[:_LISTED], None if looked.order == "prompt" else looked.at)
-    pushed = _pushed(scene, looked.layer, order[:_LISTED], 1)
-    for n, row in enumerate(rows):
-        toward = (pushed.down if row["value"] < 0 else pushed.up)[n, 0]
-        row |= {"token": _token(scene, row["at"]), "toward": quoted(scene, int(toward))}
-    title = "neurons.top_title" if looked.order == "here" else f"neurons.top_title_{looked.order}"
+    words, result, at, order = seen.here, seen.result, seen.facts.position, seen.settings.order
+    rows = [
+        row
+        | {"shown": {"value": number(row["value"]), "peak": number(row["peak"])}}
+        | {"token": _token(seen, row["at"]), "toward": quoted(seen.facts.piece(int(toward)))}
+        for row, toward in zip(result.rows, result.toward, strict=True)
+    ]
+    title = words[f"title_{order}"].format(layer=result.layer, token=_token(seen, at), position=at)
     return {
-        "title": words[title].format(layer=looked.layer, token=_token(scene, looked.at), position=looked.at),
-        "note": words["neurons.top_about"],
+        "title": title,
+        "note": words["note"],
         "rows": rows,
-        "of": _of(scene, looked.layer),
-        "last": scene.model.config.d_mlp - 1,
-        "map": _map_payload(scene, looked, order[:_MAPPED]),
-        "run": f"{scene.run} {looked.layer} {looked.order} {looked.at}",
-        "words": some(words, "neurons", *_TOP_WORDS),
+        "of": of_layer(seen.facts.model_id, result.layer),
+        "last": seen.facts.config.d_mlp - 1,
+        "map": _map(seen),
+        "words": _words(words, TOP_WORDS),
     }
 
 
-def _map_payload(scene: Scene, looked: Looked, neurons: list[int]) -> dict:
-    said = section(scene.words, "neurons")
+def _map(seen: Seen) -> Payload:
+    """The first neurons of the order on every token."""
+    words, result, order = seen.here, seen.result, seen.settings.order
+    labels = {"neuron": seen.words["neuron"], "activation": seen.words["activation"], "token": words["token"]}
     lines = [
-        f"layer = layer_activations(run, {looked.layer})",
-        f"order = ranked(layer.post, write_lengths(run.model, {looked.layer}), {looked.order!r}, {looked.at})",
-        f"layer.post[:, order[:{_MAPPED}]].T  # [neuron, token]",
+        f"layer = layer_activations(run, {result.layer})",
+        f"lengths = write_lengths(run.model, {result.layer})",
+        f"order = ranked(layer.post, lengths, {order!r}, {seen.facts.position})",
+        f"layer.post[:, order[:{MAPPED}]].T  # [neuron, token]",
     ]
-    imports = ["from model.activations.neurons import layer_activations, ranked, write_lengths"]
     return {
-        "figure": map_figure(looked.post[:, neurons].T, neurons, scene.trace.tokens.pieces, said).to_json(),
-        "neurons": neurons,
-        "title": said["map_title"].format(n=len(neurons)),
-        "note": said["map_about"],
-        "source": source(scene),
-        "file": f"neurons-{looked.layer}-{looked.order}",
-        "run": f"{scene.run} {looked.layer} {looked.order} {looked.at}",
-        "columns": [said["neuron"], said["axis_token"], said["activation"]],
-        "python": python_lines(scene, lines, imports),
-        "words": plot_words(scene.words),
+        "figure": map_figure(result.post.T, result.neurons, seen.facts.pieces, labels),
+        "neurons": list(result.neurons),
+        "title": words["map_title"].format(n=len(result.neurons)),
+        "note": words["map_note"],
+        "source": seen.facts.source,
+        "file": f"neurons-{result.layer}-{order}",
+        "columns": list(labels.values()),
+        "python": _python(seen, lines, "layer_activations, ranked, write_lengths"),
+        "words": plot_words(seen.all_words),
     }
 
 
 # --- one neuron ---
 
 
-def one_payload(scene: Scene, looked: Looked) -> dict:
+def one(seen: Seen) -> Payload:
     """One neuron on the text, its numbers at the position, and the tokens it writes towards."""
-    words, neuron = scene.words, looked.neuron
-    read, order = looked.found()
-    pushed = _pushed(scene, looked.layer, [neuron], _TOKENS)
-    sides = {"up": (pushed.up[0], pushed.up_scores[0]), "down": (pushed.down[0], pushed.down_scores[0])}
-    columns = {"pre": read.pre[:, neuron], "post": read.post[:, neuron]}
-    columns |= {} if read.up is None else {"up": read.up[:, neuron]}
-    pieces = scene.trace.tokens.pieces
-    vocab = scene.model.tokenizer.vocab_size
+    words, result, pieces, pushes = seen.here, seen.result, seen.facts.pieces, seen.result.pushes
+    sides = {"up": (pushes.up[0], pushes.up_scores[0]), "down": (pushes.down[0], pushes.down_scores[0])}
+    largest = float(np.abs(result.post).max()) or 1.0
+    given = f"{result.layer}, [{result.neuron}], {TOKENS}, lm.tokenizer.vocab_size"
     lines = [
-        f"layer = layer_activations(run, {looked.layer})",
-        f"layer.post[:, {neuron}]  # a number a token",
-        f"promoted(run.model, {looked.layer}, [{neuron}], {_TOKENS}, {vocab})",
+        f"layer = layer_activations(run, {result.layer})",
+        f"layer.post[:, {result.neuron}]  # a number a token",
+        f"promoted(run.model, {given})",
     ]
     return {
-        "title": words["neurons.one_title"].format(neuron=neuron, layer=looked.layer),
-        "note": words["neurons.one_about"],
+        "title": words["title"].format(neuron=result.neuron, layer=result.layer),
+        "note": words["note"],
         "tokens": [visible(piece) for piece in pieces],
         "breaks": [at for at, piece in enumerate(pieces) if "\n" in piece],
-        "at": looked.at,
-        "columns": {name: numbers(column) for name, column in columns.items()},
-        "facts": _facts(scene, looked, columns, order.index(neuron) + 1 if looked.order == "here" else None),
+        "at": seen.facts.position,
+        "columns": {name: [plain(value, 7) for value in column.tolist()] for name, column in _columns(result).items()},
+        "shown": [number(value) for value in result.post.tolist()],
+        "ends": [number(-largest), number(largest)],
+        "facts": _facts(seen),
         "pushes": {
-            side: [[quoted(scene, int(token)), float(score)] for token, score in zip(*found, strict=True)]
-            for side, found in sides.items()
+            side: [
+                [quoted(seen.facts.piece(int(token))), float(score), number(float(score))]
+                for token, score in zip(*both, strict=True)
+            ]
+            for side, both in sides.items()
         },
         "ramps": {name: list(stops) for name, stops in SIGNED_RAMPS.items()},
-        "source": source(scene),
-        "file": f"neuron-{looked.layer}-{neuron}",
-        "run": f"{scene.run} {looked.layer} {neuron} {looked.at}",
-        "python": python_lines(scene, lines, ["from model.activations.neurons import layer_activations, promoted"]),
-        "words": some(words, "neurons", *_ONE_WORDS) | plot_words(words),
+        "file": f"neuron-{result.layer}-{result.neuron}",
+        "python": _python(seen, lines, "layer_activations, promoted"),
+        "words": _words(words, ONE_WORDS) | plot_words(seen.all_words),
     }
 
 
-def _facts(scene: Scene, looked: Looked, columns: Mapping, rank: int | None) -> list[list[str]]:
+def _columns(result: Neuron) -> dict[str, np.ndarray]:
+    """The numbers of the neuron at every token. [T] each"""
+    columns = {"pre": result.pre, "post": result.post}
+    return columns if result.up is None else columns | {"up": result.up}
+
+
+def _facts(seen: Seen) -> list[list[str]]:
     """Label and number of what the neuron does at the position, and where it does most."""
-    words, at = scene.words, looked.at
-    names = (
-        {"pre": "fact_gate", "up": "fact_up", "post": "fact_post"}
-        if "up" in columns
-        else {"pre": "fact_pre", "post": "fact_post"}
-    )
-    facts = [[words["neurons.fact_position"].format(token=_token(scene, at), position=at), ""]]
-    facts += [[words[f"neurons.{label}"], short(columns[name][at])] for name, label in names.items()]
-    peak = int(abs(columns["post"]).argmax())
-    most = {"value": short(columns["post"][peak]), "token": _token(scene, peak), "position": peak}
-    facts.append([words["neurons.fact_largest"], words["neurons.fact_largest_at"].format(**most)])
-    if rank is not None:
-        label = words["neurons.fact_rank"].format(n=scene.model.config.d_mlp)
-        facts.append([label, words["neurons.fact_rank_of"].format(rank=rank)])
+    words, at, result = seen.here, seen.facts.position, seen.result
+    gated = {"pre": "fact_gate", "up": "fact_up", "post": "fact_post"}
+    names = {"pre": "fact_pre", "post": "fact_post"} if result.up is None else gated
+    facts = [[words["fact_position"].format(token=_token(seen, at), position=at), ""]]
+    facts += [[words[label], number(float(getattr(result, name)[at]))] for name, label in names.items()]
+    peak = int(abs(result.post).argmax())
+    largest = {"value": number(float(result.post[peak])), "token": _token(seen, peak), "position": peak}
+    facts.append([words["fact_largest"], words["fact_largest_at"].format(**largest)])
+    if result.rank is not None:
+        label = words["fact_rank"].format(n=whole(seen.facts.config.d_mlp))
+        facts.append([label, words["fact_rank_of"].format(rank=whole(result.rank))])
     return facts
 
 
-def curve_payload(scene: Scene, looked: Looked) -> dict:
+def curve(seen: Seen) -> Payload:
     """The activation function with the neuron's tokens on it and the layer's pre-activations below."""
-    said, config, neuron = section(scene.words, "neurons"), scene.model.config, looked.neuron
-    pre = looked.found()[0].pre
-    own, name = pre[:, neuron], said[f"function_{config.mlp}"]
-    x = spread(*span(pre, own))
-    drawn = Curve(x, activation(config, x), pre, own, activation(config, own), name, neuron)
-    beyond = outside(pre, x)
-    notes = [said["curve_about"]] + ([said["curve_outside"].format(share=f"{100 * beyond:.2g} %")] if beyond else [])
-    notes += [said["curve_gated"]] if config.mlp == "swiglu" else []
-    lines = [f"pre = layer_activations(run, {looked.layer}).pre", f"activation(run.config, pre[:, {neuron}])"]
+    words, result, shown, kind = seen.here, seen.result, seen.results["one"], seen.facts.config.mlp
+    name = seen.words[f"function_{kind}"]
+    notes = [words["note"]]
+    notes += [words["outside"].format(share=percent(result.outside))] if result.outside else []
+    notes += [words["gated"]] if kind == "swiglu" else []
+    lines = [f"pre = layer_activations(run, {shown.layer}).pre", f"activation(run.config, pre[:, {shown.neuron}])"]
     return {
-        "figure": curve_figure(drawn, scene.trace.tokens.pieces, said).to_json(),
-        "title": said["curve_title"].format(name=name, layer=looked.layer, neuron=neuron),
+        "figure": curve_figure(result, shown.neuron, name, seen.facts.pieces, words),
+        "title": words["title"].format(name=name, layer=shown.layer, neuron=shown.neuron),
         "note": " ".join(notes),
-        "source": source(scene),
-        "file": f"activation-function-{looked.layer}-{neuron}",
-        "run": f"{scene.run} {looked.layer} {neuron}",
-        "columns": [scene.words["plot.series"], said["axis_token"], said["axis_pre"], "f(x)"],
-        "python": python_lines(scene, lines, ["from model.activations.neurons import activation, layer_activations"]),
-        "words": plot_words(scene.words),
+        "columns": [words["series"], words["token"], words["pre"], "f(x)"],
+        "file": f"activation-function-{shown.layer}-{shown.neuron}",
+        "python": _python(seen, lines, "activation, layer_activations"),
     }
 
 
 # --- all layers ---
 
 
-def survey_key(scene: Scene) -> tuple:
-    """All that decides what a survey finds."""
-    return ("neurons", scene.trace.key)
+def job(seen: Seen) -> Payload:
+    """What reading all layers takes, or nothing where it is done at once."""
+    if is_quick(seen.facts.n_params, len(seen.facts.tokens)):
+        return {"text": "", "done": True}
+    return {"text": seen.here["hint"]}
 
 
-def plan_survey(scene: Scene, values: Values) -> background.Job:
-    """Read every layer of this prompt."""
-    trace = scene.trace
-
-    def work(progress: Progress) -> Survey:
-        return survey(trace, progress)
-
-    return background.Job(survey_key(scene), work)
+def _survey(seen: Seen) -> Survey | None:
+    """All layers, read at once or by the button; None before that."""
+    return seen.results["quick"] or seen.results["survey"]
 
 
-def _layers(scene: Scene) -> dict[str, Picture]:
-    """The pictures of all layers: at once where the run was quick, else once the button was pressed."""
-    words, key = scene.words, survey_key(scene)
-    done = scene.playground.results.peek(key)
-    quick = done is None and scene.trace.seconds <= QUICK
-
-    def found() -> Survey:
-        return background.kept(scene.playground, key, lambda: _surveyed(scene))
-
-    state = (scene.run, done is not None or quick)
-    if not state[1]:
-        nothing = {"empty": {"text": words["neurons.survey_empty"], "hint": words["neurons.survey_empty_hint"]}}
-        start = background.button(words["neurons.survey"], words, None, words["neurons.survey_hint"])
-        return {
-            "neurons_survey": Picture(state, lambda: start),
-            **{name: Picture(state, lambda: nothing) for name in ("neurons_bins", "neurons_shares")},
-        }
-    waited = done if done is not None and done.seconds else None
-    over = background.button(words["neurons.survey"], words, waited) | {"state": "done"}
-    return {
-        "neurons_survey": Picture((state, waited is not None), lambda: over),
-        "neurons_bins": Picture(state, lambda: bins_payload(scene, found())),
-        "neurons_shares": Picture(state, lambda: shares_payload(scene, found())),
-    }
+def _nothing(seen: Seen) -> Payload:
+    return {"empty": {"text": seen.here["empty"], "hint": seen.here["empty_hint"]}}
 
 
-def _surveyed(scene: Scene) -> Survey:
-    with scene.playground.computing:
-        return survey(scene.trace)
-
-
-def bins_payload(scene: Scene, found: Survey) -> dict:
+def bins(seen: Seen) -> Payload:
     """Histograms of the activations, a column a layer."""
-    said = section(scene.words, "neurons")
+    words, result = seen.here, _survey(seen)
+    if result is None:
+        return _nothing(seen)
+    labels = {"layer": words["layer"], "activation": seen.words["activation"], "share": words["share"]}
     lines = ["survey(run).counts  # [layer, bin]; the bins lie between EDGES"]
     return {
-        "figure": bins_figure(found.counts, EDGES, said).to_json(),
-        "title": said["bins_title"],
-        "note": said["bins_about"],
-        "source": source(scene),
+        "figure": bins_figure(result.counts, EDGES, labels),
+        "title": words["title"],
+        "note": words["note"],
+        "columns": [seen.words["activation"], words["layer"], words["column_share"]],
         "file": "neurons-by-layer",
-        "run": scene.run,
-        "columns": [said["column_bin"], said["column_layer"], said["column_share"]],
-        "python": python_lines(scene, lines, ["from model.activations.neurons import EDGES, survey"]),
-        "words": plot_words(scene.words),
+        "python": _python(seen, lines, "EDGES, survey"),
     }
 
 
-def shares_payload(scene: Scene, found: Survey) -> dict:
+def shares(seen: Seen) -> Payload:
     """How many neurons are active, by layer, and what that means for this activation function."""
-    said = section(scene.words, "neurons")
-    exact = scene.model.config.mlp == "relu"
-    lines = {said["line_never"]: found.never, said["line_quiet"]: found.quiet, said["line_active"]: found.active}
-    note = said["shares_relu"] if exact else said["shares_smooth"].format(percent=f"{100 * ACTIVE:g}")
-    asked = ["found = survey(run)", "found.never, found.quiet, found.active  # [layer] each"]
+    words, result = seen.here, _survey(seen)
+    if result is None:
+        return _nothing(seen)
+    lines = {words["never"]: result.never, words["quiet"]: result.quiet, words["active"]: result.active}
+    exact, read = seen.facts.config.mlp == "relu", ["found = survey(run)"]
     return {
-        "figure": shares_figure(lines, said).to_json(),
-        "title": said["shares_title"],
-        "note": note,
-        "source": source(scene),
+        "figure": shares_figure(lines, words),
+        "title": words["title"],
+        "note": words["relu"] if exact else words["smooth"].format(percent=percent(ACTIVE)),
+        "columns": [words["series"], words["layer"], words["share"]],
         "file": "neurons-active",
-        "run": scene.run,
-        "columns": [scene.words["plot.series"], said["column_layer"], said["column_share"]],
-        "python": python_lines(scene, asked, ["from model.activations.neurons import survey"]),
-        "words": plot_words(scene.words),
+        "python": _python(seen, [*read, "found.never, found.quiet, found.active  # [layer] each"], "survey"),
     }
 
+
+# --- for programs ---
+
+
+def neurons(
+    scene: Scene,
+    layer: int,
+    order: Annotated[str, OneOf(ORDERS)] = "here",
+    position: int = -1,
+    most: Annotated[int, Within(1, 100)] = 12,
+) -> dict:
+    """The most active MLP neurons of a layer, and what each writes towards.
+
+    Args:
+        order: here: largest activation at the position; prompt: over the prompt; writes: length of what it adds.
+
+    Returns:
+        neurons: neuron, activation at the position, peak (position of its largest), and the token it promotes most.
+    """
+    t = place(scene, position)
+    check_head(scene.model, layer, 0)
+    read: Activations = measured(VIEW, "layer", scene, layer=str(layer))
+    with scene.playground.computing:
+        first = ranked(read.post, write_lengths(scene.model.model, layer), order, t)[:most].tolist()
+        pushed = promoted(scene.model.model, layer, first, 1, scene.model.tokenizer.vocab_size)
+    peaks = [top_of(abs(read.post[:, n]), 1)[0] for n in first]
+    rows = [
+        {
+            "neuron": n,
+            "activation": read.post[t, n],
+            "peak": peak,
+            "largest": read.post[peak, n],
+            "towards": named(scene.model, towards[0]),
+        }
+        for n, peak, towards in zip(first, peaks, pushed.up, strict=True)
+    ]
+    return {"layer": layer, "order": order, "position": t, "neurons": rows}
+
+
+def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1, 100)] = 8) -> dict:
+    """One MLP neuron on the prompt: its numbers at every token, and the tokens that it promotes and suppresses.
+
+    Args:
+        neuron: Number of the neuron, counted from 0.
+
+    Returns:
+        pre, post and, for gated MLPs, up: one number a token, before and after the activation function; function: the
+        activation function at its pre-activations; promotes, suppresses: tokens with a score.
+    """
+    config = scene.model.config
+    check_head(scene.model, layer, 0)
+    if not 0 <= neuron < config.d_mlp:
+        raise InputError("There is no such neuron.", str(neuron), say("Neurons run from 0 to {}.", config.d_mlp - 1))
+    read: Activations = measured(VIEW, "layer", scene, layer=str(layer))
+    with scene.playground.computing:
+        pushed = promoted(scene.model.model, layer, [neuron], most, scene.model.tokenizer.vocab_size)
+    sides = {"promotes": (pushed.up[0], pushed.up_scores[0]), "suppresses": (pushed.down[0], pushed.down_scores[0])}
+    return {
+        "layer": layer,
+        "neuron": neuron,
+        "kind": config.mlp,
+        "tokens": prompt_tokens(scene),
+        "pre": read.pre[:, neuron],
+        "post": read.post[:, neuron],
+        "up": None if read.up is None else read.up[:, neuron],
+        "function": activation(config, read.pre[:, neuron]),
+    } | {
+        name: [named(scene.model, n) | {"score": score} for n, score in zip(*found, strict=True)]
+        for name, found in sides.items()
+    }
+
+
+def neuron_survey(scene: Scene) -> dict:
+    """The MLP neurons of every layer in a few numbers: how many are active, and how large they get.
+
+    Returns:
+        layers: never: share of the neurons that are active at no token; quiet: share that never reach the root mean
+        square of their layer; active: share of (token, neuron) pairs; largest activation with its token and neuron;
+        counts: how many activations lie between the edges (null: without end).
+    """
+    found: Survey = measured(VIEW, "quick", scene) or measured(VIEW, "survey", scene)
+    rows = [
+        {
+            "layer": n,
+            "never": never,
+            "quiet": quiet,
+            "active": active,
+            "largest": largest,
+            "token": where[0],
+            "neuron": where[1],
+            "counts": counts,
+        }
+        for n, (never, quiet, active, counts, largest, where) in enumerate(
+            zip(found.never, found.quiet, found.active, found.counts, found.largest, found.place, strict=True)
+        )
+    ]
+    return {"edges": EDGES, "layers": rows}
+
+
+_SURVEY = {"of": ("quick",), "also": ("survey",), "settings": ()}
+_ORDERED = ("layer", "order")
 
 VIEW = View(
     "neurons",
-    build,
-    draw,
-    parts=PARTS,
-    asks=("neurons_form", "neurons_top"),
-    jobs={"neurons_survey": plan_survey},
+    settings=(LAYER, ORDER),
+    form_depends=("model",),
+    measures=(
+        Measure("layer", measure_layer, settings=("layer",), question=layer_question, keep=False),
+        Measure("top", measure_top, ("token",), _ORDERED, question=top_question, uses=("layer",)),
+        Measure("one", measure_one, ("token",), (*_ORDERED, "top"), question=one_question, uses=("layer",)),
+        Measure("curve", measure_curve, depends=(), uses=("layer", "one")),
+        Measure("quick", measure_quick),
+        Measure("survey", measure_survey, slow=True),
+    ),
+    layout=("form", ("top", ("one", "curve")), "survey", ("bins", "shares")),
+    parts={
+        "top": Asking("neurontop", read_neuron, top, of="top", depends=("token",), settings=("order",)),
+        "one": Custom("neuronone", one, of="one", depends=("token",), settings=()),
+        "curve": Figure(curve, of=("curve", "one"), settings=()),
+        "survey": Job("survey", job, depends=("run",), settings=()),
+        "bins": Figure(bins, **_SURVEY),
+        "shares": Figure(shares, **_SURVEY),
+    },
+    api=(Endpoint(neurons), Endpoint(neuron), Endpoint(neuron_survey, long=True)),
 )
