@@ -1,5 +1,6 @@
 """From what a view declares to what the page draws: keys, payloads, jobs. No view is named here."""
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from model.errors import InputError
+from model.errors import InputError, PlaygroundError
 from model.loading.sources import available
 from model.progress import Progress
 from viz.page import background
@@ -90,7 +91,7 @@ def measured(view: View, name: str, scene: Scene, settings: Settings) -> backgro
         return scene.playground.results.peek(key)
 
     def make() -> background.Result:
-        prepare(measure, scene)
+        prepare(measure, scene, settings)
         used = _used(view, measure, scene, settings)
         started = time.perf_counter()
         if measure.locks:
@@ -107,10 +108,14 @@ def measured(view: View, name: str, scene: Scene, settings: Settings) -> backgro
     return scene.measured[key]
 
 
-def prepare(measure: Measure, scene: Scene) -> None:
+def prepare(measure: Measure, scene: Scene, settings: Settings) -> None:
     """Look up what the measure reads of the playground, before it holds the model."""
     if "plain" in measure.depends:
         _ = scene.unedited
+    wish = measure.beside(scene, question_of(measure, scene, settings)) if measure.beside else None
+    if wish:
+        with contextlib.suppress(PlaygroundError):  # which the measure meets again, and may answer
+            scene.beside(*wish)
 
 
 def job_of(view: View, name: str, scene: Scene, settings: Settings) -> background.Job:
@@ -127,7 +132,7 @@ def job_of(view: View, name: str, scene: Scene, settings: Settings) -> backgroun
             background.kept(scene.playground, key, lambda: seconds)
         return value
 
-    prepare(measure, scene)
+    prepare(measure, scene, settings)
     return background.Job(key_of(view, measure, scene, settings), work)
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from model.api import LanguageModel
+from model.errors import PlaygroundError
 from model.gpt.trace import Trace
 from model.records import RunKey, Tokens
 from viz.page.playground import Playground
@@ -50,6 +51,7 @@ class Scene:
     visitor: str = ""  # whose page it is; no part of its key, so only "visitor" may depend on it
     measured: dict[tuple, Any] = field(default_factory=dict, repr=False)  # what is not kept beyond one drawing
     _plain: list[Trace] = field(default_factory=list, repr=False)
+    _others: dict[tuple[str, str], Trace | PlaygroundError] = field(default_factory=dict, repr=False)
 
     @property
     def key(self) -> SceneKey:
@@ -80,6 +82,22 @@ class Scene:
         if not self._plain:
             self._plain.append(self.playground.trace_tokens(self.model, self.tokens))
         return self._plain[0]
+
+    def beside(self, model_id: str, prompt: str) -> Trace:
+        """The run of another prompt or another model, without edits; raises PlaygroundError where there can be none.
+
+        Looked up once: `prepare` does it before a measure holds the model.
+        """
+        key = (model_id, prompt)
+        if key not in self._others:
+            try:
+                self._others[key] = self.playground.trace(self.playground.opened(model_id), prompt)
+            except PlaygroundError as error:
+                self._others[key] = error
+        found = self._others[key]
+        if isinstance(found, PlaygroundError):
+            raise found
+        return found
 
     @cached_property
     def limit(self) -> int:

@@ -45,8 +45,8 @@ class Measure:
 
     One that `uses` others gets their results by name after the settings, None for a slow one that was not started.
     The function holds the model while it works, so it must not ask the playground for traces or results. What it
-    needs of them is there: `scene.trace`, and `scene.unedited` where it depends on "plain". It raises PlaygroundError
-    for what cannot be measured; the parts then say so.
+    needs of them is there: `scene.trace`, `scene.unedited` where it depends on "plain", the run that `beside` names. It
+    raises PlaygroundError for what cannot be measured; the parts then say so.
     """
 
     name: str
@@ -59,6 +59,8 @@ class Measure:
     # measured. The function gets this as its settings, and equal questions are measured once.
     question: Callable[[Scene, Settings], Settings] | None = None
     uses: tuple[str, ...] = ()  # measures that it builds on
+    # A further run that it reads by `scene.beside`: (scene, settings) -> its model's id and its prompt, None for none.
+    beside: Callable[[Scene, Settings], tuple[str, str] | None] | None = None
     keep: bool = True  # False: quick to make and large, measured anew for every drawing
     # Of a slow one whose time can be told beforehand: (scene, settings) -> (what decides its pace besides the model,
     # how much work it is). A part that names the measure finds the seconds of a unit of work as `seen.pace`.
@@ -143,12 +145,18 @@ class Part:
     first: Callable[[Words], Payload] | None = None  # what a steady part shows while no scene can be opened
 
 
-def Form(draw: Draw | None = None, depends: tuple[Depends, ...] = (), settings: tuple[str, ...] = ()) -> Part:
-    """The settings of the view. `depends`, `settings`: what its options depend on.
+def Form(
+    draw: Draw | None = None,
+    of: str | tuple[str, ...] = (),
+    *,
+    depends: tuple[Depends, ...] = (),
+    settings: tuple[str, ...] = (),
+) -> Part:
+    """The settings of the view. `of`, `depends`, `settings`: what its options depend on.
 
-    There by itself as "form" in the layout; declared only where its options follow from other settings.
+    There by itself as "form" in the layout; declared only where its options follow from measures or other settings.
     """
-    return Part("controls", draw, depends=depends, settings=settings)
+    return Part("controls", draw, _names(of), depends=depends, settings=settings)
 
 
 def Figure(

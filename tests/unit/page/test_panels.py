@@ -4,6 +4,7 @@ import collections
 
 import pytest
 
+from model.errors import InputError
 from tests.support.helpers import byte_model, serving
 from viz.page import panels
 from viz.page.background import Result
@@ -91,3 +92,34 @@ def test_a_view_that_is_the_whole_tab_needs_no_button(scene):
     assert set(whole.fixed(said)) == {"tried_question", "tried_howto"}
     assert one.asks == ("own_view",) and {"own_view", "tried_about"} <= set(one.parts)
     assert set(whole.draw(scene, {})) == set(one.draw(scene, {})) == {"tried_note"}
+
+
+def test_a_run_beside_this_one_is_looked_up_before_the_model_is_held(scene):
+    def tokens(scene, settings):
+        return len(scene.beside("tiny", "abcd").tokens)
+
+    def wish(scene, settings):
+        return "tiny", "abcd"
+
+    def view(beside):
+        return View("tried", layout=(), parts={}, measures=(Measure("tokens", tokens, beside=beside),))
+
+    none = panels.settings_of(VIEW, scene, {})
+    with pytest.raises(RuntimeError, match="holds the lock"):
+        panels.measured(view(None), "tokens", scene, none)
+    assert panels.measured(view(wish), "tokens", scene, none).value == 4
+    assert panels.measured(view(lambda *_: None), "tokens", scene, none).value == 4  # known by now
+
+
+@pytest.mark.parametrize("name", ["tiny", "no such model"])
+def test_a_run_that_cannot_be_is_for_the_measure_to_answer(scene, name):
+    def tokens(scene, settings):
+        try:
+            return len(scene.beside(name, "x" * 10_000).tokens)
+        except InputError as error:
+            return error.what
+
+    each = Measure("tokens", tokens, beside=lambda scene, settings: (name, "x" * 10_000))
+    view = View("tried", layout=(), parts={}, measures=(each,))
+    assert isinstance(panels.measured(view, "tokens", scene, panels.settings_of(VIEW, scene, {})).value, str)
+    assert not scene.playground.computing.locked()

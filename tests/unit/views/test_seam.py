@@ -40,7 +40,8 @@ def same(a: object, b: object) -> bool:
     if isinstance(a, pd.DataFrame):
         return isinstance(b, pd.DataFrame) and a.equals(b)
     if dataclasses.is_dataclass(a):
-        compared = [each.name for each in dataclasses.fields(a) if each.compare]
+        # What a field's own declaration leaves out of comparisons, as times, is no part of the value.
+        compared = [f.name for f in dataclasses.fields(a) if f.compare]
         return type(a) is type(b) and all(same(getattr(a, name), getattr(b, name)) for name in compared)
     if isinstance(a, dict):
         return isinstance(b, dict) and list(a) == list(b) and all(same(a[key], b[key]) for key in a)
