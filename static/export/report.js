@@ -30,7 +30,6 @@ const ASKING = new Set([
   "pipeline",
   "lesson",
   "racefeed",
-  "patch_about",
   "effectabout",
   "training",
 ]);

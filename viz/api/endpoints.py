@@ -5,7 +5,6 @@ import gradio as gr
 from viz.api import page
 from viz.api.groups import (
     attention,
-    compare,
     effects,
     heads,
 )
@@ -28,9 +27,6 @@ ENDPOINTS = (
     Endpoint(heads.composition, ("heads",), "model", kind="computed"),
     Endpoint(effects.next_token, ("effects",)),
     Endpoint(effects.sweep, ("effects",), long=True),
-    Endpoint(compare.compare_runs, ("compare",)),
-    Endpoint(compare.compare_head, ("compare",)),
-    Endpoint(compare.patch, ("compare",), "plain run", long=True),
     *(each for tab in TABS for each in tab.api),
 )
 # What has none, and why.

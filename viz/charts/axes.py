@@ -49,6 +49,12 @@ def row_tick(piece: str, marked: bool) -> str:
     return f"<b>◆ {tick_text(piece)}</b>" if marked else tick_text(piece)
 
 
+def count_axis(title: str, count: int, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """An axis of whole numbers from 0 up, as layers and heads are, with a label on at most 16 of them."""
+    shown = {"tickmode": "linear", "tick0": 0, "dtick": max(1, -(-count // 16)), "showgrid": False}
+    return axis(title, {**shown, **(more or {})})
+
+
 def token_names(pieces: Sequence[str]) -> list[str]:
     """Position and text of every token, as a hover shows it."""
     return [axis_name(i, piece) for i, piece in enumerate(pieces)]

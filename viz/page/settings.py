@@ -28,6 +28,7 @@ class Choice:
     label: Callable[[Words, str], str] | None = None  # text of an option where it is more than a word
     scene_label: Callable[[Words, str, Any], str] | None = None  # the same where it depends on the scene, too
     title: Callable[[Words, Any], str] | None = None  # (words, scene): its own label where that depends on the scene
+    help: Callable[[Words, str], str] | None = None  # what is said of an option, where it is more than a word
 
     def options_in(self, scene: object) -> tuple[str, ...]:
         """The options in this scene."""
@@ -44,8 +45,8 @@ class Choice:
         """What static/parts/form.js shows."""
         listed = []
         for option in self.options_in(scene):
-            told = words.get(f"{self.name}_{option}_help")
-            listed.append([option, self._text(words, option, scene), *([told] if told else [])])
+            about = self.help(words, option) if self.help else words.get(f"{self.name}_{option}_help")
+            listed.append([option, self._text(words, option, scene), *([about] if about else [])])
         named = {"label": self.title(words, scene)} if self.title else {}
         return _control(self, "choice", words) | named | {"value": self.read(None, scene), "options": listed}
 

@@ -6,7 +6,7 @@ from viz.views.activations import tab as activations
 from viz.views.anatomy import tab as anatomy
 from viz.views.attention.map import view as map
 from viz.views.checks import tab as checks
-from viz.views.compare.runs import view as runs
+from viz.views.compare import tab as compare
 from viz.views.design import tab as design
 from viz.views.effects.edits import view as edits
 from viz.views.heads.table import view as table
@@ -22,7 +22,7 @@ TABS = (
     activations.TAB,
     table.TAB,
     edits.TAB,
-    runs.TAB,
+    compare.TAB,
     anatomy.TAB,
     design.TAB,
     quantization.TAB,

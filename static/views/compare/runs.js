@@ -56,8 +56,8 @@ define("alignment", (root) => {
   roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   onSelect(paint);
   return ({ steps, counts, words, note: said, run }) => {
-    title.textContent = words.alignment;
-    strip.setAttribute("aria-label", words.alignment);
+    title.textContent = words.title;
+    strip.setAttribute("aria-label", words.title);
     legend.replaceChildren(
       el("span", "pg-align-sides", words.sides),
       ...Object.entries(SIGNS).map(([kind, sign]) => {
@@ -88,7 +88,7 @@ define("alignment", (root) => {
     foot.replaceChildren(
       exporting(root, {
         file: "alignment",
-        title: words.alignment,
+        title: words.title,
         note: said,
         names: ["kind", "position A", "token A", "position B", "token B"],
         lines: steps.map(([kind, ...rest]) => [words[kind], ...rest]),
@@ -101,28 +101,26 @@ define("alignment", (root) => {
 
 // An empty field shows a suggestion; who goes there to change it finds it as text.
 document.addEventListener("focusin", ({ target }) => {
-  if (!target.matches?.("#pg-compare_form textarea") || target.value !== "") return;
+  if (!target.matches?.("#pg-run_b textarea") || target.value !== "") return;
   target.value = target.placeholder;
   target.select(); // as where one comes by Tab; a click sets the caret all the same
 });
 document.addEventListener("focusout", ({ target }) => {
-  if (target.matches?.("#pg-compare_form textarea") && target.value === target.placeholder) target.value = "";
+  if (target.matches?.("#pg-run_b textarea") && target.value === target.placeholder) target.value = "";
 });
 
-const percent = (share) => `${(100 * share).toFixed(share >= 0.1 ? 1 : 2)} %`;
-
-// payload.lists: one list of [token, share in A, share in B], or two of [token, share], of A and of B.
+// payload.lists: one list of { token, shares, percents, change }, of A and B in this order, or two of one share each.
 define("compare_next", (root) => {
   const title = el("h2"),
     note = el("p", "pg-about"),
     lists = el("div", "pg-next-lists"),
     foot = el("div");
   root.append(title, note, lists, foot);
-  const bar = (share, side) => {
+  const bar = (share, text, side) => {
     const cell = el("td", `pg-next-share pg-next-${side}`);
     const fillBar = el("span", "pg-next-bar", "", { "aria-hidden": true });
     fillBar.style.width = `${100 * share}%`;
-    cell.append(el("span", "pg-next-track"), el("span", "pg-next-number", percent(share)));
+    cell.append(el("span", "pg-next-track"), el("span", "pg-next-number", text));
     cell.firstChild.append(fillBar);
     return cell;
   };
@@ -131,13 +129,13 @@ define("compare_next", (root) => {
       head = el("tr"),
       body = el("tbody");
     head.append(...names.map((name) => el("th", "", name, { scope: "col" })));
-    for (const [text, ...shares] of lines) {
+    for (const { token, shares, percents, change } of lines) {
       const row = el("tr");
-      row.append(el("th", "pg-next-token", text, { scope: "row" }), ...shares.map((share, i) => bar(share, sides[i])));
-      if (shares.length > 1) {
-        const change = 100 * (shares[0] - shares[1]);
-        row.append(el("td", "pg-next-change", `${change < 0 ? "−" : "+"}${Math.abs(change).toFixed(2)}`));
-      }
+      row.append(
+        el("th", "pg-next-token", token, { scope: "row" }),
+        ...shares.map((share, i) => bar(share, percents[i], sides[i])),
+      );
+      if (change) row.append(el("td", "pg-next-change", change));
       body.append(row);
     }
     const top = el("thead");
@@ -157,20 +155,12 @@ define("compare_next", (root) => {
         ? [grid([names.token, names.in_a, names.in_b, names.change], payload.lists[0], ["a", "b"])]
         : payload.lists.map((list, i) => grid([names.token, i ? names.in_b : names.in_a], list, i ? ["b"] : ["a"]))),
     );
-    const rows = both
-      ? [[names.token, names.in_a, names.in_b], ...payload.lists[0]]
-      : [
-          ["", names.token, names.probability],
-          ...payload.lists.flatMap((list, i) => list.map((line) => ["AB"[i], ...line])),
-        ];
-    const [columns, ...lines] = rows,
+    const columns = both ? [names.token, names.in_a, names.in_b] : ["", names.token, names.probability],
+      lines = payload.lists.flatMap((list, i) =>
+        list.map(({ token, shares }) => [...(both ? [] : ["AB"[i]]), token, ...shares]),
+      ),
       { title: named, note: told, source, file, python } = payload;
     foot.replaceChildren(exporting(root, { file, source, python, title: named, note: told, names: columns, lines }));
     root.dataset.run = payload.run;
   };
 });
-
-define(
-  "patch_about",
-  (root) => (payload) => root.replaceChildren(el("h2", "", payload.title), el("p", "pg-about", payload.text)),
-);

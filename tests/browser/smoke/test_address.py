@@ -157,12 +157,12 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
 
     # A prompt from another world: what is too long for a link stays out of the address, and a reload finds it.
     open_tab(page, "Compare")
-    page.locator("#pg-compare_form textarea, #pg-compare_form input[type=text]").first.fill("x " * 4500)
+    page.locator("#pg-run_b textarea, #pg-run_b input[type=text]").first.fill("x " * 4500)
     until(page, "location.hash === ''")
     share.click()
     expect(box).to_contain_text("too long for a link")
     expect(box.get_by_role("button", name="Copy link")).to_be_hidden()
-    until(page, "history.state?.playground?.values?.compare_form")
+    until(page, "history.state?.playground?.values?.run_b")
     kept = page.evaluate(STATE)
     page.reload()
     settle(page)

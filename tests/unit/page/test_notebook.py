@@ -26,7 +26,7 @@ JOBS = {
     "many_samples_entropy": "many_samples_job",
     "norm_swap_sizes": "norm_swap_job",
     "lens_map": "lens_job",
-    "patch_map": "patch_job",
+    "patching_map": "patching_job",
     "compute_times_prompt": "compute_job",
     "compute_times_step": "compute_job",
     "past_length_figure": "past_length_job",
@@ -78,7 +78,7 @@ def test_every_figure_of_every_view_is_drawn(page):
             drawn.append(page.figure(name))
         except InputError as error:
             assert error.hint and (name in JOBS or name in OF_A_VISITOR), name
-            assert name not in JOBS or f'"{JOBS[name]}"' in error.hint or name == "patch_map", name
+            assert name not in JOBS or f'"{JOBS[name]}"' in error.hint or name == "patching_map", name
     assert all(figure.data and figure.layout.title.text for figure in drawn) and len(drawn) >= 68
 
 

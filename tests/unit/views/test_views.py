@@ -44,6 +44,7 @@ def test_there_are_as_many():
         "sampling": 7,
         "predictions": 5,
         "activations": 6,
+        "compare": 2,
         "anatomy": 7,
         "design": 9,
         "quantization": 3,

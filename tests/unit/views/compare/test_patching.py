@@ -1,0 +1,194 @@
+"""Patching: the map, what is watched, and what is refused."""
+
+import numpy as np
+import pytest
+
+from model.attention import effects
+from model.attention.effects import Target, metric, recovered
+from model.errors import InputError
+from model.sampling.pipeline import softmax
+from tests.support.compare import asked, cells, drawn, made_by
+from tests.support.helpers import tokens_of
+from viz.charts.packed import unpacked_figure
+from viz.labels import quoted
+from viz.numbers import difference
+from viz.page import panels
+from viz.page.background import perform
+from viz.page.pipeline import scene_of
+from viz.views.compare.patching import measure
+from viz.views.compare.patching.figures import MapWords, patch_figure
+from viz.views.compare.patching.measure import Unfit, Watched
+from viz.views.compare.patching.view import VIEW
+
+HOSTILE = "<b>&\u202e\x00</b>"
+
+
+def opened(playground, prompt="abcab", b=None, form=None):
+    """A scene, and the settings that a page with these forms asks for."""
+    question = asked(prompt, b, "patching", values={"patching_form": form})
+    scene = scene_of(playground, question)
+    return scene, panels.settings_of(VIEW, scene, question.values)
+
+
+def measured(playground, name, **given):
+    scene, settings = opened(playground, **given)
+    return panels.measured(VIEW, name, scene, settings).value
+
+
+def patched(playground, prompt, b, form):
+    """Start the job as the button does, and draw again."""
+    scene, settings = opened(playground, prompt, b, form)
+    list(perform(playground, panels.job_of(VIEW, "patch", scene, settings), "en"))
+    return drawn(playground, prompt, b, "patching", values={"patching_form": form})
+
+
+@pytest.mark.parametrize("site", effects.PATCH_SITES)
+@pytest.mark.parametrize("into", ["a", "b"])
+def test_patching_map_is_that_of_the_model_code(playground, lm, site, into):
+    form = {"site": site, "into": into, "token": "q", "distractor": "r"}
+    parts = patched(playground, "abcab", {"prompt": "axcab"}, form)
+    a, b = lm.trace("abcab"), lm.trace("axcab")
+    clean, corrupted = (a, b) if into == "b" else (b, a)
+    target = Target("difference", -1, ord("q"), ord("r"))
+    raw = effects.patch(clean, corrupted, target, site)
+    ends = metric(clean, target), metric(corrupted, target)
+    found = parts["patching_map"]
+    np.testing.assert_allclose(cells(found), recovered(raw, *ends), atol=1e-5)
+    assert parts["patching_job"]["state"] == "done"
+    assert "“q” minus “r”" in found["title"]
+    assert f"of {'A' if into == 'b' else 'B'} put into {'B' if into == 'b' else 'A'}" in found["title"]
+    assert all(difference(end, places=2) in found["note"] for end in ends)
+    if site == "resid_pre":  # the whole stream of the last token after the last layer decides; before it, token 1 does
+        assert cells(found)[0, 1] == pytest.approx(1, abs=1e-4)
+
+
+def test_a_map_is_of_its_own_question_only(playground):
+    b, form = {"prompt": "axcab"}, {"token": "q", "distractor": "r"}
+    assert "figure" in patched(playground, "abcab", b, form)["patching_map"]
+    for change in ({"site": "mlp_out"}, {"into": "a"}, {"token": "s"}):
+        parts = drawn(playground, "abcab", b, "patching", values={"patching_form": form | change})
+        assert parts["patching_map"]["absent"] and parts["patching_job"]["state"] == "idle"
+
+
+def test_patching_lines_make_the_map(playground, lm, monkeypatch):
+    monkeypatch.setattr("model.api.load_model", lambda name: lm)
+    parts = patched(playground, "abcab", {"prompt": "axcab"}, {"site": "attn_out", "into": "a"})
+    np.testing.assert_allclose(made_by(parts["patching_map"]), cells(parts["patching_map"]), atol=1e-5)
+
+
+def test_the_first_view_is_ready_to_start(playground):
+    parts = drawn(playground, "The cat", view="patching")
+    assert parts["patching_job"]["state"] == "idle" and parts["patching_map"]["absent"]
+    assert parts["run_b"]["controls"][1]["placeholder"] == "The dog"
+    assert "12 runs" in drawn(playground, "abcab", {"prompt": "axcab"}, "patching")["patching_job"]["text"]
+
+
+# --- what is watched ---
+
+
+def test_default_tokens_are_the_likeliest_of_a_and_of_b(playground, lm):
+    usual = measured(playground, "usual", b={"prompt": "axcab"})
+    found = measured(playground, "target", b={"prompt": "axcab"})
+    a, b = (softmax(lm.trace(text).logits_at(-1)) for text in ("abcab", "axcab"))
+    likely = a.argmax(), b.argmax()
+    if likely[0] == likely[1]:
+        likely = (a - b).argmax(), (b - a).argmax()
+    assert usual == likely and (found.token, found.distractor) == likely
+    controls = drawn(playground, "abcab", {"prompt": "axcab"}, "patching")["patching_form"]["controls"]
+    placeholders = {each["name"]: each["placeholder"] for each in controls[2:]}
+    tokens = dict(zip(("token", "distractor"), likely, strict=True))
+    assert placeholders == {name: quoted(lm.tokenizer.piece(int(token))) for name, token in tokens.items()}
+
+
+def test_tokens_that_both_runs_find_likeliest_give_way_to_those_that_change_most(playground, monkeypatch):
+    scene, settings = opened(playground, b={"prompt": "axcab"})
+    other = scene.beside("tiny", "axcab")
+    logits = {id(scene.trace): [5.0, 2.0, 1.0], id(other): [5.0, 1.0, 2.5]}
+    monkeypatch.setattr("model.gpt.trace.Trace.logits_at", lambda self, at: np.array(logits[id(self)]))
+    a, b = (softmax(np.array(each)) for each in logits.values())
+    assert panels.measured(VIEW, "usual", scene, settings).value == ((a - b).argmax(), (b - a).argmax())
+
+
+def test_a_token_may_be_typed_with_its_space_or_without(playground, lm):
+    found = measured(playground, "target", b={"prompt": "axcab"}, form={"token": "q", "distractor": " r "})
+    assert isinstance(found, Watched) and (found.token, found.distractor) == (ord("q"), ord("r"))
+    target = Target("difference", -1, ord("q"), ord("r"))
+    assert (found.a, found.b) == (metric(lm.trace("abcab"), target), metric(lm.trace("axcab"), target))
+    assert found.ends("b") == (found.a, found.b) and found.ends("a") == (found.b, found.a)
+
+
+# --- what cannot be patched ---
+
+
+@pytest.mark.parametrize(
+    ("b", "form", "why"),
+    [
+        ({"prompt": "abcabc"}, {}, "A has 5, B has 6"),
+        ({"prompt": "abcab"}, {}, "nothing to patch"),
+        ({"prompt": "axcab"}, {"token": "two"}, "not one token of the vocabulary. (two)"),
+        ({"prompt": "axcab"}, {"token": "q", "distractor": "q"}, "no gap"),
+        ({"prompt": "x" * 41}, {}, "no run B"),
+        ({"with": "unedited"}, {}, "no run B"),
+    ],
+)
+def test_what_cannot_be_patched_says_why(playground, b, form, why):
+    scene, settings = opened(playground, "abcab", b, form)
+    job = panels.job_of(VIEW, "patch", scene, settings)
+    with pytest.raises(InputError) as caught, playground.computing:
+        job.work(lambda *_: None)
+    assert why in caught.value.what
+    parts = drawn(playground, "abcab", b, "patching", values={"patching_form": form})
+    assert parts["patching_job"]["state"] == "unready" and parts["patching_map"]["absent"]
+    assert why in parts["patching_job"]["text"] and parts["notice"] == {}
+
+
+def test_another_model_cannot_be_patched_with(with_models):
+    for model in ("alike", "unlike"):
+        parts = drawn(with_models, "abcab", {"with": "model", "model": model}, "patching")
+        assert parts["patching_job"]["state"] == "unready" and "same model" in parts["patching_job"]["text"]
+        assert parts["patching_form"]["controls"] == []
+
+
+def test_the_run_without_edits_can_be_patched_with(playground):
+    selection = {"heads": [[2, 0]], "edits": [{"kind": "zero", "layer": 1, "head": 2}]}
+    parts = drawn(playground, "abcab", {"with": "unedited"}, "patching", selection=selection)
+    # As many tokens, the same model; but no token differs, so all of them are patched.
+    assert parts["patching_job"]["state"] == "idle" and "15 runs" in parts["patching_job"]["text"]
+
+
+def test_a_map_of_too_many_places_is_refused(playground, monkeypatch):
+    monkeypatch.setattr(measure, "MOST_PLACES", 12)
+    parts = drawn(playground, "abcab", {"prompt": "axcab"}, "patching")
+    assert parts["patching_job"]["state"] == "unready" and "at most 4 tokens" in parts["patching_job"]["text"]
+
+
+@pytest.mark.parametrize("value", [None, 3, [], {"site": "resid_post", "into": 4, "token": 7, "distractor": None}])
+def test_patch_values_nobody_checked_become_the_first_choice(playground, value):
+    _, settings = opened(playground, b={"prompt": "axcab"}, form=value)
+    _, usual = opened(playground, b={"prompt": "axcab"}, form={})
+    assert settings == usual and (settings.site, settings.into) == ("resid_pre", "b")
+
+
+def test_half_a_character_is_read_as_a_question_mark(playground):
+    found = measured(playground, "target", b={"prompt": "axcab"}, form={"token": "\ud800"})
+    assert found.token == ord("?")
+
+
+def test_why_not_is_said_with_what_was_typed_made_visible(playground):
+    found = measured(playground, "target", b={"prompt": "axcab"}, form={"token": HOSTILE})
+    assert found == Unfit("not_one_token", typed=HOSTILE)
+    parts = drawn(playground, "abcab", {"prompt": "axcab"}, "patching", values={"patching_form": {"token": HOSTILE}})
+    assert "\u202e" not in parts["patching_job"]["text"]
+
+
+# --- the figure ---
+
+
+def test_patch_figure_selects_tokens_and_is_centred_on_zero():
+    raw = np.array([[0.0, 3.0], [-1.5, 0.0], [0.0, 0.0]])
+    figure = patch_figure(raw / 3, raw, tokens_of([1, 2], ("x", HOSTILE)), MapWords("l", "t", "raw", "share"))
+    heat = figure.data[0]
+    assert heat.customdata[0][1] == {"tokens": [1], "raw": 3.0} and heat.customdata[1][0]["raw"] == -1.5
+    assert figure.layout.coloraxis.cmin == -1 and figure.layout.coloraxis.cmax == 1
+    assert "<b>" not in figure.to_json() and "\\u003cb\\u003e" not in figure.to_json()
+    assert unpacked_figure(figure.to_json())["layout"]["xaxis"]["title"]["text"] == "t"

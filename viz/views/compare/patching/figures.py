@@ -1,0 +1,57 @@
+"""The picture of patching: the share of a gap that each vector closes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+
+from model.records import Tokens
+from viz.charts.axes import axis, count_axis, ticks, token_names
+from viz.charts.heatmap import MAX_TICKS
+from viz.labels import plotly_text, tick_text
+from viz.theme import frame, scales
+
+_HEIGHT = 150, 20, 320, 700  # in pixels: of the axes, of a layer, least, most
+
+
+@dataclass(frozen=True)
+class MapWords:
+    """The words on the map, in the reader's language."""
+
+    layer: str
+    token: str
+    raw: str  # the effect in logits
+    share: str
+
+
+def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words: MapWords) -> go.Figure:
+    """Tokens across, layers up, signed around 0. A click on a cell selects the token. shares, effects [L, T]"""
+    L, T = shares.shape
+    names = token_names(tokens.pieces)
+    place = f"{plotly_text(words.layer)} %{{y}}<br>{plotly_text(words.token)}: %{{x}}"
+    numbers = f"{plotly_text(words.share)}: %{{z:.4f}}<br>{plotly_text(words.raw)}: %{{customdata.raw:+.4f}}"
+    heat = go.Heatmap(
+        z=shares.astype(np.float32),
+        x=names,
+        y=list(range(L)),
+        coloraxis="coloraxis",
+        hoverongaps=False,
+        xgap=int(T <= 40),
+        ygap=int(T <= 40),
+        customdata=[[{"tokens": [t], "raw": round(float(value), 5)} for t, value in enumerate(row)] for row in effects],
+        hovertemplate=f"{place}<br>{numbers}<extra></extra>",
+    )
+    fixed, each, least, most = _HEIGHT
+    height, found = min(max(fixed + each * L, least), most), scales("signed", "linear")
+    figure = frame(go.Figure(heat), meta={"scales": found, "height": height, "narrow": height})
+    at = ticks(T, MAX_TICKS)
+    labels = {"tickvals": [names[t] for t in at], "ticktext": [tick_text(tokens.pieces[t]) for t in at]}
+    shown = {"type": "category", "tickmode": "array", "tickangle": -60, "showgrid": False, **labels}
+    figure.update_xaxes(**axis(words.token, shown))
+    figure.update_yaxes(**count_axis(words.layer, L))
+    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".2~g"}
+    bar["title"] = {"text": plotly_text(words.share), "side": "right"}
+    top = float(np.abs(shares[np.isfinite(shares)]).max(initial=0)) or 1.0
+    return figure.update_layout(
+        coloraxis={"colorscale": found["light"], "cmin": -top, "cmax": top, "colorbar": bar},
+    )

@@ -1,0 +1,173 @@
+"""Which tokens tell run A and run B apart, and what each vector of one does to their difference in the other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from model.api import LanguageModel
+from model.attention.effects import PATCH_SITES, Target, metric, patch
+from model.errors import InputError
+from model.gpt.trace import Trace
+from model.progress import Progress
+from model.sampling.pipeline import softmax
+from viz.charts.distribution import likeliest
+from viz.labels import quoted
+from viz.page.scene import Scene
+from viz.page.settings import Choice, Settings, Text
+from viz.page.view import Measure
+from viz.views.compare import run_b
+from viz.views.compare.run_b import Other, Refused
+from viz.words import Words
+
+INTO = ("b", "a")  # which run receives the other's vectors
+MOST_PLACES = 16_384  # layers x tokens of a map
+SMALLEST_GAP = 1e-3  # logits; shares of less say nothing
+MOST_TYPED = 200  # characters of a token
+SETTINGS = (
+    Choice("site", PATCH_SITES),
+    Choice("into", INTO),
+    Text("token", most=MOST_TYPED),
+    Text("distractor", most=MOST_TYPED),
+)
+_TOKENS = ("token", "distractor")
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The number that is watched: the difference of two tokens' logits after the last position."""
+
+    token: int
+    distractor: int
+    a: float  # the difference in run A
+    b: float
+
+    @property
+    def target(self) -> Target:
+        """The same for the model's code."""
+        return Target("difference", -1, self.token, self.distractor)
+
+    def ends(self, into: str) -> tuple[float, float]:
+        """The difference in the run that vectors are taken from, and in the one that they are put into."""
+        return (self.a, self.b) if into == "b" else (self.b, self.a)
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """Why one run cannot be patched into the other: a word of the view, and what is filled in."""
+
+    word: str
+    a: int = 0
+    b: int = 0
+    typed: str = ""
+
+    def sentence(self, words: Words) -> str:
+        """In the reader's words."""
+        said = words[self.word].format(a=self.a, b=self.b, n=self.a)
+        typed = f" ({quoted(self.typed)})" if self.typed else ""
+        return f"{said}{typed} {words.get(f'{self.word}_hint') or ''}".strip()
+
+
+def measure_usual(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Two tokens that tell the runs apart: the likeliest next one of A and of B.
+
+    Where that is the same one, those whose probability is highest in A against B, and in B against A. None without a
+    run B of the same model.
+    """
+    other: Other | Refused = results["other"]
+    if isinstance(other, Refused) or not other.same_model:
+        return None
+    size = scene.model.tokenizer.vocab_size
+    a, b = (softmax(trace.logits_at(-1)[:size]) for trace in _runs(scene, settings))
+    first, second = likeliest(a, 1)[0], likeliest(b, 1)[0]
+    return (first, second) if first != second else (likeliest(a - b, 1)[0], likeliest(b - a, 1)[0])
+
+
+def measure_target(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Watched | Unfit:
+    """The number that is watched, or why there is none."""
+    other: Other | Refused = results["other"]
+    if unfit := _unfit(scene, other):
+        return unfit
+    a, b = _runs(scene, settings)
+    tokens = list(results["usual"])
+    for n, name in enumerate(_TOKENS):
+        if settings[name]:
+            token = _one_token(scene.model, settings[name], a)
+            if token is None:
+                return Unfit("not_one_token", typed=settings[name])
+            tokens[n] = token
+    target = Target("difference", -1, *tokens)
+    ends = metric(a, target), metric(b, target)
+    return Unfit("no_gap") if abs(ends[0] - ends[1]) < SMALLEST_GAP else Watched(*tokens, *ends)
+
+
+def _unfit(scene: Scene, other: Other | Refused) -> Unfit | None:
+    """Why vectors of the two runs cannot take each other's place."""
+    if isinstance(other, Refused):
+        return Unfit("no_b")
+    if not other.same_model:
+        return Unfit("other_model")
+    T, layers = len(scene.tokens), scene.model.config.n_layer
+    if len(other.tokens) != T:
+        return Unfit("lengths", T, len(other.tokens))
+    if other.same_run:
+        return Unfit("alike")
+    return Unfit("long", MOST_PLACES // layers) if layers * T > MOST_PLACES else None
+
+
+def _one_token(model: LanguageModel, text: str, trace: Trace) -> int | None:
+    """The token a person typed, with a space before it or without, whichever is likelier in the run; None for none."""
+    found = [model.tokenizer.encode_ids(each) for each in dict.fromkeys((text, f" {text.lstrip()}", text.strip()))]
+    ids = [each[0] for each in found if len(each) == 1]
+    logits = trace.logits_at(-1)
+    return max(ids, key=lambda i: logits[i]) if ids else None
+
+
+def measure_patch(scene: Scene, settings: Settings, results: Mapping[str, Any], progress: Progress) -> np.ndarray:
+    """What each vector of one run, put into the other, changes in the watched number. float32 [L, T]
+
+    Raises InputError where the runs do not fit.
+    """
+    target: Watched | Unfit = results["target"]
+    if isinstance(target, Unfit):
+        raise InputError(target.sentence(Words(scene.words, "patching")))
+    a, b = _runs(scene, settings)
+    clean, corrupted = (a, b) if settings.into == "b" else (b, a)
+    return patch(clean, corrupted, target.target, settings.site, progress)
+
+
+def _runs(scene: Scene, settings: Settings) -> tuple[Trace, Trace]:
+    """Run A and run B."""
+    request = settings.run_b
+    return scene.trace, scene.beside(request.model_id, request.prompt)
+
+
+MEASURES = (
+    *run_b.MEASURES,
+    Measure(
+        "usual",
+        measure_usual,
+        settings=("run_b",),
+        uses=("other",),
+        beside=run_b.beside,
+        question=run_b.whole,
+    ),
+    Measure(
+        "target",
+        measure_target,
+        settings=("run_b", *_TOKENS),
+        uses=("other", "usual"),
+        beside=run_b.beside,
+        question=run_b.whole,
+    ),
+    Measure(
+        "patch",
+        measure_patch,
+        settings=("run_b", *_TOKENS, "site", "into"),
+        slow=True,
+        uses=("other", "target"),
+        beside=run_b.beside,
+        question=run_b.whole,
+    ),
+)

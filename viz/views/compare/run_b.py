@@ -1,0 +1,233 @@
+"""Run B: another prompt, another model or the run without edits, chosen in a form that the views share."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from model.errors import InputError, PlaygroundError
+from model.loading.sources import available
+from model.records import Tokens
+from viz.page.parts import choice, number
+from viz.page.scene import Scene
+from viz.page.settings import Settings
+from viz.page.view import Asking, Measure, Payload, Seen
+from viz.views.compare.alignment import Alignment, align
+from viz.words import Words
+
+WITH = ("prompt", "model", "unedited")
+# A word of an example and one that can stand in its place; the first that a prompt has is swapped.
+SWAPS = (
+    ("John gave", "Mary gave"),
+    ("The cat", "The dog"),
+    ("geese behind", "ducks behind"),
+    ("bread", "water"),
+    ("holds 3", "holds 2"),
+    ("def subtract", "def multiply"),
+)
+_MOST = 999  # the largest layer or head that a page may name
+_OWNER = "run_b"
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which run is to be B."""
+
+    how: str  # of WITH
+    model_id: str  # "" where there is none to choose
+    prompt: str
+    layer: int | None = None  # of another model's head; None: the one that suits the head of A
+    head: int | None = None
+    failed: bool = False  # whether that model could not be loaded
+
+    @property
+    def line(self) -> str:
+        """The Python line that makes the run as `other`."""
+        if self.how == "unedited":
+            return "other = run.unedited()"
+        loaded = f"load_model({self.model_id!r})" if self.how == "model" else "lm"
+        return f"other = {loaded}.trace({self.prompt!r})"
+
+
+@dataclass(frozen=True)
+class Other:
+    """Run B, and how it lies beside run A."""
+
+    request: Request
+    label: str  # of its model
+    dtype: str
+    same_model: bool
+    same_run: bool
+    one_vocabulary: bool  # do both models cut text into the same tokens?
+    one_shape: bool  # as many layers and heads?
+    tokens: Tokens
+    alignment: Alignment
+    seconds: float = field(compare=False)  # that the run took
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why there is no run B: a word of `run_b`, or "" and what the model said."""
+
+    word: str  # "no_model" or "no_edits"
+    what: str = ""
+    got: str = ""
+    hint: str = ""
+
+
+# --- what is asked for ---
+
+
+def suggestion(prompt: str) -> str:
+    """A prompt to compare with: the same with one word swapped where we know one, else the prompt itself."""
+    for old, new in SWAPS:
+        if old in prompt:
+            return prompt.replace(old, new, 1)
+    return prompt
+
+
+def models_ready(scene: Scene) -> dict[str, str]:
+    """id -> label of the other models that need no download."""
+    playground = scene.playground
+    local, here = playground.options.local, available()
+    return {
+        model_id: label
+        for label, model_id in playground.choices()
+        if model_id != scene.model.id and (model_id in here or (local and model_id == local.model_id))
+    }
+
+
+def read(sent: object, scene: Scene) -> Request:
+    """What a page sent for the form; whatever does not fit is the first choice."""
+    how = choice(sent, "with", WITH)
+    if how == "prompt":
+        return Request(how, scene.model.id, _text(sent) or suggestion(scene.prompt))
+    if how == "unedited":
+        return Request(how, scene.model.id, scene.prompt)
+    model_id = choice(sent, "model", tuple(models_ready(scene)) or ("",))
+    place = (int(number(sent, name, 0, _MOST, -1)) for name in ("layer", "head"))
+    layer, head = (None if n < 0 else n for n in place)
+    return Request(how, model_id, scene.prompt, layer, head, model_id in scene.playground.failures)
+
+
+def _text(sent: object) -> str:
+    """The prompt that a page sent, "" for none."""
+    found = sent.get("prompt") if isinstance(sent, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
+def draw(seen: Seen) -> Payload:
+    """The form."""
+    words, ready = Words(seen.all_words, "run_b"), seen.result
+    head = {"kind": "number", "min": 0, "max": _MOST, "value": "", "when": {"with": ["model"]}}
+    return {
+        "controls": [
+            {
+                "name": "with",
+                "kind": "views",
+                "label": words["with"],
+                "value": WITH[0],
+                "options": [[key, words[f"with_{key}"]] for key in WITH],
+            },
+            {
+                "name": "prompt",
+                "kind": "text",
+                "lines": 2,
+                "label": words["prompt"],
+                "value": "",
+                "placeholder": suggestion(seen.facts.prompt),
+                "when": {"with": ["prompt"]},
+            },
+            {
+                "name": "model",
+                "kind": "choice",
+                "label": words["model"],
+                "value": next(iter(ready), ""),
+                "options": [[key, label] for key, label in ready.items()],
+                "when": {"with": ["model"]},
+            },
+            {"name": "layer", "label": words["layer"], **head},
+            {"name": "head", "label": words["head"], "help": words["head_help"], **head},
+        ]
+    }
+
+
+PART = Asking("controls", read, draw, of="models", depends=("prompt",), shared=True)
+
+
+# --- what it is ---
+
+
+def beside(scene: Scene, settings: Settings) -> tuple[str, str] | None:
+    """The model and the prompt of run B, for measures that read it."""
+    request: Request = settings.run_b
+    return (request.model_id, request.prompt) if request.model_id else None
+
+
+def whole(scene: Scene, settings: Settings) -> Settings:
+    """The settings without the head that is looked at, for measures of the run as a whole."""
+    return settings.but(run_b=dataclasses.replace(settings.run_b, layer=None, head=None))
+
+
+def _models(scene: Scene, settings: Settings) -> dict[str, str]:
+    return models_ready(scene)
+
+
+def _model_only(scene: Scene, settings: Settings) -> Settings:
+    request: Request = settings.run_b
+    return Settings((("model_id", request.model_id), ("failed", request.failed)))
+
+
+def _one_vocabulary(scene: Scene, settings: Settings) -> bool:
+    """Whether every id means the same text in both models; False where there is no other one."""
+    try:
+        b = scene.playground.opened(settings.model_id).tokenizer if settings.model_id else None
+    except PlaygroundError:
+        return False
+    a = scene.model.tokenizer
+    if b is None or a is b or a.vocab_size != b.vocab_size:
+        return a is b
+    return all(a.piece(i) == b.piece(i) for i in range(a.vocab_size))
+
+
+def _other(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Other | Refused:
+    """Run B beside run A, or why there is none."""
+    request, one_vocabulary = settings.run_b, results["vocabulary"]
+    if not request.model_id:
+        return Refused("no_model")
+    if request.how == "unedited" and not scene.picked.edits:
+        return Refused("no_edits")
+    try:
+        trace = scene.beside(request.model_id, request.prompt)
+        model = scene.playground.opened(request.model_id)
+    except PlaygroundError as error:
+        return Refused("", error.what, error.got, error.hint)
+    a, b = scene.tokens, trace.tokens
+    shapes = {(config.n_layer, config.n_head) for config in (scene.model.config, model.config)}
+    return Other(
+        request,
+        model.label,
+        model.dtype,
+        model is scene.model,
+        trace.key == scene.trace.key,
+        one_vocabulary,
+        len(shapes) == 1,
+        b,
+        # By ids, or by the tokens' bytes where the ids of one model mean nothing to the other.
+        align(a.ids.tolist(), b.ids.tolist()) if one_vocabulary else align(a.raw, b.raw),
+        trace.seconds,
+    )
+
+
+MEASURES = (
+    Measure("models", _models, ("model", "built_in"), locks=False, keep=False),
+    Measure("vocabulary", _one_vocabulary, ("model",), ("run_b",), locks=False, question=_model_only, owner=_OWNER),
+    Measure("other", _other, ("run",), ("run_b",), locks=False, question=whole, uses=("vocabulary",), owner=_OWNER),
+)
+
+
+def refusal(words: Mapping[str, str], refused: Refused) -> InputError:
+    """Why there is no run B, as an error. `words`: the whole catalogue."""
+    if refused.word:
+        return InputError(words[f"run_b.{refused.word}"], "", words[f"run_b.{refused.word}_hint"])
+    return InputError(refused.what, refused.got, refused.hint)

@@ -1,0 +1,177 @@
+"""Numbers of two runs: one head's maps, a number of every head, and the next tokens of both."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from model.attention import measures
+from model.attention.measures import MEASURES as OF_ATTENTION
+from model.attention.measures import attend_rows
+from model.gpt.config import ModelConfig
+from model.gpt.head_metrics import HEAD_METRICS
+from model.gpt.trace import Trace
+from model.sampling.pipeline import softmax
+from viz.charts.distribution import likeliest
+from viz.page.scene import Scene
+from viz.page.settings import Choice, Settings
+from viz.page.view import Measure
+from viz.views.compare import run_b
+from viz.views.compare.alignment import Alignment, gaps, nearest
+from viz.views.compare.run_b import Other, Refused, Request
+
+OF_HEADS = tuple(name for name, entry in OF_ATTENTION.items() if entry.of == "head")
+PATTERN = "pattern"
+METRICS = (*HEAD_METRICS, PATTERN)
+MOST_LIKELY = 10
+MOST_CELLS = 80_000_000  # of all heads' patterns together that are compared without being asked for
+# The names of the measures are words of the whole page.
+MEASURE = Choice(
+    "measure",
+    OF_HEADS,
+    label=lambda words, option: words.catalogue[f"measure.{option}"],
+    help=lambda words, option: words.catalogue[f"measure_help.{option}"],
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """The main head of A and its counterpart in B, by one measure of attention."""
+
+    head: tuple[int, int]  # of B
+    a: np.ndarray  # [T, T] of A's tokens
+    b: np.ndarray  # [T, T] of B's tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """A number of every head in both runs, and what they differ by; of patterns only how far they are apart."""
+
+    both: tuple[np.ndarray, np.ndarray] | None  # [L, H] each
+    apart: np.ndarray  # [L, H] A minus B, or the mean |A - B| of the patterns
+
+
+@dataclass(frozen=True, eq=False)
+class Next:
+    """The next token's probabilities in both runs."""
+
+    at: tuple[int, int]  # position in A and in B
+    a: np.ndarray  # [V] of A's model, float64
+    b: np.ndarray  # [V] of B's model, float64
+    pieces_b: tuple[str, ...]  # texts of B's MOST_LIKELY likeliest tokens, in B's vocabulary
+
+
+def measure_maps(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Maps | None:
+    """The maps of the picked head; None without a run B."""
+    if isinstance(results["other"], Refused):
+        return None
+    b, name = _trace_b(scene, settings), settings.measure
+    head = _head_of(scene, b, settings.run_b, results["other"])
+    return Maps(head, measures.measure(scene.trace, name, *scene.head), measures.measure(b, name, *head))
+
+
+def _trace_b(scene: Scene, settings: Settings) -> Trace:
+    return scene.beside(settings.run_b.model_id, settings.run_b.prompt)
+
+
+def _head_of(scene: Scene, b: Trace, request: Request, other: Other) -> tuple[int, int]:
+    """The head of another model: the one asked for, else the same one, else the one with the nearest numbers."""
+    if other.same_model:
+        return scene.head
+    shares = [n for n, entry in enumerate(HEAD_METRICS.values()) if entry.high == 1]
+    usual = scene.head
+    if not other.one_shape:
+        usual = nearest(scene.trace.metrics[(*scene.head, shares)], b.metrics[..., shares])
+    layer = usual[0] if request.layer is None else request.layer
+    head = usual[1] if request.head is None else request.head
+    return min(layer, b.config.n_layer - 1), min(head, b.config.n_head - 1)
+
+
+def measure_heads(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Heads | None:
+    """A number of every head, A minus B; None where heads or their patterns cannot be compared one by one."""
+    other: Other | Refused = results["other"]
+    if isinstance(other, Refused) or not other.one_shape:
+        return None
+    b = _trace_b(scene, settings)
+    if settings.metric != PATTERN:
+        n = list(HEAD_METRICS).index(settings.metric)
+        both = scene.trace.metrics[..., n], b.metrics[..., n]
+        return Heads(both, both[0] - both[1])
+    if not other.one_vocabulary or too_many(scene.model.config, len(scene.tokens), len(other.tokens)):
+        return None
+    return Heads(None, _pattern_gaps(scene.trace, b, other.alignment))
+
+
+def too_many(config: ModelConfig, *lengths: int) -> bool:
+    """Whether the patterns of all heads are too large to compare."""
+    return config.n_layer * config.n_head * max(lengths) ** 2 > MOST_CELLS
+
+
+def _pattern_gaps(a: Trace, b: Trace, alignment: Alignment) -> np.ndarray:
+    """Mean |A - B| of every head's weights over the aligned cells. float32 [L, H]"""
+
+    def patterns(trace: Trace, layer: int) -> np.ndarray:
+        return attend_rows(trace, layer, range(len(trace.tokens))).numpy()
+
+    layers = range(a.config.n_layer)
+    return np.stack([gaps(patterns(a, layer), patterns(b, layer), alignment.pairs) for layer in layers])
+
+
+def measure_next(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Next | None:
+    """The next token's probabilities at the token picked last that has a counterpart, else after both ends."""
+    other: Other | Refused = results["other"]
+    if isinstance(other, Refused):
+        return None
+    trace, model = _trace_b(scene, settings), scene.playground.opened(other.request.model_id)
+    at = position(scene.picked.tokens, other, len(scene.tokens))
+    a = softmax(scene.trace.logits_at(at[0])[: scene.model.tokenizer.vocab_size])
+    b = softmax(trace.logits_at(at[1])[: model.tokenizer.vocab_size])
+    return Next(at, a, b, tuple(model.tokenizer.piece(i) for i in likeliest(b, MOST_LIKELY)))
+
+
+def position(picked: tuple[int, ...], other: Other, n_tokens: int) -> tuple[int, int]:
+    """Where next tokens are compared, in A and in B."""
+    counterparts = dict(other.alignment.pairs)
+    found = [t for t in picked if t in counterparts]
+    return (found[-1], counterparts[found[-1]]) if found else (n_tokens - 1, len(other.tokens) - 1)
+
+
+def divergence(p: np.ndarray, q: np.ndarray) -> float:
+    """KL(p || q) in nats; 0 where both are the same. Source: Kullback & Leibler 1951. [V] each"""
+    held = p > 0
+    with np.errstate(divide="ignore"):
+        return max(float((p[held] * (np.log(p[held]) - np.log(q[held]))).sum()), 0.0)
+
+
+def likely_of_both(a: np.ndarray, b: np.ndarray, most: int) -> list[int]:
+    """The likeliest tokens of either run, most likely in one of them first. [V] each, one vocabulary"""
+    return sorted({*likeliest(a, most), *likeliest(b, most)}, key=lambda i: -max(a[i], b[i]))
+
+
+def measure_of(
+    name: str,
+    function: Any,
+    settings: tuple[str, ...] = (),
+    depends: tuple[Any, ...] = ("run",),
+    question: Any = run_b.whole,
+) -> Measure:
+    """A measure of both runs."""
+    return Measure(
+        name,
+        function,
+        depends,
+        ("run_b", *settings),
+        uses=("other",),
+        beside=run_b.beside,
+        question=question,
+        keep=name != "maps",  # quick to read and large
+    )
+
+
+MEASURES = (
+    *run_b.MEASURES,
+    measure_of("maps", measure_maps, ("measure",), ("run", "head"), question=None),
+    measure_of("heads", measure_heads, ("metric",)),
+    measure_of("next", measure_next, (), ("run", "tokens")),
+)

@@ -1,0 +1,280 @@
+"""What the page shows of two runs."""
+
+import numpy as np
+import plotly.graph_objects as go
+
+from model.attention.measures import MEASURES as OF_ATTENTION
+from model.gpt.head_metrics import HEAD_METRICS
+from model.records import Tokens
+from viz.charts.distribution import likeliest
+from viz.charts.heatmap import PatternWords
+from viz.charts.layer_head_map import HeadWords
+from viz.labels import quoted, visible
+from viz.numbers import difference as signed
+from viz.numbers import nats, percent
+from viz.page.parts import choice, plot_words
+from viz.page.python_lines import script
+from viz.page.scene import Scene
+from viz.page.view import Payload, Seen
+from viz.views.compare.alignment import Alignment, difference, merged
+from viz.views.compare.run_b import Other, Refused, refusal
+from viz.views.compare.runs.figures import heads_figure, largest, map_figure
+from viz.views.compare.runs.measure import (
+    METRICS,
+    MOST_LIKELY,
+    PATTERN,
+    Maps,
+    Next,
+    divergence,
+    likely_of_both,
+    too_many,
+)
+from viz.words import Words, some
+
+KINDS = ("same", "replaced", "only_a", "only_b")
+ABSENT: Payload = {"absent": True}  # of parts that keep quiet where there is no run B: the alignment says why
+_ALIGN = "from viz.views.compare.alignment import align"
+
+
+def _other(seen: Seen) -> Other | None:
+    """Run B, where there is one."""
+    other = seen.results["other"]
+    return None if isinstance(other, Refused) else other
+
+
+def _lines(seen: Seen, lines: list[str], imports: tuple[str, ...] = ()) -> str:
+    return script(seen.facts, [seen.results["other"].request.line, *lines], imports)
+
+
+# --- the tokens of both ---
+
+
+def alignment(seen: Seen) -> Payload:
+    """The tokens of A above those of B; raises InputError where there is no run B."""
+    other, words, facts = seen.results["other"], seen.here, seen.facts
+    if isinstance(other, Refused):
+        raise refusal(seen.all_words, other)
+    found = other.alignment
+    counts = {kind: found.count(kind) for kind in KINDS}
+    alike = counts["same"] == len(found.steps)
+    notes = [words["alike"]] if alike and other.request.how == "prompt" else []
+    if facts.edits and other.request.how != "unedited":
+        notes.append(words["edited_a"])
+    return {
+        "steps": steps_of(found, facts.tokens, other.tokens),
+        "counts": counts,
+        "note": " ".join(notes),
+        "words": words.plain(),
+    }
+
+
+def steps_of(alignment: Alignment, a: Tokens, b: Tokens) -> list[list]:
+    """Steps for the page: [kind, position in A, its text, position in B, its text], None where there is no token."""
+
+    def text(tokens: Tokens, at: int | None) -> str | None:
+        return None if at is None else visible(tokens.pieces[at])
+
+    return [[step.kind, step.a, text(a, step.a), step.b, text(b, step.b)] for step in alignment.steps]
+
+
+# --- maps of one head ---
+
+
+def map_a(seen: Seen) -> Payload:
+    """The map of run A."""
+    other, maps = _other(seen), seen.results["maps"]
+    if other is None:
+        return ABSENT
+    return _side(seen, maps, "run", seen.here["note"]) | {"file": _file("a", seen.facts.head)}
+
+
+def map_b(seen: Seen) -> Payload:
+    """The map of run B, on the same scale."""
+    other, maps, words = _other(seen), seen.results["maps"], seen.here
+    if other is None:
+        return ABSENT
+    back = {j: i for i, j in other.alignment.pairs}
+    milliseconds = round(other.seconds * 1000)
+    note = words[f"note_{other.request.how}"].format(model=other.label)
+    return _side(seen, maps, "other", note) | {
+        "file": _file("b", maps.head),
+        "places": [back.get(j) for j in range(len(other.tokens))],
+        "source": seen.all_words["pattern.source"].format(model=other.label, dtype=other.dtype, ms=milliseconds),
+    }
+
+
+def _file(side: str, head: tuple[int, int]) -> str:
+    return f"compare-{side}-{head[0]}-{head[1]}"
+
+
+def _side(seen: Seen, maps: Maps, variable: str, note: str) -> Payload:
+    """The map of one run; both end their scale at the same number."""
+    words, name, entry = seen.words, seen.settings.measure, OF_ATTENTION[seen.settings.measure]
+    z, tokens, head = maps.a, seen.facts.tokens, seen.facts.head
+    if variable == "other":
+        z, tokens, head = maps.b, seen.results["other"].tokens, maps.head
+    top = 1.0 if entry.scale == "share" else largest(maps.a, maps.b)
+    label = seen.all_words[f"measure.{name}"]
+    figure = map_figure(z, tokens, _pattern_words(seen, label), entry.scale, top)
+    lines = [f"measure({variable}, {name!r}, {head[0]}, {head[1]})  # [T, T]"]
+    return {
+        "figure": figure,
+        "title": seen.here["title"].format(layer=head[0], head=head[1]),
+        "note": f"{note} {_pooled(seen, figure)}".strip(),
+        "columns": [words["query"], words["key"], label],
+        "python": _lines(seen, lines, ("from model.attention.measures import measure",)),
+        "words": _map_words(seen),
+    }
+
+
+def _pattern_words(seen: Seen, label: str) -> PatternWords:
+    words = seen.all_words
+    return PatternWords(words["pattern.query"], words["pattern.key"], label, words["pattern.largest"])
+
+
+def _map_words(seen: Seen) -> dict[str, str]:
+    return plot_words(seen.all_words) | some(seen.all_words, "pattern", "query", "key", "weight")
+
+
+def _pooled(seen: Seen, figure: go.Figure) -> str:
+    block = figure.layout.meta["block"]
+    return seen.words["pooled"].format(n=block) if block > 1 else ""
+
+
+def map_difference(seen: Seen) -> Payload:
+    """A minus B on the aligned cells."""
+    other, maps, words, name = _other(seen), seen.results["maps"], seen.here, seen.settings.measure
+    if other is None:
+        return ABSENT
+    if not other.one_vocabulary:
+        return {"empty": {"text": seen.words["no_difference"], "hint": seen.words["no_difference_hint"]}}
+    z, measure = difference(maps.a, maps.b, other.alignment.pairs), seen.all_words[f"measure.{name}"]
+    tokens, label = merged(seen.facts.tokens, other.tokens, other.alignment), seen.words["minus"].format(number=measure)
+    figure = map_figure(z, tokens, _pattern_words(seen, label), "signed", largest(z))
+    a, b = seen.facts.head, maps.head
+    lines = [
+        f"a, b = measure(run, {name!r}, {a[0]}, {a[1]}), measure(other, {name!r}, {b[0]}, {b[1]})",
+        "pairs = align(run.tokens.ids.tolist(), other.tokens.ids.tolist()).pairs",
+        "difference(a, b, pairs)  # [T, T], NaN where a token has no counterpart",
+    ]
+    return {
+        "figure": figure,
+        "title": words["title"].format(measure=measure),
+        "note": f"{words['note']} {_pooled(seen, figure)}".strip(),
+        "file": _file("difference", a),
+        "columns": [seen.words["query"], seen.words["key"], label],
+        "python": _lines(seen, lines, ("from model.attention.measures import measure", f"{_ALIGN}, difference")),
+        "words": _map_words(seen),
+    }
+
+
+# --- all heads ---
+
+
+def read_metric(sent: object, scene: Scene) -> str:
+    """Which number of a head a page asks for."""
+    return choice(sent, "metric", METRICS)
+
+
+def metrics(seen: Seen) -> Payload:
+    """The numbers to choose from."""
+    words, all_words = seen.here, seen.all_words
+    options = [[key, all_words[f"metric.{key}"], all_words[f"metric_help.{key}"]] for key in HEAD_METRICS]
+    options.append([PATTERN, words["metric_pattern"], words["metric_pattern_help"]])
+    control = {"name": "metric", "kind": "choice", "label": words["metric"], "value": METRICS[0], "options": options}
+    return {"controls": [control]}
+
+
+def _metric_words(seen: Seen) -> Words:
+    return seen.words.within("metric")
+
+
+def heads(seen: Seen) -> Payload:
+    """A number of every head, A minus B; or how far the patterns are apart."""
+    other, found, words, name = _other(seen), seen.results["heads"], seen.here, seen.settings.metric
+    if other is None:
+        return ABSENT
+    if not other.one_shape:
+        return _none(seen, "other_shape")
+    asked = _metric_words(seen)["metric_pattern"] if name == PATTERN else seen.all_words[f"metric.{name}"]
+    if found is None:
+        if too_many(seen.facts.config, len(seen.facts.tokens), len(other.tokens)):
+            return {"problem": {"text": words["too_many"], "hint": words["too_many_hint"]}}
+        return {"problem": {"text": seen.words["no_difference"], "hint": seen.words["no_difference_hint"]}}
+    if not np.isfinite(found.apart).any():
+        return {"empty": {"text": words["no_numbers"], "hint": words["no_numbers_hint"].format(metric=asked)}}
+    label = asked if name == PATTERN else seen.words["minus"].format(number=asked)
+    lines, imports = _heads_lines(name)
+    return {
+        "figure": heads_figure(found.apart, found.both, HeadWords(words["layer"], words["head"], label), asked),
+        "title": words["title"].format(metric=label),
+        "note": _metric_words(seen)["metric_pattern_help"] if name == PATTERN else words["note"],
+        "file": f"compare-heads-{name}",
+        "columns": [words["head"], words["layer"], label],
+        "python": _lines(seen, lines, imports),
+        "words": _map_words(seen),
+    }
+
+
+def _none(seen: Seen, word: str) -> Payload:
+    return {"empty": {"text": seen.here[word], "hint": seen.here[f"{word}_hint"]}}
+
+
+def _heads_lines(name: str) -> tuple[list[str], tuple[str, ...]]:
+    if name != PATTERN:
+        return [f"(run.head_metrics() - other.head_metrics())[{name!r}].unstack()  # [L, H]"], ()
+    lines = [
+        "pairs = align(run.tokens.ids.tolist(), other.tokens.ids.tolist()).pairs",
+        "layers, heads = range(lm.config.n_layer), range(lm.config.n_head)",
+        "of = lambda trace, layer: np.stack([trace.pattern(layer, head) for head in heads])  # [H, T, T]",
+        "np.stack([gaps(of(run, layer), of(other, layer), pairs) for layer in layers])  # [L, H]",
+    ]
+    return lines, ("import numpy as np", f"{_ALIGN}, gaps")
+
+
+# --- next tokens ---
+
+
+def next_tokens(seen: Seen) -> Payload:
+    """The likeliest next tokens of both runs: one list where both have the same vocabulary, else two."""
+    other, found, words, facts = _other(seen), seen.results["next"], seen.here, seen.facts
+    if other is None:
+        return ABSENT
+    notes, (i, j) = [words["note"]], found.at
+    if other.one_vocabulary:
+        notes.append(words["kl"].format(kl=nats(divergence(found.a, found.b))))
+    else:
+        notes.append(words["two_lists"])
+    lines = [f"a, b = (softmax(trace.logits_at(t)) for trace, t in ((run, {i}), (other, {j})))  # [V] each"]
+    payload: Payload = {
+        "title": words["title"].format(a=quoted(facts.pieces[i]), i=i, b=quoted(other.tokens.pieces[j]), j=j),
+        "note": " ".join(notes),
+        "lists": _lists(seen, other, found),
+        "file": "compare-next-tokens",
+        "names": {key: words[key] for key in ("token", "in_a", "in_b", "change", "probability")},
+        "words": plot_words(seen.all_words),
+        "python": _lines(seen, lines, ("from model.sampling.pipeline import softmax",)),
+    }
+    if not other.same_model:
+        b = {"model": other.label, "dtype": other.dtype, "ms": round(other.seconds * 1000)}
+        payload["source"] = f"{facts.source} · {seen.all_words['pattern.source'].format(**b)}"
+    return payload
+
+
+def _lists(seen: Seen, other: Other, found: Next) -> list[list[dict]]:
+    """One list of tokens with a probability in each run, or one list a run."""
+    piece = seen.facts.piece
+    if other.one_vocabulary:
+        ids = likely_of_both(found.a, found.b, MOST_LIKELY)
+        return [[_row(piece(i), float(found.a[i]), float(found.b[i])) for i in ids]]
+    own = [_row(piece(i), float(found.a[i])) for i in likeliest(found.a, MOST_LIKELY)]
+    likely = zip(found.pieces_b, likeliest(found.b, MOST_LIKELY), strict=True)
+    return [own, [_row(text, float(found.b[i])) for text, i in likely]]
+
+
+def _row(piece: str, *shares: float) -> dict:
+    """A token with its probabilities, as numbers and as texts; of two also the difference in points."""
+    row: dict = {"token": visible(piece), "shares": list(shares), "percents": [percent(share) for share in shares]}
+    if len(shares) == 2:
+        row["change"] = signed(100 * (shares[0] - shares[1]), places=2)
+    return row
