@@ -9,8 +9,10 @@ from model.attention.effects import Target, metric, patch, recovered
 from model.gpt.edits import Edit
 from model.gpt.head_metrics import HEAD_METRICS
 from model.loading.sources import available
+from model.sampling.pipeline import softmax
 from tests.support.visitor import expect, exported_rows, open_tab
-from viz.views.compare.runs.figures import difference, shares_of
+from viz.numbers import difference as signed
+from viz.views.compare.alignment import difference
 
 pytestmark = pytest.mark.browser
 
@@ -26,7 +28,7 @@ METRICS = list(HEAD_METRICS)
 
 def open_compare(page, name="Compare"):
     open_tab(page, name)
-    page.locator("#pg-compare_form textarea").wait_for(state="attached", timeout=SOON)
+    page.locator("#pg-run_b textarea").wait_for(state="attached", timeout=SOON)
 
 
 @pytest.fixture
@@ -36,39 +38,44 @@ def page(same_page, start_tiny, lm):
     if page.locator("#prompt textarea").input_value() != COREFERENCE:
         page.locator("#prompt textarea").fill(COREFERENCE)
     open_compare(page)
+    show(page, "Two runs")
     layer, head = (int(n) for n in lm.trace(COREFERENCE).head_metrics()["previous_token"].idxmax())
     page.evaluate("head => playground.select({heads: [head], tokens: [], edits: []})", [layer, head])
-    beside = page.locator("#pg-compare_form [data-key=prompt]")
+    beside = page.locator("#pg-run_b [data-key=prompt]")
     if beside.get_attribute("aria-selected") == "false":
         beside.click()
-    box, metric = page.locator("#pg-compare_form textarea"), page.locator("#pg-compare_metric select")
+    box, metric = page.locator("#pg-run_b textarea"), page.locator("#pg-runs_metric select")
     if box.input_value():
         box.fill("")
         box.blur()
     if metric.input_value() != METRICS[0]:
         metric.select_option(METRICS[0])
     expect(page.locator(".pg-align-step.pg-align-replaced")).to_have_text(re.compile("·cat.*≠.*·dog"), timeout=SOON)
-    expect(page.locator("#pg-compare_next h2")).to_contain_text("(A, 9)", timeout=SOON)
-    expect(page.locator("#pg-compare_b h2")).to_have_text(f"B: head {layer}.{head}", timeout=SOON)
-    run = page.locator("#pg-alignment [data-run]").get_attribute("data-run")
-    for part in ("compare_a", "compare_b", "compare_diff", "compare_heads"):
-        expect(page.locator(f"#pg-{part} [data-part] [data-run]")).to_have_attribute("data-run", run, timeout=SOON)
+    expect(page.locator("#pg-runs_next h2")).to_contain_text("(A, 9)", timeout=SOON)
+    expect(page.locator("#pg-runs_b h2")).to_have_text(f"B: head {layer}.{head}", timeout=SOON)
+    for part in ("runs_a", "runs_b", "runs_difference", "runs_heads"):
+        page.locator(f"#pg-{part} [data-run]").wait_for(timeout=SOON)
+    page.wait_for_timeout(500)  # the figures of one answer are drawn one after the other
     return page
 
 
+def show(page, view):
+    page.locator("#pg-compare_view").get_by_role("tab", name=view).click()
+
+
 def run_of(page):
-    return page.locator("#pg-compare_b [data-run]").get_attribute("data-run")
+    return page.locator("#pg-runs_b [data-run]").get_attribute("data-run")
 
 
 def redrawn(page, run):
     """All three maps are of another pair of runs."""
-    for name in ("compare_a", "compare_b", "compare_diff"):
+    for name in ("runs_a", "runs_b", "runs_difference"):
         expect(page.locator(f"#pg-{name} [data-run]")).not_to_have_attribute("data-run", run, timeout=SOON)
 
 
 def type_b(page, text):
     run = run_of(page)
-    page.locator("#pg-compare_form textarea").fill(text)
+    page.locator("#pg-run_b textarea").fill(text)
     redrawn(page, run)
 
 
@@ -94,9 +101,9 @@ def below(z):
 def assert_maps(page, a, b, pairs):
     head = main_head(page)
     one, two = below(a.pattern(*head)), below(b.pattern(*head))
-    np.testing.assert_allclose(cells(page, "compare_a"), one, atol=ROUNDING)
-    np.testing.assert_allclose(cells(page, "compare_b"), two, atol=ROUNDING)
-    np.testing.assert_allclose(cells(page, "compare_diff"), difference(one, two, pairs), atol=2 * ROUNDING)
+    np.testing.assert_allclose(cells(page, "runs_a"), one, atol=ROUNDING)
+    np.testing.assert_allclose(cells(page, "runs_b"), two, atol=ROUNDING)
+    np.testing.assert_allclose(cells(page, "runs_difference"), difference(one, two, pairs), atol=2 * ROUNDING)
 
 
 def test_the_first_view_compares_with_a_swapped_word(page, lm):
@@ -105,17 +112,17 @@ def test_the_first_view_compares_with_a_swapped_word(page, lm):
     expect(page.locator(".pg-align-step")).to_have_count(10)
     expect(page.locator(".pg-align-step.pg-align-replaced")).to_have_text(re.compile("·cat.*≠.*·dog"))
     assert page.locator(".pg-align-step.pg-align-replaced").get_attribute("aria-label") == "A: ·cat, B: ·dog: replaced"
-    axis = "document.querySelector('#pg-compare_{} .pg-chart').layout.coloraxis"
+    axis = "document.querySelector('#pg-runs_{} .pg-chart').layout.coloraxis"
     scales = [
         page.evaluate(f"(() => {{ const c = {axis.format(side)}; return [c.cmin, c.cmax]; }})()") for side in "ab"
     ]
     assert scales == [[0, 1], [0, 1]]
-    low, high = page.evaluate(f"(() => {{ const c = {axis.format('diff')}; return [c.cmin, c.cmax]; }})()")
-    assert low == -high == pytest.approx(-np.nanmax(np.abs(cells(page, "compare_diff"))))
+    low, high = page.evaluate(f"(() => {{ const c = {axis.format('difference')}; return [c.cmin, c.cmax]; }})()")
+    assert low == -high == pytest.approx(-np.nanmax(np.abs(cells(page, "runs_difference"))))
 
 
 def test_another_prompt_that_is_typed(page, lm):
-    box = page.locator("#pg-compare_form textarea")
+    box = page.locator("#pg-run_b textarea")
     expect(box).to_have_value("")
     assert box.get_attribute("placeholder") == DOG
     box.focus()
@@ -128,8 +135,9 @@ def test_another_prompt_that_is_typed(page, lm):
     assert len(b.tokens) == 11
     expect(page.locator(".pg-align-key.pg-align-same")).to_contain_text("equal: 9")
     assert_maps(page, a, b, [(0, 0), *((t, t + 1) for t in range(2, 10))])
-    assert np.isnan(cells(page, "compare_diff")[1]).all()
-    expect(page.locator("#pg-patch_job")).to_contain_text("A has 10, B has 11")
+    assert np.isnan(cells(page, "runs_difference")[1]).all()
+    show(page, "Patching")  # of the same two runs
+    expect(page.locator("#pg-patching_job")).to_contain_text("A has 10, B has 11", timeout=SOON)
 
 
 def test_tokens_of_a_are_selected_in_the_alignment_and_framed_in_both_maps(page, lm):
@@ -137,8 +145,8 @@ def test_tokens_of_a_are_selected_in_the_alignment_and_framed_in_both_maps(page,
     page.get_by_role("button", name="A: ·sat, B: ·sat: equal").click()
     assert page.evaluate("playground.selection.tokens") == [2]
     expect(page.locator(".pg-align-step[aria-pressed=true]")).to_have_count(1)
-    expect(page.locator("#pg-compare_next h2")).to_have_text("Next token after “·sat” (A, 2) and “·sat” (B, 3)")
-    rows = "document.querySelector('#pg-compare_{} .pg-chart').layout.shapes.map(s => s.y0)"
+    expect(page.locator("#pg-runs_next h2")).to_have_text("Next token after “·sat” (A, 2) and “·sat” (B, 3)")
+    rows = "document.querySelector('#pg-runs_{} .pg-chart').layout.shapes.map(s => s.y0)"
     assert page.evaluate(rows.format("a"))[0] == 1.5 and page.evaluate(rows.format("b"))[0] == 2.5
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
@@ -146,9 +154,9 @@ def test_tokens_of_a_are_selected_in_the_alignment_and_framed_in_both_maps(page,
 
 
 def test_next_tokens_of_both_runs(page, lm):
-    names, *lines = exported_rows(page.locator("#pg-compare_next"))
+    names, *lines = exported_rows(page.locator("#pg-runs_next"))
     assert names == ["Token", "A", "B"]
-    a, b = (shares_of(lm.trace(text).logits_at(-1)) for text in (COREFERENCE, DOG))
+    a, b = (softmax(lm.trace(text).logits_at(-1)) for text in (COREFERENCE, DOG))
     ids = sorted({*np.argsort(-a)[:10].tolist(), *np.argsort(-b)[:10].tolist()}, key=lambda i: -max(a[i], b[i]))
     np.testing.assert_allclose(
         [[float(x) for x in line[1:]] for line in lines], [[a[i], b[i]] for i in ids], atol=ROUNDING
@@ -157,81 +165,83 @@ def test_next_tokens_of_both_runs(page, lm):
 
 
 def test_a_head_clicked_in_the_map_of_heads_is_compared(page, lm):
-    page.locator("#pg-compare_metric select").select_option("entropy")
-    expect(page.locator("#pg-compare_heads h2")).to_have_text("Every head: entropy, A − B")
+    page.locator("#pg-runs_metric select").select_option("entropy")
+    expect(page.locator("#pg-runs_heads h2")).to_have_text("Every head: entropy, A − B")
     a, b = (lm.trace(text).head_metrics()["entropy"].unstack() for text in (COREFERENCE, DOG))
     page.wait_for_function(
-        "document.querySelector('#pg-compare_heads .pg-chart')._fullData[0].hovertemplate.includes('entropy')"
+        "document.querySelector('#pg-runs_heads .pg-chart')._fullData[0].hovertemplate.includes('entropy')"
     )
-    np.testing.assert_allclose(cells(page, "compare_heads"), (a - b).to_numpy().T, atol=ROUNDING)
+    np.testing.assert_allclose(cells(page, "runs_heads"), (a - b).to_numpy().T, atol=ROUNDING)
     page.evaluate(
-        """document.querySelector('#pg-compare_heads .pg-chart').emit('plotly_click',
+        """document.querySelector('#pg-runs_heads .pg-chart').emit('plotly_click',
              { points: [{ pointIndex: [3, 6] }], event: new MouseEvent('click') })"""
     )
-    expect(page.locator("#pg-compare_a h2")).to_have_text("A: head 6.3")
-    expect(page.locator("#pg-compare_b h2")).to_have_text("B: head 6.3")
+    expect(page.locator("#pg-runs_a h2")).to_have_text("A: head 6.3")
+    expect(page.locator("#pg-runs_b h2")).to_have_text("B: head 6.3")
 
 
 def test_the_edited_run_beside_its_original(page, lm):
     page.get_by_role("tab", name="The run without edits").click()
-    expect(page.locator("#pg-alignment .pg-problem")).to_contain_text("No edits are active.")
-    expect(page.locator("#pg-compare_a .pg-chart")).to_be_hidden()
+    expect(page.locator("#pg-runs_alignment .pg-problem")).to_contain_text("No edits are active.")
+    expect(page.locator("#pg-runs_a .pg-chart")).to_be_hidden()
     page.evaluate("playground.select({heads: [[6, 2]], edits: [{kind: 'zero', layer: 5, head: 0}]})")
-    page.locator("#pg-compare_diff [data-run]").wait_for(timeout=SOON)
-    expect(page.locator("#pg-compare_a h2")).to_have_text("A: head 6.2")
+    page.locator("#pg-runs_difference [data-run]").wait_for(timeout=SOON)
+    expect(page.locator("#pg-runs_a h2")).to_have_text("A: head 6.2")
     original = lm.trace(COREFERENCE)
     edited = original.edit(Edit("zero", 5, 0))
     assert_maps(page, edited, original, [(t, t) for t in range(10)])
-    assert np.nanmax(np.abs(cells(page, "compare_diff"))) > 1e-3
-    expect(page.locator("#pg-alignment .pg-problem")).to_be_hidden()
+    assert np.nanmax(np.abs(cells(page, "runs_difference"))) > 1e-3
+    expect(page.locator("#pg-runs_alignment .pg-problem")).to_be_hidden()
 
 
 def test_patching_every_layer_and_position(page, lm):
-    page.locator("#pg-patch_form [data-name=site] select").select_option("attn_out")
-    page.locator("#pg-patch_form [data-name=token] input").fill("and")
-    page.locator("#pg-patch_form [data-name=distractor] input").fill(".")
+    show(page, "Patching")
+    page.locator("#pg-patching_form [data-name=site] select").select_option("attn_out")
+    page.locator("#pg-patching_form [data-name=token] input").fill("and")
+    page.locator("#pg-patching_form [data-name=distractor] input").fill(".")
     page.wait_for_timeout(800)  # a pause in typing, then the answer
     page.get_by_role("button", name="Patch every layer and position").click()
-    page.locator("#pg-patch_map [data-run]").wait_for(timeout=SOON)
+    page.locator("#pg-patching_map [data-run]").wait_for(timeout=SOON)
     a, b = lm.trace(COREFERENCE), lm.trace(DOG)
     two = [lm.encode(text).ids.tolist() for text in (" and", ".")]
     target = Target("difference", -1, two[0][0], two[1][0])
     ends = metric(a, target), metric(b, target)
     expected = recovered(patch(a, b, target, "attn_out"), *ends)
-    np.testing.assert_allclose(cells(page, "patch_map"), expected, atol=1e-3)
-    expect(page.locator("#pg-patch_map h2")).to_contain_text("Logit of “·and” minus “.” after the last token")
-    expect(page.locator("#pg-patch_map .pg-about")).to_contain_text(f"{ends[0]:+.2f}"[:5])
+    np.testing.assert_allclose(cells(page, "patching_map"), expected, atol=1e-3)
+    expect(page.locator("#pg-patching_map h2")).to_contain_text("Logit of “·and” minus “.” after the last token")
+    expect(page.locator("#pg-patching_map .pg-about")).to_contain_text(signed(ends[0], places=2))
     page.evaluate(
-        """(() => { const chart = document.querySelector('#pg-patch_map .pg-chart'), { customdata } = chart.data[0];
+        """(() => { const chart = document.querySelector('#pg-patching_map .pg-chart'), { customdata } = chart.data[0];
              chart.emit('plotly_click', { points: [{ customdata: customdata[2][1] }], event: {} }); })()"""
     )
     assert page.evaluate("playground.selection.tokens") == [1]
-    page.locator("#pg-patch_form [data-name=site] select").select_option("mlp_out")
-    expect(page.locator("#pg-patch_map .pg-chart")).to_be_hidden()  # that map is of another question
+    page.locator("#pg-patching_form [data-name=site] select").select_option("mlp_out")
+    expect(page.locator("#pg-patching_map .pg-chart")).to_be_hidden()  # that map is of another question
 
 
 def test_another_model(page):
     page.get_by_role("tab", name="Another model").click()
     if "smollm2-135m" not in available():
-        expect(page.locator("#pg-alignment .pg-problem")).to_contain_text("No other model is on this computer.")
+        expect(page.locator("#pg-runs_alignment .pg-problem")).to_contain_text("No other model is on this computer.")
         return
-    expect(page.locator("#pg-compare_diff .pg-problem")).to_contain_text("different tokens", timeout=2 * SOON)
-    expect(page.locator("#pg-compare_heads .pg-problem")).to_contain_text("no counterparts")
+    expect(page.locator("#pg-runs_difference .pg-problem")).to_contain_text("different tokens", timeout=2 * SOON)
+    expect(page.locator("#pg-runs_heads .pg-problem")).to_contain_text("no counterparts")
     expect(page.locator(".pg-next-table")).to_have_count(2)
-    page.locator("#pg-compare_form [data-name=layer] input").fill("29")
-    page.locator("#pg-compare_form [data-name=head] input").fill("8")
-    expect(page.locator("#pg-compare_b h2")).to_have_text("B: head 29.8", timeout=SOON)
-    expect(page.locator("#pg-patch_job")).to_contain_text("same model")
+    page.locator("#pg-run_b [data-name=layer] input").fill("29")
+    page.locator("#pg-run_b [data-name=head] input").fill("8")
+    expect(page.locator("#pg-runs_b h2")).to_have_text("B: head 29.8", timeout=SOON)
+    show(page, "Patching")
+    expect(page.locator("#pg-patching_job")).to_contain_text("same model", timeout=SOON)
 
 
 def test_a_prompt_that_cannot_be_run_is_said_here_and_the_page_goes_on(page):
-    page.locator("#pg-compare_form textarea").fill("word " * 600)
-    expect(page.locator("#pg-alignment .pg-problem")).to_contain_text("The prompt is too long.", timeout=SOON)
+    page.locator("#pg-run_b textarea").fill("word " * 600)
+    expect(page.locator("#pg-runs_alignment .pg-problem")).to_contain_text("The prompt is too long.", timeout=SOON)
     expect(page.locator("#pg-notice [data-part]")).to_be_hidden()
-    page.locator("#pg-compare_form textarea").fill(HOSTILE)
-    expect(page.locator("#pg-alignment .pg-problem")).to_be_hidden(timeout=SOON)
-    page.locator("#pg-compare_diff [data-run]").wait_for(timeout=SOON)
-    assert page.locator("#pg-alignment img, #pg-alignment script, #pg-compare_b .pg-chart img").count() == 0
+    page.locator("#pg-run_b textarea").fill(HOSTILE)
+    expect(page.locator("#pg-runs_alignment .pg-problem")).to_be_hidden(timeout=SOON)
+    page.locator("#pg-runs_difference [data-run]").wait_for(timeout=SOON)
+    assert page.locator("#pg-runs_alignment img, #pg-runs_alignment script, #pg-runs_b .pg-chart img").count() == 0
     expect(page.locator(".pg-align-step").last).to_be_visible()
 
 
@@ -239,6 +249,6 @@ def test_a_prompt_that_cannot_be_run_is_said_here_and_the_page_goes_on(page):
 def test_nothing_overflows_a_phone(open_page, start_tiny, query, name):
     page = open_page(query, url=start_tiny, viewport={"width": 390, "height": 844})
     open_compare(page, name)
-    for part in ("compare_diff", "compare_heads"):
+    for part in ("runs_difference", "runs_heads"):
         page.locator(f"#pg-{part} [data-run]").wait_for(timeout=SOON)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
