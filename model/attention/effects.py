@@ -238,7 +238,12 @@ def next_tokens(before: Trace, after: Trace, position: int, most: int = 10, voca
     Columns id, p_before, p_after, logit_before, logit_after; up to 2 `most` rows, the union of both tops. `vocab`
     leaves out the ids from there on, which no token has; the probabilities of the others then sum to 1.
     """
-    logits = torch.stack([torch.from_numpy(trace.logits_at(position)[:vocab]) for trace in (before, after)])  # [2, V]
+    return next_rows(before.logits_at(position)[:vocab], after.logits_at(position)[:vocab], most)
+
+
+def next_rows(before: np.ndarray, after: np.ndarray, most: int = 10) -> pd.DataFrame:
+    """The same of two runs' logits after one position. [V] each"""
+    logits = torch.stack([torch.from_numpy(each) for each in (before, after)])  # [2, V]
     share = logits.double().softmax(-1)
     ids = logits.topk(min(most, logits.shape[1])).indices.unique()  # ascending
     ids = ids[share[:, ids].amax(0).argsort(descending=True, stable=True)]

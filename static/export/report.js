@@ -30,7 +30,6 @@ const ASKING = new Set([
   "pipeline",
   "lesson",
   "racefeed",
-  "effectabout",
   "training",
 ]);
 let words = null,

@@ -5,7 +5,6 @@ import gradio as gr
 from viz.api import page
 from viz.api.groups import (
     attention,
-    effects,
     heads,
 )
 from viz.api.registry import Endpoint, register
@@ -25,8 +24,6 @@ ENDPOINTS = (
     Endpoint(attention.head_vectors, ("attention.why",)),
     Endpoint(heads.head_survey, ("heads",), "model", long=True),
     Endpoint(heads.composition, ("heads",), "model", kind="computed"),
-    Endpoint(effects.next_token, ("effects",)),
-    Endpoint(effects.sweep, ("effects",), long=True),
     *(each for tab in TABS for each in tab.api),
 )
 # What has none, and why.

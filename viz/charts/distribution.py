@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from viz.labels import visible
+from viz.numbers import difference, logit, percent
 
 
 def likeliest(logits: np.ndarray, most: int) -> list[int]:
@@ -21,10 +22,16 @@ def entropy(logits: np.ndarray) -> float:
 
 
 def prediction_rows(table: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
-    """The table of model.effects.next_tokens as plain values, with each token's visible text. Probabilities 0 to 1."""
+    """The table of model.attention.effects.next_tokens for the page, with each token's visible text.
+
+    Probabilities are 0 to 1. "texts" holds the numbers as they are read, "change" that of the probability in points.
+    """
     columns = ["p_before", "p_after", "logit_before", "logit_after"]
     numbers = table[columns].to_numpy(dtype=np.float64).tolist()
-    return [
-        {"id": int(number), "text": visible(piece), **dict(zip(columns, row, strict=True))}
-        for number, piece, row in zip(table["id"], pieces, numbers, strict=True)
-    ]
+    rows = []
+    for number, piece, values in zip(table["id"], pieces, numbers, strict=True):
+        named = dict(zip(columns, values, strict=True))
+        texts = {name: (percent if name[0] == "p" else logit)(value) for name, value in named.items()}
+        texts["change"] = difference(100 * (named["p_after"] - named["p_before"]), places=2)
+        rows.append({"id": int(number), "text": visible(piece), **named, "texts": texts})
+    return rows

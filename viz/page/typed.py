@@ -31,7 +31,7 @@ def not_one(words: Mapping[str, str], text: str, pieces: Sequence[str]) -> str:
     """That a text is not one token but cut into these."""
     shown = " ".join(f"“{shorten(visible(piece), 24)}”" for piece in pieces[:MOST_PIECES])
     more = " …" if len(pieces) > MOST_PIECES else ""
-    return words["effects.not_one"].format(text=shorten(visible(text), 40), n=len(pieces), pieces=shown + more)
+    return words["common.not_one"].format(text=shorten(visible(text), 40), n=len(pieces), pieces=shown + more)
 
 
 def token_of(model: LanguageModel, text: str) -> tuple[int | None, list[str]]:

@@ -8,7 +8,7 @@ from viz.views.attention.map import view as map
 from viz.views.checks import tab as checks
 from viz.views.compare import tab as compare
 from viz.views.design import tab as design
-from viz.views.effects.edits import view as edits
+from viz.views.effects import tab as effects
 from viz.views.heads.table import view as table
 from viz.views.predictions import tab as predictions
 from viz.views.quantization import tab as quantization
@@ -21,7 +21,7 @@ TABS = (
     predictions.TAB,
     activations.TAB,
     table.TAB,
-    edits.TAB,
+    effects.TAB,
     compare.TAB,
     anatomy.TAB,
     design.TAB,

@@ -4,11 +4,6 @@ import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { brief } from "./widgets.js";
 
-const percent = (p) => `${(100 * p).toFixed(2)} %`;
-const signed = (value, digits) => {
-  const text = Math.abs(value).toFixed(digits);
-  return Number(text) === 0 ? text : `${value < 0 ? "−" : "+"}${text}`;
-};
 define("beforeafter", (root) => {
   const title = el("h2"),
     note = el("p", "pg-about"),
@@ -45,11 +40,12 @@ define("beforeafter", (root) => {
     const tr = el("tr"),
       token = el("th", "", "", { scope: "row", title: `${row.text} (${row.id})` });
     token.append(el("span", "pg-effect-token", row.text));
-    const share = change(percent(row.p_before), percent(row.p_after), edited);
+    const { texts } = row,
+      share = change(texts.p_before, texts.p_after, edited);
     share.append(bars(row, top, edited));
     tr.append(token, share);
-    if (edited) tr.append(el("td", "pg-effect-number", signed(100 * (row.p_after - row.p_before), 2)));
-    tr.append(change(row.logit_before.toFixed(3), row.logit_after.toFixed(3), edited));
+    if (edited) tr.append(el("td", "pg-effect-number", texts.change));
+    tr.append(change(texts.logit_before, texts.logit_after, edited));
     return tr;
   };
   return (payload) => {

@@ -191,13 +191,17 @@ define("edits", (root) => {
     paint();
   });
   return (next) => {
+    const still = payload && same([payload.model, payload.tokens], [next.model, next.tokens]);
     payload = next;
     const { words } = payload;
-    form = { ...form, kind: form.kind ?? payload.kinds[0].key, pair: null, layer: 0, head: 0 };
-    history = [];
-    last = JSON.stringify(selection.edits);
-    title.textContent = words.edits_title;
-    about.textContent = `${words.edits_about} ${words.replaces}`;
+    if (!still) {
+      // Edits of another prompt or model cannot be undone here.
+      form = { ...form, kind: form.kind ?? payload.kinds[0].key, pair: null, layer: 0, head: 0 };
+      history = [];
+      last = JSON.stringify(selection.edits);
+    }
+    title.textContent = words.title;
+    about.textContent = words.replaces;
     made.apply.textContent = words.apply;
     made.undo.textContent = words.undo;
     made.clear.textContent = words.remove_all;

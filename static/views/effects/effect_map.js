@@ -2,14 +2,7 @@ import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
 import { mountPlot } from "../../parts/figure.js";
-import { brief, button, same } from "./widgets.js";
-
-define(
-  "effectabout",
-  (root) =>
-    ({ sweep_title, sweep_body }) =>
-      root.replaceChildren(el("h2", "", sweep_title), el("p", "pg-about", sweep_body)),
-);
+import { button, same } from "./widgets.js";
 
 define("effectmap", (root) => {
   const plot = el("div"),
@@ -29,9 +22,8 @@ define("effectmap", (root) => {
   };
   roving(list, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   onSelect(paint);
-  const item = ({ head, effect }, index, payload, top) => {
-    const [layer, n] = head,
-      text = effect === 0 ? "0" : `${payload.signed ? (effect < 0 ? "−" : "+") : ""}${brief(Math.abs(effect))}`;
+  const item = ({ head, effect, text }, index, payload, top) => {
+    const [layer, n] = head;
     const node = button("", (event) => pickHead(layer, n, adding(event)));
     node.className = "pg-effect-item";
     Object.assign(node.dataset, { index, head: JSON.stringify(head) });

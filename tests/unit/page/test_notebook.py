@@ -17,7 +17,7 @@ PROMPT = "abcabd ab"
 # What each of these needs first is measured by a job.
 JOBS = {
     "logit_parts_gradients": "logit_parts_job",
-    "sweep_map": "sweep",
+    "sweep_map": "sweep_job",
     "kv_cache_times": "kv_cache_job",
     "speculative_times": "speculative_job",
     "speculative_calls": "speculative_job",

@@ -148,9 +148,10 @@ def test_what_cannot_be_drawn_says_why_in_its_own_place(playground):
 
 
 def test_a_job_that_ended_has_its_part_drawn_again(playground):
-    _, shown = payloads(playground, asked(tab="effects"))
-    assert "sweep" not in payloads(playground, asked(tab="effects", shown=shown))[0]
-    assert "sweep" in payloads(playground, asked(tab="effects", shown=shown, done="1"))[0]
+    page = {"tab": "effects", "values": {"effects_view": {"view": "sweep"}}}
+    _, shown = payloads(playground, asked(**page))
+    assert "sweep_job" not in payloads(playground, asked(**page, shown=shown))[0]
+    assert "sweep_job" in payloads(playground, asked(**page, shown=shown, done="1"))[0]
 
 
 @pytest.mark.parametrize("asks", [{"measure": "scores"}, {"of": "mean"}, {"curve": "log"}])

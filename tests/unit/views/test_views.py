@@ -11,7 +11,7 @@ from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
 
 OURS = {
-    tab.key: [name.removesuffix("_about") for name in tab.parts if name.endswith("_about") and name != "sweep_about"]
+    tab.key: [name.removesuffix("_about") for name in tab.parts if name.endswith("_about")]
     for tab in TABS
     if f"{tab.key}_view" in tab.parts
 }
@@ -44,6 +44,7 @@ def test_there_are_as_many():
         "sampling": 7,
         "predictions": 5,
         "activations": 6,
+        "effects": 2,
         "compare": 2,
         "anatomy": 7,
         "design": 9,

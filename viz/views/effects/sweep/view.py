@@ -1,0 +1,160 @@
+"""Every head in turn: what the absence of each one does to one number of the output."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import numpy as np
+
+from model.attention.effects import ABLATIONS, TARGETS, Target
+from model.errors import InputError
+from viz.api.answers import ranked_heads
+from viz.api.arguments import OneOf, Rows
+from viz.api.endpoint import Endpoint
+from viz.api.reading import at, measured, named, token_id
+from viz.charts.layer_head_map import EffectWords, effect_figure
+from viz.labels import quoted
+from viz.numbers import duration, logit, nats, number, signed, whole
+from viz.page.parts import plot_words
+from viz.page.python_lines import script
+from viz.page.scene import Scene
+from viz.page.view import Custom, Job, Payload, Seen, View
+from viz.theme import SIGNED
+from viz.views.effects.sweep.measure import MEASURES, SETTINGS, Unfit
+from viz.words import Words
+
+STRONGEST = 10  # heads that are listed
+_HUES = [SIGNED[1], SIGNED[-2]]  # of what falls without a head, and of what rises
+_WRITTEN = {"logit": logit, "difference": logit, "probability": number, "kl": nats, "loss": nats}
+
+
+def job(seen: Seen) -> Payload:
+    """What is watched and how many heads there are, or why there is nothing to watch."""
+    target: Target | Unfit = seen.results["target"]
+    if isinstance(target, Unfit):
+        return {"unready": True, "text": target.sentence(seen.words)}
+    config = seen.facts.config
+    heads = seen.here["heads"].format(n=whole(config.n_layer * config.n_head))
+    return {"text": f"{_watching(seen, target)} {heads}"}
+
+
+def _named(seen: Seen, target: Target) -> dict[str, object]:
+    """What a sentence about a target can say."""
+    given: dict[str, object] = {"position": target.position}
+    for name in ("token", "distractor"):
+        token = getattr(target, name)
+        if token is not None:
+            given |= {name: quoted(seen.facts.piece(token)), f"{name}_id": token}
+    return given
+
+
+def _watching(seen: Seen, target: Target) -> str:
+    """Which number is watched, with the ids of the tokens that are meant."""
+    return seen.words[f"watching_{target.kind}"].format(**_named(seen, target))
+
+
+def effect_map(seen: Seen) -> Payload:
+    """The map of all heads' effects, and the strongest ones; before they are measured, what it will show."""
+    target, swept, words = seen.results["target"], seen.results["sweep"], seen.here
+    if swept is None or isinstance(target, Unfit):
+        return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
+    kind, how = target.kind, seen.settings.how
+    moves, unit = kind != "kl", words[f"unit_{kind}"]
+    labels = EffectWords(words["layer"], words["head"], words["value_change" if moves else "value_kl"], unit)
+    read = {"kl": "read_size", "loss": "read_loss"}.get(kind, "read_signed")
+    notes = [words[read], _watching(seen, target)]
+    if moves:
+        notes.append(words["now"].format(value=_WRITTEN[kind](swept.start), unit=unit))
+    return {
+        "figure": effect_figure(swept.effects, labels, signed=moves),
+        "title": words[f"title_{kind}"].format(how=words[f"by_{how}"], **_named(seen, target)),
+        "note": " ".join(notes),
+        "source": _source(seen),
+        "file": f"effects-{kind}-{how}",
+        "columns": [labels.head, labels.layer, f"{labels.value} ({unit})"],
+        "python": _lines(seen, target),
+        "ranked": strongest(swept.effects, signed if moves else nats),
+        "signed": moves,
+        "unit": unit,
+        "hues": _HUES,
+        "words": plot_words(seen.all_words) | {key: words[key] for key in ("ranked", "ranked_about", "head_effect")},
+    }
+
+
+def strongest(effects: np.ndarray, written: Callable[[float], str] = signed) -> list[dict]:
+    """The heads with the largest effects, whichever way: {"head": [layer, head], "effect", "text"}. effects [L, H]"""
+    found = [(row["layer"], row["head"], row["value"]) for row in ranked_heads(effects, STRONGEST, size=True)]
+    return [{"head": [layer, head], "effect": value, "text": written(value)} for layer, head, value in found]
+
+
+def _source(seen: Seen) -> str:
+    words, facts = seen.here, seen.facts
+    time = duration(seen.seconds["sweep"])
+    measured_here = words["measured"].format(model=facts.label, dtype=facts.dtype, time=time)
+    return f"{measured_here} · {words['on_edited']}" if facts.edits else measured_here
+
+
+def _lines(seen: Seen, target: Target) -> str:
+    given = [target.kind, target.position, target.token, target.distractor]
+    while given[-1] is None:
+        given.pop()
+    lines = [
+        f"target = Target({', '.join(map(repr, given))})",
+        f"sweep(run, {seen.settings.how!r}, target)  # [layer, head]",
+    ]
+    return script(seen.facts, lines, ["from model.attention.effects import Target, sweep"])
+
+
+# --- for programs ---
+
+
+def sweep(
+    scene: Scene,
+    how: Annotated[str, OneOf(ABLATIONS)] = "zero",
+    watch: Annotated[str, OneOf(tuple(TARGETS))] = "logit",
+    position: int = -1,
+    token: str = "",
+    distractor: str = "",
+    most: Rows = 20,
+) -> dict:
+    """What the absence of each head does to one number of the output, one head after the other.
+
+    Args:
+        how: What each head's output is replaced by: zero, or its mean over the prompt.
+        watch: The number: logit or probability of the token, difference of two logits, kl (how far the prediction
+            moves, nats), loss of the whole prompt (nats a token).
+        distractor: The second token of a difference. Empty: the likeliest other one.
+
+    Returns:
+        start: the number without the change; effects: by layer and head what it changes by (kl: the divergence);
+        strongest: heads with the largest effects in size.
+    """
+    looked, needs = at(scene, position), TARGETS[watch].needs
+    typed = {"token": token, "distractor": distractor}
+    tokens = {name: token_id(scene.model, typed[name]) for name in needs if typed[name]}
+    target = measured(VIEW, "target", looked, kind=watch, **tokens)
+    if isinstance(target, Unfit):
+        raise InputError(target.sentence(Words(scene.words, "sweep")))
+    swept = measured(VIEW, "sweep", looked, how=how, kind=watch, **tokens)
+    ids = {name: getattr(target, name) for name in ("token", "distractor")}
+    return {
+        "how": how,
+        "watch": watch,
+        "position": None if watch == "loss" else target.position,
+        **{name: None if n is None else named(scene.model, n) for name, n in ids.items()},
+        "start": swept.start,
+        "effects": swept.effects,
+        "strongest": ranked_heads(swept.effects, most, size=True),
+    }
+
+
+VIEW = View(
+    "sweep",
+    settings=SETTINGS,
+    measures=MEASURES,
+    layout=("form", "job", "map"),
+    parts={
+        "job": Job("sweep", job, also=("target",), settings=()),
+        "map": Custom("effectmap", effect_map, of="target", also=("sweep",), settings=("how",)),
+    },
+    api=(Endpoint(sweep, long=True),),
+)
