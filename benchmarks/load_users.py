@@ -32,7 +32,7 @@ VIEWS = {
     "predictions": ("surprise", "guess", "follow", "lens", "logit_parts"),
     "activations": ("one_norm", "neurons", "sizes"),
     "heads": (),
-    "effects": (),
+    "effects": ("edits", "sweep"),
     "attention": (),
 }
 _NAME = re.compile(r"\b[0-9a-f]{12}\b")
@@ -315,14 +315,14 @@ class User:
     async def job(self) -> None:
         """A sweep of all heads, or many samples; one in three is cancelled."""
         many = self.random.random() < 0.5
-        await self.open_tab(*(("sampling", "many_samples") if many else ("effects",)))
+        await self.open_tab(*(("sampling", "many_samples") if many else ("effects", "sweep")))
         if many:
             seed = self.random.randrange(1000)
             self.page.set("strategies", {"settings": {"tokens": 24, "seed": seed}})
             self.page.set("many_samples_form", {"count": "8"})
             self.draw("slider")
             await self.settled()
-        work = self._job(self.page, "many_samples_job" if many else "sweep", self.random.random() < 0.33)
+        work = self._job(self.page, "many_samples_job" if many else "sweep_job", self.random.random() < 0.33)
         if self.random.random() < 0.5:
             self.meanwhile(work)
             await asyncio.sleep(0.2)

@@ -481,7 +481,7 @@ def test_work_that_takes_too_long_ends(playground, monkeypatch):
 def test_results_are_shared_with_the_page(playground):
     found = ask(playground, "sweep", prompt="abc", watch="kl")
     keys = list(playground.results._values)
-    assert any(key[0] == "sweep" for key in keys if isinstance(key, tuple))
+    assert any(key[:3] == ("measure", "sweep", "sweep") for key in keys)
     again = ask(playground, "sweep", prompt="abc", watch="kl", most=3)
     assert again["effects"] == found["effects"]
 

@@ -25,8 +25,13 @@ def app_url(start_tiny):
 
 def open_effects(page, name="Effects"):
     open_tab(page, name)
-    page.locator("#pg-before_after [data-run]").wait_for(timeout=SOON)
-    page.locator("#pg-sweep [data-part] *").first.wait_for(state="attached", timeout=SOON)
+    show(page, "edits")
+    page.locator("#pg-edits_next [data-run]").wait_for(timeout=SOON)
+
+
+def show(page, view):
+    """Open a view of the tab: "edits" or "sweep"."""
+    page.locator(f"#pg-effects_view [data-key={view}]").click()
 
 
 @pytest.fixture
@@ -37,19 +42,21 @@ def page(same_page, lm):
         page.locator("#prompt textarea").fill(COREFERENCE)
     page.evaluate("playground.select({tokens: [], edits: []})")
     open_effects(page)
-    expect(page.locator("#pg-before_after h2")).to_contain_text("(position 9)", timeout=SOON)
-    expect(page.locator("#pg-before_after")).to_contain_text("Apply an edit to see what changes", timeout=SOON)
+    expect(page.locator("#pg-edits_next h2")).to_contain_text("(position 9)", timeout=SOON)
+    expect(page.locator("#pg-edits_next")).to_contain_text("Apply an edit to see what changes", timeout=SOON)
     first = [int(n) for n in lm.trace(COREFERENCE).head_metrics()["previous_token"].idxmax()]
     page.evaluate("head => playground.select({heads: [head]})", first)
     if field(page, "where").is_visible():
         field(page, "where").select_option("picked")
     field(page, "kind").select_option("zero")
+    show(page, "sweep")
     for name, value in (("token", ""), ("distractor", ""), ("how", "zero"), ("kind", "logit")):
         setting = page.locator(f"#pg-sweep_form [data-name={name}]").locator("select, input")
         if setting.input_value() != value:
             choose = setting.fill if name in ("token", "distractor") else setting.select_option
             choose(value)
-    expect(page.locator("#pg-sweep").get_by_role("button", name="Switch every head")).to_be_enabled(timeout=SOON)
+    expect(page.locator("#pg-sweep_job").get_by_role("button", name="Switch every head")).to_be_enabled(timeout=SOON)
+    show(page, "edits")
     return page
 
 
@@ -73,16 +80,16 @@ def chips(page):
 
 def shown(page):
     """The name of the run whose next tokens are shown."""
-    return page.locator("#pg-before_after [data-part]").get_attribute("data-run")
+    return page.locator("#pg-edits_next [data-part]").get_attribute("data-run")
 
 
 def changed(page, run):
-    expect(page.locator("#pg-before_after [data-part]")).not_to_have_attribute("data-run", run, timeout=SOON)
+    expect(page.locator("#pg-edits_next [data-part]")).not_to_have_attribute("data-run", run, timeout=SOON)
 
 
 def rows(page):
     """The table of next tokens as its CSV has it: id, p before, p after, logit before, logit after."""
-    names, *lines = exported_rows(page.locator("#pg-before_after"))
+    names, *lines = exported_rows(page.locator("#pg-edits_next"))
     assert names[:2] == ["id", "Token"]
     return {int(line[0]): [float(number) for number in line[2:]] for line in lines}
 
@@ -102,7 +109,7 @@ def test_a_head_that_is_off_is_off_on_every_tab_until_it_is_removed(page, lm):
     layer, number = head(page)
     plain, run = lm.trace(COREFERENCE), shown(page)
     assert_rows(page, plain, plain)
-    expect(page.locator("#pg-before_after")).to_contain_text("Apply an edit to see what changes")
+    expect(page.locator("#pg-edits_next")).to_contain_text("Apply an edit to see what changes")
     apply(page)
     changed(page, run)
     expect(chips(page)).to_have_text([re.compile(rf"head {layer}\.{number} off")])
@@ -115,7 +122,7 @@ def test_a_head_that_is_off_is_off_on_every_tab_until_it_is_removed(page, lm):
     expect(page.locator("#pg-plot .pg-source")).to_contain_text("edited run", timeout=SOON)
     open_tab(page, "Effects")
     chips(page).get_by_role("button").click()
-    expect(page.locator("#pg-before_after [data-part]")).to_have_attribute("data-run", run, timeout=SOON)
+    expect(page.locator("#pg-edits_next [data-part]")).to_have_attribute("data-run", run, timeout=SOON)
     expect(chips(page)).to_have_count(0)
     assert_rows(page, plain, plain)
 
@@ -196,7 +203,7 @@ def test_another_token_another_position(page, lm):
     run = shown(page)
     page.locator(".pg-chip").nth(3).click()
     changed(page, run)
-    expect(page.locator("#pg-before_after h2")).to_have_text("Next token after “·on” (position 3)")
+    expect(page.locator("#pg-edits_next h2")).to_have_text("Next token after “·on” (position 3)")
     plain = lm.trace(COREFERENCE)
     assert_rows(page, plain, plain, 3)
 
@@ -213,25 +220,26 @@ def drawn_map(page):
 
 
 def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
-    expect(page.locator("#pg-sweep_map")).to_contain_text("Nothing has been measured")
+    show(page, "sweep")
+    expect(page.locator("#pg-sweep_map")).to_contain_text("Nothing has been measured", timeout=SOON)
     form = page.locator("#pg-sweep_form")
     form.locator("[data-name=how] select").select_option("mean")
     form.locator("[data-name=kind] select").select_option("difference")
     form.locator("[data-name=token] input").fill("·because of")
-    expect(page.locator("#pg-sweep")).to_contain_text("is 2 tokens here: “·because” “·of”", timeout=SOON)
-    expect(page.locator("#pg-sweep button")).to_be_disabled()
+    expect(page.locator("#pg-sweep_job")).to_contain_text("is 2 tokens here: “·because” “·of”", timeout=SOON)
+    expect(page.locator("#pg-sweep_job button")).to_be_disabled()
     form.locator("[data-name=token] input").fill("·and")
     form.locator("[data-name=distractor] input").fill(" of")
     token, other = (lm.encode(text).ids.tolist()[0] for text in (" and", " of"))
     watched = f"“·and” (id {token}) minus that of “·of” (id {other})"
-    expect(page.locator("#pg-sweep")).to_contain_text(watched, timeout=SOON)
-    page.locator("#pg-sweep button").click()
+    expect(page.locator("#pg-sweep_job")).to_contain_text(watched, timeout=SOON)
+    page.locator("#pg-sweep_job button").click()
     effects = sweep(lm.trace(COREFERENCE), "mean", Target("difference", -1, token, other))
     assert drawn_map(page) == pytest.approx(effects.T, abs=10 * ROUNDING)
     expect(page.locator("#pg-sweep_map h2")).to_have_text(
         "Change of logit(“·and”) − logit(“·of”) at position 9 when each head is replaced by its mean"
     )
-    expect(page.locator("#pg-sweep")).to_contain_text("Measured here in")
+    expect(page.locator("#pg-sweep_job")).to_contain_text("Measured here in")
     layer, number = (int(n) for n in np.unravel_index(np.abs(effects).argmax(), effects.shape))
     strongest = page.locator(".pg-effect-item").first
     expect(strongest).to_contain_text(f"{layer}.{number}")
@@ -255,11 +263,12 @@ def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
 
 def test_while_a_sweep_runs_clicks_are_answered_and_it_can_be_cancelled(page):
     page.locator("#prompt textarea").fill((f"{COREFERENCE}. " * 40).strip())
-    expect(page.locator("#pg-before_after h2")).to_contain_text(re.compile(r"position 4\d\d"), timeout=SOON)
+    expect(page.locator("#pg-edits_next h2")).to_contain_text(re.compile(r"position 4\d\d"), timeout=SOON)
+    show(page, "sweep")
     page.locator("#pg-sweep_form [data-name=kind] select").select_option("loss")
-    expect(page.locator("#pg-sweep")).to_contain_text("the loss of the whole prompt", timeout=SOON)
-    page.locator("#pg-sweep button").click()
-    bar = page.locator("#pg-sweep progress")
+    expect(page.locator("#pg-sweep_job")).to_contain_text("the loss of the whole prompt", timeout=SOON)
+    page.locator("#pg-sweep_job button").click()
+    bar = page.locator("#pg-sweep_job progress")
     bar.wait_for(timeout=SOON)
     open_tab(page, "Attention")
     page.get_by_role("button", name="Layer 6, head 3", exact=True).click()
@@ -267,25 +276,31 @@ def test_while_a_sweep_runs_clicks_are_answered_and_it_can_be_cancelled(page):
     open_tab(page, "Effects")
     expect(bar).to_be_visible()  # the sweep is not done: the head was drawn in between
     page.get_by_role("button", name="Cancel").click()
-    expect(page.locator("#pg-sweep")).to_contain_text("Stopped.", timeout=SOON)
+    expect(page.locator("#pg-sweep_job")).to_contain_text("Stopped.", timeout=SOON)
     expect(bar).to_have_count(0)
     expect(page.locator("#pg-sweep_map .js-plotly-plot").filter(visible=True)).to_have_count(0)
-    expect(page.locator("#pg-sweep").get_by_role("button", name="Try again")).to_be_enabled()
+    expect(page.locator("#pg-sweep_job").get_by_role("button", name="Try again")).to_be_enabled()
 
 
 def test_an_edit_while_a_sweep_runs_leaves_no_bar_behind(page):
     page.locator("#prompt textarea").fill((f"{COREFERENCE}. " * 20).strip())
-    expect(page.locator("#pg-before_after h2")).to_contain_text("position 219", timeout=SOON)
-    page.locator("#pg-sweep button").click()
-    page.locator("#pg-sweep progress").wait_for(timeout=SOON)
+    expect(page.locator("#pg-edits_next h2")).to_contain_text("position 219", timeout=SOON)
     run = shown(page)
+    show(page, "sweep")
+    page.locator("#pg-sweep_job").get_by_role("button", name="Switch every head").click(timeout=SOON)
+    page.locator("#pg-sweep_job progress").wait_for(timeout=SOON)
+    show(page, "edits")
     apply(page)
     changed(page, run)
-    expect(page.locator("#pg-sweep").get_by_role("button", name="Switch every head")).to_be_enabled(timeout=SOON)
+    show(page, "sweep")
+    expect(page.locator("#pg-sweep_job").get_by_role("button", name="Switch every head")).to_be_enabled(timeout=SOON)
     page.wait_for_timeout(1000)
-    expect(page.locator("#pg-sweep progress")).to_have_count(0, timeout=SOON)
+    expect(page.locator("#pg-sweep_job progress")).to_have_count(0, timeout=SOON)
     expect(page.locator("#pg-sweep_map")).to_contain_text("Nothing has been measured")
+    show(page, "edits")
     page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#pg-edits_next [data-part]")).to_have_attribute("data-run", run, timeout=SOON)
+    show(page, "sweep")
     expect(page.locator("#pg-sweep_map .js-plotly-plot")).to_be_visible(timeout=SOON)
 
 
@@ -293,8 +308,9 @@ def test_hostile_text_stays_text(page):
     run = shown(page)
     page.locator("#prompt textarea").fill(HOSTILE)
     changed(page, run)
+    show(page, "sweep")
     page.locator("#pg-sweep_form [data-name=token] input").fill(HOSTILE)
-    expect(page.locator("#pg-sweep")).to_contain_text("Type one token", timeout=SOON)
+    expect(page.locator("#pg-sweep_job")).to_contain_text("Type one token", timeout=SOON)
     assert page.locator("[data-part] img, [data-part] script, [data-part] b:has-text('bold')").count() == 0
 
 
@@ -304,18 +320,21 @@ def test_one_token_has_no_link_to_block(page):
     changed(page, run)
     field(page, "kind").select_option("block_edge")
     expect(page.locator(".pg-effect-told")).to_contain_text("nothing left to read")
+    show(page, "sweep")
     page.locator("#pg-sweep_form [data-name=kind] select").select_option("loss")
-    expect(page.locator("#pg-sweep")).to_contain_text("at least two tokens", timeout=SOON)
+    expect(page.locator("#pg-sweep_job")).to_contain_text("at least two tokens", timeout=SOON)
 
 
 def test_narrow_and_chinese(open_page):
     page = open_page("?lang=zh", viewport={"width": 390, "height": 844})
     open_effects(page, "作用")
-    expect(page.locator("#pg-edits h2")).to_have_text("改动什么")
+    expect(page.locator("#pg-edits_editor h2")).to_have_text("改动什么")
     run = shown(page)
     page.get_by_role("button", name="应用").click()
     changed(page, run)
-    page.locator("#pg-sweep button").click()
+    assert page.locator(".pg-effect-table").evaluate("(node) => node.scrollWidth <= node.clientWidth")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    show(page, "sweep")
+    page.locator("#pg-sweep_job button").click()
     drawn_map(page)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    assert page.locator(".pg-effect-table").evaluate("(node) => node.scrollWidth <= node.clientWidth")
