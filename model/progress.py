@@ -1,10 +1,10 @@
-"""How long work tells that it goes on: `progress(done, total, what)`, which may raise to cancel the work."""
+"""Progress callback of long work, `progress(done, total, what)`; it may raise to cancel the work."""
 
 from collections.abc import Callable
 
-# (bytes done, bytes in all or None where that is not known, what is being done)
+# (units done, units in all or None where unknown, what is being done)
 Progress = Callable[[int, int | None, str], None]
 
 
 def silent(done: int, total: int | None, what: str) -> None:
-    """The progress that tells nobody."""
+    """A progress callback that does nothing."""

@@ -1,4 +1,4 @@
-"""Wirings of a block tried on a tiny model: the sizes of its gradients at the start, and what the first steps do."""
+"""Wirings of a block tried on a tiny model: its gradient norms at initialization, and its first training steps."""
 
 import contextlib
 import math
@@ -21,15 +21,15 @@ from model.training.tasks import IGNORE
 DEPTHS = (4, 8, 16)  # blocks
 WIDTH, HEADS = 64, 4
 ROWS, LENGTH = 8, 32  # of a batch, and tokens a row
-SEEDS = 3  # of the weights, for what is measured at the start
+SEEDS = 3  # of the weights, for measurements at initialization
 WARMUP = 30  # steps, of the variants that have one
 STARTS = ("gpt2", "glorot")
-_DRAWN = 2048  # rows of which the frequencies of tokens are counted
+_DRAWN = 2048  # rows over which token frequencies are counted
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """Where the norms of a block stand, and whether it adds what its sublayers give to what they read."""
+    """Where the norms of a block are, and whether its sublayers have residual connections."""
 
     placement: str  # of ModelConfig.norm_placement
     residuals: bool = True
@@ -45,7 +45,7 @@ WIRINGS: dict[str, Wiring] = {
 
 @dataclass(frozen=True)
 class Variant:
-    """A wiring, and whether its learning rate begins at once or rises over the first steps."""
+    """A wiring, and whether its learning rate is warmed up over the first steps."""
 
     wiring: str
     warmup: bool = True
@@ -62,7 +62,7 @@ VARIANTS: dict[str, Variant] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """What a comparison of wirings is made with."""
+    """Settings of a comparison of wirings."""
 
     depth: int = 8
     start: str = "gpt2"  # of STARTS
@@ -73,31 +73,31 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """What tiny models learn from: a text cut into bytes."""
+    """Training data of the tiny models: a text as bytes."""
 
     train: Source
-    held_out: object  # model.data.HeldOut
+    held_out: object  # model.training.data.HeldOut
     vocab_size: int
     characters: int
-    log_share: np.ndarray  # [V] log of each token's share of the training text, one more counted of each
+    log_share: np.ndarray  # [V] log of each token's share of the training text, add-one smoothed
 
     def guessed(self, batch: Batch) -> float:
-        """The loss of who knows only how often each token occurs, on a batch: nats a scored token."""
+        """Loss on a batch when only the token frequencies are known, nats per scored token."""
         return float(-self.log_share[batch.targets[batch.targets != IGNORE]].mean())
 
 
 @dataclass(frozen=True, eq=False)
 class Norms:
-    """Lengths of the gradients of the mean loss of one batch."""
+    """Norms of the gradients of the mean loss of one batch."""
 
-    weights: np.ndarray  # [L] of all parameters of each block, together
-    stream: np.ndarray  # [L] of what enters each block, all tokens of the batch together
+    weights: np.ndarray  # [L] of all parameters of each block together
+    stream: np.ndarray  # [L] of each block's input, all tokens of the batch together
     loss: float  # nats a token
 
 
 @dataclass(frozen=True, eq=False)
 class Starts:
-    """The same for every wiring and seed, before the first step."""
+    """The gradient norms of every wiring and seed, before the first step."""
 
     depth: int
     weights: np.ndarray  # [W, N, L]: wirings in the order of WIRINGS, seeds, blocks
@@ -106,23 +106,23 @@ class Starts:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds."""
+        """Bytes in memory."""
         return self.weights.nbytes + self.stream.nbytes + self.losses.nbytes
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The first steps of every variant on the same batches; NaN after a loss that was no finite number."""
+    """The first steps of every variant on the same batches; NaN after a loss that was not finite."""
 
     trial: Trial
     losses: np.ndarray  # [V, N]: variants in the order of VARIANTS, steps; nats a token, of the step's own batch
     norms: np.ndarray  # [V, N, L] length of the gradient of each block's parameters, before clipping
     seconds: np.ndarray  # [V] median of a step
-    frequencies: np.ndarray  # [N] loss of who knows only how often each token occurs, on the same batches
+    frequencies: np.ndarray  # [N] loss on the same batches when only token frequencies are known
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds."""
+        """Bytes in memory."""
         return self.losses.nbytes + self.norms.nbytes
 
 
@@ -130,16 +130,16 @@ class Trained:
 
 
 class Unadded(Block):
-    """A block without its two additions: norm, attention and MLP follow one another, the norms where they were.
+    """A block without residual connections: norm, attention and MLP in sequence, the norms in their usual places.
 
     Pre-norm: mlp(norm2(attn(norm1(x)))). Post-norm: norm2(mlp(norm1(attn(x)))). It shares the weights of `block`.
-    Raises ValueError for a parallel block, whose sublayers do not follow one another.
+    Raises ValueError for a parallel block, in which the sublayers have no order.
     """
 
     def __init__(self, block: Block) -> None:
         nn.Module.__init__(self)
         if block.parallel:
-            raise ValueError("a parallel block has no order of sublayers to keep")
+            raise ValueError("the sublayers of a parallel block have no order")
         self.post_norm, self.parallel = block.post_norm, block.parallel
         self.norm1, self.attn, self.norm2, self.mlp = block.norm1, block.attn, block.norm2, block.mlp
 
@@ -153,7 +153,7 @@ class Unadded(Block):
         return run.at("resid_post", layer, out)
 
     def middle(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """What lies between the sublayers. [B, T, D] -> [B, T, D]"""
+        """The stream between the sublayers. [B, T, D] -> [B, T, D]"""
         if self.post_norm:
             mid = self.norm1.tapped(self.attn(x, layer, run), "norm1", layer, run)
         else:
@@ -175,11 +175,11 @@ def config_of(depth: int, placement: str, vocab_size: int = BYTES) -> ModelConfi
 
 
 def initialised(config: ModelConfig, seed: int, start: str = "gpt2") -> Transformer:
-    """A new model that can be trained. The same seed gives the same weights, whatever the norms' placement.
+    """A new trainable model. The same seed gives the same weights, whatever the norms' placement.
 
-    `gpt2`: normal(0, 0.02), the projections that write to the stream by 1/sqrt(2 L) smaller (Radford et al. 2019).
+    `gpt2`: normal(0, 0.02), the projections that write to the stream smaller by 1/sqrt(2 L) (Radford et al. 2019).
     `glorot`: matrices of the blocks normal with variance 2 / (inputs + outputs) (Glorot & Bengio 2010), as in the
-    theory of Xiong et al. 2020. The random numbers of the process are left as they were.
+    theory of Xiong et al. 2020. The global random state is restored.
     """
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
@@ -194,7 +194,7 @@ def initialised(config: ModelConfig, seed: int, start: str = "gpt2") -> Transfor
 
 
 def without_additions(model: Transformer) -> Transformer:
-    """The model itself, each block in place of which is its Unadded: the same weights, no residual connections."""
+    """The model itself, each block replaced by its Unadded: the same weights, no residual connections."""
     for layer, block in enumerate(model.blocks):
         model.blocks[layer] = Unadded(block)
     return model
@@ -208,10 +208,10 @@ def wired(wiring: Wiring, depth: int, vocab_size: int, seed: int, start: str) ->
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for the products of this thread only: of tiny matrices they take twice as long on two.
+    """Products of this thread run on one thread: for tiny matrices two threads take twice as long.
 
-    torch keeps a number for each thread and one for threads that are still to come; a thread that ends at once sets
-    the latter back.
+    torch has a thread count for each thread and a default for future threads; a thread that ends at once restores the
+    default.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -225,32 +225,32 @@ def one_thread() -> Iterator[None]:
 
 
 def chapter() -> str:
-    """The chapter that comes with the app (model/texts_data), every paragraph a document of its own."""
+    """The chapter bundled with the app (model/texts_data), each paragraph a document of its own."""
     return "\n<|endoftext|>\n".join(part.strip() for part in bundled_text().split("\n\n") if part.strip())
 
 
 def lesson_of(text: str) -> Lesson:
     """A text as bytes, one document in ten held out. Raises InputError for a text that is too short."""
     dataset = text_dataset(text, BYTES)
-    (held,) = dataset.held_out.values()
+    (held_out,) = dataset.held_out.values()
     ids = dataset.train(np.random.default_rng(0), _DRAWN, LENGTH, 0.0).targets
     size = dataset.tokenizer.vocab_size
     counts = 1 + np.bincount(ids.ravel(), minlength=size)
-    return Lesson(dataset.train, held, size, len(text), np.log(counts / counts.sum()))
+    return Lesson(dataset.train, held_out, size, len(text), np.log(counts / counts.sum()))
 
 
 # --- gradients at the start ------------------------------------------------------------------------
 
 
 def gradient_norms(model: Transformer, batch: Batch) -> Norms:
-    """Lengths of the gradients of the batch's mean loss, block by block. They are not added to the parameters' own.
+    """Norms of the gradients of the batch's mean loss, block by block. They are not accumulated into `.grad`.
 
     weights[l]^2 = sum over the parameters p of block l of ||dLoss/dp||^2; stream[l] = ||dLoss/dx|| of x [B, T, D], the
     stream that enters block l.
     """
     ids, targets = to_tensors(batch, next(model.parameters()).device)
-    entered: list[Tensor] = []
-    hooks = [block.register_forward_pre_hook(lambda module, given: entered.append(given[0])) for block in model.blocks]
+    inputs: list[Tensor] = []
+    hooks = [block.register_forward_pre_hook(lambda module, args: inputs.append(args[0])) for block in model.blocks]
     try:
         with torch.enable_grad():
             loss = summed_loss(model, ids, targets) / max(int((targets != IGNORE).sum()), 1)
@@ -258,9 +258,9 @@ def gradient_norms(model: Transformer, batch: Batch) -> Norms:
         for hook in hooks:
             hook.remove()
     owned = [tuple(block.parameters()) for block in model.blocks]
-    found = iter(torch.autograd.grad(loss, [*(p for block in owned for p in block), *entered]))
-    weights = [_length([next(found) for _ in block]) for block in owned]
-    return Norms(np.array(weights), np.array([_length([each]) for each in found]), loss.item())
+    gradients = iter(torch.autograd.grad(loss, [*(p for block in owned for p in block), *inputs]))
+    weights = [_length([next(gradients) for _ in block]) for block in owned]
+    return Norms(np.array(weights), np.array([_length([each]) for each in gradients]), loss.item())
 
 
 def _length(gradients: list[Tensor]) -> float:
@@ -268,7 +268,7 @@ def _length(gradients: list[Tensor]) -> float:
 
 
 def fixed_batch(lesson: Lesson) -> Batch:
-    """The batch on which gradients at the start are measured."""
+    """The batch on which the gradients at initialization are measured."""
     return lesson.train(np.random.default_rng(0), ROWS, LENGTH, 0.0)
 
 
@@ -276,32 +276,32 @@ def starts(
     lesson: Lesson, depth: int, start: str = "gpt2", *, seeds: int = SEEDS, progress: Progress = silent
 ) -> Starts:
     """Gradients of every wiring before the first step, on one batch, for several seeds of the weights."""
-    batch, found = fixed_batch(lesson), []
+    batch, norms = fixed_batch(lesson), []
     total = len(WIRINGS) * seeds
     with one_thread():
         for number, wiring in enumerate(WIRINGS.values()):
             for seed in range(seeds):
                 progress(number * seeds + seed, total, "")
-                found.append(gradient_norms(wired(wiring, depth, lesson.vocab_size, seed, start), batch))
+                norms.append(gradient_norms(wired(wiring, depth, lesson.vocab_size, seed, start), batch))
     shape = (len(WIRINGS), seeds)
     return Starts(
         depth,
-        np.array([each.weights for each in found]).reshape(*shape, depth),
-        np.array([each.stream for each in found]).reshape(*shape, depth),
-        np.array([each.loss for each in found]).reshape(shape),
+        np.array([each.weights for each in norms]).reshape(*shape, depth),
+        np.array([each.stream for each in norms]).reshape(*shape, depth),
+        np.array([each.loss for each in norms]).reshape(shape),
     )
 
 
 def starts_by_depth(lesson: Lesson, start: str = "gpt2", progress: Progress = silent) -> tuple[Starts, ...]:
-    """The same for every depth of DEPTHS."""
-    each, found = len(WIRINGS) * SEEDS, []
+    """`starts` for every depth of DEPTHS."""
+    each, results = len(WIRINGS) * SEEDS, []
     for number, depth in enumerate(DEPTHS):
 
         def part(done: int, total: int | None, what: str, before: int = number * each) -> None:
             progress(before + done, each * len(DEPTHS), what)
 
-        found.append(starts(lesson, depth, start, progress=part))
-    return tuple(found)
+        results.append(starts(lesson, depth, start, progress=part))
+    return tuple(results)
 
 
 def exponent(depths: tuple[int, ...], values: np.ndarray) -> float:
@@ -314,17 +314,17 @@ def exponent(depths: tuple[int, ...], values: np.ndarray) -> float:
 
 @dataclass(eq=False)
 class _Runner:
-    """One variant while it trains; `squares` are of the blocks' gradients of the step that is under way."""
+    """One variant during training; `squares` are the squared gradient norms of the blocks in the current step."""
 
     run: Run
     reports: Iterator[Report]
     squares: np.ndarray  # [L]
     seconds: list[float] = field(default_factory=list)
-    astray: bool = False  # its loss or gradient was no finite number
+    astray: bool = False  # its loss or gradient was not finite
 
 
 def train_wirings(lesson: Lesson, trial: Trial, progress: Progress = silent) -> Trained:
-    """The first steps of every variant, by turns, on the same batches and from the same weights.
+    """The first steps of every variant, in turns, on the same batches and from the same weights.
 
     AdamW, clipping at 1 and the rate by the project's training code; after the warm-up the rate stays as it is.
     """
@@ -338,17 +338,17 @@ def train_wirings(lesson: Lesson, trial: Trial, progress: Progress = silent) -> 
                 if not runner.astray:
                     losses[number, step], norms[number, step] = _one_step(runner)
     seconds = np.array([float(np.median(runner.seconds)) for runner in runners])
-    drawn = (step_batch(lesson, trial, step) for step in range(trial.steps))
-    return Trained(trial, losses, norms, seconds, np.array([lesson.guessed(batch) for batch in drawn]))
+    batches = (step_batch(lesson, trial, step) for step in range(trial.steps))
+    return Trained(trial, losses, norms, seconds, np.array([lesson.guessed(batch) for batch in batches]))
 
 
 def step_batch(lesson: Lesson, trial: Trial, step: int) -> Batch:
-    """What every variant reads at a step, as the training code draws it."""
+    """The batch that every variant reads at a step, drawn as in the training code."""
     return lesson.train(np.random.default_rng([trial.seed, step]), ROWS, LENGTH, step / trial.steps)
 
 
 def recipe_of(trial: Trial, warmup: bool) -> Recipe:
-    """How a variant is trained: the rate rises over the first steps or not, and then stays."""
+    """Training recipe of a variant: constant learning rate, with or without warm-up."""
     return Recipe(
         steps=trial.steps,
         batch=ROWS,
@@ -367,8 +367,8 @@ def _runner(lesson: Lesson, trial: Trial, variant: Variant) -> _Runner:
     run, squares = from_model(model, recipe), np.zeros(trial.depth)
 
     def watch(layer: int, parameter: Tensor) -> None:
-        def add(grown: Tensor) -> None:  # called when the parameter's gradient is complete, before it is clipped
-            squares[layer] += grown.grad.square().sum().item()
+        def add(tensor: Tensor) -> None:  # called when the parameter's gradient is complete, before it is clipped
+            squares[layer] += tensor.grad.square().sum().item()
 
         parameter.register_post_accumulate_grad_hook(add)
 
@@ -379,7 +379,7 @@ def _runner(lesson: Lesson, trial: Trial, variant: Variant) -> _Runner:
 
 
 def _one_step(runner: _Runner) -> tuple[float, np.ndarray]:
-    """Loss of the step's batch, and the lengths of the blocks' gradients [L]; NaN where the run went astray."""
+    """Loss of the step's batch, and the gradient norms of the blocks [L]; NaN where the loss was not finite."""
     runner.squares[:] = 0.0
     with torch.enable_grad():
         report = next(runner.reports)

@@ -1,4 +1,4 @@
-"""What each way of computing attention costs: seconds and bytes against context, measured on this machine."""
+"""Cost of each way of computing attention: seconds and bytes against context, measured on this machine."""
 
 import contextlib
 import math
@@ -36,13 +36,13 @@ class Cost:
     way: str  # of WAYS
     length: int  # T = S
     seconds: Times
-    peak: int | None  # bytes of tensors alive at once beyond q, k and v; None where torch does not tell
-    derived: int  # bytes of scores held at once, by formula
+    peak: int | None  # peak bytes of live tensors besides q, k and v; None where torch does not report it
+    derived: int  # bytes of scores in memory at once, by formula
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured, and on what."""
+    """The measurements and their setup."""
 
     heads: int
     kv_heads: int
@@ -54,13 +54,14 @@ class Costs:
 
 
 def matrix_bytes(way: str, heads: int, length: int, d_head: int) -> int:
-    """Bytes of the scores that are held at once, float32: 4 H T S naively, 4 H 128 S by rows, 4 H 128 128 in blocks.
+    """Bytes of float32 scores in memory at once: 4 H T S naively, 4 H 128 S by rows, 4 H 128 128 in blocks.
 
-    0 for the fused kernel, whose blocks live in the processor's caches. Dao et al. 2022, section 2.2 and theorem 1.
+    0 for the fused kernel, which keeps its blocks in the processor's caches. Dao et al. 2022, section 2.2 and theorem
+    1.
     """
     rows, keys = min(QUERIES, length), min(KEYS, length)
-    held = {"naive": length * length, "rows": rows * length, "chunked": rows * keys, "fused": 0}
-    return ITEM * heads * held[way]
+    entries = {"naive": length * length, "rows": rows * length, "chunked": rows * keys, "fused": 0}
+    return ITEM * heads * entries[way]
 
 
 def random_qkv(heads: int, kv_heads: int, length: int, d_head: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -70,21 +71,21 @@ def random_qkv(heads: int, kv_heads: int, length: int, d_head: int, seed: int = 
 
 
 def peak_bytes(way: Way, q: Tensor, k: Tensor, v: Tensor) -> int | None:
-    """The most bytes that were allocated at once while attention ran, its output among them; None if not told.
+    """Peak bytes allocated at once while attention ran, its output included; None if torch does not report them.
 
-    torch's profiler reports every allocation and every release of its CPU allocator, temporary ones inside a kernel
-    as well; this is the largest sum so far. It counts tensors, not pages: what a matrix product keeps in registers,
-    and what the library that computes it allocates by itself, is not seen.
+    torch's profiler reports every allocation and every release of its CPU allocator, temporary ones inside a kernel as
+    well; this is the largest running sum. It counts tensors, not pages: registers of a matrix product, and memory that
+    the underlying library allocates by itself, are not seen.
     """
     try:
-        with torch.inference_mode(), profile(use_cpu=True, profile_memory=True) as seen:
+        with torch.inference_mode(), profile(use_cpu=True, profile_memory=True) as profiler:
             z = way(q, k, v)
             del z
-        events = [event for event in seen.kineto_results.events() if event.name() == "[memory]"]
-        held = most = 0
+        events = [event for event in profiler.kineto_results.events() if event.name() == "[memory]"]
+        live = most = 0
         for event in sorted(events, key=lambda event: event.start_ns()):
-            held += event.nbytes()
-            most = max(most, held)
+            live += event.nbytes()
+            most = max(most, live)
     except (RuntimeError, AttributeError, TypeError):  # a torch without it
         return None
     return most or None
@@ -96,19 +97,19 @@ def lengths_of(limit: int) -> tuple[int, ...]:
 
 
 def ways_at(heads: int, length: int, d_head: int) -> tuple[str, ...]:
-    """The ways that are run at a context: the naive one only while its score matrix is not too large."""
+    """The ways to run at a context: the naive one only while its score matrix is not too large."""
     return tuple(way for way in WAYS if matrix_bytes(way, heads, length, d_head) <= MOST_MATRIX)
 
 
 @torch.inference_mode()
 def measure(shape: tuple[int, int, int], limit: int, progress: Progress = silent, budget: float = BUDGET) -> Costs:
-    """Time, memory and exactness of every way on random q, k, v of (H, G, E) at growing contexts.
+    """Time, memory and exactness of every way on random q, k, v of shape (H, G, E) at growing contexts.
 
     The ways take turns after one run that is not counted; a context gets a share of the budget by the square of its
     length, and one more only where the last one leaves time for it.
     """
     H, G, E = shape
-    lengths, found, exact = lengths_of(limit), [], []
+    lengths, costs, exact = lengths_of(limit), [], []
     start = time.perf_counter()
     total, done = sum(lengths), 0
     for n, length in enumerate(lengths):
@@ -122,7 +123,7 @@ def measure(shape: tuple[int, int, int], limit: int, progress: Progress = silent
         share = length / sum(lengths[n:])
         until = began + share * max(start + budget - began, 0)
         seconds = _turns(ways, (q, k, v), until, lambda done=done: progress(done, total, ""))
-        found += [
+        costs += [
             Cost(way, length, Times(tuple(seconds[way])), peaks[way], matrix_bytes(way, H, length, E)) for way in ways
         ]
         exact.append((length, exactness(q, k, v, ways)))
@@ -130,21 +131,21 @@ def measure(shape: tuple[int, int, int], limit: int, progress: Progress = silent
         took = time.perf_counter() - began
         if n + 1 < len(lengths) and time.perf_counter() + 2 * took > start + 2 * budget:
             break
-    return Costs(H, G, E, tuple(found), tuple(exact), torch.get_num_threads(), os.environ.get("OMP_WAIT_POLICY", ""))
+    return Costs(H, G, E, tuple(costs), tuple(exact), torch.get_num_threads(), os.environ.get("OMP_WAIT_POLICY", ""))
 
 
 def _turns(ways: Sequence[str], qkv: tuple[Tensor, Tensor, Tensor], until: float, report) -> dict[str, list[float]]:
-    """Seconds of each way, by turns, until the time is up; at least FEWEST rounds. `peak_bytes` has warmed them up."""
-    found: dict[str, list[float]] = {way: [] for way in ways}
+    """Seconds of each way, in turns, until the time is up; at least FEWEST rounds. `peak_bytes` has warmed them up."""
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
     for done in range(1, ROUNDS + 1):
         for way in ways:
             began = time.perf_counter()
             WAYS[way](*qkv)
-            found[way].append(time.perf_counter() - began)
+            seconds[way].append(time.perf_counter() - began)
             report()
-        if done >= FEWEST and time.perf_counter() + sum(each[-1] for each in found.values()) > until:
+        if done >= FEWEST and time.perf_counter() + sum(each[-1] for each in seconds.values()) > until:
             break
-    return found
+    return seconds
 
 
 def growth(costs: Sequence[Cost], way: str) -> float | None:

@@ -1,9 +1,8 @@
-"""The same attention computed in four ways, and one row of it step by step: which sums are kept, and which are not.
+"""Attention computed in four ways, and one row of it step by step by the online softmax.
 
 Every way takes q [B, H, T, E], k and v [B, G, S, E] and gives z [B, H, T, E] = softmax(q k^T / sqrt(E)) v. The T
-queries are the last of S positions and see what is not after them; query head h reads KV head h // (H / G). `bias`
-[T, S], where it is given, is what is added to the scores instead: -inf where a key is not seen. A row that sees no
-key is 0.
+queries are the last of S positions and see no later position; query head h reads KV head h // (H / G). A `bias` [T, S]
+is added to the scores in place of the causal mask: -inf where a key is not seen. A row that sees no key is 0.
 """
 
 import math
@@ -33,7 +32,7 @@ def naive(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor
 
 
 def by_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, rows: int = QUERIES) -> Tensor:
-    """Whole rows of scores, but only so many queries at a time: memory grows with S, not with T S.
+    """Whole rows of scores, a few queries at a time: memory grows with S, not with T S.
 
     Rabe & Staats 2021, section 3, without their second step over the keys.
     """
@@ -54,9 +53,9 @@ def chunked(
 ) -> Tensor:
     """Blocks of queries over blocks of keys with an online softmax: no row of scores is ever whole.
 
-    For every query a running maximum m, the sum l of exp(score - m) and the sum o of exp(score - m) v are kept; where
+    Running values of every query: the maximum m, the sum l of exp(score - m) and the sum o of exp(score - m) v. Where
     a block has a larger maximum, l and o are scaled by exp(m_old - m_new). z = o / l. Blocks that lie wholly in the
-    future are left out. Milakov & Gimelshein 2018, algorithm 3; Rabe & Staats 2021; Dao et al. 2022, algorithm 1.
+    future are skipped. Milakov & Gimelshein 2018, algorithm 3; Rabe & Staats 2021; Dao et al. 2022, algorithm 1.
     """
     T, S = q.shape[2], k.shape[2]
     z = torch.empty_like(q)
@@ -87,7 +86,7 @@ def _step(m: Tensor, l: Tensor, o: Tensor, scores: Tensor, v: Tensor) -> tuple[T
 
 
 def _grouped(q: Tensor, k: Tensor) -> Tensor:
-    """Queries beside the others that share their KV head. [B, H, T, E] -> [B, G, H / G, T, E]"""
+    """Queries grouped by the KV head that they share. [B, H, T, E] -> [B, G, H / G, T, E]"""
     return q.unflatten(1, (k.shape[1], -1))
 
 
@@ -99,13 +98,13 @@ WAYS: dict[str, Way] = {"naive": naive, "rows": by_rows, "chunked": chunked, "fu
 
 
 def rows_of(T: int, most: int = 256) -> Tensor:
-    """Positions to compare at: all of them, or so many evenly spaced ones with the first and the last. int64 [n]"""
+    """Positions to compare at: all, or `most` evenly spaced ones including the first and the last. int64 [n]"""
     return torch.arange(T) if most >= T else torch.linspace(0, T - 1, most).round().long()
 
 
 @torch.inference_mode()
 def reference(q: Tensor, k: Tensor, v: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """z of some queries in float64, and how far float32 may be from it. Each float64 [B, H, n, E], T = S.
+    """z of some queries in float64, and a bound on the error of float32. Each float64 [B, H, n, E], T = S.
 
     The bound is of first order and for the worst case, whatever the order of the sums (Higham 2002, section 3.1): a
     sum of n terms is off by at most n u of the sum of their sizes, u = 2^-24. So a score is off by at most
@@ -137,11 +136,11 @@ def exactness(q: Tensor, k: Tensor, v: Tensor, ways: tuple[str, ...] = tuple(WAY
     """Every way against float64, at all positions or 256 of them; T = S."""
     rows = rows_of(q.shape[2])
     exact, bound = reference(q, k, v, rows)
-    found = []
+    results = []
     for way in ways:
-        apart = (WAYS[way](q, k, v)[:, :, rows].double() - exact).abs()
-        found.append(Exact(way, float(apart.max()), float((apart / bound.clamp(min=1e-300)).max())))
-    return tuple(found)
+        error = (WAYS[way](q, k, v)[:, :, rows].double() - exact).abs()
+        results.append(Exact(way, float(error.max()), float((error / bound.clamp(min=1e-300)).max())))
+    return tuple(results)
 
 
 # --- one row, block by block ------------------------------------------------------------------------
@@ -149,13 +148,13 @@ def exactness(q: Tensor, k: Tensor, v: Tensor, ways: tuple[str, ...] = tuple(WAY
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What the online softmax holds of one row after a block of keys."""
+    """State of the online softmax for one row after a block of keys."""
 
     start: int
     end: int  # keys start .. end - 1 were new
     block: float  # the largest of their scores; -inf where none is seen
     maximum: float  # m: the largest score so far
-    scale: float  # exp(m_old - m): by what l and o were multiplied; 1 where m stayed, 0 for the first block
+    scale: float  # exp(m_old - m), the factor on l and o: 1 where m stayed, 0 for the first block
     total: float  # l: the sum of exp(score - m) so far
     output: np.ndarray  # o / l: the weighted sum of values so far. float64 [E]
     weights: np.ndarray  # exp(score - m) / l of the keys so far, NaN for the others. float64 [S]
@@ -171,7 +170,7 @@ def online_steps(scores: np.ndarray, values: np.ndarray, block: int) -> list[Ste
     if block < 1 or values.shape[:1] != scores.shape:
         raise ValueError(f"one value a score and blocks of 1 or more, got {scores.shape}, {values.shape}, {block}")
     scores = np.where(np.isnan(scores), -np.inf, scores).astype(np.float64)
-    m, total, o, found = -np.inf, 0.0, np.zeros(values.shape[1]), []
+    m, total, o, steps = -np.inf, 0.0, np.zeros(values.shape[1]), []
     for start in range(0, len(scores), block):
         part = scores[start : start + block]
         end = start + len(part)
@@ -182,21 +181,21 @@ def online_steps(scores: np.ndarray, values: np.ndarray, block: int) -> list[Ste
         safe = total or 1.0
         weights = np.full(len(scores), np.nan)
         weights[:end] = np.exp(scores[:end] - base) / safe
-        found.append(Step(start, end, float(part.max()), m, scale, total, o / safe, weights))
-    return found
+        steps.append(Step(start, end, float(part.max()), m, scale, total, o / safe, weights))
+    return steps
 
 
 def blocks_for(n: int, block: int, most: int = 16) -> int:
-    """The block size that takes at most `most` steps over n keys: the one that is asked for, or as large as needed."""
+    """The block size that needs at most `most` steps over n keys: `block`, or larger where necessary."""
     return max(block, -(-n // most))
 
 
 @torch.inference_mode()
 def layer_qkv(trace: Trace, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-    """What attention of a layer reads, positions applied, edits included. q [1, H, T, E], k and v [1, G, T, E]
+    """Inputs of a layer's attention, positions applied, edits included. q [1, H, T, E], k and v [1, G, T, E]
 
     Raises InputError for a layer out of range.
     """
     names = ("q_rot", "k_rot", "v") if trace.config.positions == "rope" else ("q", "k", "v")
-    found = trace.sites(layer, names)
-    return tuple(found[name] for name in names)
+    sites = trace.sites(layer, names)
+    return tuple(sites[name] for name in names)

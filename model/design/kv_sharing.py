@@ -1,4 +1,4 @@
-"""Multi-head, grouped-query and multi-query attention on one model: KV heads merged, and what that does to a prompt.
+"""Multi-head, grouped-query and multi-query attention on one model: KV heads merged, and the effect on a prompt.
 
 original, G = 4          g = 2                g = 1
 k/v   0  1  2  3       (0+1)/2  (2+3)/2     (0+1+2+3)/4
@@ -24,8 +24,8 @@ from model.gpt.linear import Linear
 from model.gpt.transformer import Transformer, attend_fused
 from model.progress import Progress, silent
 
-STOPS_BYTES = 4 << 20  # of streams that are kept of a run, so that a later layer need not be reached from the first
-_ROWS = 1 << 21  # logits held at once
+STOPS_BYTES = 4 << 20  # of stored streams, so that a later layer need not be computed from the first
+_ROWS = 1 << 21  # logits in memory at once
 _EVERY = 4  # layers between two reports
 
 
@@ -38,7 +38,7 @@ def _first(part: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _random(part: Tensor, generator: torch.Generator) -> Tensor:
-    """Normal numbers of the standard deviation that the heads had, about their mean number."""
+    """Normal numbers with the mean and the standard deviation of the heads' own numbers."""
     noise = torch.randn(part[:, 0].shape, generator=generator)
     return noise * part.std(correction=0) + part.mean()
 
@@ -63,28 +63,28 @@ class Variant:
 
 @dataclass(frozen=True)
 class Survey:
-    """Every number of KV heads the model could have."""
+    """Every number of KV heads that the model could have."""
 
     loss: float | None  # of the original
     variants: tuple[Variant, ...]  # the original's own number first, then fewer; within it by MERGES
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes in memory."""
         return 512 * (1 + len(self.variants)) + sum(each.divergences.nbytes for each in self.variants)
 
 
 @dataclass(frozen=True, eq=False)
 class Stops:
-    """The residual stream of a merged model at some layers; those between are run again when asked for."""
+    """The residual stream of a merged model at some layers; those in between are recomputed on request."""
 
     groups: int
     merge: str
-    streams: dict[int, np.ndarray]  # what enters a layer, float32 [T, D]; layer 0 is among them
+    streams: dict[int, np.ndarray]  # input of a layer, float32 [T, D]; layer 0 is included
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes in memory."""
         return sum(stream.nbytes for stream in self.streams.values())
 
 
@@ -92,13 +92,13 @@ class Stops:
 
 
 def group_counts(config: ModelConfig) -> tuple[int, ...]:
-    """Numbers of KV heads that the model's own G can be merged to: its divisors, G itself first."""
+    """Numbers of KV heads to which the model's own G can be merged: its divisors, G itself first."""
     G = config.n_kv_head
     return tuple(n for n in range(G, 0, -1) if G % n == 0)
 
 
 def readers(config: ModelConfig, groups: int) -> tuple[tuple[int, int], ...]:
-    """For every query head: the KV head that it read in the model, and the one it reads of `groups`."""
+    """For every query head: its KV head in the model, and its KV head after merging to `groups`."""
     size = config.n_head // groups
     return tuple((head // config.group_size, head // size) for head in range(config.n_head))
 
@@ -107,96 +107,96 @@ def readers(config: ModelConfig, groups: int) -> tuple[tuple[int, int], ...]:
 def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) -> Transformer:
     """The model with the keys and values of neighbouring heads merged into `groups` KV heads; nothing is retrained.
 
-    The rows of W_K, W_V and their biases that belong to the heads of a group become one head's rows, by MERGES;
-    every other parameter is the model's own tensor. Ainslie et al. 2023, section 2.1. Merging to the model's own
-    number by "mean" or "first" changes nothing, nor does merging heads that are equal. q is not touched, and a norm
-    of k and a rotation act on the merged keys. Raises InputError for a number that G is no multiple of.
+    The rows of W_K, W_V and their biases that belong to the heads of a group become one head's rows, by MERGES; every
+    other parameter is the model's own tensor. Ainslie et al. 2023, section 2.1. Merging to the model's own number by
+    "mean" or "first" changes nothing, nor does merging equal heads. q is not touched, and a norm of k and a rotation
+    act on the merged keys. Raises InputError for a number that does not divide G.
     """
     if groups not in group_counts(model.config):
-        told = ", ".join(map(str, group_counts(model.config)))
-        raise InputError("The KV heads cannot be merged to this number.", str(groups), say("Choose one of: {}.", told))
+        known = ", ".join(map(str, group_counts(model.config)))
+        raise InputError("The KV heads cannot be merged to this number.", str(groups), say("Choose one of: {}.", known))
     if merge not in MERGES:
         raise InputError(
             "There is no such way to merge heads.", merge[:40], say("Choose one of: {}.", ", ".join(MERGES))
         )
     with torch.device("meta"):
-        made = Transformer(dataclasses.replace(model.config, n_kv_head=groups))
-    made.eval().requires_grad_(False)
-    made.embed, made.pos_embed, made.final_norm = model.embed, model.pos_embed, model.final_norm
-    made.unembed = model.unembed
+        merged = Transformer(dataclasses.replace(model.config, n_kv_head=groups))
+    merged.eval().requires_grad_(False)
+    merged.embed, merged.pos_embed, merged.final_norm = model.embed, model.pos_embed, model.final_norm
+    merged.unembed = model.unembed
     generator = torch.Generator().manual_seed(seed)
-    for ours, theirs in zip(made.blocks, model.blocks, strict=True):
+    for ours, theirs in zip(merged.blocks, model.blocks, strict=True):
         ours.norm1, ours.norm2, ours.mlp = theirs.norm1, theirs.norm2, theirs.mlp
         ours.attn.q, ours.attn.o = theirs.attn.q, theirs.attn.o
         ours.attn.q_norm, ours.attn.k_norm = theirs.attn.q_norm, theirs.attn.k_norm
         join = functools.partial(_merged, groups=groups, merge=merge, generator=generator)
         ours.attn.k, ours.attn.v = join(theirs.attn.k, model.config), join(theirs.attn.v, model.config)
-    return made
+    return merged
 
 
 def _merged(layer: nn.Module, config: ModelConfig, groups: int, merge: str, generator: torch.Generator) -> Linear:
-    """A projection of `groups` heads made of one of G. Rows [G * E, D] -> [g * E, D]"""
+    """A projection to `groups` heads, merged from a projection to G heads. Rows [G * E, D] -> [g * E, D]"""
 
     def rows(part: Tensor) -> nn.Parameter:
         heads = part.detach().float().view(groups, config.n_kv_head // groups, config.d_head, -1)
         return nn.Parameter(MERGES[merge](heads, generator).reshape(groups * config.d_head, *part.shape[1:]), False)
 
     with torch.device("meta"):
-        made = Linear(layer.weight.shape[1], groups * config.d_head, layer.bias is not None)
-    made.weight = rows(layer.weight)
+        linear = Linear(layer.weight.shape[1], groups * config.d_head, layer.bias is not None)
+    linear.weight = rows(layer.weight)
     if layer.bias is not None:
-        made.bias = rows(layer.bias)
-    return made
+        linear.bias = rows(layer.bias)
+    return linear
 
 
-# --- what it does to a prompt -----------------------------------------------------------------------
+# --- effect on a prompt -----------------------------------------------------------------------------
 
 
 @torch.inference_mode()
 def survey(model: Transformer, ids: Sequence[int], progress: Progress = silent, seed: int = 0) -> Survey:
     """Every number of KV heads and every way to merge, on a prompt: ids [T] -> one Variant each.
 
-    The original is among them as its own number, merged by "mean": its divergence is 0 to float32 rounding.
+    The original is one of them, as its own number merged by "mean": its divergence is 0 to float32 rounding.
     """
     tokens, config = torch.tensor([ids]), model.config
-    wanted = [(config.n_kv_head, "mean")]
-    wanted += [(n, merge) for n in group_counts(config)[1:] for merge in MERGES]
-    total, done = 1 + 2 * len(wanted), 0
+    cases = [(config.n_kv_head, "mean")]
+    cases += [(n, merge) for n in group_counts(config)[1:] for merge in MERGES]
+    total, done = 1 + 2 * len(cases), 0
 
     def tick(_: int = 0) -> None:
         progress(done, total, "")
 
-    plain, found, loss = _run(model, tokens, tick), [], None
-    for groups, merge in wanted:
+    plain, variants, loss = _run(model, tokens, tick), [], None
+    for groups, merge in cases:
         done += 1
-        made = pooled(model, groups, merge, seed)
-        stream = _run(made, tokens, tick)
+        merged = pooled(model, groups, merge, seed)
+        stream = _run(merged, tokens, tick)
         done += 1
         kl, agree, losses = _compared(model, plain, stream, ids, tick)
         loss = float(losses[0].mean()) if losses.shape[1] else None
-        found.append(
+        variants.append(
             Variant(
                 groups,
                 merge,
-                cache_bytes(made.config, 1, 1),
-                n_params(made.config),
+                cache_bytes(merged.config, 1, 1),
+                n_params(merged.config),
                 float(kl.mean()),
                 agree,
                 float(losses[1].mean()) if losses.shape[1] else None,
                 kl.float().numpy(),
             )
         )
-    return Survey(loss, tuple(found))
+    return Survey(loss, tuple(variants))
 
 
 def _run(model: Transformer, tokens: Tensor, tick: Callable[[int], None]) -> Tensor:
-    """The stream that leaves the last block, [T, D], with a report every few layers."""
+    """Output stream of the last block, [T, D]; reports progress every few layers."""
     *_, (_, last) = _layers(model, tokens, tick)
     return last[0]
 
 
 def _layers(model: Transformer, tokens: Tensor, tick: Callable[[int], None]):
-    """(layer, what enters it [1, T, D]) from the first on; n_layer comes last."""
+    """Pairs (layer, its input [1, T, D]) from the first layer on; n_layer comes last."""
     run = model.prepare(0, tokens.shape[1])
     x = model.embed_tokens(tokens, 0, run)
     for layer, block in enumerate(model.blocks):
@@ -210,9 +210,9 @@ def _layers(model: Transformer, tokens: Tensor, tick: Callable[[int], None]):
 def _compared(
     model: Transformer, plain: Tensor, other: Tensor, ids: Sequence[int], tick: Callable[[int], None]
 ) -> tuple[Tensor, float, Tensor]:
-    """KL at every position [T], the share of equal likeliest tokens, and both losses [2, T - 1]; streams [T, D].
+    """KL at every position [T], share of positions with the same likeliest token, and both losses [2, T - 1].
 
-    The output head is the same for both: the merged model shares it.
+    Streams are [T, D]. The output head is the same for both: the merged model shares it.
     """
     T, rows = len(ids), max(1, _ROWS // model.config.vocab_size)
     following, kl, losses, same = torch.tensor([*ids[1:], 0]), [], [], 0
@@ -221,8 +221,8 @@ def _compared(
         same += int((both[0].argmax(-1) == both[1].argmax(-1)).sum())
         both = both.double().log_softmax(-1)  # [2, n, V]
         kl.append(divergence(*both))
-        wanted = following[start : start + both.shape[1]]
-        losses.append(-both.gather(-1, wanted.expand(2, -1)[..., None])[..., 0])
+        targets = following[start : start + both.shape[1]]
+        losses.append(-both.gather(-1, targets.expand(2, -1)[..., None])[..., 0])
         tick(start)
     return torch.cat(kl), same / T, torch.cat(losses, 1)[:, : T - 1]
 
@@ -234,39 +234,39 @@ def _compared(
 def stops(
     model: Transformer, ids: Sequence[int], groups: int, merge: str, progress: Progress = silent, seed: int = 0
 ) -> Stops:
-    """A run of the merged model, its stream kept at as many evenly spaced layers as STOPS_BYTES allow. ids [T]"""
-    made, T = pooled(model, groups, merge, seed), len(ids)
+    """A run of the merged model, its stream stored at as many evenly spaced layers as fit into STOPS_BYTES. ids [T]"""
+    merged, T = pooled(model, groups, merge, seed), len(ids)
     L = model.config.n_layer
     step = -(-L // max(1, min(L, STOPS_BYTES // (4 * T * model.config.d_model))))
 
     def tick(layer: int) -> None:
         progress(layer, L, "")
 
-    layers = _layers(made, torch.tensor([ids]), tick)
+    layers = _layers(merged, torch.tensor([ids]), tick)
     return Stops(groups, merge, {layer: x[0].numpy() for layer, x in layers if layer % step == 0 and layer < L})
 
 
 @torch.inference_mode()
-def pattern_at(model: Transformer, kept: Stops, layer: int, head: int, seed: int = 0) -> np.ndarray:
+def pattern_at(model: Transformer, stored: Stops, layer: int, head: int, seed: int = 0) -> np.ndarray:
     """The pattern of one head of the merged model, NaN above the diagonal. float32 [T, T]
 
-    Only the layers since the last stop are run. Equals `run(pooled(...)).pattern(layer, head)`.
+    Only the layers after the last stored one are run. Equals `run(pooled(...)).pattern(layer, head)`.
     """
-    made = pooled(model, kept.groups, kept.merge, seed)
-    start = max(each for each in kept.streams if each <= layer)
-    x = torch.from_numpy(kept.streams[start])[None]
-    run = made.prepare(0, x.shape[1])
+    merged = pooled(model, stored.groups, stored.merge, seed)
+    start = max(each for each in stored.streams if each <= layer)
+    x = torch.from_numpy(stored.streams[start])[None]
+    run = merged.prepare(0, x.shape[1])
     for each in range(start, layer):
-        x = made.blocks[each](x, each, run)
-    found: list[Tensor] = []
+        x = merged.blocks[each](x, each, run)
+    patterns: list[Tensor] = []
 
     def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        kv = head // made.config.group_size
-        found.append(attention_pattern(attention_scores(q[:, head : head + 1], k[:, kv : kv + 1]))[0, 0])
+        kv = head // merged.config.group_size
+        patterns.append(attention_pattern(attention_scores(q[:, head : head + 1], k[:, kv : kv + 1]))[0, 0])
         return attend_fused(layer, q, k, v)
 
-    block = made.blocks[layer]
+    block = merged.blocks[layer]
     inner = x if block.post_norm else block.norm1(x)
     block.attn(inner, layer, dataclasses.replace(run, attend=attend))
-    pattern = found[0].numpy()
+    pattern = patterns[0].numpy()
     return np.where(np.tri(len(pattern), dtype=bool), pattern, np.float32(np.nan))

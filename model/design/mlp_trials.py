@@ -19,23 +19,23 @@ from model.training.loop import Recipe, Report, Run, evaluate, from_model, steps
 KINDS = ("swiglu", "gelu", "relu")
 WIDTH, DEPTH = 96, 2
 SEEDS = 3
-MOMENTS = 6  # at which what is held out is looked at, the end included
-_HELD_OUT, _HELD_ROWS = 16, 16  # batches of it, and rows of each
+MOMENTS = 6  # evaluations on held-out text, the one at the end included
+_HELD_OUT, _HELD_ROWS = 16, 16  # held-out batches, and rows of each
 FUNCTIONS = ("relu", "gelu", "gelu_tanh", "silu")
 
 
 @dataclass(frozen=True)
 class MlpTrial:
-    """What a comparison of MLPs is made with."""
+    """Settings of a comparison of MLPs."""
 
-    start: str = "glorot"  # of model.trials.STARTS
+    start: str = "glorot"  # of model.design.block_trials.STARTS
     rate: float = 1e-3
     steps: int = 300
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a model of one kind of MLP holds and computes."""
+    """Size and operations of a model with one kind of MLP."""
 
     d_mlp: int
     mlp_params: int  # of one block's MLP
@@ -46,19 +46,19 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """What became of every kind, seed by seed; NaN after a loss that was no finite number."""
+    """Results of every kind, seed by seed; NaN after a loss that was not finite."""
 
     trial: MlpTrial
     losses: np.ndarray  # [K, S, N] nats a token, of the step's own batch
-    moments: tuple[int, ...]  # steps done when what is held out was looked at
+    moments: tuple[int, ...]  # steps done at each evaluation on held-out text
     held_out: np.ndarray  # [K, S, moments] nats a token
     seconds: np.ndarray  # [K] median of a step, of all seeds
     tokens: int  # held-out ones that were scored
-    frequencies: float  # loss on them of who knows only how often each token occurs
+    frequencies: float  # loss on them when only token frequencies are known
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds."""
+        """Bytes in memory."""
         return self.losses.nbytes + self.held_out.nbytes
 
 
@@ -75,24 +75,24 @@ class Verdict:
 
 
 def curves(low: float = -4.0, high: float = 4.0, points: int = 161) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """x [P], and for each of FUNCTIONS its values and its derivative, [2, P], the latter by backpropagation.
+    """x [P], and for each of FUNCTIONS its values and its derivative, [2, P], the derivative by backpropagation.
 
     relu: max(x, 0), its derivative at 0 being 0. gelu: x Phi(x), by erf, and its tanh approximation (Hendrycks &
     Gimpel 2016, section 2). silu: x sigmoid(x) (Elfwing et al. 2017), the gate of SwiGLU.
     """
     x = low + (high - low) * torch.arange(points, dtype=torch.float64) / (points - 1)
-    found = {}
+    values = {}
     for name in FUNCTIONS:
         at = x.clone().requires_grad_(True)
         with torch.enable_grad():
             value = MLPS["swiglu" if name == "silu" else name](at)
             (slope,) = torch.autograd.grad(value.sum(), at)
-        found[name] = torch.stack([value.detach(), slope]).numpy()
-    return x.numpy(), found
+        values[name] = torch.stack([value.detach(), slope]).numpy()
+    return x.numpy(), values
 
 
 def gated(low: float = -4.0, high: float = 4.0, points: int = 81) -> tuple[np.ndarray, np.ndarray]:
-    """What a neuron of SwiGLU passes on, silu(gate) * up. -> x [P] of both branches, values [up, gate]"""
+    """Output of a neuron of SwiGLU, silu(gate) * up. -> x [P] of both branches, values [up, gate]"""
     x = low + (high - low) * torch.arange(points, dtype=torch.float64) / (points - 1)
     return x.numpy(), (MLPS["swiglu"](x)[None, :] * x[:, None]).numpy()
 
@@ -101,7 +101,7 @@ def gated(low: float = -4.0, high: float = 4.0, points: int = 81) -> tuple[np.nd
 
 
 def equal_width(d_mlp: int) -> int:
-    """The width at which SwiGLU's three matrices hold as many weights as two of width d_mlp: 2/3 of it, rounded.
+    """Width at which the three matrices of SwiGLU have as many weights as two of width d_mlp: 2/3 of it, rounded.
 
     Shazeer 2020, section 3. Equal to the last weight where 3 divides d_mlp and there are no biases.
     """
@@ -126,9 +126,9 @@ def config_of(kind: str, vocab_size: int) -> ModelConfig:
 def cost(config: ModelConfig, length: int = LENGTH) -> Cost:
     """Weights and operations of a model on rows of `length` tokens.
 
-    A product takes 2 operations a weight and token; scores and mixing 2 (T + 1) H E a layer and token, over the
-    tokens that it may see; the backward pass twice the forward (Kaplan et al. 2020, section 2.1). Norms, softmax and
-    activation functions are not counted.
+    A matrix product takes 2 operations per weight and token; scores and mixing 2 (T + 1) H E per layer and token,
+    averaged over the visible tokens; the backward pass twice the forward (Kaplan et al. 2020, section 2.1). Norms,
+    softmax and activation functions are not counted.
     """
     each = weights(config)
     mlp = sum(w.size for w in each if w.part in ("gate", "up", "down") and w.layer == 0)
@@ -142,7 +142,7 @@ def cost(config: ModelConfig, length: int = LENGTH) -> Cost:
 
 
 def recipe_of(trial: MlpTrial, seed: int) -> Recipe:
-    """How each is trained: the same batches for the same seed."""
+    """Training recipe of a run: the same batches for the same seed."""
     return Recipe(
         steps=trial.steps,
         batch=ROWS,
@@ -154,12 +154,12 @@ def recipe_of(trial: MlpTrial, seed: int) -> Recipe:
 
 
 def train_mlps(lesson: Lesson, trial: MlpTrial, progress: Progress = silent) -> Compared:
-    """Every kind with every seed, step by step in turns, so that what slows the machine slows all alike."""
+    """Every kind with every seed, step by step in turns, so that a slow moment of the machine affects all alike."""
     shape = (len(KINDS), SEEDS)
     runs = {(kind, seed): _run(lesson, trial, KINDS[kind], seed) for kind in range(shape[0]) for seed in range(SEEDS)}
     moments = tuple(sorted({max(1, round(trial.steps * n / MOMENTS)) for n in range(1, MOMENTS + 1)}))
     losses, seconds = np.full((*shape, trial.steps), np.nan), np.full((*shape, trial.steps), np.nan)
-    held, tokens, total = np.full((*shape, len(moments)), np.nan), 0, trial.steps * len(runs)
+    held_out, tokens, total = np.full((*shape, len(moments)), np.nan), 0, trial.steps * len(runs)
     with one_thread():
         for step in range(trial.steps):
             for number, (place, (run, reports)) in enumerate(runs.items()):
@@ -170,12 +170,12 @@ def train_mlps(lesson: Lesson, trial: MlpTrial, progress: Progress = silent) -> 
                     report = next(reports)
                 losses[place][step], seconds[place][step] = report.loss, report.seconds
                 if step + 1 in moments and math.isfinite(report.loss):
-                    held[place][moments.index(step + 1)], tokens = _look(run, lesson)
-    return Compared(trial, losses, moments, held, np.nanmedian(seconds, axis=(1, 2)), tokens, guessed(lesson))
+                    held_out[place][moments.index(step + 1)], tokens = _look(run, lesson)
+    return Compared(trial, losses, moments, held_out, np.nanmedian(seconds, axis=(1, 2)), tokens, guessed(lesson))
 
 
 def guessed(lesson: Lesson) -> float:
-    """The loss on what is held out of who knows only how often each token occurs."""
+    """Loss on held-out text when only the token frequencies are known."""
     batches = list(itertools.islice(lesson.held_out(_HELD_ROWS, LENGTH), _HELD_OUT))
     targets = np.concatenate([batch.targets for batch in batches])
     return lesson.guessed(Batch(np.concatenate([batch.ids for batch in batches]), targets))
@@ -188,14 +188,14 @@ def _run(lesson: Lesson, trial: MlpTrial, kind: str, seed: int) -> tuple[Run, It
 
 
 def _look(run: Run, lesson: Lesson) -> tuple[float, int]:
-    """Loss on what is held out, nats a token, and how many tokens that were."""
-    nothing = np.zeros(lesson.vocab_size, dtype=np.int64)  # bytes a token: not asked for
-    found = evaluate(run.model, lesson.held_out, nothing, length=LENGTH, rows=_HELD_ROWS, limit=_HELD_OUT)
-    return found.loss, found.tokens
+    """Loss on held-out text, nats per token, and the number of scored tokens."""
+    no_lengths = np.zeros(lesson.vocab_size, dtype=np.int64)  # bytes per token, not needed here
+    evaluation = evaluate(run.model, lesson.held_out, no_lengths, length=LENGTH, rows=_HELD_ROWS, limit=_HELD_OUT)
+    return evaluation.loss, evaluation.tokens
 
 
 def verdict(first: np.ndarray, second: np.ndarray) -> Verdict:
-    """Whether two kinds differ by more than their seeds do. Losses at the end, [S] each."""
-    ranges = [float(each.max() - each.min()) for each in (first, second)]
+    """Whether two kinds differ by more than their seeds do. Final losses, [S] each."""
+    ranges = [float(losses.max() - losses.min()) for losses in (first, second)]
     apart = bool(first.max() < second.min() or second.max() < first.min())
     return Verdict(float(first.mean() - second.mean()), max(ranges), apart)

@@ -1,4 +1,4 @@
-"""What a model says past the length it was trained on: the same weights, read with other tables of positions."""
+"""A model's predictions past the length it was trained on: the same weights with other position tables."""
 
 import dataclasses
 import math
@@ -23,17 +23,17 @@ TEXT = Path(__file__).parents[1] / "texts_data" / "little_princess.txt"  # see t
 SCHEMES = ("pieces", "as_is", "repeat", "clamp", "interpolate", "ntk", "llama3", "yarn", "theta", "zero")
 FAMILIES = ("stretch", "theta")  # of schemes for RoPE: scalings by a factor, or other bases
 THETAS = (0.25, 4.0, 16.0)
-INSIDE = 4.0  # the factor that is tried where the text fits into the trained length
+INSIDE = 4.0  # the factor to try where the text fits into the trained length
 MOST_WINDOWS, LEAST_WINDOWS = 16, 4
-BUCKETS = 32  # of positions, about
-_TOGETHER = 1024  # tokens of a forward
-_LOGITS = 1 << 21  # numbers at once
+BUCKETS = 32  # of positions, approximately
+_TOGETHER = 1024  # tokens per forward
+_LOGITS = 1 << 21  # logits in memory at once
 _TELL = 0.2  # seconds between two reports
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """How positions are given to a model: a key of SCHEMES, and its factor s where it has one."""
+    """How positions are represented: a key of SCHEMES, and its factor s where it has one."""
 
     key: str
     factor: float = 1.0
@@ -41,7 +41,7 @@ class Scheme:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """The positions of T tokens as the blocks read them."""
+    """Position table of T tokens as the blocks read it."""
 
     table: Tensor | None = None  # added to the embeddings, [T, D]
     rope: tuple[Tensor, Tensor] | None = None  # cosines and sines, [T, d_rotary / 2] each
@@ -57,12 +57,12 @@ class Past:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are kept."""
+        """Bytes in memory."""
         return self.loss.nbytes
 
     @property
     def length(self) -> int:
-        """T, the tokens that a window reads."""
+        """T, the tokens per window."""
         return self.loss.shape[-1]
 
 
@@ -70,10 +70,10 @@ class Past:
 
 
 def schemes_of(config: ModelConfig, length: int, factor: float, family: str = "stretch") -> tuple[Scheme, ...]:
-    """What can be tried with a model at this length; the first one is the unchanged model, within what it learned.
+    """Schemes that apply to a model at this length; the first one is the reference, the unchanged model.
 
-    Beyond the trained length that is "pieces": the text in pieces of the trained length. `factor` is that of the
-    scalings. Raises ValueError for a family that is none of FAMILIES.
+    Within the trained length the reference is "as_is", beyond it "pieces": the text in pieces of the trained length.
+    `factor` is that of the scalings. Raises ValueError for a family that is none of FAMILIES.
     """
     if family not in FAMILIES:
         raise ValueError(f"family must be one of {', '.join(FAMILIES)}, got {family!r}")
@@ -88,7 +88,7 @@ def schemes_of(config: ModelConfig, length: int, factor: float, family: str = "s
         return (*first, *around, Scheme("interpolate", factor), Scheme("zero"))
     if family == "theta":
         return (*first, *(Scheme("theta", each) for each in THETAS), Scheme("zero"))
-    # These two are made for frequencies that fall from pair to pair and that nobody has scaled before.
+    # These two assume frequencies that fall from pair to pair and are not scaled yet.
     scaled = () if config.rope_scaling or config.rope_theta <= 1 else ("llama3", "yarn")
     return (*first, *(Scheme(key, factor) for key in ("interpolate", "ntk", *scaled)), Scheme("zero"))
 
@@ -96,8 +96,8 @@ def schemes_of(config: ModelConfig, length: int, factor: float, family: str = "s
 def placed(model: Transformer, scheme: Scheme, T: int) -> Placed:
     """Positions 0 .. T - 1 under a scheme; the model's tensors stay as they are.
 
-    "as_is" gives what the model's own forward uses; a factor of 1 too. Raises ValueError for a scheme that the model's
-    kind of positions does not have: "pieces" is a way of reading, and learned positions end at n_ctx.
+    "as_is" gives what the model's own forward uses, and so does a factor of 1. Raises ValueError for a scheme that
+    does not apply to the model's kind of positions: "pieces" is a way of reading, and learned positions end at n_ctx.
     """
     config = model.config
     if scheme.key == "pieces" or scheme.key not in SCHEMES:
@@ -112,7 +112,7 @@ def placed(model: Transformer, scheme: Scheme, T: int) -> Placed:
 
 
 def _read_at(config: ModelConfig, scheme: Scheme, T: int) -> Tensor:
-    """The place of the position table that each token reads; fractions lie between two rows. float32 [T]"""
+    """The row of the position table that each token reads; fractions lie between two rows. float32 [T]"""
     t = torch.arange(T, dtype=torch.float32)
     last = config.n_ctx - 1
     if scheme.key == "as_is":
@@ -131,8 +131,8 @@ def _read_at(config: ModelConfig, scheme: Scheme, T: int) -> Tensor:
 def table_at(model: Transformer, at: Tensor) -> Tensor:
     """Position vectors at places that may lie between two rows: at [T] -> [T, D].
 
-    Of a learned table the two neighbours are mixed in proportion (as Dosovitskiy et al. 2021, section 3.2, do in two
-    dimensions); places after its last row read that. Sines are taken at the place itself.
+    A learned table is interpolated linearly between neighbouring rows (as Dosovitskiy et al. 2021, section 3.2, do in
+    two dimensions); places past its last row read the last row. Sines are evaluated at the place itself.
     """
     if model.config.positions == "sinusoidal":
         return _sines(at, model.config.d_model)
@@ -161,7 +161,7 @@ def rope_of(config: ModelConfig, scheme: Scheme, T: int) -> tuple[Tensor, Tensor
 
 
 def frequencies(config: ModelConfig, scheme: Scheme) -> tuple[Tensor, float]:
-    """Radians a step of each rotated pair [d_rotary / 2], and what cosines and sines are multiplied by.
+    """Radians per step of each rotated pair [d_rotary / 2], and the factor on cosines and sines.
 
     interpolate: f / s (Chen et al. 2023, eq. 4). ntk: theta s^(d / (d - 2)), which leaves the fastest pair and slows
     the slowest one by s (bloc97 2023). llama3: short wavelengths stay, long ones turn s times slower (Llama 3.1, 2024).
@@ -173,7 +173,7 @@ def frequencies(config: ModelConfig, scheme: Scheme) -> tuple[Tensor, float]:
         return own, 1.0
     if scheme.key == "interpolate":
         return own / s, 1.0
-    if scheme.key == "ntk":  # with one pair only there is nothing but the fastest
+    if scheme.key == "ntk":  # with a single pair there is only the fastest
         based = theta * s ** (d / (d - 2)) if d > 2 else theta
         return rope_frequencies(dataclasses.replace(config, rope_theta=based)), 1.0
     if scheme.key == "theta":
@@ -207,41 +207,41 @@ def _yarn(own: Tensor, config: ModelConfig, s: float) -> tuple[Tensor, float]:
 
 
 def bundled_text() -> str:
-    """A chapter of A Little Princess (Burnett 1905, public domain), 34 kB, held out when TinyGPT was trained."""
+    """A chapter of A Little Princess (Burnett 1905, public domain), 34 kB, held out from TinyGPT's training."""
     return TEXT.read_text(encoding="utf-8")
 
 
 def windows_of(ids: Sequence[int], length: int, most: int, first: int | None = None) -> Tensor:
     """Consecutive windows of a text, evenly spread where there are more than `most`. [W, T + 1] int64
 
-    Each ends with the token that the next one begins with, so that every token is predicted once; `first` takes the
-    place of each window's first token, for models that expect a beginning of text. Raises InputError for a text that
-    is too short for one window.
+    Each ends with the token that the next one begins with, so that every token is predicted once; `first` replaces
+    each window's first token, for models that expect a beginning-of-text token. Raises InputError for a text that is
+    too short for one window.
     """
-    have = (len(ids) - 1) // length
-    if have < 1:
+    available = (len(ids) - 1) // length
+    if available < 1:
         raise InputError(
             "The text is too short for this length.",
             f"{len(ids)} tokens",
             say("Give at least {} tokens of text, or choose a shorter length.", length + 1),
         )
-    count = min(have, most)
-    starts = [n * have // count * length for n in range(count)]
-    found = torch.tensor(np.stack([np.asarray(ids[at : at + length + 1], dtype=np.int64) for at in starts]))
+    count = min(available, most)
+    starts = [n * available // count * length for n in range(count)]
+    windows = torch.tensor(np.stack([np.asarray(ids[at : at + length + 1], dtype=np.int64) for at in starts]))
     if first is not None:
-        found[:, 0] = first
-    return found
+        windows[:, 0] = first
+    return windows
 
 
 def cost(model: Transformer, T: int) -> float:
-    """About how many floating point operations one window of T tokens takes: 2 a weight and token, and attention."""
+    """Approximate floating-point operations of one window of T tokens: 2 per weight and token, and attention."""
     config = model.config
     weights = sum(parameter.numel() for parameter in model.blocks.parameters()) + config.vocab_size * config.d_model
     return 2.0 * weights * T + 2.0 * config.n_layer * config.n_head * config.d_head * T * T
 
 
 def windows_within(model: Transformer, T: int, schemes: int, operations: float) -> int:
-    """How many windows fit into so much work, between LEAST_WINDOWS and MOST_WINDOWS."""
+    """Number of windows that fit into a budget of operations, between LEAST_WINDOWS and MOST_WINDOWS."""
     return int(min(max(operations / (schemes * cost(model, T)), LEAST_WINDOWS), MOST_WINDOWS))
 
 
@@ -256,12 +256,12 @@ def past_trained(
     first: int | None = None,
     progress: Progress = silent,
 ) -> Past:
-    """The loss of every token of the windows [W, T + 1] under each scheme; nothing of the model is changed.
+    """The loss of every token of the windows [W, T + 1] under each scheme; the model is not changed.
 
     "pieces" reads the model's own positions within the trained length: pieces of n_ctx tokens, each beginning half a
     piece after the one before, so that a token after the first piece has at least n_ctx / 2 tokens before it; `first`
-    takes the place of each piece's first token. Raises ValueError for windows that are not [W, T + 1] and ids outside
-    the vocabulary.
+    replaces each piece's first token. Raises ValueError for windows that are not [W, T + 1] and ids outside the
+    vocabulary.
     """
     V = model.config.vocab_size
     if windows.ndim != 2 or windows.shape[1] < 2:
@@ -272,29 +272,29 @@ def past_trained(
     rows = max(1, _TOGETHER // T)
     loss = np.empty((len(schemes), W, T), dtype=np.float32)
     steps = len(schemes) * -(-W // rows)
-    done, told = 0, time.perf_counter()
+    done, reported = 0, time.perf_counter()
 
     def tick(share: float) -> None:
-        nonlocal told
-        if time.perf_counter() - told > _TELL:
+        nonlocal reported
+        if time.perf_counter() - reported > _TELL:
             progress(int(1000 * (done + share)), 1000 * steps, "")
-            told = time.perf_counter()
+            reported = time.perf_counter()
 
     for start in range(0, W, rows):  # all schemes of a window in turn
         part = windows[start : start + rows]
         for n, scheme in enumerate(schemes):
-            found = (
+            losses = (
                 _in_pieces(model, part, first, tick) if scheme.key == "pieces" else _losses(model, part, scheme, tick)
             )
-            loss[n, start : start + rows] = found.numpy()
+            loss[n, start : start + rows] = losses.numpy()
             done += 1
     return Past(model.config.n_ctx, tuple(schemes), loss)
 
 
 def _in_pieces(model: Transformer, windows: Tensor, first: int | None, tick: Callable[[float], None]) -> Tensor:
-    """The losses with never more than n_ctx tokens to look at. [B, T + 1] -> [B, T]"""
+    """Losses with at most n_ctx tokens of context. [B, T + 1] -> [B, T]"""
     n, T = model.config.n_ctx, windows.shape[1] - 1
-    found, end, start = [], 0, 0
+    parts, end, start = [], 0, 0
     while end < T:
         stop = min(start + n, T)
         piece = windows[:, start : stop + 1]
@@ -302,9 +302,9 @@ def _in_pieces(model: Transformer, windows: Tensor, first: int | None, tick: Cal
             piece = piece.clone()
             piece[:, 0] = first
         losses = _losses(model, piece, Scheme("as_is"), lambda share, at=end: tick(at / T))
-        found.append(losses[:, end - start :])
+        parts.append(losses[:, end - start :])
         end, start = stop, start + max(1, n // 2)
-    return torch.cat(found, 1)
+    return torch.cat(parts, 1)
 
 
 def _losses(model: Transformer, windows: Tensor, scheme: Scheme, tick: Callable[[float], None]) -> Tensor:
@@ -321,30 +321,31 @@ def _losses(model: Transformer, windows: Tensor, scheme: Scheme, tick: Callable[
     for layer, block in enumerate(model.blocks):
         x = block(x, layer, run)
         tick((layer + 1) / (len(model.blocks) + 1))
-    found, step = [], max(1, _LOGITS // (B * model.config.vocab_size))
-    for start in range(0, T, step):  # [B, T, V] is never held at once
+    losses, step = [], max(1, _LOGITS // (B * model.config.vocab_size))
+    for start in range(0, T, step):  # [B, T, V] is never in memory at once
         part = slice(start, start + step)
         logits = model.logits(x[:, part])
-        found.append(F.cross_entropy(logits.flatten(0, 1), targets[:, part].flatten(), reduction="none").view(B, -1))
+        losses.append(F.cross_entropy(logits.flatten(0, 1), targets[:, part].flatten(), reduction="none").view(B, -1))
         tick(1.0)
-    return torch.cat(found, 1)
+    return torch.cat(losses, 1)
 
 
-# --- what is read off -------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------
 
 
 def edges(length: int, trained: int, most: int = BUCKETS) -> list[int]:
-    """Where buckets of positions begin, and the end of the last one; the trained length is an edge. [K + 1]"""
+    """First positions of the buckets, and the end of the last one; the trained length is an edge. [K + 1]"""
     width = -(-length // most)
     inside = min(trained, length)
-    found = [*range(0, inside, width), *range(inside, length, width), length]
-    return sorted(set(found))
+    bounds = [*range(0, inside, width), *range(inside, length, width), length]
+    return sorted(set(bounds))
 
 
 def by_position(past: Past, ends: Sequence[int], *, difference: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Mean loss of each bucket of positions and its standard error over windows, NaN for one. float64 [schemes, K]
+    """Mean loss of each bucket of positions and its standard error over windows. float64 [schemes, K]
 
-    With `difference` both are of the loss minus that of the reference on the same tokens.
+    The error is NaN for a single window. With `difference` both are of the loss minus the reference's loss on the same
+    tokens.
     """
     each = np.stack([past.loss[:, :, a:b].mean(-1, dtype=np.float64) for a, b in pairwise(ends)], -1)
     each = each - each[:1] if difference else each
@@ -353,7 +354,7 @@ def by_position(past: Past, ends: Sequence[int], *, difference: bool = False) ->
 
 @dataclass(frozen=True)
 class Part:
-    """The mean loss over some positions: nats a token, and how far it is from the reference on the same tokens."""
+    """The mean loss over some positions, nats per token, and its difference from the reference on the same tokens."""
 
     loss: float
     delta: float
@@ -362,7 +363,7 @@ class Part:
 
 
 def parts_of(past: Past, index: int) -> tuple[Part, Part | None]:
-    """One scheme within the trained length, and beyond it where windows go that far."""
+    """One scheme within the trained length, and beyond it where the windows reach that far."""
     return _part(past, index, slice(0, past.trained)), (
         _part(past, index, slice(past.trained, None)) if past.length > past.trained else None
     )

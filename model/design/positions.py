@@ -1,7 +1,7 @@
-"""How a model writes the position of a token: vectors that are added, or angles by which queries and keys are turned.
+"""How a model represents the position of a token: vectors that are added, or angles that rotate queries and keys.
 
 The four schemes of `ModelConfig.positions`: a learned table, sines and cosines (Vaswani et al. 2017, section 3.5),
-RoPE (Su et al. 2021, section 3.2), or nothing.
+RoPE (Su et al. 2021, section 3.2), or none.
 """
 
 import dataclasses
@@ -29,9 +29,9 @@ UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}  # half the distance from 1 to
 
 
 def as_rope(config: ModelConfig) -> ModelConfig:
-    """The config itself where it has RoPE, else the one it would have: theta 10,000, every pair turned, no scaling.
+    """The config itself where it has RoPE, else a config with RoPE: theta 10,000, every pair rotated, no scaling.
 
-    Raises InputError for heads of a single dimension, which hold no pair.
+    Raises InputError for heads of a single dimension, which have no pair.
     """
     if config.positions == "rope":
         return config
@@ -45,14 +45,14 @@ def as_rope(config: ModelConfig) -> ModelConfig:
 
 
 def sinusoidal_frequencies(d_model: int) -> np.ndarray:
-    """Radians a position of each pair of dimensions, 10,000^(-2i / D). float64 [ceil(D / 2)]. Vaswani 2017, 3.5."""
+    """Radians per position of each pair of dimensions, 10,000^(-2i / D). float64 [ceil(D / 2)]. Vaswani 2017, 3.5."""
     return 10_000.0 ** (-np.arange(0, d_model, 2) / d_model)
 
 
 def frequencies(config: ModelConfig, scheme: str) -> np.ndarray:
-    """Radians by which one position turns each pair: of RoPE, as the model holds them, or of the sines. float64 [n].
+    """Radians per position of each pair: of RoPE as in the model, or of the sines. float64 [n].
 
-    Raises ValueError for a scheme that turns nothing.
+    Raises ValueError for a scheme without rotation.
     """
     if scheme == "rope":
         return rope_frequencies(as_rope(config)).double().numpy()
@@ -62,7 +62,7 @@ def frequencies(config: ModelConfig, scheme: str) -> np.ndarray:
 
 
 def wavelengths(frequency: np.ndarray) -> np.ndarray:
-    """Positions in which each pair turns once: 2 pi / frequency. [n]"""
+    """Positions per full turn of each pair: 2 pi / frequency. [n]"""
     return 2 * np.pi / frequency
 
 
@@ -70,7 +70,7 @@ def wavelengths(frequency: np.ndarray) -> np.ndarray:
 
 
 def vectors(model: Transformer, scheme: str, positions: Sequence[int]) -> np.ndarray:
-    """What a scheme writes at these positions. float32 [P, D]
+    """Position vectors of a scheme at these positions. float32 [P, D]
 
     Learned: rows of the model's own table. Sinusoidal: sines on even, cosines on odd dimensions, D = d_model. RoPE:
     the cosines of all pairs and then the sines, D = d_rotary. None: zeros. Raises InputError where the model has no
@@ -108,7 +108,7 @@ def cosines(table: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Similarity:
-    """The cosine of the vectors at p and p + d, over all p for which both are there. All [N] but edges."""
+    """The cosine of the vectors at p and p + d, over all p where both exist. All [N]."""
 
     distance: np.ndarray  # d, positions
     mean: np.ndarray
@@ -121,22 +121,22 @@ def similarity(table: np.ndarray) -> Similarity:
 
     Where only the distance counts, as for sines and RoPE, the band has no width and the mean is `kernel`.
     """
-    found = cosines(table)
-    rows = [np.diagonal(found, d) for d in range(len(found))]
+    matrix = cosines(table)
+    rows = [np.diagonal(matrix, d) for d in range(len(matrix))]
     low, high = np.transpose([np.percentile(row, (10, 90)) for row in rows])
-    return Similarity(np.arange(len(found)), np.array([row.mean() for row in rows]), low, high)
+    return Similarity(np.arange(len(matrix)), np.array([row.mean() for row in rows]), low, high)
 
 
 def kernel(frequency: np.ndarray, distances: np.ndarray) -> np.ndarray:
     """The mean cosine sum_i cos(d theta_i) / n: the cosine of the vectors of two positions d apart. [N]
 
-    For RoPE it is the score of a query and a key that are alike in all pairs, relative to distance 0.
+    For RoPE it is the score, relative to distance 0, of a query and a key that are equal in all pairs.
     """
     return np.cos(np.asarray(distances)[:, None] * frequency).mean(1)
 
 
 def decay_bound(frequency: np.ndarray, distances: np.ndarray) -> np.ndarray:
-    """sum_j |S_j| / n with S_j = sum over i < j of exp(i d theta_i): how far long distances can hold a score. [N]
+    """sum_j |S_j| / n with S_j = sum over i < j of exp(i d theta_i): bound on the score at long distances. [N]
 
     Times max_i |h_(i+1) - h_i|, h_i the product of pair i of q and k as complex numbers and h_n = 0, it bounds
     |score| sqrt(d_head) / n; it is at least |kernel|, for which all h are 1. Su et al. 2021, section 3.4.3.
@@ -147,7 +147,7 @@ def decay_bound(frequency: np.ndarray, distances: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """A table along the positions as a sum of waves."""
+    """Decomposition of a table into waves along the positions."""
 
     wavelength: np.ndarray  # positions, longest first [F]
     share: np.ndarray  # of the variance of all dimensions over positions [F], adds up to 1
@@ -164,7 +164,7 @@ def spectrum(table: np.ndarray) -> Spectrum:
         raise ValueError(f"a spectrum needs two positions, got a table of {table.shape}")
     centred = table.astype(np.float64) - table.mean(0, dtype=np.float64)
     power = np.abs(np.fft.rfft(centred, axis=0)[1:]) ** 2  # [F, D]
-    power[: (P - 1) // 2] *= 2  # each stands for two waves, one of them not kept; the shortest of an even P for one
+    power[: (P - 1) // 2] *= 2  # each coefficient stands for two waves; the shortest of an even P for one
     wavelength = P / np.arange(1, len(power) + 1)
     total = power.sum()
     share = power.sum(1) / total if total else np.zeros(len(power))
@@ -182,11 +182,11 @@ def principal_shares(table: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class HeadQK:
-    """Queries and keys of one head before they are turned, and the scores' q and k. All float32 [T, E]."""
+    """Queries and keys of one head before rotation, and as used in the scores. All float32 [T, E]."""
 
     q: np.ndarray
     k: np.ndarray
-    q_used: np.ndarray  # turned where the model has RoPE, else the same
+    q_used: np.ndarray  # rotated where the model has RoPE, else the same
     k_used: np.ndarray
 
     @property
@@ -197,14 +197,14 @@ class HeadQK:
 
 @dataclass(frozen=True, eq=False)
 class QKPair:
-    """One query and one key before they are turned, at their positions, and the RoPE that turns them."""
+    """One query and one key before rotation, at their positions, and the RoPE that rotates them."""
 
     q: np.ndarray  # float32 [E]
     k: np.ndarray  # float32 [E]
     query: int
     key: int
     config: ModelConfig  # of the RoPE
-    own: bool  # whether it is the model's own; else the model does not turn them
+    own: bool  # whether the RoPE is the model's own; else the model does not rotate them
     score: float  # q.k / sqrt(d_head) as the model has it
 
     @property
@@ -214,7 +214,7 @@ class QKPair:
 
 
 def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
-    """q and k of one head as the run has them, edits included; the KV head is head // (H / G). One block is run."""
+    """q and k of one head of the run, edits included; the KV head is head // (H / G). One block is run."""
     rope = trace.config.positions == "rope"
     names = ("q", "k", "q_rot", "k_rot") if rope else ("q", "k", "q", "k")
     if not 0 <= head < trace.config.n_head:
@@ -224,11 +224,11 @@ def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
     return HeadQK(*parts)
 
 
-def pair_of(config: ModelConfig, found: HeadQK, query: int, key: int) -> QKPair:
+def pair_of(config: ModelConfig, head: HeadQK, query: int, key: int) -> QKPair:
     """The query and the key at two positions of a prompt."""
-    score = float(found.q_used[query] @ found.k_used[key]) / math.sqrt(config.d_head)
+    score = float(head.q_used[query] @ head.k_used[key]) / math.sqrt(config.d_head)
     rope, own = as_rope(config), config.positions == "rope"
-    return QKPair(found.q[query], found.k[key], query, key, rope, own, score)
+    return QKPair(head.q[query], head.k[key], query, key, rope, own, score)
 
 
 def polar(x: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
@@ -239,9 +239,9 @@ def polar(x: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def contributions(pair: QKPair, distances: Sequence[int]) -> np.ndarray:
-    """What each pair adds to the score, |q_i| |k_i| cos(angle_q - angle_k + d theta_i) / sqrt(d_head). [N, n + 1]
+    """Each pair's share of a score, |q_i| |k_i| cos(angle_q - angle_k + d theta_i) / sqrt(d_head). [N, n + 1]
 
-    The last column is of the dimensions that are not turned. A row adds up to the score at that distance.
+    The last column is of the dimensions that are not rotated. A row adds up to the score at that distance.
     """
     theta = rope_frequencies(pair.config).double().numpy()
     n = len(theta)
@@ -265,7 +265,7 @@ def angles(config: ModelConfig, positions: Tensor, precision: str) -> tuple[Tens
 
 
 def scores_at(pair: QKPair, queries: Tensor, keys: Tensor, precision: str) -> np.ndarray:
-    """The score at each pair of positions, all of it computed in one precision. [N] and [N] -> [N]"""
+    """The score at each pair of positions, computed entirely in one precision. [N] and [N] -> [N]"""
     q, k = (torch.from_numpy(x).to(PRECISIONS[precision]).expand(len(queries), -1) for x in (pair.q, pair.k))
     q, k = rotate(q, *angles(pair.config, queries, precision)), rotate(k, *angles(pair.config, keys, precision))
     return ((q * k).sum(-1) / math.sqrt(q.shape[-1])).numpy()
@@ -274,16 +274,16 @@ def scores_at(pair: QKPair, queries: Tensor, keys: Tensor, precision: str) -> np
 def shift_errors(pair: QKPair, shifts: Sequence[int], precision: str) -> np.ndarray:
     """|score(m + s, n + s) - score(m, n)| for each shift s, 0 in exact arithmetic. [N]. Su et al. 2021, 3.2.1."""
     by = torch.tensor([0, *shifts])
-    found = scores_at(pair, by + pair.query, by + pair.key, precision).astype(np.float64)
-    return np.abs(found[1:] - found[0])
+    scores = scores_at(pair, by + pair.query, by + pair.key, precision).astype(np.float64)
+    return np.abs(scores[1:] - scores[0])
 
 
 def shift_bound(pair: QKPair, shifts: Sequence[int], precision: str) -> np.ndarray:
-    """How large `shift_errors` can be by rounding alone, to first order. float64 [N]
+    """Bound on `shift_errors` by rounding alone, to first order. float64 [N]
 
-    A product position x frequency is off by u times itself, u half a unit in the last place, and so is the angle: pair
-    i of the score by u |q_i| |k_i| (m + n) theta_i. Cosine, sine, turning, and the sum of E products add (E + 16) u
-    |q_i| |k_i|. Both scores of a difference count. Higham 2002, section 3.1.
+    A product position x frequency has the relative error u, half a unit in the last place, and so has the angle: the
+    score of pair i is off by u |q_i| |k_i| (m + n) theta_i. Cosine, sine, rotation, and the sum of E products add (E +
+    16) u |q_i| |k_i|. Both scores of a difference count. Higham 2002, section 3.1.
     """
     theta = rope_frequencies(pair.config).double().numpy()
     n, E = len(theta), len(pair.q)

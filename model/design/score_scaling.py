@@ -1,4 +1,4 @@
-"""Why scores are divided by sqrt(d_head): what a softmax does with larger ones, on a head and on random vectors.
+"""Why scores are divided by sqrt(d_head): the effect of large scores on a softmax, for a head and for random vectors.
 
 A row's scores are q.k / d^p: p = 1/2 is what the models here were trained with (Vaswani et al. 2017, eq. 1), p = 0 is
 no scaling, p = 1 is that of muP (Yang et al. 2022, definition 4.1).
@@ -13,14 +13,14 @@ import torch
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024)  # of random vectors
 KEYS, ROWS = 64, 64  # keys of a row, and rows that share them
-TIMES = 12  # as often with other keys
+TIMES = 12  # repeats with other keys
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What the softmax makes of each row of scores. All float64 [T], NaN for a row that sees no key."""
+    """Statistics of the softmax of each row of scores. All float64 [T], NaN for a row that sees no key."""
 
-    keys: np.ndarray  # how many the row sees
+    keys: np.ndarray  # number of keys that the row sees
     entropy: np.ndarray  # -sum p ln p, nats; at most ln(keys)
     largest: np.ndarray  # the largest weight
     jacobian: np.ndarray  # Frobenius norm of d weights / d scores
@@ -28,7 +28,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Summary:
-    """Rows in a few numbers, over those that see at least two keys."""
+    """Means over the rows that see at least two keys."""
 
     power: float
     deviation: float  # standard deviation of the scores within a row, its mean over the rows
@@ -41,7 +41,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Random vectors of one size: the variance of q.k, and what the softmax makes of it without and with sqrt(d)."""
+    """Random vectors of one size: variance of q.k, and softmax statistics without and with division by sqrt(d)."""
 
     size: int
     variance: float  # of q.k
@@ -52,7 +52,7 @@ class Drawn:
 
 
 def products(scores: np.ndarray, d_head: int) -> np.ndarray:
-    """q.k itself, from scores that were divided by sqrt(d_head). NaN stays. [T, S] -> float64 [T, S]"""
+    """q.k itself, from scores that were divided by sqrt(d_head). NaN stays NaN. [T, S] -> float64 [T, S]"""
     return scores.astype(np.float64) * math.sqrt(d_head)
 
 
@@ -62,7 +62,7 @@ def scaled(dots: np.ndarray, d_head: int, power: float) -> np.ndarray:
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Weights of each row; a NaN score gets 0, and a row of them NaN. [T, S] -> float64 [T, S]"""
+    """Weights of each row; a NaN score gets weight 0, and a row of only NaN becomes NaN. [T, S] -> float64 [T, S]"""
     seen = np.where(np.isnan(scores), -np.inf, scores)
     top = seen.max(-1, keepdims=True)
     weights = np.exp(seen - np.where(np.isfinite(top), top, 0.0))
@@ -73,8 +73,8 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 def jacobian_norm(weights: np.ndarray) -> np.ndarray:
     """Frobenius norm of the softmax's derivative diag(p) - p p^T, at most sqrt(1/2). Rows p [..., S] -> [...]
 
-    |J|^2 = sum p^2 - 2 sum p^3 + (sum p^2)^2. It is 0 where p is all on one key, (1/2) for two keys alike, and
-    sqrt(n - 1) / n for n keys alike: the gradient that passes a softmax is at most this times as long.
+    Its square |J|^2 is sum p^2 - 2 sum p^3 + (sum p^2)^2. It is 0 where one key has all the weight, 1/2 for two equal
+    weights, and sqrt(n - 1) / n for n equal weights: the softmax passes on a gradient at most this many times as long.
     """
     square = (weights**2).sum(-1)
     return np.sqrt(np.maximum(square - 2 * (weights**3).sum(-1) + square**2, 0.0))
@@ -90,18 +90,18 @@ def rows_of(scores: np.ndarray) -> Rows:
 def summary(dots: np.ndarray, d_head: int, power: float) -> Summary | None:
     """The rows of a head under q.k / d^power; None where no row sees two keys. dots [T, S]"""
     scores = scaled(dots, d_head, power)
-    found = rows_of(scores)
-    rows = found.keys > 1
-    if not rows.any():
+    rows = rows_of(scores)
+    valid = rows.keys > 1
+    if not valid.any():
         return None
     return Summary(
         power,
-        float(np.nanstd(scores[rows], axis=-1).mean()),
-        float(found.entropy[rows].mean()),
-        float((found.entropy[rows] / np.log(found.keys[rows])).mean()),
-        float(found.largest[rows].mean()),
-        float(found.jacobian[rows].mean()),
-        float((found.largest[rows] > 0.99).mean()),
+        float(np.nanstd(scores[valid], axis=-1).mean()),
+        float(rows.entropy[valid].mean()),
+        float((rows.entropy[valid] / np.log(rows.keys[valid])).mean()),
+        float(rows.largest[valid].mean()),
+        float(rows.jacobian[valid].mean()),
+        float((rows.largest[valid] > 0.99).mean()),
     )
 
 
@@ -111,12 +111,12 @@ def drawn(sizes: Sequence[int] = SIZES, keys: int = KEYS, seed: int = 0) -> tupl
     Vaswani et al. 2017, section 3.2.1, footnote 4. Without scaling the softmax's rows go to a single key as d grows
     and its Jacobian to 0; with it neither depends on d.
     """
-    generator, found = torch.Generator().manual_seed(seed), []
+    generator, results = torch.Generator().manual_seed(seed), []
     for d in sizes:
         q, k = (torch.randn(TIMES, n, d, generator=generator) for n in (ROWS, keys))
         dots = (q @ k.mT).reshape(-1, keys).double().numpy()  # torch's product: numpy's threads wait for one another
         both = [rows_of(dots), rows_of(scaled(dots, d, 0.5))]
-        found.append(
+        results.append(
             Drawn(
                 d,
                 float(dots.var()),
@@ -127,4 +127,4 @@ def drawn(sizes: Sequence[int] = SIZES, keys: int = KEYS, seed: int = 0) -> tupl
                 ),
             )
         )
-    return tuple(found)
+    return tuple(results)
