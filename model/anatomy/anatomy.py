@@ -1,4 +1,4 @@
-"""What a model is made of, from its config alone: every weight with its shape, and well-known architectures."""
+"""The parameters of a model from its config alone: every weight with its shape, and well-known architectures."""
 
 import dataclasses
 import re
@@ -9,9 +9,9 @@ from model.gpt.config import LLAMA_STYLE, PRESETS, ModelConfig, RopeScaling
 from model.loading.families import FAMILIES
 from model.strict_json import parse
 
-MOST_TEXT = 50_000  # characters of a config.json that somebody pastes
+MOST_TEXT = 50_000  # characters of a pasted config.json
 MOST_LAYERS = 1000  # of such a config: every layer is drawn
-# Keys of a config.json that change neither a shape nor a step: how weights are stored, how text is generated, dropout.
+# Keys of a config.json that change neither a shape nor a step: storage of weights, generation settings, dropout.
 # Loading a checkpoint is stricter; here nothing is loaded.
 BESIDE = frozenset(
     {
@@ -54,7 +54,7 @@ BESIDE = frozenset(
         "pruned_heads",
     }
 )
-# Keys that change nothing where they have this value, as in published configs.
+# Keys without effect at these values, as in published configs.
 WITHOUT = {
     "use_mrope": False,
     "is_encoder_decoder": False,
@@ -78,14 +78,14 @@ class Weight:
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """Its number of elements."""
         size = 1
         for n in self.shape:
             size *= n
         return size
 
 
-# The parts of a model with parameters, in the order in which a token meets them, each with the sum it belongs to.
+# The parts of a model with parameters, in the order of the computation, each with its component.
 PARTS: dict[str, str] = {
     "embed": "embedding",
     "pos_embed": "embedding",
@@ -106,12 +106,12 @@ PARTS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Architecture:
-    """A published model's config, and where its numbers are from."""
+    """A published model's config and its source."""
 
     label: str
     config: ModelConfig
     source: str
-    published: int | None = None  # parameters, where the source or the checkpoint on the Hub counts them exactly
+    published: int | None = None  # exact number of parameters, where the source or the checkpoint on the Hub gives it
 
 
 def _linear(name: str, part: str, shape: tuple[int, int], bias: bool, layer: int | None) -> list[Weight]:
@@ -128,17 +128,17 @@ def _norm(config: ModelConfig, name: str, part: str, layer: int | None) -> list[
 def _block(config: ModelConfig, layer: int) -> list[Weight]:
     c, at = config, f"blocks.{layer}"
     q, kv = c.n_head * c.d_head, c.n_kv_head * c.d_head
-    found = _norm(c, f"{at}.norm1", "norm1", layer)
+    tensors = _norm(c, f"{at}.norm1", "norm1", layer)
     for name, width, bias in (("q", q, c.q_bias), ("k", kv, c.k_bias), ("v", kv, c.v_bias)):
-        found += _linear(f"{at}.attn.{name}", name, (width, c.d_model), bias, layer)
-    found += _linear(f"{at}.attn.o", "o", (c.d_model, q), c.o_bias, layer)
+        tensors += _linear(f"{at}.attn.{name}", name, (width, c.d_model), bias, layer)
+    tensors += _linear(f"{at}.attn.o", "o", (c.d_model, q), c.o_bias, layer)
     if c.qk_norm:
-        found += [Weight(f"{at}.attn.{name}_norm.weight", (c.d_head,), "qk_norm", layer) for name in "qk"]
-    found += _norm(c, f"{at}.norm2", "norm2", layer)
+        tensors += [Weight(f"{at}.attn.{name}_norm.weight", (c.d_head,), "qk_norm", layer) for name in "qk"]
+    tensors += _norm(c, f"{at}.norm2", "norm2", layer)
     if c.mlp == "swiglu":
-        found += _linear(f"{at}.mlp.gate", "gate", (c.d_mlp, c.d_model), c.mlp_bias, layer)
-    found += _linear(f"{at}.mlp.up", "up", (c.d_mlp, c.d_model), c.mlp_bias, layer)
-    return found + _linear(f"{at}.mlp.down", "down", (c.d_model, c.d_mlp), c.mlp_bias, layer)
+        tensors += _linear(f"{at}.mlp.gate", "gate", (c.d_mlp, c.d_model), c.mlp_bias, layer)
+    tensors += _linear(f"{at}.mlp.up", "up", (c.d_mlp, c.d_model), c.mlp_bias, layer)
+    return tensors + _linear(f"{at}.mlp.down", "down", (c.d_model, c.d_mlp), c.mlp_bias, layer)
 
 
 def weights(config: ModelConfig) -> list[Weight]:
@@ -147,20 +147,20 @@ def weights(config: ModelConfig) -> list[Weight]:
     Their sizes add up to `sum(p.numel() for p in Transformer(config).parameters())`, and names and shapes are those
     of its `named_parameters()`.
     """
-    found = [Weight("embed.weight", (config.vocab_size, config.d_model), "embed")]
+    tensors = [Weight("embed.weight", (config.vocab_size, config.d_model), "embed")]
     if config.positions == "learned":
-        found.append(Weight("pos_embed.weight", (config.n_ctx, config.d_model), "pos_embed"))
+        tensors.append(Weight("pos_embed.weight", (config.n_ctx, config.d_model), "pos_embed"))
     for layer in range(config.n_layer):
-        found += _block(config, layer)
+        tensors += _block(config, layer)
     if config.final_norm:
-        found += _norm(config, "final_norm", "final_norm", None)
+        tensors += _norm(config, "final_norm", "final_norm", None)
     if not config.tie_embeddings:
-        found.append(Weight("unembed.weight", (config.vocab_size, config.d_model), "unembed"))
-    return found
+        tensors.append(Weight("unembed.weight", (config.vocab_size, config.d_model), "unembed"))
+    return tensors
 
 
 def n_params(config: ModelConfig) -> int:
-    """Parameters of a model, a tied head counted once, without making it."""
+    """Parameters of a model, a tied head counted once, without building it."""
     outside = sum(weight.size for weight in weights(dataclasses.replace(config, n_layer=1)) if weight.layer is None)
     return outside + config.n_layer * sum(weight.size for weight in _block(config, 0))
 
@@ -283,9 +283,9 @@ ARCHITECTURES: dict[str, Architecture] = {
 def config_of(text: str) -> ModelConfig:
     """The config that a pasted config.json describes; no weights are needed.
 
-    A text in a Markdown fence or with a byte order mark is read as well, and keys of BESIDE are passed over. Raises
-    InputError for a text that is no JSON object or absurdly large, UnsupportedModel for an architecture that is not
-    computed here, CheckpointError for a key or a size that does not fit.
+    A Markdown fence or a byte order mark is allowed, and keys of BESIDE are ignored. Raises InputError for a text that
+    is not a JSON object or absurdly large, UnsupportedModel for an architecture that is not computed here,
+    CheckpointError for a key or a size that does not fit.
     """
     values = _object_of(text)
     model_type = values.get("model_type")
@@ -302,7 +302,7 @@ def config_of(text: str) -> ModelConfig:
 
 
 def _object_of(text: str) -> dict:
-    """The keys that matter of a JSON object; raises InputError where the text is none."""
+    """The relevant keys of a JSON object; raises InputError for anything else."""
     hint = "Paste the whole config.json of a model, with its outer braces."
     if len(text) > MOST_TEXT:
         raise InputError("The config is too long.", f"{len(text)} characters", hint)

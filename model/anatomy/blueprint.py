@@ -1,6 +1,6 @@
 """The parts of a model in the order of its computation, from the config alone: formula, shapes, weights, wiring.
 
-Where a part has a tensor that `model.gpt.tap` can see, the shape given here is that tensor's, without its batch axis.
+Where a part has a tensor that `model.gpt.tap` can read, the shape is that tensor's, without its batch axis.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,13 +15,13 @@ ACTS = {
     "gelu_tanh": "½ h (1 + tanh(√(2/π) (h + 0.044715 h³)))",
     "swiglu": "silu(h) ⊙ u,  silu(h) = h / (1 + e⁻ʰ)",
 }
-_IDS = "ids"  # what is no site: the prompt's tokens,
+_IDS = "ids"  # not sites: the prompt's tokens,
 _WEIGHTED = "probabilities"  # and the softmax of the logits
 
 
 @dataclass(frozen=True)
 class Flow:
-    """A tensor that a part reads or gives: a site of `model.gpt.tap.SITES` (or "ids", "probabilities") and its axes."""
+    """An input or output tensor of a part: a site of `model.gpt.tap.SITES` (or "ids", "probabilities") and its axes."""
 
     site: str
     axes: tuple[tuple[str, int], ...]  # letter and length, like ("T", 9)
@@ -37,7 +37,7 @@ class Part:
     """One step of the computation. Its weights are those of `model.anatomy.anatomy` with this key as their part."""
 
     key: str
-    formula: str  # in letters and signs only, so that every reader's language has the same
+    formula: str  # in letters and signs only, so that it is the same in every language
     reads: tuple[Flow, ...]
     gives: tuple[Flow, ...]
     block: bool  # once in every block
@@ -45,7 +45,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Share:
-    """How many parameters a part has: in one block (of a part outside blocks: all), altogether, and of all."""
+    """Parameters of a part: in one block (for a part outside the blocks: all), in all blocks, and as a share of all."""
 
     tensors: tuple[Weight, ...]  # of the first block, or those outside
     once: int
@@ -54,11 +54,11 @@ class Share:
 
 
 def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
-    """Every part of a model for a prompt of T tokens, by key, in the order in which a token meets them.
+    """Every part of a model for a prompt of T tokens, by key, in the order of the computation.
 
     Keys: tokens, embed, pos_embed, norm1, q, k, v, qk_norm, rope, scores, softmax, mix, o, add1, norm2, gate, up, act,
-    down, add2, final_norm, unembed, output; those that the config has not are left out. A parallel block has one sum
-    (add2); a post-norm block has its norms behind the sums. Raises ValueError for T < 1.
+    down, add2, final_norm, unembed, output; without those that the config does not have. A parallel block has one sum
+    (add2); a post-norm block has its norms after the sums. Raises ValueError for T < 1.
     """
     if T < 1:
         raise ValueError(f"a prompt has at least one token, got T = {T}")
@@ -73,7 +73,7 @@ def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
 
 
 def _axes(config: ModelConfig, T: int) -> dict[str, tuple[tuple[str, int], ...]]:
-    """The axes of every tensor that a part reads or gives."""
+    """The axes of every input or output tensor of a part."""
     c, t = config, ("T", T)
     stream, inner = (t, ("D", c.d_model)), (t, ("M", c.d_mlp))
     heads, shared = (("H", c.n_head), t, ("E", c.d_head)), (("G", c.n_kv_head), t, ("E", c.d_head))
@@ -108,17 +108,17 @@ _Row = tuple[str, str, tuple[str, ...], tuple[str, ...], bool]  # key, formula, 
 
 def _before(config: ModelConfig) -> list[_Row]:
     scaled = f" · √{config.d_model}" if config.embed_scale else ""
-    found: list[_Row] = [
+    rows: list[_Row] = [
         ("tokens", f"id ∈ {{0, …, {config.vocab_size - 1}}}", (), (_IDS,), False),
         ("embed", f"x = W_E[id]{scaled}", (_IDS,), ("embed",), False),
     ]
-    told = {
+    formulas = {
         "learned": "x ← x + W_P[t]",
         "sinusoidal": "x ← x + p,  p[t, 2i] = sin(t / 10000^(2i/D)),  p[t, 2i+1] = cos(t / 10000^(2i/D))",
     }
-    if config.positions in told:
-        found.append(("pos_embed", told[config.positions], ("embed",), ("pos_embed", "resid_pre"), False))
-    return found
+    if config.positions in formulas:
+        rows.append(("pos_embed", formulas[config.positions], ("embed",), ("pos_embed", "resid_pre"), False))
+    return rows
 
 
 def _norm(config: ModelConfig) -> str:
@@ -131,28 +131,28 @@ def _attention(config: ModelConfig) -> list[_Row]:
     c, post, parallel = config, config.norm_placement == "post", config.parallel_residual
     x = "resid_pre" if post else "norm1_out"
     q, k = ("q_rot", "k_rot") if c.positions == "rope" else ("q", "k")
-    found: list[_Row] = [("norm1", _norm(c), ("norm1_in",), ("norm1_out",), True)]
+    rows: list[_Row] = [("norm1", _norm(c), ("norm1_in",), ("norm1_out",), True)]
     for name, bias in (("q", c.q_bias), ("k", c.k_bias), ("v", c.v_bias)):
-        found.append((name, f"{name} = W_{name.upper()} x{f' + b_{name}' if bias else ''}", (x,), (name,), True))
+        rows.append((name, f"{name} = W_{name.upper()} x{f' + b_{name}' if bias else ''}", (x,), (name,), True))
     if c.qk_norm:
         formula = "q ← q / √(mean(q²) + ε) ⊙ g_q,  k ← k / √(mean(k²) + ε) ⊙ g_k"
-        found.append(("qk_norm", formula, ("q", "k"), ("q", "k"), True))
+        rows.append(("qk_norm", formula, ("q", "k"), ("q", "k"), True))
     if c.positions == "rope":
-        found.append(("rope", f"q′ = R(t) q,  k′ = R(s) k,  {_angle(c)}", ("q", "k"), ("q_rot", "k_rot"), True))
-    found += [
+        rows.append(("rope", f"q′ = R(t) q,  k′ = R(s) k,  {_angle(c)}", ("q", "k"), ("q_rot", "k_rot"), True))
+    rows += [
         ("scores", f"s[t, j] = q_t · k_j / √{c.d_head},  −∞ for j > t", (q, k), ("scores",), True),
         ("softmax", "a[t, j] = exp(s[t, j]) / Σ_i exp(s[t, i])", ("scores",), ("pattern",), True),
         ("mix", "z_t = Σ_j a[t, j] v_j", ("pattern", "v"), ("z",), True),
         ("o", f"y = W_O [z₁; …; z_H]{' + b_O' if c.o_bias else ''}", ("z",), ("attn_out",), True),
     ]
     if not parallel:
-        given = "norm1_in" if post else "resid_mid"
-        found.append(("add1", "x ← x + attention", ("resid_pre", "attn_out"), (given,), True))
-    return found
+        target = "norm1_in" if post else "resid_mid"
+        rows.append(("add1", "x ← x + attention", ("resid_pre", "attn_out"), (target,), True))
+    return rows
 
 
 def _angle(config: ModelConfig) -> str:
-    """The angle of a pair of dimensions at position t; Llama 3's stretch of long wavelengths is named."""
+    """The rotation angle of a pair at position t; mentions Llama 3's scaling of long wavelengths."""
     scaling = config.rope_scaling
     stretch = f",  λ ≥ {scaling.original_n_ctx}: ÷ {scaling.factor:g}" if scaling else ""
     return f"θ_i = t · {config.rope_theta:g}^(−2i/{config.d_rotary}){stretch}"
@@ -161,38 +161,38 @@ def _angle(config: ModelConfig) -> str:
 def _mlp(config: ModelConfig) -> list[_Row]:
     c, post, gated = config, config.norm_placement == "post", config.mlp == "swiglu"
     x, bias = "resid_mid" if post else "norm2_out", " + b" if config.mlp_bias else ""
-    found: list[_Row] = [("norm2", _norm(c), ("norm2_in",), ("norm2_out",), True)]
+    rows: list[_Row] = [("norm2", _norm(c), ("norm2_in",), ("norm2_out",), True)]
     if gated:
-        found.append(("gate", f"h = W_gate x{bias}", (x,), ("mlp_pre",), True))
-    found += [
+        rows.append(("gate", f"h = W_gate x{bias}", (x,), ("mlp_pre",), True))
+    rows += [
         ("up", f"{'u' if gated else 'h'} = W_up x{bias}", (x,), ("mlp_up" if gated else "mlp_pre",), True),
         ("act", f"m = {ACTS[c.mlp]}", ("mlp_pre", "mlp_up") if gated else ("mlp_pre",), ("mlp_post",), True),
         ("down", f"y = W_down m{bias}", ("mlp_post",), ("mlp_out",), True),
     ]
     if c.parallel_residual:
         return [
-            *found,
+            *rows,
             ("add2", "x ← x + attention + MLP", ("resid_pre", "attn_out", "mlp_out"), ("resid_post",), True),
         ]
-    given = "norm2_in" if post else "resid_post"
-    return [*found, ("add2", "x ← x + MLP", ("resid_mid", "mlp_out"), (given,), True)]
+    target = "norm2_in" if post else "resid_post"
+    return [*rows, ("add2", "x ← x + MLP", ("resid_mid", "mlp_out"), (target,), True)]
 
 
 def _after(config: ModelConfig) -> list[_Row]:
     x = "final_out" if config.final_norm else "resid_post"
-    found: list[_Row] = []
+    rows: list[_Row] = []
     if config.final_norm:
-        found.append(("final_norm", _norm(config), ("final_in",), ("final_out",), False))
+        rows.append(("final_norm", _norm(config), ("final_in",), ("final_out",), False))
     matrix = "W_E" if config.tie_embeddings else "W_U"
     return [
-        *found,
+        *rows,
         ("unembed", f"z = {matrix} x", (x,), ("logits",), False),
         ("output", "p = softmax(z)", ("logits",), (_WEIGHTED,), False),
     ]
 
 
 def _ordered(config: ModelConfig, rows: list[_Row]) -> list[_Row]:
-    """A post-norm block adds before it normalises."""
+    """In a post-norm block the sum comes before the norm."""
     if config.norm_placement == "pre":
         return rows
     keys = [row[0] for row in rows]
@@ -210,20 +210,20 @@ def _ordered(config: ModelConfig, rows: list[_Row]) -> list[_Row]:
 def shares(config: ModelConfig) -> dict[str, Share]:
     """The parameters of every part that has some, by key; a tied head has none of its own.
 
-    The whole numbers add up to `model.anatomy.anatomy.n_params(config)` and the shares to 1.
+    The `whole` numbers add up to `model.anatomy.anatomy.n_params(config)` and the shares to 1.
     """
     return shares_of(weights(config), config.n_layer)
 
 
 def shares_of(tensors: Iterable[Weight], n_layer: int) -> dict[str, Share]:
-    """The same from tensors that are listed already."""
-    found: dict[str, list[Weight]] = {}
+    """The same for a given list of tensors."""
+    tensors_by_part: dict[str, list[Weight]] = {}
     total = 0
     for weight in tensors:
         total += weight.size
         if not weight.layer:  # None or the first block; all blocks are alike
-            found.setdefault(weight.part, []).append(weight)
-    return {part: _share(tuple(listed), n_layer, total) for part, listed in found.items()}
+            tensors_by_part.setdefault(weight.part, []).append(weight)
+    return {part: _share(tuple(listed), n_layer, total) for part, listed in tensors_by_part.items()}
 
 
 def _share(tensors: tuple[Weight, ...], n_layer: int, total: int) -> Share:
@@ -232,9 +232,9 @@ def _share(tensors: tuple[Weight, ...], n_layer: int, total: int) -> Share:
     return Share(tensors, once, whole, whole / total)
 
 
-def by_component(found: Mapping[str, Share], parts: Mapping[str, str]) -> dict[str, int]:
+def by_component(shares_by_part: Mapping[str, Share], parts: Mapping[str, str]) -> dict[str, int]:
     """Parameters of each component, {component: parameters}; `parts` is `model.anatomy.anatomy.PARTS`."""
     sums = dict.fromkeys(parts.values(), 0)
-    for part, share in found.items():
+    for part, share in shares_by_part.items():
         sums[parts[part]] += share.whole
     return {component: n for component, n in sums.items() if n}

@@ -1,4 +1,4 @@
-"""Where the time of a forward goes: seconds by component, measured on the loaded model with a clock at its seams."""
+"""Seconds of a forward by component, measured on the loaded model by hooks between the components."""
 
 import os
 import time
@@ -15,7 +15,7 @@ from model.gpt.cache import KVCache
 from model.gpt.transformer import Attend, Transformer, attend_fused
 from model.progress import Progress, silent
 
-# The components, in the order of the computation, and the operations of model/anatomy/flops.py that happen in them.
+# The components, in the order of the computation, and the operations of model/anatomy/flops.py in them.
 COMPONENTS: dict[str, tuple[str, ...]] = {
     "embed": ("embed", "positions"),
     "norms": ("norm1", "norm2", "final_norm"),
@@ -25,17 +25,17 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     "mlp": ("gate", "up", "act", "down"),
     "head": ("head",),
 }
-REST = "rest"  # of the forward: residual additions, and what happens between the components
+REST = "rest"  # residual additions, and overhead between the components
 ROUNDS = 9  # at most
-FEWEST = 3  # unless the time is up before
+FEWEST = 3  # unless the time is up earlier
 BUDGET = 14.0  # seconds for all of it
 
-Stamp = tuple[str, float]  # what has just ended, and when
+Stamp = tuple[str, float]  # the component that just ended, and its time
 
 
 @dataclass(frozen=True)
 class Part:
-    """One component: its repeats, and its FLOPs (matrix products, without the pairs that the mask hides)."""
+    """One component: its repeats, and its FLOPs (matrix products, without masked pairs)."""
 
     key: str
     times: Times
@@ -43,13 +43,13 @@ class Part:
 
     @property
     def rate(self) -> float | None:
-        """FLOPs a second at the median; None where there are no products."""
+        """FLOPs per second at the median; None where there are no products."""
         return self.flops / self.times.median if self.flops and self.times.median > 0 else None
 
 
 @dataclass(frozen=True)
 class Forward:
-    """One kind of forward: its components and the rest, which add up to `clocked`; `plain` is without the clock."""
+    """One kind of forward: its components and the rest, which add up to `clocked`; `plain` is without hooks."""
 
     reading: Reading
     parts: tuple[Part, ...]  # of COMPONENTS, then REST
@@ -58,7 +58,7 @@ class Forward:
 
     @property
     def seconds(self) -> float:
-        """The sum of the parts' medians: what their shares are of."""
+        """The sum of the parts' medians, the basis of their shares."""
         return sum(part.times.median for part in self.parts)
 
     @property
@@ -69,7 +69,7 @@ class Forward:
 
 @dataclass(frozen=True)
 class Clocked:
-    """What was measured, and on what."""
+    """The measurements and their setup."""
 
     prompt: Forward
     step: Forward  # one token more, with the prompt in the cache
@@ -79,9 +79,9 @@ class Clocked:
 
 @contextmanager
 def clock(model: Transformer) -> Iterator[tuple[list[Stamp], Attend]]:
-    """Stamps of a forward inside it, and the attention kernel to run it with; the model is left as it was.
+    """Time stamps of a forward inside it, and the attention kernel to run it with; the hooks are removed at the end.
 
-    Hooks on modules of every block tell when the module began and ended. Only one forward may run at a time.
+    Hooks on modules of every block record when the module began and ended. Only one forward may run at a time.
     """
     stamps: list[Stamp] = []
 
@@ -110,32 +110,32 @@ def clock(model: Transformer) -> Iterator[tuple[list[Stamp], Attend]]:
 
 
 def _timed(block: nn.Module) -> tuple[tuple[str, nn.Module], ...]:
-    """What begins and ends as a whole; q, k, v and the kernel lie between the beginning of `attn` and of o."""
+    """Modules timed as a whole; q, k, v and the kernel lie between the beginning of `attn` and of o."""
     return ("norms", block.norm1), ("o", block.attn), ("norms", block.norm2), ("mlp", block.mlp)
 
 
 def durations(stamps: Sequence[Stamp], start: float, end: float) -> dict[str, float]:
     """Seconds of each component and of the rest; together they are end - start."""
-    found = dict.fromkeys((*COMPONENTS, REST), 0.0)
+    seconds = dict.fromkeys((*COMPONENTS, REST), 0.0)
     last = start
     for name, at in stamps:
-        found[name] += at - last
+        seconds[name] += at - last
         last = at
-    found[REST] += end - last
-    return found
+    seconds[REST] += end - last
+    return seconds
 
 
 @dataclass(frozen=True, eq=False)
 class _Bench:
-    """A forward that is measured again and again."""
+    """A forward that is measured repeatedly."""
 
     model: Transformer
-    ids: Tensor  # [1, T], which continue what the cache holds
+    ids: Tensor  # [1, T], the continuation of the cached tokens
     cache: KVCache
     reading: Reading
 
     def run(self, attend: Attend = attend_fused) -> Tensor:
-        """The logits of the last positions; what the cache holds before them, the prompt's forward left there."""
+        """The logits of the last positions; the earlier cache entries are those of the prompt's forward."""
         self.cache.length = self.reading.S - self.reading.T
         x = self.model.trunk(self.ids, cache=self.cache, attend=attend)
         return self.model.logits(x[:, self.reading.T - self.reading.logits :])
@@ -147,7 +147,7 @@ class _Bench:
         return time.perf_counter() - start
 
     def clocked(self) -> tuple[float, dict[str, float]]:
-        """Seconds of a forward with a clock at its seams, and where they went."""
+        """Seconds of a forward with hooks: in all and by component."""
         with clock(self.model) as (stamps, attend):
             start = time.perf_counter()
             self.run(attend)
@@ -159,7 +159,7 @@ class _Bench:
 def measure(
     model: Transformer, ids: Sequence[int], every: bool = True, progress: Progress = silent, budget: float = BUDGET
 ) -> Clocked:
-    """Seconds by component of a prompt, and of one token more with the prompt in the cache.
+    """Seconds by component of a prompt, and of one more token with the prompt in the cache.
 
     The prompt is read into an empty cache, with the head for all of its tokens where `every` says so, else for the last
     one. The token is the last one once more, after the others (a prompt of one token: after itself). Every round runs
@@ -177,23 +177,23 @@ def measure(
 
 
 def _measured(benches: Sequence[_Bench], until: float, progress: Progress) -> Clocked:
-    """The rounds. The prompt goes first: it fills the cache that the token reads from."""
+    """The rounds. The prompt goes first: it fills the cache that the token reads."""
     rounds: list[list[tuple[float, float, dict[str, float]]]] = [[] for _ in benches]
     began = time.perf_counter()
     for done in range(ROUNDS + 1):  # the first one warms up
-        for bench, found in zip(benches, rounds, strict=True):
+        for bench, repeats in zip(benches, rounds, strict=True):
             progress(done, ROUNDS + 1, "")
             plain = bench.plain()
             progress(done, ROUNDS + 1, "")
             total, parts = bench.clocked()
             if done:
-                found.append((plain, total, parts))
+                repeats.append((plain, total, parts))
         now = time.perf_counter()
         longer = now + (now - began) / (done + 1)
         if done and (now > until or (done >= FEWEST and longer > until)):
             break
-    made = [_forward(bench, found) for bench, found in zip(benches, rounds, strict=True)]
-    return Clocked(*made, torch.get_num_threads(), os.environ.get("OMP_WAIT_POLICY", ""))
+    forwards = [_forward(bench, repeats) for bench, repeats in zip(benches, rounds, strict=True)]
+    return Clocked(*forwards, torch.get_num_threads(), os.environ.get("OMP_WAIT_POLICY", ""))
 
 
 def _forward(bench: _Bench, rounds: Sequence[tuple[float, float, dict[str, float]]]) -> Forward:
@@ -201,6 +201,6 @@ def _forward(bench: _Bench, rounds: Sequence[tuple[float, float, dict[str, float
     parts = []
     for key in (*COMPONENTS, REST):
         flops = sum(op.all_useful for op in work if op.key in COMPONENTS.get(key, ()))
-        parts.append(Part(key, Times(tuple(found[key] for _, _, found in rounds)), flops))
+        parts.append(Part(key, Times(tuple(seconds[key] for _, _, seconds in rounds)), flops))
     plain, clocked = (Times(tuple(each[index] for each in rounds)) for index in (0, 1))
     return Forward(bench.reading, tuple(parts), clocked, plain)

@@ -1,9 +1,9 @@
-"""How many floating-point operations a forward takes, operation by operation, from the config alone.
+"""Floating-point operations of a forward, operation by operation, from the config alone.
 
-Two sums that are never mixed. `products`: the matrix products, 2 m n k for [m, k] times [k, n], exactly what PyTorch's
-own counter finds in a forward whose attention is computed step by step. `elementwise`: everything else by a convention:
-one for each addition, subtraction, multiplication, division, square root, maximum and each function (exp, tanh, erf) of
-a number. Tables of sines, masks, look-ups and copies count nothing.
+Two sums that are never mixed. `products`: the matrix products, 2 m n k for [m, k] times [k, n], exactly as PyTorch's
+own counter counts a forward with explicit attention. `elementwise`: everything else by a convention: one for each
+addition, subtraction, multiplication, division, square root, maximum and each function (exp, tanh, erf) of a number.
+Tables of sines, masks, look-ups and copies count nothing.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
 from model.gpt.transformer import Transformer, attend_explicit
 
-# Which operations belong together: in the figure against the context, and where seconds are measured.
+# Groups of operations: in the figure against the context, and where seconds are measured.
 GROUPS: dict[str, tuple[str, ...]] = {
     "attention": ("scores", "softmax", "mix"),
     "projections": ("q", "k", "v", "qk_norm", "rope", "o"),
@@ -28,17 +28,18 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "head": ("head",),
     "rest": ("embed", "positions", "norm1", "norm2", "residual", "final_norm"),
 }
-AGAINST = ("projections", "layer")  # what attention's part is compared with: see `crossing`
+AGAINST = ("projections", "layer")  # reference of attention's part: see `crossing`
 
-# Operations for each number that an activation function is applied to; for swiglu with the product of the branches.
+# Operations per number of an activation function; for swiglu including the product of the branches.
 _ACT = {"relu": 1, "gelu": 5, "gelu_tanh": 9, "swiglu": 5}
 
 
 @dataclass(frozen=True)
 class Reading:
-    """T tokens pass through the model and see S in all, themselves included; the head runs for the last `logits`.
+    """T tokens pass through the model and attend to S tokens, themselves included.
 
-    A prompt has T = S; a token written after a cache of S - 1 has T = 1. Raises ValueError where that cannot be.
+    The head runs for the last `logits` tokens. A prompt has T = S; a token generated after a cache of S - 1 has T = 1.
+    Raises ValueError for impossible sizes.
     """
 
     T: int
@@ -51,16 +52,16 @@ class Reading:
 
     @property
     def pairs(self) -> int:
-        """Query and key where the key is not in the future: T S - T (T - 1) / 2 of the T S pairs."""
+        """Pairs of a query and a key that is not in the future: T S - T (T - 1) / 2 of the T S pairs."""
         return self.T * self.S - self.T * (self.T - 1) // 2
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One kind of work: FLOPs of one layer, or of the whole model where it does not belong to the layers."""
+    """One kind of operation: FLOPs of one layer, or of the whole model where it is outside the layers."""
 
     key: str
-    layers: int  # how often: n_layer, or 1
+    layers: int  # number of repeats: n_layer, or 1
     products: int  # matrix products, as computed with all T x S pairs
     elementwise: int
     useful: int  # the products without the pairs that the mask hides
@@ -82,26 +83,26 @@ class Operation:
 
 
 def prompt(T: int, logits: int | None = None) -> Reading:
-    """A prompt of T tokens, with the head for all of them unless said otherwise."""
+    """A prompt of T tokens, by default with the head for all of them."""
     return Reading(T, T, T if logits is None else logits)
 
 
 def next_token(cached: int) -> Reading:
-    """One token more, after `cached` tokens whose keys and values are kept."""
+    """One more token after `cached` tokens whose keys and values are in the cache."""
     return Reading(1, cached + 1)
 
 
 def _norm(config: ModelConfig, width: int, kind: str) -> int:
-    """Of one vector: mean, difference (LayerNorm), squares, their mean, eps, root, division, gain, bias."""
+    """FLOPs of one vector: mean, difference (LayerNorm), squares, their mean, eps, root, division, gain, bias."""
     if kind == "rmsnorm":
         return 4 * width + 2
     return (7 if config.norm_bias else 6) * width + 2
 
 
 def operations(config: ModelConfig, reading: Reading) -> tuple[Operation, ...]:
-    """Every operation in the order of the computation; those that the config does not have are left out.
+    """Every operation in the order of the computation, without those that the config does not have.
 
-    A table of such numbers for GPT-2's wiring: Kaplan et al. 2020, table 1, whose attention is the useful half.
+    A similar table for GPT-2's wiring: Kaplan et al. 2020, table 1, whose attention is the useful half.
     """
     c, T, S, n = config, reading.T, reading.S, config.n_layer
     D, H, G, E, M = c.d_model, c.n_head, c.n_kv_head, c.d_head, c.d_mlp
@@ -111,53 +112,57 @@ def operations(config: ModelConfig, reading: Reading) -> tuple[Operation, ...]:
         products = 2 * T * d_in * d_out
         return Operation(key, n, products, T * d_out * bias, products)
 
-    def plain(key: str, elementwise: int, layers: int = n) -> Operation:
+    def pointwise(key: str, elementwise: int, layers: int = n) -> Operation:
         return Operation(key, layers, 0, elementwise, 0)
 
     pairs = 2 * H * E * T * S
     useful = 2 * H * E * reading.pairs
-    found = [plain("embed", T * D * c.embed_scale, 1)]
+    ops = [pointwise("embed", T * D * c.embed_scale, 1)]
     if c.positions in ("learned", "sinusoidal"):
-        found.append(plain("positions", T * D, 1))
-    found += [plain("norm1", norm), linear("q", D, H * E, c.q_bias), linear("k", D, G * E, c.k_bias)]
-    found.append(linear("v", D, G * E, c.v_bias))
+        ops.append(pointwise("positions", T * D, 1))
+    ops += [pointwise("norm1", norm), linear("q", D, H * E, c.q_bias), linear("k", D, G * E, c.k_bias)]
+    ops.append(linear("v", D, G * E, c.v_bias))
     if c.qk_norm:
-        found.append(plain("qk_norm", T * (H + G) * _norm(c, E, "rmsnorm")))
+        ops.append(pointwise("qk_norm", T * (H + G) * _norm(c, E, "rmsnorm")))
     if c.positions == "rope":
-        found.append(plain("rope", T * (H + G) * 3 * c.d_rotary))
-    found += [
+        ops.append(pointwise("rope", T * (H + G) * 3 * c.d_rotary))
+    ops += [
         Operation("scores", n, pairs, H * T * S, useful),
-        plain("softmax", H * T * (5 * S - 2)),  # maximum, difference, exp, sum, division
+        pointwise("softmax", H * T * (5 * S - 2)),  # maximum, difference, exp, sum, division
         Operation("mix", n, pairs, 0, useful),
         linear("o", H * E, D, c.o_bias),
-        plain("residual", 2 * T * D),
-        plain("norm2", norm),
+        pointwise("residual", 2 * T * D),
+        pointwise("norm2", norm),
     ]
     if c.mlp == "swiglu":
-        found.append(linear("gate", D, M, c.mlp_bias))
-    found += [linear("up", D, M, c.mlp_bias), plain("act", T * M * _ACT[c.mlp]), linear("down", M, D, c.mlp_bias)]
+        ops.append(linear("gate", D, M, c.mlp_bias))
+    ops += [
+        linear("up", D, M, c.mlp_bias),
+        pointwise("act", T * M * _ACT[c.mlp]),
+        linear("down", M, D, c.mlp_bias),
+    ]
     if c.final_norm:
-        found.append(plain("final_norm", reading.logits * _norm(c, D, c.norm), 1))
+        ops.append(pointwise("final_norm", reading.logits * _norm(c, D, c.norm), 1))
     head = 2 * reading.logits * D * c.vocab_size
-    return (*found, Operation("head", 1, head, 0, head))
+    return (*ops, Operation("head", 1, head, 0, head))
 
 
-def total(found: Sequence[Operation], useful: bool = False) -> int:
+def total(ops: Sequence[Operation], useful: bool = False) -> int:
     """All matrix products of a forward."""
-    return sum(each.all_useful if useful else each.all_products for each in found)
+    return sum(each.all_useful if useful else each.all_products for each in ops)
 
 
-def by_group(found: Sequence[Operation], useful: bool = False) -> dict[str, int]:
-    """Matrix products of each of GROUPS; their sum is `total`."""
-    return {name: total([each for each in found if each.key in keys], useful) for name, keys in GROUPS.items()}
+def by_group(ops: Sequence[Operation], useful: bool = False) -> dict[str, int]:
+    """Matrix products of each of GROUPS; they add up to `total`."""
+    return {name: total([each for each in ops if each.key in keys], useful) for name, keys in GROUPS.items()}
 
 
 def crossing(config: ModelConfig, against: str = "projections", useful: bool = False) -> float:
-    """The context, in tokens, at which scores and mix take as much as the products they are compared with.
+    """The context, in tokens, at which scores and mix take as many FLOPs as the reference `against`.
 
     "projections": q, k, v and o; 4 H E T^2 = 4 D E (H + G) T, so T = D (1 + G / H), which is 2 D for MHA. "layer":
     those and the MLP. With `useful` only half of the square counts: T (T + 1) / 2, so it is 2 T - 1. One token with a
-    cache has the same crossing, in tokens S that it sees. Raises ValueError for another name.
+    cache has the same crossing, in visible tokens S. Raises ValueError for another name.
     """
     if against not in AGAINST:
         raise ValueError(f"against must be one of {', '.join(AGAINST)}, got {against!r}")
@@ -172,12 +177,12 @@ def crossing(config: ModelConfig, against: str = "projections", useful: bool = F
 
 
 def matrix_params(config: ModelConfig) -> int:
-    """Parameters that a token is multiplied with: the blocks' matrices. N of Kaplan et al. 2020, section 2.1."""
+    """Parameters of the blocks' matrices: N of Kaplan et al. 2020, section 2.1."""
     return sum(each.size for each in weights(config) if each.layer is not None and len(each.shape) == 2)
 
 
 def rules(config: ModelConfig) -> dict[str, int]:
-    """2 N FLOPs a token for reading and 6 N for training (Kaplan et al. 2020, section 2.1), for both uses of N."""
+    """2 N FLOPs per token for inference and 6 N for training (Kaplan et al. 2020, section 2.1), for both uses of N."""
     blocks, every = matrix_params(config), n_params(config)
     return {
         "blocks": blocks,
@@ -197,13 +202,13 @@ def training(config: ModelConfig, reading: Reading) -> int:
     return 3 * total(operations(config, reading))
 
 
-# --- bytes that are moved --------------------------------------------------------------------------
+# --- memory traffic --------------------------------------------------------------------------------
 
 
 def weights_read(config: ModelConfig, reading: Reading) -> int:
-    """Numbers of the weights that a forward reads once: all, of the tables only the rows of its tokens.
+    """Numbers of the weights that a forward reads once: all, but of the tables only the rows of its tokens.
 
-    A tied head is the embedding: it is read as a matrix, beside the rows that are looked up.
+    A tied head is the embedding: it is read as a matrix, in addition to the rows that are looked up.
     """
     c, tables = config, ("embed", "pos_embed", "unembed")
     rows = reading.T * c.d_model * (2 if c.positions == "learned" else 1)
@@ -214,14 +219,14 @@ def weights_read(config: ModelConfig, reading: Reading) -> int:
 
 
 def cache_moved(config: ModelConfig, reading: Reading) -> int:
-    """Numbers of keys and values that are written (T tokens) or read from before (S - T): 2 L G S E in all."""
+    """Numbers of keys and values written (T tokens) or read from the cache (S - T): 2 L G S E in all."""
     return 2 * config.n_layer * config.n_kv_head * config.d_head * reading.S
 
 
 def intensity(config: ModelConfig, reading: Reading, item: float = 4) -> float:
-    """FLOPs (matrix products) for each byte of weights and cache that is moved; `item` bytes a number.
+    """FLOPs (matrix products) per byte of weights and cache moved; `item` bytes per number.
 
-    Activations count nothing: they are taken to stay in the processor's caches. Williams et al. 2009.
+    Activations count nothing: they are assumed to stay in the processor's caches. Williams et al. 2009.
     """
     moved = weights_read(config, reading) + cache_moved(config, reading)
     return total(operations(config, reading)) / (item * moved)
@@ -231,9 +236,9 @@ def intensity(config: ModelConfig, reading: Reading, item: float = 4) -> float:
 
 
 class Counter(TorchDispatchMode):
-    """Adds up the FLOPs of what runs inside, by the formulas of torch.utils.flop_counter; of this thread only.
+    """Adds up the FLOPs of operations inside, by the formulas of torch.utils.flop_counter; of this thread only.
 
-    FlopCounterMode itself hangs hooks on every module of the process.
+    FlopCounterMode itself hooks every module of the process.
     """
 
     def __init__(self) -> None:
@@ -241,20 +246,20 @@ class Counter(TorchDispatchMode):
         self.flops: dict[str, int] = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        found = func(*args, **(kwargs or {}))
+        outputs = func(*args, **(kwargs or {}))
         formula = flop_registry.get(func._overloadpacket)
         if formula is not None:
             name = str(func._overloadpacket)
-            self.flops[name] = self.flops.get(name, 0) + formula(*args, **(kwargs or {}), out_val=found)
-        return found
+            self.flops[name] = self.flops.get(name, 0) + formula(*args, **(kwargs or {}), out_val=outputs)
+        return outputs
 
 
 @torch.no_grad()
 def counted(config: ModelConfig, reading: Reading) -> Mapping[str, int]:
-    """What PyTorch counts in a forward of this architecture, by the kind of product; no number is computed.
+    """PyTorch's count of a forward of this architecture, by the kind of product; nothing is computed.
 
-    The forward runs on the meta device, with attention step by step: the fused kernel of a CPU is not counted by
-    PyTorch. The values' sum is `total(operations(config, reading))`.
+    The forward runs on the meta device with explicit attention: PyTorch does not count the fused kernel of a CPU. The
+    values' sum is `total(operations(config, reading))`.
     """
     start = reading.S - reading.T
     with torch.device("meta"):

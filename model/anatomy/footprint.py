@@ -1,7 +1,8 @@
-"""What has to be held in memory: weights, cache, activations, gradients and the optimizer's state, in bytes.
+"""Memory of a model: weights, cache, activations, gradients and the optimizer's state, in bytes.
 
-Exact from the config where a formula can be: weights, cache, what autograd keeps of a training step of this project's
-own forward, AdamW's state. Working memory of a forward without gradients is an estimate and is called one.
+Exact from the config where a formula can be: weights, cache, autograd's saved tensors in a training step of this
+project's own forward, AdamW's state. Working memory of a forward without gradients is an estimate and is labelled as
+one.
 """
 
 import dataclasses
@@ -14,13 +15,13 @@ from model.gpt.config import ModelConfig
 
 GROUP = 32  # int4: numbers that share a scale
 MODES = ("inference", "adamw", "mixed")
-FIXED = ("weights", "gradients", "optimizer")  # whatever batch and context are
-MOST = 1 << 32  # of a context or a batch that is looked for
+FIXED = ("weights", "gradients", "optimizer")  # whatever the batch and the context
+MOST = 1 << 32  # upper limit of the search for a context or a batch
 
 
 @dataclass(frozen=True)
 class Format:
-    """How a matrix is stored. Norms and biases have `rest` bytes a number."""
+    """Storage format of a matrix. Norms and biases have `rest` bytes per number."""
 
     bits: int
     rest: int
@@ -39,18 +40,18 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """What is run: `mode` of MODES, B texts of T tokens, weights in `form`, other numbers of `item` bytes."""
+    """The workload: `mode` of MODES, B texts of T tokens, weights in `form`, other numbers of `item` bytes."""
 
     mode: str = "inference"
     form: str = "float32"
     batch: int = 1
     tokens: int = 1024
     item: int = ITEM  # bytes of a number of cache and activations
-    explicit: bool = False  # attention matrices are made and, in training, kept
+    explicit: bool = False  # attention matrices are computed and, in training, saved
 
 
 def weight_bytes(weight: Weight, form: str = "float32") -> int:
-    """One tensor in that format; rows of a group format are filled up to whole groups. Norms and biases stay floats."""
+    """One tensor in that format; rows of a group format are padded to whole groups. Norms and biases stay floats."""
     kind = FORMATS[form]
     if len(weight.shape) == 1:
         return weight.size * kind.rest
@@ -73,43 +74,43 @@ def n_tensors(config: ModelConfig) -> int:
 
 
 def optimizer_bytes(config: ModelConfig) -> int:
-    """State of torch.optim.AdamW after a step: two float32 a parameter, and a float32 step count a tensor.
+    """State of torch.optim.AdamW after a step: two float32 per parameter, and a float32 step count per tensor.
 
     Loshchilov & Hutter 2019; the moments are those of Kingma & Ba 2015, algorithm 1.
     """
     return 2 * weights_bytes(config) + ITEM * n_tensors(config)
 
 
-# --- activations that a training step keeps ----------------------------------------------------------
+# --- activations saved in a training step -------------------------------------------------------------
 
 
 def _norm_kept(config: ModelConfig, kind: str, rows: int, width: int) -> int:
-    """Numbers that a norm keeps besides its input: mean and 1/divisor; RMSNorm 1/divisor and the normalised vector."""
+    """Numbers that a norm saves besides its input: mean and 1/divisor; RMSNorm 1/divisor and the normalised vector."""
     return 2 * rows if kind == "layernorm" else rows + rows * width
 
 
 def _attention_kept(config: ModelConfig, batch: int, T: int, explicit: bool) -> tuple[int, int]:
-    """Numbers and further bytes of one layer's attention, from q, k and v on, with what the projection o reads."""
+    """Saved numbers and further bytes of one layer's attention, from q, k and v to the input of o."""
     c, rows = config, batch * T
     q, kv = rows * c.n_head * c.d_head, rows * c.n_kv_head * c.d_head
-    kept = q + 2 * kv + q  # q, k and v as they are multiplied, and the mixed values
+    saved = q + 2 * kv + q  # q, k and v as they are multiplied, and the mixed values
     if c.qk_norm:
-        kept += q + kv + rows * (c.n_head + c.n_kv_head) * (1 + c.d_head)
+        saved += q + kv + rows * (c.n_head + c.n_kv_head) * (1 + c.d_head)
     if c.positions == "rope":
-        kept += 4 * T * c.d_rotary  # cosines and sines, for queries and for keys
+        saved += 4 * T * c.d_rotary  # cosines and sines, for queries and for keys
     if explicit:
-        return kept + batch * c.n_head * T * T, T * T if T > 1 else 0  # patterns, and the mask, a byte each
-    # The kernel's output lies as its queries do: behind a norm or a rotation, what o reads is a copy of it.
+        return saved + batch * c.n_head * T * T, T * T if T > 1 else 0  # patterns, and the mask, a byte each
+    # The kernel's output has the memory layout of its queries: after a norm or a rotation, the input of o is a copy.
     copied = q if T > 1 and (c.qk_norm or c.positions == "rope") else 0
-    return kept + copied + batch * c.n_head * T, 0  # and the logarithm of each row's sum
+    return saved + copied + batch * c.n_head * T, 0  # including the logarithm of each row's sum
 
 
 def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, item: int = ITEM) -> int:
-    """Bytes that autograd keeps between the forward and the backward of a training step, parameters aside.
+    """Bytes that autograd saves between the forward and the backward of a training step, parameters aside.
 
     For float32 (`item` 4) it is what `torch.autograd.graph.saved_tensors_hooks` sees of this project's forward with
-    cross-entropy; smaller items are the same count of numbers. Explicit attention keeps the B H T T patterns, the fused
-    kernel makes them again in the backward (Dao et al. 2022). Korthikanti et al. 2022, section 4.1, count alike.
+    cross-entropy; smaller items are the same count of numbers. Explicit attention saves the B H T T patterns, the
+    fused kernel recomputes them in the backward (Dao et al. 2022). Korthikanti et al. 2022, section 4.1, count alike.
     """
     c, rows = config, batch * T
     D, M = rows * c.d_model, rows * c.d_mlp
@@ -118,7 +119,7 @@ def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, 
     stream = 4 * D - D * c.parallel_residual  # inputs and outputs of two norms
     mlp = {"relu": M, "swiglu": 4 * M}.get(c.mlp, 2 * M)
     numbers = c.n_layer * (stream + norms + attention + mlp)
-    numbers += D  # what the final norm or the head reads; for post-norm what the first block reads
+    numbers += D  # input of the final norm or the head; for post-norm input of the first block
     if c.final_norm:
         numbers += _norm_kept(c, c.norm, rows, c.d_model) + D
     loss = rows * c.vocab_size + 1  # log-probabilities, and the number of targets
@@ -128,18 +129,18 @@ def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, 
 def published_kept(config: ModelConfig, batch: int, T: int, explicit: bool = True) -> int:
     """Korthikanti et al. 2022, eq. 2: L s b h (34 + 5 a s / h) bytes, without the attention part 34 L s b h (eq. 6).
 
-    16-bit numbers, dropout masks of a byte, GPT's block with an MLP four times as wide; embedding and head are not in.
+    16-bit numbers, dropout masks of a byte, GPT's block with an MLP four times as wide; without embedding and head.
     """
     rows = batch * T
     one = 34 * rows * config.d_model + (5 * config.n_head * T * rows if explicit else 0)
     return config.n_layer * one
 
 
-# --- everything together -----------------------------------------------------------------------------
+# --- total -------------------------------------------------------------------------------------------
 
 
 def _turning(config: ModelConfig, rows: int, T: int) -> int:
-    """Numbers that the rotation of queries and keys holds at once besides them; q and k together unless normed."""
+    """Extra numbers in memory while queries and keys are rotated; q and k together unless normed."""
     c = config
     if c.positions != "rope":
         return 0
@@ -149,34 +150,34 @@ def _turning(config: ModelConfig, rows: int, T: int) -> int:
 
 
 def working_bytes(config: ModelConfig, setting: Setting) -> int:
-    """The most that a forward without gradients holds at once in tensors, besides weights and cache.
+    """Peak bytes of tensors in a forward without gradients, besides weights and cache.
 
-    The stream, and of the sublayer at work its input, what it makes in between and its output; then all is dropped.
-    All B T tokens at once, the head for the last of each text. Counted for this project's forward: it is what
-    `model.anatomy.measured_memory.peak_bytes` finds. Kernels hold more inside themselves, and other programs have other
-    peaks: an estimate for those.
+    The stream, and the current sublayer's input, intermediate tensors and output, which are freed after it. All B T
+    tokens at once, the head for the last of each text. Counted for this project's forward, as measured by
+    `model.anatomy.measured_memory.peak_bytes`. Kernels use further memory internally, and other programs have other
+    peaks: for those it is an estimate.
     """
     c, B, T = config, setting.batch, setting.tokens
     rows, post = B * T, c.norm_placement == "post"
     D, M = rows * c.d_model, rows * c.d_mlp
     q, kv = rows * c.n_head * c.d_head, rows * c.n_kv_head * c.d_head
-    held = q if c.qk_norm else q + kv if c.positions == "rope" else q + 2 * kv  # once keys and values are in the cache
+    live = q if c.qk_norm else q + kv if c.positions == "rope" else q + 2 * kv  # once keys and values are in the cache
     between = 2 * B * c.n_head * T * T if setting.explicit else 0  # scores and patterns
-    # The heads' outputs are copied side by side where they do not lie so, and o makes one vector of them.
+    # The heads' outputs are copied side by side where they are not contiguous, and o maps them to one vector.
     apart = T > 1 and c.n_head > 1 and (setting.explicit or c.qk_norm or c.positions == "rope")
     merged = q + q * apart + D
-    attention = (D if post else 2 * D) + max(q + 2 * kv + _turning(c, rows, T), held + between + q, held + merged)
+    attention = (D if post else 2 * D) + max(q + 2 * kv + _turning(c, rows, T), live + between + q, live + merged)
     mlp = (2 if post else 3) * D + (D + 3 * M if c.mlp == "swiglu" else max(2 * M, D + M))
     tables = T * c.d_rotary if c.positions == "rope" else 0
     return setting.item * max(attention + tables, mlp + tables, D + B * (c.d_model * c.final_norm + c.vocab_size))
 
 
 def parts(config: ModelConfig, setting: Setting) -> dict[str, int]:
-    """Bytes of weights, gradients, optimizer, cache and activations of a setting; what it does not need is 0.
+    """Bytes of weights, gradients, optimizer, cache and activations of a setting; unused parts are 0.
 
-    "adamw": everything float32. "mixed": 16 bytes a parameter, 2 for the weight, 2 for its gradient, 12 for the
-    optimizer with its float32 copy of the weight (Rajbhandari et al. 2020, section 3.1), activations 2 bytes a number.
-    Raises ValueError for another mode.
+    "adamw": everything float32. "mixed": 16 bytes per parameter, 2 for the weight, 2 for its gradient, 12 for the
+    optimizer with its float32 copy of the weight (Rajbhandari et al. 2020, section 3.1), activations 2 bytes per
+    number. Raises ValueError for another mode.
     """
     if setting.mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, got {setting.mode!r}")
@@ -190,7 +191,7 @@ def parts(config: ModelConfig, setting: Setting) -> dict[str, int]:
 
 
 def _moving(config: ModelConfig, setting: Setting) -> tuple[int, int]:
-    """Cache and activations: what grows with batch and context."""
+    """Cache and activations: the bytes that grow with batch and context."""
     c, B, T = config, setting.batch, setting.tokens
     if setting.mode == "inference":
         return cache_bytes(c, B, T) * setting.item // ITEM, working_bytes(c, setting)
@@ -198,12 +199,12 @@ def _moving(config: ModelConfig, setting: Setting) -> tuple[int, int]:
 
 
 def total_bytes(config: ModelConfig, setting: Setting) -> int:
-    """All of them."""
+    """The sum of `parts`."""
     return sum(parts(config, setting).values())
 
 
 def most(fits: Callable[[int], bool], highest: int = MOST) -> int:
-    """The largest n from 0 to `highest` that fits, where everything smaller than one that fits does, too."""
+    """The largest n from 0 to `highest` that fits, by bisection: if n fits, every smaller number does."""
     low, high = 0, 1
     while high < highest and fits(high):
         low, high = high, 2 * high

@@ -1,7 +1,7 @@
-"""What well-known models were trained with: parameters and training tokens, as their reports say.
+"""Training of well-known models: parameters and training tokens, from their reports.
 
-Only dense models whose number of tokens is published; GPT-2 is not among them, because its report gives none. A model
-may have read some text more than once: tokens are counted as often as they were read.
+Only dense models with a published number of tokens; GPT-2 is missing because its report gives none. Tokens are counted
+as often as they were read: a model may have read some text more than once.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class KnownModel:
 
     @property
     def compute(self) -> float:
-        """6 N D: FLOPs of the training, without those of attention itself."""
+        """6 N D: FLOPs of the training, without the attention products."""
         return 6 * self.params * self.tokens
 
 
@@ -58,5 +58,5 @@ _BY_ID = {"tinygpt": TINYGPT, "smollm2-135m": next(each for each in KNOWN if eac
 
 
 def training_of(model_id: str) -> KnownModel | None:
-    """What is known of the training of a built-in model; None for others."""
+    """Training facts of a built-in model; None for others."""
     return _BY_ID.get(model_id)

@@ -1,4 +1,4 @@
-"""What a model really holds while it runs, measured on tensors: beside the formulas of model/anatomy/footprint.py."""
+"""Measured memory use of a running model, to set beside the formulas of footprint.py."""
 
 import weakref
 from collections.abc import Sequence
@@ -14,25 +14,25 @@ from model.gpt.cache import KVCache
 from model.gpt.transformer import Transformer, attend_explicit, attend_fused
 from model.progress import Progress, silent
 
-MOST_TOKENS = 64  # of a measurement: what it finds grows as the formulas say
+MOST_TOKENS = 64  # of a measurement: memory grows as the formulas say
 _EXPLICIT = attend_explicit(lambda site, layer, x: x)
 
 
 @dataclass(frozen=True)
 class Held:
-    """Bytes that were found, for B = 1."""
+    """Measured bytes, for B = 1."""
 
     tokens: int
-    weights: int  # of the parameters' memory, each place once
-    cache: int  # keys and values after the tokens were read
-    peak: int  # the most at once in a forward without gradients, besides the two
-    peak_explicit: int  # the same with attention step by step
-    kept: int  # what autograd keeps of a training step
+    weights: int  # of the parameters, shared memory counted once
+    cache: int  # keys and values of the tokens
+    peak: int  # peak of a forward without gradients, besides the two
+    peak_explicit: int  # the same with explicit attention
+    kept: int  # saved by autograd in a training step
     kept_explicit: int
 
 
 class Live(TorchDispatchMode):
-    """Follows the memory of every tensor that is made inside: bytes `now` and at their `peak`."""
+    """Tracks the memory of every tensor created inside: bytes `now` and at their `peak`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,17 +40,17 @@ class Live(TorchDispatchMode):
         self._known: dict[int, weakref.ref] = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        found = func(*args, **(kwargs or {}))
-        given = {id(each.untyped_storage()) for each in tree_iter((args, kwargs)) if isinstance(each, Tensor)}
-        for each in tree_iter(found):
+        outputs = func(*args, **(kwargs or {}))
+        inputs = {id(each.untyped_storage()) for each in tree_iter((args, kwargs)) if isinstance(each, Tensor)}
+        for each in tree_iter(outputs):
             if isinstance(each, Tensor):
-                self._meet(each.untyped_storage(), given)
-        return found
+                self._meet(each.untyped_storage(), inputs)
+        return outputs
 
-    def _meet(self, storage: torch.UntypedStorage, given: set[int]) -> None:
+    def _meet(self, storage: torch.UntypedStorage, inputs: set[int]) -> None:
         key, nbytes = id(storage), storage.nbytes()
-        if key in given or key in self._known:
-            return  # a view of what was there
+        if key in inputs or key in self._known:
+            return  # a view of existing memory
         self.now += nbytes
         self.peak = max(self.peak, self.now)
         self._known[key] = weakref.ref(storage, lambda _: self._gone(key, nbytes))
@@ -61,16 +61,16 @@ class Live(TorchDispatchMode):
 
 
 def storage_bytes(model: nn.Module) -> int:
-    """Bytes of the parameters' memory; what two of them share counts once."""
-    found = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in model.parameters()}
-    return sum(found.values())
+    """Bytes of the parameters' memory; shared memory counts once."""
+    sizes = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in model.parameters()}
+    return sum(sizes.values())
 
 
 @torch.inference_mode()
 def peak_bytes(model: Transformer, ids: Tensor, explicit: bool = False) -> tuple[int, int]:
-    """The most bytes at once of a prompt's forward into an empty cache, cache aside; and those of the cache.
+    """Peak bytes of a prompt's forward into an empty cache, cache aside; and the bytes of the cache.
 
-    The head runs for the last token only. What kernels hold inside themselves is not seen.
+    The head runs for the last token only. Memory that kernels use internally is not seen.
     """
     cache = KVCache.empty(model.config, *ids.shape)
     with Live() as live:
@@ -80,25 +80,25 @@ def peak_bytes(model: Transformer, ids: Tensor, explicit: bool = False) -> tuple
 
 
 def trainable(model: Transformer) -> Transformer:
-    """The same tensors as parameters that take gradients; nothing is copied, and the model stays as it is."""
+    """A twin with the same tensors as parameters that take gradients; nothing is copied, and the model stays as it is."""
     with torch.device("meta"):
         twin = Transformer(model.config)
-    named = dict(model.named_parameters(remove_duplicate=False))
-    state = {name: named[name].detach() for name, _ in twin.named_parameters(remove_duplicate=False)}
+    params = dict(model.named_parameters(remove_duplicate=False))
+    state = {name: params[name].detach() for name, _ in twin.named_parameters(remove_duplicate=False)}
     twin.load_state_dict(state, strict=True, assign=True)
     twin.tie()
     return twin.requires_grad_(True)
 
 
 def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) -> int:
-    """Bytes between forward and backward of a training step on ids [B, T], parameters aside; each place once."""
-    weights = {each.untyped_storage().data_ptr() for each in model.parameters()}
-    kept: dict[int, tuple[int, Tensor]] = {}
+    """Bytes saved between forward and backward of a training step on ids [B, T], parameters aside, shared memory once."""
+    own = {each.untyped_storage().data_ptr() for each in model.parameters()}
+    saved: dict[int, tuple[int, Tensor]] = {}
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = (storage.nbytes(), tensor)  # held, so that no other takes its place
+        if storage.data_ptr() not in own:
+            saved[storage.data_ptr()] = (storage.nbytes(), tensor)  # referenced: its address must not be reused
         return tensor
 
     with torch.inference_mode(False), torch.enable_grad():
@@ -106,13 +106,13 @@ def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) ->
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             logits = model.logits(model.trunk(ids, attend=_EXPLICIT if explicit else attend_fused))
             F.cross_entropy(logits.flatten(0, 1), torch.zeros_like(ids).flatten())
-    return sum(nbytes for nbytes, _ in kept.values())
+    return sum(nbytes for nbytes, _ in saved.values())
 
 
 def measure(model: Transformer, ids: Sequence[int], progress: Progress = silent) -> Held:
-    """All of it on a loaded model, with the first tokens of a text; its tensors are read and never changed."""
+    """All measurements of a loaded model, with the first tokens of a text; its tensors are read and never changed."""
     text = torch.tensor([list(ids[:MOST_TOKENS])])
-    twin, found = trainable(model), []
+    twin, results = trainable(model), []
     steps = [
         lambda: peak_bytes(model, text),
         lambda: peak_bytes(model, text, explicit=True),
@@ -121,6 +121,6 @@ def measure(model: Transformer, ids: Sequence[int], progress: Progress = silent)
     ]
     for done, step in enumerate(steps):
         progress(done, len(steps), "")
-        found.append(step())
-    (peak, cache), (peak_explicit, _), kept, kept_explicit = found
-    return Held(text.shape[1], storage_bytes(model), cache, peak, peak_explicit, kept, kept_explicit)
+        results.append(step())
+    (peak, cache), (peak_explicit, _), saved, saved_explicit = results
+    return Held(text.shape[1], storage_bytes(model), cache, peak, peak_explicit, saved, saved_explicit)

@@ -1,4 +1,4 @@
-"""A power law through measured points, and how sure its exponent is."""
+"""A power law through measured points, and the confidence interval of its exponent."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from scipy.special import stdtrit
 from model.errors import InputError, say
 
 LEVEL = 0.95  # of the intervals
-LEAST_POINTS = {"line": 3, "floor": 5}  # one more than there are numbers to find, two where one of them is a bound
+LEAST_POINTS = {"line": 3, "floor": 5}  # one more than the fitted numbers, two where one of them is a bound
 _EXPONENTS = np.geomspace(0.001, 3.0, 320)
 _DRAWS = 300
 
@@ -43,15 +43,15 @@ def _points(x: np.ndarray, y: np.ndarray, least: int) -> tuple[np.ndarray, np.nd
 def line_fit(x: np.ndarray, y: np.ndarray) -> Fit:
     """y = scale * x^-exponent: a straight line through the logarithms, by least squares.
 
-    Standard error and Student's interval as in any linear regression: they take the points for independent. Raises
+    Standard error and Student's interval as in any linear regression: they assume independent points. Raises
     InputError for fewer than three different x.
     """
     x, y = _points(x, y, LEAST_POINTS["line"])
     u, v = np.log(x) - np.log(x).mean(), np.log(y)
     slope = float(u @ v / (u @ u))
     level = float(v.mean() - slope * np.log(x).mean())
-    left = v - v.mean() - slope * u
-    error = float(np.sqrt(left @ left / (len(x) - 2) / (u @ u)))
+    residuals = v - v.mean() - slope * u
+    error = float(np.sqrt(residuals @ residuals / (len(x) - 2) / (u @ u)))
     reach = float(stdtrit(len(x) - 2, (1 + LEVEL) / 2)) * error
     return Fit(-slope, error, -slope - reach, -slope + reach, float(np.exp(level)), 0.0, len(x))
 
@@ -59,8 +59,8 @@ def line_fit(x: np.ndarray, y: np.ndarray) -> Fit:
 def floor_fit(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Fit:
     """y = floor + scale * x^-exponent, floor and scale not below 0: least squares of y.
 
-    For each exponent the other two follow from a linear regression; the best exponent is looked for between 0.001
-    and 3. Error and interval come from a bootstrap of the residuals (Efron 1979). Raises InputError for fewer than five
+    For each exponent the other two follow from a linear regression; the best exponent is searched between 0.001 and 3.
+    Error and interval come from a bootstrap of the residuals (Efron 1979). Raises InputError for fewer than five
     different x.
     """
     x, y = _points(x, y, LEAST_POINTS["floor"])
@@ -112,7 +112,7 @@ def _linear(x: np.ndarray, y: np.ndarray, exponents: np.ndarray) -> tuple[np.nda
 def smoothed(x: np.ndarray, y: np.ndarray, most: int = 24, skip: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
     """Means of y in at most `most` bins of log x, the first share `skip` of the range left out (warm-up).
 
-    x is positive and rises; each bin stands at the geometric mean of its x.
+    x is positive and increasing; each bin has the geometric mean of its x.
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
     keep = x >= skip * x[-1] if len(x) else np.zeros(0, bool)

@@ -1,6 +1,7 @@
-"""What a conversation costs by a table of prices, and how much of a context it fills.
+"""Cost of a conversation by a table of prices, and its share of a context.
 
-The table is a CSV that anybody may replace. Every price has the day on which it was seen and where; none is today's.
+The table is a CSV that anybody may replace. Every price has the day on which it was seen and its source; prices are
+not kept up to date.
 """
 
 import csv
@@ -24,7 +25,7 @@ _HINT = say("Give a line of names first: {}; then a line for each model, prices 
 
 @dataclass(frozen=True)
 class Price:
-    """One line of the table: prices in `currency` for a million tokens."""
+    """One line of the table: prices in `currency` per million tokens."""
 
     model: str
     context: int  # tokens, question and answer together
@@ -33,22 +34,22 @@ class Price:
     currency: str
     as_of: str  # a day, YYYY-MM-DD
     source: str
-    cached_input: float | None = None  # of tokens that were sent before; None: the price of `input`
+    cached_input: float | None = None  # of tokens that were sent before; None: the same as `input`
 
 
 @dataclass(frozen=True)
 class Talk:
-    """The tokens of a conversation in which every question is sent with all that was said before."""
+    """The tokens of a conversation in which every question is sent with the whole conversation so far."""
 
     fresh: int  # read for the first time
     again: int  # of earlier turns, read again
     written: int
-    context: int  # that the last answer needs
+    context: int  # needed for the last answer
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a conversation costs, part by part, in the price's currency."""
+    """Cost of a conversation, part by part, in the price's currency."""
 
     fresh: float
     again: float
@@ -57,41 +58,41 @@ class Cost:
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The sum of the parts."""
         return self.fresh + self.again + self.written
 
 
 def talk(question: int, answer: int, turns: int) -> Talk:
-    """Tokens read and written by `turns` rounds of so many tokens each.
+    """Tokens read and written in `turns` rounds of one question and one answer.
 
-    Turn i reads i questions and i - 1 answers, of which one question is new: the tokens read again grow with the square
-    of the turns, turns (turns - 1) / 2 (question + answer).
+    Turn i reads i questions and i - 1 answers, of which one question is new: the tokens read again grow with the
+    square of the turns, turns (turns - 1) / 2 (question + answer).
     """
     again = turns * (turns - 1) // 2 * (question + answer)
     return Talk(turns * question, again, turns * answer, turns * (question + answer))
 
 
-def cost(price: Price, told: Talk) -> Cost:
-    """What these tokens cost by one line of the table; tokens read again at the cached price where it has one."""
+def cost(price: Price, tokens: Talk) -> Cost:
+    """Cost of these tokens by one line of the table; tokens read again at the cached price where there is one."""
     again = price.input if price.cached_input is None else price.cached_input
     return Cost(
-        fresh=told.fresh * price.input / 1e6,
-        again=told.again * again / 1e6,
-        written=told.written * price.output / 1e6,
-        fits=told.context <= price.context,
+        fresh=tokens.fresh * price.input / 1e6,
+        again=tokens.again * again / 1e6,
+        written=tokens.written * price.output / 1e6,
+        fits=tokens.context <= price.context,
     )
 
 
 def most_turns(price: Price, question: int, answer: int) -> int:
-    """How many turns of so many tokens the context holds."""
+    """Number of turns that fit into the context."""
     return price.context // max(1, question + answer)
 
 
 def read_prices(text: str) -> tuple[Price, ...]:
-    """The prices of a CSV text with the columns of REQUIRED and, where there is one, `cached_input`.
+    """The prices of a CSV text with the columns of REQUIRED and, optionally, `cached_input`.
 
-    Raises InputError that names the line and the column for what is missing or no number, for more than one currency,
-    and for a table that is empty or too long.
+    Raises InputError, naming the line and the column, for a missing value or one that is not a number, for more than
+    one currency, and for a table that is empty or too long.
     """
     if len(text) > MOST_CHARACTERS:
         raise InputError(
@@ -111,14 +112,14 @@ def read_prices(text: str) -> tuple[Price, ...]:
     if not 1 <= len(rows) - 1 <= MOST_ROWS:
         got = f"{len(rows) - 1} models"
         raise InputError("The price table has too few or too many lines.", got, say("From 1 to {} models.", MOST_ROWS))
-    found = tuple(_price(number, names, row) for number, row in enumerate(rows[1:], 2))
-    models = [price.model for price in found]
+    prices = tuple(_price(number, names, row) for number, row in enumerate(rows[1:], 2))
+    models = [price.model for price in prices]
     if twice := [name for name in models if models.count(name) > 1]:
         raise InputError("The price table has a model twice.", twice[0][:40], "Leave one of the lines out.")
-    if len(currencies := dict.fromkeys(price.currency for price in found)) > 1:
+    if len(currencies := dict.fromkeys(price.currency for price in prices)) > 1:
         hint = "Convert the prices to one currency."
         raise InputError("The price table has more than one currency.", ", ".join(currencies)[:40], hint)
-    return found
+    return prices
 
 
 def _price(number: int, names: Sequence[str], row: Sequence[str]) -> Price:
@@ -164,5 +165,5 @@ def _price(number: int, names: Sequence[str], row: Sequence[str]) -> Price:
 
 
 def bundled() -> str:
-    """The table that comes with the app, as text."""
+    """The table bundled with the app, as text."""
     return FILE.read_text(encoding="utf-8")

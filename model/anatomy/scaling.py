@@ -70,7 +70,7 @@ EXPONENTS = {"hoffmann1": 0.50, "hoffmann2": 0.49}  # table 2: N* grows as C^a
 
 @dataclass(frozen=True)
 class Plan:
-    """A compute-optimal training: parameters, tokens, FLOPs, and the loss that the law gives, where it gives one."""
+    """A compute-optimal training run: parameters, tokens, FLOPs, and the loss where the law predicts one."""
 
     law: str
     params: float
@@ -100,22 +100,22 @@ def kaplan_tokens(tokens: float) -> float:
 
 
 def kaplan_compute(pf_days: float) -> float:
-    """L(C_min) = (C_c / C_min)^alpha_C, the best use of so many PF-days at small batches (equation 1.3)."""
+    """L(C_min) = (C_c / C_min)^alpha_C, the best use of a compute budget in PF-days at small batches (equation 1.3)."""
     scale, exponent = KAPLAN.c_min
     return float((scale / pf_days) ** exponent)
 
 
 def loss_of(law: str, params: np.ndarray | float, tokens: np.ndarray | float) -> np.ndarray:
-    """L(N, D) in nats a token; Kaplan's is equation 1.5 with the constants of table 2.
+    """L(N, D) in nats per token; Kaplan's is equation 1.5 with the constants of table 2.
 
-    Raises InputError for a law that gives no loss (Hoffmann's approaches 1 and 2).
+    Raises InputError for a law that predicts no loss (Hoffmann's approaches 1 and 2).
     """
     params, tokens = np.asarray(params, float), np.asarray(tokens, float)
     if law == "kaplan":
         n, alpha_n, d, alpha_d = KAPLAN.joint
         return ((n / params) ** (alpha_n / alpha_d) + d / tokens) ** alpha_d
-    found = _parametric(law)
-    return found.E + found.A / params**found.alpha + found.B / tokens**found.beta
+    fit = _parametric(law)
+    return fit.E + fit.A / params**fit.alpha + fit.B / tokens**fit.beta
 
 
 def tokens_for(law: str, params: np.ndarray | float, loss: float) -> np.ndarray:
@@ -124,11 +124,11 @@ def tokens_for(law: str, params: np.ndarray | float, loss: float) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         if law == "kaplan":
             n, alpha_n, d, alpha_d = KAPLAN.joint
-            left = loss ** (1 / alpha_d) - (n / params) ** (alpha_n / alpha_d)
-            return np.where(left > 0, d / left, np.inf)
-        found = _parametric(law)
-        left = loss - found.E - found.A / params**found.alpha
-        return np.where(left > 0, (found.B / np.where(left > 0, left, 1.0)) ** (1 / found.beta), np.inf)
+            remainder = loss ** (1 / alpha_d) - (n / params) ** (alpha_n / alpha_d)
+            return np.where(remainder > 0, d / remainder, np.inf)
+        fit = _parametric(law)
+        remainder = loss - fit.E - fit.A / params**fit.alpha
+        return np.where(remainder > 0, (fit.B / np.where(remainder > 0, remainder, 1.0)) ** (1 / fit.beta), np.inf)
 
 
 def _parametric(law: str) -> Parametric:
@@ -142,7 +142,7 @@ def _parametric(law: str) -> Parametric:
 
 
 def compute_of(hours: float, flops_per_second: float, utilisation: float) -> float:
-    """FLOPs of so many accelerator-hours at a peak rate of which a share (0 to 1) is reached."""
+    """FLOPs of accelerator-hours at a peak rate of which a share (0 to 1) is reached."""
     return _within(3600 * hours * flops_per_second * utilisation)
 
 
@@ -156,9 +156,9 @@ def optimum(law: str, compute: float) -> Plan:
     """
     compute = _within(compute)
     if law in PARAMETRIC:
-        found = PARAMETRIC[law]
-        exponent = 1 / (found.alpha + found.beta)
-        params = (found.alpha * found.A / (found.beta * found.B)) ** exponent * (compute / 6) ** found.a
+        fit = PARAMETRIC[law]
+        exponent = 1 / (fit.alpha + fit.beta)
+        params = (fit.alpha * fit.A / (fit.beta * fit.B)) ** exponent * (compute / 6) ** fit.a
     elif law == "kaplan":
         scale, power = KAPLAN.n_opt
         params = scale * (compute / 2 / PF_DAY) ** power
@@ -177,23 +177,23 @@ def _best_loss(law: str, params: float, tokens: float, compute: float) -> float 
 
 
 def _between(rows: tuple[tuple[float, float], ...], exponent: float, compute: float) -> float:
-    """Parameters at a budget: straight lines between the rows on logarithmic axes, and the exponent beyond them."""
+    """Parameters at a budget: linear interpolation of the rows on logarithmic axes, and the exponent beyond them."""
     sizes, budgets = np.log(np.array(rows)).T
     at = np.log(compute)
     beyond = at - np.clip(at, budgets[0], budgets[-1])
     return float(np.exp(np.interp(at, budgets, sizes) + exponent * beyond))
 
 
-def planned(law: str, given: Given, value: float) -> Plan:
-    """The optimum with so much compute, or the one that has so many parameters or tokens: both grow with compute."""
-    if given == "compute":
+def planned(law: str, quantity: Given, value: float) -> Plan:
+    """The optimum with this compute, or with this number of parameters or tokens: both grow with compute."""
+    if quantity == "compute":
         return optimum(law, value)
     _within(value)
     low, high = np.log(LEAST), np.log(MOST)
     for _ in range(100):  # halves the interval: 84.7 / 2^100 is less than the last digit
         middle = (low + high) / 2
         here = optimum(law, float(np.exp(middle)))
-        below = (here.params if given == "params" else here.tokens) < value
+        below = (here.params if quantity == "params" else here.tokens) < value
         low, high = (middle, high) if below else (low, middle)
     return optimum(law, float(np.exp(high)))
 
@@ -209,7 +209,7 @@ def _within(value: float) -> float:
 
 
 def extra_compute(law: str, share: np.ndarray | float) -> np.ndarray:
-    """Compute over the least one for the same loss when N is `share` of N*; inf where no amount of data is enough.
+    """Compute relative to the least for the same loss when N is `share` of N*; inf where no amount of data is enough.
 
     At the optimum alpha A / N*^alpha = beta B / D*^beta, so that with s = N / N* the factor is
     s (1 + (beta / alpha) (1 - s^-alpha))^(-1/beta), whatever the budget. Kaplan et al. 2020, equation B.16, is the
@@ -219,7 +219,7 @@ def extra_compute(law: str, share: np.ndarray | float) -> np.ndarray:
     if law == "kaplan":
         alpha, beta = KAPLAN.n[1], KAPLAN.steps
     else:
-        found = _parametric(law)
-        alpha, beta = found.alpha, found.beta
-    left = 1 + beta / alpha * (1 - s**-alpha)
-    return np.where(left > 0, s * np.where(left > 0, left, 1.0) ** (-1 / beta), np.inf)
+        fit = _parametric(law)
+        alpha, beta = fit.alpha, fit.beta
+    base = 1 + beta / alpha * (1 - s**-alpha)
+    return np.where(base > 0, s * np.where(base > 0, base, 1.0) ** (-1 / beta), np.inf)

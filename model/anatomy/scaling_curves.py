@@ -1,4 +1,4 @@
-"""The lines that scaling laws draw: loss against compute, parameters against tokens, the price of another size."""
+"""Curves of the scaling laws: loss against compute, parameters against tokens, extra compute of another size."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ WITH_PRICE = ("kaplan", *PARAMETRIC)
 
 @dataclass(frozen=True)
 class Curve:
-    """One line: what it is of (a law, or a number of parameters or a loss), and its points."""
+    """One line: its subject (a law, or a number of parameters or a loss) and its points."""
 
     of: str | float
     x: list[float]
@@ -38,7 +38,7 @@ def size_curves(law: str, compute: float, most: float) -> list[Curve]:
 
 
 def frontiers(compute: float) -> list[Curve]:
-    """The least loss against compute, of every law that gives one."""
+    """The least loss against compute, for every law that predicts a loss."""
     budgets = compute * np.geomspace(1e-4, 1e3, 57)
     return [
         Curve(law, budgets.tolist(), [optimum(law, each).loss for each in budgets.tolist()])
@@ -58,28 +58,28 @@ def contours(law: str) -> list[Curve]:
 def optimal_lines() -> list[Curve]:
     """The compute-optimal tokens against the parameters, of every law."""
     (few, many), (low, high) = PLANE
-    found = []
+    lines = []
     for law in LAWS:
         plans = [optimum(law, float(each)) for each in np.geomspace(1e13, 1e30, 86)]
-        keep = [plan for plan in plans if few <= plan.params <= many and low <= plan.tokens <= high]
-        found.append(Curve(law, [plan.params for plan in keep], [plan.tokens for plan in keep]))
-    return found
+        visible = [plan for plan in plans if few <= plan.params <= many and low <= plan.tokens <= high]
+        lines.append(Curve(law, [plan.params for plan in visible], [plan.tokens for plan in visible]))
+    return lines
 
 
 def price_curves() -> list[Curve]:
-    """Compute for the same loss over the least one, against the share of the optimal parameters."""
+    """Relative compute for the same loss, against the share of the optimal parameters."""
     shares = np.geomspace(*SHARES, 241)
     return [_curve(law, shares, extra_compute(law, shares), high=MOST_EXTRA) for law in WITH_PRICE]
 
 
-# --- runs that were measured -----------------------------------------------------------------------------
+# --- measured runs ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class RunCurve:
-    """The loss of one run while it learned: means in bins of tokens, and the power laws through them.
+    """Training loss of one run: means in bins of tokens, and power laws fitted to them.
 
-    `line` has no floor, `floor` has one; None where there are too few points. They are of one curve, whose points
+    `line` has no floor, `floor` has one; None where there are too few points. Both fit a single curve, whose points
     depend on each other and on the schedule of the learning rate: the intervals are too narrow.
     """
 
@@ -90,13 +90,13 @@ class RunCurve:
 
 
 def run_curve(tokens: list[int], losses: list[float]) -> RunCurve:
-    """The curve of a run from its reports: tokens read so far, and the loss of each step in nats a token."""
+    """The curve of a run from its reports: tokens read so far, and the loss of each step in nats per token."""
     x, y = smoothed(np.array(tokens, float), np.array(losses, float))
     return RunCurve(x.tolist(), y.tolist(), fitted(x, y, "line"), fitted(x, y, "floor"))
 
 
 def fitted(x: np.ndarray | list[float], y: np.ndarray | list[float], kind: str) -> Fit | None:
-    """The power law through points, "line" or "floor"; None where they are too few for it."""
+    """The power law through points, "line" or "floor"; None where there are too few points."""
     try:
         return (line_fit if kind == "line" else floor_fit)(np.asarray(x), np.asarray(y))
     except InputError:
@@ -104,5 +104,5 @@ def fitted(x: np.ndarray | list[float], y: np.ndarray | list[float], kind: str) 
 
 
 def lacking(points: int, kind: str = "line") -> int:
-    """How many points more a fit needs."""
+    """The number of further points that a fit needs."""
     return max(0, LEAST_POINTS[kind] - points)

@@ -1,4 +1,4 @@
-"""The same text in several vocabularies: how many tokens each needs, and what a token is worth in bytes."""
+"""One text in several vocabularies: its number of tokens in each, and bytes per token."""
 
 import functools
 from dataclasses import dataclass
@@ -7,31 +7,31 @@ from model.loading.gguf_file import read_gguf
 from model.loading.sources import WEIGHTS, available, smollm2_path
 from model.text.tokenizer import Tokenizer, from_folder, from_gguf
 
-BYTES, CHARACTERS = "bytes", "characters"  # the two that need no vocabulary
+BYTES, CHARACTERS = "bytes", "characters"  # the two without a vocabulary
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A text as tokens of one vocabulary: the bytes of each and its id, or None where a token has no id."""
+    """A text as tokens of one vocabulary: the bytes and the id of each token, None for a token without an id."""
 
     name: str
-    size: int  # tokens that the vocabulary has
+    size: int  # vocabulary size
     raw: tuple[bytes, ...]
     ids: tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What a text costs in one vocabulary."""
+    """Statistics of a text in one vocabulary."""
 
     tokens: int
     bytes_per_token: float
     characters_per_token: float
-    single: float  # share of the bytes in tokens of one byte that is only part of a character
+    single: float  # share of the bytes in one-byte tokens that are part of a longer character
 
 
 def cut(name: str, tokenizer: Tokenizer | None, text: str) -> Cut:
-    """The text in a vocabulary; without a tokenizer as UTF-8 bytes or as characters, whichever `name` says.
+    """The text in a vocabulary; without a tokenizer as UTF-8 bytes or as characters, depending on `name`.
 
     Without a BOS. Raises InputError for a text that the tokenizer refuses.
     """
@@ -44,26 +44,26 @@ def cut(name: str, tokenizer: Tokenizer | None, text: str) -> Cut:
     return Cut(name, 0x110000 - 0x800, tuple(c.encode() for c in text), tuple(map(ord, text)))
 
 
-def counted(found: Cut) -> Counted:
-    """Tokens, bytes and characters a token, and the share of the bytes that fell back to single bytes.
+def counted(tokens: Cut) -> Counted:
+    """Tokens, bytes and characters per token, and the share of the bytes that fell back to single bytes.
 
-    Of an empty text every number is 0. Bytes are those of UTF-8; a normalising vocabulary (NFC) may have fewer.
+    For an empty text every number is 0. Bytes are those of UTF-8; a normalising vocabulary (NFC) may have fewer.
     """
-    text, n = b"".join(found.raw), len(found.raw)
+    text, n = b"".join(tokens.raw), len(tokens.raw)
     if not n:
         return Counted(0, 0.0, 0.0, 0.0)
-    alone = sum(len(raw) == 1 and raw[0] >= 0x80 for raw in found.raw)
+    alone = sum(len(raw) == 1 and raw[0] >= 0x80 for raw in tokens.raw)
     return Counted(n, len(text) / n, len(text.decode("utf-8", "replace")) / n, alone / len(text))
 
 
 @functools.lru_cache(maxsize=4)
 def built_in(name: str) -> Tokenizer:
-    """The vocabulary of a built-in model that is on this computer; no weight is read, and nothing is fetched."""
+    """The tokenizer of a built-in model on this computer; no weight is read, and nothing is downloaded."""
     if name == "tinygpt":
         return from_folder(WEIGHTS / "tinygpt")
     return from_gguf(read_gguf(smollm2_path(offline=True)).metadata)
 
 
 def here() -> tuple[str, ...]:
-    """Ids of the built-in models whose vocabularies are on this computer."""
+    """Ids of the built-in models with a vocabulary on this computer."""
     return available()
