@@ -80,7 +80,7 @@ def peak_bytes(model: Transformer, ids: Tensor, explicit: bool = False) -> tuple
 
 
 def trainable(model: Transformer) -> Transformer:
-    """A twin with the same tensors as parameters that take gradients; nothing is copied, and the model stays as it is."""
+    """A twin with the same tensors as trainable parameters; nothing is copied, and the model stays as it is."""
     with torch.device("meta"):
         twin = Transformer(model.config)
     params = dict(model.named_parameters(remove_duplicate=False))
@@ -91,7 +91,7 @@ def trainable(model: Transformer) -> Transformer:
 
 
 def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) -> int:
-    """Bytes saved between forward and backward of a training step on ids [B, T], parameters aside, shared memory once."""
+    """Bytes saved between forward and backward of a training step on ids [B, T], without parameters, no memory twice."""
     own = {each.untyped_storage().data_ptr() for each in model.parameters()}
     saved: dict[int, tuple[int, Tensor]] = {}
 

@@ -11,7 +11,7 @@ from model.checks.result import Finding, Subject, Worst, counted, unable
 from model.checks.roundoff import RESULTS, UNIT, moved, summed, watched
 from model.checks.roundoff import STEP as MOVE
 from model.generation.next_token import logits_after
-from model.generation.strategies import Given, Plan, Sampler, Strategy, rows_of
+from model.generation.strategies import Plan, Sampler, Setup, Strategy, rows_of
 from model.gpt.cache import KVCache
 from model.gpt.edits import Edit
 from model.gpt.logit_lens import read_layers
@@ -345,8 +345,8 @@ def _drawn(subject: Subject, logits: Tensor, seed: int):
     """The token that the sampler draws with a seed."""
     rows = subject.once("rows", lambda: rows_of(logits[None]))
     ids = tuple(subject.run.tokens.ids.tolist())
-    given = Given(ids, Plan(1, seed), len(logits), None, 1)
-    return Sampler(Strategy(), given, 0).decide(rows, torch.empty(0)).change.made[0]
+    setup = Setup(ids, Plan(1, seed), len(logits), None, 1)
+    return Sampler(Strategy(), setup, 0).decide(rows, torch.empty(0)).change.made[0]
 
 
 @torch.inference_mode(False)

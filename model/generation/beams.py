@@ -1,4 +1,4 @@
-"""Beam search: several texts grow side by side, and the likeliest ones stay."""
+"""Beam search: several texts grow side by side, and the likeliest ones remain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from model.generation.decoder import Change, Decision, Given, Made, Rows, Strategy, left_of, made_of, numbers
+from model.generation.decoder import Change, Decision, Made, Rows, Setup, Strategy, made_of, numbers, warped_row
 from model.gpt.ranking import top_ids
 from model.sampling.pipeline import Context, Parameter
 from model.sampling.warps import final
@@ -31,17 +31,17 @@ class Hypothesis:
 
 @dataclass(eq=False)
 class Beams:
-    """Sum of log-probabilities over length^penalty, as transformers scores and ends a search (early_stopping=False).
+    """Sum of log-probabilities over length^penalty, scored and stopped as in transformers (early_stopping=False).
 
-    At each step the likeliest continuations of all running texts are looked at, (1 + the tokens that end a text) times
-    as many as there are beams, at least twice as many. Those among the first `beams` that end a text are finished; the
+    Each step considers the likeliest continuations of all running texts, (1 + the number of ending tokens) times as
+    many as there are beams, at least twice as many. Those among the first `beams` that end a text are finished; the
     likeliest others run on. The search ends when as many texts are finished as there are beams and the best running
-    one, divided by its length now, beats none of them; or when nothing runs. Of equals the earlier beam, then the
-    smaller id, comes first. The text shown is the best so far, finished or running, by score.
+    one, divided by its length now, beats none of them; or when nothing runs. Ties are broken by the earlier beam, then
+    by the smaller id. The text shown is the best so far, finished or running, by score.
     """
 
     strategy: Strategy
-    given: Given
+    setup: Setup
     row: int
     running: list[Hypothesis] = field(default_factory=lambda: [Hypothesis()])
     finished: list[Hypothesis] = field(default_factory=list)  # the best first, at most as many as beams
@@ -57,21 +57,21 @@ class Beams:
         norms = rows.total if warped is None else warped.double().logsumexp(-1).tolist()
         so_far = [beam.total - norm for beam, norm in zip(self.running, norms, strict=True)]
         totals = (rows.logits if warped is None else warped) + torch.tensor(so_far, dtype=torch.float64)[:, None]
-        lefts = [left_of(rows, row, None if warped is None else warped[row]) for row in range(len(self.running))]
+        after = [warped_row(rows, row, None if warped is None else warped[row]) for row in range(len(self.running))]
         running: list[Hypothesis] = []
         source: list[int] = []
         finished = [*self.finished]
         for place, (row, id, total) in enumerate(self.candidates(totals)):
             ids = (*self.running[row].ids, id)
-            ended = self.given.ended(ids)
+            ended = self.setup.ended(ids)
             if (ended and place >= self.width) or (not ended and len(running) == self.width):
                 continue
-            made = (*self.running[row].made, made_of(rows, row, lefts[row], id))
-            found = Hypothesis(ids, made, total, total / len(ids) ** self.penalty, ended)
+            made = (*self.running[row].made, made_of(rows, row, after[row], id))
+            extended = Hypothesis(ids, made, total, total / len(ids) ** self.penalty, ended)
             if ended:
-                finished.append(found)
+                finished.append(extended)
             else:
-                running.append(found)
+                running.append(extended)
                 source.append(row)
         self.running = running
         self.finished = sorted(finished, key=lambda each: -each.score)[: self.width]
@@ -84,21 +84,21 @@ class Beams:
         """The running texts' logits after the warps, None where there are no warps. [n, V]"""
         if not self.strategy.steps:
             return None
-        given, steps = self.given, self.strategy.steps
-        contexts = [Context((*given.ids, *beam.ids), given.prompt) for beam in self.running]
+        setup, steps = self.setup, self.strategy.steps
+        contexts = [Context((*setup.ids, *beam.ids), setup.prompt) for beam in self.running]
         return torch.stack([final(row, steps, context) for row, context in zip(rows.logits, contexts, strict=True)])
 
     def candidates(self, totals: Tensor) -> Sequence[tuple[int, int, float]]:
-        """The likeliest continuations: which text, which token, the new sum. totals [n, V]"""
-        many = max(2, 1 + len(self.given.plan.ending)) * self.width
+        """The likeliest continuations: beam, token, and the new sum. totals [n, V]"""
+        count = max(2, 1 + len(self.setup.plan.ending)) * self.width
         flat = totals.flatten()
-        places = top_ids(flat, many)
+        places = top_ids(flat, count)
         V = totals.shape[-1]
-        found = zip(places.tolist(), flat[places].tolist(), strict=True)
-        return [(*divmod(place, V), total) for place, total in found if total != -torch.inf]
+        likeliest = zip(places.tolist(), flat[places].tolist(), strict=True)
+        return [(*divmod(place, V), total) for place, total in likeliest if total != -torch.inf]
 
     def show(self, best: Hypothesis) -> Change:
-        """Turn the text shown so far into another one."""
+        """The change from the text shown so far to another one."""
         old, new = self.shown.ids, best.ids
         same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
         self.shown = best

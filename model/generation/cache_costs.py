@@ -1,4 +1,4 @@
-"""What a cache of keys and values costs in memory and saves in time, the time measured on this machine."""
+"""Memory cost of a cache of keys and values, and the time it saves, measured on this machine."""
 
 import math
 import os
@@ -18,20 +18,20 @@ from model.progress import Progress, silent
 LENGTHS = (16, 32, 64, 128, 256, 512)  # tokens of context
 ITEM = 4  # bytes of a float32
 ROUNDS = 9  # at most, of each measurement
-FEWEST = 3  # unless the time is up before
+FEWEST = 3  # unless the time is up earlier
 BUDGET = 14.0  # seconds for all of it
-_PROMPT = 0.15  # the share of it that the prompt may take; the contexts share the rest as the roots of their lengths
+_PROMPT = 0.15  # share of the prompt; the contexts share the rest by the roots of their lengths
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of repeats of the same work."""
+    """Seconds of repeated measurements."""
 
     seconds: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """The middle one."""
+        """The median."""
         return statistics.median(self.seconds)
 
     @property
@@ -48,20 +48,20 @@ class Row:
     """One more token at a context of `length` tokens, that token included."""
 
     length: int
-    cached: Times  # one token is run, the others are in the cache
-    whole: Times | None = None  # all tokens are run; None where the time did not do
+    cached: Times  # one token is run, the others are cached
+    whole: Times | None = None  # all tokens are run; None where there was no time for it
     gap: float | None = None  # largest |difference| between the two ways' logits of the next token
-    agree: bool | None = None  # whether both hold the same token for the likeliest
+    agree: bool | None = None  # whether both have the same likeliest token
 
     @property
     def ratio(self) -> float | None:
-        """How many times as long it takes without the cache."""
+        """Time without the cache over time with it."""
         return self.whole.median / self.cached.median if self.whole else None
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured, and on what."""
+    """The measurements and their setup."""
 
     rows: tuple[Row, ...]
     prompt: int  # tokens of the prompt
@@ -73,7 +73,7 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """A model with the text it is measured on, and when it has to be done."""
+    """A model with its text for the measurement, and a deadline."""
 
     model: Transformer
     ids: Tensor  # [1, S]
@@ -82,22 +82,22 @@ class Bench:
     report: Callable[[], None]  # called between two rounds; may raise to cancel
 
     def step(self, length: int) -> Tensor:
-        """The last token of a context, the others being in the cache; the cache is left as it was. -> [V]"""
-        found = last_logits(self.model, self.ids[:, length - 1 : length], self.cache)
+        """The last token of a context, the others cached; the cache is left as it was. -> [V]"""
+        logits = last_logits(self.model, self.ids[:, length - 1 : length], self.cache)
         self.cache.truncate(length - 1)
-        return found
+        return logits
 
 
 def cache_bytes(config: ModelConfig, batch: int, length: int, heads: int | None = None) -> int:
-    """Bytes of keys and values: 2 L B G S E x 4. `heads` in place of G where something else is to be compared."""
+    """Bytes of keys and values: 2 L B G S E x 4. `heads` replaces G for a comparison."""
     heads = config.n_kv_head if heads is None else heads
     return 2 * config.n_layer * batch * heads * length * config.d_head * ITEM
 
 
 def tensor_bytes(config: ModelConfig, batch: int, length: int) -> tuple[tuple[int, ...], int] | None:
-    """Shape of the keys, [L, B, G, S, E], and bytes of keys and values together, of the cache that generation makes.
+    """Shape of the keys, [L, B, G, S, E], and bytes of keys and values together, of the cache used in generation.
 
-    It is made for this and dropped; nothing is written, so no memory is used. None where there is no room for it.
+    It is allocated and freed; nothing is written, so no memory is used. None where there is no room for it.
     """
     try:
         cache = KVCache.empty(config, batch, length)
@@ -115,10 +115,10 @@ def lengths_of(limit: int) -> tuple[int, ...]:
 def measure(
     model: Transformer, ids: Sequence[int], limit: int, progress: Progress = silent, budget: float = BUDGET
 ) -> Measured:
-    """Time of one more token with and without the cache, at growing contexts, and that both give the same logits.
+    """Time of one more token with and without the cache, at growing contexts, and a check that both logits agree.
 
-    The text is `ids`, the prompt, again and again. The two ways take turns, after one step that is not counted. Where
-    `budget` seconds would not do, there are fewer rounds, and the longest contexts are run with the cache only.
+    The text is `ids`, the prompt, repeated. The two ways take turns, after one step that is not counted. Where
+    `budget` seconds are not enough, there are fewer rounds, and the longest contexts are run with the cache only.
     """
     lengths = lengths_of(limit)
     most = max(lengths[-1], min(len(ids), limit))
@@ -145,42 +145,42 @@ def measure(
 
 
 def last_logits(model: Transformer, ids: Tensor, cache: KVCache | None = None) -> Tensor:
-    """Logits of what follows the last token; the output head runs for that one only. ids [1, T] -> [V]"""
+    """Logits after the last token; the output head runs for that one only. ids [1, T] -> [V]"""
     return model.logits(model.trunk(ids, cache=cache)[:, -1:])[0, -1]
 
 
 def _timed(work: Callable[[], Tensor]) -> tuple[float, Tensor]:
     start = time.perf_counter()
-    found = work()
-    return time.perf_counter() - start, found
+    logits = work()
+    return time.perf_counter() - start, logits
 
 
 def _turns(bench: Bench, works: Sequence[Callable[[], Tensor]], until: float) -> list[list[float]]:
-    """Seconds of each work, by turns and round by round, until its time is up; the first of `works` only warms up.
+    """Seconds of each work, in turns and round by round, until its time is up; the first of `works` only warms up.
 
     There are at least FEWEST rounds, unless the time for everything is up.
     """
-    found: list[list[float]] = [[] for _ in works]
+    results: list[list[float]] = [[] for _ in works]
     for done in range(1, ROUNDS + 1):
-        for work, seconds in zip(works, found, strict=True):
+        for work, seconds in zip(works, results, strict=True):
             seconds.append(_timed(work)[0])
         bench.report()
         now = time.perf_counter()
-        if now > bench.until or (done >= FEWEST and now + sum(seconds[-1] for seconds in found) > until):
+        if now > bench.until or (done >= FEWEST and now + sum(seconds[-1] for seconds in results) > until):
             break
-    return found[1:]
+    return results[1:]
 
 
 def _prompt(bench: Bench, T: int, until: float) -> tuple[Times, Times]:
-    """The prompt of T tokens into an empty cache, and its last token once more, with the others in the cache."""
+    """The prompt of T tokens into an empty cache, and its last token again, with the others cached."""
 
     def prefill() -> Tensor:
         bench.cache.truncate(0)
-        found = last_logits(bench.model, bench.ids[:, :T], bench.cache)
+        logits = last_logits(bench.model, bench.ids[:, :T], bench.cache)
         bench.cache.truncate(T - 1)
-        return found
+        return logits
 
-    first = _timed(prefill)[0]  # warms up; a long prompt is not run again and again
+    first = _timed(prefill)[0]  # warms up; a long prompt is not run repeatedly
     if time.perf_counter() + first > until:
         steps = _turns(bench, [lambda: bench.step(T)] * 2, until)
         times = Times((first,)), Times(tuple(steps[0]))
@@ -193,9 +193,9 @@ def _prompt(bench: Bench, T: int, until: float) -> tuple[Times, Times]:
 
 def _row(bench: Bench, length: int, before: Sequence[Row], until: float) -> Row:
     """One context: the cache is filled up to the token before the last, then both ways take turns."""
-    held = bench.cache.length
-    if held < length - 1:
-        bench.model.trunk(bench.ids[:, held : length - 1], cache=bench.cache)
+    cached = bench.cache.length
+    if cached < length - 1:
+        bench.model.trunk(bench.ids[:, cached : length - 1], cache=bench.cache)
 
     def step() -> Tensor:
         return bench.step(length)
@@ -212,7 +212,7 @@ def _row(bench: Bench, length: int, before: Sequence[Row], until: float) -> Row:
 
 
 def _whole_fits(bench: Bench, length: int, before: Sequence[Row]) -> bool:
-    """Whether the time is likely to do for running all tokens at this context, judged by the context before it."""
+    """Whether there is probably time for running all tokens at this context, judged by the previous context."""
     if not before:
         return True
     if before[-1].whole is None:

@@ -1,4 +1,4 @@
-"""Contrastive search: likely tokens whose states do not repeat what the text already holds."""
+"""Contrastive search: likely tokens with states unlike those of the text so far."""
 
 from dataclasses import dataclass, field
 
@@ -9,14 +9,14 @@ from torch import Tensor
 from model.generation.decoder import (
     Change,
     Decision,
-    Given,
-    Left,
     Made,
     Rows,
+    Setup,
     Strategy,
-    left_of,
+    WarpedRow,
     made_of,
     numbers,
+    warped_row,
 )
 from model.gpt.ranking import top_ids
 from model.sampling.pipeline import Context, Parameter
@@ -30,12 +30,12 @@ class Contrastive:
     """Of the k likeliest tokens v, the one with the largest (1 - alpha) p(v) - alpha max_j cos(h_v, h_j).
 
     h are the final normed states, j runs over all earlier tokens, the prompt's included. Su et al. 2022, eq. 5. Each
-    candidate's state takes a forward of its own, a row each; so a token is known one step later than in other methods,
-    and it must fit into the context. With alpha 0 it is greedy. Of equals the likelier token is taken.
+    candidate's state takes a forward of its own, one row each; so a token is known one step later than in other
+    methods, and it must fit into the context. With alpha 0 it is greedy. Ties are broken by the likelier token.
     """
 
     strategy: Strategy
-    given: Given
+    setup: Setup
     row: int
     candidates: tuple[Made, ...] = ()
     p: tuple[float, ...] = ()  # of the candidates, after the warps
@@ -57,11 +57,11 @@ class Contrastive:
         best = int(scores.argmax())
         self.keep(directions[best : best + 1])
         self.written.append(self.candidates[best].id)
-        ended = self.given.ended(self.written)
+        ended = self.setup.ended(self.written)
         return self.propose(rows, best, Change((self.candidates[best],), ended=ended))
 
     def keep(self, directions: Tensor) -> None:
-        """Remember states of the text. [t, D]"""
+        """Store states of the text. [t, D]"""
         end = self.length + len(directions)
         if self.states is None or end > len(self.states):
             grown = directions.new_empty(2 * end, directions.shape[-1])
@@ -73,20 +73,20 @@ class Contrastive:
 
     def propose(self, rows: Rows, row: int, change: Change) -> Decision:
         """The next candidates, which all continue one row; none where the text has ended."""
-        if not change.ended and len(self.written) >= self.given.room:
+        if not change.ended and len(self.written) >= self.setup.room:
             change = Change(change.made, ended="context")
         if change.ended:
             return Decision((), (), change)
-        left = self.left(rows, row)
-        likeliest = top_ids(torch.from_numpy(left.probabilities), self.width).tolist()
-        ids = [id for id in likeliest if left.probabilities[id] > 0]
-        self.candidates = tuple(made_of(rows, row, left, id) for id in ids)
-        self.p = tuple(left.probabilities[ids].tolist())
+        after = self.warped(rows, row)
+        likeliest = top_ids(torch.from_numpy(after.probabilities), self.width).tolist()
+        ids = [id for id in likeliest if after.probabilities[id] > 0]
+        self.candidates = tuple(made_of(rows, row, after, id) for id in ids)
+        self.p = tuple(after.probabilities[ids].tolist())
         return Decision(tuple(ids), (row,) * len(ids), change)
 
-    def left(self, rows: Rows, row: int) -> Left:
+    def warped(self, rows: Rows, row: int) -> WarpedRow:
         """The distribution after the warps."""
         if not self.strategy.steps:
-            return left_of(rows, row, None)
-        context = Context((*self.given.ids, *self.written), self.given.prompt)
-        return left_of(rows, row, final(rows.logits[row], self.strategy.steps, context))
+            return warped_row(rows, row, None)
+        context = Context((*self.setup.ids, *self.written), self.setup.prompt)
+        return warped_row(rows, row, final(rows.logits[row], self.strategy.steps, context))

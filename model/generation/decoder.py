@@ -1,4 +1,4 @@
-"""What decoders are asked, what they are given and what they answer."""
+"""The interface of decoders: their settings, their inputs and their decisions."""
 
 import dataclasses
 import math
@@ -14,36 +14,36 @@ from model.gpt.ranking import top_ids
 from model.sampling.pipeline import Parameter, Step, softmax
 
 TOP = 8  # alternatives kept with every token
-_NOTHING = -1e4  # its exp is 0 in float64, and 0 times it is 0, which does not hold of -inf
+_NOTHING = -1e4  # its exp is 0 in float64 and 0 times it is 0, unlike for -inf
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """How to choose: a method with its numbers, and the warps that come before it."""
+    """Settings of a decoder: a method with its options, and the warps before it."""
 
     steps: tuple[Step, ...] = ()
     method: str = "sample"  # a key of METHODS
-    options: tuple[tuple[str, float], ...] = ()  # the method's numbers; what is not given has its default
+    options: tuple[tuple[str, float], ...] = ()  # options of the method; missing ones have their defaults
     name: str = ""
 
 
 @dataclass(frozen=True)
 class Made:
-    """One token of a text, and what else could have stood there."""
+    """One token of a text, and its alternatives."""
 
     id: int
-    log_probability: float  # of the model itself, nothing warped, nats
+    log_probability: float  # of the model itself, without warps, nats
     rank: int  # in the model itself, 1 is the likeliest
     entropy: float  # of the model's distribution, nats
     probability: float  # after the warps; NaN where the method does not draw
-    kept: int  # tokens that the warps left
+    kept: int  # tokens left by the warps
     uniform: float  # the random number; NaN where none was used
-    top: tuple[tuple[int, float, float], ...]  # the model's first choices: id, probability, the same after the warps
+    top: tuple[tuple[int, float, float], ...]  # the model's likeliest tokens: id, probability, the same after the warps
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a step did to a text: tokens dropped from its end, then tokens added. Only searches ever drop."""
+    """Effect of a step on a text: tokens dropped from its end, then tokens added. Only searches ever drop."""
 
     made: tuple[Made, ...] = ()
     drop: int = 0
@@ -53,7 +53,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Decision:
-    """What goes into the next forward: a token a row, and which of the decoder's rows each continues."""
+    """Input of the next forward: one token per row, and which of the decoder's rows each continues."""
 
     ids: tuple[int, ...]
     source: tuple[int, ...]
@@ -62,32 +62,32 @@ class Decision:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked for besides the prompt and the strategies."""
+    """Settings besides the prompt and the strategies."""
 
     max_new_tokens: int = 40
     seed: int = 0
     shared: bool = True  # whether all strategies get the same random numbers
-    first_step: int = 0  # the number of the first new token: a branch goes on counting where it left
-    prompt: int | None = None  # how many of the ids are the prompt, where some were written by a strategy already
+    first_step: int = 0  # index of the first new token: a branch goes on counting
+    prompt: int | None = None  # length of the prompt, where a strategy wrote some of the ids
     ending: frozenset[int] = frozenset()  # tokens that end a text
     stop: tuple[str, ...] = ()  # texts that end a text
-    numbers: tuple[int, ...] = ()  # whose random numbers each strategy gets where not shared; () for 0, 1, 2 ...
+    numbers: tuple[int, ...] = ()  # random stream of each strategy where not shared; () for 0, 1, 2 ...
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """What every decoder of a run is given."""
+class Setup:
+    """Shared inputs of all decoders of a run."""
 
     ids: tuple[int, ...]  # [T]
     plan: Plan
-    size: int  # tokens of the vocabulary
+    size: int  # vocabulary size
     text: Callable[[Sequence[int]], str] | None
-    room: int = 1 << 30  # tokens that still fit into the context; the last new one need not, nothing follows it
+    room: int = 1 << 30  # tokens that still fit into the context; the last new one is never read and need not
     read: Callable[[Tensor], Tensor] | None = None  # final normed states [n, D] -> logits [n, V]
 
     @property
     def prompt(self) -> int:
-        """How many of the ids are the prompt."""
+        """Length of the prompt."""
         return len(self.ids) if self.plan.prompt is None else self.plan.prompt
 
     def ended(self, written: Sequence[int]) -> str:
@@ -101,9 +101,9 @@ class Given:
         return "context" if len(written) > self.room else ""
 
     def _stopped(self, written: Sequence[int]) -> bool:
-        """Whether a stop text is complete now; only the last tokens can hold its end, each being a byte or more.
+        """Whether a stop text is complete now; only the last tokens can contain its end, each being a byte or more.
 
-        What a strategy wrote before this run counts, the prompt does not.
+        Tokens that a strategy wrote before this run count, the prompt does not.
         """
         longest = max(len(stop.encode("utf-8", "replace")) for stop in self.plan.stop)
         tail = [*written[-longest:]]
@@ -115,9 +115,9 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows after a forward, and what holds of each before anything is chosen."""
+    """Rows of logits after a forward, with statistics that every decoder needs."""
 
-    logits: Tensor  # float32 [N, V], -inf for what is no token
+    logits: Tensor  # float32 [N, V], -inf for rows without a token
     probabilities: tuple[Tensor, ...]  # float64 [V] each
     total: tuple[float, ...]  # ln sum exp of the logits
     entropy: tuple[float, ...]  # nats
@@ -131,10 +131,10 @@ class Rows:
 def rows_of(logits: Tensor) -> Rows:
     """Softmax, its normaliser and its entropy in float64, and the first TOP tokens. logits [N, V]
 
-    Raises CheckpointError where a logit is NaN or infinite, -inf left aside.
+    Raises CheckpointError where a logit is NaN or infinite, -inf excepted.
     """
-    found = [_distribution(row) for row in logits]  # one row at a time stays in the processor's cache
-    probabilities, total, entropy = (tuple(each) for each in zip(*found, strict=True))
+    distributions = [_distribution(row) for row in logits]  # one row at a time stays in the processor's cache
+    probabilities, total, entropy = (tuple(each) for each in zip(*distributions, strict=True))
     return Rows(logits, probabilities, total, entropy, top_ids(logits, TOP))
 
 
@@ -153,63 +153,63 @@ def _distribution(logits: Tensor) -> tuple[Tensor, float, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class Left:
-    """What the warps left of a row."""
+class WarpedRow:
+    """A row's distribution after the warps."""
 
-    probabilities: np.ndarray  # float64 [V], 0 for a token that is out
+    probabilities: np.ndarray  # float64 [V], 0 for an excluded token
     kept: int
 
 
-def left_of(rows: Rows, row: int, warped: Tensor | None) -> Left:
-    """The distribution after the warps; None where there were none. warped [V]"""
+def warped_row(rows: Rows, row: int, warped: Tensor | None) -> WarpedRow:
+    """A row's distribution after the warps, where there are some. warped [V] or None"""
     logits = (rows.logits[row] if warped is None else warped).numpy()
     inside = logits > -np.inf
-    kept = int(np.count_nonzero(inside))
+    count = int(np.count_nonzero(inside))
     if warped is None:
-        return Left(rows.probabilities[row].numpy(), kept)
-    if kept > len(logits) // 8:
-        return Left(warped.double().softmax(-1).numpy(), kept)
+        return WarpedRow(rows.probabilities[row].numpy(), count)
+    if count > len(logits) // 8:
+        return WarpedRow(warped.double().softmax(-1).numpy(), count)
     probabilities = np.zeros(len(logits))
     probabilities[inside] = softmax(logits[inside])
-    return Left(probabilities, kept)
+    return WarpedRow(probabilities, count)
 
 
-def made_of(rows: Rows, row: int, left: Left, id: int, u: float | None = None) -> Made:
-    """A token and its surroundings; u is the random number it was drawn with, None where it was not drawn."""
+def made_of(rows: Rows, row: int, after: WarpedRow, id: int, u: float | None = None) -> Made:
+    """A token with its numbers; u is the random number it was drawn with, None where it was not drawn."""
     logits, p = rows.logits[row].numpy(), rows.probabilities[row]
     value = logits[id]
     rank = np.count_nonzero(logits[:id] >= value) + np.count_nonzero(logits[id:] > value) + 1
     ids = rows.top[row]
-    top = tuple(zip(ids.tolist(), p[ids].tolist(), left.probabilities[ids.numpy()].tolist(), strict=True))
+    top = tuple(zip(ids.tolist(), p[ids].tolist(), after.probabilities[ids.numpy()].tolist(), strict=True))
     log_probability, entropy = float(value) - rows.total[row], rows.entropy[row]
-    drawn = (float("nan"), float("nan")) if u is None else (float(left.probabilities[id]), u)
-    return Made(id, log_probability, rank, entropy, drawn[0], left.kept, drawn[1], top)
+    chance = (float("nan"), float("nan")) if u is None else (float(after.probabilities[id]), u)
+    return Made(id, log_probability, rank, entropy, chance[0], after.kept, chance[1], top)
 
 
 def measured(logits: Tensor, warped: Tensor, id: int, u: float = float("nan")) -> Made:
-    """The same of one position's logits, with its probability also where it was not drawn. logits and warped [V]"""
+    """The same for one position's logits, with its probability also where it was not drawn. logits and warped [V]"""
     rows = rows_of(logits[None])
-    return dataclasses.replace(made_of(rows, 0, left_of(rows, 0, warped), id, 0.0), uniform=u)
+    return dataclasses.replace(made_of(rows, 0, warped_row(rows, 0, warped), id, 0.0), uniform=u)
 
 
 class Decoder(Protocol):
-    """One strategy at work. `width` is the most rows it ever asks for."""
+    """One strategy during a run. `width` is the largest number of rows that it needs."""
 
     width: int
 
     def decide(self, rows: Rows, hidden: Tensor) -> Decision:
-        """From its rows and their final normed states [n, D] (of the whole prompt, [T, D], at the first call)."""
+        """Decision from its rows and their final normed states [n, D]; at the first call those of the prompt, [T, D]."""
 
 
 @dataclass(frozen=True)
 class Method:
     """An entry of METHODS. Its label and help are the words "method.<key>" and "method_help.<key>"."""
 
-    start: Callable[[Strategy, Given, int], Decoder]  # the last one: the strategy's number
+    start: Callable[[Strategy, Setup, int], Decoder]  # the last one: the strategy's number
     parameters: tuple[Parameter, ...]
     source: str
 
 
 def numbers(strategy: Strategy, parameters: Sequence[Parameter]) -> Mapping[str, float]:
-    """All numbers of a strategy's method, defaults filled in."""
+    """All options of a strategy's method, defaults filled in."""
     return {parameter.name: parameter.default for parameter in parameters} | dict(strategy.options)

@@ -1,8 +1,8 @@
-"""What speculative decoding was expected to give and what it gave: acceptance, tokens a call, and time.
+"""Expected and measured gain of speculative decoding: acceptance, tokens per call, and time.
 
-Leviathan et al. 2023 predict both from two numbers: how often a proposal is accepted (a), and how long the draft takes
-for a token as a share of a forward of the model (c). Their theorem 3.8 lets a forward over several tokens cost as much
-as one over a single token, which memory-bound accelerators nearly do; `v` says what it costs here.
+Leviathan et al. 2023 predict both from two numbers: the acceptance rate (a), and the draft's time per token as a share
+of a forward of the model (c). Their theorem 3.8 assumes that a forward over several tokens costs as much as one over a
+single token, which nearly holds on memory-bound accelerators; `v` is its cost here.
 """
 
 import time
@@ -17,10 +17,10 @@ from model.generation.speculative import PLAIN, Draft, Reader, Request, Round, r
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 
-GAMMAS = tuple(range(1, 9))  # of which the cost of a forward is measured
+GAMMAS = tuple(range(1, 9))  # values with a measured cost of a forward
 _TRIES = 3
-_TELL = 0.1  # seconds between two reports, in which others get at the model
-_STALL = 3  # times the median: what took longer was held up by something else on the machine
+_TELL = 0.1  # seconds between two reports, where other threads get the model
+_STALL = 3  # times the median: longer runs were delayed by something else on the machine
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +33,12 @@ class Compared:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """What was written with the draft."""
+        """The text written with the draft."""
         return tuple(token for each in self.rounds for token in each.tokens)
 
     @property
     def plain_tokens(self) -> tuple[int, ...]:
-        """What was written without."""
+        """The text written without."""
         return tuple(token for each in self.plain for token in each.tokens)
 
 
@@ -49,24 +49,24 @@ class Summary:
     calls: int
     written: int
     proposed: int
-    tested: int  # proposals that were looked at: those behind a rejected one are not
+    tested: int  # proposals that were read: those after a rejected one are not
     accepted: int
     acceptance: float  # accepted / tested
-    expected: float  # the mean of sum min(p, q) where a proposal was looked at. Leviathan et al., theorem 3.5
+    expected: float  # mean of sum min(p, q) of the tested proposals. Leviathan et al., theorem 3.5
     spread: float  # standard deviation of the acceptance around it
     per_call: float  # tokens a forward of the model
     predicted_per_call: float  # by eq. 1
-    plain: float  # seconds a token without a draft
-    speculative: float  # seconds a token with it
-    draft: float  # seconds a proposed token
-    check: float  # seconds a call of the model
+    plain: float  # seconds per token without a draft
+    speculative: float  # seconds per token with it
+    draft: float  # seconds per proposed token
+    check: float  # seconds per call of the model
     c: float  # draft / plain
     v: float  # check / plain
     speed: float  # plain / speculative
     theorem: float  # the same by theorem 3.8
-    predicted: float  # the same with what checking costs here
+    predicted: float  # the same with the measured cost of checking
     covered: float  # share of the calls that had room for a proposal and got one
-    needed: float  # acceptance at which it would be as fast as plain decoding; above 1: never
+    needed: float  # acceptance at which it is as fast as plain decoding; above 1: never
 
 
 @torch.inference_mode()
@@ -82,19 +82,19 @@ def compare(
     fast = speculate(model, ids, draft, request, first.cache.rows(everyone))
     slow = speculate(model, ids, PLAIN, request, first.cache.rows(everyone))
     rounds, plain, total = [], [], request.max_new_tokens + 4
-    told = time.perf_counter()
-    for found in fast:
-        rounds.append(found)
-        for each in islice(slow, len(found.tokens)):
-            plain.append(each)
-            if time.perf_counter() - told > _TELL:  # seldom: what comes after a pause is slower
+    reported = time.perf_counter()
+    for drafted in fast:
+        rounds.append(drafted)
+        for step in islice(slow, len(drafted.tokens)):
+            plain.append(step)
+            if time.perf_counter() - reported > _TELL:  # rarely: the first forward after a pause is slower
                 progress(min(len(plain), total), total, "")
-                told = time.perf_counter()
+                reported = time.perf_counter()
     return Compared(tuple(rounds), tuple(plain), tuple(_forwards(first, ids, progress)))
 
 
 def _forwards(first: Reader, ids: Sequence[int], progress: Progress) -> Iterator[tuple[int, float]]:
-    """The least seconds of a few forwards over 1 .. 9 tokens behind the prompt, as far as there is room."""
+    """The least seconds of a few forwards over 1 .. 9 tokens after the prompt, as far as there is room."""
     room = first.cache.capacity - first.cache.length
     widths = [width for width in (1, *(gamma + 1 for gamma in GAMMAS)) if width <= room]
     best = dict.fromkeys(widths, float("inf"))
@@ -109,12 +109,12 @@ def _forwards(first: Reader, ids: Sequence[int], progress: Progress) -> Iterator
 
 
 def tokens_per_call(acceptance: float, gamma: float) -> float:
-    """(1 - a^(g + 1)) / (1 - a), and g + 1 for a = 1: the mean of tokens a call. Leviathan et al. 2023, eq. 1."""
+    """(1 - a^(g + 1)) / (1 - a), and g + 1 for a = 1: mean tokens per call. Leviathan et al. 2023, eq. 1."""
     return gamma + 1 if acceptance >= 1 else (1 - acceptance ** (gamma + 1)) / (1 - acceptance)
 
 
 def speed_up(acceptance: float, gamma: float, c: float, v: float = 1.0) -> float:
-    """Tokens a call over its cost g c + v in plain steps. With v = 1, Leviathan et al. 2023, theorem 3.8."""
+    """Tokens per call over its cost g c + v in plain steps. With v = 1, Leviathan et al. 2023, theorem 3.8."""
     return tokens_per_call(acceptance, gamma) / (gamma * c + v)
 
 
@@ -131,17 +131,17 @@ def needed_acceptance(gamma: float, c: float, v: float) -> float:
 
 
 def unstalled(seconds: Sequence[float]) -> list[float]:
-    """The same, none above three times their median: one stall would else outweigh tens of steps."""
+    """The same, capped at three times their median: one stall would otherwise outweigh tens of steps."""
     most = _STALL * median(seconds) if seconds else 0.0
     return [min(each, most) for each in seconds]
 
 
-def summary(found: Compared) -> Summary:
-    """Measured beside predicted. Where a round proposed fewer than gamma tokens, predictions count what it did."""
-    rounds, plain, nothing = found.rounds, found.plain, float("nan")
+def summary(comparison: Compared) -> Summary:
+    """Measured beside predicted. Rounds with fewer than gamma proposals are predicted with their own number."""
+    rounds, plain, nothing = comparison.rounds, comparison.plain, float("nan")
     tested = [each for one in rounds for each in one.proposals if each.fate != "unread"]
     accepted = sum(each.fate == "accepted" for each in tested)
-    n, calls, written = len(tested), len(rounds), len(found.tokens)
+    n, calls, written = len(tested), len(rounds), len(comparison.tokens)
     proposed = sum(len(one.proposals) for one in rounds)
     expected = sum(each.expected for each in tested) / n if n else nothing
     variance = sum(each.expected * (1 - each.expected) for each in tested)
@@ -181,15 +181,15 @@ def summary(found: Compared) -> Summary:
     )
 
 
-def swept(found: Compared) -> list[tuple[int, float, float]]:
-    """(gamma, speed-up by theorem 3.8, speed-up with what a forward over gamma + 1 tokens costs here), from one run.
+def swept(comparison: Compared) -> list[tuple[int, float, float]]:
+    """(gamma, speed-up by theorem 3.8, speed-up with the measured cost of checking) by gamma, from one run.
 
-    Calls without a proposal, which a draft that looks things up has, cost and give what plain decoding does.
+    Calls without a proposal, as in a lookup draft, cost and yield the same as plain decoding.
     """
-    told, seconds = summary(found), dict(found.forwards)
-    if not told.tested:
+    measured, seconds = summary(comparison), dict(comparison.forwards)
+    if not measured.tested:
         return []
-    a, s, c = min(told.expected, 1.0), told.covered, told.c
+    a, s, c = min(measured.expected, 1.0), measured.covered, measured.c
     rows = []
     for gamma in GAMMAS:
         gain = s * tokens_per_call(a, gamma) + 1 - s

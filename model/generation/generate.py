@@ -1,7 +1,7 @@
-"""Several strategies continue one prompt at once: one batch, one forward a step, one cache.
+"""Several strategies continue one prompt at once: one batch, one forward per step, one cache.
 
-Each strategy is a decoder with its own rows of the batch. At every step all rows hold equally many tokens, so one
-forward serves a greedy row, six beams and the candidates of a contrastive search alike.
+Each strategy is a decoder with its own rows of the batch. At every step all rows have the same number of tokens, so
+one forward serves a greedy row, six beams and the candidates of a contrastive search alike.
 """
 
 import time
@@ -17,8 +17,8 @@ from model.generation.strategies import (
     Change,
     Decision,
     Decoder,
-    Given,
     Plan,
+    Setup,
     Strategy,
     check_strategy,
     rows_of,
@@ -37,11 +37,11 @@ MOST_SEED = 2**53  # whole numbers that a page can hold
 
 @dataclass(frozen=True, eq=False)
 class Tick:
-    """One step: what it changed in each strategy's text, None for one that had ended before."""
+    """One step: the change of each strategy's text, None for one that had ended before."""
 
     step: int
     changes: tuple[Change | None, ...]
-    seconds: float  # of this step's forward and of its choices, whoever asks for the next one left out
+    seconds: float  # of this step's forward and decisions, without the consumer's time
 
 
 def generate(
@@ -52,16 +52,16 @@ def generate(
     size: int,
     text: Callable[[Sequence[int]], str] | None = None,
 ) -> Iterator[Tick]:
-    """Continue ids [T] by every strategy; a tick a step until all have ended. Closing the iterator stops the work.
+    """Continue ids [T] by every strategy; one tick per step until all have ended. Closing the iterator stops the work.
 
-    `size` is how many tokens the vocabulary has, of the model's V rows; `text` decodes, for stop texts. A row's text
-    is what the strategy alone would have written, to float32 rounding. A text ends with a token of `plan.ending`
-    ("end"), a stop text ("stop"), after `plan.max_new_tokens` ("length"), or where the context is full ("context"):
-    its last token need not fit, since nothing is read after it.
+    `size` is the vocabulary size, of the model's V rows; `text` decodes, for stop texts. A row's text is the one that
+    the strategy alone would write, to float32 rounding. A text ends with a token of `plan.ending` ("end"), a stop text
+    ("stop"), after `plan.max_new_tokens` ("length"), or where the context is full ("context"): its last token need not
+    fit, since nothing is read after it.
 
     Raises InputError at once, before any forward, for an empty prompt or one beyond the context, too many strategies
-    or rows, and settings that are unknown or out of range; ValueError for ids outside the vocabulary.
-    A step raises CheckpointError where the model's logits are not finite.
+    or rows, and settings that are unknown or out of range; ValueError for ids outside the vocabulary. A step raises
+    CheckpointError where the model's logits are not finite.
     """
     check_length(len(ids), model.config.n_ctx)
     check_plan(plan)
@@ -71,62 +71,62 @@ def generate(
     def read(hidden: Tensor) -> Tensor:
         return usable(model.unembed(hidden).float(), size)
 
-    given = Given(tuple(ids), plan, size, text, model.config.n_ctx - len(ids), read)
-    decoders = [METHODS[strategy.method].start(strategy, given, row) for row, strategy in enumerate(strategies)]
+    setup = Setup(tuple(ids), plan, size, text, model.config.n_ctx - len(ids), read)
+    decoders = [METHODS[strategy.method].start(strategy, setup, row) for row, strategy in enumerate(strategies)]
     check_size(strategies, [decoder.width for decoder in decoders])
     if not all(0 <= token < size for token in ids):
         raise ValueError(f"ids must lie in 0 .. {size - 1}, got {min(ids)} .. {max(ids)}")
-    return _ticks(model, given, decoders)
+    return _ticks(model, setup, decoders)
 
 
 @torch.inference_mode()
-def _ticks(model: Transformer, given: Given, decoders: Sequence[Decoder]) -> Iterator[Tick]:
-    """The steps of a run that was checked."""
-    T, plan = len(given.ids), given.plan
+def _ticks(model: Transformer, setup: Setup, decoders: Sequence[Decoder]) -> Iterator[Tick]:
+    """The steps of a run with valid arguments."""
+    T, plan = len(setup.ids), setup.plan
     began = time.perf_counter()
     if sum(decoder.width for decoder in decoders) >= PACKED_ROWS:
         pack(model)
-    cache = KVCache.empty(model.config, 1, T + min(plan.max_new_tokens, given.room))
-    stream = model.trunk(torch.tensor([given.ids]), cache=cache)  # [1, T, D]
-    rows = rows_of(usable(model.logits(stream[:, -1:])[:, 0].float(), given.size))  # of one row, which all start from
+    cache = KVCache.empty(model.config, 1, T + min(plan.max_new_tokens, setup.room))
+    stream = model.trunk(torch.tensor([setup.ids]), cache=cache)  # [1, T, D]
+    rows = rows_of(usable(model.logits(stream[:, -1:])[:, 0].float(), setup.size))  # of one row, the start of all
     hidden = model.normed(stream)[0]  # [T, D]
     places = dict.fromkeys(range(len(decoders)), (0, 1))  # each decoder's first row and the one after its last
     step = 0
     while True:
         decisions = {
-            number: decoders[number].decide(rows.between(*mine), hidden if step == 0 else hidden[slice(*mine)])
-            for number, mine in places.items()
+            number: decoders[number].decide(rows.between(*span), hidden if step == 0 else hidden[slice(*span)])
+            for number, span in places.items()
         }
         changes = tuple(decisions[n].change if n in decisions else None for n in range(len(decoders)))
         yield Tick(plan.first_step + step, changes, time.perf_counter() - began)
         began = time.perf_counter()
-        alive = {number: found for number, found in decisions.items() if not found.change.ended}
+        alive = {number: decision for number, decision in decisions.items() if not decision.change.ended}
         if not alive:
             return
-        source = [places[number][0] + at for number, found in alive.items() for at in found.source]
+        source = [places[number][0] + at for number, decision in alive.items() for at in decision.source]
         places = _places(alive)
         cache = following(cache, source, T)
-        new = torch.tensor([token for found in alive.values() for token in found.ids])
+        new = torch.tensor([token for decision in alive.values() for token in decision.ids])
         stream = model.trunk(new[:, None], cache=cache)  # [N, 1, D]
         hidden = model.normed(stream)[:, -1]  # [N, D]
-        rows = rows_of(usable(model.logits(stream)[:, -1].float(), given.size))
+        rows = rows_of(usable(model.logits(stream)[:, -1].float(), setup.size))
         step += 1
 
 
 def _places(decisions: dict[int, Decision]) -> dict[int, tuple[int, int]]:
-    """Where each decoder's rows come to lie, one decoder after the other."""
+    """Row ranges of the decoders in the next batch, one decoder after the other."""
     places, start = {}, 0
-    for number, found in decisions.items():
-        places[number] = (start, start + len(found.ids))
-        start += len(found.ids)
+    for number, decision in decisions.items():
+        places[number] = (start, start + len(decision.ids))
+        start += len(decision.ids)
     return places
 
 
 def following(cache: KVCache, source: Sequence[int], shared: int) -> KVCache:
-    """A cache whose row b continues the old row source[b]; all rows agree on the first `shared` positions.
+    """A cache in which row b continues the old row source[b]; all rows agree on the first `shared` positions.
 
-    Rows are dropped and reordered in place, so that only what was written since the prompt moves; the old cache is
-    used up by it. More rows than there were take new room. [L, B, G, S, E] -> [L, N, G, S, E]
+    Rows are dropped and reordered in place, so that only positions after the prompt are copied; the old cache is
+    consumed. More rows than before are newly allocated. [L, B, G, S, E] -> [L, N, G, S, E]
     """
     n, have = len(source), cache.k.shape[1]
     if list(source) == list(range(have)):

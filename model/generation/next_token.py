@@ -1,4 +1,4 @@
-"""What a run says about the token after one of its positions, as a pipeline of warps takes it."""
+"""The next-token distribution of a run at one of its positions, as input of a pipeline of warps."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from model.sampling.warps import final
 
 
 def logits_after(run: Trace, position: int, vocab_size: int) -> Tensor:
-    """The run's logits after a position, -inf for rows that no token of the vocabulary has. float32 [V]
+    """The run's logits after a position, -inf for rows without a token. float32 [V]
 
     Raises InputError for a position that the run does not have.
     """
@@ -21,16 +21,16 @@ def logits_after(run: Trace, position: int, vocab_size: int) -> Tensor:
 
 
 def context_at(run: Trace, position: int) -> Context:
-    """What warps may know there: the prompt up to the position, which may count from the end."""
+    """Context of the warps: the prompt up to the position, which may count from the end."""
     upto = position % len(run.tokens) + 1
     return Context(tuple(run.tokens.ids[:upto].tolist()), upto)
 
 
 @torch.inference_mode()
 def placed(model: Transformer, ids: Sequence[int], prompt: int, steps: tuple[Step, ...], token: int, size: int) -> Made:
-    """A token that a person put after ids [T], of which `prompt` are the prompt, with its numbers; one forward.
+    """A token that a person appended to ids [T], of which `prompt` are the prompt, with its numbers; one forward.
 
-    `size` is how many tokens the vocabulary has. No random number chose it, so its `uniform` is NaN.
+    `size` is the vocabulary size. No random number chose the token, so its `uniform` is NaN.
     """
     stream = model.trunk(torch.tensor([list(ids)]))
     logits = usable(model.logits(stream[:, -1:])[0, 0].float(), size)

@@ -1,4 +1,4 @@
-"""Many texts of the same prompt: what strategies write when they are asked again and again."""
+"""Many texts of the same prompt: repeated runs of each strategy."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from model.generation.text_statistics import Measured, Written, measure_text, wr
 from model.progress import Progress, silent
 from model.sampling.warps import values_of
 
-_ALONE = {"temperature": (("temperature", 0),), "top_k": (("k", 1),)}  # numbers that leave one token
-MOST_SEEDS = 1000  # batches of one seed: those of another seed get other random numbers
+_ALONE = {"temperature": (("temperature", 0),), "top_k": (("k", 1),)}  # settings that leave one token
+MOST_SEEDS = 1000  # batches per seed: another seed has other random numbers
 
 
 @dataclass(frozen=True)
 class Many:
-    """How many texts of each strategy, and what they share."""
+    """Number of texts per strategy, and the settings that they share."""
 
     count: int = 16
     max_new_tokens: int = 40
@@ -38,12 +38,12 @@ class Sample:
 
     @property
     def nbytes(self) -> int:
-        """About what it takes in memory."""
+        """Approximate bytes in memory."""
         return self.ids.nbytes + self.entropies.nbytes + 2 * len(self.text) + 1024
 
 
 def certain(strategy: Strategy) -> bool:
-    """Whether no random number decides anything: a search, or one token alone is left at each step."""
+    """Whether the strategy is deterministic: a search, or a single token is left at each step."""
     if strategy.method != "sample":
         return True
     return any(values_of(step)[name] == value for step in strategy.steps for name, value in _ALONE.get(step.warp, ()))
@@ -56,29 +56,29 @@ def take_samples(
     many: Many,
     progress: Progress = silent,
 ) -> list[list[Sample]]:
-    """`many.count` texts of each strategy, one of those that would write the same again.
+    """`many.count` texts of each strategy, one for a deterministic strategy.
 
-    Sample i of all strategies gets the same random numbers, another one than sample j. Raises InputError as
-    LanguageModel.generate does. `progress` counts steps of batches, those that end early as if they had not.
+    Sample i of all strategies has the same random numbers, which differ from those of sample j. Raises InputError as
+    LanguageModel.generate does. `progress` counts steps of batches, as if none ended early.
     """
     batches = batches_of(strategies, many.count)
     steps = many.max_new_tokens
-    found: list[list[Sample]] = [[] for _ in strategies]
+    samples: list[list[Sample]] = [[] for _ in strategies]
     for number, (at, start, end) in enumerate(batches):
         seed = many.seed * MOST_SEEDS + start // MOST_STRATEGIES
         ticks = lm.generate(prompt, [strategies[at]] * (end - start), steps, seed, shared=False, stop=many.stop)
 
-        def counted(ticks: Iterator[Tick] = ticks, before: int = number * steps) -> Iterator[Tick]:
+        def reporting(ticks: Iterator[Tick] = ticks, before: int = number * steps) -> Iterator[Tick]:
             for done, tick in enumerate(ticks, 1):
                 yield tick
                 progress(before + min(done, steps), len(batches) * steps, "")
 
-        found[at] += [_sample(lm, each) for each in written(counted(), end - start)]
-    return found
+        samples[at] += [_sample(lm, each) for each in written(reporting(), end - start)]
+    return samples
 
 
 def batches_of(strategies: Sequence[Strategy], count: int) -> list[tuple[int, int, int]]:
-    """What is run together: (number of the strategy, first sample, the one after the last)."""
+    """The batches to run: (index of the strategy, first sample, end)."""
     return [
         (at, start, min(start + MOST_STRATEGIES, total))
         for at, strategy in enumerate(strategies)
@@ -88,6 +88,6 @@ def batches_of(strategies: Sequence[Strategy], count: int) -> list[tuple[int, in
 
 
 def _sample(lm: LanguageModel, text: Written) -> Sample:
-    shown = text.ids[:-1] if text.ended == "end" else text.ids
+    ids = text.ids[:-1] if text.ended == "end" else text.ids
     entropies = np.array([each.entropy for each in text.made], np.float32)
-    return Sample(np.array(text.ids, np.int32), lm.decode(shown), entropies, text.ended, measure_text(text.made))
+    return Sample(np.array(text.ids, np.int32), lm.decode(ids), entropies, text.ended, measure_text(text.made))

@@ -1,11 +1,11 @@
 """Speculative decoding: a draft proposes several tokens, the model checks all of them in one forward.
 
-Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2. What is written has exactly the distribution that the
-model has alone, whatever the draft proposes: a poor draft costs time and nothing else.
+Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2. The text has exactly the distribution of the model
+alone, whatever the draft proposes: a poor draft only costs time.
 
     text so far      proposed by the draft       one forward of the model      written
     The cat    ->    sat  on  a  big       ->    yes  yes  no  (unread)   ->   sat on the
-                                                          └ drawn anew from what the draft left out
+                                                          └ drawn from the residual distribution
 """
 
 import dataclasses
@@ -27,25 +27,25 @@ from model.sampling.warps import final, remembered
 from model.text.tokenizer import Tokenizer
 
 MOST_DRAFTED = 16
-# Which random numbers of a step are used for what. Row 0 is the one that every strategy draws its token with, so a
-# draft that equals the model writes, token by token, what plain sampling writes.
+# Random streams of a step by their use. Row 0 is the one that every strategy draws its token with, so a draft that
+# equals the model writes, token by token, the text of plain sampling.
 _DRAW, _ACCEPT, _AGAIN = 0, 1, 2
 
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """Who proposes: the model's own first `n` layers, what followed the last `n` tokens before, or another model."""
+    """The source of proposals: the model's own first `n` layers, an n-gram lookup in the text, or another model."""
 
     kind: str = "layers"  # of DRAFTS
     n: int = 1
-    model: Transformer | None = None  # of the kind "model"; its tokens must be those of the model that checks
+    model: Transformer | None = None  # of the kind "model"; it must share the tokenizer
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for besides the prompt and the draft."""
+    """Settings besides the prompt and the draft."""
 
-    size: int  # tokens of the vocabulary
+    size: int  # vocabulary size
     steps: tuple[Step, ...] = ()  # warps, the same for the draft and the model
     gamma: int = 4  # tokens proposed at a time, 1 .. MOST_DRAFTED
     max_new_tokens: int = 40
@@ -55,24 +55,24 @@ class Request:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A proposed token and what became of it."""
+    """A proposed token and its fate."""
 
     id: int
     p: float  # the model's probability, after the warps
     q: float  # the draft's, after the warps
-    expected: float  # sum of min(p, q) over the vocabulary: how likely a proposal is accepted here
-    uniform: float  # accepted where it is below p / q; NaN where it was not looked at
-    fate: str  # "accepted", "rejected", "unread": behind a rejected one
+    expected: float  # sum of min(p, q) over the vocabulary: the acceptance probability here
+    uniform: float  # accepted where it is below p / q; NaN where it was not read
+    fate: str  # "accepted", "rejected", "unread" (after a rejected one)
 
     @property
     def ratio(self) -> float:
-        """The chance of this token to be accepted: min(1, p / q)."""
+        """The acceptance probability of this token: min(1, p / q)."""
         return min(1.0, self.p / self.q)
 
 
 @dataclass(frozen=True)
 class Round:
-    """One forward of the model: proposals, and the token that it adds by itself."""
+    """One forward of the model: proposals, and the token that it adds itself."""
 
     proposals: tuple[Proposal, ...]
     token: int | None  # None where an accepted proposal ended the text
@@ -85,38 +85,37 @@ class Round:
 
     @property
     def accepted(self) -> int:
-        """How many proposals were."""
+        """Number of accepted proposals."""
         return sum(each.fate == "accepted" for each in self.proposals)
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """What this round wrote."""
-        kept = tuple(each.id for each in self.proposals if each.fate == "accepted")
-        return kept if self.token is None else (*kept, self.token)
+        """The tokens written in this round."""
+        accepted = tuple(each.id for each in self.proposals if each.fate == "accepted")
+        return accepted if self.token is None else (*accepted, self.token)
 
 
 # --- the rule ---
 
 
 def residual(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """norm(max(0, p - q)): what a rejected proposal is replaced from. [V], [V] -> [V]. Leviathan et al., 2.3.
+    """norm(max(0, p - q)): the distribution that replaces a rejected proposal. [V], [V] -> [V]. Leviathan et al., 2.3.
 
     P(x accepted) + P(rejected) residual(x) = min(p, q) + (1 - sum min(p, q)) residual(x) = p(x).
     """
-    left = np.maximum(p - q, 0)
-    total = left.sum()
-    return left / total if total > 0 else p  # p = q: nothing is ever rejected
+    excess = np.maximum(p - q, 0)
+    total = excess.sum()
+    return excess / total if total > 0 else p  # p = q: nothing is ever rejected
 
 
 def verify(
     p: np.ndarray, q: np.ndarray, proposed: Sequence[int], accepting: Sequence[float], drawing: Sequence[float]
 ) -> tuple[int, int]:
-    """How many proposals are accepted, and the token that follows them. Leviathan et al. 2023, algorithm 1.
+    """Number of accepted proposals, and the token after them. Leviathan et al. 2023, algorithm 1.
 
-    p [g + 1, V] and q [g, V] are the model's and the draft's probabilities at each place, proposed [g] tokens with
-    q > 0. accepting [g] and drawing [g + 1] are uniform numbers: a proposal stays where its number is below p / q;
-    the number of the place where the first does not draws the token there.
-    Raises ValueError for arrays that do not fit.
+    p [g + 1, V] and q [g, V] are the model's and the draft's probabilities at each place, proposed [g] tokens with q >
+    0. accepting [g] and drawing [g + 1] are uniform numbers: a proposal is accepted where its number is below p / q;
+    at the first rejected place, the number of `drawing` draws the token. Raises ValueError for arrays of other shapes.
     """
     g = len(proposed)
     if len(p) != g + 1 or len(q) != g or len(accepting) != g or len(drawing) != g + 1:
@@ -128,7 +127,7 @@ def verify(
 
 
 def shares_tokenizer(a: Tokenizer, b: Tokenizer) -> bool:
-    """Whether every id is the same bytes in both, so that one model can check what the other proposes."""
+    """Whether every id has the same bytes in both, so that one model can check the other's proposals."""
     return a is b or (a.vocab_size == b.vocab_size and a.raw == b.raw)
 
 
@@ -137,46 +136,46 @@ def shares_tokenizer(a: Tokenizer, b: Tokenizer) -> bool:
 
 @dataclass(eq=False)
 class Reader:
-    """A model with the cache of what it has read, and the warps behind it."""
+    """A model with the cache of the tokens it has read, and the warps applied to its logits."""
 
     model: Transformer
     cache: KVCache
     request: Request
-    prompt: int  # how many tokens the prompt has: penalties may tell them from what was written
+    prompt: int  # length of the prompt, which penalties may treat apart
 
     def logits(self, text: Sequence[int], rows: int) -> Tensor:
-        """Logits of the last `rows` places of a text, of which only what is not in the cache is run. [rows, V]"""
+        """Logits of the last `rows` places of a text; only uncached tokens are run. [rows, V]"""
         stream = self.model.trunk(torch.tensor([text[self.cache.length :]]), cache=self.cache)
         return usable(self.model.logits(stream[:, -rows:])[0].float(), self.request.size)
 
     def probabilities(self, logits: Tensor, text: Sequence[int], memory: float | None) -> np.ndarray:
-        """After the warps, for the token behind a text. [V] -> float64 [size]"""
+        """Probabilities of the token after a text, after the warps. [V] -> float64 [size]"""
         warped = final(logits, self.request.steps, Context(tuple(text), self.prompt, memory))
         return softmax(warped.numpy())[: self.request.size]
 
     def along(
         self, text: Sequence[int], proposed: Sequence[int], memory: float | None
     ) -> tuple[np.ndarray, list[float | None]]:
-        """Probabilities [g + 1, size] at every proposed place and behind, and the memory at each, by one forward."""
+        """Probabilities [g + 1, size] at every proposed place and after the last, and the memory at each; one forward."""
         both, rows, memories = [*text, *proposed], [], [memory]
         logits = self.logits(both, len(proposed) + 1)
         for place in range(len(proposed) + 1):
             rows.append(self.probabilities(logits[place], both[: len(text) + place], memories[-1]))
             if place < len(proposed):
-                chance = float(rows[-1][proposed[place]])  # of 0: it will be rejected, nothing behind it counts
+                chance = float(rows[-1][proposed[place]])  # 0 is rejected, and nothing after it is read
                 memories.append(remembered(self.request.steps, memories[-1], chance) if chance else memories[-1])
         return np.stack(rows), memories
 
     def forget(self, length: int) -> None:
-        """Keep at most so many positions."""
+        """Keep at most this many positions."""
         self.cache.truncate(min(length, self.cache.length))
 
 
 @torch.inference_mode()
 def reader(model: Transformer, ids: Sequence[int], request: Request, cache: KVCache | None = None) -> Reader:
-    """A reader of all but the last of ids [T], with room for what is asked for.
+    """A reader of all but the last of ids [T], with room for the request.
 
-    `cache` is one that has read them already, which is then used up.
+    `cache` is one that has read them already; it is modified.
     """
     if cache is None:
         room = min(model.config.n_ctx, len(ids) + request.max_new_tokens + MOST_DRAFTED)
@@ -190,13 +189,13 @@ def reader(model: Transformer, ids: Sequence[int], request: Request, cache: KVCa
 
 
 class Proposer(Protocol):
-    """A draft at work."""
+    """A draft in use."""
 
     def propose(self, text: Sequence[int], most: int, memory: float | None) -> tuple[list[int], np.ndarray]:
-        """At most `most` tokens behind a text, and the probabilities q [g, size] that each was drawn with."""
+        """At most `most` tokens after a text, and the probabilities q [g, size] from which each was drawn."""
 
     def forget(self, length: int) -> None:
-        """Only so many tokens of what was proposed on were true."""
+        """Drop everything after the first `length` tokens: the rest was rejected."""
 
 
 @dataclass(eq=False)
@@ -206,16 +205,16 @@ class Drawn:
     reader: Reader
 
     def propose(self, text: Sequence[int], most: int, memory: float | None) -> tuple[list[int], np.ndarray]:
-        request, found, q = self.reader.request, [], []
+        request, proposed, q = self.reader.request, [], []
         most = min(most, self.reader.cache.capacity - len(text) + 1)  # a small model may have a short context
-        while len(found) < most:
-            both = [*text, *found]
-            q.append(self.reader.probabilities(self.reader.logits(both, 1)[0], both, memory))
-            found.append(draw(q[-1], uniform(request.seed, len(both) - self.reader.prompt, _DRAW)))
-            memory = remembered(request.steps, memory, float(q[-1][found[-1]]))
-            if found[-1] in request.ending:
+        while len(proposed) < most:
+            extended = [*text, *proposed]
+            q.append(self.reader.probabilities(self.reader.logits(extended, 1)[0], extended, memory))
+            proposed.append(draw(q[-1], uniform(request.seed, len(extended) - self.reader.prompt, _DRAW)))
+            memory = remembered(request.steps, memory, float(q[-1][proposed[-1]]))
+            if proposed[-1] in request.ending:
                 break
-        return found, np.array(q).reshape(len(found), request.size)
+        return proposed, np.array(q).reshape(len(proposed), request.size)
 
     def forget(self, length: int) -> None:
         self.reader.forget(length)
@@ -223,27 +222,27 @@ class Drawn:
 
 @dataclass(eq=False)
 class Lookup:
-    """Proposes what followed the same few tokens before: a draft that costs nothing."""
+    """Proposes the tokens that followed an earlier occurrence of the last tokens: a draft without cost."""
 
     n: int
     request: Request
 
     def propose(self, text: Sequence[int], most: int, memory: float | None) -> tuple[list[int], np.ndarray]:
-        found = lookup(text, self.n, most)
-        ends = [place for place, token in enumerate(found) if token in self.request.ending]
-        found = found[: ends[0] + 1] if ends else found
-        q = np.zeros((len(found), self.request.size))
-        q[np.arange(len(found)), found] = 1  # it was certain of each
-        return found, q
+        proposed = lookup(text, self.n, most)
+        ends = [place for place, token in enumerate(proposed) if token in self.request.ending]
+        proposed = proposed[: ends[0] + 1] if ends else proposed
+        q = np.zeros((len(proposed), self.request.size))
+        q[np.arange(len(proposed)), proposed] = 1  # a lookup is certain of each
+        return proposed, q
 
     def forget(self, length: int) -> None:
-        """There is nothing to forget."""
+        """Nothing to forget."""
 
 
 def lookup(text: Sequence[int], n: int, most: int) -> list[int]:
-    """What followed the last time that the longest possible suffix of at most n tokens occurred. [] where none did.
+    """The tokens after the last earlier occurrence of the longest possible suffix, at most n tokens long; [] for none.
 
-    Saxena 2023 (prompt lookup decoding), which takes the first time.
+    Saxena 2023 (prompt lookup decoding), which takes the first occurrence.
     """
     text = list(text)
     for length in range(min(n, len(text) - 1), 0, -1):
@@ -256,7 +255,7 @@ def lookup(text: Sequence[int], n: int, most: int) -> list[int]:
 
 @torch.inference_mode()
 def first_layers(model: Transformer, n: int) -> Transformer:
-    """A model of the first n blocks, and the same embeddings, final norm and output head; no weight is copied."""
+    """A model of the first n blocks with the same embeddings, final norm and output head; no weight is copied."""
     with torch.device("meta"):
         short = Transformer(dataclasses.replace(model.config, n_layer=n))
     for name, module in model.named_children():
@@ -301,12 +300,13 @@ PLAIN = Draft("ngram", 0)  # suffixes of no tokens are never found: plain decodi
 def speculate(
     model: Transformer, ids: Sequence[int], draft: Draft, request: Request, cache: KVCache | None = None
 ) -> Iterator[Round]:
-    """Continue ids [T] by what the draft proposes and the model accepts; a round a forward of the model.
+    """Continue ids [T] with the draft's proposals that the model accepts; one round per forward of the model.
 
-    `cache` may hold all but the last of the ids already; it is used up. The same seed gives the same text. With one
-    possible token a place (temperature 0) the text is that of plain decoding, unless the two largest logits are within
-    float32 rounding: several tokens at once are added up in another order than one.
-    Raises InputError for a draft that this model or prompt cannot have.
+    `cache` may hold all but the last of the ids already; it is modified. The same seed gives the same text. With one
+    possible token at each place (temperature 0) the text is that of plain decoding, unless the two largest logits are
+    within float32 rounding: a forward over several tokens sums in another order than a forward over one.
+
+    Raises InputError for a draft that does not apply to this model or prompt.
     """
     if not 1 <= request.gamma <= MOST_DRAFTED:
         hint = say("Choose a value from 1 to {}.", MOST_DRAFTED)
@@ -323,11 +323,11 @@ def speculate(
 
 @dataclass(eq=False)
 class _Text:
-    """What is written so far."""
+    """The text so far."""
 
     ids: list[int]
     most: int  # new tokens
-    full: str  # why it ends where these are written
+    full: str  # why it ends after `most` tokens
     memory: float | None = None
     ended: str = ""
     prompt: int = field(init=False)

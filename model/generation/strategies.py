@@ -15,18 +15,18 @@ from model.generation.decoder import (
     Change,
     Decision,
     Decoder,
-    Given,
-    Left,
     Made,
     Method,
     Plan,
     Rows,
+    Setup,
     Strategy,
-    left_of,
+    WarpedRow,
     made_of,
     measured,
     numbers,
     rows_of,
+    warped_row,
 )
 from model.sampling.pipeline import Context, Step, check_numbers, checked, draw, softmax, uniform
 from model.sampling.warps import WARPS, final, remembered
@@ -37,23 +37,23 @@ __all__ = [
     "Change",
     "Decision",
     "Decoder",
-    "Given",
-    "Left",
     "Made",
     "Method",
     "Plan",
     "Rows",
     "Sampler",
+    "Setup",
     "Strategy",
+    "WarpedRow",
     "check_strategy",
-    "left_of",
     "made_of",
     "measured",
     "option",
     "rows_of",
+    "warped_row",
 ]
 
-_CHUNK = 32  # positions whose logits are held at a time
+_CHUNK = 32  # positions per chunk of logits
 
 
 @dataclass(eq=False)
@@ -61,40 +61,40 @@ class Sampler:
     """Warp, then draw: one row, one token a step."""
 
     strategy: Strategy
-    given: Given
+    setup: Setup
     row: int
     width: int = 1
     memory: float | None = None
     written: list[int] = dataclasses.field(default_factory=list)
 
     def decide(self, rows: Rows, hidden: Tensor) -> Decision:
-        given, plan = self.given, self.given.plan
+        setup, plan = self.setup, self.setup.plan
         if not self.written:
             self.recall(hidden)
-        context = Context((*given.ids, *self.written), given.prompt, self.memory)
+        context = Context((*setup.ids, *self.written), setup.prompt, self.memory)
         warped = final(rows.logits[0], self.strategy.steps, context) if self.strategy.steps else None
-        left = left_of(rows, 0, warped)
+        after = warped_row(rows, 0, warped)
         number = 0 if plan.shared else (plan.numbers[self.row] if plan.numbers else self.row)
         u = uniform(plan.seed, plan.first_step + len(self.written), number)
-        made = made_of(rows, 0, left, draw(left.probabilities, u), u)
-        self.remember(made.probability)
-        self.written.append(made.id)
-        return Decision((made.id,), (0,), Change((made,), ended=given.ended(self.written)))
+        token = made_of(rows, 0, after, draw(after.probabilities, u), u)
+        self.remember(token.probability)
+        self.written.append(token.id)
+        return Decision((token.id,), (0,), Change((token,), ended=setup.ended(self.written)))
 
     def recall(self, hidden: Tensor) -> None:
-        """Go through what was written before this run, where a warp has a memory of it. hidden [T, D]"""
-        ids, prompt = self.given.ids, self.given.prompt
-        if self.given.read is None or all(WARPS[step.warp].remember is None for step in self.strategy.steps):
+        """Replay the tokens written before this run, where a warp has a memory of them. hidden [T, D]"""
+        ids, prompt = self.setup.ids, self.setup.prompt
+        if self.setup.read is None or all(WARPS[step.warp].remember is None for step in self.strategy.steps):
             return
         for start in range(prompt - 1, len(ids) - 1, _CHUNK):
-            for at, logits in enumerate(self.given.read(hidden[start : min(start + _CHUNK, len(ids) - 1)]), start + 1):
+            for at, logits in enumerate(self.setup.read(hidden[start : min(start + _CHUNK, len(ids) - 1)]), start + 1):
                 warped = final(logits, self.strategy.steps, Context(ids[:at], prompt, self.memory))
                 probability = float(softmax(warped.numpy())[ids[at]])
-                if probability > 0:  # a token that somebody put there may be out
+                if probability > 0:  # an inserted token may be excluded
                     self.remember(probability)
 
     def remember(self, probability: float) -> None:
-        """Let the warp with a memory see how likely the drawn token was."""
+        """Update the memory of a warp with the probability of the drawn token."""
         self.memory = remembered(self.strategy.steps, self.memory, probability)
 
 
@@ -106,7 +106,7 @@ METHODS: dict[str, Method] = {
 
 
 def option(strategy: Strategy, name: str) -> float:
-    """A number of the strategy's method, its default where none is given."""
+    """An option of the strategy's method, or its default."""
     return numbers(strategy, METHODS[strategy.method].parameters)[name]
 
 

@@ -8,7 +8,7 @@ import torch
 
 from model.errors import CheckpointError, InputError
 from model.generation.generate import MOST_ROWS, following, generate
-from model.generation.strategies import METHODS, STRATEGIES, Given, Plan, Strategy, measured
+from model.generation.strategies import METHODS, STRATEGIES, Plan, Setup, Strategy, measured
 from model.gpt.cache import KVCache
 from model.sampling.pipeline import Context, Step, draw, softmax, uniform, usable
 from model.sampling.warps import WARPS, final, values_of
@@ -244,27 +244,27 @@ def test_closing_stops_the_work():
     assert next(ticks, None) is None
 
 
-def given_text(plan: Plan, ids=(), text=lambda ids: "".join(map(chr, ids))) -> Given:
-    return Given(tuple(ids), plan, 128, text)
+def setup_of(plan: Plan, ids=(), text=lambda ids: "".join(map(chr, ids))) -> Setup:
+    return Setup(tuple(ids), plan, 128, text)
 
 
-def ends(given: Given, text: str) -> str:
+def ends(setup: Setup, text: str) -> str:
     """Where a text written a token a character ends, and why."""
     for count in range(1, len(text) + 1):
-        if reason := given.ended([ord(c) for c in text[:count]]):
+        if reason := setup.ended([ord(c) for c in text[:count]]):
             return f"{text[:count]} {reason}"
     return ""
 
 
 def test_a_stop_text_is_found_over_the_borders_of_tokens():
     plan = Plan(100, stop=("xyz", "\n\n"))
-    assert ends(given_text(plan), "axyxyzb") == "axyxyz stop"
-    assert ends(given_text(plan), "a\nb\n\nc") == "a\nb\n\n stop"
-    assert ends(given_text(plan), "xy z") == ""
-    assert ends(given_text(plan, b"xy"), "zxyz") == "zxyz stop"  # the prompt's own does not count
-    assert ends(given_text(dataclasses.replace(plan, prompt=0), b"xy"), "zxyz") == "z stop"  # of a branch, it does
+    assert ends(setup_of(plan), "axyxyzb") == "axyxyz stop"
+    assert ends(setup_of(plan), "a\nb\n\nc") == "a\nb\n\n stop"
+    assert ends(setup_of(plan), "xy z") == ""
+    assert ends(setup_of(plan, b"xy"), "zxyz") == "zxyz stop"  # the prompt's own does not count
+    assert ends(setup_of(dataclasses.replace(plan, prompt=0), b"xy"), "zxyz") == "z stop"  # of a branch, it does
     euro = Plan(100, stop=("€",))
-    assert given_text(euro, text=lambda ids: bytes(ids).decode("utf-8", "replace")).ended([65, *"€".encode()]) == "stop"
+    assert setup_of(euro, text=lambda ids: bytes(ids).decode("utf-8", "replace")).ended([65, *"€".encode()]) == "stop"
 
 
 def test_a_stop_text_reads_only_the_last_tokens():
@@ -274,7 +274,7 @@ def test_a_stop_text_reads_only_the_last_tokens():
         seen.append(len(ids))
         return "".join(map(chr, ids))
 
-    given_text(Plan(5000, stop=("xyz",)), text=text).ended([65] * 3000)
+    setup_of(Plan(5000, stop=("xyz",)), text=text).ended([65] * 3000)
     assert seen == [3]
 
 
@@ -332,7 +332,7 @@ def test_a_prompt_is_refused_at_the_call(tmp_path):
 def test_the_whole_batch_is_bounded():
     many = [Strategy(method="beam", options=(("beams", 8),))] * 8
     ticks = generate(tiny_model(), PROMPT, many, Plan(3), V)
-    assert sum(METHODS["beam"].start(each, Given((), Plan(), V, None), 0).width for each in many) == MOST_ROWS
+    assert sum(METHODS["beam"].start(each, Setup((), Plan(), V, None), 0).width for each in many) == MOST_ROWS
     assert len(list(ticks)) == 3
 
 
