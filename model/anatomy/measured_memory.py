@@ -91,7 +91,7 @@ def trainable(model: Transformer) -> Transformer:
 
 
 def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) -> int:
-    """Bytes saved between forward and backward of a training step on ids [B, T], without parameters, no memory twice."""
+    """Bytes saved between forward and backward of a training step on ids [B, T], without parameters, nothing twice."""
     own = {each.untyped_storage().data_ptr() for each in model.parameters()}
     saved: dict[int, tuple[int, Tensor]] = {}
 

@@ -1,6 +1,6 @@
-"""Checks of every block: its numbers, recomputed from the stream that entered it, against their definitions.
+"""Checks of every block: its numbers, recomputed from its input stream, against their definitions.
 
-Sums are taken in float64, so that what is measured is the rounding of the model and not that of the check.
+Sums are taken in float64, so that the measured rounding is the model's and not the check's.
 """
 
 import math
@@ -16,7 +16,7 @@ from model.gpt.transformer import Norm
 
 
 def _shared(x: Tensor, subject: Subject) -> Tensor:
-    """Every query head's own copy of what its group shares. [G, S, E] -> [H, S, E]"""
+    """A copy of its group's KV tensor for every query head. [G, S, E] -> [H, S, E]"""
     return x.repeat_interleave(subject.run.config.group_size, 0)
 
 
@@ -36,33 +36,33 @@ def no_future(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def scores(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """q.k / sqrt(d_head), as far as a query may look; scores that an edit blocked are left out."""
+    """q.k / sqrt(d_head) for every visible key; scores blocked by an edit are skipped."""
     if "scores" not in at:
         return
     names = ("q_rot", "k_rot") if "q_rot" in at else ("q", "k")
     q, k = at[names[0]].double(), _shared(at[names[1]], subject).double()
     T, E = q.shape[1:]
-    made = at["scores"]
-    hidden = future(T, T) | (made.isneginf() if subject.edited("scores") else torch.zeros(T, T, dtype=torch.bool))
+    actual = at["scores"]
+    hidden = future(T, T) | (actual.isneginf() if subject.edited("scores") else torch.zeros(T, T, dtype=torch.bool))
     expected = (q @ k.mT / math.sqrt(E)).masked_fill_(hidden, 0)
     # A dot product may come out near 0 from large terms: its rounding is relative to |q| |k|.
     size = (q.norm(dim=-1) * k.norm(dim=-1).amax(-1, keepdim=True)) / math.sqrt(E)
-    worst.rows(made.masked_fill(hidden, 0), expected, size, layer)
+    worst.rows(actual.masked_fill(hidden, 0), expected, size, layer)
 
 
 def softmax(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """exp(score) / sum of exp(scores), in every head whose pattern is not edited."""
+    """exp(score) / sum of exp(scores), in every head with an unedited pattern."""
     if "pattern" in at:
         heads = subject.untouched("pattern", layer)
         raised = (at["scores"][heads].double() - at["scores"][heads].double().amax(-1, keepdim=True)).exp()
         expected = raised / raised.sum(-1, keepdim=True)
-        # exp turns the rounding of a score, relative to the score, into a relative error of the weight.
+        # exp turns the relative rounding of a score into a relative error of the weight.
         finite = at["scores"][heads].double().masked_fill(at["scores"][heads].isneginf(), 0)
         worst.rows(at["pattern"][heads], expected, expected.amax(-1) * (1 + finite.abs().amax(-1)), layer, heads)
 
 
 def mixed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """The weighted sum of the values, in every head whose output is not edited."""
+    """The weighted sum of the values, in every head with an unedited output."""
     if "z" in at:
         heads = subject.untouched("z", layer)
         pattern, v = at["pattern"][heads].double(), _shared(at["v"], subject)[heads].double()
@@ -70,7 +70,7 @@ def mixed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def head_outputs(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """The heads' outputs through W_O, and the bias of o, add up to what attention writes."""
+    """The heads' outputs through W_O and the bias of o add up to attention's output."""
     if "attn_out" in at:
         weight, bias = output_weights(subject.run, layer).double(), subject.run.model.blocks[layer].attn.o.bias
         each = at["z"].double() @ weight  # [H, T, D]
@@ -79,7 +79,7 @@ def head_outputs(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def one_head(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """What the page shows of one head, computed from that head's weights alone, is what all heads together give."""
+    """The pattern shown for one head, computed from that head's weights alone, equals its pattern among all heads."""
     if "pattern" in at:
         for head in range(subject.run.config.n_head):
             shown = torch.from_numpy(subject.run.pattern(layer, head))[None]
@@ -89,7 +89,7 @@ def one_head(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def sublayers(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Pre-norm: the first stream and all that is written add up to the last one. Post-norm: what each norm reads."""
+    """Pre-norm: the first stream and all outputs add up to the last stream. Post-norm: the input of each norm."""
     run = subject.run
     if "attn_out" not in at:
         return
@@ -98,7 +98,7 @@ def sublayers(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
             total, size = at[x].double() + at[added].double(), (at[x].abs() + at[added].abs()).amax(-1)
             worst.rows(at[read], total, size, layer, allowed=summed(2) * size)
         return
-    if worst.carry is None:  # what was added up, its size, and how far what is added here may be from what the run did
+    if worst.carry is None:  # the sum so far, its size, and the bound on the difference between this sum and the run
         first = run.residuals[0].double()
         worst.carry = torch.stack((first, first.abs(), torch.zeros_like(first)))
     for name in ("attn_out", "mlp_out"):
@@ -112,14 +112,14 @@ def sublayers(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def recomputed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """A block that is computed again leaves the stream that the run itself went on with."""
+    """A recomputed block gives the stream with which the run continued."""
     if "resid_post" in at:
         allowed = subject.block_bound("resid_post", layer)
         worst.rows(at["resid_post"], subject.run.residuals[layer + 1], None, layer, allowed=allowed)
 
 
 def norm_unit(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """What a norm divides has mean 0 (LayerNorm) and mean square 1, its epsilon counted in."""
+    """The normalised vector has mean 0 (LayerNorm) and mean square 1, epsilon included."""
     for norm, name in _norms(subject, layer):
         x, scale = at[f"{name}_in"].double(), at[f"{name}_scale"].double()
         x = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
@@ -147,7 +147,7 @@ def norm_formula(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def _norms(subject: Subject, layer: int) -> list[tuple[Norm, str]]:
-    """The norms of a block, or, after the last one, the model's own."""
+    """The norms of a block, or, after the last one, the final norm."""
     model = subject.run.model
     if layer < len(model.blocks):
         return [(model.blocks[layer].norm1, "norm1"), (model.blocks[layer].norm2, "norm2")]
@@ -155,7 +155,7 @@ def _norms(subject: Subject, layer: int) -> list[tuple[Norm, str]]:
 
 
 def finite(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Nothing is NaN or infinite, a score of a key that may not be seen left out."""
+    """Nothing is NaN or infinite, except scores of hidden keys."""
     for name, x in at.items():
         if name == "scores":
             T = x.shape[-1]

@@ -1,8 +1,7 @@
 """The loaded model rebuilt as a model of `transformers`, from its config and its weights in memory, and compared.
 
-It is the computation that is compared, step by step and with the weights as they were loaded. Whether the file was
-read as its author meant it is another question, which this cannot answer: a tensor that was swapped while it was read
-is swapped in both.
+Only the computation is compared, step by step and with the loaded weights. Whether the file was read as its author
+meant it is another question, which this cannot answer: a tensor that was swapped while reading is swapped in both.
 """
 
 import contextlib
@@ -23,8 +22,8 @@ from model.progress import Progress
 from model.text.bpe_ranks import ALPHABET
 from model.text.vocabulary import Vocabulary
 
-MOST_BYTES = 2 << 30  # of weights; the second model shares most of them, but makes others anew
-MOST_TOKENS = 256  # whose patterns are held for all heads and layers
+MOST_BYTES = 2 << 30  # of weights; the second model shares most of them and copies some
+MOST_TOKENS = 256  # tokens with patterns of all heads and layers in memory
 RANDOM_TOKENS = 24
 
 _FALSE = ("parallel_residual", "qk_norm", "embed_scale")
@@ -33,7 +32,7 @@ _BIASES = ("q_bias", "k_bias", "v_bias", "o_bias")
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """What each comparison found."""
+    """The finding of each comparison."""
 
     logits: Finding
     patterns: Finding
@@ -45,7 +44,7 @@ class Compared:
 
 
 def family_of(config: ModelConfig) -> tuple[str, str]:
-    """The `model_type` in transformers whose blocks are wired as this config says, and "" or why there is none."""
+    """The `model_type` of transformers with the same wiring, or "" and the reason why there is none."""
     c = config
     if c.norm_placement == "post" or not c.final_norm:
         return "", f"norm_placement {c.norm_placement}, final_norm {c.final_norm}"
@@ -71,7 +70,7 @@ def family_of(config: ModelConfig) -> tuple[str, str]:
 
 
 def hf_config(config: ModelConfig, kind: str) -> dict:
-    """The values of transformers' config of that kind. `hf_config` after `to_config` gives the config back."""
+    """The values of transformers' config of that kind. `to_config` is its inverse."""
     c, module = config, {"gpt2": gpt2, "gpt_neox": gpt_neox}.get(kind)
     common = {
         "vocab_size": c.vocab_size,
@@ -122,16 +121,16 @@ def hf_config(config: ModelConfig, kind: str) -> dict:
 
 
 def _stacked(parts: list[Tensor], config: ModelConfig) -> Tensor:
-    """q, k and v one above the other, as GPT-2 keeps them: [in, 3 out], or a bias [3 out]."""
+    """q, k and v stacked as in GPT-2: [in, 3 out], or a bias [3 out]."""
     return torch.cat(parts).t() if parts[0].ndim == 2 else torch.cat(parts)
 
 
 def _by_head(parts: list[Tensor], config: ModelConfig) -> Tensor:
-    """q, k and v of one head after the other, as GPT-NeoX keeps them. [H * 3 * E, ...]"""
+    """q, k and v interleaved by head as in GPT-NeoX. [H * 3 * E, ...]"""
     return torch.stack([part.unflatten(0, (config.n_head, -1)) for part in parts], 1).flatten(0, 2)
 
 
-# The change that reading applies -> the one that takes it back.
+# A conversion when reading -> its inverse.
 BACK: dict[Callable, Callable[[list[Tensor], ModelConfig], Tensor]] = {
     gpt2.transpose: lambda parts, config: parts[0].t(),
     gpt2.split_qkv: _stacked,
@@ -140,8 +139,8 @@ BACK: dict[Callable, Callable[[list[Tensor], ModelConfig], Tensor]] = {
 
 
 def hf_state(state: Mapping[str, Tensor], config: ModelConfig, kind: str) -> dict[str, Tensor]:
-    """The weights under transformers' names and in its layout; those that need no change share their memory."""
-    layout, made = FAMILIES[kind].layout, {}
+    """The weights under transformers' names and in its layout; unconverted ones share their memory."""
+    layout, tensors = FAMILIES[kind].layout, {}
     for theirs, rule in layout.names.items():
         if rule is None:
             continue
@@ -152,8 +151,8 @@ def hf_state(state: Mapping[str, Tensor], config: ModelConfig, kind: str) -> dic
                 parts = [state[name].detach() for name in names]
                 prefix = "" if theirs in ("lm_head.weight", "embed_out.weight") else layout.prefix
                 name = prefix + theirs.replace("{i}", str(layer))
-                made[name] = BACK[rule.change](parts, config).contiguous() if isinstance(rule, Into) else parts[0]
-    return made
+                tensors[name] = BACK[rule.change](parts, config).contiguous() if isinstance(rule, Into) else parts[0]
+    return tensors
 
 
 # --- the comparison -----------------------------------------------------------------------------------
@@ -161,9 +160,9 @@ def hf_state(state: Mapping[str, Tensor], config: ModelConfig, kind: str) -> dic
 
 @torch.inference_mode()
 def compare(subject: Subject, progress: Progress) -> Compared | Finding:
-    """Logits, patterns and hidden states of the plain run against transformers'; a Finding where that cannot be.
+    """Logits, patterns and hidden states of the plain run against transformers'; a Finding where that is impossible.
 
-    On the first MOST_TOKENS tokens of the prompt: what comes later changes nothing before it.
+    On the first MOST_TOKENS tokens of the prompt: later ones change nothing before them.
     """
     plain, config = subject.unedited, subject.unedited.config
     kind, other = family_of(config)
@@ -200,12 +199,14 @@ def compare(subject: Subject, progress: Progress) -> Compared | Finding:
 
     plain.model.trunk(ids, tap=look)
     logits.rows(torch.from_numpy(plain.logits)[:T], theirs.logits[0], allowed=bound("logits")[:T])
-    made = torch.Generator().manual_seed(subject.seed)
-    some = torch.randint(0, config.vocab_size, (2, min(RANDOM_TOKENS, config.n_ctx)), generator=made)
-    random, allowed = Worst("logit", "moved"), bounds(plain.model, some)["logits", last].flatten()
-    random.rows(plain.model(some).flatten(0, 1), built(some, use_cache=False).logits.flatten(0, 1), allowed=allowed)
-    drawn = replace(random.finding(), position=None)  # of no token of the prompt
-    return Compared(logits.finding(), patterns.finding(), hidden.finding(), drawn)
+    generator = torch.Generator().manual_seed(subject.seed)
+    random_ids = torch.randint(0, config.vocab_size, (2, min(RANDOM_TOKENS, config.n_ctx)), generator=generator)
+    random, allowed = Worst("logit", "moved"), bounds(plain.model, random_ids)["logits", last].flatten()
+    random.rows(
+        plain.model(random_ids).flatten(0, 1), built(random_ids, use_cache=False).logits.flatten(0, 1), allowed=allowed
+    )
+    on_random = replace(random.finding(), position=None)  # of no token of the prompt
+    return Compared(logits.finding(), patterns.finding(), hidden.finding(), on_random)
 
 
 def _built(model: torch.nn.Module, kind: str) -> torch.nn.Module:
@@ -222,7 +223,7 @@ def _built(model: torch.nn.Module, kind: str) -> torch.nn.Module:
     config_class, model_class = classes[kind]
     config, state = config_class(**hf_config(model.config, kind)), hf_state(model.state_dict(), model.config, kind)
     with _quiet():
-        built, told = model_class.from_pretrained(
+        built, loading = model_class.from_pretrained(
             None,
             config=config,
             state_dict=state,
@@ -230,32 +231,32 @@ def _built(model: torch.nn.Module, kind: str) -> torch.nn.Module:
             attn_implementation="eager",
             output_loading_info=True,
         )
-    wrong = [name for names in told.values() for name in names]
-    if wrong:  # a weight that was left as it was drawn would be told as a difference, and this says where from
+    wrong = [name for names in loading.values() for name in names]
+    if wrong:  # an unloaded weight would show up as a difference
         raise ValueError(f"transformers did not take all weights: {', '.join(map(str, wrong[:5]))}")
     return built.eval()
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """No bar of its own on the server's console."""
+    """No progress bar of transformers on the server's console."""
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if enabled:
             logging.enable_progress_bar()
 
 
 def part(name: str) -> Callable[[Subject, Progress], Finding]:
-    """One of the comparisons, all made when the first is asked for."""
+    """One of the comparisons, all computed at the first use."""
 
     def look(subject: Subject, progress: Progress) -> Finding:
-        found = subject.once("parity", lambda: compare(subject, progress))
-        return found if isinstance(found, Finding) else getattr(found, name)
+        result = subject.once("parity", lambda: compare(subject, progress))
+        return result if isinstance(result, Finding) else getattr(result, name)
 
     return look
 
@@ -264,7 +265,7 @@ def part(name: str) -> Callable[[Subject, Progress], Finding]:
 
 
 def tokenizer(subject: Subject, progress: Progress) -> Finding:
-    """The prompt's ids against those of transformers' own engine, given the same vocabulary, pattern and merges."""
+    """The prompt's ids against those of transformers' own tokenizer with the same vocabulary, pattern and merges."""
     if subject.prompt is None:
         return unable("no_prompt")
     vocabulary = subject.lm.tokenizer.vocabulary
@@ -273,10 +274,10 @@ def tokenizer(subject: Subject, progress: Progress) -> Finding:
     except ImportError:
         return unable("no_transformers")
     ours = subject.unedited.tokens.ids.tolist()[1 if subject.lm.tokenizer.add_bos else 0 :]
-    made = theirs.encode(subject.prompt, add_special_tokens=False)
-    wrong = [at for at, (a, b) in enumerate(zip(ours, made, strict=False)) if a != b]
-    count = len(wrong) + abs(len(ours) - len(made))
-    return counted(count, max(len(ours), len(made)), "tokens", wrong[0] if wrong else None)
+    expected = theirs.encode(subject.prompt, add_special_tokens=False)
+    wrong = [at for at, (a, b) in enumerate(zip(ours, expected, strict=False)) if a != b]
+    count = len(wrong) + abs(len(ours) - len(expected))
+    return counted(count, max(len(ours), len(expected)), "tokens", wrong[0] if wrong else None)
 
 
 def _encoder(vocabulary: Vocabulary):
@@ -289,24 +290,24 @@ def _encoder(vocabulary: Vocabulary):
     ids = {names[rank]: number for rank, number in enumerate(vocabulary.rank_ids) if number >= 0}
     merges = [pair for rank in sorted(names) if (pair := _halves(names[rank], rank, names, vocabulary))]
     merges = [pair for pair in merges if pair[0] in ids and pair[1] in ids and "".join(pair) in ids]
-    made = Tokenizer(models.BPE(vocab=ids, merges=merges, ignore_merges=True))
-    cut = pre_tokenizers.Split(Regex(vocabulary.pattern), "isolated")
-    made.pre_tokenizer = pre_tokenizers.Sequence([cut, pre_tokenizers.ByteLevel(False, use_regex=False)])
-    made.decoder = decoders.ByteLevel()
+    tokenizer = Tokenizer(models.BPE(vocab=ids, merges=merges, ignore_merges=True))
+    split = pre_tokenizers.Split(Regex(vocabulary.pattern), "isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    tokenizer.decoder = decoders.ByteLevel()
     if vocabulary.nfc:
-        made.normalizer = normalizers.NFC()
-    made.add_tokens(
+        tokenizer.normalizer = normalizers.NFC()
+    tokenizer.add_tokens(
         [
             AddedToken(token.text, normalized=token.after_nfc, special=False)
             for token in vocabulary.added
             if not token.special
         ]
     )
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
 def _halves(token: str, rank: int, names: Mapping[int, str], vocabulary: Vocabulary) -> tuple[str, str] | None:
-    """The two tokens that the merge of this rank joins: what merging its bytes by lower ranks ends with."""
+    """The two tokens joined by the merge of this rank: the last two parts after merging its bytes by lower ranks."""
     if len(token) < 2:
         return None
     ranks = vocabulary.ranks

@@ -1,4 +1,4 @@
-"""Is this right? Checks of one run of one model, each of two computations that must agree, by name.
+"""Checks of one run of one model, by name: each compares two computations that must agree.
 
 >>> from model.checks.registry import run_checks                                          # doctest: +SKIP
 >>> from model.checks.result import subject_of                                        # doctest: +SKIP
@@ -24,33 +24,33 @@ log = logging.getLogger("playground")
 
 @dataclass(frozen=True)
 class Check:
-    """One check: `at` looks at a block after another, `look` at the whole run; one of the two is given.
+    """One check: `at` checks block after block, `look` the whole run; exactly one of the two is set.
 
-    Its name, what it compares and its formula are the words "checks.name.<key>", "checks.says.<key>" and so on.
+    Its name, its explanation and its formula are the words "checks.name.<key>", "checks.says.<key>" and so on.
     """
 
     kind: str  # "measured": two runs; "derived": a run against arithmetic; "simulated": random numbers decide
-    passes: float  # about how many forwards of the model it takes
+    passes: float  # approximate cost in forwards of the model
     look: Look | None = None
     at: AtBlock | None = None
-    unit: str = ""  # of a check of blocks; see model.checks.result.UNITS
+    unit: str = ""  # of a block check; see model.checks.result.UNITS
     rule: str = "exact"  # see model.checks.result.RULES
-    terms: str = ""  # what a "sum" adds up: a field of the config, or "tokens"
-    short: bool = False  # whether it looks at no more than some positions, however long the prompt is
-    random: bool = False  # whether it draws anything from the seed
-    plain: bool = False  # of the run without edits, whatever the visitor has edited
-    moves: str = ""  # of which numbers it takes the bound from: "run" or "blocks", measured once for all checks
+    terms: str = ""  # terms of a "sum": a field of the config, or "tokens"
+    short: bool = False  # whether it checks only a few positions, however long the prompt is
+    random: bool = False  # whether it uses random numbers
+    plain: bool = False  # of the run without edits, even if the visitor has edited it
+    moves: str = ""  # source of its measured bound, shared by all checks: "run" or "blocks"
 
     @property
     def shares(self) -> set[str]:
-        """What it needs that is made once for all checks; keys of SHARED."""
+        """Shared computations that it needs; keys of SHARED."""
         return {each for each in (self.moves, "walk" if self.at else "") if each}
 
 
-# Passes of the model that checks share: all blocks looked at in turn, and their numbers moved, or those of the run.
+# Passes of the model that checks share: a walk through all blocks, and the perturbations of blocks or of the run.
 SHARED = {"walk": 2.2, "blocks": 3.0, "run": 3.0}
 
-# In the order in which they are shown, by what they are about; a group's name is the word "checks.group.<group>".
+# In display order, by topic; a group's name is the word "checks.group.<group>".
 CHECKS: dict[str, Check] = {
     "tokens": Check("derived", 0.01, check_runs.tokens, short=True),
     "embedding": Check("derived", 0.02, check_runs.embedding, short=True),
@@ -113,36 +113,39 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "library": ("parity_logits", "parity_patterns", "parity_hidden", "parity_random", "parity_tokens"),
 }
 
-_BYTES_A_SECOND, _PRODUCTS_A_SECOND = 4e9, 6e10  # of a laptop's CPU, roughly; they decide only what waits for a button
+_BYTES_A_SECOND, _PRODUCTS_A_SECOND = (
+    4e9,
+    6e10,
+)  # a laptop's CPU, roughly; they only decide what waits for a button
 QUICK, QUICK_TOGETHER = 0.45, 0.8  # seconds
-_LIBRARY = 3.0  # seconds in which transformers is imported, the first time
-_FEW = 16  # positions that a short check looks at
+_LIBRARY = 3.0  # seconds to import transformers, the first time
+_FEW = 16  # positions of a short check
 WAITS = 3.0  # passes beyond which a check always waits
 
 
 def pass_seconds(subject: Subject, most: int | None = None) -> float:
-    """About how long a forward of the prompt, or of `most` of its tokens, takes, from the sizes alone."""
+    """Approximate seconds of a forward of the prompt, or of `most` of its tokens, from the sizes alone."""
     n = sum(parameter.numel() for parameter in subject.run.model.parameters())
     T = min(len(subject.run.tokens), most or len(subject.run.tokens))
     return 0.004 + 4 * n / _BYTES_A_SECOND + 2 * n * T / _PRODUCTS_A_SECOND
 
 
 def quick(subject: Subject) -> tuple[str, ...]:
-    """The checks that a page can make at once, each within QUICK and all within QUICK_TOGETHER seconds or so."""
-    left, shared, found = QUICK_TOGETHER, set(), []
+    """The checks that a page can run at once, each within about QUICK and all within QUICK_TOGETHER seconds."""
+    budget, shared, keys = QUICK_TOGETHER, set(), []
     whole, few = pass_seconds(subject), pass_seconds(subject, _FEW)
     for key, check in CHECKS.items():
         more = sum(SHARED[name] for name in check.shares - shared)
         seconds = (few if check.short else whole) * check.passes + whole * more
-        if check.passes <= WAITS and seconds <= min(QUICK, left) and not key.startswith("parity"):
-            found.append(key)
-            left -= seconds
+        if check.passes <= WAITS and seconds <= min(QUICK, budget) and not key.startswith("parity"):
+            keys.append(key)
+            budget -= seconds
             shared |= check.shares
-    return tuple(found)
+    return tuple(keys)
 
 
 def seconds_of(subject: Subject) -> float:
-    """About how long all checks take."""
+    """Approximate seconds of all checks."""
     whole, few = pass_seconds(subject), pass_seconds(subject, _FEW)
     each = sum(check.passes * (few if check.short else whole) for check in CHECKS.values())
     return sum(SHARED.values()) * whole + each + _LIBRARY
@@ -151,7 +154,7 @@ def seconds_of(subject: Subject) -> float:
 def run_checks(
     subject: Subject, keys: Collection[str] | None = None, progress: Progress = silent
 ) -> dict[str, Finding]:
-    """Make some checks, or all, in the order of CHECKS. A check that fails to run says so and agrees with nothing.
+    """Run some checks, or all, in the order of CHECKS. A check that fails to run is "broken" and agrees with nothing.
 
     `progress(done, total, "Checking")` counts thousandths of a pass of the model and may raise to cancel. Raises
     ValueError for an unknown key.
@@ -159,19 +162,19 @@ def run_checks(
     keys = list(CHECKS) if keys is None else list(keys)
     if unknown := sorted(set(keys) - set(CHECKS)):
         raise ValueError(f"unknown checks {unknown}; known: {', '.join(CHECKS)}")
-    told = _Told(progress, keys)
-    found = _walked(subject, [key for key in CHECKS if key in keys and CHECKS[key].at], told)
+    report = _Progress(progress, keys)
+    findings = _run_block_checks(subject, [key for key in CHECKS if key in keys and CHECKS[key].at], report)
     for key, check in CHECKS.items():
         if key in keys and check.look:
             began = time.perf_counter()
-            finding = _tried(key, lambda look=check.look: look(subject, told.within), told)
-            found[key] = dataclasses.replace(finding, seconds=time.perf_counter() - began)
-            told.done(told.cost([key]))
-    return {key: found[key] for key in CHECKS if key in found}
+            finding = _guarded(key, lambda look=check.look: look(subject, report.within), report)
+            findings[key] = dataclasses.replace(finding, seconds=time.perf_counter() - began)
+            report.done(report.cost([key]))
+    return {key: findings[key] for key in CHECKS if key in findings}
 
 
-class _Told:
-    """Progress over all checks; what it raises ends the work, and is no fault of the check that was at it."""
+class _Progress:
+    """Progress over all checks; an exception that it raises ends the work and does not count as a broken check."""
 
     def __init__(self, progress: Progress, keys: Sequence[str]) -> None:
         self.progress, self.passes, self.raised, self.shared = progress, 0.0, None, set()
@@ -179,7 +182,7 @@ class _Told:
         self.shared = set()
 
     def cost(self, keys: Sequence[str]) -> float:
-        """Passes of these checks, with what they are the first to need."""
+        """Passes of these checks, including shared ones needed for the first time."""
         more = set().union(*(CHECKS[key].shares for key in keys)) - self.shared
         self.shared |= more
         return sum(CHECKS[key].passes for key in keys) + sum(SHARED[name] for name in more)
@@ -196,24 +199,24 @@ class _Told:
             raise
 
 
-def _tried(key: str, work, told: _Told) -> Finding:
-    """What a check finds, or that it could not be run and why."""
+def _guarded(key: str, work, report: _Progress) -> Finding:
+    """The result of a check, or "broken" with the exception."""
     try:
         return work()
     except Exception as error:
-        if told.raised is not None:
+        if report.raised is not None:
             raise
         log.exception("the check %s could not be run", key)
         return Finding("broken", reason=type(error).__name__, got=str(error)[:200])
 
 
-def _walked(subject: Subject, keys: Sequence[str], told: _Told) -> dict[str, Finding]:
-    """All checks of blocks in one walk: each block is recomputed once for all of them, and its time is shared."""
+def _run_block_checks(subject: Subject, keys: Sequence[str], report: _Progress) -> dict[str, Finding]:
+    """All block checks in one walk: each block is recomputed once for all of them, and its time is shared."""
     worst = {key: Worst(CHECKS[key].unit, CHECKS[key].rule, _terms(subject, CHECKS[key].terms)) for key in keys}
     seconds, broken = dict.fromkeys(keys, 0.0), {}
     if not keys:
         return {}
-    began, cost = time.perf_counter(), told.cost(keys)
+    began, cost = time.perf_counter(), report.cost(keys)
     blocks = walk(subject)
     while True:
         try:
@@ -227,35 +230,35 @@ def _walked(subject: Subject, keys: Sequence[str], told: _Told) -> dict[str, Fin
         for key in keys:
             started = time.perf_counter()
             if key not in broken:
-                look = functools.partial(_looked, key, subject, layer, at, worst[key])
-                if done := _tried(key, look, told):
+                look = functools.partial(_check_block, key, subject, layer, at, worst[key])
+                if done := _guarded(key, look, report):
                     broken[key] = done
             seconds[key] += shared + time.perf_counter() - started
-        told.done(cost / (subject.run.config.n_layer + 1))
+        report.done(cost / (subject.run.config.n_layer + 1))
         began = time.perf_counter()
     return {key: dataclasses.replace(broken.get(key) or worst[key].finding(), seconds=seconds[key]) for key in keys}
 
 
 @torch.inference_mode()
-def _looked(key: str, subject: Subject, layer: int, at: dict, worst: Worst) -> None:
+def _check_block(key: str, subject: Subject, layer: int, at: dict, worst: Worst) -> None:
     CHECKS[key].at(subject, layer, at, worst)
 
 
 def _terms(subject: Subject, name: str) -> int:
-    """The number that a check's bound counts."""
+    """The number of terms in a check's bound."""
     if name == "tokens":
         return len(subject.run.tokens)
     return int(name) if name.isdigit() else getattr(subject.run.config, name) if name else 0
 
 
-def summary(found: dict[str, Finding]) -> dict[str, int]:
-    """How many are of each state."""
+def summary(findings: dict[str, Finding]) -> dict[str, int]:
+    """Number of findings by state."""
     return {
-        state: sum(each.state == state for each in found.values())
+        state: sum(each.state == state for each in findings.values())
         for state in ("agrees", "differs", "unable", "broken")
     }
 
 
 def machine() -> dict[str, object]:
-    """What decides the last digits besides the model."""
+    """Properties of the machine that affect the last digits."""
     return {"torch": torch.__version__.split("+")[0], "threads": torch.get_num_threads()}

@@ -1,7 +1,7 @@
-"""What a check is asked and what it answers: two ways to the same number, and how far they are apart.
+"""Input and result of a check: two ways to the same number, and their difference.
 
-A bound is never a number pulled out of the air, nor what one machine gave: it is 0, or what float32 can make of a sum
-of so many terms, or what errors of float32's size were measured to do to the very number that is compared.
+A bound is never arbitrary, nor the outcome on one machine: it is 0, or the rounding of float32 in a sum of this many
+terms, or the measured effect of float32-sized errors on the very number that is compared.
 """
 
 import math
@@ -20,14 +20,14 @@ from model.progress import Progress
 
 EPS = 2.0**-23  # the spacing of float32 numbers at 1
 SEED = 0  # of the checks that draw random tokens
-WATCHED = ("resid_pre", "pattern", "final_out", "logits")  # sites of a whole run whose bounds are measured
+WATCHED = ("resid_pre", "pattern", "final_out", "logits")  # sites with measured bounds of a whole run
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found. Where something was compared, `difference`, `bound` and the place belong together.
+    """Result of a check. Where something was compared, `difference`, `bound` and the place belong together.
 
-    They are of the place at which the difference is largest against its bound.
+    They are of the place with the largest ratio of difference to bound.
     """
 
     state: str  # "agrees", "differs", "unable" (cannot be checked here) or "broken" (the check itself failed)
@@ -35,15 +35,15 @@ class Finding:
     bound: float = 0.0
     unit: str = ""  # a key of UNITS
     rule: str = "exact"  # a key of RULES: why the bound is what it is
-    n: int = 0  # what the rule counts: the terms of a sum
-    scale: float = 0.0  # the size of the numbers that the bound is relative to
-    compared: int = 0  # how many numbers
+    n: int = 0  # terms of a sum, for the rule "sum"
+    scale: float = 0.0  # the size that the bound is relative to
+    compared: int = 0  # number of comparisons
     layer: int | None = None
     head: int | None = None
     position: int | None = None
-    reason: str = ""  # for "unable" a key of REASONS, for "broken" what was raised
-    got: str = ""  # what the reason is about
-    seconds: float = field(default=0.0, compare=False)  # that it took
+    reason: str = ""  # for "unable" a key of REASONS, for "broken" the type of the exception
+    got: str = ""  # details of the reason
+    seconds: float = field(default=0.0, compare=False)
 
     def placed(self, position: int) -> "Finding":
         """The same at a position."""
@@ -63,23 +63,23 @@ REASONS = (
 
 
 def unable(reason: str, got: str = "") -> Finding:
-    """A check that cannot be made here, and why."""
+    """A check that cannot be made here, with the reason."""
     return Finding("unable", reason=reason, got=got)
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What is checked: a run with its edits, the same without, and the text it came from."""
+    """The subject of the checks: a run with its edits, the same without, and the text it came from."""
 
     lm: LanguageModel
     run: Trace
     unedited: Trace
-    prompt: str | None = None  # None for a run that was given as token ids
+    prompt: str | None = None  # None for a run of token ids
     seed: int = SEED
-    memo: dict[str, object] = field(default_factory=dict)  # what several checks share
+    memo: dict[str, object] = field(default_factory=dict)  # values shared by several checks
 
     def once(self, name: str, make: Callable[[], object]) -> object:
-        """A value that several checks read, made when the first asks for it."""
+        """A shared value, computed at its first use."""
         if name not in self.memo:
             self.memo[name] = make()
         return self.memo[name]
@@ -91,38 +91,38 @@ class Subject:
 
     @property
     def logits(self) -> Tensor:
-        """Those of the run. [T, V]"""
+        """The run's logits. [T, V]"""
         return torch.from_numpy(self.run.logits)
 
     def logits_at(self, at: Sequence[int]) -> Tensor:
-        """Those of some positions, without computing all. [n, V]"""
+        """The logits at some positions, without computing all. [n, V]"""
         if "logits" in vars(self.run):
             return self.logits[list(at)]
         with torch.inference_mode():
             return self.run.model.logits(self.run.residuals[-1][None, list(at)], tap=self.run.tap)[0]
 
     def edited(self, site: str) -> frozenset[tuple[int, int]]:
-        """(layer, head) whose scores, pattern or z an edit has changed; a head or layer that is None means all."""
-        config, found = self.run.config, set()
+        """Pairs (layer, head) with scores, pattern or z changed by an edit; a head or layer of None means all."""
+        config, pairs = self.run.config, set()
         for edit in self.run.key.edits:
             if EDITS[edit.kind].site == site:
                 layers = range(config.n_layer) if edit.layer is None else (edit.layer,)
                 heads = range(config.n_head) if edit.head is None else (edit.head,)
-                found |= {(layer, head) for layer in layers for head in heads}
-        return frozenset(found)
+                pairs |= {(layer, head) for layer in layers for head in heads}
+        return frozenset(pairs)
 
     def bound(self, site: str, layer: int | None = None) -> Tensor:
-        """By how much rows of a site may be apart in two float32 computations of the whole run. [T] or [H, T]"""
-        found = self.once("moved", lambda: bounds(self.run.model, self.ids, self.run.tap, WATCHED))
-        return found[site, self.run.config.n_layer if layer is None else layer][0]
+        """Bound on the difference of two float32 computations of the whole run, by row of a site. [T] or [H, T]"""
+        bounds_by_site = self.once("moved", lambda: bounds(self.run.model, self.ids, self.run.tap, WATCHED))
+        return bounds_by_site[site, self.run.config.n_layer if layer is None else layer][0]
 
     def plain(self) -> "Subject":
-        """The run without edits as a subject of its own, this one where it has none."""
+        """The run without edits as a subject of its own; this one where there are no edits."""
         run = self.unedited
         return self if self.run.tap is None else self.once("plain", lambda: Subject(self.lm, run, run))
 
     def block_bound(self, site: str, layer: int) -> Tensor:
-        """The same for one block, computed twice from the same stream. [T] or [H, T]"""
+        """The bound for one block, computed twice from the same stream. [T] or [H, T]"""
         run, T = self.run, len(self.run.tokens)
 
         def forward(n: int, tap: Tap) -> Tensor:
@@ -133,7 +133,7 @@ class Subject:
         return self.once(f"moved {layer}", lambda: watched(forward, run.config, sites))[site, layer][0]
 
     def untouched(self, site: str, layer: int) -> Tensor:
-        """The heads of a layer whose `site` is as the model made it. [n]"""
+        """The heads of a layer with an unedited `site`. [n]"""
         out = self.edited(site)
         return torch.tensor([head for head in range(self.run.config.n_head) if (layer, head) not in out]).long()
 
@@ -142,16 +142,16 @@ Sites = dict[str, Tensor]  # without the batch axis
 
 
 def subject_of(lm: LanguageModel, run: Trace, prompt: str | None = None) -> Subject:
-    """What to check of a run; raises ValueError for one with a tap that is not made of edits."""
+    """The subject for a run; raises ValueError for one with a tap that is not made of edits."""
     run.require_key()
     return Subject(lm, run, run.unedited(), prompt)
 
 
 @torch.inference_mode()
 def walk(subject: Subject) -> Iterator[tuple[int, Sites]]:
-    """Every block's sites, recomputed from the streams that the run kept; at the end those of the final norm.
+    """Every block's sites, recomputed from the run's streams; at the end those of the final norm.
 
-    One block is held at a time.
+    One block is in memory at a time.
     """
     run, config = subject.run, subject.run.config
     absent = {"embed", "pos_embed", "final_in", "final_scale", "final_out", "logits"}
@@ -161,33 +161,33 @@ def walk(subject: Subject) -> Iterator[tuple[int, Sites]]:
         names = [name for name in SITES if name not in absent]  # in order: of equals, a check tells of the first
         yield layer, {name: tensor[0] for name, tensor in run.sites(layer, names).items()}
     if run.model.final_norm is not None:
-        found: Sites = {}
+        sites: Sites = {}
 
         def tap(site: str, layer: int, tensor: Tensor) -> Tensor:
-            found[site] = tensor
+            sites[site] = tensor
             return tensor
 
         run.model.normed(run.residuals[-1][None], run.prepare(config.n_layer, len(run.tokens), tap))
-        yield config.n_layer, {name: tensor[0] for name, tensor in found.items()}
+        yield config.n_layer, {name: tensor[0] for name, tensor in sites.items()}
 
 
 @dataclass(eq=False)
 class Worst:
-    """Keeps the place at which a difference is largest against its bound; `differs` where one is beyond it."""
+    """Tracks the largest ratio of a difference to its bound; `differs` where a difference exceeds its bound."""
 
     unit: str
     rule: str = "exact"
     n: int = 0
     ratio: float = -1.0
     found: Finding = field(init=False)
-    carry: Tensor | None = None  # what a check takes from block to block
+    carry: Tensor | None = None  # state of a check from block to block
 
     def __post_init__(self) -> None:
         self.found = Finding("agrees", unit=self.unit, rule=self.rule, n=self.n)
 
     @property
     def roundings(self) -> float:
-        """How many times EPS of the numbers' size a difference may be, where no bound was measured."""
+        """Allowed difference in multiples of EPS times the numbers' size, where no bound was measured."""
         return {"exact": 0, "double": 2.0**-20, "sum": summed(self.n) / EPS}[self.rule]
 
     def rows(
@@ -199,9 +199,9 @@ class Worst:
         heads: Tensor | None = None,
         allowed: Tensor | None = None,
     ) -> None:
-        """Compare [T, n] or [heads, T, n]; the bound of a row is relative to its largest number, or to `scale` [.., T].
+        """Compare [T, n] or [heads, T, n]; a row's bound is relative to its largest number, or to `scale` [.., T].
 
-        `heads` names those of the first axis. Where the rule is "moved", `allowed` is the bound itself, [.., T].
+        `heads` are the indices of the first axis. Where the rule is "moved", `allowed` is the bound itself, [.., T].
         """
         if actual.shape != expected.shape:
             raise ValueError(f"shapes differ: {tuple(actual.shape)} and {tuple(expected.shape)}")
@@ -210,7 +210,7 @@ class Worst:
         gap = (actual.double() - expected.double()).abs().amax(-1)
         size = (expected.double().abs().amax(-1) if scale is None else scale.double()).expand_as(gap)
         bound = self.roundings * EPS * size if allowed is None else allowed.double().expand_as(gap)
-        ratio = torch.where(gap == 0, 0.0, gap / bound)  # nothing apart is within any bound, 0 among them
+        ratio = torch.where(gap == 0, 0.0, gap / bound)  # no difference is within any bound, even 0
         ratio = torch.where(ratio.isnan() | ~gap.isfinite(), torch.inf, ratio)
         self.found = replace(self.found, compared=self.found.compared + actual.numel())
         at = int(ratio.flatten().argmax())
@@ -238,16 +238,16 @@ class Worst:
         heads: Tensor | None = None,
         allowed: Tensor | None = None,
     ) -> None:
-        """Compare a number a row: [T] or [heads, T]."""
+        """Compare one number per row: [T] or [heads, T]."""
         self.rows(actual[..., None], expected[..., None], scale, layer, heads, allowed)
 
     def finding(self) -> Finding:
-        """What was found; a check that compared nothing has not agreed."""
+        """The result; a check that compared nothing does not agree."""
         return self.found if self.found.compared else unable("all_edited")
 
 
 def counted(wrong: int, compared: int, unit: str, position: int | None = None) -> Finding:
-    """A count of what is not as it should be, of which there may be none."""
+    """A finding from a count of wrong items; agrees for 0."""
     state = "agrees" if wrong == 0 else "differs"
     return Finding(state, float(wrong), 0.0, unit, "exact", 0, 0.0, compared, position=position)
 

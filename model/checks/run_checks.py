@@ -1,4 +1,4 @@
-"""Checks of whole runs: the same numbers by another path through the model, or by plain arithmetic in float64."""
+"""Checks of whole runs: the same numbers by another path through the model, or by direct arithmetic in float64."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ from model.predictions.gradients import gradients
 from model.progress import Progress
 from model.sampling import pipeline
 
-MOST_STEPS = 16  # tokens that are fed one at a time
-MOST_PLACES, FEW = 16, 4  # positions at which logits are worked out in float64, or read by the lens
+MOST_STEPS = 16  # tokens fed one at a time
+MOST_PLACES, FEW = 16, 4  # positions with logits computed in float64, or read by the lens
 DRAWS = 64
 GRADIENT_TOKENS = 12
-MOVED = 4  # times that the gradient is found with every number moved
-STEP = 1e-7  # in float64: large beside its rounding, so small that hardly a ReLU switches on the way
+MOVED = 4  # gradients with every number perturbed
+STEP = 1e-7  # in float64: large beside its rounding, small enough that hardly a ReLU switches on the way
 MOST_BYTES = 2 << 30  # of a second copy of the weights
 
 
@@ -37,28 +37,28 @@ MOST_BYTES = 2 << 30  # of a second copy of the weights
 
 
 def tokens(subject: Subject, progress: Progress) -> Finding:
-    """The tokens' bytes, joined, are the prompt's, each byte at the place its span says."""
+    """The tokens' bytes, joined, are the prompt's, each byte at the position of its span."""
     if subject.prompt is None:
         return unable("no_prompt")
-    tokenizer, made = subject.lm.tokenizer, subject.run.tokens
+    tokenizer, encoded = subject.lm.tokenizer, subject.run.tokens
     skip = 1 if tokenizer.add_bos else 0
     text = unicodedata.normalize("NFC", subject.prompt) if tokenizer.vocabulary.nfc else subject.prompt
-    wanted = np.frombuffer(text.encode(), np.uint8)
-    start = int(made.spans[skip, 0]) if len(made) > skip else 0
-    decoded = tokenizer.decode_bytes(made.ids[skip:].tolist())
-    spans = b"".join(decoded[a - start : b - start] for a, b in made.spans[skip:].tolist())
+    expected = np.frombuffer(text.encode(), np.uint8)
+    start = int(encoded.spans[skip, 0]) if len(encoded) > skip else 0
+    decoded = tokenizer.decode_bytes(encoded.ids[skip:].tolist())
+    spans = b"".join(decoded[a - start : b - start] for a, b in encoded.spans[skip:].tolist())
     wrong = 0
-    for other in (decoded, spans, b"".join(made.raw[skip:])):
-        found, n = np.frombuffer(other, np.uint8), min(len(other), len(wanted))
-        wrong = max(wrong, int((found[:n] != wanted[:n]).sum()) + abs(len(found) - len(wanted)))
-    return counted(wrong, len(wanted), "bytes")
+    for other in (decoded, spans, b"".join(encoded.raw[skip:])):
+        actual, n = np.frombuffer(other, np.uint8), min(len(other), len(expected))
+        wrong = max(wrong, int((actual[:n] != expected[:n]).sum()) + abs(len(actual) - len(expected)))
+    return counted(wrong, len(expected), "bytes")
 
 
 # --- the first stream, the last one, logits ---------------------------------------------------------
 
 
 def embedding(subject: Subject, progress: Progress) -> Finding:
-    """The first stream is the token's row of W_E, scaled where the config says so, plus its position's row."""
+    """The first stream is the token's row of W_E, scaled where the config requires it, plus its position's row."""
     model, config, ids = subject.run.model, subject.run.config, subject.ids[0]
     x = model.embed.weight.detach()[ids].double()
     x = x * config.d_model**0.5 if config.embed_scale else x
@@ -69,14 +69,14 @@ def embedding(subject: Subject, progress: Progress) -> Finding:
         angle = at / 10_000.0 ** (i.double() / config.d_model)
         x = x + torch.where(torch.arange(config.d_model) % 2 == 0, angle.sin(), angle.cos())
     worst, size = Worst("stream", "sum", 2), x.abs().amax(-1)
-    if config.positions == "sinusoidal":  # a sine is as exact as its angle, which is up to the position, in radians
+    if config.positions == "sinusoidal":  # a sine has the error of its angle: up to the position, in radians
         size = size + torch.arange(len(ids))
     worst.rows(subject.run.residuals[0], x, size)
     return worst.finding()
 
 
 def lens(subject: Subject, progress: Progress) -> Finding:
-    """The lens on the last stream is the run's own prediction, at up to 4 positions and the likeliest tokens there."""
+    """The lens on the last stream gives the run's own prediction, at up to 4 positions and their likeliest tokens."""
     at = _places(subject, FEW)
     reading, logits = read_layers(subject.run, at, top=8), subject.logits_at(at)
     worst, model = Worst("probability", "moved"), subject.run.model
@@ -87,12 +87,12 @@ def lens(subject: Subject, progress: Progress) -> Finding:
     # p (dz - sum of p dz), each |dz| within its bound, and the rounding of the softmax itself
     allowed = share.amax(-1) * (2 * bounds["logits", model.config.n_layer][0] + summed(model.config.vocab_size))
     worst.rows(torch.from_numpy(reading.probabilities[-1]), share.gather(-1, ids), allowed=allowed)
-    found = worst.finding()
-    return _placed(found, at)
+    finding = worst.finding()
+    return _placed(finding, at)
 
 
 def unembedding(subject: Subject, progress: Progress) -> Finding:
-    """Logits are W_U times the last stream after the final norm, worked out in float64 at up to 16 positions."""
+    """Logits are W_U times the last stream after the final norm, computed in float64 at up to 16 positions."""
     run, model, at = subject.run, subject.run.model, _places(subject)
     x, norm = run.residuals[-1][at].double(), model.final_norm
     if norm is not None:
@@ -101,7 +101,7 @@ def unembedding(subject: Subject, progress: Progress) -> Finding:
         x = x if norm.bias is None else x + norm.bias.detach().double()
     weight, worst = model.unembed.weight.detach(), Worst("logit", "sum", run.config.d_model)
     logits = torch.cat([x @ rows.double().T for rows in weight.split(8192)], -1)
-    # Products of either sign cancel; their rounding is relative to |x| |w|, the longest row of W_U taken.
+    # Products of either sign cancel; their rounding is relative to |x| |w|, with the longest row w of W_U.
     worst.rows(subject.logits_at(at), logits, x.norm(dim=-1) * float(weight.norm(dim=-1).max()))
     return _placed(worst.finding(), at)
 
@@ -116,7 +116,7 @@ def probabilities(subject: Subject, progress: Progress) -> Finding:
 
 
 def numbers(subject: Subject, progress: Progress) -> Finding:
-    """No number of the streams that were kept is NaN or infinite, and none of the logits at up to 16 positions."""
+    """No number of the stored streams is NaN or infinite, and none of the logits at up to 16 positions."""
     return _finite([subject.run.residuals, subject.logits_at(_places(subject))])
 
 
@@ -126,21 +126,21 @@ def weights(subject: Subject, progress: Progress) -> Finding:
 
 
 def _finite(tensors: Sequence[Tensor]) -> Finding:
-    """How many numbers are not finite; they are counted only where a sum tells that there may be some."""
+    """The number of non-finite values; they are counted only in tensors with a non-finite sum."""
     suspect = [tensor for tensor in tensors if not tensor.sum().isfinite()]
     wrong = sum(int((~tensor.isfinite()).sum()) for tensor in suspect)
     return counted(wrong, sum(tensor.numel() for tensor in tensors), "numbers")
 
 
 def _places(subject: Subject, most: int = MOST_PLACES) -> list[int]:
-    """Up to `most` positions, spread evenly, the last one among them."""
+    """Up to `most` evenly spaced positions including the last one."""
     T = len(subject.run.tokens)
     return sorted({T - 1, *np.linspace(0, T - 1, min(T, most)).astype(int).tolist()})
 
 
-def _placed(found: Finding, at: Sequence[int]) -> Finding:
-    """The finding with its row as the position it stands for."""
-    return found if found.position is None else found.placed(at[found.position])
+def _placed(finding: Finding, at: Sequence[int]) -> Finding:
+    """The finding with its row number replaced by the position."""
+    return finding if finding.position is None else finding.placed(at[finding.position])
 
 
 # --- other paths through the model --------------------------------------------------------------------
@@ -148,20 +148,20 @@ def _placed(found: Finding, at: Sequence[int]) -> Finding:
 
 @torch.inference_mode()
 def fused(subject: Subject, progress: Progress) -> Finding:
-    """The fused forward, which keeps no pattern, gives the traced run's logits. An edited run is run with its edits."""
+    """The fused forward, which computes no pattern, gives the traced run's logits. Edits of the run are applied."""
     logits = subject.run.model(subject.ids, tap=subject.run.tap)[0]
     return _logits(subject, logits)
 
 
 @torch.inference_mode()
 def stepwise(subject: Subject, progress: Progress) -> Finding:
-    """A forward that takes every step by itself gives patterns like those recomputed from the kept streams."""
+    """An explicit forward gives patterns like those recomputed from the stored streams."""
     run, worst = subject.run, Worst("weight", "moved")
 
     def look(site: str, layer: int, tensor: Tensor) -> Tensor:
         if site == "pattern":
-            shown = run.sites(layer, ["pattern"])["pattern"][0]
-            worst.rows(shown, tensor[0], None, layer, allowed=subject.bound("pattern", layer))
+            expected = run.sites(layer, ["pattern"])["pattern"][0]
+            worst.rows(expected, tensor[0], None, layer, allowed=subject.bound("pattern", layer))
         return tensor
 
     run.model.trunk(subject.ids, tap=look if run.tap is None else compose(run.tap, look))
@@ -170,26 +170,26 @@ def stepwise(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def explicit(subject: Subject, progress: Progress) -> Finding:
-    """A forward that takes every step by itself, scores and patterns among them, gives the run's logits."""
+    """An explicit forward, with scores and patterns, gives the run's logits."""
     tap = identity if subject.run.tap is None else subject.run.tap
     return _logits(subject, subject.run.model(subject.ids, tap=tap)[0])
 
 
 @torch.inference_mode()
 def cached(subject: Subject, progress: Progress) -> Finding:
-    """The last tokens, fed one at a time into a KV cache, get the logits of the whole prompt at once."""
+    """The last tokens, fed one at a time into a KV cache, give the logits of the whole prompt at once."""
     return _in_chunks(subject, [1] * min(MOST_STEPS, subject.ids.shape[1] - 1), progress)
 
 
 @torch.inference_mode()
 def chunked(subject: Subject, progress: Progress) -> Finding:
-    """The prompt, fed in three uneven chunks, gets the logits of the whole prompt at once."""
+    """The prompt, fed in three uneven chunks, gives the logits of the whole prompt at once."""
     T = subject.ids.shape[1]
     return _in_chunks(subject, [T // 3, T // 4] if T > 3 else [1] * (T - 1), progress)
 
 
 def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress) -> Finding:
-    """Feed the prompt as one chunk and then these."""
+    """Feed the prompt as one chunk, followed by chunks of the sizes `last`."""
     run, ids, T, parts = subject.run, subject.ids, subject.ids.shape[1], []
     if T < 2:
         return unable("one_token")
@@ -203,7 +203,7 @@ def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress) -> Fin
 
 @torch.inference_mode()
 def batched(subject: Subject, progress: Progress) -> Finding:
-    """The prompt as one row of three gets the logits it gets alone; the other rows are random tokens."""
+    """The prompt as one row of three gives the same logits as alone; the other rows are random tokens."""
     others = _random_ids(subject, 2, subject.ids.shape[1])
     logits = subject.run.model(torch.cat((others[:1], subject.ids, others[1:])), tap=subject.run.tap)[1]
     return _logits(subject, logits)
@@ -222,7 +222,7 @@ def later_tokens(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def no_edit(subject: Subject, progress: Progress) -> Finding:
-    """A run whose edits change nothing (a head of every layer times 1) is the plain run."""
+    """A run with edits that change nothing (a head of every layer times 1) is the plain run."""
     plain = subject.unedited
     edits = [Edit("scale", layer, layer % plain.config.n_head, factor=1.0) for layer in range(plain.config.n_layer)]
     other = run_model(plain.model, plain.tokens, edits=edits, unedited=plain)
@@ -234,7 +234,7 @@ def no_edit(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def float64(subject: Subject, progress: Progress) -> Finding:
-    """The same model in float64: how large the rounding of float32 is here."""
+    """The same model in float64: the size of the float32 rounding."""
     twin = _twin(subject)
     if isinstance(twin, Finding):
         return twin
@@ -243,7 +243,7 @@ def float64(subject: Subject, progress: Progress) -> Finding:
 
 
 def _twin(subject: Subject) -> Transformer | Finding:
-    """The model in float64, or that it would be too large."""
+    """The model in float64, or a Finding where it is too large."""
     size = sum(parameter.numel() * 8 for parameter in subject.run.model.parameters())
     if size > MOST_BYTES:
         return unable("too_large", f"{size / 2**30:.1f} GiB")
@@ -267,67 +267,67 @@ def _logits(subject: Subject, logits: Tensor, upto: int | None = None) -> Findin
 
 
 def _random_ids(subject: Subject, batch: int, length: int) -> Tensor:
-    """Token ids of the subject's seed. [B, T]"""
-    made = torch.Generator().manual_seed(subject.seed)
-    return torch.randint(0, subject.run.config.vocab_size, (batch, length), generator=made)
+    """Random token ids from the subject's seed. [B, T]"""
+    generator = torch.Generator().manual_seed(subject.seed)
+    return torch.randint(0, subject.run.config.vocab_size, (batch, length), generator=generator)
 
 
-# --- what the views add up ----------------------------------------------------------------------------
+# --- sums shown in the views --------------------------------------------------------------------------
 
 
 def parts(subject: Subject, progress: Progress) -> Finding:
-    """Every part's share of a logit, added up, is the logit: of the five likeliest tokens after the prompt."""
-    found, worst = _written(subject), Worst("logit", "moved")
-    allowed = subject.bound("logits")[found.position]
-    for token in top_ids(found.logits, 5).tolist():
-        made = attribute(found, subject.run.model, token)
-        parts = made.parts()["value"].abs()
-        each = (made.total, made.logit, parts.sum(), allowed + summed(len(parts)) * parts.sum())
+    """The parts of a logit add up to the logit, for the five likeliest tokens after the prompt."""
+    written, worst = _written(subject), Worst("logit", "moved")
+    allowed = subject.bound("logits")[written.position]
+    for token in top_ids(written.logits, 5).tolist():
+        attribution = attribute(written, subject.run.model, token)
+        parts = attribution.parts()["value"].abs()
+        each = (attribution.total, attribution.logit, parts.sum(), allowed + summed(len(parts)) * parts.sum())
         total, logit, size, bound = (torch.tensor([float(value)]).double() for value in each)
         worst.values(total, logit, size, allowed=bound)
-    return worst.finding().placed(found.position)
+    return worst.finding().placed(written.position)
 
 
 def sources(subject: Subject, progress: Progress) -> Finding:
-    """A head's share of a logit, token by token, adds up to the head's: of each layer's largest unedited head."""
-    found, run = _written(subject), subject.run
-    made = attribute(found, run.model, int(top_ids(found.logits, 1)[0]))
+    """A head's share of a logit, token by token, adds up to the head's share: of each layer's largest unedited head."""
+    written, run = _written(subject), subject.run
+    attribution = attribute(written, run.model, int(top_ids(written.logits, 1)[0]))
     worst = Worst("logit", "moved")
     for layer in range(run.config.n_layer):
         heads = subject.untouched("z", layer).numpy()
         if len(heads):
-            head = int(heads[np.abs(made.heads[layer][heads]).argmax()])
-            each = by_source(run, layer, head, found.position, made.directions[layer])
+            head = int(heads[np.abs(attribution.heads[layer][heads]).argmax()])
+            each = by_source(run, layer, head, written.position, attribution.directions[layer])
             E, weight = run.config.d_head, run.model.blocks[layer].attn.o.weight.detach().double()
-            along = weight[:, head * E : (head + 1) * E].T @ torch.from_numpy(made.directions[layer])  # [E]
-            # z is made twice; its E numbers are off independently of one another
-            bound = subject.block_bound("z", layer)[head, found.position] * along.norm()
-            four = (each.sum(), made.heads[layer, head], np.abs(each).sum(), bound)
-            total, part, size, allowed = (torch.tensor([[float(value)]]).double() for value in four)
+            along = weight[:, head * E : (head + 1) * E].T @ torch.from_numpy(attribution.directions[layer])  # [E]
+            # z is computed twice; the errors of its E numbers are independent
+            bound = subject.block_bound("z", layer)[head, written.position] * along.norm()
+            values = (each.sum(), attribution.heads[layer, head], np.abs(each).sum(), bound)
+            total, part, size, allowed = (torch.tensor([[float(value)]]).double() for value in values)
             worst.values(total, part, size, layer, torch.tensor([head]), allowed)
-    return worst.finding().placed(found.position)
+    return worst.finding().placed(written.position)
 
 
 def _written(subject: Subject):
-    """What every part wrote after the prompt."""
+    """The output of every part after the prompt."""
     return subject.once("components", lambda: components(subject.run))
 
 
 def sampler(subject: Subject, progress: Progress) -> Finding:
-    """What the sampler says of 64 drawn tokens is the softmax of the logits, in float64, at those tokens."""
+    """The sampler's probabilities of 64 drawn tokens are the softmax of the logits, in float64, at those tokens."""
     logits = logits_after(subject.run, -1, subject.lm.tokenizer.vocab_size)
     wide = logits.double()
     share = (wide - wide.logsumexp(-1)).exp()
-    made = [_drawn(subject, logits, seed) for seed in range(DRAWS)]
-    ids = torch.tensor([each.id for each in made])
+    drawn = [_drawn(subject, logits, seed) for seed in range(DRAWS)]
+    ids = torch.tensor([each.id for each in drawn])
     worst = Worst("probability", "double", 1)
-    told = torch.tensor([each.probability for each in made], dtype=torch.float64)
-    worst.values(told, share[ids], torch.ones(DRAWS))
+    reported = torch.tensor([each.probability for each in drawn], dtype=torch.float64)
+    worst.values(reported, share[ids], torch.ones(DRAWS))
     return worst.finding().placed(len(subject.run.tokens) - 1)
 
 
 def draws(subject: Subject, progress: Progress) -> Finding:
-    """64 seeds drawn twice, and looked up by adding up the sorted probabilities: tokens that are not the same."""
+    """64 seeds drawn twice, and once more from the cumulative sorted probabilities: different tokens."""
     logits = logits_after(subject.run, -1, subject.lm.tokenizer.vocab_size)
     share = logits.double().softmax(-1)
     sizes, ids = share.sort(descending=True, stable=True)
@@ -353,36 +353,36 @@ def _drawn(subject: Subject, logits: Tensor, seed: int):
 def gradient(subject: Subject, progress: Progress) -> Finding:
     """Gradient x activation of each of the first tokens is the slope found by a small step in float64.
 
-    e . df/de is how fast the logit grows as a token's embedding is stretched: (f(1 + h) - f(1 - h)) / 2h.
+    e . df/de is the growth of the logit as a token's embedding is scaled: (f(1 + h) - f(1 - h)) / 2h.
     """
     run, t = subject.run, min(len(subject.run.tokens), GRADIENT_TOKENS)
     twin = _twin(subject)
     if isinstance(twin, Finding):
         return twin
     token = int(subject.logits_at([t - 1])[0].argmax())
-    found = gradients(run, t - 1, token, most=4, progress=progress)
-    made = torch.Generator().manual_seed(subject.seed)
-    along = torch.randint(0, 2, (MOVED, t), generator=made).double() * 2 - 1
-    ways = STEP * torch.cat((torch.eye(t).double(), along))
-    sizes = torch.stack((1 + ways, 1 - ways), 1).flatten(0, 1)[:, :, None]  # pairs, [2 (t + MOVED), t, 1]
+    result = gradients(run, t - 1, token, most=4, progress=progress)
+    generator = torch.Generator().manual_seed(subject.seed)
+    directions = torch.randint(0, 2, (MOVED, t), generator=generator).double() * 2 - 1
+    steps = STEP * torch.cat((torch.eye(t).double(), directions))
+    sizes = torch.stack((1 + steps, 1 - steps), 1).flatten(0, 1)[:, :, None]  # pairs, [2 (t + MOVED), t, 1]
 
     def stretched(site: str, layer: int, x: Tensor) -> Tensor:
         return x * sizes if site == "embed" else x
 
     def shaken(site: str, layer: int, x: Tensor) -> Tensor:
-        """The last MOVED pairs as rounding might have it, both rows of a pair alike."""
+        """The last MOVED pairs with perturbations, both rows of a pair alike."""
         if site == "pos_embed":
             return x
         pairs = x[2 * t :].split(2)
-        return torch.cat((x[: 2 * t], *(moved(site, pair, run.config, made) for pair in pairs)))
+        return torch.cat((x[: 2 * t], *(moved(site, pair, run.config, generator) for pair in pairs)))
 
     with torch.no_grad():
         tap = compose(*(each for each in (run.tap, stretched, shaken) if each is not None))
         f = twin(subject.ids[:, :t].clone().expand(len(sizes), t), tap=tap)[:, -1, token]
     slopes, other = ((f[0::2] - f[1::2]) / (2 * STEP)).split((t, MOVED))
     worst = Worst("logit", "moved")
-    # How far errors on the way forward turn the gradient; those on the way back are as many and pass the same blocks.
-    allowed = RESULTS * (other - along @ slopes).abs().max() * (UNIT / MOVE)
-    size = torch.full((t,), max(abs(found.value), float(slopes.abs().sum())))
-    worst.values(torch.from_numpy(found.gradient_x_activation), slopes, size, allowed=allowed.expand(t))
+    # Effect of errors of the forward on the gradient; those of the backward are as many and pass the same blocks.
+    allowed = RESULTS * (other - directions @ slopes).abs().max() * (UNIT / MOVE)
+    size = torch.full((t,), max(abs(result.value), float(slopes.abs().sum())))
+    worst.values(torch.from_numpy(result.gradient_x_activation), slopes, size, allowed=allowed.expand(t))
     return worst.finding()

@@ -198,7 +198,7 @@ class Decoder(Protocol):
     width: int
 
     def decide(self, rows: Rows, hidden: Tensor) -> Decision:
-        """Decision from its rows and their final normed states [n, D]; at the first call those of the prompt, [T, D]."""
+        """Decision from its rows and their final normed states [n, D]; at the first call the prompt's, [T, D]."""
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ class Reader:
     def along(
         self, text: Sequence[int], proposed: Sequence[int], memory: float | None
     ) -> tuple[np.ndarray, list[float | None]]:
-        """Probabilities [g + 1, size] at every proposed place and after the last, and the memory at each; one forward."""
+        """Probabilities [g + 1, size] at every proposed place and after it, and the memory at each, by one forward."""
         both, rows, memories = [*text, *proposed], [], [memory]
         logits = self.logits(both, len(proposed) + 1)
         for place in range(len(proposed) + 1):
