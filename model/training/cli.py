@@ -1,7 +1,7 @@
 """Train a GPT from the command line: `python -m model.training --help`.
 
 prepare    text files -> a vocabulary and token files
-train      a new model on prepared text or on a synthetic task; --resume goes on after an interruption
+train      a new model on prepared text or on a synthetic task; --resume continues after an interruption
 tune       supervised fine-tuning of a trained model on instruction / input / output
 evaluate   loss, perplexity and bits per byte on held-out text
 export     a checkpoint -> a model folder that the app opens
@@ -32,7 +32,7 @@ from model.training.loop import Recipe, Report, Run
 from model.training.tasks import TASKS, task
 
 CHECKPOINT, LOG, TOKENIZER = "checkpoint.pt", "log.csv", "tokenizer.json"
-REPEATED = "repeated"  # in a mixture, random tokens that repeat, not a file
+REPEATED = "repeated"  # in a mixture: repeated random tokens instead of a file
 _COLUMNS = (
     "step",
     "tokens",
@@ -71,11 +71,11 @@ def prepare(
     vocabulary = data.train_vocabulary(texts, vocab_size)
     (out / TOKENIZER).write_text(vocabulary, encoding="utf-8")
     tokenizer = data.read_vocabulary(vocabulary)
-    for done, (name, (train, held)) in enumerate(split.items()):
+    for done, (name, (train, held_out_part)) in enumerate(split.items()):
         if progress:
             progress(done, len(split), "Tokenising")
         data.write_tokens(out / f"{name}.train.u16", data.pack(train, tokenizer))
-        data.write_tokens(out / f"{name}.held_out.u16", data.pack(held, tokenizer))
+        data.write_tokens(out / f"{name}.held_out.u16", data.pack(held_out_part, tokenizer))
 
 
 def prepared(folder: Path, shares: Mapping[str, float], final: Mapping[str, float], final_from: float) -> Dataset:
@@ -83,24 +83,24 @@ def prepared(folder: Path, shares: Mapping[str, float], final: Mapping[str, floa
     vocabulary = _read(folder / TOKENIZER)
     tokenizer = data.read_vocabulary(vocabulary)
     end = data.end_of_text(tokenizer)
-    parts, held = [], {}
+    parts, held_out = [], {}
     for name in dict.fromkeys([*shares, *final]):
         if name == REPEATED:
             source = data.repeated(end)
         else:
-            train, rest = (
+            train, held_out_tokens = (
                 data.read_tokens(_existing(folder / f"{name}.{part}.u16"), tokenizer.vocab_size)
                 for part in ("train", "held_out")
             )
-            source, held[name] = data.windows(train, end), data.consecutive(rest)
+            source, held_out[name] = data.windows(train, end), data.consecutive(held_out_tokens)
         parts.append(data.Part(source, shares.get(name, 0.0), final.get(name, 0.0)))
-    return Dataset(folder.name, tokenizer, vocabulary, data.mixture(parts, final_from), held)
+    return Dataset(folder.name, tokenizer, vocabulary, data.mixture(parts, final_from), held_out)
 
 
 def _read(path: Path) -> str:
     try:
-        if path.exists() and not path.is_file():  # a device has no end
-            raise OSError("it is no file")
+        if path.exists() and not path.is_file():  # a device file has no end
+            raise OSError("it is not a file")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError("A file cannot be read.", f"{path.name}: {error}"[:120], "Give a UTF-8 text file.") from error
@@ -125,9 +125,9 @@ def train(
     save_every: int = 250,
     held_out_batches: int = 8,
 ) -> Iterator[Report]:
-    """Train to the end of the recipe, keeping log.csv, checkpoint.pt and, at the end, model files in `out`.
+    """Train to the end of the recipe, writing log.csv, checkpoint.pt and, at the end, model files to `out`.
 
-    Rows of the log that an interrupted run wrote after its last checkpoint are dropped when it goes on.
+    Rows of the log that an interrupted run wrote after its last checkpoint are dropped when it is resumed.
     """
     out.mkdir(parents=True, exist_ok=True)
     (out / TOKENIZER).write_text(dataset.tokenizer_json, encoding="utf-8")
@@ -139,17 +139,17 @@ def train(
             row = {**dataclasses.asdict(report), "seconds": f"{report.seconds:.3f}"}
             log.writerow({key: row[key] for key in _COLUMNS if key in row})
             if last or run.step % evaluate_every == 0:
-                for name, held in dataset.held_out.items():
+                for name, held_out in dataset.held_out.items():
                     limit = None if last else held_out_batches
-                    found = loop.evaluate(run.model, held, sizes, length=recipe.length, limit=limit)
+                    evaluation = loop.evaluate(run.model, held_out, sizes, length=recipe.length, limit=limit)
                     log.writerow(
                         {
                             "step": run.step,
                             "tokens": run.tokens,
                             "held_out": name,
-                            "held_out_loss": found.loss,
-                            "bits_per_byte": found.bits_per_byte,
-                            "accuracy": found.accuracy,
+                            "held_out_loss": evaluation.loss,
+                            "bits_per_byte": evaluation.bits_per_byte,
+                            "accuracy": evaluation.accuracy,
                         }
                     )
             if last or run.step % save_every == 0:
@@ -160,15 +160,14 @@ def train(
 
 
 def _open_log(path: Path, step: int):
-    """The log, cut back to the rows of the first `step` steps."""
+    """The log, truncated to the rows of the first `step` steps."""
     rows = []
     if step and path.is_file():
         try:
             with path.open(newline="", encoding="utf-8") as old:
-                # Not a filter: the last row of a process that was killed may be cut short, within the number of its
-                # step.
-                found = itertools.takewhile(lambda row: int(row["step"]) <= step, csv.DictReader(old))
-                rows = [{name: row[name] for name in _COLUMNS} for row in found]
+                # Not a filter: the last row of a killed process may be cut short inside its step number.
+                valid = itertools.takewhile(lambda row: int(row["step"]) <= step, csv.DictReader(old))
+                rows = [{name: row[name] for name in _COLUMNS} for row in valid]
         except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
             hint = "Move the file away; the run goes on with a new one."
             raise InputError("The log of the run cannot be read.", f"{path.name}: {error}"[:120], hint) from error
@@ -182,7 +181,7 @@ def _open_log(path: Path, step: int):
 
 
 def show(reports: Iterator[Report], recipe: Recipe, done: int) -> None:
-    """Run to the end with a bar: loss, tokens a second and the time left."""
+    """Run to the end with a progress bar: loss, tokens per second and the time left."""
     with tqdm(reports, total=recipe.steps, initial=done, unit="step", dynamic_ncols=True) as bar:
         smooth = None
         for report in bar:
@@ -195,7 +194,7 @@ def show(reports: Iterator[Report], recipe: Recipe, done: int) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc to keep large blocks for the next step: giving them back costs a third of the time of a step."""
+    """Tell glibc to keep large blocks for the next step: returning them costs a third of a step's time."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):  # another C library
@@ -246,16 +245,16 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
 
 
 def _recipe(options: argparse.Namespace) -> Recipe:
-    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(Recipe)}
-    return Recipe(**{name: value for name, value in given.items() if value is not None})
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(Recipe)}
+    return Recipe(**{name: value for name, value in values.items() if value is not None})
 
 
 def parser() -> argparse.ArgumentParser:
     """The commands and their options."""
-    made = argparse.ArgumentParser(
+    main_parser = argparse.ArgumentParser(
         prog="python -m model.training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = made.add_subparsers(dest="command", required=True)
+    commands = main_parser.add_subparsers(dest="command", required=True)
 
     def command(name: str, act: Callable[[argparse.Namespace], None], about: str) -> argparse.ArgumentParser:
         added = commands.add_parser(
@@ -304,7 +303,7 @@ def parser() -> argparse.ArgumentParser:
     c.add_argument("--out", type=Path, required=True)
     c.add_argument("--half", action="store_true", help="store float16")
     c.add_argument("--gpt2", action="store_true", help="under GPT-2's names, as other programs read it")
-    return made
+    return main_parser
 
 
 def _prepare(options: argparse.Namespace) -> None:
@@ -322,8 +321,8 @@ def _train(options: argparse.Namespace) -> None:
     if options.task:
         chosen = task(options.task)
         dataset = data.task_dataset(options.task, chosen)
-        asked = options.length or chosen.length
-        recipe = dataclasses.replace(recipe, length=min(max(asked, chosen.shortest), chosen.longest))
+        length = options.length or chosen.length
+        recipe = dataclasses.replace(recipe, length=min(max(length, chosen.shortest), chosen.longest))
     else:
         names = [path.name.removesuffix(".train.u16") for path in sorted(options.data.glob("*.train.u16"))]
         shares = options.mix or dict.fromkeys(names, 1.0)
@@ -365,7 +364,7 @@ def _moved(run: Run, recipe: Recipe, device: str) -> Run:
 def _config(options: argparse.Namespace, dataset: Dataset, recipe: Recipe) -> ModelConfig:
     values = {"vocab_size": dataset.tokenizer.vocab_size, "n_ctx": recipe.length}
     shape = to_dict(preset(options.preset)) if options.preset else {"n_layer": 2, "d_model": 128, "n_head": 4}
-    if not options.config.keys().isdisjoint(("d_model", "n_head")):  # what a preset derived from them does not hold
+    if not options.config.keys().isdisjoint(("d_model", "n_head")):  # derived sizes of a preset no longer apply
         shape |= dict.fromkeys(("n_kv_head", "d_head", "d_mlp"))
     return from_dict(shape | values | options.config)
 
@@ -375,9 +374,9 @@ def _tune(options: argparse.Namespace) -> None:
     tokenizer = from_folder(options.model)
     end = data.end_of_text(tokenizer)
     rows = finetuning.fitting(finetuning.read_examples(options.examples), tokenizer, end, recipe.length)
-    held = {"examples": finetuning.every_demonstration(rows, end)}
+    held_out = {"examples": finetuning.every_demonstration(rows, end)}
     dataset = Dataset(
-        "examples", tokenizer, _read(options.model / TOKENIZER), finetuning.demonstrations(rows, end), held
+        "examples", tokenizer, _read(options.model / TOKENIZER), finetuning.demonstrations(rows, end), held_out
     )
     run = _load_or_start(options, recipe, lambda: loop.from_model(build(*load_folder(options.model)), recipe))
     show(train(run, recipe, dataset, options.out), recipe, run.step)
@@ -389,12 +388,12 @@ def _evaluate(options: argparse.Namespace) -> None:
     if not files:
         raise InputError("There is no such prepared file.", f"{options.data.name}/*.held_out.u16", "Run prepare first.")
     for path in files:
-        held = data.consecutive(data.read_tokens(path, len(sizes)))
-        found = loop.evaluate(model, held, sizes, length=min(options.length, model.config.n_ctx))
+        held_out = data.consecutive(data.read_tokens(path, len(sizes)))
+        evaluation = loop.evaluate(model, held_out, sizes, length=min(options.length, model.config.n_ctx))
         name = path.name.removesuffix(".held_out.u16")
         print(
-            f"{name}: loss {found.loss:.4f} nats a token, perplexity {found.perplexity:.2f}, "
-            f"{found.bits_per_byte:.4f} bits a byte, {found.tokens:,} tokens"
+            f"{name}: loss {evaluation.loss:.4f} nats a token, perplexity {evaluation.perplexity:.2f}, "
+            f"{evaluation.bits_per_byte:.4f} bits a byte, {evaluation.tokens:,} tokens"
         )
 
 
@@ -410,7 +409,7 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; the exit status is 0 unless something is wrong with what was asked."""
+    """The command line; the exit status is 0 unless the request is invalid."""
     options = parser().parse_args(arguments)
     keep_freed_memory()
     try:

@@ -1,4 +1,4 @@
-"""Text to train on: documents, a byte-level BPE vocabulary, token files, and batches drawn from them."""
+"""Training text: documents, a byte-level BPE vocabulary, token files, and batches drawn from them."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,36 +17,36 @@ BYTES = 257  # the smallest vocabulary: 256 bytes and the end of text
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What a model reads and what it should say next; IGNORE where nothing is scored."""
+    """Input ids and their next tokens; IGNORE where nothing is scored."""
 
     ids: np.ndarray  # [B, T] int64
     targets: np.ndarray  # [B, T] int64
 
 
-# (rng, rows, tokens a row, share of the run that is behind) -> a batch. All chance comes from rng.
+# (rng, rows, tokens per row, completed share of the run) -> a batch. All randomness comes from rng.
 Source = Callable[[np.random.Generator, int, int, float], Batch]
-# (rows, tokens a row) -> batches that never change, all of what is held out
+# (rows, tokens per row) -> fixed batches of all held-out text
 HeldOut = Callable[[int, int], Iterator[Batch]]
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Everything a training run learns from and is judged by."""
+    """Training and evaluation data of a run."""
 
     name: str
     tokenizer: Tokenizer
     tokenizer_json: str
     train: Source
-    held_out: Mapping[str, HeldOut]  # by the name of what is held out
+    held_out: Mapping[str, HeldOut]  # by the name of the held-out text
 
     @property
     def token_bytes(self) -> np.ndarray:
-        """Bytes of text that each token stands for; 0 for special tokens. [V]"""
+        """Number of bytes of each token's text; 0 for special tokens. [V]"""
         return token_bytes(self.tokenizer)
 
 
 def token_bytes(tokenizer: Tokenizer) -> np.ndarray:
-    """Bytes of text that each token stands for; 0 for special tokens. [V]"""
+    """Number of bytes of each token's text; 0 for special tokens. [V]"""
     special = set(tokenizer.special.values())
     lengths = [0 if i in special else len(tokenizer.decode_bytes([i])) for i in range(tokenizer.vocab_size)]
     return np.array(lengths, dtype=np.int64)
@@ -56,26 +56,26 @@ def token_bytes(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def end_of_text(tokenizer: Tokenizer) -> int:
-    """The id of the end of text. Raises InputError for a vocabulary without one."""
+    """The id of the end-of-text token. Raises InputError for a vocabulary without one."""
     if END_OF_TEXT not in tokenizer.special:
         raise InputError("The vocabulary has no end of text.", tokenizer.name, "Use a model of text.")
     return tokenizer.special[END_OF_TEXT]
 
 
 def documents(text: str) -> list[str]:
-    """The documents of a text, which lines "<|endoftext|>" separate; empty ones are left out."""
+    """The documents of a text, separated by lines "<|endoftext|>"; empty ones are dropped."""
     parts = (part.strip("\n") for part in text.replace("\r\n", "\n").split(END_OF_TEXT))
     return [part for part in parts if part.strip()]
 
 
 def split_documents(texts: Sequence[str], share: float, seed: int = 0) -> tuple[list[str], list[str]]:
-    """(to train on, held out): whole documents, at least one of them held out; a single one is cut near its end.
+    """(training, held out): whole documents, at least one of them held out; a single one is cut near its end.
 
-    Raises InputError for a text too short to hold any of it out.
+    Raises InputError for a text that is too short to be split.
     """
     if len(texts) > 1:
-        held = max(1, round(len(texts) * share))
-        chosen = set(np.random.default_rng(seed).permutation(len(texts))[:held].tolist())
+        count = max(1, round(len(texts) * share))
+        chosen = set(np.random.default_rng(seed).permutation(len(texts))[:count].tolist())
         return [t for i, t in enumerate(texts) if i not in chosen], [texts[i] for i in sorted(chosen)]
     text = texts[0] if texts else ""
     cut = int(len(text) * (1 - share))
@@ -116,9 +116,9 @@ def read_vocabulary(tokenizer_json: str) -> Tokenizer:
 
 
 def pack(texts: Sequence[str], tokenizer: Tokenizer) -> np.ndarray:
-    """All documents as one row of tokens, each ended by the end of text. uint16 [N]
+    """All documents as one row of tokens, each followed by the end of text. uint16 [N]
 
-    Raises InputError for a vocabulary that 16 bits do not number.
+    Raises InputError for a vocabulary of more than 2^16 tokens.
     """
     if tokenizer.vocab_size > 1 << 16:
         raise InputError("The vocabulary is too large for 16-bit files.", f"{tokenizer.vocab_size} tokens", "")
@@ -133,7 +133,7 @@ def pack(texts: Sequence[str], tokenizer: Tokenizer) -> np.ndarray:
 def windows(tokens: np.ndarray, end: int) -> Source:
     """Windows of a row of tokens: half start anywhere, half at the first document that starts within the window.
 
-    The second half is there because prompts start at the start: with short documents most of it begins one.
+    The second half is there because prompts begin at the start of a document.
     """
     starts = np.flatnonzero(tokens == end) + 1
 
@@ -152,14 +152,14 @@ def windows(tokens: np.ndarray, end: int) -> Source:
 
 
 def _batch(ids: np.ndarray, scored: np.ndarray | None = None) -> Batch:
-    """ids [B, T + 1], scored [B, T] -> what is read and what comes next."""
+    """ids [B, T + 1], scored [B, T] -> inputs and their next tokens"""
     ids = ids.astype(np.int64)
     targets = ids[:, 1:] if scored is None else np.where(scored, ids[:, 1:], IGNORE)
     return Batch(ids[:, :-1], targets)
 
 
 def consecutive(tokens: np.ndarray) -> HeldOut:
-    """All tokens in windows side by side, each predicted once; the rest of the last row is masked."""
+    """All tokens in adjacent windows, each predicted once; the rest of the last row is masked."""
 
     def every(rows: int, length: int) -> Iterator[Batch]:
         starts = np.arange(0, len(tokens) - 1, length)
@@ -172,10 +172,10 @@ def consecutive(tokens: np.ndarray) -> HeldOut:
 
 
 def repeated(vocab_size: int) -> Source:
-    """Random tokens, then the same again and again; only what repeats is scored. It teaches a model to copy.
+    """Random tokens, repeated to the end of the row; only the repetition is scored. It teaches a model to copy.
 
     Periods run from 1/64 to half of the row, and most rows use few different tokens; each doubling of both is equally
-    likely, so that what is short and simple is learned first.
+    likely, so that short and simple patterns are learned first.
     """
 
     def draw(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
@@ -206,8 +206,8 @@ def mixture(parts: Sequence[Part], final_from: float = 1.0) -> Source:
     def draw(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
         shares = np.array([part.final_share if done >= final_from else part.share for part in parts], dtype=float)
         counts = np.bincount(rng.choice(len(parts), size=rows, p=shares / shares.sum()), minlength=len(parts))
-        drawn = [part.source(rng, int(n), length, done) for part, n in zip(parts, counts, strict=True) if n]
-        return Batch(np.concatenate([b.ids for b in drawn]), np.concatenate([b.targets for b in drawn]))
+        batches = [part.source(rng, int(n), length, done) for part, n in zip(parts, counts, strict=True) if n]
+        return Batch(np.concatenate([b.ids for b in batches]), np.concatenate([b.targets for b in batches]))
 
     return draw
 
@@ -216,8 +216,8 @@ def mixture(parts: Sequence[Part], final_from: float = 1.0) -> Source:
 
 
 def text_dataset(text: str, vocab_size: int, *, held_out: float = 0.1, seed: int = 0) -> Dataset:
-    """A text on its own: its vocabulary, its training tokens, and what is held out of it."""
-    train, held = split_documents(documents(text), held_out, seed)
+    """A single text: its vocabulary, its training tokens, and its held-out part."""
+    train, held_out_part = split_documents(documents(text), held_out, seed)
     tokenizer_json = train_vocabulary(train, vocab_size)
     tokenizer = read_vocabulary(tokenizer_json)
     end = end_of_text(tokenizer)
@@ -226,23 +226,23 @@ def text_dataset(text: str, vocab_size: int, *, held_out: float = 0.1, seed: int
         tokenizer,
         tokenizer_json,
         windows(pack(train, tokenizer), end),
-        {"text": consecutive(pack(held, tokenizer))},
+        {"text": consecutive(pack(held_out_part, tokenizer))},
     )
 
 
 def task_dataset(name: str, task: Task, *, examples: int = 256, seed: int = 0) -> Dataset:
-    """A synthetic task: fresh examples to train on, a fixed set of others to be judged by."""
+    """A synthetic task: fresh examples for training, a fixed set of others for evaluation."""
     tokenizer_json = symbol_vocabulary(task.symbols)
 
     def train(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
         return _batch(*task.make(rng, rows, length, False))
 
-    def held(rows: int, length: int) -> Iterator[Batch]:
+    def held_out(rows: int, length: int) -> Iterator[Batch]:
         whole = _batch(*task.make(np.random.default_rng([seed, 1]), examples, length, True))
         for at in range(0, examples, rows):
             yield Batch(whole.ids[at : at + rows], whole.targets[at : at + rows])
 
-    return Dataset(name, read_vocabulary(tokenizer_json), tokenizer_json, train, {name: held})
+    return Dataset(name, read_vocabulary(tokenizer_json), tokenizer_json, train, {name: held_out})
 
 
 def write_tokens(path: Path, tokens: np.ndarray) -> None:
@@ -251,7 +251,7 @@ def write_tokens(path: Path, tokens: np.ndarray) -> None:
 
 
 def read_tokens(path: Path, vocab_size: int = 1 << 16) -> np.ndarray:
-    """A token file, mapped into memory. uint16 [N]. Raises InputError for one that is broken or of other tokens."""
+    """A memory-mapped token file. uint16 [N]. Raises InputError for a broken file or one of another vocabulary."""
     try:
         tokens = np.memmap(path, dtype="<u2", mode="r")
     except (OSError, ValueError) as error:  # empty, or half a token at its end

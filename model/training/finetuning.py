@@ -27,8 +27,8 @@ class Example:
 def read_examples(path: Path) -> list[Example]:
     """The examples of a .jsonl file. Raises InputError naming the line that is not one."""
     try:
-        if Path(path).exists() and not Path(path).is_file():  # a device has no end
-            raise OSError("it is no file")
+        if Path(path).exists() and not Path(path).is_file():  # a device file has no end
+            raise OSError("it is not a file")
         lines = Path(path).read_text(encoding="utf-8").split("\n")  # not splitlines: JSON strings may hold U+2028
     except (OSError, UnicodeDecodeError) as error:
         got = f"{Path(path).name}: {error}"[:120]
@@ -55,13 +55,13 @@ def _example(line: str, number: int) -> Example:
 
 
 def prompt_text(example: Example) -> str:
-    """What the model is given."""
+    """The prompt for an example."""
     middle = f"Input: {example.input}\n" if example.input else ""
     return f"Instruction: {example.instruction}\n{middle}Answer:"
 
 
 def to_ids(example: Example, tokenizer: Tokenizer, end: int) -> tuple[list[int], int]:
-    """The ids of prompt, answer and end of text, and how many of them are the prompt's."""
+    """The ids of prompt, answer and end of text, and the length of the prompt."""
     prompt = tokenizer.encode_ids(prompt_text(example))
     return [*prompt, *tokenizer.encode_ids(f" {example.output}"), end], len(prompt)
 
@@ -79,13 +79,13 @@ def to_row(ids: Sequence[int], prompt: int, length: int, end: int) -> tuple[np.n
 
 
 def fitting(examples: Sequence[Example], tokenizer: Tokenizer, end: int, length: int) -> list[tuple[list[int], int]]:
-    """The examples that fit into a row, as `to_ids` has them. Raises InputError where none does."""
+    """The examples that fit into a row, as pairs of `to_ids`. Raises InputError where none does."""
     rows = [to_ids(example, tokenizer, end) for example in examples]
-    kept = [row for row in rows if len(row[0]) <= length + 1]
-    if not kept:
+    fitting_rows = [row for row in rows if len(row[0]) <= length + 1]
+    if not fitting_rows:
         shortest = min(len(ids) for ids, _ in rows)
         raise InputError("No example fits into the context.", f"the shortest has {shortest} tokens, {length} fit", "")
-    return kept
+    return fitting_rows
 
 
 def demonstrations(rows: Sequence[tuple[list[int], int]], end: int) -> Source:

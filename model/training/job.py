@@ -1,4 +1,4 @@
-"""A small training run that can be watched: what to train, within which bounds, and what is seen on the way."""
+"""A small training run for the page: its settings, their limits, and the snapshots taken on the way."""
 
 import math
 import time
@@ -22,16 +22,16 @@ from model.training.data import Dataset
 from model.training.loop import Recipe, Report, Run
 from model.training.tasks import TASKS, task
 
-TEXT = "text"  # the task of learning a text of one's own
-PROBE_TOKENS = 32  # the longest sequence that is replayed
-SNAPSHOTS = 60  # moments of a run that are kept, about
-_TOP = 5  # predictions kept for each position of the probe
+TEXT = "text"  # the task of learning the visitor's own text
+PROBE_TOKENS = 32  # longest probe sequence
+SNAPSHOTS = 60  # approximate number of snapshots of a run
+_TOP = 5  # predictions for each position of the probe
 _SAMPLE_TOKENS = 48
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a visitor may ask of this machine."""
+    """Upper limits of a job on this machine."""
 
     layers: int = 6
     width: int = 256
@@ -48,12 +48,12 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What to train. `config` holds fields of ModelConfig; the vocabulary comes from what is learned."""
+    """Settings of a run. `config` has fields of ModelConfig; the vocabulary comes from the task or text."""
 
     task: str = "induction"  # a key of TASKS, or "text"
     text: str = ""
     vocab_size: int = 512  # of a text's own vocabulary
-    probe: str = ""  # what is replayed; "" for an example of the task or the beginning of the held-out text
+    probe: str = ""  # text of the probe; "" for an example of the task or the beginning of the held-out text
     config: dict[str, object] = field(default_factory=dict)
     recipe: Recipe = field(default_factory=lambda: Recipe(steps=600, batch=32, length=64, warmup=50))
     minutes: float = 20.0
@@ -61,7 +61,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Started:
-    """What is known once the data is ready."""
+    """Facts about a run, known once the data is ready."""
 
     n_params: int
     vocab_size: int
@@ -74,7 +74,7 @@ class Started:
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """The end: every step was made, the time was up, or a person stopped it."""
+    """The end: all steps were done, the time was up, or a person stopped it."""
 
     reason: str  # "done", "time", "stopped"
 
@@ -82,29 +82,29 @@ class Finished:
 Message = Started | Report | Snapshot | Finished
 
 
-# --- what is asked for ----------------------------------------------------------------------------------------
+# --- settings --------------------------------------------------------------------------------------
 
 
 def job_of(value: object, limits: Limits) -> Job:
-    """The job that plain values describe, as a page sends them; `check` looks at the bounds.
+    """The job described by plain values, as a page sends them; `check` tests the limits.
 
-    Raises InputError for what is no setting.
+    Raises InputError for an invalid setting.
     """
     if not isinstance(value, dict):
         raise InputError("These settings do not describe a model.", "", "Change the settings.")
     default = Job().recipe
 
     def whole(name: str, otherwise: int) -> int:
-        found = value.get(name, otherwise)
-        if not _is_number(found) or found % 1:
-            raise InputError("A setting is not a whole number.", f"{name}: {_brief(found)}", "Change the settings.")
-        return int(found)
+        number = value.get(name, otherwise)
+        if not _is_number(number) or number % 1:
+            raise InputError("A setting is not a whole number.", f"{name}: {_brief(number)}", "Change the settings.")
+        return int(number)
 
     def text(name: str, otherwise: str) -> str:
-        found = value.get(name, otherwise)
-        if not isinstance(found, str):
+        string = value.get(name, otherwise)
+        if not isinstance(string, str):
             raise InputError("These settings do not describe a model.", name, "Change the settings.")
-        return found
+        return string
 
     rate = value.get("rate", default.learning_rate)
     if not _is_number(rate):
@@ -144,17 +144,17 @@ def job_of(value: object, limits: Limits) -> Job:
 
 
 def _is_number(value: object) -> bool:
-    """Whether a value is a number of a size that arithmetic takes: whole numbers of 400 digits make it overflow."""
+    """Whether a value is a number of a usable size: whole numbers of 400 digits overflow."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
 
 
 def _brief(value: object) -> str:
-    """A value to show: its beginning, or what it is where writing all of it out could fail."""
+    """A value for an error message: its beginning, or its type where formatting it could fail."""
     return repr(value)[:40] if isinstance(value, str | float) else type(value).__name__
 
 
 def check(job: Job, limits: Limits) -> ModelConfig:
-    """The model that the job asks for, without its vocabulary. Raises InputError for what is out of bounds."""
+    """The config of the job's model, without its vocabulary. Raises InputError for settings beyond the limits."""
     recipe = job.recipe
     try:
         config = from_dict(
@@ -226,14 +226,14 @@ def _check_text(job: Job, limits: Limits) -> None:
 
 
 def open_dataset(job: Job) -> Dataset:
-    """What the job learns from."""
+    """The training data of the job."""
     if job.task == TEXT:
         return data.text_dataset(job.text, job.vocab_size, seed=job.recipe.seed)
     return data.task_dataset(job.task, TASKS[job.task], seed=job.recipe.seed)
 
 
 def begin(job: Job, limits: Limits) -> tuple[Run, Dataset, Started, Tensor]:
-    """A new run, its data, what is known of it, and the ids of the probe [T]."""
+    """A new run, its data, its facts, and the ids of the probe [T]."""
     began = time.perf_counter()
     values = vars(check(job, limits))
     dataset = open_dataset(job)
@@ -254,7 +254,7 @@ def begin(job: Job, limits: Limits) -> tuple[Run, Dataset, Started, Tensor]:
 
 
 def probe_ids(job: Job, dataset: Dataset) -> Tensor:
-    """The ids that are replayed. [T], 2 to PROBE_TOKENS"""
+    """The ids of the probe. [T], 2 to PROBE_TOKENS"""
     longest = min(PROBE_TOKENS, job.recipe.length)
     if job.probe:
         ids = dataset.tokenizer.encode_ids(job.probe)[:longest]
@@ -269,7 +269,7 @@ def probe_ids(job: Job, dataset: Dataset) -> Tensor:
 
 
 def lesson(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Iterator[Report | Snapshot]:
-    """Train to the end of the recipe: a report a step and about SNAPSHOTS snapshots, the first before any step."""
+    """Train to the end of the recipe: a report per step and about SNAPSHOTS snapshots, the first before any step."""
     moments = snapshot_steps(job.recipe.steps)
     yield snapshot(run, dataset, job, probe)
     for report in loop.steps(run, job.recipe, dataset.train):
@@ -279,18 +279,20 @@ def lesson(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Iterator[Repo
 
 
 def snapshot_steps(steps: int) -> set[int]:
-    """Steps after which the model is looked at: evenly spread, the last one among them."""
+    """Steps with a snapshot after them: evenly spread, including the last."""
     every = max(1, round(steps / SNAPSHOTS))
     return {*range(every, steps + 1, every), steps}
 
 
 @torch.no_grad()
 def snapshot(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Snapshot:
-    """Look at the model as it is now."""
+    """Snapshot of the current model."""
     model, c = run.model, run.model.config
     model.eval()
-    (held,) = dataset.held_out.values()
-    found = loop.evaluate(model, held, dataset.token_bytes, length=job.recipe.length, rows=job.recipe.batch, limit=4)
+    (held_out,) = dataset.held_out.values()
+    scores = loop.evaluate(
+        model, held_out, dataset.token_bytes, length=job.recipe.length, rows=job.recipe.batch, limit=4
+    )
     patterns, logits = patterns_and_logits(model, probe)
     share = logits.softmax(-1)
     top = logits.topk(min(_TOP, logits.shape[-1]))
@@ -300,12 +302,12 @@ def snapshot(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Snapshot:
         name: heads[name].to_numpy().reshape(c.n_layer, c.n_head)
         for name in ("previous_token", "induction", "induction_baseline")
     }
-    bits = found.bits_per_byte if job.task == TEXT else math.nan  # a symbol of a task stands for no text
+    bits = scores.bits_per_byte if job.task == TEXT else math.nan  # a symbol of a task has no bytes of text
     prompt, written = sample(model, job, dataset, probe, run.step)
     return Snapshot(
         run.step,
-        found.loss,
-        found.accuracy,
+        scores.loss,
+        scores.accuracy,
         bits,
         patterns.numpy(),
         top.indices.numpy(),
@@ -320,44 +322,44 @@ def snapshot(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Snapshot:
 
 def patterns_and_logits(model: Transformer, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Every head's pattern and every position's logits. ids [T] -> [L, H, T, T] and [T, V]"""
-    kept: list[Tensor] = []
+    patterns: list[Tensor] = []
 
     def keep(site: str, layer: int, tensor: Tensor) -> Tensor:
         if site == "pattern":
-            kept.append(tensor[0].clone())
+            patterns.append(tensor[0].clone())
         return tensor
 
     tap: Tap = keep
     logits = model(ids[None], tap=tap)[0].float()
-    return torch.stack(kept), logits
+    return torch.stack(patterns), logits
 
 
 def sample(model: Transformer, job: Job, dataset: Dataset, probe: Tensor, step: int) -> tuple[int, tuple[int, ...]]:
-    """How many ids the model was given, and these with what it wrote after them.
+    """Number of prompt ids, and these ids followed by the model's continuation.
 
-    A text is continued by chance at temperature 0.8; a task is answered with the most likely tokens.
+    A text is continued by sampling at temperature 0.8; a task is answered greedily.
     """
     free = job.task == TEXT
-    given = probe[: max(2, len(probe) // 3)].tolist() if free else _question(job.task, dataset, probe.tolist())
+    prompt = probe[: max(2, len(probe) // 3)].tolist() if free else _question(job.task, dataset, probe.tolist())
     tokenizer = dataset.tokenizer
-    count = _SAMPLE_TOKENS if free else max(1, len(probe) - len(given))
+    count = _SAMPLE_TOKENS if free else max(1, len(probe) - len(prompt))
     ending = frozenset(tokenizer.special.values()) if free else frozenset()
     ticks = generate(
         model,
-        given,
+        prompt,
         [STRATEGIES["temperature" if free else "greedy"]],
         Plan(count, seed=step, ending=ending),
         tokenizer.vocab_size,
     )
     try:
         written = [made.id for tick in ticks for change in tick.changes for made in change.made]
-    except CheckpointError:  # the training went astray: such a model writes nothing
+    except CheckpointError:  # the training diverged: such a model writes nothing
         written = []
-    return len(given), (*given, *written)
+    return len(prompt), (*prompt, *written)
 
 
 def _question(name: str, dataset: Dataset, ids: list[int]) -> list[int]:
-    """The part of an example of a task that is given; the rest is the answer."""
+    """The prompt part of an example of a task; the rest is the answer."""
     text = dataset.tokenizer.decode(ids)
     for sign in ("=", ">"):
         if sign in text and name != "induction":

@@ -1,6 +1,6 @@
-"""Training one step after the other: the recipe, the schedules, the step, what is measured, and the checkpoint.
+"""Training step by step: the recipe, the schedules, the step, the evaluation, and the checkpoint.
 
-All chance is a function of (seed, step), so a run that was interrupted goes on as if it had not been.
+All randomness is a function of (seed, step), so an interrupted run continues as if it had not been interrupted.
 """
 
 import dataclasses
@@ -33,14 +33,14 @@ class Recipe:
     """How a model is trained. Defaults suit a model of a few million parameters."""
 
     steps: int
-    batch: int = 16  # rows of one forward
+    batch: int = 16  # rows per forward
     length: int = 256  # tokens a row
-    accumulate: int = 1  # forwards of one step
+    accumulate: int = 1  # forwards per step
     learning_rate: float = 1e-3
     schedule: Literal["cosine", "inverse_sqrt", "trapezoid"] = "cosine"
     warmup: int = 100  # steps
     floor: float = 0.1  # last learning rate over the largest
-    decay: float = 0.15  # share of the steps in which the trapezoid falls
+    decay: float = 0.15  # share of the steps in which the trapezoid decays
     beta1: float = 0.9
     beta2: float = 0.95
     weight_decay: float = 0.1
@@ -76,16 +76,16 @@ def _trapezoid(step: int, recipe: Recipe) -> float:
     return recipe.floor + (1 - recipe.floor) * min(1.0, (recipe.steps - step) / fall)
 
 
-# What follows the warm-up, as a share of the largest learning rate.
+# Learning rate after the warm-up, as a share of the largest.
 SCHEDULES: dict[str, Callable[[int, Recipe], float]] = {
     "cosine": _cosine,  # Loshchilov & Hutter 2017, once, to a floor
     "inverse_sqrt": _inverse_sqrt,  # Vaswani et al. 2017, 5.3, scaled to its peak
-    "trapezoid": _trapezoid,  # constant, then straight down: its end can be moved while it runs. Hu et al. 2024, "WSD"
+    "trapezoid": _trapezoid,  # constant, then linear decay: its end can be moved during training. Hu et al. 2024, "WSD"
 }
 
 
 def learning_rate(step: int, recipe: Recipe) -> float:
-    """The learning rate of step 0, 1, ...: a straight warm-up, then the schedule."""
+    """The learning rate of step 0, 1, ...: a linear warm-up, then the schedule."""
     if step < recipe.warmup:
         return recipe.learning_rate * (step + 1) / recipe.warmup
     return recipe.learning_rate * SCHEDULES[recipe.schedule](step, recipe)
@@ -96,7 +96,7 @@ def learning_rate(step: int, recipe: Recipe) -> float:
 
 @dataclass(eq=False)
 class Run:
-    """A training run at one moment."""
+    """State of a training run."""
 
     model: Transformer
     optimizer: torch.optim.Optimizer
@@ -106,14 +106,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Report:
-    """What one step did."""
+    """Result of one step."""
 
     step: int  # counted from 1
     loss: float  # nats a scored token
     learning_rate: float
     gradient_norm: float  # before clipping
     tokens: int  # read since the start of the run
-    seconds: float  # that this step took
+    seconds: float  # of this step
 
 
 def start(config: ModelConfig, recipe: Recipe) -> Run:
@@ -124,7 +124,7 @@ def start(config: ModelConfig, recipe: Recipe) -> Run:
 
 
 def from_model(model: Transformer, recipe: Recipe) -> Run:
-    """A run that goes on from given weights: AdamW, decay on matrices only. Loshchilov & Hutter 2019."""
+    """A run from existing weights: AdamW, weight decay on matrices only. Loshchilov & Hutter 2019."""
     for parameter in model.parameters():
         parameter.requires_grad_(True)
     parameters = list(model.parameters())
@@ -137,7 +137,7 @@ def from_model(model: Transformer, recipe: Recipe) -> Run:
 
 
 def steps(run: Run, recipe: Recipe, source: Source) -> Iterator[Report]:
-    """Train from where the run stands to the end of the recipe, a report a step; stop asking to stop training."""
+    """Train from the run's current step to the end of the recipe; one report per step. Stop iterating to stop."""
     model, device = run.model, next(run.model.parameters()).device
     summed = torch.compile(summed_loss) if recipe.compile else summed_loss
     cast = functools.partial(torch.autocast, device.type, torch.bfloat16, enabled=uses_bfloat16(recipe, device))
@@ -167,7 +167,7 @@ def steps(run: Run, recipe: Recipe, source: Source) -> Iterator[Report]:
 
 
 def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
-    """ids and targets, [B, T] each, where the model is."""
+    """ids and targets, [B, T] each, on the model's device."""
     return torch.from_numpy(batch.ids).to(device), torch.from_numpy(batch.targets).to(device)
 
 
@@ -178,7 +178,7 @@ def summed_loss(model: Transformer, ids: Tensor, targets: Tensor) -> Tensor:
 
 
 def attend_rows(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Causal attention, 128 queries at a time against the keys they may see. q [B, H, T, E], k and v [B, G, T, E].
+    """Causal attention, 128 queries at a time over their visible keys. q [B, H, T, E], k and v [B, G, T, E].
 
     On a CPU its backward takes half the time of the fused kernel's, which is used everywhere else.
     """
@@ -197,12 +197,12 @@ def attend_rows(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def _future(start: int, end: int) -> Tensor:
-    """Which of the keys 0 .. end - 1 lie after each of the queries start .. end - 1. [t, S] bool"""
+    """Mask of the keys 0 .. end - 1 that lie after each of the queries start .. end - 1. [t, S] bool"""
     return torch.arange(end) > torch.arange(start, end)[:, None]
 
 
 def uses_bfloat16(recipe: Recipe, device: torch.device) -> bool:
-    """Whether products run in bfloat16; "auto" times one product of each kind."""
+    """Whether products run in bfloat16; "auto" times one product in each precision."""
     return recipe.precision == "bfloat16" or (recipe.precision == "auto" and _bfloat16_is_faster(device))
 
 
@@ -220,17 +220,17 @@ def _bfloat16_is_faster(device: torch.device) -> bool:
     return seconds(torch.bfloat16) < 0.8 * seconds(torch.float32)
 
 
-# --- what is measured ------------------------------------------------------------------------------
+# --- evaluation -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well held-out tokens are predicted."""
+    """Prediction quality on held-out tokens."""
 
     loss: float  # nats a scored token
-    accuracy: float  # share of scored tokens that are the most likely one
-    bits_per_byte: float  # NaN where the tokens stand for no bytes
-    tokens: int  # scored
+    accuracy: float  # share of scored tokens that are the model's likeliest
+    bits_per_byte: float  # NaN where the tokens have no bytes
+    tokens: int  # scored tokens
 
     @property
     def perplexity(self) -> float:
@@ -250,12 +250,12 @@ def evaluate(
 ) -> Evaluation:
     """Loss, accuracy and bits per byte on held-out batches, of which at most `limit` are used.
 
-    Bits per byte is the summed loss of every scored token, the end of text included, over ln 2 and the bytes of text
-    that these tokens stand for: it does not depend on the vocabulary.
+    Bits per byte is the summed loss of every scored token, the end of text included, over ln 2 and the bytes of these
+    tokens' text: it does not depend on the vocabulary.
     """
     device, training = next(model.parameters()).device, model.training
     model.eval()
-    loss, right, scored, size = 0.0, 0, 0, 0
+    loss, correct, scored, n_bytes = 0.0, 0, 0, 0
     for number, batch in enumerate(held_out(rows, length)):
         if number == limit:
             break
@@ -263,20 +263,20 @@ def evaluate(
         logits = model(ids).flatten(0, 1).float()
         flat = targets.flatten()
         loss += F.cross_entropy(logits, flat, ignore_index=IGNORE, reduction="sum").item()
-        right += int((logits.argmax(-1) == flat).sum())
-        known = batch.targets[batch.targets != IGNORE]
-        scored += known.size
-        size += int(token_bytes[known].sum())
+        correct += int((logits.argmax(-1) == flat).sum())
+        scored_targets = batch.targets[batch.targets != IGNORE]
+        scored += scored_targets.size
+        n_bytes += int(token_bytes[scored_targets].sum())
     model.train(training)
-    bits = loss / math.log(2) / size if size else math.nan
-    return Evaluation(loss / max(scored, 1), right / max(scored, 1), bits, scored)
+    bits = loss / math.log(2) / n_bytes if n_bytes else math.nan
+    return Evaluation(loss / max(scored, 1), correct / max(scored, 1), bits, scored)
 
 
 # --- checkpoints -----------------------------------------------------------------------------------
 
 
 def save_checkpoint(path: Path, run: Run, recipe: Recipe) -> None:
-    """Everything that is needed to go on, written beside the old file and then put in its place."""
+    """The complete state of a run, written to a temporary file that then replaces the old one."""
     partial = path.with_suffix(".part")
     state = {
         "config": to_dict(run.model.config),
@@ -294,25 +294,25 @@ def save_checkpoint(path: Path, run: Run, recipe: Recipe) -> None:
 
 
 def load_checkpoint(path: Path, recipe: Recipe | None = None) -> tuple[Run, Recipe]:
-    """A run as it was saved, under its own recipe or a new one. Raises CheckpointError for a file that is no run."""
+    """A saved run, under its own recipe or a new one. Raises CheckpointError for a file that is not a run."""
     try:
         state = torch.load(path, weights_only=True, map_location="cpu")
         recipe = recipe or Recipe(**state["recipe"])
         config = from_dict(state["config"])
         shapes = {name: tuple(tensor.shape) for name, tensor in skeleton(config).state_dict().items()}
-        if {name: tuple(tensor.shape) for name, tensor in state["model"].items()} != shapes:  # before memory is taken
+        if {name: tuple(tensor.shape) for name, tensor in state["model"].items()} != shapes:  # before allocation
             raise ValueError("the weights do not fit the config")
         run = from_model(Transformer(config), recipe)
         run.model.load_state_dict(state["model"])
         groups = [{name: group[name] for name in ("betas", "weight_decay")} for group in run.optimizer.param_groups]
         run.optimizer.load_state_dict(state["optimizer"])
-        for group, wanted in zip(run.optimizer.param_groups, groups, strict=True):
-            group.update(wanted)  # what the recipe says, not the file
+        for group, options in zip(run.optimizer.param_groups, groups, strict=True):
+            group.update(options)  # from the recipe, not from the file
         run.step, run.tokens = int(state["step"]), int(state["tokens"])
     except FileNotFoundError:
         raise CheckpointError("There is no checkpoint to go on from.", path.name, "Start the run anew.") from None
     except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, AttributeError) as error:
         raise CheckpointError("The checkpoint cannot be read.", str(error)[:80], "Start the run anew.") from error
-    except Exception as error:  # torch reports a damaged pickle by a type of its own
+    except Exception as error:  # torch raises its own exception type for a damaged pickle
         raise CheckpointError("The checkpoint cannot be read.", type(error).__name__, "Start the run anew.") from error
     return run, recipe

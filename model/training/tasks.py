@@ -1,4 +1,4 @@
-"""Synthetic tasks: small languages whose rule is known, so that one can watch a model find it.
+"""Synthetic tasks: small languages with a known rule, so that one can watch a model find it.
 
 Each row of a batch is one example. Only the tokens that the rule determines are scored; the rest is masked.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from model.errors import InputError, say
 
-IGNORE = -100  # the target of a position that is not scored, as torch's cross entropy has it
+IGNORE = -100  # the target of an unscored position, as in torch's cross entropy
 
 Rows = tuple[np.ndarray, np.ndarray]  # ids [B, T + 1] and whether each of ids[:, 1:] is scored, [B, T]
 
@@ -24,7 +24,7 @@ class Task:
     label: str
     about: str
     symbols: tuple[str, ...]  # the token of id i
-    length: int  # tokens a model reads at once, by default
+    length: int  # default context length
     shortest: int
     longest: int
     example: str
@@ -36,14 +36,14 @@ _LETTERS = tuple(ascii_letters + digits)  # 62
 _MARKED = (*ascii_lowercase, SEPARATOR, END)  # 28
 MODULUS = 97
 _NUMBERS = tuple(f"{number:02d}" for number in range(100))
-_HELD_OUT_SUMS = 0.3  # share of all pairs that training never sees
+_HELD_OUT_SUMS = 0.3  # share of all pairs excluded from training
 
 
 def _induction(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
-    """Different random symbols, then the same again to the end of the row. Olsson et al. 2022, "repeated random".
+    """Different random symbols, repeated to the end of the row. Olsson et al. 2022, "repeated random".
 
-    The period differs from row to row, so that a position alone does not tell where to look: the model must match
-    what it reads. Scored from the second token of the second round on, where the answer is certain.
+    The period differs from row to row, so that the position alone does not give the answer: the model must match
+    tokens. Scored from the second token of the second round on, where the answer is certain.
     """
     T = length + 1
     period = rng.integers(min(max(2, T // 4), len(_LETTERS) // 2), min(T // 2, len(_LETTERS)) + 1, size=rows)  # [B]
@@ -54,7 +54,7 @@ def _induction(rng: np.random.Generator, rows: int, length: int, held_out: bool)
 
 
 def _answered(rule: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.random.Generator, int, int, bool], Rows]:
-    """Rows "letters > answer ....", where the answer is `rule` of the letters; its tokens and the first "." count."""
+    """Rows "letters > answer ....", with the answer `rule(letters)`; its tokens and the first "." are scored."""
     separator, end = _MARKED.index(SEPARATOR), _MARKED.index(END)
 
     def make(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
@@ -70,7 +70,7 @@ def _answered(rule: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.random.G
 
 
 def _sums(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
-    """a + b = c modulo 97; the pairs that are held out never appear in training. Power et al. 2022, "Grokking"."""
+    """a + b = c modulo 97; held-out pairs never appear in training. Power et al. 2022, "Grokking"."""
     pairs = np.random.default_rng(MODULUS).permutation(MODULUS**2)  # one fixed split
     cut = int(len(pairs) * _HELD_OUT_SUMS)
     chosen = rng.choice(pairs[:cut] if held_out else pairs[cut:], size=rows)
@@ -129,7 +129,7 @@ TASKS: dict[str, Task] = {
 
 
 def task(name: str) -> Task:
-    """The task of that name; an unknown one raises InputError listing those that exist."""
+    """The task of that name; raises InputError with the list of names for an unknown one."""
     if name not in TASKS:
         raise InputError("There is no task of that name.", str(name)[:40], say("Choose one of: {}.", ", ".join(TASKS)))
     return TASKS[name]
