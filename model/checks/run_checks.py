@@ -277,38 +277,38 @@ def _random_ids(subject: Subject, batch: int, length: int) -> Tensor:
 
 def parts(subject: Subject, progress: Progress) -> Finding:
     """The parts of a logit add up to the logit, for the five likeliest tokens after the prompt."""
-    written, worst = _written(subject), Worst("logit", "moved")
-    allowed = subject.bound("logits")[written.position]
-    for token in top_ids(written.logits, 5).tolist():
-        attribution = attribute(written, subject.run.model, token)
+    outputs, worst = _part_outputs(subject), Worst("logit", "moved")
+    allowed = subject.bound("logits")[outputs.position]
+    for token in top_ids(outputs.logits, 5).tolist():
+        attribution = attribute(outputs, subject.run.model, token)
         parts = attribution.parts()["value"].abs()
         each = (attribution.total, attribution.logit, parts.sum(), allowed + summed(len(parts)) * parts.sum())
         total, logit, size, bound = (torch.tensor([float(value)]).double() for value in each)
         worst.values(total, logit, size, allowed=bound)
-    return worst.finding().placed(written.position)
+    return worst.finding().placed(outputs.position)
 
 
 def sources(subject: Subject, progress: Progress) -> Finding:
     """A head's share of a logit, token by token, adds up to the head's share: of each layer's largest unedited head."""
-    written, run = _written(subject), subject.run
-    attribution = attribute(written, run.model, int(top_ids(written.logits, 1)[0]))
+    outputs, run = _part_outputs(subject), subject.run
+    attribution = attribute(outputs, run.model, int(top_ids(outputs.logits, 1)[0]))
     worst = Worst("logit", "moved")
     for layer in range(run.config.n_layer):
         heads = subject.untouched("z", layer).numpy()
         if len(heads):
             head = int(heads[np.abs(attribution.heads[layer][heads]).argmax()])
-            each = by_source(run, layer, head, written.position, attribution.directions[layer])
+            each = by_source(run, layer, head, outputs.position, attribution.directions[layer])
             E, weight = run.config.d_head, run.model.blocks[layer].attn.o.weight.detach().double()
             along = weight[:, head * E : (head + 1) * E].T @ torch.from_numpy(attribution.directions[layer])  # [E]
             # z is computed twice; the errors of its E numbers are independent
-            bound = subject.block_bound("z", layer)[head, written.position] * along.norm()
+            bound = subject.block_bound("z", layer)[head, outputs.position] * along.norm()
             values = (each.sum(), attribution.heads[layer, head], np.abs(each).sum(), bound)
             total, part, size, allowed = (torch.tensor([[float(value)]]).double() for value in values)
             worst.values(total, part, size, layer, torch.tensor([head]), allowed)
-    return worst.finding().placed(written.position)
+    return worst.finding().placed(outputs.position)
 
 
-def _written(subject: Subject):
+def _part_outputs(subject: Subject):
     """The output of every part after the prompt."""
     return subject.once("components", lambda: components(subject.run))
 

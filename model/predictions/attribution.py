@@ -1,10 +1,11 @@
-"""Who wrote a logit? Direct logit attribution: the parts of the model whose outputs add up to it.
+"""Direct logit attribution: the parts of the model whose outputs add up to a logit.
 
-A logit is a dot product u.x with the stream that leaves the last block, and the stream is a sum of what was written
-into it. Norms on the way divide by a number that depends on the stream itself; with that number frozen at its value in
-the run, a norm is linear, and the direction u can be carried back through it to every part. Elhage et al. 2021,
-"A Mathematical Framework for Transformer Circuits", section "Zero-layer transformers" and on; nostalgebraist 2020.
-Only the direct path is counted: what a part does by way of later layers belongs to those.
+A logit is a dot product u.x with the stream that leaves the last block, and the stream is a sum of the parts' outputs.
+Norms on the way divide by a number that depends on the stream itself; with that number frozen at its value in the run,
+a norm is linear, and the direction u can be carried back through it to every part. Elhage et al. 2021, "A Mathematical
+Framework for Transformer Circuits", section "Zero-layer transformers" and on; nostalgebraist 2020.
+
+Only the direct path counts: a part's effect through later layers belongs to those layers.
 """
 
 from collections.abc import Iterator
@@ -29,26 +30,26 @@ _SITES = ("z", "mlp_post", "norm1_scale", "norm2_scale")
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """What every part wrote at one position of a run; all that `attribute` needs, for whichever token. float32."""
+    """Output of every part at one position of a run; all that `attribute` needs, for any token. float32."""
 
     position: int  # not negative
-    embed: Tensor  # [D], scaled where the config says so
+    embed: Tensor  # [D], scaled where the config requires it
     pos_embed: Tensor | None  # [D]; None for RoPE and none
     z: Tensor  # every head's output before o, [L, H, E]
     mlp: Tensor  # every MLP's output without its bias, [L, D]
-    scales: dict[tuple[str, int], float]  # what each norm divided by: ("norm1", layer), ("norm2", layer), ("final", L)
-    logits: Tensor  # as the model gives them, [V]
+    scales: dict[tuple[str, int], float]  # divisor of each norm: ("norm1", layer), ("norm2", layer), ("final", L)
+    logits: Tensor  # of the model, [V]
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes in memory."""
         tensors = (self.embed, self.pos_embed, self.z, self.mlp, self.logits)
         return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """The parts of one logit, or of the difference of two. In logits, float64; None for what the model lacks."""
+    """The parts of one logit, or of the difference of two. In logits, float64; None for parts the model lacks."""
 
     position: int
     token: int
@@ -62,11 +63,11 @@ class Attribution:
     final_bias: float | None
     embed: float
     pos_embed: float | None
-    logit: float  # as the model gives it
-    directions: np.ndarray  # what each layer's attention output is multiplied with, [L, D]
+    logit: float  # of the model
+    directions: np.ndarray  # direction that each layer's attention output is multiplied with, [L, D]
 
     def parts(self) -> pd.DataFrame:
-        """Every part as a row, in the order in which they are written: kind, layer, head, value.
+        """Every part as a row, in the order of the computation: kind, layer, head, value.
 
         Layer is -1 for embeddings and n_layer for the final norm's bias; head is -1 for all but heads.
         """
@@ -83,12 +84,12 @@ class Attribution:
 
     @property
     def total(self) -> float:
-        """What the parts add up to."""
+        """The sum of the parts."""
         return float(self.parts()["value"].sum())
 
     @property
     def gap(self) -> float:
-        """total - logit: the rounding of float32, nothing else."""
+        """total - logit: only the rounding of float32."""
         return self.total - self.logit
 
 
@@ -100,18 +101,19 @@ class Promoted:
     values: np.ndarray  # [n]
     low_ids: np.ndarray  # smallest first, [n] int64
     low_values: np.ndarray  # [n]
-    mean: float  # over the vocabulary; what raises all logits alike changes no probability
+    mean: float  # over the vocabulary; a constant shift changes no probability
 
 
-# --- what every part wrote --------------------------------------------------------------------------
+# --- output of every part ---------------------------------------------------------------------------
 
 
 @torch.inference_mode()
 def components(run: Trace, position: int = -1) -> Components:
-    """What every part wrote at a position; negative positions count from the end.
+    """Output of every part at a position; negative positions count from the end.
 
     In layers without edits only keys and values are computed for earlier tokens. Raises InputError for a position out
-    of range, ValueError for a run with a tap that is not made of edits: it may add what is none of the parts.
+    of range, ValueError for a run with a tap that is not made of edits: it may add something that is none of the
+    parts.
     """
     run.require_key()
     logits = torch.from_numpy(run.logits_at(position))
@@ -124,10 +126,10 @@ def components(run: Trace, position: int = -1) -> Components:
         model.final_norm.tapped(run.residuals[-1][at], "final", L, Pass(None, attend_fused, None, tap))
     z, mlp, scales = [], [], {}
     for layer, block in enumerate(model.blocks):
-        found = _one_token(run, layer, at) if run.prepare(layer, 1).tap is None else _edited(run, layer, at)
-        z.append(found["z"])
-        mlp.append(F.linear(found["mlp_post"], block.mlp.down.weight))
-        scales |= {(name, layer): float(found[f"{name}_scale"]) for name in ("norm1", "norm2")}
+        sites = _one_token(run, layer, at) if run.prepare(layer, 1).tap is None else _edited(run, layer, at)
+        z.append(sites["z"])
+        mlp.append(F.linear(sites["mlp_post"], block.mlp.down.weight))
+        scales |= {(name, layer): float(sites[f"{name}_scale"]) for name in ("norm1", "norm2")}
     if model.final_norm is not None:
         scales["final", L] = float(store["final_scale", L])
     pos_embed = store.get(("pos_embed", -1))
@@ -151,7 +153,7 @@ def _one_token(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
 
 
 def _edited(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
-    """The same for a block with edits, which may need all tokens up to this one."""
+    """The same for a block with edits, which may need all earlier tokens."""
     store: dict[tuple[str, int], Tensor] = {}
     each = run.prepare(layer, at + 1, record(_SITES, store))
     run.model.blocks[layer](run.residuals[layer][None, : at + 1], layer, each)
@@ -179,7 +181,7 @@ def _back(norm: Norm, scale: float, u: Tensor) -> Tensor:
 
 
 def on_the_way(model: Transformer, layer: int, *, after_attention: bool) -> Iterator[tuple[str, int, Norm]]:
-    """The norms between what a sublayer writes and the logits, in the order in which the stream meets them."""
+    """The norms between a sublayer's output and the logits, in the order of the computation."""
     if model.blocks[layer].post_norm:
         for at in range(layer, len(model.blocks)):
             if at > layer or after_attention:
@@ -193,13 +195,13 @@ def on_the_way(model: Transformer, layer: int, *, after_attention: bool) -> Iter
 
 
 @torch.inference_mode()
-def attribute(found: Components, model: Transformer, token: int, distractor: int | None = None) -> Attribution:
+def attribute(outputs: Components, model: Transformer, token: int, distractor: int | None = None) -> Attribution:
     """The parts of a token's logit, or of that minus a distractor's, every norm's divisor frozen at its value.
 
     Each part is its output times the direction u = W_U[token] - W_U[distractor], carried back through the norms
-    between the part and the logits: one in a pre-norm model; in a post-norm model one after every sublayer, whose
-    biases are parts of their own. The parts add up to the logit, to the rounding of float32. Dot products in float64.
-    Raises InputError for a token out of range.
+    between the part and the logits: one in a pre-norm model; in a post-norm model one after every sublayer, each with
+    its bias as a part. The parts add up to the logit, to the rounding of float32. Dot products in float64. Raises
+    InputError for a token out of range.
     """
     _check_tokens(model.config.vocab_size, token, distractor)
     c, L, blocks, post = model.config, model.config.n_layer, model.blocks, model.config.norm_placement == "post"
@@ -211,24 +213,26 @@ def attribute(found: Components, model: Transformer, token: int, distractor: int
     final_bias = None
     if model.final_norm is not None:
         final_bias = _dot(model.final_norm.bias, u)
-        u = _back(model.final_norm, found.scales["final", L], u)
+        u = _back(model.final_norm, outputs.scales["final", L], u)
     for layer in reversed(range(L)):
         block = blocks[layer]
         if post:
             norm2_bias[layer] = _dot(block.norm2.bias, u) or 0
-            u = _back(block.norm2, found.scales["norm2", layer], u)
-        mlps[layer] = found.mlp[layer].double() @ u
+            u = _back(block.norm2, outputs.scales["norm2", layer], u)
+        mlps[layer] = outputs.mlp[layer].double() @ u
         mlp_bias[layer] = _dot(block.mlp.down.bias, u) or 0
         if post:
             norm1_bias[layer] = _dot(block.norm1.bias, u) or 0
-            u = _back(block.norm1, found.scales["norm1", layer], u)
+            u = _back(block.norm1, outputs.scales["norm1", layer], u)
         directions[layer] = u
-        heads[layer] = (found.z[layer].double() * (u @ block.attn.o.weight.detach().double()).view(c.n_head, -1)).sum(1)
+        heads[layer] = (outputs.z[layer].double() * (u @ block.attn.o.weight.detach().double()).view(c.n_head, -1)).sum(
+            1
+        )
         o_bias[layer] = _dot(block.attn.o.bias, u) or 0
     norms = post and c.norm == "layernorm" and c.norm_bias
-    logit = float(found.logits[token]) - (0 if distractor is None else float(found.logits[distractor]))
+    logit = float(outputs.logits[token]) - (0 if distractor is None else float(outputs.logits[distractor]))
     return Attribution(
-        found.position,
+        outputs.position,
         token,
         distractor,
         heads.numpy(),
@@ -238,8 +242,8 @@ def attribute(found: Components, model: Transformer, token: int, distractor: int
         norm1_bias.numpy() if norms else None,
         norm2_bias.numpy() if norms else None,
         final_bias,
-        _dot(found.embed, u),
-        _dot(found.pos_embed, u),
+        _dot(outputs.embed, u),
+        _dot(outputs.pos_embed, u),
         logit,
         directions.numpy(),
     )
@@ -252,11 +256,11 @@ def _dot(vector: Tensor | None, u: Tensor) -> float | None:
 
 @torch.inference_mode()
 def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -> np.ndarray:
-    """A head's part token by token: A[position, s] (v_s W_O).u for every token s read from. float64 [T]
+    """A head's part token by token: A[position, s] (v_s W_O).u for every source token s. float64 [T]
 
     `u` [D] is `attribute(...).directions[layer]`; the result adds up to `attribute(...).heads[layer, head]` and is 0
-    after the position. Edits of scores and patterns are respected. Raises InputError for a head whose output is
-    edited: it is then no sum over tokens.
+    after the position. Edits of scores and patterns are respected. Raises InputError for a head with an edited output:
+    it is then not a sum over tokens.
     """
     check_layer(layer, run.config.n_layer)
     run.require_key()
@@ -274,24 +278,24 @@ def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -
 
 @torch.inference_mode()
 def promoted(
-    found: Components, model: Transformer, layer: int, head: int | None, top: int = 10, vocab: int | None = None
+    outputs: Components, model: Transformer, layer: int, head: int | None, top: int = 10, vocab: int | None = None
 ) -> Promoted:
-    """The tokens that one part's output promotes and suppresses most: the output of a head, or of the layer's MLP
-    where head is None, through the frozen norms and W_U.
+    """The tokens that one part's output promotes and suppresses most, through the frozen norms and W_U.
 
-    A token's value is that part of its logit, as in `attribute`, to float32 rounding. `vocab` leaves out the ids from
-    there on, which no token has. Raises InputError for a layer or head out of range.
+    The part is a head, or the layer's MLP where head is None. A token's value is that part of its logit, as in
+    `attribute`, to float32 rounding. Ids from `vocab` on have no token and are excluded. Raises InputError for a layer
+    or head out of range.
     """
     check_layer(layer, model.config.n_layer)
     if head is not None and not 0 <= head < model.config.n_head:
         raise InputError("There is no such head.", str(head), say("Heads run from 0 to {}.", model.config.n_head - 1))
     if head is None:
-        x = found.mlp[layer]
+        x = outputs.mlp[layer]
     else:
         E = model.config.d_head
-        x = F.linear(found.z[layer, head], model.blocks[layer].attn.o.weight[:, head * E : (head + 1) * E])
+        x = F.linear(outputs.z[layer, head], model.blocks[layer].attn.o.weight[:, head * E : (head + 1) * E])
     for name, at, norm in on_the_way(model, layer, after_attention=head is not None):
-        x = through(norm, found.scales[name, at], x)
+        x = through(norm, outputs.scales[name, at], x)
     values = model.unembed(x)[:vocab]  # [V]
     high, low = values.topk(min(top, len(values))), values.topk(min(top, len(values)), largest=False)
     return Promoted(

@@ -1,8 +1,8 @@
 """Fit a tuned lens: `python -m model.predictions.fit_lens tinygpt story.txt more.txt`.
 
-Two steps. First the affine map of least squares from each layer's stream to the last one's, cut to a low rank (reduced
-rank regression; compare the linear shortcuts of Din et al. 2023). Then Adam on what counts, for all layers at once,
-the KL divergence of the lens from the model's own prediction (Belrose et al. 2023, section 3).
+Two steps. First the least-squares affine map from each layer's stream to the last one's, truncated to a low rank
+(reduced rank regression; compare the linear shortcuts of Din et al. 2023). Then Adam, for all layers at once, on the
+KL divergence of the lens from the model's own prediction (Belrose et al. 2023, section 3).
 """
 
 import argparse
@@ -26,18 +26,18 @@ from model.loading.sources import WEIGHTS
 from model.predictions.tuned_lens import FILE, TunedLens, save_lens
 
 EVERY = 50  # steps between two checkpoints
-CHUNK = 1 << 16  # characters of a text that belong together: one in ten is held out
+CHUNK = 1 << 16  # characters per chunk of a text: one chunk in ten is held out
 MOST = 20_000_000  # characters read of one text
-RIDGE = 1e-4  # of the mean square of the stream, added before the least squares
+RIDGE = 1e-4  # ridge of the least squares, relative to the mean square of the stream
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a lens is fitted."""
+    """Settings of a fit."""
 
     rank: int = 64
     steps: int = 300
-    rows: int = 4  # sequences a step
+    rows: int = 4  # sequences per step
     length: int = 128  # tokens each
     first: int = 100  # batches for the least squares
     rate: float = 1e-3  # of Adam, falling to 0 along a cosine
@@ -46,24 +46,24 @@ class Settings:
 
 @torch.inference_mode()
 def streams(model: Transformer, ids: Tensor) -> Tensor:
-    """Residual streams entering every block and leaving the last one. ids [B, T] -> [L + 1, B * T, D]"""
+    """Residual streams, entering every block and leaving the last one. ids [B, T] -> [L + 1, B * T, D]"""
     run = model.prepare(0, ids.shape[1])
-    found = [model.embed_tokens(ids, 0, run)]
+    residuals = [model.embed_tokens(ids, 0, run)]
     for layer, block in enumerate(model.blocks):
-        found.append(block(found[-1], layer, run))
-    return torch.stack(found).flatten(1, 2)
+        residuals.append(block(residuals[-1], layer, run))
+    return torch.stack(residuals).flatten(1, 2)
 
 
 def batches(lm: LanguageModel, texts: Sequence[str], settings: Settings, *, held_out: bool) -> Iterator[Tensor]:
-    """Windows of the texts without end, each text as often as any other. [rows, length] ids
+    """Endless windows of the texts, each text equally often. [rows, length] ids
 
     Raises InputError where no text is long enough.
     """
     rng = np.random.default_rng((settings.seed, held_out))
     parts = [[t[i : i + CHUNK] for i in range(0, len(t), CHUNK)] for t in texts]
     parts = [[p for n, p in enumerate(each) if (n % 10 == 9) == held_out] for each in parts]
-    wide = 8 * settings.length  # characters that are surely enough tokens
-    parts = [kept for each in parts if (kept := [p for p in each if len(p) > wide])]
+    wide = 8 * settings.length  # characters with certainly enough tokens
+    parts = [long_enough for each in parts if (long_enough := [p for p in each if len(p) > wide])]
     if not parts:
         raise InputError(
             "The texts are too short to fit a lens.", "", say("Give at least one of {} characters.", 10 * CHUNK)
@@ -83,7 +83,7 @@ def batches(lm: LanguageModel, texts: Sequence[str], settings: Settings, *, held
 def least_squares(lm: LanguageModel, source: Iterator[Tensor], settings: Settings) -> TunedLens:
     """The best affine maps of a rank, by the squared error of the last stream scaled to length 1.
 
-    The first token of each sequence is left out: its stream is often hundreds of times as long as the others'.
+    The first token of each sequence is excluded: its stream is often hundreds of times as long as the others'.
     """
     config, L = lm.config, lm.config.n_layer
     D = config.d_model
@@ -105,9 +105,9 @@ def least_squares(lm: LanguageModel, source: Iterator[Tensor], settings: Setting
         spread += RIDGE * spread.diagonal().mean() * torch.eye(D, dtype=torch.float64)
         full = torch.linalg.solve(spread, cross[layer, :D] - n * torch.outer(mean, mean_change))  # [D, D]
         _, _, right = torch.linalg.svd(torch.linalg.cholesky(spread).T @ full, full_matrices=False)
-        kept = right[:rank]  # [R, D]: the directions in which the fitted part varies most
-        down[layer], up[layer] = full @ kept.T, kept
-        bias[layer] = mean_change - mean @ full @ kept.T @ kept
+        directions = right[:rank]  # [R, D]: the directions in which the fitted part varies most
+        down[layer], up[layer] = full @ directions.T, directions
+        bias[layer] = mean_change - mean @ full @ directions.T @ directions
     return TunedLens(down, up, bias, {})
 
 
@@ -116,28 +116,29 @@ def _norm(model: Transformer, x: Tensor) -> Tensor:
 
 
 def step(model: Transformer, lens: TunedLens, h: Tensor, target: Tensor, tell: bool = True) -> list[float]:
-    """Add the gradient of every layer's KL(target || lens) to the lens's tensors; the KLs in nats where asked for.
+    """Add the gradient of every layer's KL(target || lens) to the lens's tensors; returns the KLs in nats if `tell`.
 
-    h [L + 1, N, D], target [N, V] probabilities. The gradient by the logits is softmax - target, so that no graph of
-    that size is kept; the two large products have 16 bits a number, which is noise far below that of the sampling.
+    h [L + 1, N, D], target [N, V] probabilities. The gradient with respect to the logits is softmax - target, so that
+    no graph of that size is stored; the two large products are in 16 bits, a rounding error far below the sampling
+    noise.
     """
     W = model.unembed.weight.detach().bfloat16()  # [V, D]
-    found = []
+    divergences = []
     for layer in range(len(lens.bias)):
         y = _norm(model, lens.translate(layer, h[layer]))
         with torch.no_grad():
             q = (y.bfloat16() @ W.T).float().softmax(-1)
             if tell:
-                found.append(float(torch.special.xlogy(target, target / q).sum(-1).mean()))
+                divergences.append(float(torch.special.xlogy(target, target / q).sum(-1).mean()))
             by_y = (q.sub_(target).bfloat16() @ W).float() / len(y)
         y.backward(by_y)
-    return found
+    return divergences
 
 
 def fit(lm: LanguageModel, texts: Sequence[str], settings: Settings, checkpoint: Path | None = None) -> TunedLens:
-    """A lens for a model; with a checkpoint file, a fit that was cut short goes on from there.
+    """A lens for a model; with a checkpoint file, an interrupted fit is continued from there.
 
-    The model's own weights are frozen for good.
+    The model's own weights stay frozen.
     """
     model, source = lm.model.requires_grad_(False), batches(lm, texts, settings, held_out=False)
     saved = torch.load(checkpoint, weights_only=True) if checkpoint and checkpoint.is_file() else None
@@ -150,13 +151,13 @@ def fit(lm: LanguageModel, texts: Sequence[str], settings: Settings, checkpoint:
         adam.load_state_dict(saved["adam"])
         start = saved["step"]
         for _ in range(settings.first + start):
-            next(source)  # go on where it was
+            next(source)  # skip the batches already used
     began = time.monotonic()
     for n in range(start, settings.steps):
         h = streams(model, next(source))
         with torch.inference_mode():
             target = model.unembed(_norm(model, h[-1])).softmax(-1)
-        h, target = h.clone(), target.clone()  # out of inference mode
+        h, target = h.clone(), target.clone()  # copies outside inference mode
         tell = (n + 1) % 10 == 0
         kl = step(model, lens, h, target, tell)
         for group in adam.param_groups:
@@ -167,26 +168,26 @@ def fit(lm: LanguageModel, texts: Sequence[str], settings: Settings, checkpoint:
             print(f"step {n + 1} kl {np.mean(kl):.4f} {time.monotonic() - began:.0f} s", flush=True)
         if checkpoint and (n + 1) % EVERY == 0:
             torch.save({"lens": [t.detach() for t in tensors], "adam": adam.state_dict(), "step": n + 1}, checkpoint)
-    return TunedLens(*(t.detach().half().float() for t in tensors[:2]), tensors[2].detach(), {})  # as the file keeps it
+    return TunedLens(*(t.detach().half().float() for t in tensors[:2]), tensors[2].detach(), {})  # as in the file
 
 
 @torch.inference_mode()
 def divergence(lm: LanguageModel, lens: TunedLens, source: Iterator[Tensor], n: int) -> dict[str, list[float]]:
     """Mean KL(final || lens) by layer in nats, of the plain and of the tuned lens, over n batches."""
     model, L = lm.model, lm.config.n_layer
-    found = {"plain": np.zeros(L), "tuned": np.zeros(L)}
+    means = {"plain": np.zeros(L), "tuned": np.zeros(L)}
     for _ in range(n):
         h = streams(model, next(source))
         final = model.logits(h[-1:])[0].log_softmax(-1)
         for layer in range(L):
             for name, x in (("plain", h[layer]), ("tuned", lens.translate(layer, h[layer]))):
                 log_q = model.logits(x[None])[0].log_softmax(-1)
-                found[name][layer] += float(F.kl_div(log_q, final, log_target=True, reduction="batchmean")) / n
-    return {name: [round(float(v), 4) for v in values] for name, values in found.items()}
+                means[name][layer] += float(F.kl_div(log_q, final, log_target=True, reduction="batchmean")) / n
+    return {name: [round(float(v), 4) for v in values] for name, values in means.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; 1 where something is wrong with what was given."""
+    """The command line; 1 for invalid arguments."""
     parser = argparse.ArgumentParser(
         prog="python -m model.predictions.fit_lens", description="Fit a tuned lens to a model."
     )
@@ -197,20 +198,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=Settings.steps, help="of Adam")
     parser.add_argument("--judged", type=int, default=16, help="batches of held-out text that it is judged by")
     parser.add_argument("--rate", type=float, default=Settings.rate, help="learning rate of Adam")
-    asked = parser.parse_args(argv)
-    settings = Settings(rank=asked.rank, steps=asked.steps, rate=asked.rate)
+    options = parser.parse_args(argv)
+    settings = Settings(rank=options.rank, steps=options.steps, rate=options.rate)
     try:
-        lm = load_model(asked.model)
-        out = asked.out or WEIGHTS / asked.model / FILE
-        texts = [path.read_text(encoding="utf-8", errors="replace")[:MOST] for path in asked.texts]
+        lm = load_model(options.model)
+        out = options.out or WEIGHTS / options.model / FILE
+        texts = [path.read_text(encoding="utf-8", errors="replace")[:MOST] for path in options.texts]
         checkpoint = out.with_suffix(".checkpoint")
         out.parent.mkdir(parents=True, exist_ok=True)
         lens = fit(lm, texts, settings, checkpoint)
-        by_layer = divergence(lm, lens, batches(lm, texts, settings, held_out=True), asked.judged)
+        by_layer = divergence(lm, lens, batches(lm, texts, settings, held_out=True), options.judged)
     except (PlaygroundError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
-    about = {"model": asked.model, "texts": [p.name for p in asked.texts], "settings": vars(settings), "kl": by_layer}
+    about = {
+        "model": options.model,
+        "texts": [p.name for p in options.texts],
+        "settings": vars(settings),
+        "kl": by_layer,
+    }
     save_lens(TunedLens(lens.down, lens.up, lens.bias, about), out)
     checkpoint.unlink(missing_ok=True)
     print(json.dumps(by_layer))

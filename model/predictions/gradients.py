@@ -1,7 +1,7 @@
-"""Which tokens a logit rests on, by its gradient: gradient x activation and integrated gradients on the embeddings.
+"""Gradient attribution of a logit to tokens: gradient x activation and integrated gradients on the embeddings.
 
-For comparison with model.attribution: a gradient follows every path through the model, not the direct one alone, but
-it looks at an infinitely small change; integrated gradients add it up from a baseline to the prompt.
+For comparison with model.predictions.attribution: a gradient follows every path through the model, not just the direct
+one, but for an infinitely small change; integrated gradients add it up from a baseline to the prompt.
 """
 
 import math
@@ -20,51 +20,51 @@ from model.gpt.transformer import Pass, attend_fused
 from model.progress import Progress, silent
 
 MOST = 128  # gradients taken along a path
-_ENOUGH = 0.02  # share of f(x) - f(b), or of a logit where that is more, that all steps together may miss
-_TOKENS = 1024  # tokens of a batch: a short prompt takes several places of the path at once
-_HALVED = 4  # steps halved before looking again which miss most
+_ENOUGH = 0.02  # tolerated sum of the steps' errors, as a share of f(x) - f(b), or of a logit where that is more
+_TOKENS = 1024  # tokens of a batch: several places of the path at once for a short prompt
+_HALVED = 4  # steps halved before errors are compared again
 
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
-    """What each token up to the position contributes to the target. In logits, float64."""
+    """Contribution of each token up to the position to the target. In logits, float64."""
 
     gradient_x_activation: np.ndarray  # e_s . df/de_s, [position + 1]
     integrated: np.ndarray  # [position + 1]
     value: float  # f: the target in this run
     baseline: float  # f where every token embedding is the baseline
-    taken: int  # places on the path where the gradient was taken
+    taken: int  # gradients computed along the path
 
     @property
     def gap(self) -> float:
-        """sum(integrated) - (value - baseline): what is missing from completeness."""
+        """sum(integrated) - (value - baseline): the deviation from completeness."""
         return float(self.integrated.sum()) - (self.value - self.baseline)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes in memory."""
         return self.gradient_x_activation.nbytes + self.integrated.nbytes
 
 
 @dataclass(frozen=True, eq=False)
 class _Path:
-    """The straight line from the baseline to the prompt's embeddings, and the number looked at along it."""
+    """The straight line from the baseline to the prompt's embeddings, and the target along it."""
 
     run: Trace
     x: Tensor  # [t, D]
     base: Tensor  # [D]
-    u: Tensor  # what the last norm's output is multiplied with, [D] float64
-    tell: Callable[[int], None]  # of how many places of the path another block is done
+    u: Tensor  # direction of the target after the last norm, [D] float64
+    tell: Callable[[int], None]  # reports the places of the path for which another block is done
 
     def batches(self, shares: Sequence[float]) -> list[Tensor]:
-        """Embeddings at some shares of the way, as many at once as should be. Each [B, t, D]"""
+        """Embeddings at some shares of the path, in batches of suitable size. Each [B, t, D]"""
         each = torch.tensor(shares, dtype=self.x.dtype)[:, None, None].split(max(1, _TOKENS // len(self.x)))
         return [self.base + share * (self.x - self.base) for share in each]
 
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """One step of the path, from share a to share b of the way, with the gradient at its middle."""
+    """One step of the path, from share a to share b, with the gradient at its middle."""
 
     a: float
     b: float
@@ -79,7 +79,7 @@ class _Step:
 
     @property
     def miss(self) -> float:
-        """By how much the slope of its middle misses what f does over the step."""
+        """Difference between the middle's slope and the change of f over the step."""
         return abs(float(self.slope.sum()) * (self.b - self.a) - (self.f_b - self.f_a))
 
 
@@ -88,18 +88,18 @@ def gradients(
 ) -> Gradients:
     """Gradient x activation and integrated gradients of a logit, or of a difference of two, on the token embeddings.
 
-    With x_s the embedding of token s and b the baseline, integrated_s = (x_s - b) . (mean over a of df/dx_s at
-    b + a (x - b)); summed over s that is f(x) - f(b). The mean is taken by the midpoint rule, first over a quarter of
-    `most` equal steps; then those steps whose middle misses most of what f does over them are halved, until together
-    they miss little or the gradient was taken at `most` places: f can jump within a thousandth of the path. `gap` is
-    what is left. Position embeddings stay, edits of the run stay in force, and the weights get no gradient.
+    With x_s the embedding of token s and b the baseline, integrated_s = (x_s - b) . (mean over a of df/dx_s at b + a
+    (x - b)); summed over s that is f(x) - f(b). The mean is taken by the midpoint rule, first over a quarter of `most`
+    equal steps; then the steps with the largest errors are halved, until the sum of errors is small or `most`
+    gradients were computed: f can jump within a thousandth of the path. `gap` is the remaining error. Position
+    embeddings stay, edits of the run stay in force, and the weights get no gradient.
 
     The baseline is the mean embedding of the vocabulary, not zero. The slope of an RMSNorm at 0 is 1 / sqrt(eps), and
     that of a stack of them multiplies: without position embeddings, slopes near zero exceed 10^7 in a model of 30
     layers, and no affordable number of steps adds up.
 
-    `progress(done, at most, "Computing gradients")`, called after every block, may raise to cancel; no more than one
-    block's graph is held. Raises InputError for a position or token out of range or fewer than four places.
+    `progress(done, at most, "Computing gradients")`, called after every block, may raise to cancel; at most one
+    block's graph is in memory. Raises InputError for a position or token out of range or fewer than four gradients.
     Source: Sundararajan et al. 2017, section 3; gradient x activation: Shrikumar et al. 2016.
     """
     run.require_key()
@@ -108,7 +108,7 @@ def gradients(
     with torch.inference_mode(False):
         total = len(run.model.blocks) * (2 * (most + 1) + first + 1)
         path = _Path(
-            run, _embedded(run, at), _baseline(run), _direction(run, token, distractor), _told(progress, total)
+            run, _embedded(run, at), _baseline(run), _direction(run, token, distractor), _counter(progress, total)
         )
         _, last = _slopes(path, [1.0], path.x)
         steps, taken = _first_steps(path, first), first
@@ -116,7 +116,7 @@ def gradients(
         while taken + 2 <= most and sum(step.miss for step in steps) > _ENOUGH * max(1.0, abs(value - baseline)):
             count = min(
                 _HALVED, (most - taken) // 2, max(1, _TOKENS // (2 * at + 2))
-            )  # halving one takes two gradients
+            )  # halving a step takes two gradients
             steps.sort(key=lambda step: -step.miss)
             steps = [*_halved(path, steps[:count]), *steps[count:]]
             taken += 2 * count
@@ -133,7 +133,7 @@ def _first_steps(path: _Path, count: int) -> list[_Step]:
 
 
 def _halved(path: _Path, steps: Sequence[_Step]) -> list[_Step]:
-    """Each step as two of half its length."""
+    """Each step split in two."""
     halves = [half for s in steps for half in ((s.a, s.middle, s.f_a, s.f_middle), (s.middle, s.b, s.f_middle, s.f_b))]
     middles, slopes = _slopes(path, [(a + b) / 2 for a, b, _, _ in halves], path.x - path.base)
     return [_Step(*half, middles[n], slopes[n]) for n, half in enumerate(halves)]
@@ -143,18 +143,18 @@ def _halved(path: _Path, steps: Sequence[_Step]) -> list[_Step]:
 
 
 def _values(path: _Path, shares: Sequence[float]) -> list[float]:
-    """f at some shares of the way."""
-    found: list[float] = []
+    """f at some shares of the path."""
+    values: list[float] = []
     with torch.no_grad():
         for x in path.batches(shares):
-            found += _target(path, _streams(path, x)[-1][:, -1]).tolist()
-    return found
+            values += _target(path, _streams(path, x)[-1][:, -1]).tolist()
+    return values
 
 
 def _slopes(path: _Path, shares: Sequence[float], along: Tensor) -> tuple[list[float], Tensor]:
-    """f at some shares of the way, and along_s . df/dx_s of every token. along [t, D] -> [B], [B, t] float64
+    """f at some shares of the path, and along_s . df/dx_s of every token. along [t, D] -> [B], [B, t] float64
 
-    Forward without a graph, then back block by block, each computed once more: one block's graph at a time.
+    A forward without a graph, then backward block by block, each recomputed: one block's graph at a time.
     """
     run, values, slopes = path.run, [], []
     for x in path.batches(shares):
@@ -192,8 +192,8 @@ def _target(path: _Path, x: Tensor) -> Tensor:
     return (x if norm is None else norm(x)).double() @ path.u
 
 
-def _told(progress: Progress, total: int) -> Callable[[int], None]:
-    """A counter that tells of its sum."""
+def _counter(progress: Progress, total: int) -> Callable[[int], None]:
+    """A counter that reports its sum."""
     done = 0
 
     def tell(count: int) -> None:
@@ -204,11 +204,11 @@ def _told(progress: Progress, total: int) -> Callable[[int], None]:
     return tell
 
 
-# --- what the path is made of -----------------------------------------------------------------------
+# --- ends of the path -------------------------------------------------------------------------------
 
 
 def _embedded(run: Trace, at: int) -> Tensor:
-    """Token embeddings of the prompt up to a position, scaled where the config says so. [t, D]"""
+    """Token embeddings of the prompt up to a position, scaled where the config requires it. [t, D]"""
     store: dict[tuple[str, int], Tensor] = {}
     with torch.no_grad():
         run.model.embed_tokens(_ids(run, at), 0, Pass(None, attend_fused, None, record({"embed"}, store)))
@@ -222,7 +222,7 @@ def _baseline(run: Trace) -> Tensor:
 
 
 def _direction(run: Trace, token: int, distractor: int | None) -> Tensor:
-    """What the last norm's output is multiplied with. [D] float64"""
+    """Direction of the target after the last norm. [D] float64"""
     weight = run.model.unembed.weight.detach()
     return weight[token].double() - (0 if distractor is None else weight[distractor].double())
 
@@ -232,7 +232,7 @@ def _ids(run: Trace, at: int) -> Tensor:
 
 
 def _checked(run: Trace, position: int, tokens: Sequence[int | None], most: int) -> int:
-    """The position, not negative; raises InputError for one, or a token, that does not exist, or too few places."""
+    """The position, not negative; raises InputError for an invalid position or token, or for too few gradients."""
     T, vocab = len(run.tokens), run.config.vocab_size
     if type(position) is not int or not -T <= position < T:
         raise InputError("There is no such position.", shown(position), say("Positions run from 0 to {}.", T - 1))

@@ -1,6 +1,6 @@
-"""What a run expects at every position: the likeliest next tokens, and how expected the actual one was.
+"""Next-token predictions at every position of a run: the likeliest tokens, and the surprisal of the actual one.
 
-Position t predicts token t + 1. The first token has nothing before it and is not scored.
+Position t predicts token t + 1. The first token has no context and is not scored.
 """
 
 import math
@@ -18,25 +18,25 @@ from model.gpt.ranking import ranks_of, top_ids
 from model.gpt.trace import Trace
 from model.records import Tokens
 
-_LOGIT_BYTES = 16 << 20  # float32 logits held at once; several copies of them are made, and they should stay near
+_LOGIT_BYTES = 16 << 20  # float32 logits in memory at once; their several copies should stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """The next-token distribution of every position of a run, reduced.
+    """The next-token distribution of every position of a run, in a few numbers.
 
-    Probabilities are those of the softmax over all V rows of the model, rows that no token has included.
+    Probabilities are those of the softmax over all V rows of the model, including rows without a token.
     """
 
     normaliser: np.ndarray  # [T] log sum exp of the logits, float64
     entropy: np.ndarray  # [T] -sum p ln p, nats, float64
-    ids: np.ndarray  # [T, top] the likeliest first, of equals the smaller id first
+    ids: np.ndarray  # [T, top] the likeliest first, ties by the smaller id
     logits: np.ndarray  # [T, top] float32
     probabilities: np.ndarray  # [T, top] float64
-    # Of the token that comes next; entry t is what position t expected of token t + 1, the last position has none.
+    # Of the actual next token; entry t is position t's prediction of token t + 1, the last position has none.
     next_logit: np.ndarray  # [T - 1] float32
     next_log_probability: np.ndarray  # [T - 1] natural logarithm, float64
-    rank: np.ndarray  # [T - 1] 1 is the likeliest; of equals the smaller id comes first
+    rank: np.ndarray  # [T - 1] 1 is the likeliest; ties are broken by the smaller id
 
     @property
     def surprisal(self) -> np.ndarray:
@@ -51,23 +51,23 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Summary:
-    """How well a run expected its own prompt; the first token is not scored."""
+    """A run's likelihood of its own prompt; the first token is not scored."""
 
     scored: int  # tokens 1 .. T - 1
     bytes: int  # of these tokens
-    nats: float  # mean -ln p a token: the loss
+    nats: float  # mean -ln p per token: the loss
     perplexity: float  # exp(nats)
-    bits: float  # mean surprisal a token
+    bits: float  # mean surprisal per token
     bits_per_byte: float  # bits of all scored tokens / their bytes; NaN where they have none
 
 
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """One token's chances after every position of a run."""
+    """Logit, probability and rank of one token after every position of a run."""
 
     logit: np.ndarray  # [T] float32
     probability: np.ndarray  # [T] float64
-    rank: np.ndarray  # [T] 1 is the likeliest; of equals the smaller id comes first
+    rank: np.ndarray  # [T] 1 is the likeliest; ties are broken by the smaller id
 
     @property
     def nbytes(self) -> int:
@@ -77,7 +77,7 @@ class Followed:
 
 @torch.inference_mode()
 def predict(run: Trace, top: int = 10) -> Predictions:
-    """Every position's prediction, from the stream that leaves the last block; [T, V] is never held at once.
+    """Every position's prediction, from the stream that leaves the last block; [T, V] is never in memory at once.
 
     surprisal = -log2 softmax(logits)[next]; entropy = -sum p ln p = normaliser - sum p logit, in nats. The logits are
     those of the run, its edits included, and sums over V are in float64. Raises ValueError for `top` below 1.
@@ -85,47 +85,47 @@ def predict(run: Trace, top: int = 10) -> Predictions:
     """
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
-    wanted = _ids(run)[1:]  # [T - 1]
-    rows = [_reduced(logits, wanted[start : start + len(logits)], top) for start, logits in _chunks(run)]
-    found = {name: torch.cat([row[name] for row in rows]).numpy() for name in rows[0]}
-    log_p = found["next_logit"].astype(np.float64) - found["normaliser"][: len(wanted)]
-    share = np.exp(found["logits"].astype(np.float64) - found["normaliser"][:, None])
-    return Predictions(probabilities=share, next_log_probability=log_p, **found)
+    targets = _ids(run)[1:]  # [T - 1]
+    rows = [_reduced(logits, targets[start : start + len(logits)], top) for start, logits in _chunks(run)]
+    fields = {name: torch.cat([row[name] for row in rows]).numpy() for name in rows[0]}
+    log_p = fields["next_logit"].astype(np.float64) - fields["normaliser"][: len(targets)]
+    share = np.exp(fields["logits"].astype(np.float64) - fields["normaliser"][:, None])
+    return Predictions(probabilities=share, next_log_probability=log_p, **fields)
 
 
-def _reduced(logits: Tensor, wanted: Tensor, top: int) -> dict[str, Tensor]:
-    """What is kept of some rows. logits [c, V]; wanted, the ids that come next, [c], one less at the last position"""
+def _reduced(logits: Tensor, targets: Tensor, top: int) -> dict[str, Tensor]:
+    """The fields of some rows. logits [c, V]; targets, the next ids, [c], one less at the last position"""
     normaliser, entropy = _spread(logits)
-    ids, scored = top_ids(logits, top), logits[: len(wanted)]
+    ids, scored = top_ids(logits, top), logits[: len(targets)]
     return {
         "normaliser": normaliser,
         "entropy": entropy,
         "ids": ids,
         "logits": logits.gather(1, ids),
-        "next_logit": scored.gather(1, wanted[:, None])[:, 0],
-        "rank": ranks_of(scored, wanted[:, None])[:, 0].long(),
+        "next_logit": scored.gather(1, targets[:, None])[:, 0],
+        "rank": ranks_of(scored, targets[:, None])[:, 0].long(),
     }
 
 
-def summarise(found: Predictions, tokens: Tokens) -> Summary:
+def summarise(predictions: Predictions, tokens: Tokens) -> Summary:
     """Perplexity, bits per byte and mean surprisal of tokens 1 .. T - 1; raises InputError for a single token.
 
-    perplexity = exp(mean -ln p) = 2^(mean surprisal). Bits per byte do not depend on how the text is cut into tokens.
-    Source: Jelinek et al. 1977 for perplexity; Graves 2013, section 3.1, for bits a character.
+    perplexity = exp(mean -ln p) = 2^(mean surprisal). Bits per byte do not depend on the tokenization. Source: Jelinek
+    et al. 1977 for perplexity; Graves 2013, section 3.1, for bits per character.
     """
-    if len(found.entropy) != len(tokens):
-        raise ValueError(f"predictions of {len(found.entropy)} positions, but {len(tokens)} tokens")
+    if len(predictions.entropy) != len(tokens):
+        raise ValueError(f"predictions of {len(predictions.entropy)} positions, but {len(tokens)} tokens")
     if len(tokens) < 2:
         raise InputError("A single token has no perplexity.", "", "Give at least two tokens.")
-    nats, size = float(-found.next_log_probability.mean()), sum(map(len, tokens.raw[1:]))
-    total = float(found.surprisal.sum())
+    nats, size = float(-predictions.next_log_probability.mean()), sum(map(len, tokens.raw[1:]))
+    total = float(predictions.surprisal.sum())
     scored = len(tokens) - 1
     perplexity = math.exp(nats) if nats < math.log(sys.float_info.max) else math.inf
     return Summary(scored, size, nats, perplexity, total / scored, total / size if size else math.nan)
 
 
 def follow(run: Trace, token: int) -> Followed:
-    """The logit, probability and rank of one token id after every position; raises InputError for no such id.
+    """The logit, probability and rank of one token id after every position; raises InputError for an unknown id.
 
     They are a column of the logits and of their softmax, the edits of the run included.
     """
@@ -134,7 +134,7 @@ def follow(run: Trace, token: int) -> Followed:
 
 @torch.inference_mode()
 def follow_all(run: Trace, tokens: Sequence[int], positions: slice = slice(None)) -> list[Followed]:
-    """`follow` of several tokens, for little more than the time of one; after some of the positions only, if asked."""
+    """`follow` for several tokens at little more than the cost of one; optionally after some positions only."""
     V = run.config.vocab_size
     for token in tokens:
         if type(token) is not int or not 0 <= token < V:
@@ -159,7 +159,7 @@ def _ids(run: Trace) -> Tensor:
 
 
 def _chunks(run: Trace, positions: slice = slice(None)) -> Iterator[tuple[int, Tensor]]:
-    """(how many came before, logits [c, V] float32) of consecutive positions."""
+    """(number of earlier positions, logits [c, V] float32) of consecutive positions."""
     rows, start = max(1, _LOGIT_BYTES // (4 * run.config.vocab_size)), 0
     for part in run.residuals[-1][positions].split(rows):
         yield start, run.model.logits(part[None], tap=run.tap)[0]

@@ -1,8 +1,8 @@
-"""The tuned lens: one small affine map a layer that turns its residual stream into the last one's terms.
+"""The tuned lens: a small affine map per layer from its residual stream to the basis of the last one.
 
 Belrose et al. 2023 (arXiv:2303.08112): lens_l(h) = logits(h + A_l h + b_l), with A_l and b_l fitted so that the KL
 divergence from the model's own prediction is small. Here A_l = down_l up_l has low rank, which keeps the file small.
-`python -m model.predictions.fit_lens` fits one; those of the bundled models lie beside their weights.
+`python -m model.predictions.fit_lens` fits one; those of the bundled models are stored beside their weights.
 """
 
 import functools
@@ -30,10 +30,10 @@ class TunedLens:
     down: Tensor  # float32 [L, D, R]
     up: Tensor  # float32 [L, R, D]
     bias: Tensor  # float32 [L, D]
-    about: dict  # how it was fitted, and per layer the KL of the plain and of the tuned lens on held-out text, in nats
+    about: dict  # settings of the fit, and per layer the KL of the plain and the tuned lens on held-out text, nats
 
     def translate(self, layer: int, x: Tensor) -> Tensor:
-        """The stream entering block `layer` in the terms of the last one; layer L is the last one. [..., D] -> [..., D]
+        """The stream entering block `layer` in the basis of the last one; layer L is the last. [..., D] -> [..., D]
 
         Raises IndexError for a layer beyond L.
         """
@@ -43,7 +43,7 @@ class TunedLens:
 
 
 def load_lens(model_id: str, config: ModelConfig) -> TunedLens | None:
-    """The lens that comes with a model, None where there is none; raises CheckpointError where it does not fit."""
+    """The bundled lens of a model, or None; raises CheckpointError where it does not fit."""
     if not model_id or Path(model_id).name != model_id:
         return None  # only built-in ids are names of folders here
     path = WEIGHTS / model_id / FILE
@@ -52,13 +52,13 @@ def load_lens(model_id: str, config: ModelConfig) -> TunedLens | None:
 
 @functools.lru_cache(maxsize=4)
 def read_lens(path: Path, config: ModelConfig) -> TunedLens:
-    """A lens from a file; raises CheckpointError for one that is broken or of another shape."""
+    """A lens from a file; raises CheckpointError for a broken file or other shapes."""
     try:
         with safe_open(path, "pt") as file:
             down, up, bias = (file.get_tensor(name).float() for name in _NAMES)
             about = parse((file.metadata() or {}).get("about", "{}"))
         if not isinstance(about, dict):
-            raise ValueError("about is no object")
+            raise ValueError("about is not an object")
     except (SafetensorError, OSError, ValueError, OverflowError, RuntimeError) as error:
         hint = "Fit it again with python -m model.predictions.fit_lens."
         raise CheckpointError("The tuned lens cannot be read.", f"{path.name}: {error}", hint) from error
@@ -72,7 +72,7 @@ def read_lens(path: Path, config: ModelConfig) -> TunedLens:
 
 
 def save_lens(lens: TunedLens, path: Path) -> None:
-    """Write a lens; its maps with 16 bits a number."""
+    """Write a lens; its maps in 16 bits."""
     path.parent.mkdir(parents=True, exist_ok=True)
     tensors = {"down": lens.down.half(), "up": lens.up.half(), "bias": lens.bias.float()}
     save_file({name: t.contiguous() for name, t in tensors.items()}, path, {"about": json.dumps(lens.about)})

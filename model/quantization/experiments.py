@@ -1,7 +1,7 @@
-"""What fewer bits do to a model: errors of the weights, and how far outputs and attention move on real text.
+"""Effect of fewer bits on a model: weight errors, and changes of output and attention on real text.
 
-Weights are rounded one block at a time and put into blocks that share everything else with the model, which stays as
-it is. Values are float32 whatever the format, so that all formats run the same arithmetic.
+Weights are rounded one block at a time and put into blocks that share everything else with the model, which is not
+changed. Values are float32 in every format, so that all formats run the same arithmetic.
 """
 
 import functools
@@ -21,17 +21,17 @@ from model.progress import Progress, silent
 from model.quantization.formats import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
 
 KINDS = ("q", "k", "v", "o", "gate", "up", "down")  # the matrices of a block; gate only where the MLP is SwiGLU
-HEAD = "head"  # embedding and output head, which are one matrix where they are tied
-MAP, MAPS = 48, 12 << 20  # tokens of a kept attention map at most, and bytes of all maps together
-LOGITS = 64 << 20  # bytes of a text's logits that are kept, so that they are computed once
-_FEW = 64  # positions whose logits are held at once
+HEAD = "head"  # embedding and output head, a single matrix where they are tied
+MAP, MAPS = 48, 12 << 20  # most tokens of a stored attention map, and bytes of all maps together
+LOGITS = 64 << 20  # most bytes of a text's logits to store, so that they are computed once
+_FEW = 64  # positions per chunk of logits
 
 Change = Callable[[int, str, Tensor], Tensor | None]  # (layer, kind, weight [out, in]) -> its new values, or None
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How far predictions are from the float32 model's, over the positions of a text."""
+    """Difference of predictions from the float32 model's, over the positions of a text."""
 
     positions: int
     kl: float  # mean KL(float32 || changed), nats
@@ -45,12 +45,12 @@ class Outcome:
     """One format, measured."""
 
     key: str
-    error: WeightError  # over all matrices that were rounded
-    kept16: int  # of them, matrices that stay float16 because their rows do not fit
+    error: WeightError  # over all rounded matrices
+    kept16: int  # number of matrices that stay float16 because their rows do not fit
     prompt: Reading
     text: Reading
     moved: np.ndarray  # mean total variation distance of each head's rows on the prompt, [L, H]
-    speed: float | None = None  # measured tokens a second, of the formats that are run as they are
+    speed: float | None = None  # measured tokens per second, of the formats that really run
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,49 +61,49 @@ class Maps:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all of them."""
+        """Bytes of all maps."""
         return sum(each.nbytes for each in self.by_format.values())
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A text with the float32 model's residual streams, from which every format starts."""
+    """A text with the float32 model's residual streams, the starting point of every format."""
 
     ids: Tensor  # [1, T]
     streams: Sequence[Tensor]  # entering each block, and after the last one: [1, T, D] each, or the last one only
-    logits: Tensor | None = None  # [T, V], where they were kept
+    logits: Tensor | None = None  # [T, V], where stored
 
 
 def layer_of(block: Block, kind: str) -> Linear | None:
-    """One of the seven matrices of a block; None for a gate that is not there."""
+    """One of the seven matrices of a block; None for a missing gate."""
     return getattr(block.attn if kind in "qkvo" else block.mlp, kind)
 
 
 def kinds_of(model: Transformer) -> tuple[str, ...]:
-    """The matrices that every block of the model has."""
+    """The matrices in every block of the model."""
     return tuple(kind for kind in KINDS if layer_of(model.blocks[0], kind) is not None)
 
 
 def matrices(
     model: Transformer, layers: Sequence[int] | None = None, *, head: bool = False
 ) -> list[tuple[str, Tensor]]:
-    """The weights that are rounded, by name: the linear layers of the blocks, with `head` embedding and output head.
+    """The weights to round, by name: the linear layers of the blocks, with `head` also embedding and output head.
 
     Positions, norms and biases are never rounded. A tied head is listed once.
     """
     places = range(len(model.blocks)) if layers is None else layers
-    found = [
+    weights = [
         (f"{layer}.{kind}", layer_of(model.blocks[layer], kind).weight) for layer in places for kind in kinds_of(model)
     ]
     if head:
-        found.append(("embed", model.embed.weight))
+        weights.append(("embed", model.embed.weight))
         if model.unembed.weight is not model.embed.weight:
-            found.append(("unembed", model.unembed.weight))
-    return found
+            weights.append(("unembed", model.unembed.weight))
+    return weights
 
 
 def total_bytes(model: Transformer, kind: Format, *, head: bool = False) -> tuple[int, int]:
-    """Bytes of all rounded matrices in a format, and how many weights they hold; nothing is rounded for it."""
+    """Bytes of all rounded matrices in a format, and their number of weights; nothing is rounded."""
     shapes = [tuple(weight.shape) for _, weight in matrices(model, head=head)]
     return sum(stored_bytes(shape, kind) for shape in shapes), sum(out * width for out, width in shapes)
 
@@ -117,12 +117,12 @@ def errors(
     head: bool = False,
     report: Callable[[], None] = lambda: None,
 ) -> WeightError:
-    """Error of the weights of some layers, or of all, added up; `report` is called after every matrix."""
-    found = WeightError()
+    """Total error of the weights of some layers, or of all; `report` is called after every matrix."""
+    total = WeightError()
     for _, weight in matrices(model, layers, head=head):
-        found += weight_error(weight, *stored(weight, kind))
+        total += weight_error(weight, *stored(weight, kind))
         report()
-    return found
+    return total
 
 
 # --- changed models ----------------------------------------------------------------------------------
@@ -144,15 +144,15 @@ def changed_block(model: Transformer, layer: int, change: Change) -> Block:
 
 
 def _with_weight(layer: Linear, values: Tensor) -> Linear:
-    """The layer with another weight of the same shape, and the same product, save one that holds the old weight."""
-    made = Linear(1, 1, False)
-    made.weight, made.bias = nn.Parameter(values, requires_grad=False), layer.bias
-    made.products = tuple(F.linear if isinstance(each, functools.partial) else each for each in layer.products)
-    return made
+    """The layer with another weight of the same shape and the same products, except one that holds the old weight."""
+    linear = Linear(1, 1, False)
+    linear.weight, linear.bias = nn.Parameter(values, requires_grad=False), layer.bias
+    linear.products = tuple(F.linear if isinstance(each, functools.partial) else each for each in layer.products)
+    return linear
 
 
 def changed(model: Transformer, blocks: Mapping[int, Block], head: Change = lambda *_: None) -> Transformer:
-    """The model with some blocks replaced; `head` may give other values for "embed" and "unembed" (layer -1).
+    """The model with some blocks replaced; `head` may return other values for "embed" and "unembed" (layer -1).
 
     A tied head stays tied.
     """
@@ -180,7 +180,7 @@ def changed(model: Transformer, blocks: Mapping[int, Block], head: Change = lamb
 
 @torch.inference_mode()
 def with_format(model: Transformer, kind: Format, *, head: bool = False) -> Transformer:
-    """The whole model as a format would give it back, in float32: one more copy of the matrices."""
+    """The whole model as restored from a format, in float32: one more copy of the matrices."""
 
     def change(layer: int, name: str, weight: Tensor) -> Tensor:
         return stored(weight, kind)[0]
@@ -189,12 +189,12 @@ def with_format(model: Transformer, kind: Format, *, head: bool = False) -> Tran
     return changed(model, blocks, change if head else lambda *_: None)
 
 
-# --- what changes of the output ----------------------------------------------------------------------
+# --- effect on the output ----------------------------------------------------------------------------
 
 
 @torch.inference_mode()
 def sample(model: Transformer, ids: Sequence[int], *, keep: bool = True) -> Sample:
-    """Run a text once without changes; `keep` holds the stream before every block, else only the last one."""
+    """Run a text once without changes; `keep` stores the stream before every block, else only the last one."""
     tokens = torch.tensor([list(ids)])
     model.check(tokens)
     run = model.prepare(0, len(ids))
@@ -215,7 +215,7 @@ def read(model: Transformer, text: Sample, other: Transformer, streams: Tensor) 
     """
     N, T, _ = streams.shape
     kl, agree, loss, before = torch.zeros(N, dtype=torch.float64), torch.zeros(N), torch.zeros(N).double(), 0.0
-    for start in range(0, T, _FEW):  # [T, V] is never held at once
+    for start in range(0, T, _FEW):  # [T, V] is never in memory at once
         part = slice(start, start + _FEW)
         z = model.logits(text.streams[-1][:, part])[0] if text.logits is None else text.logits[part]  # [few, V]
         p, total, likeliest = z.softmax(-1), z.double().logsumexp(-1), z.argmax(-1)
@@ -262,7 +262,7 @@ def outcome(
 ) -> tuple[Outcome, np.ndarray]:
     """One format on two texts, the prompt (with all its streams) and another; each block is dropped after its use.
 
-    Beside it the patterns of the prompt's first `size` tokens, float16 [L, H, t, t]. `report` is called after every
+    Also returns the patterns of the prompt's first `size` tokens, float16 [L, H, t, t]. `report` is called after every
     block.
     """
     prompt, t = texts[0], size
@@ -280,12 +280,12 @@ def outcome(
     xs = [other.embed_tokens(text.ids, 0, other.prepare(0, text.ids.shape[1])) for text in texts]
     moved, maps = [], []
     for layer in range(len(model.blocks)):
-        block, found = changed_block(model, layer, change), []
-        xs[0] = block(xs[0], layer, other.prepare(0, xs[0].shape[1], attend=_watched(found)))
+        block, weights = changed_block(model, layer, change), []
+        xs[0] = block(xs[0], layer, other.prepare(0, xs[0].shape[1], attend=_watched(weights)))
         xs[1] = block(xs[1], layer, other.prepare(0, xs[1].shape[1]))
-        gap = (found[0] - patterns(model, layer, prompt.streams[layer])).abs_()
+        gap = (weights[0] - patterns(model, layer, prompt.streams[layer])).abs_()
         moved.append((gap.sum(-1).mean(-1) / 2).numpy())  # [H]
-        maps.append(found[0][:, :t, :t].half().numpy())
+        maps.append(weights[0][:, :t, :t].half().numpy())
         report()
     readings = []
     for text, x in zip(texts, xs, strict=True):
@@ -294,19 +294,19 @@ def outcome(
     return Outcome(kind.key, total, kept16, *readings, np.stack(moved)), np.stack(maps)
 
 
-def _watched(found: list[Tensor]) -> Attend:
-    """Attention step by step; the pattern of the one text is left in `found`, [H, T, T]."""
+def _watched(weights: list[Tensor]) -> Attend:
+    """Explicit attention that appends the pattern of its single text to `weights`, [H, T, T]."""
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         pattern = attention_pattern(attention_scores(q, k))
-        found.append(pattern[0])
+        weights.append(pattern[0])
         return mix(pattern, v)
 
     return attend
 
 
 def patterns(model: Transformer, layer: int, x: Tensor) -> Tensor:
-    """All heads' attention weights of a layer from the stream that enters it, [1, T, D]. [H, T, T]"""
+    """All heads' attention weights of a layer from its input stream, [1, T, D]. [H, T, T]"""
     block = model.blocks[layer]
     q, k, _ = block.attn.project(x if block.post_norm else block.norm1(x), layer, model.prepare(0, x.shape[1]))
     return attention_pattern(attention_scores(q, k))[0]
@@ -324,9 +324,9 @@ def measure(
     head: bool = False,
     progress: Progress = silent,
 ) -> tuple[list[Outcome], Maps]:
-    """Several formats of FORMATS on a prompt and another text, one after the other; the model stays as it is.
+    """Several formats of FORMATS on a prompt and another text, one after the other; the model is not changed.
 
-    A format that none of the model's matrices fits is left out.
+    A format that none of the model's matrices fits is skipped.
     """
     formats = [FORMATS[key] for key in keys if usable(model, FORMATS[key])]
     total, done = len(formats) * (len(model.blocks) + 3) + 2, 0
@@ -342,16 +342,16 @@ def measure(
     report()
     samples = prompt, sample(model, texts[1], keep=False)
     report()
-    found = {kind.key: outcome(model, kind, samples, head=head, size=size, report=report) for kind in formats}
-    return [made for made, _ in found.values()], Maps({key: maps for key, (_, maps) in found.items()})
+    results = {kind.key: outcome(model, kind, samples, head=head, size=size, report=report) for kind in formats}
+    return [result for result, _ in results.values()], Maps({key: maps for key, (_, maps) in results.items()})
 
 
 def map_size(model: Transformer, T: int, formats: int) -> int:
-    """How many tokens of a prompt the kept attention maps show: MAP, or fewer where all maps would not fit."""
+    """Number of tokens in the stored attention maps: MAP, or fewer where all maps would not fit."""
     heads = model.config.n_layer * model.config.n_head
     return max(min(T, MAP, math.isqrt(MAPS // (2 * heads * max(formats, 1)))), 1)
 
 
 def usable(model: Transformer, kind: Format) -> bool:
-    """Whether at least one matrix of the blocks has rows that the format can store."""
+    """Whether at least one matrix of the blocks has rows that fit the format."""
     return any(kind.fits(weight.shape[1]) for _, weight in matrices(model, [0]))

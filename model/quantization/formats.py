@@ -1,10 +1,10 @@
-"""Weights in fewer bits: whole numbers times a scale, the formats of GGUF files, and shorter floating point.
+"""Weights in fewer bits: integers times a scale, the formats of GGUF files, and shorter floating point.
 
-Everything here is weight-only: a matrix is rounded, and what a format would give back is float32 again. A symmetric
-scheme has whole numbers from -m to m, m = 2^(bits - 1) - 1, and no zero point; an affine one has 0 .. 2^bits - 1 and a
-whole zero point, so that a weight of 0 stays exactly 0. Jacob et al. 2018, "Quantization and Training of Neural
-Networks for Efficient Integer-Arithmetic-Only Inference", section 2.1. Groups of a row: Dettmers & Zettlemoyer 2022,
-"The case for 4-bit precision", section 2.
+Everything here is weight-only: a matrix is rounded, and its restored values are float32 again. A symmetric scheme has
+integers from -m to m, m = 2^(bits - 1) - 1, and no zero point; an affine one has 0 .. 2^bits - 1 and an integer zero
+point, so that a weight of 0 stays exactly 0. Jacob et al. 2018, "Quantization and Training of Neural Networks for
+Efficient Integer-Arithmetic-Only Inference", section 2.1. Groups of a row: Dettmers & Zettlemoyer 2022, "The case for
+4-bit precision", section 2.
 """
 
 import math
@@ -20,13 +20,13 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Scheme:
-    """Whole numbers of `bits` bits that share a scale: a tensor's, a row's (an output channel), or `group` of a row."""
+    """Integers of `bits` bits that share a scale: per tensor, per row (an output channel), or per `group` of a row."""
 
     key: str
     bits: int  # 2 to 8
     symmetric: bool
     per: Literal["tensor", "channel", "group"]
-    group: int = 0  # inputs that share a scale where per is "group"; the last group of a row may be shorter
+    group: int = 0  # inputs per scale where per is "group"; the last group of a row may be shorter
 
     def __post_init__(self) -> None:
         if not 2 <= self.bits <= 8:
@@ -37,22 +37,22 @@ class Scheme:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """A matrix as a scheme stores it, before its whole numbers are packed: value = (whole - zero) * scale.
+    """A matrix as stored by a scheme, before packing of its integers: value = (whole - zero) * scale.
 
-    N groups a row of P numbers each, filled up with zeros: N P >= in. A channel is one group; a tensor is one row of
+    N groups per row of P numbers each, padded with zeros: N P >= in. A channel is one group; a tensor is one row of
     one group.
     """
 
     whole: Tensor  # [out, N, P] int16
-    scale: Tensor  # [out, N] float32; a group's is rounded up to float16, as files keep it
+    scale: Tensor  # [out, N] float32; of groups rounded up to float16, as in files
     zero: Tensor  # [out, N] int16; 0 where the scheme is symmetric
     shape: tuple[int, int]  # [out, in]
 
     @property
     def values(self) -> Tensor:
-        """What is given back. float32 [out, in]"""
-        found = (self.whole - self.zero[..., None]).float() * self.scale[..., None]
-        return self._cut(found)
+        """The restored matrix. float32 [out, in]"""
+        padded = (self.whole - self.zero[..., None]).float() * self.scale[..., None]
+        return self._cut(padded)
 
     @property
     def scales(self) -> Tensor:
@@ -61,36 +61,36 @@ class Levels:
 
     def _cut(self, x: Tensor) -> Tensor:
         out, width = self.shape
-        if x.shape[0] != out:  # one scale for all
+        if x.shape[0] != out:  # one scale for the whole matrix
             return x.reshape(out, width)
-        return x.reshape(out, -1)[:, :width].contiguous()  # products of a cut view are a hundred times slower
+        return x.reshape(out, -1)[:, :width].contiguous()  # products of a strided view are a hundred times slower
 
 
 def levels(weight: Tensor, scheme: Scheme) -> Levels:
-    """The whole numbers, scales and zero points of a matrix, [out, in]; ties round to the even number.
+    """The integers, scales and zero points of a matrix, [out, in]; rounding half to even.
 
-    Symmetric: scale = max |w| / m. Affine: the range from min to max is widened to hold 0, scale = (max - min) /
+    Symmetric: scale = max |w| / m. Affine: the range from min to max is widened to include 0, scale = (max - min) /
     (2^bits - 1), zero = round(-min / scale). No weight is off by more than scale / 2. Raises ValueError for a weight
-    that is no matrix.
+    that is not a matrix.
     """
     if weight.ndim != 2:
         raise ValueError(f"weight must be [out, in], got {tuple(weight.shape)}")
     parts = _grouped(weight.detach().float(), scheme)  # [out, N, P]
     if scheme.symmetric:
         m = 2 ** (scheme.bits - 1) - 1
-        scale = _kept(parts.abs().amax(-1) / m, scheme)
+        scale = _stored_scale(parts.abs().amax(-1) / m, scheme)
         zero, low = torch.zeros_like(scale), -m
     else:
         m = 2**scheme.bits - 1
         least, most = parts.amin(-1).clamp(max=0), parts.amax(-1).clamp(min=0)
-        scale = _kept((most - least) / m, scheme)
+        scale = _stored_scale((most - least) / m, scheme)
         zero, low = (-least / _safe(scale)).round().clamp(0, m), 0
     whole = ((parts / _safe(scale)[..., None]).round() + zero[..., None]).clamp(low, m)
     return Levels(whole.to(torch.int16), scale, zero.to(torch.int16), tuple(weight.shape))
 
 
 def _grouped(weight: Tensor, scheme: Scheme) -> Tensor:
-    """The numbers that share a scale side by side. [out, in] -> [out, N, P]"""
+    """The weights grouped by scale. [out, in] -> [out, N, P]"""
     out, width = weight.shape
     if scheme.per == "tensor":
         return weight.reshape(1, 1, -1)
@@ -99,12 +99,12 @@ def _grouped(weight: Tensor, scheme: Scheme) -> Tensor:
 
 
 def _safe(scale: Tensor) -> Tensor:
-    """A group of zeros has scale 0 and stays zeros."""
+    """The scale as a divisor: 1 for a group of zeros, which stays zeros."""
     return torch.where(scale > 0, scale, torch.ones_like(scale))
 
 
-def _kept(scale: Tensor, scheme: Scheme) -> Tensor:
-    """The scale as it is stored: float32, or float16 for the many of groups, rounded up so that nothing is clipped."""
+def _stored_scale(scale: Tensor, scheme: Scheme) -> Tensor:
+    """The scale as stored: float32, or for groups float16, rounded up so that nothing is clipped."""
     if scheme.per != "group":
         return scale
     half = scale.half()
@@ -113,7 +113,7 @@ def _kept(scale: Tensor, scheme: Scheme) -> Tensor:
 
 
 def scheme_bytes(shape: tuple[int, int], scheme: Scheme) -> int:
-    """Bytes of a matrix: packed whole numbers, a scale a group (float16; float32 a channel or tensor), zero points."""
+    """Bytes of a matrix: packed integers, a scale per group (float16; float32 per channel or tensor), zero points."""
     out, width = shape
     groups = {"tensor": 1, "channel": out, "group": out * math.ceil(width / max(scheme.group, 1))}[scheme.per]
     packed = math.ceil(out * width * scheme.bits / 8)
@@ -122,10 +122,10 @@ def scheme_bytes(shape: tuple[int, int], scheme: Scheme) -> int:
 
 
 def rounded(weight: Tensor, scheme: Scheme) -> tuple[Tensor, int]:
-    """A matrix as a format of whole numbers would give it back, and the bytes it takes. [out, in] -> float32 [out, in]
+    """A matrix as restored from an integer format, and its bytes in it. [out, in] -> float32 [out, in]
 
-    8 bits, symmetric, per channel is what model.int8 runs. Rounding what was rounded changes nothing where the scheme
-    is symmetric.
+    8 bits, symmetric, per channel is the format of model.quantization.int8. Rounding twice equals rounding once where
+    the scheme is symmetric.
     """
     return levels(weight, scheme).values, scheme_bytes(tuple(weight.shape), scheme)
 
@@ -135,7 +135,7 @@ def rounded(weight: Tensor, scheme: Scheme) -> tuple[Tensor, int]:
 
 @dataclass(frozen=True)
 class Format:
-    """One way to store a matrix: a floating point type, a scheme of whole numbers, or a type of GGUF files."""
+    """A storage format of a matrix: a floating point type, a scheme of integers, or a type of GGUF files."""
 
     key: str
     dtype: torch.dtype | None = None
@@ -144,11 +144,11 @@ class Format:
 
     @property
     def block(self) -> int:
-        """Inputs that are stored together; a row must be a multiple of it."""
+        """Inputs stored together; the row length must be a multiple of it."""
         return GGML_QUANT_SIZES[GGMLQuantizationType[self.gguf]][0] if self.gguf else 1
 
     def fits(self, width: int) -> bool:
-        """Whether rows of that length can be stored; those that cannot are kept as float16, as llama.cpp does."""
+        """Whether rows of that length can be stored; others stay float16, as in llama.cpp."""
         return width % self.block == 0
 
 
@@ -162,7 +162,7 @@ def _per(bits: int, per: Literal["tensor", "channel"], symmetric: bool = True) -
     return Format(key, scheme=Scheme(key, bits, symmetric, per))
 
 
-# From many bits to few. The K-quants of GGUF are missing: the gguf package can read them, but not make them.
+# From many bits to few. The K-quants of GGUF are missing: the gguf package can read them, but not write them.
 FORMATS: dict[str, Format] = {
     each.key: each
     for each in (
@@ -193,7 +193,7 @@ FORMATS: dict[str, Format] = {
         Format("TQ1_0", gguf="TQ1_0"),
     )
 }
-# Those that are tried first: a floating point type, 8 bits, 4 bits with scales for more and fewer weights, GGUF.
+# The default selection: floating point types, 8 bits, 4 bits with larger and smaller groups, GGUF.
 USUAL = (
     "float32",
     "bf16",
@@ -209,23 +209,23 @@ USUAL = (
 
 
 def stored(weight: Tensor, kind: Format) -> tuple[Tensor, int]:
-    """A matrix as a format gives it back, and the bytes it takes. [out, in] -> float32 [out, in]
+    """A matrix as restored from a format, and its bytes in it. [out, in] -> float32 [out, in]
 
-    A row that is no multiple of the format's block stays float16.
+    A row that is not a multiple of the format's block stays float16.
     """
     weight = weight.detach().float()
     if kind.scheme is not None:
         return rounded(weight, kind.scheme)
     if kind.gguf and kind.fits(weight.shape[1]):
-        made = GGMLQuantizationType[kind.gguf]
-        packed = quantize(np.ascontiguousarray(weight.numpy()), made)
-        return torch.from_numpy(dequantize(packed, made)), packed.nbytes
-    short = weight.to(kind.dtype or torch.float16)
-    return short.float(), short.nbytes
+        gguf_type = GGMLQuantizationType[kind.gguf]
+        packed = quantize(np.ascontiguousarray(weight.numpy()), gguf_type)
+        return torch.from_numpy(dequantize(packed, gguf_type)), packed.nbytes
+    halved = weight.to(kind.dtype or torch.float16)
+    return halved.float(), halved.nbytes
 
 
 def stored_bytes(shape: tuple[int, int], kind: Format) -> int:
-    """Bytes of a matrix in a format, without making it; the same number as that of `stored`."""
+    """Bytes of a matrix in a format, without computing it; equal to those of `stored`."""
     out, width = shape
     if kind.scheme is not None:
         return scheme_bytes(shape, kind.scheme)
@@ -240,7 +240,7 @@ def stored_bytes(shape: tuple[int, int], kind: Format) -> int:
 
 @dataclass(frozen=True)
 class WeightError:
-    """How far matrices are from what a format gives back, and the bytes they take. Sums, so that matrices add up."""
+    """Error of matrices restored from a format, and their bytes. All fields are sums, so that matrices add up."""
 
     weights: int = 0
     nbytes: int = 0
@@ -255,12 +255,12 @@ class WeightError:
 
     @property
     def snr(self) -> float | None:
-        """Signal-to-noise ratio in decibels, 10 log10(sum w^2 / sum (w - w')^2); None where nothing is missed."""
+        """Signal-to-noise ratio in decibels, 10 log10(sum w^2 / sum (w - w')^2); None for no error."""
         return -20 * math.log10(self.relative) if self.relative else None
 
     @property
     def bits(self) -> float:
-        """Bits a weight, scales and zero points included."""
+        """Bits per weight, scales and zero points included."""
         return 8 * self.nbytes / self.weights if self.weights else 0.0
 
     def __add__(self, other: "WeightError") -> "WeightError":

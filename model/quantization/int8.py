@@ -1,8 +1,8 @@
-"""A model with 8-bit weights: a quarter of the bytes to read for every token, for answers that are nearly the same.
+"""A model with 8-bit weights: a quarter of the bytes to read per token, with nearly the same predictions.
 
-Weight-only: every row of a matrix is whole numbers from -127 to 127 times one float32 scale; activations are rounded
-to bfloat16 on their way into a product and everything between the products stays float32. What that changes is
-measured on the prompt by `effect`, and shown with it.
+Weight-only: every row of a matrix is integers from -127 to 127 times one float32 scale; activations are rounded to
+bfloat16 as inputs of a product and everything between the products stays float32. `effect` measures the resulting
+change on the prompt.
 """
 
 import dataclasses
@@ -17,15 +17,15 @@ from model.api import LanguageModel
 from model.gpt.cache import KVCache
 from model.gpt.transformer import Transformer
 
-_BLOCK = 32  # the product reads this many inputs at once and past the end of others
-_FEW = 16  # rows up to which the 8-bit product is used; a longer prompt multiplies with the weights made float32
+_BLOCK = 32  # the product reads this many inputs at once, past the end of other lengths
+_FEW = 16  # most rows for the 8-bit product; a longer prompt multiplies with float32 copies of the weights
 
 
 @dataclass(frozen=True)
 class Effect:
-    """How far the 8-bit model's predictions are from the float32 model's, over the positions of a prompt."""
+    """Difference of the 8-bit model's predictions from the float32 model's, over the positions of a prompt."""
 
-    positions: int  # that were compared
+    positions: int  # compared positions
     kl: float  # mean KL(float32 || int8), nats
     agree: float  # share of positions with the same likeliest token
     largest: float  # largest difference of a log-probability among each position's ten likeliest tokens
@@ -40,14 +40,14 @@ class Int8Linear(nn.Module):
         super().__init__()
         self.width = whole.shape[1]
         padded = F.pad(whole, (0, -self.width % _BLOCK)) if self.width % _BLOCK else whole
-        self.whole = nn.Parameter(padded, requires_grad=False)  # int8 [out, in, filled up with zeros]
+        self.whole = nn.Parameter(padded, requires_grad=False)  # int8 [out, in padded with zeros]
         self.bias = bias
         self.register_buffer("scale", scale)  # [out]
         self.register_buffer("ones", torch.ones(len(scale), dtype=torch.bfloat16))  # a bfloat16 scale is 0.4 % off
 
     @property
     def weight(self) -> Tensor:
-        """The matrix that is meant, in float32. [out, in]"""
+        """The restored matrix in float32. [out, in]"""
         return self.whole[:, : self.width].float() * self.scale[:, None]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -61,14 +61,14 @@ class Int8Linear(nn.Module):
 
 
 def _runs() -> bool:
-    """Whether this torch has the product."""
+    """Whether this torch has the 8-bit product."""
     return hasattr(torch, "_weight_int8pack_mm")
 
 
 def rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Whole numbers [out, in] and a scale a row [out]: w is about scale * whole, off by at most scale / 2.
+    """Integers [out, in] and a scale per row [out]: w is about scale * whole, off by at most scale / 2.
 
-    Symmetric, one scale an output channel: scale = max |w| / 127. Jacob et al. 2018, section 2.1, with zero point 0.
+    Symmetric, one scale per output channel: scale = max |w| / 127. Jacob et al. 2018, section 2.1, with zero point 0.
     """
     scale = weight.detach().abs().amax(1).float() / 127
     safe = torch.where(scale > 0, scale, torch.ones_like(scale))  # a row of zeros stays zeros
@@ -100,7 +100,7 @@ def _linear(layer: nn.Module) -> Int8Linear:
 
 
 def _joined(*layers: nn.Module) -> tuple[list[Int8Linear], tuple[Int8Linear]]:
-    """Layers of the same input, and the one that computes them all; the numbers are held once."""
+    """Layers of the same input, and one layer that computes them all, with shared memory."""
     whole, scale = rounded(torch.cat([layer.weight.detach() for layer in layers]))
     bias = None
     if any(layer.bias is not None for layer in layers):
@@ -114,25 +114,25 @@ def _joined(*layers: nn.Module) -> tuple[list[Int8Linear], tuple[Int8Linear]]:
 
 
 def int8(lm: LanguageModel) -> LanguageModel:
-    """The language model with 8-bit weights; its id and dtype say so."""
+    """The language model with 8-bit weights, with its own id and dtype."""
     return dataclasses.replace(lm, id=f"{lm.id} int8", model=quantised(lm.model), dtype="int8 weights")
 
 
 def layers_of(model: Transformer) -> list[Int8Linear]:
-    """The 8-bit layers, each number once."""
+    """The 8-bit layers, shared memory once."""
     return [module for module in model.modules() if isinstance(module, Int8Linear)]
 
 
 @torch.inference_mode()
 def effect(model: Transformer, small: Transformer, ids: Sequence[int]) -> Effect:
-    """What 8 bits change of the predictions after every token of a prompt, ids [T].
+    """Effect of 8 bits on the predictions after every token of a prompt, ids [T].
 
-    The 8-bit model reads the prompt a few tokens at a time, so that its numbers are those it writes with.
+    The 8-bit model reads the prompt a few tokens at a time, so that it uses the same product as when it generates.
     """
     tokens = torch.tensor([ids])
     stream, cache = model.trunk(tokens), KVCache.empty(small.config, 1, len(ids))
     kl, agree, largest = 0.0, 0, 0.0
-    for start in range(0, len(ids), _FEW):  # [T, V] is never held at once
+    for start in range(0, len(ids), _FEW):  # [T, V] is never in memory at once
         part = slice(start, start + _FEW)
         full = model.logits(stream[:, part])[0].float().log_softmax(-1)  # [few, V]
         less = small(tokens[:, part], cache=cache)[0].float().log_softmax(-1)

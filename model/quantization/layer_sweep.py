@@ -1,4 +1,4 @@
-"""Which layers bear fewer bits: one layer, or one matrix of it, is rounded at a time, and the output is compared."""
+"""Sensitivity of layers to fewer bits: one layer, or one matrix of it, is rounded at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ ATTENTION, MLP, BLOCK = "attention", "mlp", "block"
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """What each single change does to the predictions, and what all of them do together."""
+    """Effect of each single change on the predictions, and of all of them together."""
 
     parts: tuple[str, ...]  # the columns: matrices, or "attention", "mlp"; the last one is "block"
     kl: np.ndarray  # mean KL(float32 || changed), nats, [L, parts]
@@ -32,25 +32,25 @@ class Sweep:
 
 
 def parts_of(model: Transformer, by: str) -> dict[str, tuple[str, ...]]:
-    """What is rounded at once: by "matrix" each matrix, by "half" attention and MLP; and in both the whole block."""
+    """Matrices rounded at once: by "matrix" each one, by "half" attention and MLP; and in both the whole block."""
     kinds = kinds_of(model)
     if by == "matrix":
-        found = {kind: (kind,) for kind in kinds}
+        parts = {kind: (kind,) for kind in kinds}
     else:
-        found = {
+        parts = {
             ATTENTION: tuple(kind for kind in kinds if kind in "qkvo"),
             MLP: tuple(kind for kind in kinds if kind not in "qkvo"),
         }
-    return found | {BLOCK: kinds}
+    return parts | {BLOCK: kinds}
 
 
 @torch.inference_mode()
 def sweep(
     model: Transformer, ids: Sequence[int], kind: Format, by: str = "matrix", progress: Progress = silent
 ) -> Sweep:
-    """Round one part of one layer at a time, by "matrix" or "half", and read the predictions.
+    """Round one part of one layer at a time, by "matrix" or "half", and compare the predictions.
 
-    Layers before the changed one are not run again: its block starts from the stream that entered it. All changes of a
+    Layers before the changed one are not run again: its block starts from its stored input stream. All changes of a
     layer go through the layers after it together, as one batch. Raises ValueError for another `by`.
     """
     if by not in ("matrix", "half"):
@@ -67,7 +67,7 @@ def sweep(
     text, readings = sample(model, ids), []
     report()
     run = model.prepare(0, len(ids))
-    every = text.streams[0]  # the stream of the model whose blocks are all rounded
+    every = text.streams[0]  # the stream of the model with all blocks rounded
     for layer in range(L):
         values = {name: stored(_weight(model, layer, name), kind)[0] for name in parts[BLOCK]}
         streams = []

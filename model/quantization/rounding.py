@@ -1,11 +1,11 @@
-"""Three ways to round one matrix to few bits, compared on what the matrix gives: nearest, scaled first, compensated.
+"""Three ways to round one matrix to few bits, compared by its output error: nearest, scaled, compensated.
 
-Scaled first is the idea of AWQ (Lin et al. 2023, "AWQ: Activation-aware Weight Quantization"): inputs that are large
-deserve finer steps, so their weights are made larger before rounding and the inputs smaller by as much. Compensated is
-the idea of GPTQ (Frantar et al. 2022, "GPTQ: Accurate Post-Training Quantization", algorithm 1): columns are rounded
-one after the other, and what one got wrong is made up for by those that are still free.
+Scaled is the idea of AWQ (Lin et al. 2023, "AWQ: Activation-aware Weight Quantization"): inputs with large activations
+need finer steps, so their weights are scaled up before rounding and the inputs scaled down by the same factor.
+Compensated is the idea of GPTQ (Frantar et al. 2022, "GPTQ: Accurate Post-Training Quantization", algorithm 1):
+columns are rounded one after the other, and the remaining columns compensate for each error.
 
-The inputs of the matrix are those of a text; how well it went is measured on another part of it.
+The inputs of the matrix are those of a text; the error is measured on another part of it.
 """
 
 import math
@@ -25,17 +25,17 @@ from model.quantization.formats import Scheme, levels, rounded, scheme_bytes
 METHODS = ("nearest", "scaled", "compensated", "both")
 POWERS = 21  # tried exponents of the activations, 0 to 1
 DAMP = 0.01  # of the mean diagonal, added to the Hessian; Frantar et al. 2022, 3.3
-POINTS = 16  # at most, at which the error is looked at while columns are rounded
-_BLOCK = 32  # columns that are rounded before the others are adjusted
+POINTS = 16  # most points at which the error is measured while columns are rounded
+_BLOCK = 32  # columns rounded before the later ones are adjusted
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """One way to round the matrix. Output errors are shares of the output's own squared size."""
+    """Result of one method. Output errors are shares of the output's own squared size."""
 
     method: str  # of METHODS
-    fit: float  # error of the output on the text that the method saw
-    held_out: float  # and on text that it did not
+    fit: float  # output error on the text used for fitting
+    held_out: float  # output error on held-out text
     weight: float  # error of the weights, Frobenius, relative
     kl: float  # mean KL(original || rounded) of the model's next token on the held-out text, nats
     agree: float  # share of its positions with the same likeliest token
@@ -44,23 +44,23 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """All ways to round one matrix of one layer, and what happened on the way."""
+    """Results of all methods for one matrix of one layer, with intermediate errors."""
 
     name: str  # of the matrix in the model
     shape: tuple[int, int]  # [out, in]
-    nbytes: int  # in few bits
+    nbytes: int  # in the rounded format
     outcomes: tuple[Outcome, ...]
-    powers: tuple[float, ...]  # of the activations that were tried
-    errors: tuple[float, ...]  # output error of each on the seen text
+    powers: tuple[float, ...]  # tried exponents of the activations
+    errors: tuple[float, ...]  # output error of each on the text used for fitting
     power: float  # the best of them
-    columns: tuple[int, ...]  # so many columns rounded ...
-    plain: tuple[float, ...]  # ... and the output error by then, of nearest
+    columns: tuple[int, ...]  # numbers of rounded columns ...
+    plain: tuple[float, ...]  # ... and the output error of nearest after them
     made_up: tuple[float, ...]  # and of compensated
     fit_tokens: int
     held_out_tokens: int
 
 
-# --- the three ideas -------------------------------------------------------------------------------------
+# --- the three methods -----------------------------------------------------------------------------------
 
 
 def output_error(change: Tensor, hessian: Tensor) -> float:
@@ -69,16 +69,16 @@ def output_error(change: Tensor, hessian: Tensor) -> float:
 
 
 def scales_of(activity: Tensor, power: float) -> Tensor:
-    """By how much each input's weights are made larger: activity^power, its extremes balanced around 1. [in] -> [in]
+    """Scale of each input's weights: activity^power, its extremes balanced around 1. [in] -> [in]
 
-    Lin et al. 2023, eq. 4 and 5; an input that is never active keeps 1.
+    Lin et al. 2023, eq. 4 and 5; an input that is never active has scale 1.
     """
     safe = torch.where(activity > 0, activity, torch.ones_like(activity)).double() ** power
     return (safe / (safe.max() * safe.min()).sqrt()).float()
 
 
 def nearest(weight: Tensor, scheme: Scheme) -> Tensor:
-    """Every weight to the level nearest to it. [out, in] -> [out, in]"""
+    """Every weight rounded to the nearest level. [out, in] -> [out, in]"""
     return rounded(weight, scheme)[0]
 
 
@@ -90,7 +90,7 @@ def scaled(weight: Tensor, scale: Tensor, scheme: Scheme) -> Tensor:
 def best_power(
     weight: Tensor, activity: Tensor, hessian: Tensor, scheme: Scheme, progress: Progress = silent
 ) -> tuple[float, list[float], list[float]]:
-    """The exponent of the activations whose scaling gives the least output error; all exponents and their errors."""
+    """The exponent of the activations with the least output error after scaling; all exponents and their errors."""
     powers = [n / (POWERS - 1) for n in range(POWERS)]
     errors = []
     for n, power in enumerate(powers):
@@ -102,11 +102,11 @@ def best_power(
 def compensated(
     weight: Tensor, hessian: Tensor, scheme: Scheme, look: Callable[[int, Tensor], None] = lambda done, now: None
 ) -> Tensor:
-    """Round column after column and let the columns that are left make up for each error. [out, in] -> [out, in]
+    """Round column after column and compensate for each error in the remaining columns. [out, in] -> [out, in]
 
-    With U the upper Cholesky factor of the inverse Hessian, column i is off by e = (w_i - q_i) / U_ii, and column j > i
-    becomes w_j - e U_ij. The scale of a group is that of its weights when the group begins. `look` sees how many
-    columns are done and the matrix as it is then: rounded up to there, and adjusted behind.
+    With U the upper Cholesky factor of the inverse Hessian, column i is off by e = (w_i - q_i) / U_ii, and column j >
+    i becomes w_j - e U_ij. The scale of a group is that of its weights when the group begins. `look` gets the number
+    of finished columns and the current matrix: rounded up to there, and adjusted after.
     """
     free = hessian.double().clone()
     mean = float(free.diagonal().mean())
@@ -118,25 +118,25 @@ def compensated(
         if start % size == 0:
             grid = levels(now[:, start : start + size].float(), _one_group(scheme, size))
             scale, zero = grid.scale[:, 0].double(), grid.zero[:, 0].double()
-        off = torch.empty(len(weight), end - start, dtype=torch.float64)
+        errors = torch.empty(len(weight), end - start, dtype=torch.float64)
         for i in range(start, end):
-            wanted = now[:, i].clone()
-            now[:, i] = _on_grid(wanted, scale, zero, scheme)
-            off[:, i - start] = (wanted - now[:, i]) / upper[i, i]
-            now[:, i + 1 : end] -= torch.outer(off[:, i - start], upper[i, i + 1 : end])
-        now[:, end:] -= off @ upper[start:end, end:]  # the same for the columns of later blocks, in one product
+            target = now[:, i].clone()
+            now[:, i] = _on_grid(target, scale, zero, scheme)
+            errors[:, i - start] = (target - now[:, i]) / upper[i, i]
+            now[:, i + 1 : end] -= torch.outer(errors[:, i - start], upper[i, i + 1 : end])
+        now[:, end:] -= errors @ upper[start:end, end:]  # the same for the columns of later blocks, in one product
         look(end, now)
     return now.float()
 
 
 def blocks_of(width: int, scheme: Scheme) -> list[tuple[int, int]]:
-    """First column and end of each block: the columns behind it are adjusted at its end. A group begins with one."""
+    """First column and end of each block: later columns are adjusted at its end. Every group begins with a block."""
     starts = sorted({*range(0, width, _BLOCK), *range(0, width, _group(width, scheme))})
     return list(zip(starts, [*starts[1:], width], strict=True))
 
 
 def _group(width: int, scheme: Scheme) -> int:
-    """How many inputs share a scale."""
+    """Number of inputs per scale."""
     if scheme.per == "tensor":
         raise ValueError("columns are rounded by the scales of their rows, not by one of the whole matrix")
     return min(scheme.group, width) if scheme.per == "group" else width
@@ -148,7 +148,7 @@ def _one_group(scheme: Scheme, size: int) -> Scheme:
 
 
 def _on_grid(column: Tensor, scale: Tensor, zero: Tensor, scheme: Scheme) -> Tensor:
-    """A column on the levels of its rows. [out] each"""
+    """A column rounded to the levels of its rows. [out] each"""
     safe = torch.where(scale > 0, scale, torch.ones_like(scale))
     most = 2 ** (scheme.bits - 1) - 1 if scheme.symmetric else 2**scheme.bits - 1
     whole = ((column / safe).round() + zero).clamp(-most if scheme.symmetric else 0, most)
@@ -164,22 +164,22 @@ def matrices_of(config: ModelConfig) -> tuple[str, ...]:
 
 
 def matrix_name(layer: int, matrix: str) -> str:
-    """Its name among the model's parameters."""
+    """Name of the matrix among the model's parameters."""
     return f"blocks.{layer}.{'attn' if matrix in 'qkvo' else 'mlp'}.{matrix}.weight"
 
 
 def with_weight(model: Transformer, layer: int, matrix: str, weight: Tensor) -> Block:
-    """The block with one other matrix; it shares all other tensors with `model`, which stays as it is."""
+    """The block with one matrix replaced; it shares all other tensors with `model`, which is not changed."""
     return changed_block(model, layer, lambda _, kind, own: weight if kind == matrix else None)
 
 
 def inputs_of(model: Transformer, layer: int, matrix: str, x: Tensor) -> Tensor:
-    """What the matrix reads when its block runs on the stream that enters it, x [1, T, D]. [T, in]"""
+    """Input of the matrix when its block runs on its input stream x [1, T, D]. [T, in]"""
     block = with_weight(model, layer, matrix, layer_of(model.blocks[layer], matrix).weight)
-    seen: list[Tensor] = []
-    layer_of(block, matrix).register_forward_pre_hook(lambda module, given: seen.append(given[0][0]))  # of this block
+    inputs: list[Tensor] = []
+    layer_of(block, matrix).register_forward_pre_hook(lambda module, args: inputs.append(args[0][0]))  # of this block
     block(x, layer, model.prepare(0, x.shape[1]))
-    return seen[0]
+    return inputs[0]
 
 
 def entering(model: Transformer, layer: int, ids: Sequence[int]) -> Tensor:
@@ -193,13 +193,13 @@ def entering(model: Transformer, layer: int, ids: Sequence[int]) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """A matrix with what it reads: sums of products of its inputs, [in, in], on the seen and on the unseen text."""
+    """A matrix with sums of products of its inputs, [in, in], on the text for fitting and on the held-out text."""
 
     weight: Tensor
     scheme: Scheme
     hessian: Tensor
     unseen: Tensor
-    activity: Tensor  # mean |x| of each input on the seen text, float64 [in]
+    activity: Tensor  # mean |x| of each input on the text for fitting, float64 [in]
 
 
 @torch.no_grad()
@@ -211,7 +211,7 @@ def compare(
     texts: Sequence[Sequence[int]],
     progress: Progress = silent,
 ) -> Comparison:
-    """Round one matrix in all ways, fitted to all of `texts` but the last, and measured on that one.
+    """Round one matrix by all methods, fitted to all of `texts` but the last, and measured on the last one.
 
     `texts` are token ids, each within the model's context. The model is not changed. Raises ValueError for a matrix
     that the model does not have, fewer than two texts, or a scheme with one scale for the whole matrix.
@@ -230,10 +230,10 @@ def compare(
 
     text = sample(model, texts[-1])
     case = _gathered(model, layer, matrix, scheme, texts[:-1], text, step)
-    made, found = _roundings(case, step)
+    results, details = _roundings(case, step)
     size, size_unseen = output_error(weight, case.hessian), output_error(weight, case.unseen)
     outcomes = []
-    for method, (values, seconds) in made.items():
+    for method, (values, seconds) in results.items():
         change = values - weight
         effect = _effect(model, layer, with_weight(model, layer, matrix, values), text)
         step()
@@ -247,12 +247,12 @@ def compare(
         shape,
         scheme_bytes(shape, scheme),
         tuple(outcomes),
-        found.powers,
-        tuple(error / size for error in found.errors),
-        found.power,
-        found.columns,
-        tuple(error / size for error in found.plain),
-        tuple(error / size for error in found.made_up),
+        details.powers,
+        tuple(error / size for error in details.errors),
+        details.power,
+        details.columns,
+        tuple(error / size for error in details.plain),
+        tuple(error / size for error in details.made_up),
         sum(map(len, texts[:-1])),
         len(texts[-1]),
     )
@@ -267,7 +267,7 @@ def _gathered(
     other: Sample,
     step: Callable[[], None],
 ) -> _Case:
-    """The matrix with what it reads on `texts`, which are seen, and on the other one."""
+    """The matrix with its inputs on `texts`, for fitting, and on the held-out text."""
     weight = layer_of(model.blocks[layer], matrix).weight.detach()
     width = weight.shape[1]
     hessian, activity = (torch.zeros(*shape, dtype=torch.float64) for shape in ((width, width), (width,)))
@@ -283,7 +283,7 @@ def _gathered(
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """What happened on the way, errors as sums of squares; the fields are those of Comparison."""
+    """Intermediate errors as sums of squares; the fields are those of Comparison."""
 
     powers: tuple[float, ...]
     errors: tuple[float, ...]
@@ -294,14 +294,14 @@ class _Way:
 
 
 def _roundings(case: _Case, step: Callable[..., None]) -> tuple[dict[str, tuple[Tensor, float]], _Way]:
-    """{method: (the rounded matrix, seconds)} in the order of METHODS, and what happened on the way."""
+    """{method: (the rounded matrix, seconds)} in the order of METHODS, and the intermediate errors."""
     weight, scheme, hessian = case.weight, case.scheme, case.hessian
     width = weight.shape[1]
-    columns, behind = _moments(width, scheme), []
+    columns, made_up_errors = _moments(width, scheme), []
 
     def look(at: int, now: Tensor) -> None:
         if at in columns:
-            behind.append(output_error(now - weight, hessian))
+            made_up_errors.append(output_error(now - weight, hessian))
         step()
 
     clock = time.perf_counter
@@ -317,7 +317,7 @@ def _roundings(case: _Case, step: Callable[..., None]) -> tuple[dict[str, tuple[
     both = compensated(weight * scale, hessian / scale / scale[:, None], scheme, step) / scale
     at_both = clock()
     scaling, compensating = at_scaled - at_nearest, at_compensated - at_scaled
-    made = {
+    results = {
         "nearest": (plain, at_nearest - began),
         "scaled": (larger, scaling),
         "compensated": (made_up, compensating),
@@ -325,17 +325,17 @@ def _roundings(case: _Case, step: Callable[..., None]) -> tuple[dict[str, tuple[
     }
     change = plain - weight
     errors_of_plain = tuple(output_error(change * (torch.arange(width) < at), hessian) for at in columns)
-    return made, _Way(tuple(powers), tuple(errors), power, tuple(columns), errors_of_plain, tuple(behind))
+    return results, _Way(tuple(powers), tuple(errors), power, tuple(columns), errors_of_plain, tuple(made_up_errors))
 
 
 def _moments(width: int, scheme: Scheme) -> list[int]:
-    """Ends of blocks at which the error is looked at, the last one among them."""
+    """Block ends at which the error is measured, including the last one."""
     ends = [end for _, end in blocks_of(width, scheme)]
     return ends[:: -math.ceil(len(ends) / POINTS)][::-1]
 
 
 def _effect(model: Transformer, layer: int, block: Block, text: Sample) -> Reading:
-    """What another block in the place of the layer's changes of the predictions on a text."""
+    """Difference of the predictions on a text with another block in place of the layer's."""
     run = model.prepare(0, text.ids.shape[1])
     x = block(text.streams[layer], layer, run)
     for at in range(layer + 1, len(model.blocks)):

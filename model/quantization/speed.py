@@ -1,4 +1,4 @@
-"""How fast a model decodes in the formats that this program really multiplies with; all others are simulated."""
+"""Decoding speed in the formats with real low-precision products; all others are simulated."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from model.gpt.transformer import Transformer
 from model.quantization.experiments import changed, changed_block, kinds_of
 from model.quantization.int8 import quantised
 
-_STEPS, _LONGEST = 24, 1.5  # decoded tokens and seconds of a measured speed
+_STEPS, _LONGEST = 24, 1.5  # decoded tokens and seconds of a measurement
 
 
 class HalfLinear(nn.Module):
@@ -32,7 +32,7 @@ class HalfLinear(nn.Module):
 
 @torch.inference_mode()
 def halved(model: Transformer) -> Transformer:
-    """The model with bfloat16 matrices, the output head included, that really multiply in bfloat16."""
+    """The model with bfloat16 matrices, the output head included, and real bfloat16 products."""
     ours = changed(model, {layer: changed_block(model, layer, lambda *_: None) for layer in range(len(model.blocks))})
     for block in ours.blocks:
         for kind in kinds_of(model):
@@ -53,7 +53,7 @@ RUNNERS: dict[str, Callable[[Transformer], Transformer]] = {
 def tokens_per_second(model: Transformer, key: str, ids: Sequence[int], report: Callable[[], None]) -> float:
     """Measured speed of greedy decoding with a cache in a format of RUNNERS: 1 / the median time of a token.
 
-    The output head is in the format, too. Raises ValueError for a format that is not run as it is.
+    The output head is in the format, too. Raises ValueError for a simulated format.
     """
     if key not in RUNNERS:
         raise ValueError(f"only {', '.join(RUNNERS)} are run as they are, got {key}")
