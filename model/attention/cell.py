@@ -1,4 +1,4 @@
-"""Why one cell of one head's attention has the number it has, as a sum that can be added up by hand."""
+"""Derivation of one attention weight step by step, as a sum that can be checked by hand."""
 
 from dataclasses import dataclass
 
@@ -17,8 +17,8 @@ from model.gpt.trace import Trace
 class Explanation:
     """One cell, step by step. E d_head, D d_model, n = query + 1 visible keys, r = d_rotary / 2 pairs.
 
-    Vectors are float32 as the model made them; products and sums are float64. Vaswani et al. 2017, eq. 1.
-    All of it follows from q, k and v, except the last two fields, which are what the model itself computed.
+    Vectors are the model's own float32; products and sums are float64. Vaswani et al. 2017, eq. 1. Everything follows
+    from q, k and v, except the last two fields, which the model itself computed.
     """
 
     layer: int
@@ -31,7 +31,7 @@ class Explanation:
     k_normed: np.ndarray | None  # [E] after the k-norm
     q: np.ndarray  # [E] as it enters the dot product, positions applied
     k: np.ndarray  # [E]
-    angles: np.ndarray | None  # [r] radians by which RoPE turns q past k: (query - key) x frequency; None without RoPE
+    angles: np.ndarray | None  # [r] relative rotation of RoPE in radians: (query - key) x frequency; None without RoPE
     products: np.ndarray  # [E] q * k
     dot: float  # sum of the products
     scale: float  # sqrt(d_head)
@@ -43,23 +43,22 @@ class Explanation:
     weight: float  # exponentials[key] / denominator
     value: np.ndarray  # [E] v of the key
     weighted: np.ndarray  # [E] weight * value
-    output: np.ndarray  # [D] W_O of this head times `weighted`: what this cell adds to attn_out
+    output: np.ndarray  # [D] W_O of this head times `weighted`: the cell's part of attn_out
     output_norm: float  # its length
-    row_output_norm: float  # length of the same summed over all visible keys
-    model_score: float  # the run's own score: `score` but for rounding, unless edited; NaN where the key was blocked
+    row_output_norm: float  # length of the sum over all visible keys
+    model_score: float  # the run's own score: `score` up to rounding, unless edited; NaN where the key is blocked
     model_weight: float  # the run's own weight, after edits
 
 
 @torch.inference_mode()
 def explain(trace: Trace, layer: int, head: int, query: int, key: int) -> Explanation:
-    """Every step from two projected vectors to what the cell writes to the residual stream.
+    """Every step from two projected vectors to the cell's output to the residual stream.
 
     Identities: the outputs of all keys and heads and the bias of o sum to attn_out at the query. With RoPE, dimensions
     i and i + r of the products sum to |a| |b| cos(arg a - arg b + angles[i]), where a and b are those two dimensions
-    of q and k before rotation, read as complex numbers: only the distance counts. Su et al. 2021, eq. 16.
-
-    A bias of o and, in a post-norm model, the norm come after the output. In a run with edits, each vector is the one
-    the edits left. Raises InputError for a layer, head or position out of range, or a key after the query.
+    of q and k before rotation, read as complex numbers: only the distance counts. Su et al. 2021, eq. 16. A bias of o
+    and, in a post-norm model, the norm come after the output. In a run with edits, each vector is the edited one.
+    Raises InputError for a layer, head or position out of range, or a key after the query.
     """
     qkv = trace.qkv(layer, head)  # checks layer and head
     _check_cell(len(trace.tokens), query, key)
@@ -138,6 +137,6 @@ def _before_rotation(
 
 
 def _project(linear: Linear, x: Tensor, n: int, width: int) -> Tensor:
-    """What head n reads from x through its rows of a projection. [T, D] -> [T, E]"""
+    """Projection of x by the rows of head n. [T, D] -> [T, E]"""
     rows = slice(n * width, (n + 1) * width)
     return F.linear(x, linear.weight[rows], None if linear.bias is None else linear.bias[rows])

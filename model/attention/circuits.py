@@ -1,4 +1,4 @@
-"""What the weights alone say about heads, with no prompt: copying and composition (Elhage et al. 2021).
+"""Head circuits from the weights alone, without a prompt: copying and composition (Elhage et al. 2021).
 
 Convention: vectors are columns, as the weights of a linear layer [out, in] are stored. A head reads x through
 W_Q, W_K, W_V, all [E, D], and writes with W_O [D, E]:
@@ -6,11 +6,11 @@ W_Q, W_K, W_V, all [E, D], and writes with W_O [D, E]:
     W_OV = W_O W_V       [D, D]   a read vector to the written one
     W_QK = W_Q^T W_K     [D, D]   score = x_query^T W_QK x_key
 
-Folded into W_Q, W_K, W_V is what a norm before the block does whatever the token: the gain and, for LayerNorm, the
-subtraction of the mean; into W_Q and W_K also the gains of a q/k norm. Nothing is folded in post-norm models, whose
-heads read the stream as it is.
+The token-independent part of a norm before the block is folded into W_Q, W_K, W_V: the gain and, for LayerNorm, the
+subtraction of the mean; into W_Q and W_K also the gains of a q/k norm. Nothing is folded in post-norm models, where
+heads read the stream itself.
 
-Left out: what depends on the token (the divisor of a norm), biases, the MLPs and post-norms between two heads, and the
+Ignored are token-dependent parts (the divisor of a norm), biases, the MLPs and post-norms between two heads, and the
 rotation of RoPE: with it, W_QK is that of a key at distance 0.
 """
 
@@ -26,24 +26,24 @@ from model.gpt.transformer import Norm, Transformer
 
 KINDS = ("q", "k", "v")
 _DRAWS = 64  # random pairs of heads for the baseline
-_ROWS = 4096  # vocabulary rows made float64 at once
+_ROWS = 4096  # vocabulary rows converted to float64 at once
 
 
 @dataclass(frozen=True, eq=False)
 class Composition:
-    """How strongly one head is wired to every other head, 0 to 1. Dicts have the keys "q", "k", "v"."""
+    """Composition scores of one head with every other head, 0 to 1. Dicts have the keys "q", "k", "v"."""
 
     layer: int
     head: int
-    reads: dict[str, np.ndarray]  # how much its query, key, value reads what each head writes. float32 [L, H]
-    feeds: dict[str, np.ndarray]  # how much each head's query, key, value reads what it writes. float32 [L, H]
+    reads: dict[str, np.ndarray]  # its query, key, value reading each head's output. float32 [L, H]
+    feeds: dict[str, np.ndarray]  # each head's query, key, value reading its output. float32 [L, H]
     baseline: float  # mean score of unrelated random heads of the same shapes
     baseline_sd: float  # its standard deviation between pairs
 
 
 @dataclass(frozen=True)
 class _Heads:
-    """The folded factors of all heads of a layer, float64, KV heads repeated so that each query head has its own."""
+    """The folded factors of all heads of a layer, float64, KV heads repeated for every query head."""
 
     q: Tensor  # [H, E, D]
     k: Tensor  # [H, E, D]
@@ -53,11 +53,11 @@ class _Heads:
 
 @torch.inference_mode()
 def copying(model: Transformer) -> np.ndarray:
-    """Whether a head that looks at a token makes that token likelier (+1), less likely (-1) or neither. float32 [L, H]
+    """Copying score: whether a head makes the token it attends to likelier (+1) or less likely (-1). float32 [L, H]
 
     Sum of the real parts of the eigenvalues of W_U W_OV W_E [V, V], over the sum of their absolute values; the gain
-    and centring of the final norm are folded into W_U. Those that are not 0 are the eigenvalues of the [E, E] matrix
-    W_V (W_E W_U) W_O. NaN for a head that writes nothing. Elhage et al. 2021, "Summarizing OV/QK matrices". It asks of
+    and centring of the final norm are folded into W_U. The nonzero ones are the eigenvalues of the [E, E] matrix W_V
+    (W_E W_U) W_O. NaN for a head that writes nothing. Elhage et al. 2021, "Summarizing OV/QK matrices". It assumes
     tokens as they are embedded; where MLPs and earlier heads have rewritten them, a head that copies may score low.
     """
     both = _embed_unembed(model)
@@ -71,14 +71,14 @@ def copying(model: Transformer) -> np.ndarray:
 
 @torch.inference_mode()
 def composition(model: Transformer, layer: int, head: int) -> Composition:
-    """What the head can read of earlier heads, and what later heads can read of it.
+    """Composition of the head with earlier heads (`reads`) and with later heads (`feeds`).
 
     score = ||M W_OV||_F / (||M||_F ||W_OV||_F), with W_OV of the earlier head and M of the later one: W_QK^T for its
-    query, W_QK for its key, W_OV for its value. It is 0 where the later head reads nothing that the earlier one writes.
-    It is 1 only for matrices of rank one where one reads just what the other writes; if n directions pass on alike and
-    nothing else is read or written, it is 1 / sqrt(n), so compare with the baseline and 1 / sqrt(d_head). NaN at the
-    head's own layer, at layers on the wrong side of it, and where a head is all 0. Raises InputError for a layer or
-    head out of range. Elhage et al. 2021, "The mechanics of head composition".
+    query, W_QK for its key, W_OV for its value. It is 0 where the later head reads nothing that the earlier one
+    writes. It is 1 only for matrices of rank one that match exactly; if n directions pass on equally and nothing else
+    is read or written, it is 1 / sqrt(n), so compare with the baseline and 1 / sqrt(d_head). NaN at the head's own
+    layer, at layers on the wrong side of it, and for heads of zeros. Raises InputError for a layer or head out of
+    range. Elhage et al. 2021, "The mechanics of head composition".
     """
     config = model.config
     if not 0 <= layer < config.n_layer:
@@ -100,10 +100,10 @@ def composition(model: Transformer, layer: int, head: int) -> Composition:
 
 
 def _scores(later: _Heads, earlier: _Heads) -> dict[str, Tensor]:
-    """Composition scores of later with earlier heads; one of the two may be a single head. [H] each
+    """Composition scores of later with earlier heads; either may be a single head. [H] each
 
-    No [D, D] product is made. M = A B with A [D, E] and B [E, D]; with X = B W_O, G_A = A^T A and G_V = W_V W_V^T, all
-    [E, E], ||A B W_O W_V||^2 = tr(X^T G_A X G_V) and ||A B||^2 = tr(G_A B B^T).
+    No [D, D] product is computed. M = A B with A [D, E] and B [E, D]; with X = B W_O, G_A = A^T A and G_V = W_V W_V^T,
+    all [E, E], ||A B W_O W_V||^2 = tr(X^T G_A X G_V) and ||A B||^2 = tr(G_A B B^T).
     """
     right, written = earlier.v @ earlier.v.mT, earlier.o.mT @ earlier.o
     read = {kind: getattr(later, kind) for kind in KINDS}
@@ -114,7 +114,7 @@ def _scores(later: _Heads, earlier: _Heads) -> dict[str, Tensor]:
     for kind in KINDS:
         x = read[kind] @ earlier.o  # [H, E, E]
         square = _dot(left[kind] @ x, x @ right) / (_dot(left[kind], own[kind]) * ov)
-        scores[kind] = square.clamp(min=0).sqrt()  # rounding can leave a zero just below itself
+        scores[kind] = square.clamp(min=0).sqrt()  # rounding can make a zero slightly negative
     return scores
 
 
@@ -131,8 +131,8 @@ def _baseline(d_model: int, d_head: int) -> tuple[float, float]:
     for _ in range(_DRAWS):
         q, k, v, o = torch.randn(4, 1, d_head, d_model, generator=generator)
         scores.append(_scores(_Heads(q, k, k, q.mT), _Heads(v, v, v, o.mT))["k"])  # with these, "k" and "v" agree
-    found = torch.cat(scores)
-    return found.mean().item(), found.std().item()
+    samples = torch.cat(scores)
+    return samples.mean().item(), samples.std().item()
 
 
 def _heads(model: Transformer, layer: int) -> _Heads:
@@ -151,7 +151,7 @@ def _heads(model: Transformer, layer: int) -> _Heads:
 
 
 def _folded(weight: Tensor, norm: Norm | None) -> Tensor:
-    """The weight of what reads through a norm: times the gain, and for LayerNorm blind to the mean. [out, D]"""
+    """A weight with its input norm folded in: times the gain, and for LayerNorm centred. [out, D]"""
     if norm is None:
         return weight
     weight = weight * norm.weight
@@ -159,7 +159,7 @@ def _folded(weight: Tensor, norm: Norm | None) -> Tensor:
 
 
 def _embed_unembed(model: Transformer) -> Tensor:
-    """W_E W_U, summed over the vocabulary; a factor on all embeddings would change no score. float64 [D, D]"""
+    """W_E W_U, summed over the vocabulary; a factor on all embeddings changes no score. float64 [D, D]"""
     D = model.config.d_model
     both = torch.zeros(D, D, dtype=torch.float64)
     for embed, unembed in zip(model.embed.weight.split(_ROWS), model.unembed.weight.split(_ROWS), strict=True):

@@ -1,4 +1,4 @@
-"""Does it matter? What changing a head, or a piece of the residual stream, does to one number of the output."""
+"""Causal effects: change of one output number when a head, or a piece of the residual stream, is replaced."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from model.gpt.tap import Tap
 from model.gpt.trace import Trace
 from model.progress import Progress, silent
 
-_TOKENS = 1024  # tokens of a batch: more take hardly less time a token, and a step should be short
-_LOGIT_BYTES = 256 << 20  # logits held at once where every position is scored
+_TOKENS = 1024  # tokens of a batch: more are hardly faster per token, and steps should be short
+_LOGIT_BYTES = 256 << 20  # logits in memory at once where every position is scored
 
 ABLATIONS = ("zero", "mean")
 PATCH_SITES = ("resid_pre", "attn_out", "mlp_out")
@@ -26,34 +26,34 @@ PATCH_SITES = ("resid_pre", "attn_out", "mlp_out")
 
 @dataclass(frozen=True)
 class Target:
-    """The number that is watched. Which fields a kind reads is listed in TARGETS; the others stay None."""
+    """The observed number. The fields that a kind uses are listed in TARGETS; the others stay None."""
 
     kind: Literal["logit", "difference", "probability", "kl", "loss"]  # a key of TARGETS
-    position: int = -1  # whose next token is predicted; negative counts from the end
+    position: int = -1  # the prediction after this position; negative counts from the end
     token: int | None = None
     distractor: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class _Aim:
-    """A target that was checked, on the trace it is measured in."""
+    """A valid target with the trace in which it is measured."""
 
     trace: Trace
     target: Target
     position: int  # not negative
     ids: Tensor  # [T]
-    reference: Tensor  # logits of the run compared with at the position, [V] float64
-    reach: int  # tokens that can change the number: those up to the position
+    reference: Tensor  # logits of the reference run at the position, [V] float64
+    reach: int  # tokens that can affect the number: those up to the position
 
 
 @dataclass(frozen=True)
 class TargetKind:
-    """One number a run: `function` maps streams that leave the last block, [B, reach, D], to [B] float64."""
+    """A kind of target: `function` maps streams that leave the last block, [B, reach, D], to [B] float64."""
 
     label: str
     doc: str
     unit: str
-    needs: tuple[str, ...]  # fields of Target that must be given
+    needs: tuple[str, ...]  # required fields of Target
     function: Callable[[Tensor, _Aim], Tensor]
 
 
@@ -82,9 +82,9 @@ def _kl(x: Tensor, aim: _Aim) -> Tensor:
 
 def _loss(x: Tensor, aim: _Aim) -> Tensor:
     B, T, D = x.shape
-    wanted = aim.ids[1:].repeat(B)  # [B (T - 1)]
+    targets = aim.ids[1:].repeat(B)  # [B (T - 1)]
     rows = max(1, _LOGIT_BYTES // (4 * aim.trace.config.vocab_size))
-    parts = zip(x[:, :-1].reshape(-1, D).split(rows), wanted.split(rows), strict=True)
+    parts = zip(x[:, :-1].reshape(-1, D).split(rows), targets.split(rows), strict=True)
     losses = [F.cross_entropy(aim.trace.model.logits(part[None])[0], ids, reduction="none") for part, ids in parts]
     return torch.cat(losses).view(B, T - 1).double().mean(-1)
 
@@ -112,7 +112,7 @@ TARGETS: dict[str, TargetKind] = {
 
 @torch.inference_mode()
 def metric(trace: Trace, target: Target, reference: Trace | None = None) -> float:
-    """The target's number in this run. `reference` is the run that "kl" compares with, this one where none is given.
+    """The target's number in this run. `reference` is the run that "kl" compares with, by default this one.
 
     Raises InputError for a target that does not fit the trace.
     """
@@ -120,12 +120,12 @@ def metric(trace: Trace, target: Target, reference: Trace | None = None) -> floa
 
 
 def _measure(x: Tensor, aim: _Aim) -> Tensor:
-    """The number of each stream that leaves the last block. [B, reach, D] -> [B] float64"""
+    """The target's number for each stream that leaves the last block. [B, reach, D] -> [B] float64"""
     return TARGETS[aim.target.kind].function(x, aim)
 
 
 def _unchanged(aim: _Aim) -> Tensor:
-    """The number of the trace itself. [] float64"""
+    """The target's number for the trace itself. [] float64"""
     return _measure(aim.trace.residuals[-1][None, : aim.reach], aim)[0]
 
 
@@ -134,13 +134,14 @@ def _unchanged(aim: _Aim) -> Tensor:
 
 @torch.inference_mode()
 def sweep(trace: Trace, how: Literal["zero", "mean"], target: Target, progress: Progress = silent) -> np.ndarray:
-    """Each head ablated alone: the target's number then, minus its number in `trace`. float32 [L, H]
+    """Each head ablated alone: the change of the target's number. float32 [L, H]
 
-    How: one of ABLATIONS; means are those of the unedited run. For "kl" the value is KL(p of `trace` || p ablated),
-    at least 0, in nats. Edits of `trace` stay in force, the ablation comes after them: the value is
+    How: one of ABLATIONS; means are those of the unedited run. For "kl" the value is KL(p of `trace` || p ablated), at
+    least 0, in nats. Edits of `trace` stay in force, the ablation comes after them: the value is
     metric(trace.edit(Edit(how, l, h)), target, trace) - metric(trace, target, trace).
-    `progress(heads done, L H, "Sweeping heads")` may raise to cancel. Raises InputError for a target that does not fit.
-    Source: Michel et al. 2019, section 3, for zero; the mean is taken over this prompt, not over a data set.
+
+    `progress(heads done, L H, "Sweeping heads")` may raise to cancel. Raises InputError for a target that does not
+    fit. Source: Michel et al. 2019, section 3, for zero; the mean is taken over this prompt, not over a data set.
     """
     if how not in ABLATIONS:
         raise InputError("There is no such kind of edit.", shown(how), say("Choose one of: {}.", ", ".join(ABLATIONS)))
@@ -163,13 +164,12 @@ def patch(
     site: Literal["resid_pre", "attn_out", "mlp_out"],
     progress: Progress = silent,
 ) -> np.ndarray:
-    """The corrupted run with one vector of the clean run put in: the target's number then, minus without. [L, T]
+    """The corrupted run with one vector of the clean run: the change of the target's number. float32 [L, T]
 
-    float32; row l, column t is for the site's vector at layer l, token t. Where both runs hold the same vector, and
-    after the target's position, it is exactly 0; only the other places are run. Both runs keep their own edits.
-    `progress(places done, places in all, "Patching")` may raise to cancel.
-    Raises InputError for runs of different models or lengths and for "kl" and "loss".
-    Source: Meng et al. 2022, section 2; Heimersheim & Nanda 2024.
+    Row l, column t is for the site's vector at layer l, token t. Where both runs have the same vector, and after the
+    target's position, it is exactly 0; only the other places are run. Both runs keep their own edits. `progress(places
+    done, places in all, "Patching")` may raise to cancel. Raises InputError for runs of different models or lengths
+    and for "kl" and "loss". Source: Meng et al. 2022, section 2; Heimersheim & Nanda 2024.
     """
     _check_pair(clean, corrupted, target, site)
     aim = _aim(corrupted, target, corrupted)
@@ -186,11 +186,11 @@ def _everywhere(trace: Trace, site: str) -> Tensor:
 
 
 def _replaced_alone(aim: _Aim, site: str, places: Tensor, values: Tensor, tell: Callable[[int], None]) -> np.ndarray:
-    """What each replacement alone changes in the number, 0 elsewhere. values [L, n, ...] -> float32 [L, n]
+    """Change of the target's number by each single replacement, 0 elsewhere. values [L, n, ...] -> float32 [L, n]
 
-    places [N, 2] are (layer, index) in ascending order; x[:, index] of the site is replaced by values[layer, index].
-    A row of the batch joins at its own layer, from the stream of the trace, so one batch spans several layers: what
-    comes before is the trace itself. `tell(places done)` is called after every block.
+    places [N, 2] are (layer, index) in ascending order; x[:, index] of the site is replaced by values[layer, index]. A
+    batch row starts at its own layer, from the stream of the trace, so one batch spans several layers. `tell(places
+    done)` is called after every block.
     """
     effects, before = torch.zeros(values.shape[:2], dtype=torch.float64), _unchanged(aim)
     done, blocks = 0, aim.trace.model.blocks
@@ -198,7 +198,7 @@ def _replaced_alone(aim: _Aim, site: str, places: Tensor, values: Tensor, tell: 
         layers, index = chunk.T
         x = aim.trace.residuals[:0, : aim.reach]  # no rows yet
         for layer in range(int(layers[0]), len(blocks)):
-            rows = (layers == layer).nonzero()[:, 0]  # those that join here
+            rows = (layers == layer).nonzero()[:, 0]  # rows that start here
             x = torch.cat((x, aim.trace.residuals[layer, None, : aim.reach].expand(len(rows), -1, -1)))
             tap = _replace(site, rows, index[rows], values[layer, index[rows]]) if len(rows) else None
             x = blocks[layer](x, layer, aim.trace.prepare(layer, aim.reach, tap))
@@ -210,7 +210,7 @@ def _replaced_alone(aim: _Aim, site: str, places: Tensor, values: Tensor, tell: 
 
 
 def _replace(site: str, rows: Tensor, index: Tensor, values: Tensor) -> Tap:
-    """A tap that puts values[b] at x[rows[b], index[b]] of one site. rows and index [b], values [b, ...]"""
+    """A tap that writes values[b] to x[rows[b], index[b]] of one site. rows and index [b], values [b, ...]"""
 
     def tap(at: str, layer: int, x: Tensor) -> Tensor:
         if at != site:
@@ -223,20 +223,20 @@ def _replace(site: str, rows: Tensor, index: Tensor, values: Tensor) -> Tap:
 
 
 def recovered(effects: np.ndarray, clean_metric: float, corrupted_metric: float) -> np.ndarray:
-    """What `patch` gave as shares of the gap closed: 0 as corrupted, 1 as clean. NaN where there is no gap. float32"""
+    """Results of `patch` as shares of the gap: 0 as corrupted, 1 as clean. NaN where there is no gap. float32"""
     gap = clean_metric - corrupted_metric
     return np.full_like(effects, np.nan) if gap == 0 else effects / np.float32(gap)
 
 
-# --- what is predicted ---
+# --- predictions ---
 
 
 @torch.inference_mode()
 def next_tokens(before: Trace, after: Trace, position: int, most: int = 10, vocab: int | None = None) -> pd.DataFrame:
-    """The likeliest next tokens of either run, most likely in one of them first; raises InputError for no position.
+    """The likeliest next tokens of two runs, sorted by the larger of their probabilities; InputError for no position.
 
-    Columns id, p_before, p_after, logit_before, logit_after; up to 2 `most` rows, the union of both tops. `vocab`
-    leaves out the ids from there on, which no token has; the probabilities of the others then sum to 1.
+    Columns id, p_before, p_after, logit_before, logit_after; up to 2 `most` rows, the union of both tops. Ids from
+    `vocab` on have no token and are excluded; the probabilities of the others then sum to 1.
     """
     return next_rows(before.logits_at(position)[:vocab], after.logits_at(position)[:vocab], most)
 
@@ -252,7 +252,7 @@ def next_rows(before: np.ndarray, after: np.ndarray, most: int = 10) -> pd.DataF
     return pd.DataFrame({name: column.numpy() for name, column in columns.items()})
 
 
-# --- what is refused ---
+# --- validation ---
 
 
 def _aim(trace: Trace, target: Target, reference: Trace) -> _Aim:

@@ -1,4 +1,4 @@
-"""Which head looks from these tokens back to those? Every head gets one number, for a list sorted by it."""
+"""Find the heads that attend from some tokens to others: one score per head, for a sorted list."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -11,7 +11,9 @@ from model.attention.measures import attend_rows, check_positions, output_weight
 from model.errors import InputError, say
 from model.gpt.trace import Trace
 
-Reader = Callable[[Tensor], Tensor]  # weights of some queries on the keys [H, n, m] -> what each query reads, [H, n]
+Reader = Callable[
+    [Tensor], Tensor
+]  # weights of some queries on the keys [H, n, m] -> each query's amount, [H, n]
 
 
 def _on_keys(trace: Trace, layer: int, keys: Sequence[int]) -> Reader:
@@ -34,25 +36,24 @@ def rank_heads(
     keys: Sequence[int],
     measure: Literal["weights", "value_weighted"] = "weights",
 ) -> np.ndarray:
-    """How much each head reads from the keys, as a mean over the queries. float32 [L, H]
+    """Amount that each head reads from the keys, as a mean over the queries. float32 [L, H]
 
-    "weights": the summed attention weight on the keys, a share. "value_weighted": the length of what the keys together
-    write, |sum_k A[q, k] v_k W_O| (Kobayashi et al. 2020, section 3, for one key). A key after a query counts 0 there;
-    a position named twice counts once. With every position among the keys, "weights" is 1 for all heads.
-
-    Raises InputError for an unknown measure, an empty list, a position out of range, and where every key lies after
-    every query.
+    "weights": the summed attention weight on the keys, a share. "value_weighted": the length of the keys' summed
+    output, |sum_k A[q, k] v_k W_O| (Kobayashi et al. 2020, section 3, for one key). A key after a query counts 0
+    there; repeated positions count once. With every position among the keys, "weights" is 1 for all heads. Raises
+    InputError for an unknown measure, an empty list, a position out of range, and where every key lies after every
+    query.
     """
     if measure not in RANKINGS:
         raise InputError("There is no such measure.", measure, say("Measures: {}.", ", ".join(RANKINGS)))
     _check(queries, keys, len(trace.tokens))
     queries, keys = sorted(set(queries)), sorted(set(keys))
     chunks = query_chunks(trace, queries)
-    found = []
+    scores = []
     for layer in range(trace.config.n_layer):
         read = RANKINGS[measure](trace, layer, keys)
-        found.append(torch.cat([read(_weights(trace, layer, chunk, keys)) for chunk in chunks], -1).mean(-1))
-    return torch.stack(found).numpy()
+        scores.append(torch.cat([read(_weights(trace, layer, chunk, keys)) for chunk in chunks], -1).mean(-1))
+    return torch.stack(scores).numpy()
 
 
 def _weights(trace: Trace, layer: int, queries: Sequence[int], keys: Sequence[int]) -> Tensor:

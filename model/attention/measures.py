@@ -1,7 +1,7 @@
-"""How much does token i read from token j? Several ways to put a number on it, each [query, key].
+"""Measures of how much token i reads from token j, each a [query, key] matrix.
 
-All are computed from a Trace, so they hold for an edited run as well: what is read there are the edited scores,
-patterns and values. What an edit does to a head's output z, or after it, none of them sees.
+All are computed from a Trace, so they apply to an edited run as well: they use the edited scores, patterns and values.
+None of them includes an edit of a head's output z, or of anything after it.
 """
 
 import math
@@ -17,10 +17,10 @@ from model.errors import InputError, say
 from model.gpt.layers import attention_pattern, rotate, split_heads
 from model.gpt.trace import Trace
 
-REST_FLOOR = 1e-3  # without_first is undefined in rows that leave less than this to all other tokens together
-FLOW_TOKENS = 64  # one maximum flow a pair of tokens: 0.5 s at 8 layers and 1.4 s at 30, and about T^3 beyond
+REST_FLOOR = 1e-3  # without_first is undefined in rows with less than this on all other tokens together
+FLOW_TOKENS = 64  # one maximum flow per pair of tokens: 0.5 s at 8 layers and 1.4 s at 30, growing about as T^3
 FLOW_UNIT = 1 << 30  # capacities are whole multiples of 1 / FLOW_UNIT; what leaves one node fits an int32
-_CHUNK = 256  # query rows of all heads held at once
+_CHUNK = 256  # query rows of all heads in memory at once
 
 # --- rows of attention, from the weights ------------------------------------------------------------
 
@@ -29,8 +29,8 @@ _CHUNK = 256  # query rows of all heads held at once
 def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
     """Attention weights of all heads for some queries only. float32 [H, n, T], rows sum to 1, 0 for later keys.
 
-    Equals the rows of `trace.pattern`. No [T, T] matrix is made, except for an edited run, where an edit may need the
-    whole pattern. Raises InputError for a layer or position out of range, ValueError without any query.
+    Equals the rows of `trace.pattern`. No [T, T] matrix is computed, except for an edited run, where an edit may need
+    the whole pattern. Raises InputError for a layer or position out of range, ValueError without any query.
     """
     T, config = len(trace.tokens), trace.config
     check_layer(layer, config.n_layer)
@@ -57,14 +57,14 @@ def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
 
 
 def query_chunks(trace: Trace, queries: Sequence[int]) -> list[Sequence[int]]:
-    """Queries in the portions to ask `attend_rows` for, so that few rows are held; all at once in an edited run."""
-    step = _CHUNK if trace.tap is None else len(queries)  # an edit is applied to a whole layer, each time it is asked
+    """Queries in chunks for `attend_rows`, so that few rows are in memory; a single chunk for an edited run."""
+    step = _CHUNK if trace.tap is None else len(queries)  # an edit is applied to a whole layer at every call
     return [queries[start : start + step] for start in range(0, len(queries), step)]
 
 
 @torch.inference_mode()
 def value_rows(trace: Trace, layer: int, keys: Sequence[int]) -> Tensor:
-    """Values of some tokens, a KV head each. float32 [G, n, E]; InputError for one out of range."""
+    """Values of some tokens for every KV head. float32 [G, n, E]; InputError for a position out of range."""
     check_layer(layer, trace.config.n_layer)
     check_positions(keys, len(trace.tokens))
     rows = torch.tensor(keys, dtype=torch.long)
@@ -75,13 +75,13 @@ def value_rows(trace: Trace, layer: int, keys: Sequence[int]) -> Tensor:
 
 
 def output_weights(trace: Trace, layer: int) -> Tensor:
-    """W_O of every head: z @ W_O is what the head adds to attn_out, before the bias of o. float32 [H, E, D]"""
+    """W_O of every head: z @ W_O is the head's part of attn_out, before the bias of o. float32 [H, E, D]"""
     weight = trace.model.blocks[layer].attn.o.weight.detach()  # [D, H * E]
     return weight.unflatten(1, (trace.config.n_head, -1)).permute(1, 2, 0)
 
 
 def _attention_input(trace: Trace, layer: int, rows: Tensor | slice) -> Tensor:
-    """What q, k and v of a layer read, for some tokens of a run without edits. [n, D]"""
+    """Input of q, k and v of a layer, for some tokens of a run without edits. [n, D]"""
     block, x = trace.model.blocks[layer], trace.residuals[layer][rows]
     return x if block.post_norm else block.norm1(x)
 
@@ -116,9 +116,9 @@ def _scores(trace: Trace, layer: int, head: int) -> np.ndarray:
 
 
 def _rest(pattern: np.ndarray) -> np.ndarray:
-    """What each row leaves to the tokens after the first: 1 - A[i, 0] where rows sum to 1. float64 [T]
+    """Each row's weight on the tokens after the first: 1 - A[i, 0] where rows sum to 1. float64 [T]
 
-    Summed rather than subtracted, which would lose digits next to 1. Cells above the diagonal are not looked at.
+    Summed rather than subtracted, which would lose digits near 1. Cells above the diagonal are ignored.
     """
     return np.tril(pattern)[:, 1:].sum(1, dtype=np.float64)
 
@@ -126,16 +126,16 @@ def _rest(pattern: np.ndarray) -> np.ndarray:
 def _without_first(trace: Trace, layer: int, head: int) -> np.ndarray:
     pattern = trace.pattern(layer, head)
     rest = _rest(pattern)
-    rest[rest < REST_FLOOR] = np.nan  # row 0 is among them: it reads nothing but token 0
+    rest[rest < REST_FLOOR] = np.nan  # including row 0, which reads only token 0
     shares = _past_only((pattern / rest[:, None]).astype(np.float32))
     shares[:, 0] = np.nan
     return shares
 
 
 def rows_undefined(pattern: np.ndarray) -> int:
-    """Rows from 1 on in which without_first is undefined: all but REST_FLOOR of the weight is on token 0.
+    """Number of rows from 1 on in which without_first is undefined: all but REST_FLOOR of the weight is on token 0.
 
-    `pattern` is [T, T], 0 or NaN above the diagonal. Row 0, which has nothing but itself to read, is not counted.
+    `pattern` is [T, T], 0 or NaN above the diagonal. Row 0, which reads only itself, is not counted.
     """
     return int((_rest(pattern)[1:] < REST_FLOOR).sum())
 
@@ -151,9 +151,10 @@ def _value_weighted(trace: Trace, layer: int, head: int) -> np.ndarray:
 
 
 def with_residual(mean: Tensor) -> Tensor:
-    """0.5 A + 0.5 I with rows that sum to 1: what a layer passes on from each token. [T, T]
+    """0.5 A + 0.5 I with rows that sum to 1: the mixing matrix of a layer. [T, T]
 
-    `mean` is the pattern averaged over heads. Half is what a token keeps of itself: Abnar & Zuidema 2020, section 3.
+    `mean` is the pattern averaged over heads. The identity stands for the residual connection: Abnar & Zuidema 2020,
+    section 3.
     """
     mixed = 0.5 * mean
     mixed.diagonal().add_(0.5)
@@ -163,7 +164,7 @@ def with_residual(mean: Tensor) -> Tensor:
 def mixing(trace: Trace, layer: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """`with_residual` of a layer's mean pattern. [T, T], 0 above the diagonal.
 
-    The patterns of all heads are never held for more than this layer, and without edits only for some rows at a time.
+    Only this layer's patterns are in memory at once, and without edits only some rows at a time.
     """
     chunks = query_chunks(trace, range(len(trace.tokens)))
     return with_residual(torch.cat([attend_rows(trace, layer, chunk).mean(0) for chunk in chunks]).to(dtype))
@@ -171,7 +172,7 @@ def mixing(trace: Trace, layer: int, dtype: torch.dtype = torch.float32) -> Tens
 
 @torch.inference_mode()
 def rollout_of(mixed: Iterable[Tensor]) -> Tensor:
-    """Attention rollout R = A_l A_(l-1) ... A_0 of what each layer passes on, from the lowest layer up. [T, T]
+    """Attention rollout R = A_l A_(l-1) ... A_0 of the layers' mixing matrices, from the lowest layer up. [T, T]
 
     Rows sum to 1 where those of every A do. Abnar & Zuidema 2020, section 3, "Attention rollout".
     """
@@ -185,19 +186,19 @@ def rollout_of(mixed: Iterable[Tensor]) -> Tensor:
 def flow_of(mixed: Sequence[Tensor]) -> np.ndarray:
     """Attention flow through causal layers, from the lowest up. Tensors [T, T] -> float32 [T, T], NaN above.
 
-    Entry i, j is the maximum flow from token i above the last layer to the input j, where what layer l passes from
-    token s to t is the capacity of an edge. Abnar & Zuidema 2020, section 3, "Attention flow". It lies between the
-    rollout, which is one way to fill these pipes, and 1, which is all that leaves token i. Capacities are rounded down
-    to 2^-30: a flow falls short by less than 2^-30 for each edge of its narrowest cut, 1e-7 where 100 edges limit it.
+    Entry i, j is the maximum flow from token i above the last layer to the input j, with entry t, s of layer l's
+    mixing matrix as the capacity of the edge. Abnar & Zuidema 2020, section 3, "Attention flow". It lies between the
+    rollout, which is one feasible flow, and 1, the total capacity out of token i. Capacities are rounded down to
+    2^-30: a flow falls short by less than 2^-30 for each edge of its minimum cut, 1e-7 where 100 edges limit it.
     """
-    from scipy.sparse import csr_array  # here, because a quarter of a second to import is wanted for this alone
+    from scipy.sparse import csr_array  # imported here: it takes a quarter of a second and is needed only for this
     from scipy.sparse.csgraph import maximum_flow
 
     n, T = len(mixed), len(mixed[0])
     t, s = np.tril_indices(T)
     level = np.arange(n)[:, None]
     capacity = np.stack([(each.double().numpy()[t, s] * FLOW_UNIT).astype(np.int32) for each in mixed])  # [n, edges]
-    # The levels of a token lie side by side, so that all a flow from i to j can pass, tokens j .. i, is one block.
+    # The levels of a token are adjacent, so that the subgraph of a flow from i to j, tokens j .. i, is one block.
     ends = (t * (n + 1) + level + 1, s * (n + 1) + level)
     graph = csr_array((capacity.ravel(), tuple(end.ravel() for end in ends)), shape=(T * (n + 1),) * 2)
     graph.eliminate_zeros()
@@ -228,11 +229,11 @@ def _flow(trace: Trace, layer: int, head: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Measure:
-    """One way to say how much token i reads from token j, with what it means and what it does not say.
+    """One measure of how much token i reads from token j, with its meaning and its limits.
 
-    `function` maps (trace, layer, head) to float32 [T, T], rows queries, NaN above the diagonal and where undefined.
-    A share lies in 0 .. 1, a signed number may be negative, a size is at least 0 and has no upper bound. A measure of
-    a layer takes all its heads and all layers below together; it does not look at `head`.
+    `function` maps (trace, layer, head) to float32 [T, T], rows are queries, NaN above the diagonal and where
+    undefined. A share lies in 0 .. 1, a signed number may be negative, a size is at least 0 and has no upper bound. A
+    measure of a layer combines all its heads and all layers below; it ignores `head`.
     """
 
     label: str

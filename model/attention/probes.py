@@ -1,4 +1,4 @@
-"""What heads do on repeated random tokens, where only the repetition can be read: Olsson et al. 2022."""
+"""Head metrics on repeated random tokens, where only the repetition can be used: Olsson et al. 2022."""
 
 import numpy as np
 import pandas as pd
@@ -8,13 +8,13 @@ from torch import Tensor
 from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
 from model.gpt.transformer import Transformer
 
-SHORTEST = 8  # tokens of a sequence: below it, a head can hardly be told from its neighbours
+SHORTEST = 8  # tokens of a sequence: on shorter ones heads can hardly be told apart
 
 
 def repeated_ids(pool: int, length: int, sequences: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Random ids below `pool` written twice, and the same with the second half shuffled. [N, T] each, T even.
 
-    Ids differ within a half as long as the pool allows, so that each has one earlier copy.
+    Within a half of at most `pool` tokens all ids differ, so that each has one earlier copy.
     """
     rng, half = np.random.default_rng(seed), length // 2
     once = np.stack([rng.choice(pool, size=half, replace=half > pool) for _ in range(sequences)])
@@ -27,8 +27,8 @@ def repeated_ids(pool: int, length: int, sequences: int, seed: int = 0) -> tuple
 def probe_heads(model: Transformer, *, pool: int, length: int, sequences: int = 16, seed: int = 0) -> pd.DataFrame:
     """Mean over the sequences of every head metric, indexed (layer, head), and `induction_baseline`.
 
-    The baseline scores the same places with the second half shuffled: a head that matches content falls to about
-    nothing there, one that looks a fixed way back does not. Every metric is NaN below SHORTEST tokens.
+    The baseline scores the same positions with the second half shuffled: there a head that matches content scores
+    about 0, one with a fixed offset does not. Every metric is NaN below SHORTEST tokens.
     """
     c = model.config
     index = pd.MultiIndex.from_product([range(c.n_layer), range(c.n_head)], names=["layer", "head"])
@@ -44,7 +44,7 @@ def probe_heads(model: Transformer, *, pool: int, length: int, sequences: int = 
 
 
 def _metrics(model: Transformer, ran: Tensor, scored: Tensor) -> Tensor:
-    """The metrics of a run on `ran`, as if the tokens were `scored`. [T] each -> [L, H, metrics]"""
+    """The metrics of a run on `ran`, evaluated for the tokens `scored`. [T] each -> [L, H, metrics]"""
     reducer = HeadReducer(scored, model.config.n_layer, model.config.n_head)
     model.trunk(ran[None], attend=reducer)
     reducer.finish()

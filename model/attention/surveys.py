@@ -1,4 +1,4 @@
-"""What every head does on a built-in set of sequences: the mean and the spread of its metrics, and names for it."""
+"""Survey of every head on a built-in set of sequences: mean and spread of its metrics, and labels by behaviour."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from model.records import Tokens
 
 @dataclass(frozen=True)
 class Probe:
-    """A set of sequences to run heads on."""
+    """A set of sequences for a survey."""
 
     label: str
     doc: str
@@ -33,10 +33,10 @@ PROBES: dict[str, Probe] = {
     "sentences": Probe("English sentences", "Short texts as people write them: what heads do in everyday use."),
 }
 
-# Columns of HEAD_METRICS that name what a head does.
+# Columns of HEAD_METRICS used as labels of heads.
 LABELS = ("previous_token", "self", "first_token", "duplicate_token", "induction")
 MARGIN = 0.1  # share of the weight by which a head must clear its baseline
-_FIXED = ("previous_token", "self", "first_token")  # one key a row, whatever the tokens
+_FIXED = ("previous_token", "self", "first_token")  # one key per row, whatever the tokens
 _MATCHING = ("duplicate_token", "induction")  # keys that depend on which tokens are equal
 _TOGETHER = 512  # tokens run in one batch, padding included
 
@@ -48,8 +48,8 @@ class Survey:
     probe: str  # key of PROBES
     sequences: int
     mean: pd.DataFrame  # over the sequences where the metric is defined; NaN where there is none
-    spread: pd.DataFrame  # standard deviation over the same (divisor n - 1); NaN for fewer than two
-    baseline: pd.DataFrame | None  # what a head that does nothing special would score; NaN where that means nothing
+    spread: pd.DataFrame  # standard deviation over the same sequences (divisor n - 1); NaN for fewer than two
+    baseline: pd.DataFrame | None  # score of a head without special behaviour; NaN where meaningless
 
 
 def survey(
@@ -57,8 +57,8 @@ def survey(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Mean and standard deviation (divisor n - 1) of every head metric over sequences of ids, [T] int64 each.
 
-    A sequence without repeated tokens does not count for the metrics of repeats. Raises ValueError where there is no
-    sequence; `progress` is told after each batch how many sequences are done, and may raise to cancel.
+    A sequence without repeated tokens does not count for the metrics of repeats. Raises ValueError without any
+    sequence; `progress` gets the number of finished sequences after each batch, and may raise to cancel.
     """
     return _mean_and_spread(model, _run_all(model, sequences, sequences, progress))
 
@@ -74,36 +74,37 @@ def random_survey(
 ) -> Survey:
     """The survey of random ids below `pool` written twice, as long as the context allows. Olsson et al. 2022.
 
-    Baseline of duplicate_token and induction: the mean score of the same places with the second half shuffled.
-    Baseline of previous_token, self and first_token: what rows spread evenly give, the mean of 1 / (i + 1) over rows
-    1 .. T - 1. Raises InputError for a context below SHORTEST tokens.
+    Baseline of duplicate_token and induction: the mean score of the same positions with the second half shuffled.
+    Baseline of previous_token, self and first_token: the score of evenly spread rows, the mean of 1 / (i + 1) over
+    rows 1 .. T - 1. Raises InputError for a context below SHORTEST tokens.
     """
     n_ctx = model.config.n_ctx
     if min(n_ctx, length) < SHORTEST:
         hint = say("At least {} tokens are needed.", SHORTEST)
         raise InputError("The sequences are too short to survey heads on.", f"{min(n_ctx, length)} tokens", hint)
-    twice, shuffled = repeated_ids(pool, min(length, n_ctx) // 2 * 2, sequences, seed)
-    found = _run_all(model, [*twice, *shuffled], [*twice, *twice], progress)
-    mean, spread = _mean_and_spread(model, found[:sequences])
-    shuffled_mean, _ = _mean_and_spread(model, found[sequences:])
+    repeated, shuffled = repeated_ids(pool, min(length, n_ctx) // 2 * 2, sequences, seed)
+    metrics = _run_all(model, [*repeated, *shuffled], [*repeated, *repeated], progress)
+    mean, spread = _mean_and_spread(model, metrics[:sequences])
+    shuffled_mean, _ = _mean_and_spread(model, metrics[sequences:])
     baseline = pd.DataFrame(np.nan, mean.index, mean.columns)
-    baseline[list(_FIXED)] = even_share(twice.shape[1])
+    baseline[list(_FIXED)] = even_share(repeated.shape[1])
     baseline[list(_MATCHING)] = shuffled_mean[list(_MATCHING)]
     return Survey("random", sequences, mean, spread, baseline)
 
 
 def sentence_survey(model: Transformer, encode: Callable[[str], Tokens], progress: Progress = silent) -> Survey:
-    """The survey of SENTENCES, each cut to the context. Raises what `encode` raises for a text it cannot encode."""
+    """The survey of SENTENCES, each truncated to the context. Raises the errors of `encode`."""
     ids = [torch.from_numpy(np.asarray(encode(text).ids[: model.config.n_ctx], np.int64)) for text in SENTENCES]
     return Survey("sentences", len(ids), *survey(model, ids, progress), None)
 
 
 def labels(random: Survey, least: float = 0.25) -> pd.DataFrame:
-    """The heads that do one of LABELS, a row a head and label, in order: label, score and baseline by (layer, head).
+    """The heads with a label of LABELS, one row per head and label, in order.
 
-    The rule: mean >= least, and mean - 2 spread / sqrt(sequences) > baseline + MARGIN. So a name needs a share of the
-    weight worth naming, and one that chance in the choice of sequences does not explain. A head may have several
-    labels, or none. Raises ValueError for a survey without a baseline.
+    Columns label, score and baseline, indexed (layer, head). The rule: mean >= least, and mean - 2 spread /
+    sqrt(sequences) > baseline + MARGIN. So a label requires a relevant share of the weight, not explained by the
+    random choice of sequences. A head may have several labels, or none. Raises ValueError for a survey without a
+    baseline.
     """
     if random.baseline is None:
         raise ValueError(f"labels need a survey with a baseline, got the survey of {random.probe!r}")
@@ -122,15 +123,15 @@ def labels(random: Survey, least: float = 0.25) -> pd.DataFrame:
 
 
 def even_share(T: int) -> float:
-    """Mean weight on any one visible key over rows 1 .. T - 1 of a head that spreads each row evenly."""
+    """Mean weight on one key over rows 1 .. T - 1 of a head that spreads each row evenly over the visible keys."""
     return float((1 / np.arange(2, T + 1)).mean())
 
 
-def _mean_and_spread(model: Transformer, found: Tensor) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """found [N, L, H, metrics]; NaNs do not count."""
+def _mean_and_spread(model: Transformer, metrics: Tensor) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Over sequences: metrics [N, L, H, metrics]; NaNs do not count."""
     config = model.config
     index = pd.MultiIndex.from_product([range(config.n_layer), range(config.n_head)], names=["layer", "head"])
-    each = pd.DataFrame(found.double().flatten(1).numpy())  # a row a sequence
+    each = pd.DataFrame(metrics.double().flatten(1).numpy())  # a row a sequence
     mean, spread = (
         pd.DataFrame(column.to_numpy().reshape(len(index), -1), index, list(HEAD_METRICS))
         for column in (each.mean(), each.std(ddof=1))
@@ -140,23 +141,23 @@ def _mean_and_spread(model: Transformer, found: Tensor) -> tuple[pd.DataFrame, p
 
 @torch.inference_mode()
 def _run_all(model: Transformer, ran: Sequence[Tensor], scored: Sequence[Tensor], progress: Progress) -> Tensor:
-    """The metrics of runs on `ran`, as if the tokens were `scored`. [T] each -> [N, L, H, metrics]"""
+    """The metrics of runs on `ran`, evaluated for the tokens `scored`. [T] each -> [N, L, H, metrics]"""
     if len(ran) == 0:
         raise ValueError("a survey needs at least one sequence")
-    found: list[Tensor] = []
+    metrics: list[Tensor] = []
     for batch in _batches([len(ids) for ids in ran]):
         reducers = [HeadReducer(ids, model.config.n_layer, model.config.n_head) for ids in scored[batch]]
-        # Padding stands on the right, where no token of the sequence can look at it.
+        # Padding is on the right, invisible to every token of the sequence.
         model.trunk(pad_sequence(list(ran[batch]), batch_first=True), attend=_each(reducers))
         for reducer in reducers:
             reducer.finish()
-            found.append(reducer.metrics)
-        progress(len(found), len(ran), "Surveying heads")
-    return torch.stack(found)
+            metrics.append(reducer.metrics)
+        progress(len(metrics), len(ran), "Surveying heads")
+    return torch.stack(metrics)
 
 
 def _batches(lengths: list[int]) -> Iterator[slice]:
-    """Neighbours that fit into _TOGETHER tokens when padded to the longest of them; at least one each."""
+    """Consecutive sequences that fit into _TOGETHER tokens after padding to the longest; at least one each."""
     start = 0
     while start < len(lengths):
         end = start + 1
