@@ -1,7 +1,8 @@
-"""MLP neurons on one prompt: what each one does, what it writes towards, and how many do anything at all.
+"""MLP neurons on one prompt: activations, output directions, and the share of active neurons.
 
-A neuron is one of the M numbers between the two projections of an MLP. Its activation is what the down projection
-reads: f(pre), or silu(gate) * up for SwiGLU; the MLP adds activation * W_out[:, neuron], and a bias, to the stream.
+A neuron is one of the M numbers between the two projections of an MLP. Its activation is the input of the down
+projection: f(pre), or silu(gate) * up for SwiGLU; the MLP adds activation * W_out[:, neuron], and a bias, to the
+stream.
 """
 
 from collections.abc import Sequence
@@ -21,10 +22,10 @@ from model.gpt.transformer import Transformer
 from model.predictions.attribution import on_the_way, through
 from model.progress import Progress, silent
 
-ORDERS = ("here", "prompt", "writes")  # activation at a position, largest over the prompt, length of what is written
-ACTIVE = 0.1  # of the root mean square of the layer's activations at the token; where f has no exact zero
+ORDERS = ("here", "prompt", "writes")  # activation at a position, largest over the prompt, length of the output
+ACTIVE = 0.1  # relative to the root mean square of the layer's activations at the token; where f has no exact zero
 _STEPS = [digit * 10.0**decade for decade in range(-2, 3) for digit in (1, 2, 5)] + [1000.0]
-# Bins of activations: a 1-2-5 series to either side, one bin around 0, and one for what lies beyond. [n + 1]
+# Bins of activations: a 1-2-5 series on either side, one bin around 0, and one beyond each end. [n + 1]
 EDGES = np.array([-np.inf, *(-step for step in reversed(_STEPS)), *_STEPS, np.inf])
 
 
@@ -33,14 +34,14 @@ class Activations:
     """All neurons of one layer on one prompt. float32 [T, M] each"""
 
     layer: int
-    pre: np.ndarray  # what the activation function reads; the gate for SwiGLU
+    pre: np.ndarray  # input of the activation function; the gate for SwiGLU
     up: np.ndarray | None  # the linear branch of SwiGLU
     post: np.ndarray  # the activation
 
 
 @dataclass(frozen=True, eq=False)
 class Promoted:
-    """Tokens that some neurons write towards and away from, the strongest first. [n, most] each"""
+    """Tokens most promoted and most suppressed by some neurons, the strongest first. [n, most] each"""
 
     up: np.ndarray  # ids
     up_scores: np.ndarray  # float32
@@ -50,13 +51,13 @@ class Promoted:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """The neurons of every layer in a few numbers."""
+    """Statistics of the neurons of every layer."""
 
     never: np.ndarray  # [L] share of the neurons that are active at no token
     quiet: np.ndarray  # [L] share of the neurons that reach the root mean square of their layer at no token
     active: np.ndarray  # [L] share of the (token, neuron) pairs that are active
     counts: np.ndarray  # [L, bins] activations between EDGES; int64, sums to T M
-    largest: np.ndarray  # [L] the activation that is largest in size, signed; float32
+    largest: np.ndarray  # [L] the activation of the largest size, signed; float32
     place: np.ndarray  # [L, 2] its token and neuron
 
 
@@ -66,30 +67,30 @@ def layer_activations(run: Trace, layer: int) -> Activations:
     `post` equals run.mlp_activations(layer). Raises InputError for a layer that does not exist.
     """
     names = ["mlp_pre", "mlp_post"] + (["mlp_up"] if run.config.mlp == "swiglu" else [])
-    found = {name: tensor[0].numpy() for name, tensor in run.sites(layer, names).items()}
-    return Activations(layer, found["mlp_pre"], found.get("mlp_up"), found["mlp_post"])
+    sites = {name: tensor[0].numpy() for name, tensor in run.sites(layer, names).items()}
+    return Activations(layer, sites["mlp_pre"], sites.get("mlp_up"), sites["mlp_post"])
 
 
 def activation(config: ModelConfig, pre: np.ndarray) -> np.ndarray:
-    """The model's activation function at any pre-activations; of the gate, before the product with up, for SwiGLU.
+    """The model's activation function for given pre-activations; for SwiGLU of the gate, before the product with up.
 
-    float32, the shape of `pre`. Sources: model.layers.MLPS.
+    float32, the shape of `pre`. Sources: model.gpt.layers.MLPS.
     """
     return MLPS[config.mlp](torch.from_numpy(np.asarray(pre, np.float32))).numpy()
 
 
 @torch.inference_mode()
 def write_lengths(model: Transformer, layer: int) -> np.ndarray:
-    """||W_out[:, neuron]||: how much one unit of each neuron adds to the stream. float32 [M]"""
+    """||W_out[:, neuron]||: length of each neuron's output per unit of activation. float32 [M]"""
     check_layer(layer, model.config.n_layer)
     return model.blocks[layer].mlp.down.weight.norm(dim=0).numpy()
 
 
 def ranked(post: np.ndarray, lengths: np.ndarray, order: str, position: int) -> np.ndarray:
-    """All neurons in one of ORDERS, the first one first; of equals the smaller number. [T, M], [M] -> [M]
+    """All neurons sorted by one of ORDERS, ties by the smaller number. [T, M], [M] -> [M]
 
     "here": |post| at the position. "prompt": largest |post| over the prompt. "writes": |post| ||W_out|| at the
-    position, the length of what the neuron adds to the stream there. Raises InputError for another order or position.
+    position, the length of the neuron's output there. Raises InputError for another order or position.
     """
     if order not in ORDERS:
         raise InputError("There is no such order.", shown(order), say("Choose one of: {}.", ", ".join(ORDERS)))
@@ -102,14 +103,15 @@ def ranked(post: np.ndarray, lengths: np.ndarray, order: str, position: int) -> 
 
 @torch.inference_mode()
 def token_scores(model: Transformer, layer: int, neurons: Sequence[int]) -> np.ndarray:
-    """How each neuron's W_out column, taken straight to the output, moves the logit of every token. float32 [n, V]
+    """Direct effect of each neuron's W_out column on the logit of every token. float32 [n, V]
 
-    W_U N(W_out[:, neuron]), where N is what the norms on the way do whatever the token: their gains and, for
+    W_U N(W_out[:, neuron]), where N is the token-independent part of the norms on the way: their gains and, for
     LayerNorm, the subtraction of the mean. On the way are the final norm, where there is one, and in a post-norm model
-    those that follow the MLP. Left out are what depends on the token (their divisors), biases, and what later layers
-    make of it: only the direction is told, not the size. For one run, logits of what leaves the last block through
+    those that follow the MLP. Ignored are token-dependent parts (their divisors), biases, and effects through later
+    layers: the scores give the direction only, not the size. For one run, logits of the last block's output through
     the final norm change by activation * score / norm's divisor for a neuron of the last pre-norm block, at fixed
     divisor and mean. Source: Geva et al. 2021, section 4; 2022, section 3.
+
     Raises InputError for a layer or neuron that does not exist.
     """
     check_layer(layer, model.config.n_layer)
@@ -126,7 +128,7 @@ def promoted(
 ) -> Promoted:
     """The tokens with the largest and the smallest `token_scores` of each neuron.
 
-    Ids from `vocab` on are left out. Of equal scores the smaller id comes first.
+    Ids from `vocab` on are excluded. Ties are broken by the smaller id.
     """
     scores = token_scores(model, layer, neurons)[:, :vocab]
     up, down = (top_ids(torch.from_numpy(each), most).numpy() for each in (scores, -scores))
@@ -151,7 +153,7 @@ def is_active(post: np.ndarray, kind: str) -> np.ndarray:
 
 
 def survey(run: Trace, progress: Progress = silent) -> Survey:
-    """Every layer's neurons on this prompt, in a few numbers a layer; active as `is_active` says.
+    """Statistics of every layer's neurons on this prompt; active as in `is_active`.
 
     `progress(layers done, L, "Reading neurons")` may raise to cancel.
     """

@@ -1,4 +1,4 @@
-"""What becomes of the prediction when norms are exchanged for others, lose a part, are frozen or taken out."""
+"""Effect on the prediction of norms that are replaced by others, lose a part, are frozen or removed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ from model.gpt.trace import Trace
 from model.gpt.transformer import Pass, Transformer, attend_fused
 from model.progress import Progress, silent
 
-_LOGITS = 1 << 22  # logits of each run held at once where every position is scored
+_LOGITS = 1 << 22  # logits of each run in memory at once where every position is scored
 
-# --- what a norm can be exchanged for ---------------------------------------------------------------
+# --- replacements of a norm -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What a changed norm can be made of."""
+    """Inputs of a replacement norm."""
 
-    x: Tensor  # what it reads, [B, T, D]
+    x: Tensor  # input of the norm, [B, T, D]
     kind: str  # "layernorm" or "rmsnorm"
     eps: float
     gain: Tensor  # [D]
     bias: Tensor | float  # [D], or 0 where there is none
-    divisor: Callable[[], float]  # mean over the prompt's tokens of what the norm divides by in the run as it is
+    divisor: Callable[[], float]  # mean divisor of the norm over the prompt's tokens in the unchanged run
 
 
 def _as(kind: str, seen: Seen) -> Tensor:
@@ -67,7 +67,7 @@ def _removed(seen: Seen) -> Tensor:
 
 @dataclass(frozen=True)
 class Swap:
-    """One change of a norm. `function` gives what the norm writes instead; `fits` says which models have it."""
+    """One change of a norm. `function` gives the new output; `fits` tells whether it applies to a model."""
 
     doc: str
     function: Callable[[Seen], Tensor]
@@ -95,12 +95,12 @@ WHERE = ("all", "norm1", "norm2", "final", "one")
 
 
 def swaps_of(config: ModelConfig) -> tuple[str, ...]:
-    """The keys of SWAPS that change something in such a model."""
+    """The keys of SWAPS that have an effect in such a model."""
     return tuple(key for key, swap in SWAPS.items() if swap.fits(config))
 
 
 def places_of(config: ModelConfig, where: str) -> tuple[Place, ...]:
-    """The norms that "all", or the name of a site, stands for; none for a final norm that is not there."""
+    """The norms selected by "all" or the name of a site; none for a missing final norm."""
     return tuple(place for place in norms_of(config) if where in ("all", place[1]))
 
 
@@ -109,26 +109,26 @@ def places_of(config: ModelConfig, where: str) -> tuple[Place, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Swapped:
-    """What a run with changed norms comes to: of n leading tokens, those whose numbers all stay within float32."""
+    """Results of a run with changed norms, for the n leading tokens with only finite numbers."""
 
     model: Transformer
-    read: Tensor  # what the output head reads, float32 [n, D]
-    before: np.ndarray  # length of each token's stream entering block l in the run as it is, float64 [L + 1, T]
-    lengths: np.ndarray  # and in the changed one; NaN for what left float32
-    overflow: int | None  # the block in which the first number left float32; n_layer: the final norm or the logits
+    read: Tensor  # input of the output head, float32 [n, D]
+    before: np.ndarray  # length of each token's stream entering block l in the unchanged run, float64 [L + 1, T]
+    lengths: np.ndarray  # and in the changed run; NaN after overflow of float32
+    overflow: int | None  # the block of the first overflow of float32; n_layer: the final norm or the logits
     kl: float | None  # mean over the n tokens of KL(p before || p after), in nats
-    losses: tuple[float, float] | None  # mean loss of the tokens that follow them, before and after, in nats a token
+    losses: tuple[float, float] | None  # mean loss of their next tokens, before and after, nats per token
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are kept."""
+        """Bytes in memory."""
         return self.read.nbytes + self.before.nbytes + self.lengths.nbytes
 
     @torch.inference_mode()
     def logits_at(self, position: int) -> np.ndarray:
         """Logits that predict the token after `position`, as Trace.logits_at. float32 [V]
 
-        Raises InputError for a position that has none.
+        Raises InputError for a position without any.
         """
         if not 0 <= position < len(self.read):
             raise InputError("There are no numbers at this position.", str(position), "Choose a milder change.")
@@ -137,10 +137,10 @@ class Swapped:
 
 @torch.inference_mode()
 def swapped(run: Trace, swap: str, places: Sequence[Place], progress: Progress = silent) -> Swapped:
-    """The run with one of SWAPS at the norms of `places`, after its own edits; all behind the first is computed anew.
+    """The run with one of SWAPS at the norms of `places`, after its own edits; later layers are recomputed.
 
-    `progress(steps done, steps in all, "Changing norms")` may raise to cancel. Raises InputError for a change or a norm
-    that the model does not have, ValueError for a trace run with a tap of its own.
+    `progress(steps done, steps in all, "Changing norms")` may raise to cancel. Raises InputError for a change or a
+    norm that does not apply to the model, ValueError for a trace run with a tap of its own.
     """
     run.require_key()
     _check(run, swap, places)
@@ -176,7 +176,7 @@ def swapped(run: Trace, swap: str, places: Sequence[Place], progress: Progress =
 
 
 def _check(run: Trace, swap: str, places: Sequence[Place]) -> None:
-    """Raise InputError unless the model has such norms with such a part."""
+    """Raise InputError unless the model has these norms and the change applies to them."""
     if not isinstance(swap, str) or swap not in SWAPS:
         raise InputError("There is no such change of a norm.", shown(swap), say("Choose one of: {}.", ", ".join(SWAPS)))
     if not SWAPS[swap].fits(run.config):
@@ -188,7 +188,7 @@ def _check(run: Trace, swap: str, places: Sequence[Place]) -> None:
 
 
 def swap_tap(run: Trace, swap: str, places: Sequence[Place]) -> Tap:
-    """A tap that keeps what the norms at `places` read and replaces what they write; make a new one for each run."""
+    """A tap that records the inputs of the norms at `places` and replaces their outputs; make one for each run."""
     chosen, read = frozenset(places), {}
 
     def tap(at: str, layer: int, x: Tensor) -> Tensor:
@@ -211,7 +211,7 @@ def swap_tap(run: Trace, swap: str, places: Sequence[Place]) -> Tap:
 
 @torch.inference_mode()
 def mean_divisor(run: Trace, layer: int, site: str) -> float:
-    """What a norm divides by in this run, sqrt(variance or mean square + eps), averaged over the prompt's tokens."""
+    """A norm's divisor in this run, sqrt(variance or mean square + eps), averaged over the prompt's tokens."""
     norm = norm_of(run.model, layer, site)
     return float(NORMS[norm.kind](torch.from_numpy(norm_input(run, layer, site)), norm.eps)[1].double().mean())
 
@@ -222,13 +222,13 @@ def _lengths(x: Tensor) -> np.ndarray:
 
 
 def _finite(x: Tensor) -> Tensor:
-    """The leading rows that have finite numbers only. No later token changes them. [n, ...] -> [m, ...]"""
+    """The leading rows with only finite numbers. No later token changes them. [n, ...] -> [m, ...]"""
     lost = (~x.isfinite().all(-1)).nonzero()
     return x if len(lost) == 0 else x[: int(lost[0])]
 
 
 def _read(run: Trace, x: Tensor, tap: Tap | None) -> Tensor:
-    """What the output head reads of streams that leave the last block. [n, D] -> [n, D]"""
+    """Input of the output head for streams that leave the last block. [n, D] -> [n, D]"""
     norm = run.model.final_norm
     if norm is None:
         return x
@@ -236,8 +236,8 @@ def _read(run: Trace, x: Tensor, tap: Tap | None) -> Tensor:
 
 
 def divergence(p: Tensor, q: Tensor) -> Tensor:
-    """KL(p || q) of logarithms of probabilities, in nats, at least 0. float64 [..., V] -> [...]"""
-    return (p.exp() * (p - q)).sum(-1).clamp(min=0)  # below 0 by rounding only
+    """KL(p || q) of log-probabilities, in nats, at least 0. float64 [..., V] -> [...]"""
+    return (p.exp() * (p - q)).sum(-1).clamp(min=0)  # negative by rounding only
 
 
 def divergence_at(before: np.ndarray, after: np.ndarray) -> float:
@@ -246,7 +246,7 @@ def divergence_at(before: np.ndarray, after: np.ndarray) -> float:
 
 
 def _scores(run: Trace, before: Tensor, after: Tensor, rows: int, tell: Callable[[int], None]) -> tuple[Tensor, Tensor]:
-    """Divergences [n] of the leading tokens with finite logits, and both runs' losses of what follows, [2, m]."""
+    """Divergences [n] of the leading tokens with finite logits, and both runs' losses of the next tokens, [2, m]."""
     following = torch.tensor(run.key.ids[1:] or (0,))
     divergences, losses = torch.empty(0, dtype=torch.float64), torch.empty(2, 0, dtype=torch.float64)
     for done, start in enumerate(range(0, len(after), rows), 1):
@@ -254,8 +254,8 @@ def _scores(run: Trace, before: Tensor, after: Tensor, rows: int, tell: Callable
         plain = run.model.unembed(before[start : start + len(changed)])
         both = torch.stack((plain, changed)).double().log_softmax(-1)  # [2, n, V]
         divergences = torch.cat((divergences, divergence(*both)))
-        wanted = following[start : min(start + len(changed), len(run.tokens) - 1)]
-        chosen = both[:, : len(wanted)].gather(-1, wanted.expand(2, -1)[..., None])[..., 0]
+        targets = following[start : min(start + len(changed), len(run.tokens) - 1)]
+        chosen = both[:, : len(targets)].gather(-1, targets.expand(2, -1)[..., None])[..., 0]
         losses = torch.cat((losses, -chosen), 1)
         tell(done)
         if len(changed) < min(rows, len(after) - start):

@@ -1,4 +1,4 @@
-"""One norm on one prompt: its formula step by step on one token, and what BatchNorm would have made of the prompt."""
+"""One norm on one prompt: its formula step by step for one token, and BatchNorm on the same prompt for comparison."""
 
 from dataclasses import dataclass
 
@@ -16,11 +16,11 @@ from model.gpt.transformer import Norm, Transformer
 
 Place = tuple[int, str]  # of a norm: its layer, and "norm1", "norm2" or "final"; the final one is at layer n_layer
 
-# --- which norms there are --------------------------------------------------------------------------
+# --- norms of a model ------------------------------------------------------------------------------
 
 
 def norms_of(config: ModelConfig) -> tuple[Place, ...]:
-    """Every norm of the residual stream in the order of the computation; those of single queries and keys aside."""
+    """Every norm of the residual stream in the order of the computation, without the q/k norms."""
     inside = tuple((layer, site) for layer in range(config.n_layer) for site in ("norm1", "norm2"))
     return (*inside, (config.n_layer, "final")) if config.final_norm else inside
 
@@ -42,14 +42,14 @@ def norm_of(model: Transformer, layer: int, site: str) -> Norm:
 
 @torch.inference_mode()
 def norm_input(run: Trace, layer: int, site: str) -> np.ndarray:
-    """What a norm read in this run, the run's edits included. float32 [T, D]
+    """Input of a norm in this run, the run's edits included. float32 [T, D]
 
     Pre-norm: resid_pre, then resid_mid (resid_pre again where the residual is parallel). Post-norm: the stream plus
-    what the sublayer wrote. final: what left the last block. Raises InputError for a norm that is not there.
+    the sublayer's output. final: the output of the last block. Raises InputError for a norm that does not exist.
     """
     norm_of(run.model, layer, site)
     config = run.config
-    own_tap = run.tap is not None and not run.key.edits  # unlike edits of heads, it may change what a norm reads
+    own_tap = run.tap is not None and not run.key.edits  # unlike edits of heads, it may change a norm's input
     if site == "final":
         if not own_tap:
             return run.residuals[-1].numpy()
@@ -65,7 +65,7 @@ def norm_input(run: Trace, layer: int, site: str) -> np.ndarray:
 
 @torch.inference_mode()
 def norm_output(norm: Norm, x: np.ndarray) -> np.ndarray:
-    """What a norm makes of the vectors it reads. float32 [T, D] -> [T, D]"""
+    """Output of a norm for given inputs. float32 [T, D] -> [T, D]"""
     return norm(torch.from_numpy(np.ascontiguousarray(x))).numpy()
 
 
@@ -92,13 +92,13 @@ class Walk:
     bias: np.ndarray | None
     out: np.ndarray
     model_out: np.ndarray  # float32, by the norm itself in one kernel
-    gap: float  # the largest |out - model_out|: what float32 rounds away
+    gap: float  # the largest |out - model_out|: the rounding of float32
 
 
 def walk(run: Trace, layer: int, site: str, position: int) -> Walk:
-    """The norm at a place on one token of the prompt, in the run with its edits.
+    """The norm at a place for one token of the prompt, in the run with its edits.
 
-    Raises InputError for a norm or position that is not there. Ba et al. 2016, eq. 3 and 4; Zhang & Sennrich 2019,
+    Raises InputError for a norm or position that does not exist. Ba et al. 2016, eq. 3 and 4; Zhang & Sennrich 2019,
     eq. 4. The result equals what the run computed, to float32 rounding.
     """
     check_positions([position], len(run.tokens))
@@ -125,7 +125,7 @@ def walk_vector(norm: Norm, vector: np.ndarray) -> Walk:
     )
 
 
-# --- what BatchNorm would have done -----------------------------------------------------------------
+# --- BatchNorm -------------------------------------------------------------------------------------
 
 
 def batch_norm(x: Tensor, eps: float) -> Tensor:
@@ -145,15 +145,15 @@ class BatchCompared:
     batch_tokens: np.ndarray  # and under BatchNorm
     own_dimensions: np.ndarray  # standard deviation of each dimension over the tokens, [D]
     batch_dimensions: np.ndarray
-    own_later: float | None  # largest change in token 0 when the last token is left out; None for one token
+    own_later: float | None  # largest change in token 0 when the last token is removed; None for one token
     batch_later: float | None
-    own_alone: float  # largest |value| that token 0 gets where it is the only token
+    own_alone: float  # largest |value| of token 0 as the only token
     batch_alone: float  # exactly 0: a single number has no variance
 
 
 @torch.inference_mode()
 def compare_batch(norm: Norm, x: np.ndarray) -> BatchCompared:
-    """What becomes of the prompt's vectors under the norm and under BatchNorm. x float32 [T, D]"""
+    """The prompt's vectors under the norm and under BatchNorm. x float32 [T, D]"""
     whole = torch.from_numpy(np.ascontiguousarray(x)).double()
 
     def own(part: Tensor) -> Tensor:
@@ -163,13 +163,14 @@ def compare_batch(norm: Norm, x: np.ndarray) -> BatchCompared:
     def batch(part: Tensor) -> Tensor:
         return batch_norm(part, norm.eps)
 
-    made = [function(whole) for function in (own, batch)]
-    tokens = [y.square().mean(-1).sqrt().numpy() for y in made]
-    dimensions = [y.std(0, correction=0).numpy() for y in made]
+    results = [function(whole) for function in (own, batch)]
+    tokens = [y.square().mean(-1).sqrt().numpy() for y in results]
+    dimensions = [y.std(0, correction=0).numpy() for y in results]
     later = [None, None]
     if len(whole) > 1:
         later = [
-            float((y[0] - function(whole[:-1])[0]).abs().max()) for y, function in zip(made, (own, batch), strict=True)
+            float((y[0] - function(whole[:-1])[0]).abs().max())
+            for y, function in zip(results, (own, batch), strict=True)
         ]
     alone = [float(function(whole[:1]).abs().max()) for function in (own, batch)]
     return BatchCompared(*tokens, *dimensions, *later, *alone)
@@ -179,15 +180,15 @@ def compare_batch(norm: Norm, x: np.ndarray) -> BatchCompared:
 
 
 def quantiles(model: Transformer) -> dict[str, np.ndarray]:
-    """5 %, median and 95 % of the gain and of the bias over the dimensions of each norm, as `norms_of` orders them.
+    """5 %, median and 95 % of the gain and of the bias over the dimensions of each norm, in the order of `norms_of`.
 
     "gain" and, where the norms have one, "bias": float64 [norms, 3]
     """
-    found = {}
+    result = {}
     norms = [norm_of(model, *place) for place in norms_of(model.config)]
     for name, part in (("gain", "weight"), ("bias", "bias")):
         values = [getattr(norm, part) for norm in norms]
         if all(value is not None for value in values):
             arrays = [value.detach().double().numpy() for value in values]
-            found[name] = np.stack([np.quantile(array, (0.05, 0.5, 0.95)) for array in arrays])
-    return found
+            result[name] = np.stack([np.quantile(array, (0.05, 0.5, 0.95)) for array in arrays])
+    return result

@@ -1,4 +1,4 @@
-"""The residual stream as a picture: the plane, or the space, in which the states of all tokens spread most."""
+"""Principal components of the residual stream: the plane, or the space, of the largest variance of its states."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ from model.gpt.trace import Trace
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """States of the residual stream in their principal components; layer l is what enters block l, L what leaves."""
+    """The residual stream in its principal components; layer l is the input of block l, L the final stream."""
 
-    coordinates: np.ndarray  # [L + 1, T, components] float32; T without the first token where it is left out
-    shares: np.ndarray  # [components] of the variance of all states; float64
-    directions: np.ndarray  # [components, D] of length 1, at right angles; float32
+    coordinates: np.ndarray  # [L + 1, T, components] float32; T excludes the first token if `start` is 1
+    shares: np.ndarray  # [components] shares of the variance of all states; float64
+    directions: np.ndarray  # [components, D] orthonormal; float32
     mean: np.ndarray  # [D] of all states; float32
-    start: int  # the position of the first token that is in it: 0 or 1
+    start: int  # the position of the first included token: 0 or 1
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are kept."""
+        """Bytes in memory."""
         return self.coordinates.nbytes + self.directions.nbytes
 
 
@@ -31,13 +31,13 @@ def principal(run: Trace, *, scaled: bool = True, first: bool = True, components
     """Principal components of all (L + 1) T states of the run's residual stream together.
 
     coordinates = (states - mean) @ directions.T, where the directions are the eigenvectors of the states' covariance
-    with the largest eigenvalues, and shares those eigenvalues over the sum of all. Each direction's largest entry, of
-    equals the first, is positive, so that the same run gives the same picture. Components beyond the number of states
+    with the largest eigenvalues, and shares those eigenvalues over the sum of all. Each direction's largest entry (the
+    first of ties) is positive, so that the same run gives the same picture. Components beyond the number of states
     have direction and coordinates 0. Source: Pearson 1901; Hotelling 1933.
 
-    `scaled`: every state is divided by its length first, so that a few very long ones, the first token's above all, do
-    not take the picture for themselves; a state that is 0 stays 0. `first`: with the first token. Computed in float64.
-    Raises InputError where no state is left or all of them are the same.
+    `scaled`: every state is divided by its length first, so that a few very long ones, above all the first token's, do
+    not dominate; a state of 0 stays 0. `first`: with the first token. Computed in float64. Raises InputError where no
+    state is left or all of them are the same.
     """
     start = 0 if first else 1
     states = run.residuals[:, start:]  # [L + 1, T, D]
@@ -47,14 +47,14 @@ def principal(run: Trace, *, scaled: bool = True, first: bool = True, components
     n, D = states.shape[0] * states.shape[1], states.shape[2]
     values, vectors = _few_states(states, mean, scaled) if n < D else _many_states(states, mean, scaled)
     total = values.sum()
-    # States that are the same differ from their mean by rounding only.
+    # Equal states differ from their mean by rounding only.
     if total <= n * 1e-12 * max(mean.square().sum().item(), 1e-300):
         raise InputError("All states of the residual stream are the same.", "", "Type a longer prompt.")
-    found = min(components, len(values))
+    count = min(components, len(values))
     directions = torch.zeros(components, D, dtype=torch.float64)
-    directions[:found] = _signed(vectors[:, -found:].flip(1).T)
+    directions[:count] = _signed(vectors[:, -count:].flip(1).T)
     shares = torch.zeros(components, dtype=torch.float64)
-    shares[:found] = values[-found:].flip(0) / total
+    shares[:count] = values[-count:].flip(0) / total
     none = shares < 1e-12  # rounding of a variance that is 0
     directions[none], shares[none] = 0, 0
     coordinates = torch.stack([((_scaled(layer, scaled) - mean) @ directions.T).float() for layer in states])
@@ -62,13 +62,13 @@ def principal(run: Trace, *, scaled: bool = True, first: bool = True, components
 
 
 def work(layers: int, T: int, D: int) -> float:
-    """About how many multiplications `principal` takes for so many layers, tokens and dimensions."""
+    """Approximate number of multiplications of `principal`."""
     small = min(layers * T, D)
     return layers * T * D * small + 8 * small**3
 
 
 def _scaled(states: Tensor, scaled: bool) -> Tensor:
-    """The states of a layer in float64, of length 1 where asked for. [T, D] -> [T, D]"""
+    """The states of a layer in float64, optionally of length 1. [T, D] -> [T, D]"""
     states = states.double()
     if not scaled:
         return states
@@ -77,7 +77,7 @@ def _scaled(states: Tensor, scaled: bool) -> Tensor:
 
 
 def _many_states(states: Tensor, mean: Tensor, scaled: bool) -> tuple[Tensor, Tensor]:
-    """Eigenvalues of the summed squares [D], rising and not below 0, and the eigenvectors [D, D], columns."""
+    """Eigenvalues [D] of the summed squares, ascending and clipped at 0, and the eigenvectors [D, D], columns."""
     D = states.shape[-1]
     squares = torch.zeros(D, D, dtype=torch.float64)
     for layer in states:
@@ -88,13 +88,13 @@ def _many_states(states: Tensor, mean: Tensor, scaled: bool) -> tuple[Tensor, Te
 
 
 def _few_states(states: Tensor, mean: Tensor, scaled: bool) -> tuple[Tensor, Tensor]:
-    """The same where there are fewer states than dimensions, from the states themselves. [n] and [D, n]"""
+    """The same for fewer states than dimensions, from the states themselves. [n] and [D, n]"""
     x = torch.cat([_scaled(layer, scaled) - mean for layer in states])  # [n, D]
-    _, size, directions = torch.linalg.svd(x, full_matrices=False)  # falling
+    _, size, directions = torch.linalg.svd(x, full_matrices=False)  # descending
     return size.square().flip(0), directions.flip(0).T
 
 
 def _signed(directions: Tensor) -> Tensor:
-    """Each direction turned so that its entry of the largest size is positive. [n, D] -> [n, D]"""
+    """Each direction with the sign that makes its largest entry positive. [n, D] -> [n, D]"""
     largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
     return directions * torch.where(largest < 0, -1.0, 1.0)

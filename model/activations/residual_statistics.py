@@ -1,7 +1,6 @@
-"""How large the numbers in the residual stream are: statistics of what every norm reads, how far each sublayer moves
-the stream, and the few dimensions that are far larger than the rest.
+"""Statistics of the residual stream: the inputs of every norm, the updates of each sublayer, and outlying dimensions.
 
-One pass over the layers keeps reductions only; every picture of them reads what was kept.
+One pass over the layers stores reductions only; every figure reads those.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from model.progress import Progress
 
 @dataclass(frozen=True)
 class Rule:
-    """When a number x of a layer counts as outlying: |x| >= ratio times the layer's median |x|, and |x| >= size."""
+    """Condition for an outlying number x of a layer: |x| >= ratio times the layer's median |x|, and |x| >= size."""
 
     ratio: float = 0.0
     size: float = 0.0
@@ -45,16 +44,16 @@ class Stream:
     """
 
     norms: tuple[tuple[str, int], ...]  # (site, layer) of each of the N norms; the final one has the layer L
-    mean: np.ndarray  # of what the norm reads, float64 [N, T]
+    mean: np.ndarray  # of the norm's input, float64 [N, T]
     variance: np.ndarray  # biased, float64 [N, T]
-    divisor: np.ndarray  # what the norm divides by: sqrt(variance + eps), or sqrt(mean square + eps). float64 [N, T]
-    update: np.ndarray  # |what a sublayer adds| / |the stream it is added to|; attention, MLP. float64 [L, 2, T]
-    along: np.ndarray  # cosine of the two; below 0 it undoes what is there. float64 [L, 2, T]
+    divisor: np.ndarray  # divisor of the norm: sqrt(variance + eps), or sqrt(mean square + eps). float64 [N, T]
+    update: np.ndarray  # |sublayer output| / |stream it is added to|; attention, MLP. float64 [L, 2, T]
+    along: np.ndarray  # cosine of the two; below 0 the output opposes the stream. float64 [L, 2, T]
     cosine: np.ndarray  # of the stream before and after a block, float64 [L, T]
     median: np.ndarray  # of |x| over tokens and dimensions of a norm's input, float64 [N]
     largest: np.ndarray  # of each dimension, the x with the largest |x| over tokens, signed, float32 [N, D]
-    carrier: np.ndarray  # the token that has it, the first of equals, int32 [N, D]
-    outlying: Mapping[str, np.ndarray]  # by rule: how many dimensions of a token are outlying, int32 [N, T] each
+    carrier: np.ndarray  # the token of it, the first of ties, int32 [N, D]
+    outlying: Mapping[str, np.ndarray]  # by rule: number of outlying dimensions of a token, int32 [N, T] each
 
     @property
     def rms(self) -> np.ndarray:
@@ -69,21 +68,21 @@ class Stream:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        held = [getattr(self, field.name) for field in fields(self)]
-        held += self.outlying.values()
-        return sum(value.nbytes for value in held if isinstance(value, np.ndarray))
+        arrays = [getattr(self, field.name) for field in fields(self)]
+        arrays += self.outlying.values()
+        return sum(value.nbytes for value in arrays if isinstance(value, np.ndarray))
 
     def rows(self, sites: Sequence[str]) -> list[int]:
-        """The norms of some sites, by their index, in the order of the computation."""
+        """Indices of the norms of some sites, in the order of the computation."""
         return [n for n, (site, _) in enumerate(self.norms) if site in sites]
 
 
 def survey(run: Trace, progress: Progress | None = None) -> Stream:
     """Reduce the residual stream of a run, its edits included, in one pass over its layers.
 
-    In a pre-norm block the MLP is not run again: what it added is the difference of two streams, which is its output to
-    float32 rounding of the stream. "The stream it is added to" is resid_pre for attention and resid_mid for the MLP;
-    in parallel blocks it is resid_pre for both, in post-norm blocks the norm comes after the addition.
+    In a pre-norm block the MLP is not run again: its output is the difference of two streams, to float32 rounding of
+    the stream. The update is relative to resid_pre for attention and resid_mid for the MLP; in parallel blocks it is
+    resid_pre for both, in post-norm blocks the norm comes after the addition.
     """
     config = run.config
     norms: list[tuple[str, int]] = []
@@ -110,7 +109,7 @@ def survey(run: Trace, progress: Progress | None = None) -> Stream:
 
 @torch.inference_mode()
 def _reduced(x: Tensor, scale: Tensor) -> dict:
-    """The fields of Stream that one norm's input gives. x [T, D], scale [T, 1]"""
+    """The fields of Stream from one norm's input. x [T, D], scale [T, 1]"""
     mean, variance = moments(x)
     magnitude = x.abs()
     size, token = magnitude.max(0)
@@ -128,14 +127,14 @@ def _reduced(x: Tensor, scale: Tensor) -> dict:
 
 
 def middle_of(magnitude: np.ndarray) -> float:
-    """The median, of an even number the mean of the two in the middle: np.median, at a third of its time.
+    """The median, for an even count the mean of the two middle values: np.median, at a third of its time.
 
-    Floats from 0 up are in the order of their bits: the upper half of the bits says which few have to be sorted.
+    Floats from 0 up are ordered as their bits: the upper half of the bits selects the few that have to be sorted.
     magnitude float32, at least 0, of any shape.
     """
     flat = magnitude.ravel()
     upper = flat.view(np.uint32) >> 16
-    until = np.bincount(upper).cumsum()  # numbers whose upper bits are at most this
+    until = np.bincount(upper).cumsum()  # counts of numbers with upper bits up to this value
     low, high = (flat.size - 1) // 2, flat.size // 2
     first, last = np.searchsorted(until, (low, high), side="right")
     around = np.sort(flat[(upper >= first) & (upper <= last)])
@@ -144,18 +143,18 @@ def middle_of(magnitude: np.ndarray) -> float:
 
 
 def _count(magnitude: np.ndarray, size: np.ndarray, reach: float) -> np.ndarray:
-    """How many dimensions of each token reach a magnitude; `size` is each one's largest. [T, D], [D] -> int32 [T]"""
-    some = np.flatnonzero(size >= reach)  # mostly a few: the others need not be looked at
+    """Number of dimensions per token that reach a magnitude; `size`: largest of each. [T, D], [D] -> int32 [T]"""
+    some = np.flatnonzero(size >= reach)  # usually few: the others can be skipped
     return np.count_nonzero(magnitude[:, some] >= reach, axis=1).astype(np.int32)
 
 
 def limit(rule: Rule, median: float) -> float:
-    """The magnitude from which on a number is outlying; never 0, which a layer of zeros would reach."""
+    """The smallest outlying magnitude; never 0, which a layer of zeros would reach."""
     return max(rule.ratio * median, rule.size, float(np.finfo(np.float32).tiny))
 
 
 def _moved(at: dict[str, Tensor], parallel: bool) -> dict[str, np.ndarray]:
-    """The fields of Stream that one block gives. at: norm_sites.stream_sites"""
+    """The fields of Stream from one block. at: norm_sites.stream_sites"""
     names = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")
     x = {name: at[name].double().numpy() for name in names}  # [T, D]
 
@@ -177,16 +176,16 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def outliers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
-    """The outlying dimensions before the norms of some sites, the largest ratio first: a row a (norm, dimension).
+    """The outlying dimensions before the norms of some sites, the largest ratio first: one row per (norm, dimension).
 
-    Columns: site, layer, dimension, token (which has the largest |x|), value (signed), ratio to the layer's median |x|.
+    Columns: site, layer, dimension, token (with the largest |x|), value (signed), ratio to the layer's median |x|.
     `rule` is a key of RULES. Raises KeyError for another one.
     """
     frames = [pd.DataFrame(columns=_COLUMNS)]
     for n in stream.rows(sites):
-        found = np.flatnonzero(np.abs(stream.largest[n]) >= limit(RULES[rule], stream.median[n]))
-        numbers = (stream.carrier[n, found], stream.largest[n, found], ratios(stream, n)[found])
-        frames.append(pd.DataFrame(dict(zip(_COLUMNS, (*stream.norms[n], found, *numbers), strict=True))))
+        dimensions = np.flatnonzero(np.abs(stream.largest[n]) >= limit(RULES[rule], stream.median[n]))
+        numbers = (stream.carrier[n, dimensions], stream.largest[n, dimensions], ratios(stream, n)[dimensions])
+        frames.append(pd.DataFrame(dict(zip(_COLUMNS, (*stream.norms[n], dimensions, *numbers), strict=True))))
     whole = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     return whole.sort_values("ratio", ascending=False, kind="stable", ignore_index=True)
 
@@ -195,16 +194,16 @@ _COLUMNS = ["site", "layer", "dimension", "token", "value", "ratio"]
 
 
 def carriers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
-    """The tokens with outlying dimensions, those with most first.
+    """The tokens with outlying dimensions, sorted by their number.
 
-    Columns: token; entries, how many of its numbers are outlying over all norms of these sites; norms, in how many of
-    them it has one.
+    Columns: token; entries, the number of outlying numbers over all norms of these sites; norms, the number of norms
+    with at least one.
     """
     rows = stream.rows(sites)
     counts = stream.outlying[rule][rows]  # [norms of the sites, T]
     entries = counts.sum(0)
-    found = [int(t) for t in np.argsort(-entries, kind="stable") if entries[t]]
-    return pd.DataFrame({"token": found, "entries": entries[found], "norms": np.count_nonzero(counts, 0)[found]})
+    tokens = [int(t) for t in np.argsort(-entries, kind="stable") if entries[t]]
+    return pd.DataFrame({"token": tokens, "entries": entries[tokens], "norms": np.count_nonzero(counts, 0)[tokens]})
 
 
 def ratios(stream: Stream, n: int) -> np.ndarray:
@@ -213,16 +212,16 @@ def ratios(stream: Stream, n: int) -> np.ndarray:
 
 
 def top_dimensions(stream: Stream, sites: Sequence[str], most: int) -> list[int]:
-    """The dimensions with the largest ratio before any norm of these sites, the largest first, of equals the smaller.
+    """The dimensions with the largest ratio before any norm of these sites, descending, ties by the smaller dimension.
 
-    A model that has no such norm gives the first ones.
+    For a model without such a norm, the first dimensions.
     """
     rows = stream.rows(sites)
     highest = np.max([ratios(stream, n) for n in rows], axis=0) if rows else np.zeros(stream.largest.shape[1])
     return [int(d) for d in np.argsort(-highest, kind="stable")[:most]]
 
 
-# name: the rows it has. "norms": a row a norm; "sublayers": a row attention or MLP; "blocks": a row a layer.
+# name: its rows. "norms": one per norm; "sublayers": one per attention or MLP; "blocks": one per layer.
 STATISTICS: dict[str, str] = {
     "rms": "norms",
     "norm": "norms",
@@ -237,7 +236,7 @@ _HALVES = {"norm1": 0, "attn": 0, "norm2": 1, "mlp": 1, "final": 1, "block": 1}
 
 
 def statistic(stream: Stream, name: str) -> tuple[list[tuple[str, int]], np.ndarray]:
-    """A number of STATISTICS: its rows as (what, layer) in the order of the computation, and its values. [R, T]
+    """A statistic of STATISTICS: its rows as (what, layer) in the order of the computation, and its values. [R, T]
 
     What: "norm1", "norm2" or "final"; "attn" or "mlp"; "block".
     """
@@ -251,9 +250,9 @@ def statistic(stream: Stream, name: str) -> tuple[list[tuple[str, int]], np.ndar
 
 
 def nearest_row(rows: list[tuple[str, int]], what: str, layer: int) -> int:
-    """The row of that name and layer; where there is none, the one of the same half of the nearest layer."""
+    """The row of that name and layer; otherwise the one of the same half of the nearest layer."""
     if (what, layer) in rows:
         return rows.index((what, layer))
     near = min(abs(other - layer) for _, other in rows)
-    found = [n for n, (_, other) in enumerate(rows) if abs(other - layer) == near]
-    return found[0] if _HALVES[what] == 0 else found[-1]
+    candidates = [n for n, (_, other) in enumerate(rows) if abs(other - layer) == near]
+    return candidates[0] if _HALVES[what] == 0 else candidates[-1]

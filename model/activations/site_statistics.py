@@ -1,7 +1,7 @@
-"""The numbers of a prompt that pass through each part of one block, and through what lies before and after the blocks.
+"""Statistics of the tensors inside one block, and of those before and after the blocks.
 
-Everything of a block is recomputed once and reduced to a few numbers a token, so that another token, head or part of
-the same layer is read without computing.
+Everything of a block is recomputed once and reduced to a few numbers per token, so that another token, head or part of
+the same layer needs no further computation.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ from model.gpt.tap import record
 from model.gpt.trace import Trace
 from model.gpt.transformer import Pass, attend_fused
 
-HEADS = frozenset({"q", "k", "v", "q_rot", "k_rot", "z", "q_raw", "k_raw"})  # [heads, T, E]: sizes a head and a token
+HEADS = frozenset({"q", "k", "v", "q_rot", "k_rot", "z", "q_raw", "k_raw"})  # [heads, T, E]: sizes per head and token
 
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """Of every vector of one tensor: its length, root mean square, mean, and entry that is largest in absolute value.
+    """Of every vector of one tensor: length, root mean square, mean, and the entry of largest absolute value.
 
     Arrays [T], or [heads, T]; float32, `place` (of the largest entry) int32.
     """
@@ -36,18 +36,18 @@ class Sizes:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Of every row of attention scores and weights, over the keys up to the token; arrays [H, T]."""
+    """Statistics of every row of attention scores and weights, over the keys up to the token; arrays [H, T]."""
 
     top_score: np.ndarray
-    mean_score: np.ndarray  # of the scores that no edit blocks
+    mean_score: np.ndarray  # of the scores not blocked by an edit
     top: np.ndarray  # the largest weight
-    key: np.ndarray  # and its key, int32
+    key: np.ndarray  # its key, int32
     entropy: np.ndarray  # nats
 
 
 @dataclass(frozen=True, eq=False)
 class Passed:
-    """One block's numbers: sizes by site, attention rows, and the share of neurons that are active, [T]."""
+    """One block's numbers: sizes by site, attention rows, and the share of active neurons, [T]."""
 
     sizes: Mapping[str, Sizes]
     rows: Rows
@@ -56,8 +56,8 @@ class Passed:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        held = [*(vars(each) for each in self.sizes.values()), vars(self.rows), {"": self.active}]
-        return sum(array.nbytes for each in held for array in each.values() if isinstance(array, np.ndarray))
+        groups = [*(vars(each) for each in self.sizes.values()), vars(self.rows), {"": self.active}]
+        return sum(array.nbytes for each in groups for array in each.values() if isinstance(array, np.ndarray))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +72,14 @@ class Vector:
 
 
 def sizes_of(x: Tensor) -> Sizes:
-    """Of the vectors along the last axis. x [..., n]"""
+    """Statistics of the vectors along the last axis. x [..., n]"""
     place = x.abs().argmax(-1, keepdim=True)
     arrays = x.square().mean(-1).sqrt(), x.mean(-1), x.gather(-1, place)[..., 0]
     return Sizes(x.shape[-1], *(each.float().numpy() for each in arrays), place[..., 0].int().numpy())
 
 
 def block_sites(config: ModelConfig) -> list[str]:
-    """The sites of a block whose sizes are told."""
+    """The sites of a block with statistics."""
     names = ["resid_pre", "norm1_in", "norm1_out", "q", "k", "v"]
     names += ["q_rot", "k_rot"] if config.positions == "rope" else []
     names += ["z", "attn_out", "resid_mid", "norm2_in", "norm2_out", "mlp_pre"]
@@ -89,29 +89,29 @@ def block_sites(config: ModelConfig) -> list[str]:
 
 @torch.inference_mode()
 def block_numbers(trace: Trace, layer: int) -> Passed:
-    """What passes through one block, from one forward of it with the trace's edits.
+    """Statistics of one block, from one forward of it with the trace's edits.
 
-    Besides the sites of `block_sites` there are "heads" (the outputs of all heads side by side, which o reads) and,
+    Besides the sites of `block_sites` there are "heads" (the concatenated outputs of all heads, the input of o) and,
     where the config norms q and k, "q_raw" and "k_raw" (before that norm). Raises InputError for no such layer.
     """
     check_layer(layer, trace.config.n_layer)
-    found = {
+    sites = {
         site: tensor[0]
         for site, tensor in trace.sites(layer, [*block_sites(trace.config), "scores", "pattern"]).items()
     }
-    rows = _rows(found.pop("scores"), found.pop("pattern"))
-    found["heads"] = found["z"].transpose(0, 1).flatten(1)
+    rows = _rows(sites.pop("scores"), sites.pop("pattern"))
+    sites["heads"] = sites["z"].transpose(0, 1).flatten(1)
     if trace.config.qk_norm:
         attn = trace.model.blocks[layer].attn
-        x = found["resid_pre" if trace.config.norm_placement == "post" else "norm1_out"]
+        x = sites["resid_pre" if trace.config.norm_placement == "post" else "norm1_out"]
         for name, linear in (("q_raw", attn.q), ("k_raw", attn.k)):
-            found[name] = linear(x).unflatten(-1, (-1, trace.config.d_head)).transpose(0, 1)
-    active = (found["mlp_pre"] > 0).float().mean(-1).numpy()
-    return Passed({site: sizes_of(tensor) for site, tensor in found.items()}, rows, active)
+            sites[name] = linear(x).unflatten(-1, (-1, trace.config.d_head)).transpose(0, 1)
+    active = (sites["mlp_pre"] > 0).float().mean(-1).numpy()
+    return Passed({site: sizes_of(tensor) for site, tensor in sites.items()}, rows, active)
 
 
 def _rows(scores: Tensor, pattern: Tensor) -> Rows:
-    """scores and pattern [H, T, T]; a masked or blocked score is -inf and counts in no mean."""
+    """scores and pattern [H, T, T]; a masked or blocked score is -inf and excluded from means."""
     seen = ~scores.isneginf()
     mean = scores.masked_fill(~seen, 0).sum(-1) / seen.sum(-1)
     top, key = pattern.max(-1)
@@ -122,9 +122,9 @@ def _rows(scores: Tensor, pattern: Tensor) -> Rows:
 
 @torch.inference_mode()
 def outside_numbers(trace: Trace, token: int) -> dict[str, Sizes]:
-    """What passes before and after the blocks at one token: sites embed, pos_embed, resid_pre, final_in, final_out.
+    """Statistics before and after the blocks at one token: sites embed, pos_embed, resid_pre, final_in, final_out.
 
-    Of one token, arrays [1]; sites that the model has not are left out. Raises InputError for no such position.
+    Of one token, arrays [1]; sites that the model does not have are missing. Raises InputError for no such position.
     """
     check_positions([token], len(trace.tokens))
     model, store = trace.model, {}
@@ -133,11 +133,11 @@ def outside_numbers(trace: Trace, token: int) -> dict[str, Sizes]:
     start = model.embed_tokens(ids, token, Pass(None, attend_fused, None, tap))
     last = trace.residuals[-1][token][None, None]
     model.normed(last, Pass(None, attend_fused, None, tap))
-    found = {site: tensor.reshape(1, -1) for (site, _), tensor in store.items()}
-    return {site: sizes_of(tensor) for site, tensor in (found | {"resid_pre": start[0], "resid_post": last[0]}).items()}
+    sites = {site: tensor.reshape(1, -1) for (site, _), tensor in store.items()}
+    return {site: sizes_of(tensor) for site, tensor in (sites | {"resid_pre": start[0], "resid_post": last[0]}).items()}
 
 
 def vector(sizes: Sizes, token: int, head: int | None = None) -> Vector:
-    """The sizes of one token's vector, of one head where there are heads."""
+    """The statistics of one token's vector, of one head where there are heads."""
     at = token if head is None else (head, token)
     return Vector(sizes.n, float(sizes.rms[at]), float(sizes.mean[at]), float(sizes.largest[at]), int(sizes.place[at]))

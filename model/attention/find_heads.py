@@ -11,9 +11,7 @@ from model.attention.measures import attend_rows, check_positions, output_weight
 from model.errors import InputError, say
 from model.gpt.trace import Trace
 
-Reader = Callable[
-    [Tensor], Tensor
-]  # weights of some queries on the keys [H, n, m] -> each query's amount, [H, n]
+Reader = Callable[[Tensor], Tensor]  # weights of some queries on the keys [H, n, m] -> each query's amount, [H, n]
 
 
 def _on_keys(trace: Trace, layer: int, keys: Sequence[int]) -> Reader:

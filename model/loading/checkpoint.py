@@ -1,4 +1,4 @@
-"""From files to a model: `load_folder`, `load_gguf`, `build`; and back: `save_folder`."""
+"""Loading and saving of checkpoints: `load_folder`, `load_gguf`, `build`, `save_folder`."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def load_folder(path: Path, progress: Progress | None = None) -> tuple[ModelConf
 
 
 def load_gguf(path: Path, progress: Progress | None = None) -> tuple[ModelConfig, dict[str, Tensor], dict[str, Value]]:
-    """Config, dequantised float32 weights and metadata (the tokenizer among it) of a GGUF file.
+    """Config, dequantised float32 weights and metadata (including the tokenizer) of a GGUF file.
 
     Raises CheckpointError for a broken file, UnsupportedModel for an architecture or quantisation not read here.
     """
@@ -54,9 +54,9 @@ def load_gguf(path: Path, progress: Progress | None = None) -> tuple[ModelConfig
 
 
 def build(config: ModelConfig, state: dict[str, Tensor]) -> Transformer:
-    """The model whose parameters are the tensors of `state`, which are not copied; in evaluation mode.
+    """The model with the tensors of `state` as parameters, which are not copied; in evaluation mode.
 
-    Raises CheckpointError where names or shapes are not those of the config.
+    Raises CheckpointError where names or shapes do not match the config.
     """
     model = skeleton(config)
     tied = {"unembed.weight": state["embed.weight"]} if config.tie_embeddings and "embed.weight" in state else {}
@@ -69,7 +69,7 @@ def build(config: ModelConfig, state: dict[str, Tensor]) -> Transformer:
 
 
 def save_folder(path: Path, model: Transformer, dtype: torch.dtype = torch.float32) -> None:
-    """Write config.json and model.safetensors such that `load_folder` gives them back; each file is whole or absent.
+    """Write config.json and model.safetensors, the inverse of `load_folder`; each file is complete or absent.
 
     With float16 the file is half as large and the weights are rounded to 11 bits.
     """

@@ -1,4 +1,4 @@
-"""Turns the weights of somebody else's checkpoint into ours, by a table of names."""
+"""Conversion of another project's checkpoint into this project's weights, by a table of names."""
 
 import re
 from collections.abc import Callable, Collection
@@ -18,26 +18,26 @@ Change = Callable[[Tensor, ModelConfig], tuple[Tensor, ...]]
 
 @dataclass(frozen=True)
 class Into:
-    """One of their tensors that becomes ours only after a change: our names, and the tensors in that order."""
+    """One of their tensors that needs a conversion: our names, and the converted tensors in that order."""
 
     names: tuple[str, ...]
     change: Change
 
 
-# Their name -> our name, our names after a change, or None for what is not a weight. {i} stands for a layer number.
+# Their name -> our name, our names after a conversion, or None for a non-weight. {i} is a layer number.
 Names = dict[str, str | Into | None]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a kind of checkpoint names its weights; `prefix` is left out of `names` and may be absent in a file."""
+    """Weight names of a kind of checkpoint; `prefix` is omitted in `names` and may be absent in a file."""
 
     names: Names
     prefix: str = ""
 
 
 def make_config(fields: dict) -> ModelConfig:
-    """A ModelConfig from fields read from a file; sizes that do not fit together raise CheckpointError."""
+    """A ModelConfig from fields read from a file; raises CheckpointError for inconsistent sizes."""
     try:
         return ModelConfig(**fields)
     except ValueError as error:
@@ -45,20 +45,20 @@ def make_config(fields: dict) -> ModelConfig:
 
 
 def skeleton(config: ModelConfig) -> Transformer:
-    """The model without memory behind its parameters; raises CheckpointError for sizes no tensor can have."""
+    """The model without memory for its parameters; raises CheckpointError for impossible sizes."""
     try:
         if config.n_layer > MAX_LAYERS:
             raise OverflowError("each layer is an object of its own")
         with torch.device("meta"):
             return Transformer(config)
-    except (RuntimeError, OverflowError, TypeError) as error:  # which one depends on how much too large they are
+    except (RuntimeError, OverflowError, TypeError) as error:  # which one depends on the sizes
         sizes = ("vocab_size", "n_ctx", "n_layer", "d_model", "n_head", "d_head", "d_mlp")
         got = ", ".join(f"{name} {getattr(config, name)}" for name in sizes)
         raise CheckpointError("The config's sizes are absurd.", got, "Correct the config.") from error
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """{our name: shape} of every weight a checkpoint must bring; a tied head brings none."""
+    """{our name: shape} of every weight a checkpoint must have; a tied head has none of its own."""
     shapes = {name: tuple(tensor.shape) for name, tensor in skeleton(config).state_dict().items()}
     if config.tie_embeddings:
         del shapes["unembed.weight"]
@@ -72,10 +72,10 @@ def convert(
     config: ModelConfig,
     progress: Progress | None = None,
 ) -> dict[str, Tensor]:
-    """Our state dict from their tensors, read one at a time; float32, contiguous, no storage shared.
+    """Our state dict from their tensors, read one at a time; float32, contiguous, no shared memory.
 
-    Raises CheckpointError naming any weight that is unknown, missing, doubled or of another shape, and a head
-    that the config calls tied but that differs from the embedding.
+    Raises CheckpointError naming any weight that is unknown, missing, duplicate or of another shape, and for a head
+    that is tied in the config but differs from the embedding.
     """
     if config.n_layer > len(names):
         got = f"{config.n_layer} layers, {len(names)} tensors"
@@ -86,9 +86,9 @@ def convert(
     state: dict[str, Tensor] = {}
     for theirs, (ours, change) in plan.items():
         for name, tensor in zip(ours, _apply(theirs, read(theirs), change, config), strict=True):
-            wanted = shapes.get(name, shapes["embed.weight"])
-            if tuple(tensor.shape) != wanted:
-                got = f"{theirs} gives {name} the shape {list(tensor.shape)}, the config {list(wanted)}"
+            expected = shapes.get(name, shapes["embed.weight"])
+            if tuple(tensor.shape) != expected:
+                got = f"{theirs} gives {name} the shape {list(tensor.shape)}, the config {list(expected)}"
                 raise CheckpointError("A weight has the wrong shape.", got, "Fetch the checkpoint again.")
             state[name] = tensor
             done += 4 * tensor.numel()
@@ -103,8 +103,8 @@ def convert(
 def _plan(
     names: Collection[str], layout: Layout, config: ModelConfig, shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, tuple[tuple[str, ...], Change | None]]:
-    """{their name: (our names, change)}, checked to bring every one of our names exactly once."""
-    wanted = shapes.keys() | ({"unembed.weight"} if config.tie_embeddings else set())
+    """{their name: (our names, change)}, checked to cover every one of our names exactly once."""
+    allowed = shapes.keys() | ({"unembed.weight"} if config.tie_embeddings else set())
     plan, source = {}, {}
     for theirs in names:
         rule, layer = _rule(theirs, layout)
@@ -113,7 +113,7 @@ def _plan(
         into = (rule,) if isinstance(rule, str) else rule.names
         ours = tuple(name.replace("{i}", layer) for name in into)
         for name in ours:
-            if name not in wanted:
+            if name not in allowed:
                 raise _unknown(theirs)
             if name in source:
                 got = f"{theirs} and {source[name]}"
@@ -146,7 +146,7 @@ def _unknown(theirs: str) -> CheckpointError:
 
 
 def _their_name(ours: str, layout: Layout) -> str:
-    """What one of our names is called over there; our own name where nothing there becomes it."""
+    """Their name for one of our weights; our own name where they have none."""
     layer = re.search(r"\.([0-9]+)\.", ours)
     pattern = ours.replace(f".{layer[1]}.", ".{i}.", 1) if layer else ours
     for theirs, rule in layout.names.items():
@@ -156,7 +156,7 @@ def _their_name(ours: str, layout: Layout) -> str:
 
 
 def _apply(theirs: str, tensor: Tensor, change: Change | None, config: ModelConfig) -> tuple[Tensor, ...]:
-    """The tensors one of theirs turns into; a shape the change cannot work with raises CheckpointError."""
+    """Our tensors from one of theirs; raises CheckpointError for a shape that does not fit the change."""
     if change is None:
         return (tensor.contiguous(),)
     try:

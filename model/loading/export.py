@@ -1,4 +1,4 @@
-"""A model of GPT-2's shape as the files that other programs know: config.json, model.safetensors, tokenizer.json."""
+"""Export of a model of GPT-2's shape for other programs: config.json, model.safetensors, tokenizer.json."""
 
 import json
 from pathlib import Path

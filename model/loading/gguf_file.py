@@ -45,7 +45,7 @@ _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 
 @dataclass(frozen=True)
 class GgufTensor:
-    """Where one tensor lies in the file; `shape` is in torch order, [out, in] for a matrix."""
+    """Location of one tensor in the file; `shape` is in torch order, [out, in] for a matrix."""
 
     shape: tuple[int, ...]
     type: GGMLQuantizationType
@@ -64,8 +64,8 @@ class GgufFile:
     def read(self, name: str) -> Tensor:
         """The named tensor dequantised to float32, contiguous, with `tensors[name].shape`.
 
-        Raises UnsupportedModel for a quantisation that cannot be undone, CheckpointError where the file was cut
-        short since it was parsed.
+        Raises UnsupportedModel for an unsupported quantisation, CheckpointError where the file was truncated since it
+        was parsed.
         """
         info = self.tensors[name]
         try:
@@ -106,7 +106,7 @@ def _parse(path: Path, data: mmap.mmap) -> GgufFile:
         raise UnsupportedModel("This version of the GGUF format is not read.", str(version), "Use version 2 or 3.")
     (n_tensors,), (n_values,) = _U64.unpack_from(data, 8), _U64.unpack_from(data, 16)
     position, metadata = 24, {}
-    # No entry takes fewer bytes than this, so an absurd count is refused before anything is allocated for it.
+    # Every entry takes at least this many bytes, so an absurd count is refused before anything is allocated for it.
     if n_values * 13 + n_tensors * 24 > len(data):
         raise _broken(path, f"it claims {n_values} values and {n_tensors} tensors in {len(data)} bytes")
     for _ in range(n_values):
@@ -120,7 +120,7 @@ def _parse(path: Path, data: mmap.mmap) -> GgufFile:
         raise _broken(path, f"general.alignment {alignment!r} is not a power of two")
     start = -(-position // alignment) * alignment
     tensors = {name: _located(path, name, info, start, len(data)) for name, info in infos.items()}
-    # Else a small file of tensors that are all the same bytes would fill any memory.
+    # Otherwise a small file of tensors sharing the same bytes could fill any memory.
     for (a, first), (b, second) in pairwise(sorted(tensors.items(), key=lambda item: item[1].offset)):
         if first.offset + first.n_bytes > second.offset:
             raise _broken(path, f"the tensors {a} and {b} overlap")
@@ -136,7 +136,7 @@ def _string(path: Path, data: mmap.mmap, position: int) -> tuple[str, int]:
 
 
 def _value(path: Path, data: mmap.mmap, position: int) -> tuple[Value, int]:
-    """The typed value at `position`, and the position behind it."""
+    """The typed value at `position`, and the position after it."""
     (kind,) = _U32.unpack_from(data, position)
     position += 4
     if kind == STRING:
@@ -164,7 +164,7 @@ def _array(path: Path, data: mmap.mmap, position: int) -> tuple[Value, int]:
 
 
 def _strings(path: Path, data: mmap.mmap, position: int, count: int) -> tuple[list[str], int]:
-    """`count` strings; the vocabulary and merges of a tokenizer, 98,000 of them, so the loop is kept tight."""
+    """`count` strings; the vocabulary and merges of a tokenizer have 98,000 of them, so the loop is minimal."""
     if position + 8 * count > len(data):
         raise _broken(path, f"an array of {count} strings at offset {position} reaches past its end")
     unpack, strings = _U64.unpack_from, []
@@ -172,7 +172,7 @@ def _strings(path: Path, data: mmap.mmap, position: int, count: int) -> tuple[li
         start = position + 8
         position = start + unpack(data, position)[0]
         strings.append(data[start:position].decode())
-    # A slice past the end is only shorter, and the next unpack fails; the last string needs its own check.
+    # A slice past the end is merely shorter, and the next unpack fails; the last string needs its own check.
     if position > len(data):
         raise _broken(path, "a string reaches past its end")
     return strings, position
@@ -181,7 +181,7 @@ def _strings(path: Path, data: mmap.mmap, position: int, count: int) -> tuple[li
 def _tensor_infos(
     path: Path, data: mmap.mmap, position: int, count: int
 ) -> tuple[dict[str, tuple[tuple[int, ...], int, int]], int]:
-    """{name: (shape in torch order, type number, offset behind the header)}, and the position behind the table."""
+    """{name: (shape in torch order, type number, offset after the header)}, and the position after the table."""
     infos = {}
     for _ in range(count):
         name, position = _string(path, data, position)
@@ -199,7 +199,7 @@ def _tensor_infos(
 
 
 def _located(path: Path, name: str, info: tuple[tuple[int, ...], int, int], start: int, size: int) -> GgufTensor:
-    """The tensor's place in the file, checked to lie inside it."""
+    """The tensor's location in the file, checked to lie inside it."""
     shape, kind, offset = info
     if kind not in GGML_QUANT_SIZES:
         raise UnsupportedModel(
@@ -222,7 +222,7 @@ def dequantise(data: np.ndarray, kind: GGMLQuantizationType, shape: tuple[int, .
     """float32 values of the stored bytes, bit for bit those of gguf.quants.dequantize.
 
     data [n_bytes] uint8, writable -> [*shape], never a view of `data`. Raises UnsupportedModel for a type
-    without values of its own.
+    that cannot be dequantised.
     """
     if kind in FAST:
         return FAST[kind](data).reshape(shape)

@@ -1,4 +1,4 @@
-"""The architectures that can be loaded from GGUF: their metadata and the names of their tensors."""
+"""The architectures that can be loaded from GGUF: their metadata and tensor names."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,14 +17,14 @@ from model.loading.gguf_file import GgufFile
 
 @dataclass(frozen=True)
 class Architecture:
-    """One value of general.architecture: the config fields it implies, and its tensors' names."""
+    """One value of general.architecture: the config fields it implies, and its tensor names."""
 
     label: str
     fields: dict[str, Any]
     layout: Layout
 
 
-# Metadata key behind "<architecture>." -> field of ModelConfig; d_head and n_kv_head may be absent.
+# Metadata key after "<architecture>." -> field of ModelConfig; d_head and n_kv_head may be absent.
 SIZES = {
     "block_count": "n_layer",
     "context_length": "n_ctx",
@@ -52,12 +52,12 @@ ACCEPTED = {
     "attention.causal": (True,),
 }
 ROPE_FACTORS = "rope_freqs.weight"
-# Published Llama 3.x models differ in the factor only; GGUF keeps no more than the factors that follow from these.
+# Published Llama 3.x models differ only in the factor; GGUF stores only the factors that follow from these.
 LLAMA3_LOW, LLAMA3_HIGH, LLAMA3_N_CTX = 1.0, 4.0, 8192
 
 
 def to_config(file: GgufFile) -> ModelConfig:
-    """Our config from the metadata of a GGUF file; raises CheckpointError or UnsupportedModel naming the key."""
+    """A ModelConfig from the metadata of a GGUF file; raises CheckpointError or UnsupportedModel naming the key."""
     name, architecture = architecture_of(file)
     meta = {key.removeprefix(f"{name}."): value for key, value in file.metadata.items() if key.startswith(f"{name}.")}
     check_keys(meta, KNOWN, ACCEPTED)
@@ -95,7 +95,7 @@ def architecture_of(file: GgufFile) -> tuple[str, Architecture]:
 
 
 def _biases(file: GgufFile) -> dict[str, bool]:
-    """GGUF does not say which projections have a bias; the first block's tensors do."""
+    """GGUF does not list which projections have a bias; the first block's tensors show it."""
     fused = "blk.0.attn_qkv.bias" in file.tensors
     names = {"q_bias": "attn_q", "k_bias": "attn_k", "v_bias": "attn_v", "o_bias": "attn_output", "mlp_bias": "ffn_up"}
     present = {field: f"blk.0.{name}.bias" in file.tensors for field, name in names.items()}
@@ -113,7 +113,7 @@ def _with_rope(file: GgufFile, meta: dict, fields: dict) -> ModelConfig:
     if ROPE_FACTORS not in file.tensors:
         return make_config(fields)
     factors = file.read(ROPE_FACTORS)
-    # Only the factors are stored; the rule they came from is guessed and must reproduce them.
+    # Only the factors are stored; the guessed rule must reproduce them.
     scaling = RopeScaling(
         factor=_as_written(factors.max().item()),
         low_freq_factor=LLAMA3_LOW,
@@ -122,8 +122,8 @@ def _with_rope(file: GgufFile, meta: dict, fields: dict) -> ModelConfig:
     )
     plain, scaled = make_config(fields), make_config(fields | {"rope_scaling": scaling})
     for config in (plain, scaled):
-        wanted = rope_frequencies(plain) / rope_frequencies(config)
-        if wanted.shape == factors.shape and torch.allclose(factors, wanted, rtol=1e-5, atol=0):
+        expected = rope_frequencies(plain) / rope_frequencies(config)
+        if expected.shape == factors.shape and torch.allclose(factors, expected, rtol=1e-5, atol=0):
             return config
     hint = "Use the safetensors files of this model."
     raise UnsupportedModel("The rotary factors are not those of Llama 3.", ROPE_FACTORS, hint)
@@ -148,7 +148,7 @@ def unpermute_k(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
 
 
 def unpermute(tensor: Tensor, n_head: int) -> Tensor:
-    """Rows of a head from adjacent pairs to half-split order: row 2 i + s becomes row s E / 2 + i. [n * E, ...]"""
+    """Rows of a head from interleaved pairs to half-split order: row 2 i + s becomes row s E / 2 + i. [n * E, ...]"""
     pairs = tensor.unflatten(0, (n_head, -1, 2))  # [n, E / 2, 2, ...]
     return pairs.transpose(1, 2).flatten(0, 2)
 
@@ -176,7 +176,7 @@ NAMES: Names = {
     "output.weight": "unembed.weight",
     ROPE_FACTORS: None,
 }
-# Only the llama architecture stores q and k for a rotation of adjacent pairs.
+# Only the llama architecture stores q and k for a rotation of interleaved pairs.
 LLAMA_NAMES = NAMES | {
     **_changed("blk.{i}.attn_q", ("blocks.{i}.attn.q",), unpermute_q),
     **_changed("blk.{i}.attn_k", ("blocks.{i}.attn.k",), unpermute_k),
@@ -198,7 +198,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "gpt2": Architecture(
         "GPT-2", {"norm": "layernorm", "positions": "learned", "mlp": "gelu_tanh"}, Layout(FUSED_NAMES)
     ),
-    # GGUF does not keep the activation; every published GPT-NeoX model has GELU by erf.
+    # GGUF does not store the activation; every published GPT-NeoX model has GELU by erf.
     "gptneox": Architecture(
         "GPT-NeoX (Pythia)",
         {"norm": "layernorm", "positions": "rope", "mlp": "gelu", "parallel_residual": True},

@@ -1,4 +1,4 @@
-"""Reads a folder of safetensors: one model.safetensors, or shards listed in model.safetensors.index.json."""
+"""Reading of a folder of safetensors: one model.safetensors, or shards listed in model.safetensors.index.json."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from model.errors import CheckpointError, UnsupportedModel, say
 from model.strict_json import parse
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-MAX_JSON_BYTES = 64 << 20  # an index of a million tensors; anything larger is not one
+MAX_JSON_BYTES = 64 << 20  # an index of a million tensors; anything larger is not an index
 # A plain name in the same folder: no separator, no drive, no leading dot.
 SHARD_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.safetensors")
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -20,7 +20,7 @@ FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True, eq=False)
 class TensorFolder:
-    """The tensors of a folder and the file that holds each."""
+    """The tensors of a folder, and the file of each."""
 
     path: Path
     files: dict[str, str]  # tensor name: file name
@@ -39,7 +39,8 @@ class TensorFolder:
         if tensor.dtype not in FLOATS:
             hint = "Use a checkpoint that is not quantised."
             raise UnsupportedModel("A weight is not stored as floats.", f"{name}, {tensor.dtype}", hint)
-        # A copy: what safe_open returns is mapped from the file, and a file that is overwritten later would crash us.
+        # A copy: the result of safe_open is mapped from the file, and overwriting the file later would crash the
+        # process.
         return tensor.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
 
 
@@ -76,7 +77,7 @@ def _broken(file: str, error: Exception) -> CheckpointError:
 
 
 def _names(path: Path, file: str) -> list[str]:
-    """Names of the tensors in one file, whose header is checked against the file's length."""
+    """Names of the tensors in one file; its header is checked against the file's length."""
     try:
         with safe_open(path / file, framework="pt") as tensors:
             return list(tensors.keys())
@@ -85,23 +86,23 @@ def _names(path: Path, file: str) -> list[str]:
 
 
 def _indexed(path: Path) -> dict[str, str]:
-    """{tensor: shard} as the index says, checked against what every shard holds."""
+    """{tensor: shard} of the index, checked against the contents of every shard."""
     index = read_json(path / INDEX).get("weight_map")
     if not (isinstance(index, dict) and index and all(isinstance(shard, str) for shard in index.values())):
         raise CheckpointError("The index of the weights has no weight_map.", INDEX, "Fetch the file again.")
-    held: dict[str, str] = {}
+    stored: dict[str, str] = {}
     for shard in sorted(set(index.values())):
         if not SHARD_NAME.fullmatch(shard):
             raise CheckpointError("The index names a file outside its folder.", shard, "Do not use this checkpoint.")
         if not (path / shard).is_file():
             raise CheckpointError("A file of weights is missing.", shard, "Fetch all files of the checkpoint.")
         for name in _names(path, shard):
-            if name in held:
-                got = f"{name} in {held[name]} and {shard}"
+            if name in stored:
+                got = f"{name} in {stored[name]} and {shard}"
                 raise CheckpointError("A weight occurs in two files.", got, "Fetch all files again.")
-            held[name] = shard
-    for name in index.keys() | held.keys():
-        if index.get(name) != held.get(name):
-            got = f"{name}: index {index.get(name)}, files {held.get(name)}"
+            stored[name] = shard
+    for name in index.keys() | stored.keys():
+        if index.get(name) != stored.get(name):
+            got = f"{name}: index {index.get(name)}, files {stored.get(name)}"
             raise CheckpointError("The index and the files of the weights disagree.", got, "Fetch all files again.")
-    return held
+    return stored

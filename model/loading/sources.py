@@ -1,4 +1,4 @@
-"""Where weights come from: the repository, the user's cache, the Hub, or a path on the command line."""
+"""Sources of weights: the repository, the user's cache, the Hub, or a path on the command line."""
 
 import re
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ HUB_PREFIX = "hub:"
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """A model that the picker offers by itself."""
+    """A model that the picker offers by default."""
 
     id: str
     label: str
-    line: str  # one sentence about it
-    download_bytes: int  # 0 where it is part of the repository
+    line: str  # a one-sentence description
+    download_bytes: int  # 0 if it is part of the repository
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """Weights that lie on this computer, ready to be loaded."""
+    """Weights on this computer, ready to be loaded."""
 
     kind: Literal["folder", "gguf"]
     path: Path
@@ -55,9 +55,9 @@ def available() -> tuple[str, ...]:
 def resolve(
     model_id: str, progress: Progress | None = None, *, offline: bool = False, allow_paths: bool = False
 ) -> Resolved:
-    """The weights of a model id, fetched if need be: a built-in id, "hub:OWNER/NAME", or a path where allowed.
+    """The weights of a model id, downloaded if necessary: a built-in id, "hub:OWNER/NAME", or a path where allowed.
 
-    Raises InputError for an id that means nothing, DownloadError where the weights cannot be fetched,
+    Raises InputError for an unknown id, DownloadError where the weights cannot be downloaded,
     CheckpointError where a path has none.
     """
     labels = {model.id: model.label for model in BUILT_IN}
@@ -72,22 +72,22 @@ def resolve(
     if model_id.startswith(HUB_PREFIX):
         repo = model_id.removeprefix(HUB_PREFIX)
         return Resolved("folder", hub_folder(repo, progress, offline=offline), model_id, repo)
-    if allow_paths and (found := _local(model_id)):
-        return found
+    if allow_paths and (local := _local(model_id)):
+        return local
     known = ", ".join([*labels, "hub:OWNER/NAME"] + (["a folder", "a .gguf file"] if allow_paths else []))
     raise InputError("There is no model of that name.", _short(model_id), say("Choose one of: {}.", known))
 
 
 def _local(model_id: str) -> Resolved | None:
-    """A folder or .gguf file that exists; its id is the full path, so that two names of one file are one model."""
+    """An existing folder or .gguf file; its id is the full path, so that two names of one file are one model."""
     try:
         path = Path(model_id).expanduser().resolve()
         kind = "folder" if path.is_dir() else "gguf" if path.is_file() and path.suffix.lower() == ".gguf" else None
-    except (OSError, ValueError, RuntimeError):  # too long, a NUL byte, an unknown home
+    except (OSError, ValueError, RuntimeError):  # too long, a NUL byte, an unknown home directory
         return None
     return Resolved(kind, path, str(path), plain(path.name)) if kind else None
 
 
 def _short(text: str) -> str:
-    """At most 80 characters on one line, for a message."""
+    """At most 80 characters on one line, for an error message."""
     return re.sub(r"\s+", " ", text)[:80]

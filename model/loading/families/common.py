@@ -1,4 +1,4 @@
-"""Reading a config.json strictly: every key is used, known not to matter, or refused by name."""
+"""Strict reading of a config.json: every key is used, known to be irrelevant, or refused by name."""
 
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Family:
-    """One architecture on the Hub: how its config.json becomes ours, and how its weights are called."""
+    """One architecture on the Hub: conversion of its config.json, and its weight names."""
 
     label: str
     to_config: Callable[[dict], ModelConfig]
     layout: Layout
 
 
-# Keys that change nothing about the logits of a forward pass: training, bookkeeping, special tokens, text generation.
+# Keys without effect on the logits of a forward pass: training, bookkeeping, special tokens, text generation.
 IGNORED = frozenset(
     {
         "_name_or_path",
@@ -81,13 +81,13 @@ LLAMA3_KEYS = ("factor", "low_freq_factor", "high_freq_factor", "original_max_po
 def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, tuple]) -> None:
     """Refuse keys that are neither known nor ignored (CheckpointError), and values other than the accepted ones.
 
-    `accepted` maps a key to the values under which it changes nothing; others raise UnsupportedModel.
+    `accepted` maps a key to its values without effect; others raise UnsupportedModel.
     """
     if unknown := sorted(set(values) - set(known) - IGNORED - set(accepted)):
         hint = "They may change what the model computes, so the checkpoint is not loaded."
         raise CheckpointError("The config has keys that are not known.", ", ".join(unknown), hint)
     for key, allowed in accepted.items():
-        # An array in the metadata of a GGUF file equals nothing as a whole.
+        # An array in the metadata of a GGUF file cannot be compared as a whole.
         if key in values and not (isinstance(values[key], _SCALAR) and values[key] in allowed):
             names = " or ".join(map(repr, allowed))
             raise UnsupportedModel(
@@ -105,9 +105,9 @@ def whole(values: Mapping, key: str, default: int | None = None) -> int:
 def real(values: Mapping, key: str, default: float | None = None) -> float:
     """A number; CheckpointError where it is missing (or null) without a default, or is something else."""
     value = _typed(values, key, default, (int, float), "a number")
-    if not abs(value) <= sys.float_info.max:  # an integer may be larger than any float, and a float NaN
+    if not abs(value) <= sys.float_info.max:  # an integer may exceed every float, and a float may be NaN
         got = f"{key} = {value}"[:80]
-        raise CheckpointError("A number of the config is no finite one.", got, "Correct the config.")
+        raise CheckpointError("A number of the config is not finite.", got, "Correct the config.")
     return float(value)
 
 
@@ -140,8 +140,9 @@ def _typed(values: Mapping, key: str, default: T | None, types: tuple[type, ...]
 def rope(hf: Mapping, default_fraction: float = 1.0) -> dict:
     """rope_theta, rotary_fraction and rope_scaling of a ModelConfig.
 
-    Older files have rope_theta beside rope_scaling, newer ones all of it in rope_parameters; files with both must
-    agree. Raises UnsupportedModel for a scaling other than Llama 3's, CheckpointError for unknown or missing keys.
+    Older files have rope_theta next to rope_scaling, newer ones have everything in rope_parameters; files with both
+    must agree. Raises UnsupportedModel for a scaling other than Llama 3's, CheckpointError for unknown or missing
+    keys.
     """
     values: dict = {}
     for key in ("rope_scaling", "rope_parameters"):

@@ -37,7 +37,7 @@ ACCEPTED = {
 
 
 def to_config(hf: dict) -> ModelConfig:
-    """Our config from a GPT-2 config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """A ModelConfig from a GPT-2 config.json; raises CheckpointError or UnsupportedModel naming the key."""
     check_keys(hf, KNOWN, ACCEPTED)
     fields = {ours: whole(hf, theirs) for theirs, ours in SIZES.items()}
     if whole(hf, "n_ctx", fields["n_ctx"]) != fields["n_ctx"]:
@@ -55,7 +55,7 @@ def to_config(hf: dict) -> ModelConfig:
 
 
 def transpose(weight: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """GPT-2's Conv1D keeps [in, out]. -> [out, in]"""
+    """GPT-2's Conv1D stores [in, out]. -> [out, in]"""
     return (weight.t(),)
 
 
@@ -88,7 +88,7 @@ LAYOUT = Layout(
         "ln_f.weight": "final_norm.weight",
         "ln_f.bias": "final_norm.bias",
         "lm_head.weight": "unembed.weight",
-        # The causal mask, which old files carry as a buffer.
+        # The causal mask, a buffer in old files.
         "h.{i}.attn.bias": None,
         "h.{i}.attn.masked_bias": None,
     },

@@ -28,7 +28,7 @@ KNOWN = {
 
 
 def to_config(hf: dict) -> ModelConfig:
-    """Our config from a GPT-NeoX config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """A ModelConfig from a GPT-NeoX config.json; raises CheckpointError or UnsupportedModel naming the key."""
     check_keys(hf, KNOWN, {})
     fields = {ours: whole(hf, theirs) for theirs, ours in SIZES.items()}
     bias = flag(hf, "attention_bias", True)
@@ -47,7 +47,7 @@ def to_config(hf: dict) -> ModelConfig:
 
 
 def split_qkv(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """q, k and v of one head after the other. weight [H * 3 * E, D] or bias [H * 3 * E] -> three of [H * E, ...]"""
+    """q, k and v interleaved by head. weight [H * 3 * E, D] or bias [H * 3 * E] -> three of [H * E, ...]"""
     heads = tensor.unflatten(0, (config.n_head, 3, -1))  # [H, 3, E, ...]
     return tuple(part.flatten(0, 1) for part in heads.unbind(1))
 
@@ -73,7 +73,7 @@ LAYOUT = Layout(
         **_both("layers.{i}.mlp.dense_4h_to_h", "blocks.{i}.mlp.down"),
         **_both("final_layer_norm", "final_norm"),
         "embed_out.weight": "unembed.weight",
-        # The causal mask and the frequencies of RoPE, which old files carry as buffers.
+        # The causal mask and the frequencies of RoPE, buffers in old files.
         "layers.{i}.attention.bias": None,
         "layers.{i}.attention.masked_bias": None,
         "layers.{i}.attention.rotary_emb.inv_freq": None,

@@ -1,4 +1,4 @@
-"""Llama, and what shares its architecture, SmolLM2 among them: RMSNorm, RoPE, SwiGLU, grouped-query attention."""
+"""Llama and models of its architecture, such as SmolLM2: RMSNorm, RoPE, SwiGLU, grouped-query attention."""
 
 from model.gpt.config import ModelConfig
 from model.loading.convert import Layout, make_config
@@ -24,7 +24,7 @@ KNOWN = {
     "mlp_bias",
 }
 ACCEPTED = {
-    # Splits the products to repeat the rounding of a training run; 1 is no split.
+    # Splits the products to reproduce the rounding of a training run; 1 is no split.
     "pretraining_tp": (1, None),
     "rope_interleaved": (False,),
     "partial_rotary_factor": (1.0, None),
@@ -32,7 +32,7 @@ ACCEPTED = {
 
 
 def to_config(hf: dict) -> ModelConfig:
-    """Our config from a Llama config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """A ModelConfig from a Llama config.json; raises CheckpointError or UnsupportedModel naming the key."""
     check_keys(hf, KNOWN, ACCEPTED)
     attention_bias, mlp_bias = flag(hf, "attention_bias", False), flag(hf, "mlp_bias", False)
     biases = {f"{name}_bias": attention_bias for name in "qkvo"} | {"mlp_bias": mlp_bias}
@@ -40,11 +40,11 @@ def to_config(hf: dict) -> ModelConfig:
 
 
 def swiglu_fields(hf: dict) -> dict:
-    """The fields that Llama and Qwen configs share, biases left out."""
+    """The fields shared by Llama and Qwen configs, without biases."""
     fields = {ours: whole(hf, theirs) for theirs, ours in SIZES.items()}
     head = {"d_head": whole(hf, "head_dim")} if hf.get("head_dim") is not None else {}
     rotary = rope(hf)
-    # Which half of a head would rotate differs between the families' own code, so a part is not guessed at.
+    # The families differ in which part of a head would rotate, so a partial rotation is refused.
     check_keys({"partial_rotary_factor": rotary["rotary_fraction"]}, (), {"partial_rotary_factor": (1.0,)})
     return (
         fields
@@ -79,7 +79,7 @@ NAMES = {
     **_both("layers.{i}.mlp.down_proj", "blocks.{i}.mlp.down"),
     "norm.weight": "final_norm.weight",
     "lm_head.weight": "unembed.weight",
-    # The frequencies of RoPE, which old files carry as a buffer.
+    # The frequencies of RoPE, a buffer in old files.
     "layers.{i}.self_attn.rotary_emb.inv_freq": None,
 }
 

@@ -1,4 +1,4 @@
-"""Qwen2 (Llama with biases on q, k and v) and Qwen3 (Llama with a norm over each head's q and k)."""
+"""Qwen2 (Llama with biases on q, k and v) and Qwen3 (Llama with RMSNorm over each head's q and k)."""
 
 from model.errors import UnsupportedModel
 from model.gpt.config import ModelConfig
@@ -15,7 +15,7 @@ KNOWN = {
     "rms_norm_eps",
     "tie_word_embeddings",
     "layer_types",
-    # Read only where use_sliding_window is true, which is refused.
+    # Used only where use_sliding_window is true, which is refused.
     "sliding_window",
     "max_window_layers",
 }
@@ -23,14 +23,14 @@ ACCEPTED = {"use_sliding_window": (False,), "use_mrope": (False,), "partial_rota
 
 
 def qwen2_config(hf: dict) -> ModelConfig:
-    """Our config from a Qwen2 config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """A ModelConfig from a Qwen2 config.json; raises CheckpointError or UnsupportedModel naming the key."""
     return _config(hf, KNOWN, {"q_bias": True, "k_bias": True, "v_bias": True, "o_bias": False})
 
 
 def qwen3_config(hf: dict) -> ModelConfig:
-    """Our config from a Qwen3 config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """A ModelConfig from a Qwen3 config.json; raises CheckpointError or UnsupportedModel naming the key."""
     bias = flag(hf, "attention_bias", False)
-    # Qwen3 does not derive the width of a head, so a file without it means 128.
+    # Qwen3 does not derive the head size: a file without it means 128.
     hf = {"head_dim": 128, **hf}
     return _config(hf, KNOWN | {"attention_bias"}, {f"{name}_bias": bias for name in "qkvo"} | {"qk_norm": True})
 
