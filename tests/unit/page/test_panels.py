@@ -84,8 +84,15 @@ def test_a_steady_part_is_drawn_once_in_a_language(scene):
     assert panels.fixed(view, scene.words) == {"tried_lab": {"n": 0}}  # as long as there is no scene
 
 
+class Blank(collections.defaultdict):
+    """A catalogue in which every word is empty."""
+
+    def section(self, name):
+        return {}
+
+
 def test_a_view_that_is_the_whole_tab_needs_no_button(scene):
-    said = collections.defaultdict(str)
+    said = Blank(str)
     view = View("tried", ("note",), {"note": Custom("note", lambda seen: {}, of=())})
     whole, one = tab_of("tried", (view,)), tab_of("own", (view,))
     assert whole.parts == ("tried_question", "tried_howto", "tried_note") and not whole.asks
