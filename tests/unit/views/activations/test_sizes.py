@@ -159,9 +159,9 @@ def test_a_change_of_settings_or_language_does_not_run_the_model(playground, mon
     _, shown = payloads(playground, asked(heads=[[0, 0]]))
     monkeypatch.setattr(shared, "survey", lambda run: pytest.fail("the survey was made again"))
     parts, _ = payloads(playground, asked({"sizes_form": {"number": "mean"}}, shown=shown, heads=[[0, 0]]))
-    assert set(parts) == {"header", "notice", "sizes_map", "sizes_profile", "sizes_row"}
+    assert set(parts) == {"notice", "sizes_map", "sizes_profile", "sizes_row"}
     parts, _ = payloads(playground, asked({"sizes_map": {"what": "norm1", "layer": 2}}, shown=shown, heads=[[0, 0]]))
-    assert set(parts) == {"header", "notice", "sizes_row"}  # the map is not sent again
+    assert set(parts) == {"notice", "sizes_row"}  # the map is not sent again
     assert "outliers_map" in drawn(playground, {"activations_view": {"view": "outliers"}}, language="zh")
 
 
