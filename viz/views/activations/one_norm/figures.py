@@ -130,7 +130,8 @@ def panels_figure(sides: Sequence[Panel]) -> go.Figure:
     y = {name: axis(side.y, {"rangemode": "tozero"}) for name, side in zip(names, sides, strict=True)}
     traces = {name: side.traces for name, side in zip(names, sides, strict=True)}
     narrow = NARROW if len(sides) > 1 else HEIGHT
-    return grid(traces, x, y, height=HEIGHT, narrow=narrow, legend=LEGEND, columns=(len(sides), 1))
+    figure = grid(traces, x, y, height=HEIGHT, narrow=narrow, legend=LEGEND, columns=(len(sides), 1))
+    return figure.update_layout(bargap=0)  # else thin gaps are seen between the bars of a histogram
 
 
 # --- histograms -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from model.activations.norm_walk import norms_of
 from model.api import LanguageModel
 from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, unprompted
-from viz.charts.axes import BLUE, GREEN, ORANGE, PINK, token_names
+from viz.charts.axes import BLUE, GREEN, PINK, RED, token_names
 from viz.labels import plotly_text, quoted
 from viz.numbers import number, whole
 from viz.page.parts import plot_words
@@ -123,7 +123,7 @@ def values(seen: Seen) -> Payload:
     words, both = seen.here, {"before": seen.result.before, "after": seen.result.after}
     sides = [
         Panel([histogram(each, words[name], words["unit"], colour)], words[name], words["count"])
-        for (name, each), colour in zip(both.items(), (ORANGE, BLUE), strict=True)
+        for (name, each), colour in zip(both.items(), (RED, BLUE), strict=True)
     ]
     note = words["note"].format(T=whole(len(seen.facts.tokens)), D=whole(seen.facts.config.d_model))
     lines = [f"norm = norm_of(lm.model, {_given(seen)})", f"x = norm_input(run, {_given(seen)})"]

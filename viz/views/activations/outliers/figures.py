@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import LOG, RED, axis, figure
+from viz.charts.axes import LOG, ORANGE, axis, figure
 from viz.charts.lines import line
 from viz.labels import plotly_text
 from viz.theme import HUES
@@ -26,7 +26,7 @@ def dimension_figure(
         y = _logarithmic(others)
         traces.append(line(words["others"], range(D), y, HUES[1], hover=hover, width=1.2, more=thin))
     ends, skip = [0, max(D - 1, 1)], {"mode": "lines", "hoverinfo": "skip"}
-    traces.append(line(words["limit"], ends, [limit, limit], RED, hover="", dash="dash", width=1.5, more=skip))
+    traces.append(line(words["limit"], ends, [limit, limit], ORANGE, hover="", dash="dash", width=1.5, more=skip))
     x, y = axis(words["dimension"], {"showgrid": False}), axis(words["size"], LOG | {"nticks": 6})
     return figure(traces, x, y, height=380, more={"showlegend": True, "legend": BELOW})
 
