@@ -25,7 +25,7 @@ from viz.words import Words
 
 def settings_of(view: View, scene: Scene, values: Values) -> Settings:
     """What a page sent for the view's form and its asking parts, checked. An asking part may raise InputError."""
-    own = read_all(view.settings, values.get(f"{view.key}_form"), scene)
+    own = read_all((*view.tab_settings, *view.settings), values.get(f"{view.key}_form"), scene)
     asked = [
         (name, part.read(values.get(view.part_name(name)), scene)) for name, part in view.parts.items() if part.read
     ]
@@ -101,7 +101,7 @@ def measured(view: View, name: str, scene: Scene, settings: Settings) -> backgro
             value = call(measure, scene, settings, results=used)
         return background.Result(value, time.perf_counter() - started, nbytes_of(value))
 
-    if measure.keep:
+    if measure.keep(question_of(measure, scene, settings)) if callable(measure.keep) else measure.keep:
         return scene.playground.results.get(key, make)
     if key not in scene.measured:
         scene.measured[key] = make()
@@ -197,6 +197,7 @@ def facts_of(scene: Scene) -> Facts:
         scene.trace.seconds,
         model.tokenizer.piece,
         source(scene),
+        scene.run,
     )
 
 

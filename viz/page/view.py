@@ -61,7 +61,8 @@ class Measure:
     uses: tuple[str, ...] = ()  # measures that it builds on
     # A further run that it reads by `scene.beside`: (scene, settings) -> its model's id and its prompt, None for none.
     beside: Callable[[Scene, Settings], tuple[str, str] | None] | None = None
-    keep: bool = True  # False: quick to make and large, measured anew for every drawing
+    # False: quick to make and large, measured anew for every drawing; a function of its settings where that depends.
+    keep: bool | Callable[[Settings], bool] = True
     # Of a slow one whose time can be told beforehand: (scene, settings) -> (what decides its pace besides the model,
     # how much work it is). A part that names the measure finds the seconds of a unit of work as `seen.pace`.
     pace: Callable[[Scene, Settings], tuple[Hashable, float]] | None = None
@@ -91,6 +92,7 @@ class Facts:
     seconds: float = field(compare=False)  # that the run took
     piece: Callable[[int], str] = field(compare=False)  # the text of a token id
     source: str = ""  # the line below a picture, for a part that says more than that
+    run: str = ""  # a short name of the run, with which a part's own `run` begins
 
     @property
     def pieces(self) -> tuple[str, ...]:
@@ -322,6 +324,8 @@ class View:
     parts: Mapping[str, Part]
     measures: tuple[Measure, ...] = ()
     settings: tuple[Setting, ...] = ()
+    # Beside the row of views: one value for all views of a tab that name the same one. Words: `[<tab>.settings]`.
+    tab_settings: tuple[Setting, ...] = ()
     api: tuple = ()  # of viz.api.endpoint.Endpoint
     form_depends: tuple[Depends, ...] = ()  # what the options of the form depend on
     problems: str = ""  # the part that says why an asking part cannot be read; without one, the page's notice does
