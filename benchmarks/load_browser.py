@@ -10,9 +10,9 @@ from benchmarks.load_users import OBJECTS, SUBJECTS, VERBS, Ledger
 from benchmarks.workbench import FLAGS, TIMED
 from viz.charts.heatmap import token_chips
 
-READY = "#pg-plot [data-run]"
+READY = "#pg-map_plot [data-run]"
 CHIPS = "[...document.querySelectorAll('#pg-tokens .pg-chip')].map((chip) => chip.textContent)"
-RUN = "(document.querySelector('#pg-plot [data-run]')?.dataset.run ?? '')"
+RUN = "(document.querySelector('#pg-map_plot [data-run]')?.dataset.run ?? '')"
 
 
 async def browse(browser, number: int, url: str, ledger: Ledger, tally: Tally, until: float) -> None:
@@ -57,7 +57,7 @@ async def _head(page, number: int, chance: random.Random, ledger: Ledger, tally:
     if before.endswith(f" {layer}.{head}"):
         return
     act = f"document.querySelector('.pg-head[aria-label=\"Layer {layer}, head {head}\"]').click()"
-    took, _ = await page.evaluate(TIMED, ["plot", act])
+    took, _ = await page.evaluate(TIMED, ["map_plot", act])
     tally.add("browser: click to painted", took / 1000, number)
     run = await page.evaluate(RUN)
     if run != f"{before.split(' ')[0]} {layer}.{head}":

@@ -137,7 +137,7 @@ class User:
             self.wrong(f"{name} shows run {run} instead of {names[0]} (“{prompt}”)")
         if name == "tokens" and told["tokens"] != token_chips(self.ledger.lm.encode(prompt)):
             self.wrong(f"tokens of “{prompt}” are {[token['text'] for token in told['tokens']]}")
-        if name == "plot" and heads and told["run"] != f"{names[0]} {heads[-1][0]}.{heads[-1][1]}":
+        if name == "map_plot" and heads and told["run"] != f"{names[0]} {heads[-1][0]}.{heads[-1][1]}":
             self.wrong(f"plot shows {told['run']} instead of head {heads[-1]}")
 
     def own(self, told: dict, what: str) -> None:

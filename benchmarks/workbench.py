@@ -104,7 +104,7 @@ def visit(page, texts: list[str], heads: list[tuple[int, int]], held: Callable[[
             f"Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, 'value').set.call(box, {text!r});"
             "box.dispatchEvent(Object.assign(new Event('input', {bubbles: true}), {released: true}));"
         )
-        took, task = page.evaluate(TIMED, ["heads", act])
+        took, task = page.evaluate(TIMED, ["overview_heads", act])
         if n:  # the first of a length warms up
             typed.append(took)
             tasks.append(task)
@@ -112,7 +112,7 @@ def visit(page, texts: list[str], heads: list[tuple[int, int]], held: Callable[[
         first = first or held() - before
     for n, (layer, head) in enumerate(heads):
         act = f"document.querySelector('.pg-head[aria-label=\"Layer {layer}, head {head}\"]').click()"
-        took, task = page.evaluate(TIMED, ["plot", act])
+        took, task = page.evaluate(TIMED, ["map_plot", act])
         if n:
             clicked.append(took)
             tasks.append(task)
@@ -169,7 +169,7 @@ def main() -> None:
             chromium = p.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
             page = chromium.new_page(viewport={"width": 1280, "height": 900})
             page.goto(url + "?lang=en")
-            page.locator("#pg-plot [data-run]").wait_for(timeout=60_000)
+            page.locator("#pg-map_plot [data-run]").wait_for(timeout=60_000)
             shape = page.locator(".pg-head").last.get_attribute("aria-label")  # "Layer 7, head 7"
             L, H = (int(part) + 1 for part in shape.replace("Layer ", "").split(", head "))
             heads = [((7 * n) % L, (3 * n + 1) % H) for n in range(options.rounds + 1)]

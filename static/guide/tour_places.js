@@ -7,8 +7,7 @@ export const tabButton = (key) => first([`button[role=tab][data-tab-id="${CSS.es
 export const tabOpen = ({ tab }) =>
   !tab ||
   document.querySelector(`button[role=tab][data-tab-id="${CSS.escape(tab)}"][aria-selected=true]`) !== null ||
-  (!tabButton(tab) &&
-    first([`#pg-${tab}_question`, `#pg-${tab}_view`, ...(tab === "attention" ? ["#pg-heads"] : [])]) !== null);
+  (!tabButton(tab) && first([`#pg-${tab}_question`, `#pg-${tab}_view`]) !== null);
 export const viewButton = ({ view }) => view && first([`#pg-${view[0]} button[data-key="${view[1]}"]`]);
 export const viewOpen = (step) => !step.view || viewButton(step)?.getAttribute("aria-selected") === "true";
 // A narrow page keeps the tabs that do not fit in a menu, where they have only their names.

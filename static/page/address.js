@@ -88,7 +88,8 @@ for (const name of ["pointerdown", "keydown", "input", "click"])
     true,
   );
 
-const views = ({ values }) => Object.fromEntries(Object.entries(values).filter(([name]) => name.endsWith("_view")));
+const views = ({ values }) =>
+  Object.entries(values).flatMap(([name, value]) => (name.endsWith("_view") ? [[name, value.view]] : []));
 const kinds = ({ edits }) => edits.map(({ factor, ...edit }) => edit);
 // Whether what was done is a step that Back takes back; a slider that moves, or a text while it is typed, is none.
 function isStep(before, now) {

@@ -24,7 +24,7 @@ FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # nothing but the app can be reached
 )
 DESKTOP = {"width": 1280, "height": 900}
-READY = "#pg-plot [data-run]"  # the first map
+READY = "#pg-map_plot [data-run]"  # the first map
 SOON = 30_000  # milliseconds; on a busy machine
 PASSED = pytest.StashKey[bool]()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 ROOT = Path(__file__).parents[2]
-READY = "#pg-plot [data-run]"
+READY = "#pg-map_plot [data-run]"
 LATE = 120_000  # milliseconds
 COLOURS = 96
 Box = dict[str, float]
@@ -47,7 +47,7 @@ def overview(page) -> Box:
     page.locator(".pg-view[data-key=lines]").click()
     for layer, head, keys in ((4, 1, []), (5, 0, ["Shift"])):
         page.get_by_role("button", name=f"Layer {layer}, head {head}", exact=True).click(modifiers=keys)
-    page.locator("#pg-lines [data-run]").wait_for(timeout=LATE)
+    page.locator("#pg-lines_links [data-run]").wait_for(timeout=LATE)
     page.mouse.move(0, 0)
     return {"x": 0, "y": 0, "width": 1280, "height": 940}
 

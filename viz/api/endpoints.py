@@ -4,7 +4,6 @@ import gradio as gr
 
 from viz.api import page
 from viz.api.groups import (
-    attention,
     heads,
 )
 from viz.api.registry import Endpoint, register
@@ -16,12 +15,6 @@ ENDPOINTS = (
     Endpoint(page.models, reads="server", kind="listed"),
     Endpoint(page.model_info, reads="model", kind="listed", long=True),
     Endpoint(page.tokenize, reads="plain run"),
-    Endpoint(attention.head_metrics, ("attention", "heads")),
-    Endpoint(attention.attention, ("attention.map",)),
-    Endpoint(attention.attention_links, ("attention.lines", "attention.text")),
-    Endpoint(attention.attention_cell, ("attention.why",)),
-    Endpoint(attention.find_heads, ("attention.find",)),
-    Endpoint(attention.head_vectors, ("attention.why",)),
     Endpoint(heads.head_survey, ("heads",), "model", long=True),
     Endpoint(heads.composition, ("heads",), "model", kind="computed"),
     *(each for tab in TABS for each in tab.api),

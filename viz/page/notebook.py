@@ -3,7 +3,7 @@
 >>> from model.api import load_model
 >>> from viz.page.notebook import page_of
 >>> page = page_of(load_model("tinygpt"), "The cat sat on the mat", heads=[(5, 0)])
->>> page.figure("plot").data[0].z.shape
+>>> page.figure("map_plot").data[0].z.shape
 (6, 6)
 """
 
@@ -47,7 +47,7 @@ class Page:
         said = words(self.asked.language)
         found = {}
         for tab, view, name in _places():
-            shown = said.get(f"{view}.view") or said.get(f"view.{view}")
+            shown = said.get(f"{view}.view")
             found[name] = " / ".join(text for text in (said[f"tab.{tab.key}"], shown) if text)
         return found
 

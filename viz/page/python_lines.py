@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from model.attention.measures import MEASURES
 from model.gpt.edits import Edit
-from viz.page.picking import Shown
 from viz.page.scene import Scene
 from viz.page.view import Facts
 
@@ -40,23 +38,3 @@ def _edit(edit: Edit) -> str:
     given = {name: value for name, value in vars(edit).items() if name != "kind" and value is not None}
     fields = ", ".join(f"{name}={value!r}" for name, value in given.items())
     return f"Edit({edit.kind!r}, {fields})"
-
-
-def head_lines(scene: Scene, shown: Shown) -> str:
-    """Of the maps of the picked heads."""
-    layer, _ = scene.head
-    if MEASURES[shown.measure].of == "layer":
-        lines = [f"measure(run, {shown.measure!r}, {layer}, 0)  # [T, T], layers 0 to {layer}"]
-        return python_lines(scene, lines, ["from model.attention.measures import measure"])
-    heads = [list(head) for head in scene.picked.heads]
-    each = "for layer, head in heads"
-    chosen = f"heads = {heads}"
-    if shown.of == "layer":
-        chosen = f"heads = [({layer}, head) for head in range(lm.config.n_head)]"
-    lines = [chosen, f"maps = [measure(run, {shown.measure!r}, layer, head) {each}]  # [T, T] each"]
-    if shown.of in ("mean", "layer"):
-        lines.append("sum(maps) / len(maps)")
-    elif shown.of == "max":
-        lines.append("np.maximum.reduce(maps)")
-    extra = ["import numpy as np"] if shown.of == "max" else []
-    return python_lines(scene, lines, ["from model.attention.measures import measure", *extra])

@@ -4,7 +4,7 @@ from viz.page.old_view import tab_of
 from viz.views import outside
 from viz.views.activations import tab as activations
 from viz.views.anatomy import tab as anatomy
-from viz.views.attention.map import view as map
+from viz.views.attention import tab as attention
 from viz.views.checks import tab as checks
 from viz.views.compare import tab as compare
 from viz.views.design import tab as design
@@ -16,7 +16,7 @@ from viz.views.sampling import tab as sampling
 from viz.views.training import tab as training
 
 TABS = (
-    map.TAB,
+    attention.TAB,
     sampling.TAB,
     predictions.TAB,
     activations.TAB,

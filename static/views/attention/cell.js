@@ -78,11 +78,10 @@ function pickers(go) {
 define("why", (root) => {
   const go = (query, key) => select({ tokens: [...new Set([query, key])], pair: [query, key] });
   const title = el("h2"),
-    about = el("p", "pg-about"),
     picking = pickers(go),
     steps = el("ol", "pg-why-steps");
   const foot = el("div");
-  root.append(title, about, picking.row, steps, foot);
+  root.append(title, picking.row, steps, foot);
   const kept = { stage: "", order: "dimension" }; // what was switched stays from cell to cell
   let payload = null;
   const step = (name, content) => {
@@ -113,7 +112,7 @@ define("why", (root) => {
         source,
         python: payload.python,
         title: payload.title,
-        note: w.about,
+        note: payload.note,
         names,
         lines: () => asLines(payload),
         arrays: () => asArrays(payload),
@@ -127,7 +126,6 @@ define("why", (root) => {
   return (next) => {
     payload = next;
     title.textContent = payload.title;
-    about.textContent = payload.words.about;
     picking.draw(payload);
     const chosen = steps.contains(document.activeElement);
     paintSteps();

@@ -86,8 +86,7 @@ define("find", (root, props, trigger) => {
     timer = null,
     chosen = false; // by the visitor, or by a link
   const title = el("h2"),
-    about = el("p", "pg-about"),
-    told = el("div", "pg-find-problem", "", { role: "status" });
+    refused = el("div", "pg-find-problem", "", { role: "status" });
   const rows = { from: chipRow("from", (from) => ask({ from })), to: chipRow("to", (to) => ask({ to })) };
   const field = el("label", "pg-control"),
     label = el("span", "pg-control-label"),
@@ -98,7 +97,7 @@ define("find", (root, props, trigger) => {
     even = el("p", "pg-about"),
     foot = el("div");
   field.append(label, measures);
-  root.append(title, about, rows.from.root, rows.to.root, field, help, told, sentence, list, even, foot);
+  root.append(title, rows.from.root, rows.to.root, field, help, refused, sentence, list, even, foot);
   measures.onchange = () => ask({ measure: measures.value });
 
   const value = (found) => ({
@@ -172,7 +171,6 @@ define("find", (root, props, trigger) => {
       chosen = Boolean(props.value); // a link's rows: their answer is on the way
     else props.value = value(payload); // rows taken from the selection stay while other heads are picked
     title.textContent = w.title;
-    about.textContent = w.about;
     const now = JSON.stringify(payload.tokens),
       at = now + JSON.stringify(payload.at),
       moved = at !== place;
@@ -184,9 +182,9 @@ define("find", (root, props, trigger) => {
       ...payload.measures.map(([key, text]) => new Option(text, key, false, key === payload.measure)),
     );
     help.textContent = payload.measures.find(([key]) => key === payload.measure)[2];
-    told.hidden = !payload.told;
-    told.replaceChildren(
-      ...(payload.told ? [el("strong", "", payload.told.text), el("span", "", payload.told.hint)] : []),
+    refused.hidden = !payload.refused;
+    refused.replaceChildren(
+      ...(payload.refused ? [el("strong", "", payload.refused.text), el("span", "", payload.refused.hint)] : []),
     );
     sentence.textContent = payload.sentence;
     list.setAttribute("aria-label", w.list);

@@ -249,9 +249,8 @@ define("lines", (root) => {
     for (const name of off) if (!panels.some((panel) => panel.name === name)) off.delete(name);
     if (off.size === panels.length) off.clear();
     title.textContent = payload.title;
-    about.textContent = [payload.note, payload.words.about, payload.kept && fill(words.known, payload)]
-      .filter(Boolean)
-      .join(" ");
+    about.textContent = [payload.note, payload.kept && fill(words.known, payload)].filter(Boolean).join(" ");
+    about.hidden = !about.textContent;
     for (const [node, key] of [
       [massText, "mass"],
       [firstText, "hide_first"],

@@ -213,9 +213,8 @@ define("reading", (root) => {
     hovered = null;
     if (only !== null && only >= panels.length) only = null;
     title.textContent = payload.title;
-    about.textContent = [payload.note, words.reading_about, payload.kept && fill(words.reading_known, payload)]
-      .filter(Boolean)
-      .join(" ");
+    about.textContent = [payload.note, payload.kept && fill(words.known, payload)].filter(Boolean).join(" ");
+    about.hidden = !about.textContent;
     directions.setAttribute("aria-label", words.direction);
     heads.setAttribute("aria-label", words.which);
     text.setAttribute("aria-label", words.text);

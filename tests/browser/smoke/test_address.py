@@ -53,7 +53,7 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
     until(page, "text => playground.page.shown.prompt === text", PROMPT)
     page.evaluate("playground.pickHead(2, 0, true)")
     page.locator("#pg-tokens .pg-chip").nth(3).click()
-    page.locator("#pg-looking select").first.select_option(index=1)
+    page.locator("#pg-attention_view select").first.select_option(index=1)
     open_tab(page, "Sampling")
     slider = page.locator("#pg-pipeline input[type=range]").first
     slider.wait_for(timeout=SOON)
@@ -62,7 +62,7 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
     page.get_by_role("button", name="Add a strategy").click()
     page.locator(".pg-strat-open").last.click()  # its editor is no part of the state
     page.evaluate("playground.select({ edits: [{ kind: 'scale', layer: 1, head: 2, factor: 0.5 }] })")
-    for name in ("edits", "strategies", "pipeline", "looking", "tokens", "2.0"):
+    for name in ("edits", "strategies", "pipeline", "attention_view", "tokens", "2.0"):
         until(page, "name => location.hash.includes(name)", name)
     until(page, "document.querySelector('#pg-many_samples_job [data-part]')?.dataset.state === 'idle'")
     link = page.url
@@ -86,8 +86,8 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
     inputs = "[...document.querySelectorAll('#pg-pipeline input')].map(({ value }) => value)"
     assert other.evaluate(inputs) == page.evaluate(inputs)
     open_tab(other, "Attention")
-    expect(other.locator("#pg-looking select").first).to_have_value(
-        page.evaluate("playground.state().values.looking.measure")
+    expect(other.locator("#pg-attention_view select").first).to_have_value(
+        page.evaluate("playground.state().values.attention_view.measure")
     )
     # A reload is the same page again; the link to the other language keeps the state.
     before = other.evaluate(STATE)
@@ -185,9 +185,9 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
 
     # A stranger's link: nothing of it is trusted, the page works on, and what is not here waits for a click.
     values = {
-        "looking": {"measure": 7, "of": {}},
+        "attention_view": {"measure": 7, "of": {}},
         "strategies": {"strategies": "x"},
-        "plot": {"run": 1, "window": "x"},
+        "map_plot": {"run": 1, "window": "x"},
         "sampling_view": {"view": "constructor"},
         "draws_bar": {"u": "x"},
         "__proto__": {"x": 1},

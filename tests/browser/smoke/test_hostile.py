@@ -187,8 +187,8 @@ def test_fields_and_links_are_text(open_page):
         f"prompt={quote(PROMPT)}&heads=9.9,{quote(IMAGE)}",
         "tokens=1e9,-1,NaN&pair=__proto__",
         "heads=0.0&edits=" + quote('[{"kind": "<b>x</b>", "layer": {}}]'),
-        "values=" + quote('{"__proto__": {"x": 1}, "looking": {"view": "<img src=x onerror=alert(1)>"}}'),
-        "values=" + quote('{"looking": ' + "[" * 500 + "]" * 500 + "}"),
+        "values=" + quote('{"__proto__": {"x": 1}, "attention_view": {"view": "<img src=x onerror=alert(1)>"}}'),
+        "values=" + quote('{"attention_view": ' + "[" * 500 + "]" * 500 + "}"),
         quote("\u202e" + IMAGE),
         "%%%&==&#",
     ):

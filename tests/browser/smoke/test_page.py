@@ -31,7 +31,7 @@ def page(same_page):
 
 
 def shows(page, layer, head):
-    expect(page.locator("#pg-plot [data-part]")).to_have_attribute("data-run", re.compile(rf" {layer}\.{head}$"))
+    expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(rf" {layer}\.{head}$"))
 
 
 def type_prompt(page, text):
@@ -73,7 +73,7 @@ def test_first_paint_shows_a_computed_example(same_page, lm):
 def test_click_on_a_head_opens_it(page, lm):
     page.get_by_role("button", name="Layer 6, head 1", exact=True).click()
     shows(page, 6, 1)
-    expect(page.locator("#pg-plot h2")).to_have_text("Head 6.1")
+    expect(page.locator("#pg-map_plot h2")).to_have_text("Head 6.1")
     expect(page.locator("#pg-selection")).to_contain_text("head 6.1")
     expect(page.locator(".pg-head[aria-pressed=true]")).to_have_count(1)
     expect(page.locator(".pg-readout")).to_contain_text("Layer 6, head 1")
@@ -91,11 +91,11 @@ def test_quick_clicks_end_on_the_last_head(page):
 def test_typing_updates_everything_and_keeps_the_head(page, lm):
     page.get_by_role("button", name="Layer 2, head 5", exact=True).click()
     shows(page, 2, 5)
-    before = page.locator("#pg-heads [data-part]").get_attribute("data-run")
+    before = page.locator("#pg-overview_heads [data-part]").get_attribute("data-run")
     page.locator("#prompt textarea").fill("")
     page.locator("#prompt textarea").press_sequentially(GIFT, delay=30)
     expect(chips(page)).to_have_count(14)
-    expect(page.locator("#pg-heads [data-part]")).not_to_have_attribute("data-run", before)
+    expect(page.locator("#pg-overview_heads [data-part]")).not_to_have_attribute("data-run", before)
     expect(chips(page).last).to_have_text("·to")
     page.wait_for_function("document.querySelector('.pg-chart')._fullData[0].z.length === 14")
     shows(page, 2, 5)
@@ -126,7 +126,7 @@ def test_tokens_show_their_id_and_mark_the_picture(page, lm):
 
 
 def test_click_on_a_cell_selects_its_pair(page):
-    page.locator("#pg-plot .pg-foot").scroll_into_view_if_needed()
+    page.locator("#pg-map_plot .pg-foot").scroll_into_view_if_needed()
     box = page.evaluate(
         """() => { const gd = document.querySelector('.pg-chart'), l = gd._fullLayout, r = gd.getBoundingClientRect();
                    return [r.left + l.xaxis._offset + l.xaxis.c2p(1), r.top + l.yaxis._offset + l.yaxis.c2p(7)]; }"""
@@ -206,22 +206,22 @@ def test_long_prompt_pools_and_resolves_on_zoom(page, lm):
     assert 256 < T < 512
     type_prompt(page, prompt)
     expect(chips(page)).to_have_count(T)
-    expect(page.locator("#pg-plot")).to_contain_text("largest weight of 2 × 2 tokens")
+    expect(page.locator("#pg-map_plot")).to_contain_text("largest weight of 2 × 2 tokens")
     shows(page, 5, 0)
     page.evaluate(
         "() => Plotly.relayout(document.querySelector('.pg-chart'),"
         "{'xaxis.range[0]': 0, 'xaxis.range[1]': 20, 'yaxis.range[0]': 20, 'yaxis.range[1]': 0})"
     )
-    expect(page.locator("#pg-plot")).to_contain_text("Zoomed to rows 0 to 41")
+    expect(page.locator("#pg-map_plot")).to_contain_text("Zoomed to rows 0 to 41")
     page.wait_for_function("document.querySelector('.pg-chart')._fullData[0].z.length === 42")
     drawn = cells(page)
     assert drawn[41] == pytest.approx(lm.trace(prompt).pattern(5, 0)[41, :42].tolist(), abs=ROUNDING)
     page.get_by_role("button", name="See all").click()
-    expect(page.locator("#pg-plot")).not_to_contain_text("Zoomed")
+    expect(page.locator("#pg-map_plot")).not_to_contain_text("Zoomed")
 
 
 def test_numbers_and_pictures_can_be_saved(page, lm):
-    plot = page.locator("#pg-plot")
+    plot = page.locator("#pg-map_plot")
     rows = exported_rows(plot)
     pattern = lm.trace(COREFERENCE).pattern(5, 0)
     assert rows[0] == ["attending token (query)", "attended token (key)", "attention weight"]
@@ -247,7 +247,7 @@ def test_two_visitors_do_not_share_what_they_see(page, open_page, lm):
 def test_chinese_page(open_page, query, locale):
     page = open_page(query, locale=locale)
     expect(page.locator("#pg-header")).to_contain_text("注意力游乐场")
-    expect(page.locator("#pg-plot")).to_contain_text("被注意的词元")
+    expect(page.locator("#pg-map_plot")).to_contain_text("被注意的词元")
     expect(page.get_by_role("tab", name="注意力")).to_be_visible()
     expect(page.get_by_label("提示词")).to_be_visible()
     page.get_by_role("link", name="English").click()

@@ -35,7 +35,6 @@ from viz.api.arguments import MOST_ITEMS, MOST_TEXT
 from viz.api.endpoints import ENDPOINTS, WITHOUT
 from viz.api.registry import MOST_NUMBERS, arguments, call, document, offered, told_of
 from viz.page.playground import Options, Playground
-from viz.views.attention.map import view as map
 from viz.views.sampling.pipelines import DEFAULT
 from viz.views.tabs import TABS
 
@@ -71,7 +70,7 @@ def wired(request, tmp_path_factory):
 
 def views() -> set[str]:
     """Every tab, and every view of the tabs that have views."""
-    found = {f"attention.{view}" for view in map.VIEWS}
+    found = {f"{tab.key}.{view.key}" for tab in TABS for view in tab.views if view.key != tab.key}
     for tab in TABS:
         shown = [part.removesuffix("_about") for part in tab.parts if part.endswith("_about")]
         inner = {f"{tab.key}.{view}" for view in shown if f"{view}_howto" in tab.parts}

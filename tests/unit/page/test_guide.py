@@ -99,7 +99,7 @@ def explained(language):
     found = {}
     for tab in TABS:
         parts = tab.fixed(words(language))
-        names = [name for name in tab.parts if name == "howto" or name.endswith("_howto")]
+        names = [name for name in tab.parts if name.endswith("_howto")]
         assert names, tab.key
         found |= {name: parts[name]["parts"] for name in names}
     return found
@@ -113,8 +113,8 @@ def test_every_view_says_how_to_read_it(language):
 
 
 def test_every_view_has_an_explanation_of_its_own():
-    views = [option[0] for option in TAB["attention"].fixed(words("en"))["looking"]["controls"][0]["options"]]
-    shows = TAB["attention"].fixed(words("en"))["looking"]["shows"]
+    views = [option[0] for option in TAB["attention"].fixed(words("en"))["attention_view"]["controls"][0]["options"]]
+    shows = TAB["attention"].fixed(words("en"))["attention_view"]["shows"]
     howtos = [name for view in views for name in shows[view] if name.endswith("howto")]
     assert len(howtos) == len(set(howtos)) == len(views)
 

@@ -52,7 +52,7 @@ def page(lm):
 
 
 def test_a_figure_has_the_numbers_of_the_run(page, lm):
-    figure = page.figure("plot")
+    figure = page.figure("map_plot")
     assert type(figure) is go.Figure
     assert np.array_equal(
         figure.data[0].z,
@@ -64,7 +64,7 @@ def test_a_figure_has_the_numbers_of_the_run(page, lm):
 
 def test_edits_and_picked_heads_are_those_of_the_page(lm):
     page = page_of(lm, PROMPT, heads=[(1, 2)], edits=[Edit("uniform", 1, 2)])
-    assert np.allclose(page.figure("plot").data[0].z[3, :4], 0.25)
+    assert np.allclose(page.figure("map_plot").data[0].z[3, :4], 0.25)
 
 
 @pytest.mark.long
@@ -103,20 +103,20 @@ def test_a_slow_measure_is_run_when_it_is_asked_for(lm, name):
 
 
 def test_light_and_dark(page):
-    light, dark = page.figure("plot"), page.figure("plot", theme="dark")
+    light, dark = page.figure("map_plot"), page.figure("map_plot", theme="dark")
     assert light.layout.coloraxis.colorscale != dark.layout.coloraxis.colorscale
     assert (light.layout.paper_bgcolor, dark.layout.paper_bgcolor) == ("#ffffff", "#14171f")
     with pytest.raises(ValueError, match="theme"):
-        page.figure("plot", theme="blue")
+        page.figure("map_plot", theme="blue")
 
 
 def test_what_does_not_fit_is_said(page):
     with pytest.raises(InputError, match="no figure"):
         page.figure("header")
     with pytest.raises(InputError, match="no measure"):
-        page.run("plot")
+        page.run("map_plot")
     with pytest.raises(InputError, match="settings"):
-        page.figure("plot", lens_form={})
+        page.figure("map_plot", lens_form={})
 
 
 def test_packed_arrays_come_back():

@@ -27,21 +27,21 @@ def asked(prompt, **changes):
 def test_first_view_fills_every_part(playground):
     parts, shown = payloads(playground, asked("abcab"))
     closed = {name for tab in build.TABS[1:] for name in tab.parts}
-    turned_away = {"lines", "reading", "why", "find", "findmap"}  # views that are not chosen
+    turned_away = {"lines_links", "text_reading", "cell_steps", "find_rows", "find_map"}  # views that are not chosen
     assert set(parts) == set(pipeline.PARTS) - closed - turned_away
     assert [chip["text"] for chip in parts["tokens"]["tokens"]] == list("abcab")
-    assert (parts["heads"]["layers"], parts["heads"]["heads"]) == (3, 4)
+    assert (parts["overview_heads"]["layers"], parts["overview_heads"]["heads"]) == (3, 4)
     assert parts["header"]["status"][2].startswith("5 tokens · ")
-    assert shown["run"] == parts["heads"]["run"] == parts["plot"]["run"].split()[0]
+    assert shown["run"] == parts["overview_heads"]["run"] == parts["map_plot"]["run"].split()[0]
 
 
 def test_choosing_another_head_computes_nothing_again_and_sends_only_its_picture(playground, lm, monkeypatch):
     _, shown = payloads(playground, asked("abcab"))
     monkeypatch.setattr(LanguageModel, "trace_tokens", lambda *_: pytest.fail("the model ran again"))
     parts, again = payloads(playground, asked("abcab", shown=shown, selection={"heads": [[2, 3]]}))
-    assert set(parts) == {"notice", "plot"}
-    assert parts["plot"]["title"] == "Head 2.3"
-    assert {name for name in again["drawn"] if again["drawn"][name] != shown["drawn"][name]} == {"plot"}
+    assert set(parts) == {"notice", "map_plot"}
+    assert parts["map_plot"]["title"] == "Head 2.3"
+    assert {name for name in again["drawn"] if again["drawn"][name] != shown["drawn"][name]} == {"map_plot"}
     assert set(payloads(playground, asked("abcab", shown=again, selection={"heads": [[2, 3]]}))[0]) == {"notice"}
 
 
@@ -51,7 +51,7 @@ def test_view_skips_what_does_not_change(playground):
     screens = [tab.key for tab in build.TABS]
     changed = [name for name, each in zip([*pipeline.HEAD, *screens], updates, strict=True) if each != gr.skip()]
     assert changed == ["notice", "attention"]
-    assert set(unpacked(updates[len(pipeline.HEAD)])["parts"]) == {"plot"}
+    assert set(unpacked(updates[len(pipeline.HEAD)])["parts"]) == {"map_plot"}
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def test_bad_prompts_are_explained_and_keep_the_old_pictures(playground, prompt,
 def test_errors_are_said_in_the_readers_language(playground):
     parts, _ = payloads(playground, asked("", language="zh"))
     assert parts["notice"]["text"] == "提示词为空。"
-    assert parts["question"]["text"] == "谁在看谁？"
+    assert parts["attention_question"]["text"] == "谁在看谁？"
 
 
 def test_a_fault_of_ours_is_not_a_traceback(playground, monkeypatch, caplog):
-    monkeypatch.setattr(map, "plot_payload", lambda *_: 1 / 0)
+    monkeypatch.setattr(map, "titles", lambda *_: 1 / 0)
     parts, _ = payloads(playground, asked("abcab"))
     assert parts["notice"]["text"] == "Something went wrong on our side."
     assert "division" not in str(parts) and "ZeroDivisionError" in caplog.text
@@ -92,11 +92,12 @@ def test_window_belongs_to_the_run_it_was_asked_for(playground):
     prompt = "abcdefghij"
     _, shown = payloads(playground, asked(prompt))
     window = [2, 6, 0, 6]
-    mine = payloads(playground, asked(prompt, values={"plot": {"run": f"{shown['run']} 0.0", "window": window}}))[0][
-        "plot"
-    ]
-    other = payloads(playground, asked(prompt, values={"plot": {"run": "other 0.0", "window": window}}))[0]["plot"]
-    assert "rows 2 to 5" in mine["note"] and other["note"] == ""
+
+    def note(run):
+        values = {"map_plot": {"run": f"{run} 0.0", "window": window}}
+        return payloads(playground, asked(prompt, values=values))[0]["map_plot"]["note"]
+
+    assert "rows 2 to 5" in note(shown["run"]) and note("other") == ""
 
 
 def test_traces_are_bounded_and_come_back_the_same(playground, lm):
@@ -186,7 +187,7 @@ def test_only_a_person_starts_another_try_to_load(playground, lm, monkeypatch):
     assert tries == ["bad"]
     monkeypatch.setattr(context, "load_resolved", lambda found, progress: lm)
     assert run_loading(playground, "bad")[-1][1]["id"] == "bad"
-    assert "plot" in payloads(playground, asked("abc", model_id="bad"))[0]
+    assert "map_plot" in payloads(playground, asked("abc", model_id="bad"))[0]
 
 
 def test_page_paths_are_not_taken_from_visitors(playground, tmp_path):

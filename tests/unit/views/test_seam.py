@@ -122,12 +122,13 @@ def test_a_scene_is_a_value(playground):
 @pytest.mark.parametrize(("tab", "view"), DECLARED, ids=NAMES)
 def test_settings_survive_strangers(playground, tab, view):
     opened = scene(playground)
-    usual = panels.read_all(view.settings, None, opened)
+    declared = (*view.tab_settings, *view.settings)
+    usual = panels.read_all(declared, None, opened)
     for value in HOSTILE:
-        read = panels.read_all(view.settings, {each.name: value for each in view.settings}, opened)
+        read = panels.read_all(declared, {each.name: value for each in declared}, opened)
         hash(read)
         assert list(read) == list(usual)
-        for each in view.settings:
+        for each in declared:
             assert type(read[each.name]) is type(usual[each.name]), (each.name, value)
 
 
@@ -135,7 +136,8 @@ def test_settings_survive_strangers(playground, tab, view):
 def test_a_view_is_whole(playground, tab, view):
     """Its measures and parts name each other, its layout holds every part once, its words are there."""
     named = {measure.name for measure in view.measures}
-    settings = {each.name for each in view.settings} | {name for name, part in view.parts.items() if part.read}
+    settings = {each.name for each in (*view.tab_settings, *view.settings)}
+    settings |= {name for name, part in view.parts.items() if part.read}
     for name, part in view.parts.items():
         assert {*part.of, *part.also} <= named, name
         assert set(part.settings or ()) <= settings, name
@@ -145,9 +147,10 @@ def test_a_view_is_whole(playground, tab, view):
     placed = panels.names_of(view)
     expected = {view.part_name(name) for name in view.parts} | ({f"{view.key}_form"} if view.settings else set())
     assert set(placed) == expected and len(placed) == len(expected)
+    chosen = f"{view.key}_howto" in next(each for each in TABS if each.key == tab).parts  # not what stands beside them
     for language in LANGUAGES:
         said = Words(words(language), view.key)
-        for key in ("view", "about", "howto.body", "howto.formula", "howto.caveat", "howto.try"):
+        for key in ("view", "about", "howto.body", "howto.formula", "howto.caveat", "howto.try") if chosen else ():
             assert said.catalogue[f"{view.key}.{key}"], key
         panels.form(view.settings, said.within("settings"), scene(playground))
 

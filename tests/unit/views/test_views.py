@@ -41,6 +41,7 @@ def drawn(playground, tab, view, prompt="abcabd ab", language="en", **selection)
 
 def test_there_are_as_many():
     assert {tab: len(views) for tab, views in OURS.items()} == {
+        "attention": 5,
         "sampling": 7,
         "predictions": 5,
         "activations": 6,

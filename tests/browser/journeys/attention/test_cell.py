@@ -37,10 +37,10 @@ def page(same_page, first_head):
         page.locator("#prompt textarea").fill(CAT)
     expect(page.locator("#pg-header")).to_contain_text("10 tokens")
     page.evaluate("head => playground.select({heads: [head], tokens: [], edits: []})", first_head)
-    open_view(page, "why")  # drawn here, or an earlier test's cell would stand there for a moment
-    expect(on_page(page, "why")).to_have_attribute("data-run", re.compile(r" {}\.{} 9 \d+$".format(*first_head)))
+    open_view(page, "cell")  # drawn here, or an earlier test's cell would stand there for a moment
+    expect(on_page(page, "cell_steps")).to_have_attribute("data-run", re.compile(r" {}\.{} 9 \d+$".format(*first_head)))
     open_view(page, "map")
-    expect(on_page(page, "plot")).to_have_attribute("data-run", re.compile(" {}.{}$".format(*first_head)))
+    expect(on_page(page, "map_plot")).to_have_attribute("data-run", re.compile(" {}.{}$".format(*first_head)))
     return page
 
 
@@ -54,7 +54,7 @@ def on_page(page, part):
 
 def click_cell(page, query, key):
     box = page.evaluate(
-        """([q, k]) => { const gd = document.querySelector('#pg-plot .pg-chart'), l = gd._fullLayout;
+        """([q, k]) => { const gd = document.querySelector('#pg-map_plot .pg-chart'), l = gd._fullLayout;
              gd.scrollIntoView({block: 'center'});
              const r = gd.getBoundingClientRect();
              return [r.left + l.xaxis._offset + l.xaxis.c2p(k), r.top + l.yaxis._offset + l.yaxis.c2p(q)]; }""",
@@ -62,19 +62,19 @@ def click_cell(page, query, key):
     )
     page.mouse.move(box[0] - 2, box[1])
     page.mouse.move(*box)
-    expect(page.locator("#pg-plot .hoverlayer")).to_contain_text(f"{query} ")
+    expect(page.locator("#pg-map_plot .hoverlayer")).to_contain_text(f"{query} ")
     page.mouse.click(*box)
 
 
 def full(page, step):
     """The numbers of a step, all their digits."""
-    titles = page.locator(f"#pg-why [data-step={step}] .pg-figure-number").evaluate_all("all => all.map(n => +n.title)")
-    return np.array(titles)
+    numbers = page.locator(f"#pg-cell_steps [data-step={step}] .pg-figure-number")
+    return np.array(numbers.evaluate_all("all => all.map(n => +n.title)"))
 
 
 def explained(page, run, query, key):
-    expect(on_page(page, "why")).to_have_attribute("data-run", re.compile(rf" {query} {key}$"))
-    place = on_page(page, "why").get_attribute("data-run").split()[1]
+    expect(on_page(page, "cell_steps")).to_have_attribute("data-run", re.compile(rf" {query} {key}$"))
+    place = on_page(page, "cell_steps").get_attribute("data-run").split()[1]
     layer, head = (int(n) for n in place.split("."))
     return explain(run, layer, head, query, key)
 
@@ -86,9 +86,9 @@ def near(found, value):
 def test_a_click_on_a_cell_is_explained_with_the_models_numbers(page, lm):
     run = lm.trace(CAT)
     click_cell(page, 7, 1)
-    open_view(page, "why")
+    open_view(page, "cell")
     ours = explained(page, run, 7, 1)
-    why = page.locator("#pg-why")
+    why = page.locator("#pg-cell_steps")
     expect(why.locator("h2")).to_contain_text(f"Why head {ours.layer}.{ours.head} at ·it (7) gives ·cat (1)")
     expect(why.locator("li")).to_have_count(7)
     assert near(full(page, "products"), ours.dot)
@@ -102,8 +102,8 @@ def test_a_click_on_a_cell_is_explained_with_the_models_numbers(page, lm):
 
 
 def test_products_that_are_shown_add_up(page):
-    open_view(page, "why")
-    line = page.locator("#pg-why [data-step=products] .pg-why-formula > div:last-child")
+    open_view(page, "cell")
+    line = page.locator("#pg-cell_steps [data-step=products] .pg-why-formula > div:last-child")
     left, right = re.sub(r"\s", "", line.inner_text()).replace("−", "-").removeprefix("q·k=").split("=")
     parts = [float(part) for part in re.findall(r"[+-]?[\d.]+", left)]
     decimals = len(right.partition(".")[2])
@@ -112,7 +112,7 @@ def test_products_that_are_shown_add_up(page):
 
 def test_pickers_walk_the_cells_by_keyboard(page, lm):
     run = lm.trace(CAT)
-    open_view(page, "why")
+    open_view(page, "cell")
     page.get_by_label("Attended token (key)", exact=True).select_option("1")
     query = page.get_by_label("Attending token (query)", exact=True)
     query.select_option("4")
@@ -133,14 +133,14 @@ def test_pickers_walk_the_cells_by_keyboard(page, lm):
     ours = explained(page, run, 2, 2)
     assert near(full(page, "softmax"), ours.weight)
     expect(page.locator(".pg-chip[aria-pressed=true]").first).to_have_text("·sat")
-    page.locator("#pg-why tbody button", has_text="The (0)").click()
+    page.locator("#pg-cell_steps tbody button", has_text="The (0)").click()
     explained(page, run, 2, 0)
-    expect(page.locator("#pg-why [aria-current]")).to_be_focused()
+    expect(page.locator("#pg-cell_steps [aria-current]")).to_be_focused()
 
 
 def test_dimensions_are_walked_with_arrows(page, lm):
     run = lm.trace(CAT)
-    open_view(page, "why")
+    open_view(page, "cell")
     page.get_by_label("Attended token (key)", exact=True).select_option("2")
     ours = explained(page, run, 9, 2)
     strip = page.get_by_role("slider", name="Dimensions").first
@@ -163,11 +163,11 @@ def _rounding(values):
 
 
 def test_an_edit_is_the_reason_for_another_weight(page, lm):
-    open_view(page, "why")
-    expect(on_page(page, "why")).to_have_attribute("data-run", re.compile(r" 9 \d+$"))
+    open_view(page, "cell")
+    expect(on_page(page, "cell_steps")).to_have_attribute("data-run", re.compile(r" 9 \d+$"))
     layer, head = page.evaluate("playground.selection.heads.at(-1)")
     page.evaluate("([layer, head]) => playground.select({edits: [{kind: 'uniform', layer, head}]})", [layer, head])
-    check = page.locator("#pg-why [data-step=check]")
+    check = page.locator("#pg-cell_steps [data-step=check]")
     expect(check).to_contain_text("an edit replaces this head's pattern")
     expect(check).to_contain_text("0.1000")
     page.evaluate("playground.select({edits: []})")
@@ -176,27 +176,27 @@ def test_an_edit_is_the_reason_for_another_weight(page, lm):
 
 def test_numbers_can_be_taken_away(page, lm):
     run = lm.trace(CAT)
-    open_view(page, "why")
+    open_view(page, "cell")
     page.get_by_label("Attended token (key)", exact=True).select_option("3")
     ours = explained(page, run, 9, 3)
-    rows = exported_rows(page.locator("#pg-why"))
+    rows = exported_rows(page.locator("#pg-cell_steps"))
     products = [float(row[3]) for row in rows if row[0] == "products"]
     assert products == pytest.approx(ours.products.tolist(), abs=_rounding(ours.products))
     assert len([row for row in rows if row[0] == "row_scores"]) == 10
-    with np.load(export(page.locator("#pg-why"), "NPZ")) as arrays:
+    with np.load(export(page.locator("#pg-cell_steps"), "NPZ")) as arrays:
         assert arrays["q_raw"] == pytest.approx(ours.q_raw, abs=_rounding(ours.q_raw))
         assert arrays["weight"] == pytest.approx([ours.weight], abs=ROUNDING)
-    page.locator("#pg-why").get_by_role("button", name="Python").click()
-    expect(page.locator("#pg-why pre")).to_contain_text(f"explain(run, {ours.layer}, {ours.head}, 9, 3)")
-    page.locator("#pg-why").get_by_role("button", name="Table").click()
-    expect(page.locator("#pg-why .pg-table tbody tr")).to_have_count(32)
+    page.locator("#pg-cell_steps").get_by_role("button", name="Python").click()
+    expect(page.locator("#pg-cell_steps pre")).to_contain_text(f"explain(run, {ours.layer}, {ours.head}, 9, 3)")
+    page.locator("#pg-cell_steps").get_by_role("button", name="Table").click()
+    expect(page.locator("#pg-cell_steps .pg-table tbody tr")).to_have_count(32)
 
 
 def test_the_head_that_looks_from_it_to_cat_is_found(page, lm):
     values = rank_heads(lm.trace(CAT), [7], [1])
     layer, head = np.unravel_index(values.argmax(), values.shape)
     open_view(page, "find")
-    find = page.locator("#pg-find")
+    find = page.locator("#pg-find_rows")
     for row, token in (("from", "·it"), ("to", "·cat")):
         find.locator(f".pg-find-row:has([data-row={row}])").get_by_role("button", name="None").click()
         find.locator(f"[data-row={row}] .pg-chip", has_text=token).click()
@@ -209,16 +209,16 @@ def test_the_head_that_looks_from_it_to_cat_is_found(page, lm):
     assert shown == pytest.approx(sorted(values.ravel().tolist(), reverse=True)[:12], abs=1e-4)
     heads.first.click()
     expect(page.locator("#pg-selection")).to_contain_text(f"head {layer}.{head}")
-    expect(page.locator("#pg-heads .pg-head[aria-pressed=true]")).to_have_attribute(
+    expect(page.locator("#pg-overview_heads .pg-head[aria-pressed=true]")).to_have_attribute(
         "aria-label", re.compile(rf"Layer {layer}, head {head}\b")
     )
     expect(heads.first).to_have_attribute("aria-pressed", "true")
     heads.nth(1).click(modifiers=["Control"])
     expect(find.locator(".pg-find-head[aria-pressed=true]")).to_have_count(2)
     expect(find.locator("[data-row=from] [aria-pressed=true]")).to_have_text("·it")
-    expect(on_page(page, "findmap")).to_have_attribute("data-run", re.compile(" weights 7 1$"))
+    expect(on_page(page, "find_map")).to_have_attribute("data-run", re.compile(" weights 7 1$"))
     drawn = page.evaluate(
-        "Array.from(document.querySelector('#pg-findmap .pg-chart')._fullData[0].z, r => Array.from(r))"
+        "Array.from(document.querySelector('#pg-find_map .pg-chart')._fullData[0].z, r => Array.from(r))"
     )
     assert np.array(drawn) == pytest.approx(values.T, abs=ROUNDING)
 
@@ -226,7 +226,7 @@ def test_the_head_that_looks_from_it_to_cat_is_found(page, lm):
 def test_rows_follow_the_selection_and_new_prompts(open_page):
     page = open_page()  # rows chosen by an earlier test would stay
     open_view(page, "find")
-    row = {name: page.locator(f"#pg-find [data-row={name}] [aria-pressed=true]") for name in ("from", "to")}
+    row = {name: page.locator(f"#pg-find_rows [data-row={name}] [aria-pressed=true]") for name in ("from", "to")}
     expect(row["from"]).to_have_text("·tired")
     keys = row["to"].all_text_contents()
     for place in range(12):  # other heads read other tokens most, yet the question stays
@@ -243,24 +243,24 @@ def test_rows_follow_the_selection_and_new_prompts(open_page):
     chips.nth(4).click(modifiers=["Shift"])
     expect(row["from"]).to_have_text("·because")
     expect(row["to"]).to_have_text(["·sat", "·the"])
-    page.locator("#pg-find").get_by_label("Heads are compared by").select_option("value_weighted")
-    expect(page.locator("#pg-find .pg-find-said")).to_contain_text("a vector of length")
+    page.locator("#pg-find_rows").get_by_label("Heads are compared by").select_option("value_weighted")
+    expect(page.locator("#pg-find_rows .pg-find-said")).to_contain_text("a vector of length")
     page.locator("#prompt textarea").fill("One day a bird saw")
     expect(row["from"]).to_have_text("·saw")
-    expect(page.locator("#pg-find .pg-find-said")).to_contain_text("a vector of length")
+    expect(page.locator("#pg-find_rows .pg-find-said")).to_contain_text("a vector of length")
 
 
 def test_rows_that_make_no_sense_can_be_corrected(page):
     open_view(page, "find")
     page.evaluate("playground.select({tokens: [7, 1], pair: [7, 1]})")
-    find = page.locator("#pg-find")
+    find = page.locator("#pg-find_rows")
     keys = find.locator("[data-row=to] .pg-chip")
     expect(find.locator(".pg-find-said")).to_contain_text("back to ·cat (1)")
     keys.nth(1).click()
     expect(find.locator(".pg-find-problem")).to_contain_text("No token to look back to is chosen.")
     keys.nth(9).click()
     expect(find.locator(".pg-find-problem")).to_contain_text("A token can only look back.")
-    expect(page.locator("#pg-findmap .pg-problem")).to_contain_text("A token can only look back.")
+    expect(page.locator("#pg-find_map .pg-problem")).to_contain_text("A token can only look back.")
     keys.nth(0).click()
     expect(find.locator(".pg-find-problem")).to_be_hidden()
     expect(find.locator(".pg-find-said")).to_contain_text("back to The (0), ·tired (9)")
@@ -274,26 +274,26 @@ def test_rows_that_make_no_sense_can_be_corrected(page):
 def test_hostile_tokens_are_text_in_both_views(page, lm):
     page.locator("#prompt textarea").fill(HOSTILE)
     T = len(lm.encode(HOSTILE))
-    open_view(page, "why")
+    open_view(page, "cell")
     expect(page.locator("#pg-why-query option")).to_have_count(T)
-    assert page.locator("#pg-why img").count() == 0
+    assert page.locator("#pg-cell_steps img").count() == 0
     open_view(page, "find")
-    expect(page.locator("#pg-find [data-row=from] .pg-chip")).to_have_count(T)
-    page.locator("#pg-find").get_by_role("button", name="Tokens that look (queries): All").click()
-    expect(page.locator("#pg-find .pg-find-said")).to_contain_text(f"and {T - 3} more")
-    assert "\u202e" not in page.locator("#pg-find").inner_text()
+    expect(page.locator("#pg-find_rows [data-row=from] .pg-chip")).to_have_count(T)
+    page.locator("#pg-find_rows").get_by_role("button", name="Tokens that look (queries): All").click()
+    expect(page.locator("#pg-find_rows .pg-find-said")).to_contain_text(f"and {T - 3} more")
+    assert "\u202e" not in page.locator("#pg-find_rows").inner_text()
     page.locator("#prompt textarea").fill("a")
-    open_view(page, "why")
-    expect(page.locator("#pg-why h2")).to_contain_text("the weight 1")
+    open_view(page, "cell")
+    expect(page.locator("#pg-cell_steps h2")).to_contain_text("the weight 1")
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_nothing_overflows(open_page, language):
     page = open_page(f"?lang={language}", viewport={"width": 390, "height": 900})
-    for view, width in (("why", 390), ("find", 390), ("find", 1280), ("why", 1280)):
+    for view, width in (("cell", 390), ("find", 390), ("find", 1280), ("cell", 1280)):
         page.set_viewport_size({"width": width, "height": 900})
         open_view(page, view)
-        page.locator({"why": "#pg-why [data-run]", "find": "#pg-findmap [data-run]"}[view]).wait_for()
+        page.locator({"cell": "#pg-cell_steps [data-run]", "find": "#pg-find_map [data-run]"}[view]).wait_for()
         page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, (view, width)
         wide = page.evaluate(

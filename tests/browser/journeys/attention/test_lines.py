@@ -5,10 +5,10 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from viz.views.attention.links import links_payload
 
 from tests.support.helpers import tokens_of
 from tests.support.visitor import export, exported_rows
-from viz.views.attention.lines.figures import links_payload
 from viz.words import section, words
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -23,11 +23,12 @@ LAYER, HEAD = 4, 1
 SOON = 60_000  # milliseconds; on a busy machine
 PHONE = {"viewport": {"width": 390, "height": 844}}
 AS_AT_FIRST = """() => {
-  const [slider, box] = document.querySelectorAll("#pg-lines input");
+  const [slider, box] = document.querySelectorAll("#pg-lines_links input");
   slider.value = 70;
   slider.dispatchEvent(new Event("input", {bubbles: true}));
   if (box.checked) box.click();
-  for (const first of document.querySelectorAll("#pg-reading .pg-links-set button:first-child")) first.click(); }"""
+  const firsts = "#pg-text_reading .pg-links-set button:first-child";
+  for (const first of document.querySelectorAll(firsts)) first.click(); }"""
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def drawn(page) -> int:
 
 
 def slide(page, value):
-    page.locator("#pg-lines input[type=range]").evaluate(
+    page.locator("#pg-lines_links input[type=range]").evaluate(
         "(e, v) => { e.value = v; e.dispatchEvent(new Event('input', {bubbles: true})); }", value
     )
 
@@ -109,7 +110,7 @@ def test_pointing_at_a_token_leaves_its_links_with_their_weights(opened, lm):
     for (head, at), value in found.items():
         assert head == f"{LAYER}.{HEAD}"
         assert value == pytest.approx(pattern[7, at], abs=SHOWN)
-    expect(page.locator("#pg-lines .pg-links-readout")).to_contain_text("·it (7)reads")
+    expect(page.locator("#pg-lines_links .pg-links-readout")).to_contain_text("·it (7)reads")
     right(page, 7).hover()
     readers = {i for i in range(7, 10) if 7 in expected[i]}
     assert readers
@@ -152,7 +153,7 @@ def test_a_click_pins_several_add_up_and_escape_clears(opened, lm):
     assert drawn(page) == 7
     left(page, 8).click(modifiers=["Shift"])
     page.mouse.move(5, 5)
-    expect(page.locator("#pg-lines .pg-links-readout")).to_contain_text("sum of 2 tokens")
+    expect(page.locator("#pg-lines_links .pg-links-readout")).to_contain_text("sum of 2 tokens")
     found = numbers(page)
     assert len(found) == 9
     assert all(value == pytest.approx(pattern[[6, 8], at].sum(), abs=SHOWN) for (_, at), value in found.items())
@@ -191,7 +192,7 @@ def test_arrows_walk_the_columns_and_enter_pins(opened):
         page.keyboard.press(key)
     expect(right(page, 3)).to_be_focused()
     expect(right(page, 3)).to_have_attribute("aria-label", "·on, position 3, attended")
-    expect(page.locator("#pg-lines .pg-links-readout")).to_contain_text("·on (3)is read by")
+    expect(page.locator("#pg-lines_links .pg-links-readout")).to_contain_text("·on (3)is read by")
     expect(page.locator(".pg-lines-token[tabindex='0']")).to_have_count(1)
     page.keyboard.press("Enter")
     expect(right(page, 3)).to_have_attribute("aria-pressed", "true")
@@ -203,7 +204,7 @@ def test_links_can_be_saved(opened, lm):
     page = opened(prompt="a <b> & a")
     pattern = lm.trace("a <b> & a").pattern(LAYER, HEAD)
     slide(page, 100)
-    lines = page.locator("#pg-lines")
+    lines = page.locator("#pg-lines_links")
     rows = exported_rows(lines)
     assert rows[0][0] == "head" and rows[0][1::2] == ["attending position", "attended position", "attention weight"]
     assert len(rows) - 1 == len(pattern) * (len(pattern) + 1) // 2
@@ -223,7 +224,7 @@ def test_links_can_be_saved(opened, lm):
 def test_the_text_shows_what_a_token_reads_and_who_reads_it(opened, lm):
     page = opened("text")
     pattern = lm.trace(PROMPT).pattern(LAYER, HEAD)
-    tokens, readout = page.locator(".pg-reading-token"), page.locator("#pg-reading .pg-links-readout")
+    tokens, readout = page.locator(".pg-reading-token"), page.locator("#pg-text_reading .pg-links-readout")
     values = "nodes => nodes.map(n => n.dataset.value === '' ? null : +n.dataset.value)"
     assert tokens.evaluate_all(values) == pytest.approx(pattern[9].tolist(), abs=ROUNDING)  # the last one unless chosen
     tokens.nth(6).click()
@@ -253,7 +254,7 @@ def test_several_heads_in_the_text_are_averaged_or_seen_one_by_one(opened, lm):
     tokens = page.locator(".pg-reading-token")
     values = "nodes => nodes.map(n => +n.dataset.value)"
     assert tokens.evaluate_all(values) == pytest.approx(np.mean(rows, axis=0).tolist(), abs=ROUNDING)
-    page.locator("#pg-reading").get_by_role("button", name="Head 3.0").click()
+    page.locator("#pg-text_reading").get_by_role("button", name="Head 3.0").click()
     assert tokens.evaluate_all(values) == pytest.approx(rows[1].tolist(), abs=ROUNDING)
 
 
@@ -277,13 +278,17 @@ def test_coloured_text_can_be_read(opened, scheme):
 @pytest.mark.parametrize("view", ["lines", "text"])
 def test_hostile_text_is_shown_as_text(opened, lm, view):
     page = opened(view, prompt=HOSTILE)
-    part = page.locator("#pg-lines .pg-lines-left" if view == "lines" else "#pg-reading .pg-reading-text")
+    part = page.locator("#pg-lines_links .pg-lines-left" if view == "lines" else "#pg-text_reading .pg-reading-text")
     shown = part.inner_text().replace("\n", "")
     assert "<img" in shown and "{{v" in shown.replace("·", "") and "\u202e" not in shown
     assert part.locator("img, b").count() == 0
     assert len(lm.encode(HOSTILE)) == part.locator("button").count()
     if view == "text":
         assert part.locator("br").count() == 1
+
+
+def said(name):
+    return section(words("en"), name)
 
 
 @pytest.mark.parametrize("kind", ["lines", "reading"])
@@ -296,12 +301,13 @@ def test_tokens_that_are_html_are_shown_literally(opened, kind):
         "measure": pieces[0],
         "note": pieces[0],
         "source": pieces[2],
-        "words": section(words("en"), "lines") | section(words("en"), "reading"),
+        "words": {**said("attention.links"), **said("lines.links"), **said("text.reading")},
     }
     page = opened()
     page.evaluate(
         """([kind, payload]) => { const box = document.createElement("div"), part = document.createElement("div");
-            part.dataset.part = box.id = "hostile"; box.append(part); document.querySelector("#pg-lines").append(box);
+            part.dataset.part = box.id = "hostile"; box.append(part);
+            document.querySelector("#pg-lines_links").append(box);
             playground.mount(kind, box, {payload: JSON.stringify(payload)}, () => {}, () => {}); }""",
         [kind, payload],
     )
@@ -322,7 +328,7 @@ def test_nothing_overflows_on_a_phone(opened, view, query):
     page = opened(view, heads=((1, 2), (3, 0), (LAYER, HEAD)), query=query, **PHONE)
     page.locator(".pg-lines-token" if view == "lines" else ".pg-reading-token").nth(4).click()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    part = page.locator("#pg-lines .pg-lines-box" if view == "lines" else "#pg-reading .pg-reading-text")
+    part = page.locator("#pg-lines_links .pg-lines-box" if view == "lines" else "#pg-text_reading .pg-reading-text")
     assert part.evaluate("node => node.scrollWidth - node.clientWidth") == 0
 
 
@@ -340,7 +346,7 @@ def test_a_long_prompt_scrolls_and_keeps_the_strongest_links(opened, lm):
     page = opened(prompt=prompt)
     T = page.locator(".pg-lines-left .pg-lines-token").count()
     assert 256 < T <= 512
-    expect(page.locator("#pg-lines .pg-about")).to_contain_text("only the 64 strongest")
+    expect(page.locator("#pg-lines_links .pg-about")).to_contain_text("only the 64 strongest")
     pattern = lm.trace(prompt).pattern(LAYER, HEAD)
     assert page.locator(".pg-lines-box").evaluate("box => box.clientHeight") <= 620
     left(page, T - 1).focus()

@@ -29,16 +29,16 @@ def page(same_page, start_tiny):
         page.locator("#prompt textarea").fill(PROMPT)
     expect(page.locator("#pg-header")).to_contain_text("10 tokens")
     for name, value in (("measure", "weights"), ("of", "each"), ("curve", "sqrt")):
-        setting = page.locator(f"#pg-looking [data-name={name}] select")
+        setting = page.locator(f"#pg-attention_view [data-name={name}] select")
         if setting.input_value() != value:
             setting.select_option(value)
     for name in ("Order", "Layers"):
         page.get_by_label(name).select_option("")
     page.evaluate("playground.select({heads: [[0, 0]], tokens: [], edits: []})")
     title(page, "Head 0.0")
-    expect(page.locator("#pg-plot [data-part]")).to_have_attribute("data-run", re.compile(r" 0\.0$"))
-    expect(page.locator("#pg-plot .pg-source")).to_contain_text("colours: square root")
-    expect(page.locator("#pg-plot .pg-source")).not_to_contain_text("edited run")
+    expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(r" 0\.0$"))
+    expect(page.locator("#pg-map_plot .pg-source")).to_contain_text("colours: square root")
+    expect(page.locator("#pg-map_plot .pg-source")).not_to_contain_text("edited run")
     wait_for_maps(page, 1)
     return page
 
@@ -48,23 +48,23 @@ def head(page, layer, number):
 
 
 def title(page, text):
-    expect(page.locator("#pg-plot h2")).to_have_text(text)
+    expect(page.locator("#pg-map_plot h2")).to_have_text(text)
 
 
 def choose(page, name, value):
-    page.locator(f"#pg-looking [data-name={name}] select").select_option(value)
+    page.locator(f"#pg-attention_view [data-name={name}] select").select_option(value)
 
 
 def drawn(page):
     """The numbers of each heat map on the page, NaN as None."""
     return page.evaluate(
-        """() => document.querySelector('#pg-plot .pg-chart')._fullData.map(
+        """() => document.querySelector('#pg-map_plot .pg-chart')._fullData.map(
                  (t) => Array.from(t.z, (row) => Array.from(row, (v) => Number.isFinite(v) ? v : null)))"""
     )
 
 
 def wait_for_maps(page, n):
-    page.wait_for_function(f"document.querySelector('#pg-plot .pg-chart')._fullData?.length === {n}")
+    page.wait_for_function(f"document.querySelector('#pg-map_plot .pg-chart')._fullData?.length === {n}")
 
 
 def assert_same(shown, z):
@@ -86,7 +86,7 @@ def test_heads_are_ordered_and_filtered_by_a_metric(page, lm):
     page.get_by_label("Only with at least").fill("0.5")
     enough = int((metrics >= 0.5 * metrics.max()).sum())
     expect(shown).to_have_count(enough)
-    expect(page.locator("#pg-heads .pg-bar")).to_contain_text(f"{enough} of 64 heads")
+    expect(page.locator("#pg-overview_heads .pg-bar")).to_contain_text(f"{enough} of 64 heads")
     page.get_by_label("Layers").select_option(label="layer 0")
     expect(shown).to_have_count(int((metrics[0] >= 0.5 * metrics.max()).sum()))
 
@@ -133,19 +133,19 @@ def test_every_measure_shows_its_own_numbers(page, lm, name):
     head(page, 3, 2).click()
     title(page, "Head 3.2")
     choose(page, "measure", name)
-    label = page.locator(f"#pg-looking [data-name=measure] option[value={name}]").text_content()
+    label = page.locator(f"#pg-attention_view [data-name=measure] option[value={name}]").text_content()
     page.wait_for_function(
-        f"document.querySelector('#pg-plot .pg-chart')._fullLayout.coloraxis.colorbar.title.text === {label!r}"
+        f"document.querySelector('#pg-map_plot .pg-chart')._fullLayout.coloraxis.colorbar.title.text === {label!r}"
     )
     assert_same(drawn(page)[0], measure(lm.trace(PROMPT), name, 3, 2))
-    expect(page.locator("#pg-looking .pg-control-help")).to_contain_text(re.compile(r"\(.+ (et al\.|&) .*\d{4}"))
+    expect(page.locator("#pg-attention_view .pg-control-help")).to_contain_text(re.compile(r"\(.+ (et al\.|&) .*\d{4}"))
 
 
 def test_the_ramp_can_be_changed(page):
-    scale = "document.querySelector('#pg-plot .pg-chart')._fullLayout.coloraxis.colorscale"
+    scale = "document.querySelector('#pg-map_plot .pg-chart')._fullLayout.coloraxis.colorscale"
     before = page.evaluate(scale)
     choose(page, "curve", "log")
-    expect(page.locator("#pg-plot .pg-source")).to_contain_text("colours: logarithmic")
+    expect(page.locator("#pg-map_plot .pg-source")).to_contain_text("colours: logarithmic")
     page.wait_for_function(f"JSON.stringify({scale}) !== {str(before)!r}")
     assert page.evaluate(scale)[1][0] == pytest.approx(1e-4)
 
@@ -154,20 +154,20 @@ def test_a_measure_that_cannot_be_had_says_why_and_comes_back(page):
     page.locator("#prompt textarea").fill(PROMPT + " and so on" * 40)
     expect(page.locator("#pg-header")).to_contain_text("130 tokens")
     choose(page, "measure", "flow")
-    problem = page.locator("#pg-plot .pg-problem")
+    problem = page.locator("#pg-map_plot .pg-problem")
     expect(problem).to_be_visible()
     expect(problem).to_contain_text("tokens")
-    expect(page.locator("#pg-plot .pg-chart")).to_be_hidden()
+    expect(page.locator("#pg-map_plot .pg-chart")).to_be_hidden()
     choose(page, "measure", "weights")
     expect(problem).to_be_hidden()
-    expect(page.locator("#pg-plot .pg-chart")).to_be_visible()
+    expect(page.locator("#pg-map_plot .pg-chart")).to_be_visible()
 
 
 def test_numbers_leave_as_npz_exactly_as_they_are(page, lm):
     head(page, 7, 3).click()
     head(page, 5, 7).click(modifiers=["Shift"])
     wait_for_maps(page, 2)
-    saved = np.load(export(page.locator("#pg-plot"), "NPZ"))
+    saved = np.load(export(page.locator("#pg-map_plot"), "NPZ"))
     trace = lm.trace(PROMPT)
     for n, place in enumerate(((7, 3), (5, 7))):
         assert saved[f"values_{n}"].dtype == np.float32
@@ -178,7 +178,7 @@ def test_numbers_leave_as_npz_exactly_as_they_are(page, lm):
 
 @pytest.mark.parametrize("kind", ["PNG", "SVG"])
 def test_pictures_leave_the_page(page, kind):
-    raw = export(page.locator("#pg-plot"), kind).read_bytes()
+    raw = export(page.locator("#pg-map_plot"), kind).read_bytes()
     assert raw.startswith(b"\x89PNG" if kind == "PNG" else b"<svg") and len(raw) > 5000
 
 
@@ -187,12 +187,12 @@ def test_the_python_lines_make_the_same_numbers(page):
     title(page, "Head 7.3")
     choose(page, "measure", "value_weighted")
     page.evaluate("playground.select({edits: [{kind: 'scale', layer: 2, head: 1, factor: 0.5}]})")
-    expect(page.locator("#pg-plot .pg-source")).to_contain_text("edited run")
-    page.locator("#pg-plot .pg-foot").get_by_role("button", name="Python").click()
-    lines = page.locator("#pg-plot .pg-code pre").text_content()
+    expect(page.locator("#pg-map_plot .pg-source")).to_contain_text("edited run")
+    page.locator("#pg-map_plot .pg-foot").get_by_role("button", name="Python").click()
+    lines = page.locator("#pg-map_plot .pg-code pre").text_content()
     found = {}
     exec(lines, found)
-    page.wait_for_function("document.querySelector('#pg-plot .pg-chart')._fullData.length === 1")
+    page.wait_for_function("document.querySelector('#pg-map_plot .pg-chart')._fullData.length === 1")
     assert_same(drawn(page)[0], found["maps"][0])
     assert "Edit('scale', layer=2, head=1, factor=0.5)" in lines
 
@@ -204,12 +204,12 @@ def test_an_edit_is_seen_in_every_number_and_can_be_taken_back(page, lm):
     page.evaluate("playground.select({edits: [{kind: 'zero', layer: 5, head: 0}]})")
     strip = page.locator("#pg-selection")
     expect(strip).to_contain_text("head 5.0 off")
-    expect(page.locator("#pg-plot .pg-source")).to_contain_text("edited run")
+    expect(page.locator("#pg-map_plot .pg-source")).to_contain_text("edited run")
     from model.gpt.edits import Edit
 
     assert_same(drawn(page)[0], measure(lm.trace(PROMPT).edit(Edit("zero", 5, 0)), "weights", 7, 3))
     strip.get_by_role("button", name="Remove: head 5.0 off").click()
-    expect(page.locator("#pg-plot .pg-source")).not_to_contain_text("edited run")
+    expect(page.locator("#pg-map_plot .pg-source")).not_to_contain_text("edited run")
     assert drawn(page)[0] == plain
 
 
@@ -219,7 +219,7 @@ def test_edits_that_no_longer_fit_are_dropped(page):
     page.locator("#prompt textarea").fill("The cat")
     expect(page.locator("#pg-header")).to_contain_text("2 tokens")
     expect(page.locator("#pg-selection")).not_to_contain_text("blocked")
-    expect(page.locator("#pg-plot .pg-source")).not_to_contain_text("edited run")
+    expect(page.locator("#pg-map_plot .pg-source")).not_to_contain_text("edited run")
 
 
 def test_nothing_overflows_a_phone(open_page, start_tiny):

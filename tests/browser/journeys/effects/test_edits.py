@@ -119,7 +119,7 @@ def test_a_head_that_is_off_is_off_on_every_tab_until_it_is_removed(page, lm):
     assert_rows(page, plain, edited)
     expect(page.locator(".pg-effect-facts")).to_contain_text("KL(before ‖ after)")
     open_tab(page, "Attention")
-    expect(page.locator("#pg-plot .pg-source")).to_contain_text("edited run", timeout=SOON)
+    expect(page.locator("#pg-map_plot .pg-source")).to_contain_text("edited run", timeout=SOON)
     open_tab(page, "Effects")
     chips(page).get_by_role("button").click()
     expect(page.locator("#pg-edits_next [data-part]")).to_have_attribute("data-run", run, timeout=SOON)
@@ -272,7 +272,7 @@ def test_while_a_sweep_runs_clicks_are_answered_and_it_can_be_cancelled(page):
     bar.wait_for(timeout=SOON)
     open_tab(page, "Attention")
     page.get_by_role("button", name="Layer 6, head 3", exact=True).click()
-    expect(page.locator("#pg-plot h2")).to_have_text("Head 6.3", timeout=SOON)
+    expect(page.locator("#pg-map_plot h2")).to_have_text("Head 6.3", timeout=SOON)
     open_tab(page, "Effects")
     expect(bar).to_be_visible()  # the sweep is not done: the head was drawn in between
     page.get_by_role("button", name="Cancel").click()

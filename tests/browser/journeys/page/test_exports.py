@@ -30,7 +30,7 @@ def typed(page, prompt):
     """Type a prompt and wait until the map is of it."""
     before = page.locator(READY).get_attribute("data-run")
     page.locator("#prompt textarea").fill(prompt)
-    expect(page.locator("#pg-plot [data-part]")).not_to_have_attribute("data-run", before, timeout=SOON)
+    expect(page.locator("#pg-map_plot [data-part]")).not_to_have_attribute("data-run", before, timeout=SOON)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def as_text(page, told):
 def test_a_figure_leaves_in_every_format(open_page, reader, lm):
     page = open_page("?lang=en")
     typed(page, HOSTILE)
-    plot, heads, run = page.locator("#pg-plot"), page.locator("#pg-heads"), lm.trace(HOSTILE)
+    plot, heads, run = page.locator("#pg-map_plot"), page.locator("#pg-overview_heads"), lm.trace(HOSTILE)
     layer, head = page.evaluate("playground.selection.heads[0]")
     pattern, tokens = run.pattern(layer, head), page.locator(".pg-chip").all_text_contents()
     T = len(pattern)

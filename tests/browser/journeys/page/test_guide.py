@@ -44,7 +44,7 @@ def test_steps_tick_themselves_off_and_nothing_else_does(open_page):
     page.locator("#pg-selection .pg-cross").first.wait_for()
     expect(title).to_have_text(titles[1])
     expect(ticked).to_have_count(1)
-    page.locator("#pg-heads .pg-head").nth(20).click()
+    page.locator("#pg-overview_heads .pg-head").nth(20).click()
     expect(title).to_have_text(titles[2], timeout=SOON)
     expect(ticked).to_have_count(2)
     stands(page)
@@ -52,7 +52,7 @@ def test_steps_tick_themselves_off_and_nothing_else_does(open_page):
     expect(title).to_have_text(titles[3], timeout=SOON)
     page.locator("#pg-tokens [data-index='1']").click()
     expect(title).to_have_text(titles[4], timeout=SOON)
-    page.locator("#pg-looking [data-key=lines]").click()
+    page.locator("#pg-attention_view [data-key=lines]").click()
     expect(title).to_have_text(titles[5], timeout=SOON)
     expect(ticked).to_have_count(5)
     # Another tab: the step points at its button, and Show me opens it.

@@ -28,7 +28,7 @@ def test_app_with_a_broken_model_says_so_and_another_can_be_chosen(start_app, op
     expect(page.locator("#pg-notice")).to_contain_text("broken or cut short")
     page.locator("#model input").click()
     page.get_by_role("option", name="SmolLM2").click()
-    expect(page.locator("#pg-plot [data-part]")).to_have_attribute("data-run", re.compile(" 16.0$"), timeout=30_000)
+    expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 16.0$"), timeout=30_000)
     expect(page.locator("#pg-notice [data-part]")).to_be_hidden()
 
 
@@ -41,4 +41,4 @@ def test_failed_download_can_be_tried_again(start_app, open_page, tmp_path, monk
     monkeypatch.delenv("ATTENTION_PLAYGROUND_CACHE")
     shutil.copy(smollm2_path(), tmp_path)  # as if it had been fetched meanwhile
     page.get_by_role("button", name="Try again").click()
-    expect(page.locator("#pg-plot [data-part]")).to_have_attribute("data-run", re.compile(" 16.0$"), timeout=30_000)
+    expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 16.0$"), timeout=30_000)

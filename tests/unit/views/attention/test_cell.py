@@ -14,20 +14,22 @@ from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.trace import run
 from tests.support.helpers import VARIANTS, E, H, L, random_ids, tiny_model, tokens_of
+from viz.numbers import number
+from viz.page import panels
 from viz.page.playground import Options, Playground
 from viz.page.scene import Scene
 from viz.page.selection import Selection
-from viz.views.attention.cell import view as tab
+from viz.views.attention.cell import view as cell
 from viz.views.attention.cell.figures import (
     adding_up,
     decimals_of,
-    named,
-    products_said,
-    row_said,
+    products_shown,
+    row_shown,
     stages_of,
-    why_payload,
+    steps_payload,
 )
-from viz.words import words
+from viz.views.attention.cells import named
+from viz.words import translate, words
 
 T = 19
 IDS = random_ids(1, T, seed=3, vocab_size=9)[0]
@@ -81,14 +83,14 @@ def test_decimals_show_four_digits_of_the_sum():
 
 
 def test_products_by_hand():
-    said = products_said(np.array([0.1, 3.2, -1.4, 2.1, 0.3]))
+    said = products_shown(np.array([0.1, 3.2, -1.4, 2.1, 0.3]))
     assert said["dimensions"] == [1, 3, 2]
     assert said["parts"] == [3.2, 2.1, -1.4]
     assert (said["rest"], said["others"], said["total"], said["decimals"]) == (0.4, 2, 4.3, 3)
 
 
 def test_few_dimensions_leave_no_rest():
-    said = products_said(np.array([2.0, -0.5]))
+    said = products_shown(np.array([2.0, -0.5]))
     assert (said["parts"], said["rest"], said["others"], said["total"]) == ([2.0, -0.5], 0.0, 0, 1.5)
 
 
@@ -97,7 +99,7 @@ def test_few_dimensions_leave_no_rest():
 
 def test_row_by_hand():
     scores = np.log([1.0, 8.0, 4.0, 2.0, 1.0])
-    row = row_said(scores, np.exp(scores - scores.max()), 0)
+    row = row_shown(scores, np.exp(scores - scores.max()), 0)
     assert [line["key"] for line in row["lines"]] == [1, 2, 3, 0, 4]
     assert [line["weight"] for line in row["lines"]] == pytest.approx([0.5, 0.25, 0.125, 0.0625, 0.0625])
     assert (row["denominator"], row["shown"], row["others"]) == (pytest.approx(2), [2.0, 1.0], None)
@@ -107,7 +109,7 @@ def test_row_by_hand():
 @pytest.mark.parametrize("key", [0, 7, 8, 19])
 def test_a_long_row_keeps_the_cell_and_sums_the_others(key: int):
     exponentials = 0.5 ** np.arange(20.0)
-    row = row_said(np.log(exponentials), exponentials, key)
+    row = row_shown(np.log(exponentials), exponentials, key)
     keys = [line["key"] for line in row["lines"]]
     assert keys == [*range(8), *([key] if key > 7 else [])]
     assert row["others"]["count"] == 20 - len(keys)
@@ -133,7 +135,7 @@ def test_every_number_follows_from_the_ones_before(name: str):
     cells = [(0, 0), (1, 0), (7, 3), (18, 0), (18, 18)]
     for (layer, head), (query, key) in itertools.product([(0, 0), (L - 1, H - 1)], cells):
         ours, tokens = found(name, layer, head, query, key)
-        payload = json.loads(json.dumps(why_payload(ours, tokens), allow_nan=False))
+        payload = json.loads(json.dumps(steps_payload(ours, tokens), allow_nan=False))
         last = payload["stages"][-1]
         products = np.multiply(last["q"], last["k"])
         assert payload["products"] == pytest.approx(products.tolist(), rel=1e-6, abs=1e-9)
@@ -175,13 +177,13 @@ def test_stages_end_at_what_is_multiplied(name: str, stages: list[str]):
 
 def test_angles_are_those_of_the_pairs():
     ours, tokens = found("neox")
-    assert len(why_payload(ours, tokens)["angles"]) == E // 4  # half the dimensions turn, in pairs
-    assert why_payload(*found("gpt2"))["angles"] is None
+    assert len(steps_payload(ours, tokens)["angles"]) == E // 4  # half the dimensions turn, in pairs
+    assert steps_payload(*found("gpt2"))["angles"] is None
 
 
 def test_a_single_token_gives_itself_everything():
     trace = run(tiny_model(), tokens_of([5]))
-    payload = why_payload(explain(trace, 0, 0, 0, 0), trace.tokens)
+    payload = steps_payload(explain(trace, 0, 0, 0, 0), trace.tokens)
     assert (payload["weight"], payload["hidden"], payload["share"]) == (1, 0, pytest.approx(1))
     assert payload["row"]["others"] is None and payload["row"]["shown"] == [1, 1]
 
@@ -189,7 +191,7 @@ def test_a_single_token_gives_itself_everything():
 def test_nothing_written_has_no_share():
     ours, tokens = found()
     silent = dataclasses.replace(ours, weight=0.0, output_norm=0.0, row_output_norm=0.0)
-    payload = why_payload(silent, tokens)
+    payload = steps_payload(silent, tokens)
     assert payload["share"] is None and payload["value_length"] is None
 
 
@@ -199,7 +201,7 @@ def test_hostile_tokens_stay_text():
     assert named(tokens, 8) == "↵ (8)"
 
 
-# --- in a tab ---
+# --- on the page ---
 
 
 def scene_of(lm, prompt: str = "abcabd", *, edits=(), head=(1, 2), language="en") -> Scene:
@@ -209,15 +211,20 @@ def scene_of(lm, prompt: str = "abcabd", *, edits=(), head=(1, 2), language="en"
     return Scene(playground, lm, prompt, trace, "run", words(language), language, picked)
 
 
-def shown(scene: Scene, cell: tuple[int, int]) -> dict:
-    return tab.pictures(scene, cell)["why"].make()
+def picture(scene: Scene, pair: tuple[int, int]):
+    at = dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, pair=pair))
+    return panels.pictures(cell.VIEW, at, {})["cell_steps"]
 
 
-def test_the_tab_shows_the_models_numbers(lm):
+def shown(scene: Scene, pair: tuple[int, int]) -> dict:
+    return picture(scene, pair).make()
+
+
+def test_the_view_shows_the_models_numbers(lm):
     scene = scene_of(lm)
     payload = shown(scene, (4, 1))
     assert payload["weight"] == pytest.approx(float(scene.trace.pattern(1, 2)[4, 1]), abs=1e-6)
-    assert payload["title"] == f"Why head 1.2 at b (4) gives b (1) the weight {payload['weight']:.4g}"
+    assert payload["title"] == f"Why head 1.2 at b (4) gives b (1) the weight {number(payload['weight'], 4)}"
     assert payload["names"] == ["b (4)", "b (1)"] and payload["run"] == "run 1.2 4 1"
     assert payload["check"]["state"] == "same" and payload["group"] == 2
     lines = payload["python"].split("\n")
@@ -226,7 +233,7 @@ def test_the_tab_shows_the_models_numbers(lm):
 
 def test_another_cell_or_head_is_another_picture(lm):
     scene, other = scene_of(lm), scene_of(lm, head=(0, 1))
-    keys = {repr(tab.pictures(*args)["why"].key) for args in [(scene, (4, 1)), (scene, (4, 2)), (other, (4, 1))]}
+    keys = {repr(picture(*args).key) for args in [(scene, (4, 1)), (scene, (4, 2)), (other, (4, 1))]}
     assert len(keys) == 3
 
 
@@ -257,20 +264,21 @@ def test_edits_are_given_as_the_reason(lm, edits, state, output):
 
 def test_a_difference_that_no_edit_explains_is_shown(lm):
     ours = explain(scene_of(lm).trace, 1, 2, 4, 1)
-    nothing = tab.Changed(False, False, False, False)
+    nothing = cell.Changed(False, False, False, False)
     apart = dataclasses.replace(ours, model_weight=ours.weight + 1e-3)
-    assert tab.check(apart, nothing)["state"] == "apart"
-    assert tab.check(dataclasses.replace(ours, model_score=ours.score + 0.01), nothing)["state"] == "apart"
-    assert tab.check(ours, nothing)["state"] == "same"
+    assert cell.check(apart, nothing)["state"] == "apart"
+    assert cell.check(dataclasses.replace(ours, model_score=ours.score + 0.01), nothing)["state"] == "apart"
+    assert cell.check(ours, nothing)["state"] == "same"
 
 
 def test_numbers_that_are_not_finite_are_said(lm, monkeypatch):
-    monkeypatch.setattr(tab, "explain", lambda *_: SimpleNamespace(dot=math.nan, denominator=1.0, row_output_norm=1.0))
-    with pytest.raises(InputError, match="not finite"):
+    monkeypatch.setattr(cell, "explain", lambda *_: SimpleNamespace(dot=math.nan, denominator=1.0, row_output_norm=1.0))
+    with pytest.raises(InputError, match="not finite") as raised:
         shown(scene_of(lm), (4, 1))
+    assert translate(raised.value.what, "zh") == "这个头的数值不是有限数。" and raised.value.got == "1.2"
 
 
-def test_the_tab_speaks_chinese(lm):
+def test_the_view_speaks_chinese(lm):
     payload = shown(scene_of(lm, language="zh"), (4, 1))
     assert payload["title"].startswith("头 1.2 在 b (4) 处")
     assert payload["words"]["step_vectors"] == "两个向量"

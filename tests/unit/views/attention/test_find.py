@@ -10,11 +10,14 @@ from model.attention.find_heads import rank_heads
 from model.errors import InputError
 from model.gpt.edits import Edit
 from tests.support.helpers import byte_model
-from viz.page.picking import cell_of
+from viz.page import panels
+from viz.page.parts import packed
+from viz.page.picking import prompt_id
 from viz.page.playground import Options, Playground
 from viz.page.scene import Scene
 from viz.page.selection import Selection
-from viz.views.attention.find import view as tab
+from viz.views.attention.cells import cell_of
+from viz.views.attention.find import view as find
 from viz.views.attention.find.figures import even_share, heads_figure, positions_of, ranked
 from viz.words import words
 
@@ -35,17 +38,17 @@ def scene_of(lm, prompt="abcabd", *, edits=(), language="en", head=(1, 2), token
 
 
 def value_of(scene, queries, keys, measure="weights", at=NONE) -> dict:
-    return {"find": {"run": tab.prompt_id(scene), "at": at, "from": queries, "to": keys, "measure": measure}}
+    return {"find_rows": {"run": prompt_id(scene), "at": at, "from": queries, "to": keys, "measure": measure}}
 
 
 def rows(scene, values=None) -> tuple:
-    asked = tab.asked_of(scene, (values or {}).get("find"))
-    return asked.queries, asked.keys
+    chosen = find.chosen_of((values or {}).get("find_rows"), scene)
+    return chosen.queries, chosen.keys
 
 
 def made(scene, values) -> tuple[dict, dict]:
-    pictures = tab.pictures(scene, values)
-    return pictures["find"].make(), pictures["findmap"].make()
+    pictures = panels.pictures(find.VIEW, scene, values)
+    return tuple(json.loads(packed(pictures[name].make())) for name in ("find_rows", "find_map"))
 
 
 # --- numbers ---
@@ -127,16 +130,16 @@ def test_rows_of_another_prompt_or_selection_are_dropped(lm):
 @pytest.mark.parametrize("value", [None, "x", 3, [], {}, {"from": [5], "to": [0]}, {"run": [], "at": 3, "from": "a"}])
 def test_what_is_no_value_is_the_default(lm, value):
     scene = scene_of(lm)
-    assert rows(scene, {"find": value}) == rows(scene)
-    half = {**value_of(scene, [5], None)["find"]}
+    assert rows(scene, {"find_rows": value}) == rows(scene)
+    half = {**value_of(scene, [5], None)["find_rows"]}
     assert rows(scene, {"find": half}) == rows(scene)
 
 
 def test_an_unknown_measure_is_the_first(lm):
     scene = scene_of(lm)
     for measure in ("rollout", None, 3, ["weights"]):
-        assert tab.asked_of(scene, value_of(scene, [5], [0], measure)["find"]).measure == "weights"
-    assert tab.asked_of(scene, {"measure": "value_weighted"}).measure == "value_weighted"  # kept from run to run
+        assert find.chosen_of(value_of(scene, [5], [0], measure)["find_rows"], scene).measure == "weights"
+    assert find.chosen_of({"measure": "value_weighted"}, scene).measure == "value_weighted"  # kept from run to run
 
 
 # --- what is shown ---
@@ -147,27 +150,28 @@ def test_an_unknown_measure_is_the_first(lm):
 def test_list_and_map_are_rank_heads(lm, measure, edits):
     scene = scene_of(lm, edits=edits)
     values = rank_heads(scene.trace, [4, 5], [0, 2], measure)
-    find, chart = made(scene, value_of(scene, [5, 4], [0, 2], measure))
+    listed, chart = made(scene, value_of(scene, [5, 4], [0, 2], measure))
     best = np.unravel_index(values.argmax(), values.shape)
-    assert find["lines"][0]["head"] == list(best)
-    assert [line["value"] for line in find["lines"]] == sorted(values.ravel().tolist(), reverse=True)
-    assert all(values[tuple(line["head"])] == np.float32(line["value"]) for line in find["lines"])
-    assert find["sentence"].startswith(f"Head {best[0]}.{best[1]} ") and f"{values.max():.4f}" in find["sentence"]
-    assert "b (4), d (5)" in find["sentence"] and "a (0), c (2)" in find["sentence"] and "2 tokens" in find["sentence"]
-    assert (find["even"] == pytest.approx((2 / 5 + 2 / 6) / 2)) if measure == "weights" else find["even"] is None
-    assert find["top"] == (1 if measure == "weights" else pytest.approx(values.max()))
-    heat = json.loads(chart["figure"])["data"][0]["z"]
+    assert listed["lines"][0]["head"] == list(best)
+    assert [line["value"] for line in listed["lines"]] == sorted(values.ravel().tolist(), reverse=True)
+    assert all(values[tuple(line["head"])] == np.float32(line["value"]) for line in listed["lines"])
+    assert listed["sentence"].startswith(f"Head {best[0]}.{best[1]} ") and f"{values.max():.4f}" in listed["sentence"]
+    for text in ("b (4), d (5)", "a (0), c (2)", "2 tokens"):
+        assert text in listed["sentence"]
+    assert (listed["even"] == pytest.approx((2 / 5 + 2 / 6) / 2)) if measure == "weights" else listed["even"] is None
+    assert listed["top"] == (1 if measure == "weights" else pytest.approx(values.max()))
+    heat = chart["figure"]["data"][0]["z"]
     drawn = np.frombuffer(base64.b64decode(heat["bdata"]), heat["dtype"])
     assert heat["shape"] == "4, 3" and np.array_equal(drawn, values.T.ravel())
     assert chart["python"].endswith(f"rank_heads(run, [4, 5], [0, 2], {measure!r})  # [L, H]")
     assert len(chart["columns"]) == 3 and chart["title"] == "All heads, from b (4), d (5) to a (0), c (2)"
-    json.dumps([find, chart], allow_nan=False)
+    json.dumps([listed, chart], allow_nan=False)
 
 
 def test_many_tokens_are_counted_not_named(lm):
     scene = scene_of(lm)
-    find, chart = made(scene, value_of(scene, [5], [0, 1, 2, 3, 4]))
-    assert "a (0), b (1), c (2) and 2 more" in find["sentence"]
+    listed, chart = made(scene, value_of(scene, [5], [0, 1, 2, 3, 4]))
+    assert "a (0), b (1), c (2) and 2 more" in listed["sentence"]
     assert chart["file"] == "find-weights-from-5-to-0_1_2_and_2"
 
 
@@ -181,33 +185,33 @@ def test_many_tokens_are_counted_not_named(lm):
 )
 def test_rows_that_cannot_be_asked_stay_to_be_corrected(lm, queries, keys, what):
     scene = scene_of(lm)
-    pictures = tab.pictures(scene, value_of(scene, queries, keys))
-    find = pictures["find"].make()
-    assert what in find["told"]["text"] and find["told"]["hint"]
-    assert (find["from"], find["to"], find["lines"]) == (queries, keys, [])
+    pictures = panels.pictures(find.VIEW, scene, value_of(scene, queries, keys))
+    listed = pictures["find_rows"].make()
+    assert what in listed["refused"]["text"] and listed["refused"]["hint"]
+    assert (listed["from"], listed["to"], listed["lines"]) == (queries, keys, [])
     with pytest.raises(InputError, match=what):
-        pictures["findmap"].make()
+        pictures["find_map"].make()
     chinese = scene_of(lm, language="zh")
-    told = tab.pictures(chinese, value_of(chinese, queries, keys))["find"].make()["told"]
-    assert what not in told["text"] and "词元" in told["text"]
+    refused = panels.pictures(find.VIEW, chinese, value_of(chinese, queries, keys))["find_rows"].make()["refused"]
+    assert what not in refused["text"] and "词元" in refused["text"]
 
 
 def test_too_many_tokens_at_once_are_refused(lm):
     scene = scene_of(lm, "ab" * 400)
-    find = tab.pictures(scene, value_of(scene, list(range(800)), [0]))["find"].make()
-    assert find["told"]["text"] == "At most 81 tokens may look at once in a prompt of this length. (800)"
-    assert made(scene, value_of(scene, list(range(81)), [0]))[0]["told"] is None
+    listed = panels.pictures(find.VIEW, scene, value_of(scene, list(range(800)), [0]))["find_rows"].make()
+    assert listed["refused"]["text"] == "At most 81 tokens may look at once in a prompt of this length. (800)"
+    assert made(scene, value_of(scene, list(range(81)), [0]))[0]["refused"] is None
 
 
 def test_a_single_token_looks_at_itself(lm):
-    find, _ = made(scene_of(lm, "a"), {})
-    assert (find["from"], find["to"], find["even"]) == ([0], [0], 1)
-    assert all(line["value"] == 1 for line in find["lines"])
+    listed, _ = made(scene_of(lm, "a"), {})
+    assert (listed["from"], listed["to"], listed["even"]) == ([0], [0], 1)
+    assert all(line["value"] == 1 for line in listed["lines"])
 
 
 def test_the_same_question_is_ranked_once(lm, monkeypatch):
     scene, calls = scene_of(lm), []
-    monkeypatch.setattr(tab, "rank_heads", lambda *args: calls.append(args) or rank_heads(*args))
+    monkeypatch.setattr(find, "rank_heads", lambda *args: calls.append(args) or rank_heads(*args))
     made(scene, value_of(scene, [5], [0]))
     made(scene, value_of(scene, [5], [0]))
     assert len(calls) == 1
@@ -220,7 +224,7 @@ def test_only_what_changes_is_another_picture(lm):
     sent = value_of(scene, [5], [0])
 
     def keys(scene, values):
-        return [repr(picture.key) for picture in tab.pictures(scene, values).values()]
+        return [repr(picture.key) for picture in panels.pictures(find.VIEW, scene, values).values()]
 
     assert keys(scene, sent) == keys(other, sent)  # picking a head of the list keeps the list
     assert all(a != b for a, b in zip(keys(scene, sent), keys(scene, value_of(scene, [5], [1])), strict=True))

@@ -6,8 +6,15 @@ import json
 import numpy as np
 import pytest
 
+from model.attention.measures import measure
 from tests.support.helpers import tokens_of
-from viz.views.attention.lines.figures import ALL_UP_TO, MOST_LINKS, STRONGEST, links_payload, strongest
+from viz.page import panels
+from viz.page.parts import packed
+from viz.page.pipeline import Asked, payloads, scene_of
+from viz.views.attention.lines import view as lines
+from viz.views.attention.links import ALL_UP_TO, MOST_LINKS, STRONGEST, links_payload, strongest
+from viz.views.attention.text import view as text
+from viz.words import words
 
 
 def causal(T: int, seed: int = 0) -> np.ndarray:
@@ -157,3 +164,60 @@ def test_what_is_no_weight_is_refused(wrong: float):
 def test_every_panel_needs_a_head():
     with pytest.raises(ValueError, match="2 panels and 1 heads"):
         links_payload([("a", causal(2)), ("b", causal(2))], [[0, 0]], tokens_of(range(2)))
+
+
+# --- the two views ---
+
+PARTS = {"lines": "lines_links", "text": "text_reading"}
+
+
+def drawn(playground, view: str, settings: dict, heads=((1, 2),), language="en") -> dict:
+    asked = Asked(
+        "tiny",
+        "abcabd",
+        {"heads": [list(head) for head in heads]},
+        {"attention_view": {"view": view, **settings}},
+        {},
+        language,
+    )
+    return json.loads(packed(payloads(playground, asked)[0][PARTS[view]]))
+
+
+@pytest.mark.parametrize("view", PARTS)
+@pytest.mark.parametrize("name", ["weights", "value_weighted", "rollout"])
+def test_links_are_those_of_the_measure(playground, lm, view: str, name: str):
+    found = drawn(playground, view, {"measure": name})
+    assert np.array_equal(matrix(found["panels"][0]), measure(lm.trace("abcabd"), name, 1, 2), equal_nan=True)
+    assert (found["panels"][0]["head"], found["note"]) == ([1, 2], "")
+    assert found["measure"] == words("en")[f"measure.{name}"]
+
+
+@pytest.mark.parametrize("view", PARTS)
+def test_scores_give_way_to_weights_and_that_is_said(playground, lm, view: str):
+    found = drawn(playground, view, {"measure": "scores"})
+    assert np.array_equal(matrix(found["panels"][0]), measure(lm.trace("abcabd"), "weights", 1, 2), equal_nan=True)
+    assert "show the weights instead" in found["note"] and found["measure"] == "attention weight"
+    assert "'weights'" in found["python"]
+
+
+@pytest.mark.parametrize("view", PARTS)
+def test_several_heads_are_panels_or_one(playground, view: str):
+    heads = ((0, 1), (2, 3))
+    each, mean = (drawn(playground, view, {"of": of}, heads) for of in ("each", "mean"))
+    assert [panel["head"] for panel in each["panels"]] == [[0, 1], [2, 3]] and each["title"] == "Heads 0.1, 2.3"
+    assert [panel["head"] for panel in mean["panels"]] == [[2, 3]] and mean["title"] == "Mean of heads 0.1, 2.3"
+    assert each["run"].split(" ", 1)[1] == "0.1, 2.3" and mean["run"].split(" ", 1)[1] == "mean 0.1, 2.3"
+
+
+def test_both_views_measure_the_same_once(playground):
+    asked = Asked("tiny", "abcabd", None, {"attention_view": {"view": "lines", "measure": "rollout"}}, {}, "en")
+    scene = scene_of(playground, asked)
+    settings = panels.settings_of(lines.VIEW, scene, {"lines_form": {"measure": "rollout"}})
+    keys = {panels.key_of(view, view.measure("main"), scene, settings) for view in (lines.VIEW, text.VIEW)}
+    assert len(keys) == 1
+
+
+@pytest.mark.parametrize("view", PARTS)
+def test_they_speak_chinese(playground, view: str):
+    found = drawn(playground, view, {}, language="zh")
+    assert found["title"] == "头 1.2" and found["words"]["attending"] == "发出注意的词元（query）"

@@ -196,7 +196,7 @@ def test_a_run_that_is_starting_cannot_be_opened_yet(playground, lesson):
 def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playground):
     run = finish(playground.workshop)
     playground.load(run.model_id)
-    turned_away = {"lines", "reading", "why", "find", "findmap"}  # views of the first tab that are not chosen
+    turned_away = {"lines_links", "text_reading", "cell_steps", "find_rows", "find_map"}  # not chosen
     ours, others = {*tab.TAB.parts}, {*TABS[0].parts} - turned_away
     shown = {}
 
@@ -211,7 +211,7 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
     assert set(ask("training")) == each | ours
     assert set(ask("training")) == each
     assert set(ask("training", "abcabc")) == each | {"tokens"}
-    assert set(ask("attention", "abcabc")) == each | {"heads", "plot"}
+    assert set(ask("attention", "abcabc")) == each | {"overview_heads", "map_plot"}
     assert set(ask("training", "abcabc")) == each
     assert set(ask("attention", "abcabc")) == each  # as it was drawn before
     chinese = ask("training", "abcabc", "zh")
@@ -219,4 +219,4 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
     assert chinese["training_question"]["text"] == "注意力头是怎样形成的?"
     assert not ours & set(ask("training", "abcabc", "zh"))
     assert ours <= set(ask("training", "abcabc"))
-    assert set(ask("no such tab", "x")) >= each | {"tokens", "heads", "plot"}
+    assert set(ask("no such tab", "x")) >= each | {"tokens", "overview_heads", "map_plot"}

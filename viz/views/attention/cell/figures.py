@@ -1,6 +1,6 @@
 """One cell of one head's attention, step by step: what static/views/attention/cell.js shows, its numbers adding up.
 
-`found` is a model.explain.Explanation, or anything with its fields.
+`steps` is a model.attention.cell.Explanation, or anything with its fields.
 """
 
 import math
@@ -15,7 +15,7 @@ from viz.theme import SIGNED_RAMPS
 NAMED = 3  # products that are named in words
 LINES = 8  # tokens of the row with a line of their own, besides the cell's
 DECIMALS = 4  # of exponentials and weights in the row's table; the largest exponential is 1
-SHORT = 24  # characters of a token's text in a sentence
+SHORT = 24  # characters of a token's text
 
 
 def adding_up(parts: Sequence[float], decimals: int, keep: int | None = None) -> list[float]:
@@ -40,7 +40,7 @@ def decimals_of(total: float, largest: float) -> int:
     return min(max(min(places, default=0), 0), 8)
 
 
-def products_said(products: np.ndarray) -> dict:
+def products_shown(products: np.ndarray) -> dict:
     """The largest products by size, what the others come to, and their sum, as shown. products [E]"""
     order = np.argsort(-np.abs(products), kind="stable")[:NAMED]
     rest = float(products.sum() - products[order].sum())
@@ -58,7 +58,7 @@ def products_said(products: np.ndarray) -> dict:
     }
 
 
-def row_said(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
+def row_shown(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
     """The row's table: its largest tokens and the cell's, largest first, then all others together.
 
     scores, exponentials [n]. Shown exponentials add up to the shown denominator and shown weights to 1.
@@ -96,54 +96,49 @@ def row_said(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
     }
 
 
-def stages_of(found) -> list[dict]:
+def stages_of(steps) -> list[dict]:
     """q and k on their way into the dot product; the last stage is the one that is multiplied. [E] each"""
-    stages = [("raw", found.q_raw, found.k_raw)]
-    if found.q_normed is not None:
-        stages.append(("normed", found.q_normed, found.k_normed))
-    last = "turned" if found.angles is not None else stages.pop()[0]
-    stages.append((last, found.q, found.k))
+    stages = [("raw", steps.q_raw, steps.k_raw)]
+    if steps.q_normed is not None:
+        stages.append(("normed", steps.q_normed, steps.k_normed))
+    last = "turned" if steps.angles is not None else stages.pop()[0]
+    stages.append((last, steps.q, steps.k))
     return [{"name": name, "q": _list(q), "k": _list(k)} for name, q, k in stages]
 
 
-def why_payload(found, tokens: Tokens) -> dict:
+def steps_payload(steps, tokens: Tokens) -> dict:
     """Every number of the view, in full; what is shown rounded is rounded here or by its significant digits."""
-    exponentials = np.asarray(found.exponentials)
-    length = found.row_output_norm
+    exponentials = np.asarray(steps.exponentials)
+    length = steps.row_output_norm
     return {
-        "head": [found.layer, found.head],
-        "cell": [found.query, found.key],
+        "head": [steps.layer, steps.head],
+        "cell": [steps.query, steps.key],
         "tokens": [shorten(visible(piece), SHORT) for piece in tokens.pieces],
-        "stages": stages_of(found),
-        "angles": None if found.angles is None else _list(found.angles),
-        "products": _list(found.products),
-        "named": products_said(np.asarray(found.products)),
-        "dot": number(found.dot),
-        "scale": number(found.scale),
-        "score": number(found.score),
-        "hidden": len(tokens) - 1 - found.query,
-        "row": row_said(np.asarray(found.row_scores), exponentials, found.key),
-        "scores": _list(found.row_scores),
+        "stages": stages_of(steps),
+        "angles": None if steps.angles is None else _list(steps.angles),
+        "products": _list(steps.products),
+        "named": products_shown(np.asarray(steps.products)),
+        "dot": finite(steps.dot),
+        "scale": finite(steps.scale),
+        "score": finite(steps.score),
+        "hidden": len(tokens) - 1 - steps.query,
+        "row": row_shown(np.asarray(steps.row_scores), exponentials, steps.key),
+        "scores": _list(steps.row_scores),
         "exponentials": _list(exponentials),
-        "weight": number(found.weight),
-        "value": _list(found.value),
-        "weighted": _list(found.weighted),
-        "value_length": number(found.output_norm / found.weight) if found.weight > 0 else None,
-        "output_length": number(found.output_norm),
-        "row_length": number(length),
-        "share": number(found.output_norm / length) if length > 0 else None,
+        "weight": finite(steps.weight),
+        "value": _list(steps.value),
+        "weighted": _list(steps.weighted),
+        "value_length": finite(steps.output_norm / steps.weight) if steps.weight > 0 else None,
+        "output_length": finite(steps.output_norm),
+        "row_length": finite(length),
+        "share": finite(steps.output_norm / length) if length > 0 else None,
         "ramps": {theme: list(stops) for theme, stops in SIGNED_RAMPS.items()},
     }
 
 
-def number(value: float) -> float | None:
-    """A plain number for the page, None where it is not finite."""
+def finite(value: float) -> float | None:
+    """A number with all its digits, None where it is none."""
     return float(value) if math.isfinite(value) else None
-
-
-def named(tokens: Tokens, position: int) -> str:
-    """A token in a sentence: its text and where it stands."""
-    return f"{shorten(visible(tokens.pieces[position]), SHORT)} ({position})"
 
 
 def _list(values: np.ndarray) -> list[float]:

@@ -1,18 +1,22 @@
 """Why this number: one cell of the main head, computed in front of the reader."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
 from model.attention.cell import Explanation, explain
 from model.errors import InputError
 from model.gpt.edits import EDITS, Edit
-from viz.page.parts import plot_words
-from viz.page.picking import source
-from viz.page.python_lines import python_lines
+from viz.api.endpoint import Endpoint
+from viz.api.reading import at, measured, named, on, place, places, prompt_tokens
+from viz.numbers import number
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture
-from viz.views.attention.cell.figures import named, number, why_payload
-from viz.words import section
+from viz.page.settings import Settings
+from viz.page.view import Custom, Measure, Payload, Seen, View
+from viz.views.attention import cells
+from viz.views.attention.cell.figures import finite, steps_payload
+from viz.views.attention.cells import cell_of
 
 # What float32 may lose: of a score, relative to its absolute terms; of a weight, as a share.
 ROUNDING = 1e-5
@@ -28,35 +32,39 @@ class Changed:
     output: bool  # the head's output is replaced or scaled
 
 
-def pictures(scene: Scene, cell: tuple[int, int]) -> dict[str, Picture]:
-    """One part, "why", for a cell (query, key) of the main head."""
-    return {"why": Picture((scene.run, scene.head, cell), lambda: payload(scene, cell))}
+def measure(scene: Scene, settings: Settings) -> Explanation:
+    """Every step of the cell; raises InputError where its numbers are not finite."""
+    (layer, head), (query, key) = scene.head, cell_of(scene)
+    steps = explain(scene.trace, layer, head, query, key)
+    if not all(map(math.isfinite, (steps.dot, steps.denominator, steps.row_output_norm))):
+        raise InputError(
+            "The numbers of this head are not finite.",
+            f"{layer}.{head}",
+            "Choose another head, or look for an edit or a model that makes them overflow.",
+        )
+    return steps
 
 
-def payload(scene: Scene, cell: tuple[int, int]) -> dict:
-    """The steps, what the run itself computed, and the words. Raises InputError where the numbers are not finite."""
-    (layer, head), (query, key) = scene.head, cell
-    words, tokens, config = scene.words, scene.trace.tokens, scene.model.config
-    found = explain(scene.trace, layer, head, query, key)
-    if not all(map(math.isfinite, (found.dot, found.denominator, found.row_output_norm))):
-        raise InputError(words["why.not_finite"], f"{layer}.{head}", words["why.not_finite_hint"])
-    asker, asked = named(tokens, query), named(tokens, key)
-    place = {"layer": layer, "head": head, "query": asker, "key": asked}
-    changed = changes(scene.picked.edits, (layer, head), cell)
-    steps = why_payload(found, tokens)
-    return steps | {
-        "run": f"{scene.run} {layer}.{head} {query} {key}",
-        "title": words["why.title"].format(**place, weight=f"{found.weight:.4g}"),
-        "names": [asker, asked],
-        "group": config.group_size,
-        "post": config.norm_placement == "post",
-        "check": check(found, changed),
-        "stage_names": [words[f"why.stage_{stage['name']}"] for stage in steps["stages"]],
-        "words": section(words, "why") | plot_words(words),
-        "source": source(scene),
+def shown_steps(seen: Seen) -> Payload:
+    """The steps, what the run itself computed, and the words."""
+    result, facts, words = seen.result, seen.facts, seen.here
+    (layer, head), (query, key) = facts.head, (result.query, result.key)
+    names = [cells.named(facts.tokens, query), cells.named(facts.tokens, key)]
+    where = {"layer": layer, "head": head, "query": names[0], "key": names[1]}
+    payload = steps_payload(result, facts.tokens)
+    return payload | {
+        "run": f"{facts.run} {layer}.{head} {query} {key}",
+        "title": words["title"].format(**where, weight=number(result.weight, 4)),
+        "note": seen.words["about"],
+        "names": names,
+        "group": facts.config.group_size,
+        "post": facts.config.norm_placement == "post",
+        "check": check(result, changes(facts.edits, facts.head, (query, key))),
+        "stage_names": [words[f"stage_{stage['name']}"] for stage in payload["stages"]],
+        "words": words.plain(),
         "file": f"why-{layer}-{head}-query-{query}-key-{key}",
-        "python": python_lines(
-            scene, [f"explain(run, {layer}, {head}, {query}, {key})"], ["from model.attention.cell import explain"]
+        "python": script(
+            facts, [f"explain(run, {layer}, {head}, {query}, {key})"], ["from model.attention.cell import explain"]
         ),
     }
 
@@ -69,12 +77,11 @@ def changes(edits: tuple[Edit, ...], head: tuple[int, int], cell: tuple[int, int
     return Changed(cell[1] in blocked, bool(blocked), "pattern" in sites, "z" in sites)
 
 
-def check(found: Explanation, changed: Changed) -> dict:
+def check(steps: Explanation, changed: Changed) -> dict:
     """The run's own numbers beside ours: "same" to rounding, else why not: "forced", "cell", "row" or "apart"."""
-    size = float(abs(found.products).sum()) / found.scale
-    apart = {"score": found.model_score - found.score, "weight": found.model_weight - found.weight}
-    same = abs(apart["score"]) <= ROUNDING * size and abs(apart["weight"]) <= ROUNDING
-    if same:
+    size = float(abs(steps.products).sum()) / steps.scale
+    apart = {"score": steps.model_score - steps.score, "weight": steps.model_weight - steps.weight}
+    if abs(apart["score"]) <= ROUNDING * size and abs(apart["weight"]) <= ROUNDING:
         state = "same"
     elif changed.forced:
         state = "forced"
@@ -84,8 +91,70 @@ def check(found: Explanation, changed: Changed) -> dict:
         state = "apart"
     return {
         "state": state,
-        "score": number(found.model_score),
-        "weight": number(found.model_weight),
-        "apart": [number(apart["score"]), number(apart["weight"])],
+        "score": finite(steps.model_score),
+        "weight": finite(steps.model_weight),
+        "apart": [finite(apart["score"]), finite(apart["weight"])],
         "output": changed.output,
     }
+
+
+# --- for programs ---
+
+
+def attention_cell(scene: Scene, layer: int, head: int, query: int = -1, key: int | None = None) -> dict:
+    """Why one cell of a head's attention has its number, step by step: projections, rotation, products, score,
+    softmax, and what the cell writes.
+
+    Args:
+        query: Position of the token that looks; negative counts from the end.
+        key: Position of the token that is looked at, not after the query. Not given: the one it reads most, itself
+            and the first token aside.
+
+    Returns:
+        Every vector and number of the way: q, k, products, dot, score, exponentials, weight, value, output; and
+        check: whether the run's own score and weight are the same.
+    """
+    here = at(on(scene, layer, head), query)
+    if key is not None:
+        pair = (place(scene, query), place(scene, key))
+        here = dataclasses.replace(here, picked=dataclasses.replace(here.picked, pair=pair))
+    result = measured(VIEW, "main", here)
+    tokens, changed = prompt_tokens(scene), changes(scene.picked.edits, (layer, head), (result.query, result.key))
+    steps = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+    texts = {"query_text": tokens[result.query], "key_text": tokens[result.key]}
+    return texts | steps | {"check": check(result, changed)}
+
+
+def head_vectors(scene: Scene, layer: int, head: int, positions: list[int] = ()) -> dict:
+    """Queries, keys and values of one head, positions applied (RoPE), and its output before the projection o.
+
+    Args:
+        positions: Tokens whose vectors are wanted; all where none are given.
+
+    Returns:
+        q, k, v, z: a vector of d_head numbers a position; kv_head: which of the shared key and value heads it has.
+    """
+    on(scene, layer, head)
+    rows = places(scene, positions)
+    with scene.playground.computing:
+        vectors, z = scene.trace.qkv(layer, head), scene.trace.z(layer, head)
+    return {
+        "layer": layer,
+        "head": head,
+        "kv_head": head // scene.model.config.group_size,
+        "positions": rows,
+        "tokens": [named(scene.model, scene.tokens.ids[each])["text"] for each in rows],
+        "q": vectors.q[rows],
+        "k": vectors.k[rows],
+        "v": vectors.v[rows],
+        "z": z[rows],
+    }
+
+
+VIEW = View(
+    "cell",
+    measures=(Measure("main", measure, depends=("run", "head", "tokens", "pair"), locks=False),),
+    layout=("steps",),
+    parts={"steps": Custom("why", shown_steps)},
+    api=(Endpoint(attention_cell), Endpoint(head_vectors)),
+)

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from viz.charts.axes import axis, figure
 from viz.labels import plotly_text
-from viz.theme import frame, scales
+from viz.theme import scales
 
 SHOWN = 12  # heads in the list
 
@@ -49,20 +50,19 @@ def heads_figure(values: np.ndarray, words: Mapping[str, str], kind: str) -> go.
         xgap=1,
         ygap=1,
     )
-    found, height = scales(kind, "sqrt"), min(max(110 + 24 * heads, 220), 520)
-    figure = frame(go.Figure(heat), meta={"scales": found, "heads": True, "height": height, "narrow": height})
-    for axes, title, count in ((figure.update_xaxes, "layer", layers), (figure.update_yaxes, "head", heads)):
-        axes(
-            title={"text": plotly_text(words[title]), "standoff": 8},
-            tickmode="linear",
-            tick0=0,
-            dtick=1 if count <= 16 else 4,
-            showgrid=False,
-            zeroline=False,
-            automargin=True,
-            range=[-0.5, count - 0.5],
-        )
-    figure.update_yaxes(range=[heads - 0.5, -0.5])
+    ramps, height = scales(kind, "sqrt"), min(max(110 + 24 * heads, 220), 520)
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": [share * top for share in (0, 0.05, 0.25, 0.5, 1)]}
     bar |= {"title": {"text": plotly_text(words["measure"]), "side": "right"}, "tickformat": ".3~g"}
-    return figure.update_layout(coloraxis={"colorscale": found["light"], "cmin": 0, "cmax": top, "colorbar": bar})
+    return figure(
+        [heat],
+        axis(words["layer"], _whole(layers) | {"range": [-0.5, layers - 0.5]}),
+        axis(words["head"], _whole(heads) | {"range": [heads - 0.5, -0.5]}),
+        height=height,
+        meta={"scales": ramps, "heads": True},
+        more={"coloraxis": {"colorscale": ramps["light"], "cmin": 0, "cmax": top, "colorbar": bar}},
+    )
+
+
+def _whole(count: int) -> dict:
+    """An axis of whole numbers."""
+    return {"tickmode": "linear", "tick0": 0, "dtick": 1 if count <= 16 else 4, "showgrid": False}

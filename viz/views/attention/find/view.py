@@ -1,156 +1,240 @@
 """Find the head: which heads look from these tokens back to those?"""
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
 
 from model.attention.find_heads import RANKINGS, rank_heads
-from model.errors import InputError, PlaygroundError
+from model.errors import InputError, PlaygroundError, say
+from viz.api.answers import ranked_heads
+from viz.api.arguments import OneOf, Rows
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, places
 from viz.labels import shorten, visible
-from viz.page.background import kept
-from viz.page.parts import choice, plot_words
-from viz.page.picking import cell_of, prompt_id, source
-from viz.page.python_lines import python_lines
+from viz.numbers import decimals, whole
+from viz.page.picking import prompt_id
+from viz.page.python_lines import script
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Values
-from viz.views.attention.cell.figures import named
+from viz.page.settings import Settings
+from viz.page.view import Asking, Figure, Measure, Payload, Seen, View
+from viz.views.attention.cells import cell_of, named
 from viz.views.attention.find.figures import even_share, heads_figure, positions_of, ranked
-from viz.words import section, translate
+from viz.words import translate
 
 MOST_ROWS = 1 << 16  # tokens that look x tokens of the prompt: beyond it a ranking takes longer than a click may
 NAMED = 3  # tokens of a row that are named in a sentence
+PLACES = 4  # decimals of a head's number, as in the list beside the sentence
 
 
 @dataclass(frozen=True)
-class Asked:
-    """From which tokens to which, measured how."""
+class Chosen:
+    """From which tokens to which, compared by what; and the prompt and the selection on which they were chosen."""
 
     queries: tuple[int, ...]
     keys: tuple[int, ...]
-    measure: str  # of model.finding.RANKINGS
+    measure: str  # of model.attention.find_heads.RANKINGS
+    prompt: str = ""  # a short name of it
+    tokens: tuple[int, ...] = ()
+    pair: tuple[int, int] | None = None
 
 
-def pictures(scene: Scene, values: Values) -> dict[str, Picture]:
-    """The rows of tokens with the ranked heads, and the map of all heads."""
-    asked = asked_of(scene, values.get("find"))
-    key = (scene.run, asked)
-    return {
-        "find": Picture((*key, _at(scene)), lambda: find_payload(scene, asked)),
-        "findmap": Picture(key, lambda: map_payload(scene, asked)),
-    }
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """How much each head reads."""
+
+    values: np.ndarray  # [L, H]
 
 
-def asked_of(scene: Scene, value: object) -> Asked:
+@dataclass(frozen=True)
+class Refused:
+    """Why no head can be found from these tokens to those."""
+
+    what: str
+    got: str
+    hint: str
+
+
+def chosen_of(sent: object, scene: Scene) -> Chosen:
     """What the page asks for, where it chose its rows on this prompt and this selection; else what the selection says.
 
     A pair asks from its query to its key; several tokens from the last to the others; one token, or none, from it or
     the last one to what the main head reads most there.
     """
-    given = value if isinstance(value, dict) else {}
-    measure, T, picked = choice(given, "measure", tuple(RANKINGS)), len(scene.trace.tokens), scene.picked
-    if given.get("run") == prompt_id(scene) and given.get("at") == _at(scene):
+    given = sent if isinstance(sent, Mapping) else {}
+    name, T, picked = given.get("measure"), len(scene.tokens), scene.picked
+    measure = name if isinstance(name, str) and name in RANKINGS else next(iter(RANKINGS))
+    on = (measure, prompt_id(scene), picked.tokens, picked.pair)
+    if given.get("run") == prompt_id(scene) and given.get("at") == _at(picked.tokens, picked.pair):
         queries, keys = positions_of(given.get("from"), T), positions_of(given.get("to"), T)
         if queries is not None and keys is not None:
-            return Asked(queries, keys, measure)
+            return Chosen(queries, keys, *on)
     if not picked.pair and len(picked.tokens) > 1:
         last = max(picked.tokens)
-        return Asked((last,), tuple(sorted(set(picked.tokens) - {last})), measure)
+        return Chosen((last,), tuple(sorted(set(picked.tokens) - {last})), *on)
     query, key = cell_of(scene)
-    return Asked((query,), (key,), measure)
+    return Chosen((query,), (key,), *on)
 
 
-def _at(scene: Scene) -> dict:
+def _at(tokens: tuple[int, ...], pair: tuple[int, int] | None) -> dict:
     """The selection on which rows are chosen, as the page sends it back."""
-    pair = scene.picked.pair
-    return {"tokens": list(scene.picked.tokens), "pair": list(pair) if pair else None}
+    return {"tokens": list(tokens), "pair": list(pair) if pair else None}
 
 
-def _ranking(scene: Scene, asked: Asked):
-    """Every head's number, an array [L, H], once a question; raises InputError for one that cannot be answered."""
-    T = len(scene.trace.tokens)
-    if len(asked.queries) * T > MOST_ROWS:
-        what = scene.words["find.too_many"].format(n=MOST_ROWS // T)
-        raise InputError(what, str(len(asked.queries)), scene.words["find.too_many_hint"])
-
-    def make():
-        return rank_heads(scene.trace, asked.queries, asked.keys, asked.measure)
-
-    return kept(scene.playground, (scene.trace.key, "find", asked), make)
+def question(scene: Scene, settings: Settings) -> Settings:
+    """The rows and the measure, whatever they were chosen on."""
+    rows = settings.rows
+    return Settings((("queries", rows.queries), ("to", rows.keys), ("measure", rows.measure)))
 
 
-def find_payload(scene: Scene, asked: Asked) -> dict:
-    """Both rows, the heads in order and what the first of them does; or what is wrong with the rows."""
-    words, tokens = scene.words, scene.trace.tokens
-    shown = {
-        "run": scene.run,
-        "prompt": prompt_id(scene),
-        "at": _at(scene),
-        "tokens": [shorten(visible(piece), 40) for piece in tokens.pieces],
-        "from": list(asked.queries),
-        "to": list(asked.keys),
-        "measure": asked.measure,
-        "measures": [[key, words[f"find.{key}"], words[f"find.{key}_help"]] for key in RANKINGS],
-        "words": section(words, "find"),
-    }
+def measure(scene: Scene, asked: Settings) -> Ranking | Refused:
+    """Every head's number; or why there is none, so that the rows stay to be corrected."""
     try:
-        values = _ranking(scene, asked)
+        return Ranking(ranking(scene, asked))
     except PlaygroundError as error:
-        got = f" ({error.got})" if error.got else ""
-        told = {"text": translate(error.what, scene.language) + got, "hint": translate(error.hint, scene.language)}
-        return shown | {"told": told, "lines": [], "sentence": "", "even": None}
-    lines = ranked(values)
-    even = even_share(asked.queries, asked.keys) if asked.measure == "weights" else None
-    return shown | {
-        "told": None,
-        "lines": [line | {"name": words["find.name"].format(**_place(line))} for line in lines],
-        "top": 1.0 if asked.measure == "weights" else lines[0]["value"] if lines else 1.0,
-        "sentence": _sentence(scene, asked, lines[0]) if lines else "",
-        "even": even,
+        return Refused(error.what, error.got, error.hint)
+
+
+def ranking(scene: Scene, asked: Settings) -> np.ndarray:
+    """Every head's number, [L, H]; raises InputError where it would take too long."""
+    T = len(scene.tokens)
+    if len(asked.queries) * T > MOST_ROWS:
+        raise InputError(
+            say("At most {} tokens may look at once in a prompt of this length.", MOST_ROWS // T),
+            str(len(asked.queries)),
+            "Take some out of the first row.",
+        )
+    return rank_heads(scene.trace, asked.queries, asked.to, asked.measure)
+
+
+# --- the list ---
+
+
+def rows(seen: Seen) -> Payload:
+    """Both rows, the heads in order and what the first of them does; or what is wrong with the rows."""
+    chosen, facts, words, result = seen.settings.rows, seen.facts, seen.here, seen.result
+    shown = {
+        "run": facts.run,
+        "prompt": chosen.prompt,
+        "at": _at(chosen.tokens, chosen.pair),
+        "tokens": [shorten(visible(piece), 40) for piece in facts.pieces],
+        "from": list(chosen.queries),
+        "to": list(chosen.keys),
+        "measure": chosen.measure,
+        "measures": [[key, words[key], words[f"{key}_help"]] for key in RANKINGS],
+        "words": words.plain(),
     }
+    if isinstance(result, Refused):
+        return shown | {"refused": _refused(result, facts.language), "lines": [], "sentence": "", "even": None}
+    lines, shares = ranked(result.values), chosen.measure == "weights"
+    return shown | {
+        "refused": None,
+        "lines": [line | {"name": words["name"].format(**_place(line))} for line in lines],
+        "top": 1.0 if shares else lines[0]["value"] if lines else 1.0,
+        "sentence": _sentence(seen, lines[0]) if lines else "",
+        "even": even_share(chosen.queries, chosen.keys) if shares else None,
+    }
+
+
+def _refused(result: Refused, language: str) -> dict:
+    got = f" ({result.got})" if result.got else ""
+    return {"text": translate(result.what, language) + got, "hint": translate(result.hint, language)}
 
 
 def _place(line: dict) -> dict:
     return {"layer": line["head"][0], "head": line["head"][1]}
 
 
-def _sentence(scene: Scene, asked: Asked, line: dict) -> str:
+def _sentence(seen: Seen, line: dict) -> str:
     """What the first head of the list does."""
-    several = "_mean" if len(asked.queries) > 1 else ""
-    gaps = {"from": _names(scene, asked.queries), "to": _names(scene, asked.keys), "n": len(asked.queries)}
-    return scene.words[f"find.{asked.measure}_said{several}"].format(
-        **_place(line), **gaps, value=f"{line['value']:.4f}"
-    )
+    chosen = seen.settings.rows
+    several = "_mean" if len(chosen.queries) > 1 else ""
+    gaps = {**_ends(seen), "n": whole(len(chosen.queries)), "value": decimals(line["value"], PLACES)}
+    return seen.here[f"{chosen.measure}_said{several}"].format(**_place(line), **gaps)
 
 
-def _names(scene: Scene, positions: tuple[int, ...]) -> str:
+def _ends(seen: Seen) -> dict[str, str]:
+    """Both rows of tokens by name."""
+    return {"from": _names(seen, seen.settings.rows.queries), "to": _names(seen, seen.settings.rows.keys)}
+
+
+def _names(seen: Seen, positions: tuple[int, ...]) -> str:
     """Up to three tokens by name, and how many more."""
-    words = scene.words
-    first, *others = (named(scene.trace.tokens, at) for at in positions[:NAMED])
-    names = functools.reduce(lambda names, name: words["find.two"].format(names=names, name=name), others, first)
+    words = seen.words
+    first, *others = (named(seen.facts.tokens, at) for at in positions[:NAMED])
+    names = functools.reduce(lambda names, name: words["two"].format(names=names, name=name), others, first)
     more = len(positions) - NAMED
-    return words["find.more"].format(names=names, n=more) if more > 0 else names
+    return words["more"].format(names=names, n=whole(more)) if more > 0 else names
 
 
-def map_payload(scene: Scene, asked: Asked) -> dict:
+# --- all heads ---
+
+
+def heads_map(seen: Seen) -> Payload:
     """The same numbers for all heads as a heat map."""
-    words, values = scene.words, _ranking(scene, asked)
-    names = section(words, "find")
-    kind = "share" if asked.measure == "weights" else "size"
-    figure = heads_figure(values, {**names, "measure": names[asked.measure]}, kind)
-    where = {"from": _names(scene, asked.queries), "to": _names(scene, asked.keys)}
-    lines = [f"rank_heads(run, {list(asked.queries)}, {list(asked.keys)}, {asked.measure!r})  # [L, H]"]
+    chosen, words, texts, result = seen.settings.rows, seen.here, seen.all_words, seen.result
+    if isinstance(result, Refused):
+        raise InputError(result.what, result.got, result.hint)
+    measure = seen.words[f"rows.{chosen.measure}"]
+    ramp = texts["attention.ramp"].format(curve=texts["attention.settings.curve_sqrt"])
+    lines = [f"rank_heads(run, {list(chosen.queries)}, {list(chosen.keys)}, {chosen.measure!r})  # [L, H]"]
+    names = {"layer": words["layer"], "head": words["head"], "name": seen.words["rows.name"], "measure": measure}
     return {
-        "figure": figure.to_json(),
-        "title": names["map_title"].format(**where),
-        "note": names["map_about"],
-        "source": f"{source(scene)} · {words['looking.ramp_note'].format(curve=words['curve.sqrt'])}",
-        "file": f"find-{asked.measure}-from-{_spell(asked.queries)}-to-{_spell(asked.keys)}",
-        "run": f"{scene.run} {asked.measure} {_spell(asked.queries)} {_spell(asked.keys)}",
-        "columns": [names["head"], names["layer"], names[asked.measure]],
-        "python": python_lines(scene, lines, ["from model.attention.find_heads import rank_heads"]),
-        "words": plot_words(words),
+        "figure": heads_figure(result.values, names, "share" if chosen.measure == "weights" else "size"),
+        "title": words["title"].format(**_ends(seen)),
+        "note": words["note"],
+        "source": f"{seen.facts.source} · {ramp}",
+        "file": f"find-{chosen.measure}-from-{_spell(chosen.queries)}-to-{_spell(chosen.keys)}",
+        "run": f"{seen.facts.run} {chosen.measure} {_spell(chosen.queries)} {_spell(chosen.keys)}",
+        "columns": [words["head"], words["layer"], measure],
+        "python": script(seen.facts, lines, ["from model.attention.find_heads import rank_heads"]),
     }
 
 
 def _spell(positions: tuple[int, ...]) -> str:
     """Positions in a file's name."""
     return "_".join(map(str, positions[:NAMED])) + (f"_and_{len(positions) - NAMED}" if len(positions) > NAMED else "")
+
+
+# --- for programs ---
+
+
+def find_heads(
+    scene: Scene,
+    queries: list[int],
+    keys: list[int],
+    measure: Annotated[str, OneOf(tuple(RANKINGS))] = "weights",
+    most: Rows = 20,
+) -> dict:
+    """Which heads look from some tokens back to some others, the strongest first.
+
+    Args:
+        queries: Positions of the tokens that look, counted from 0, negative from the end.
+        keys: Positions of the tokens that are looked at.
+        measure: weights: summed attention weight on the keys, mean over the queries. value_weighted: length of what
+            the keys write.
+
+    Returns:
+        heads: records with layer, head, value; of all heads the strongest.
+    """
+    if not queries or not keys:
+        raise InputError("An argument is missing.", "queries" if not queries else "keys", "Give at least one position.")
+    q, k = (tuple(sorted(places(scene, each))) for each in (queries, keys))
+    result = measured(VIEW, "main", scene, rows=Chosen(q, k, measure))
+    if isinstance(result, Refused):
+        raise InputError(result.what, result.got, result.hint)
+    return {"measure": measure, "queries": q, "keys": k, "heads": ranked_heads(result.values, most)}
+
+
+VIEW = View(
+    "find",
+    measures=(Measure("main", measure, settings=("rows",), question=question),),
+    layout=("rows", "map"),
+    parts={
+        "rows": Asking("find", chosen_of, rows, of="main", settings=("rows",)),
+        "map": Figure(heads_map),
+    },
+    api=(Endpoint(find_heads),),
+)

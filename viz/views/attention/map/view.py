@@ -1,225 +1,134 @@
-"""The attention tab: all heads at a glance, and the picked ones as a map, as lines, in the text, cell by cell."""
+"""The map: rows of attending tokens, columns of attended ones, a cell's colour what the one reads of the other."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Annotated
 
-import gradio as gr
+import numpy as np
 
-from model.attention.measures import MEASURES, rows_undefined
-from model.gpt.head_metrics import HEAD_METRICS
-from viz.charts.heatmap import Look, PatternWords, Window, pattern_figure
-from viz.charts.heatmap import overview as all_heads
-from viz.page.parts import choice, part, plot_words
-from viz.page.picking import OF, Shown, cell_of, shown_heads, source
-from viz.page.python_lines import head_lines
+from model.attention.measures import MEASURES
+from viz.api.answers import largest_cells
+from viz.api.arguments import OneOf, Rows
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, on, places, prompt_tokens
+from viz.charts.heatmap import Look, Panel, PatternWords, Window, pattern_figure
+from viz.numbers import whole
 from viz.page.scene import Scene
-from viz.page.tab import Picture, Tab, Values
+from viz.page.settings import Choice
+from viz.page.view import Asking, Payload, Seen, View
 from viz.theme import CURVES
-from viz.views.attention.cell import view as cell
-from viz.views.attention.find import view as find
-from viz.views.attention.lines.figures import links_payload
-from viz.words import section, some
+from viz.views.attention.patterns import HEADS, MEASURE, PATTERNS, lines_of, titles
 
-VIEWS = ("map", "lines", "text", "why", "find")
-_HOWTO = {
-    "map": "howto",
-    "lines": "lines_howto",
-    "text": "reading_howto",
-    "why": "why_howto",
-    "find": "find_howto",
-}
-_PARTS = {"map": ("plot",), "lines": ("lines",), "text": ("reading",), "why": ("why",), "find": ("find", "findmap")}
+PANEL = 330  # pixels of a panel's height where there are several
 
 
-def build(first: Mapping[str, dict]) -> dict[str, gr.HTML]:
-    """The question, how to read the pictures, the overview left and the detail right."""
-    made = {"question": part("question", first.get("question"))}
-    made |= {name: part(name, first.get(name), kind="howto") for name in _HOWTO.values()}
-    with gr.Row(elem_id="attention-row", elem_classes="pg-columns"):
-        with gr.Column(min_width=320):
-            made["heads"] = part("heads", first.get("heads"))
-        with gr.Column(min_width=320):
-            made["looking"] = part("looking", first.get("looking"), kind="controls", value={})
-            made["plot"] = part("plot", first.get("plot"), value={"run": "", "window": None})
-            made["lines"] = part("lines", None)
-            made["reading"] = part("reading", None)
-            made["why"] = part("why", None)
-            made["find"] = part("find", None, value={})
-            made["findmap"] = part("findmap", None, kind="figure")
-    return made
+def window_of(sent: object, scene: Scene) -> Window:
+    """The part of the matrices that was zoomed into, on this run; else all of them."""
+    given, T = sent if isinstance(sent, Mapping) else {}, len(scene.tokens)
+    ours = str(given.get("run", "")).startswith(f"{scene.run} ")
+    return Window.of(given.get("window") if ours else None, T)
 
 
-def fixed(words: Mapping[str, str]) -> dict[str, dict]:
-    """What the tab answers, how to read it, and the settings of the detail."""
-    howto = {
-        name: {"title": words["howto.title"], "parts": some(words, name, "body", "formula", "caveat", "try")}
-        for name in _HOWTO.values()
-    }
-    return {"question": {"text": words["tab.attention_question"]}, "looking": looking_payload(words)} | howto
-
-
-def looking_payload(words: Mapping[str, str]) -> dict:
-    """Which view, which measure, of which heads, on which ramp."""
-
-    def options(section: str, keys: tuple[str, ...]) -> list[list[str]]:
-        return [[key, words[f"{section}.{key}"]] for key in keys]
-
-    measures = [[key, words[f"measure.{key}"], _about(words, key)] for key in MEASURES]
-    pictures = ["map", "lines", "text"]
+def plot(seen: Seen) -> Payload:
+    """Heat maps of the matrices, with what is to be known of this drawing."""
+    facts, texts, settings, result = seen.facts, seen.all_words, seen.settings, seen.result
+    shown = titles(facts, texts, settings.measure, settings.of)
+    measure = texts[f"measure.{settings.measure}"]
+    words = PatternWords(texts["pattern.query"], texts["pattern.key"], measure, texts["pattern.largest"])
+    panels = [Panel(name, z) for name, z in zip(shown.panels, result.z, strict=True)]
+    look = Look(MEASURES[settings.measure].scale, settings.curve)
+    figure = pattern_figure(panels, facts.tokens, words, settings.plot, look)
+    meta, n = figure.layout.meta, len(panels)
+    size = {"height": PANEL * -(-n // 2), "narrow": PANEL * n} if n > 1 else {}
+    figure.layout.meta = meta | {"whole": _whole(seen)} | size
+    figure.layout.uirevision = f"{facts.run} {meta['window']}"  # the zoom outlives a change of head
+    ramp = texts["attention.ramp"].format(curve=texts[f"attention.settings.curve_{settings.curve}"])
     return {
-        "controls": [
-            {
-                "name": "view",
-                "kind": "views",
-                "label": words["looking.view"],
-                "value": "map",
-                "options": options("view", VIEWS),
-            },
-            {
-                "name": "measure",
-                "kind": "choice",
-                "label": words["looking.measure"],
-                "value": "weights",
-                "options": measures,
-                "when": {"view": pictures},
-            },
-            {
-                "name": "of",
-                "kind": "choice",
-                "label": words["looking.of"],
-                "value": "each",
-                "options": options("of", OF),
-                "when": {"view": pictures},
-            },
-            {
-                "name": "curve",
-                "kind": "choice",
-                "label": words["looking.curve"],
-                "value": "sqrt",
-                "options": options("curve", CURVES),
-                "when": {"view": ["map"]},
-            },
-        ],
-        "shows": {view: [_HOWTO[view], *_PARTS[view]] for view in VIEWS},
+        "figure": figure,
+        "title": shown.title,
+        "note": " ".join(notes(seen, meta["block"])),
+        "source": f"{facts.source} · {ramp}",
+        "file": shown.file,
+        "run": f"{facts.run} {shown.name}",
+        "columns": [texts["pattern.query"], texts["pattern.key"], measure],
+        "python": lines_of(facts, settings.measure, settings.of),
     }
 
 
-def _about(words: Mapping[str, str], measure: str) -> str:
-    """What a measure says, how it is computed, from where, and what to beware of."""
-    entry = MEASURES[measure]
-    return f"{words[f'measure_help.{measure}']} {entry.formula} ({entry.source}). {words[f'measure_caveat.{measure}']}"
+def _whole(seen: Seen) -> bool:
+    """Whether all of the prompt is drawn."""
+    return seen.settings.plot == Window.whole(len(seen.facts.tokens))
 
 
-def draw(scene: Scene, values: Values) -> dict[str, Picture]:
-    """All heads, and the view that is chosen of the picked ones."""
-    asked = values.get("looking")
-    view = choice(asked, "view", VIEWS)
-    shown = Shown(choice(asked, "measure", tuple(MEASURES)), choice(asked, "of", OF), choice(asked, "curve", CURVES))
-    pictures = {"heads": Picture(scene.run, lambda: heads_payload(scene))}
-    return pictures | _DRAW[view](scene, shown, values)
-
-
-def _map(scene: Scene, shown: Shown, values: Values) -> dict[str, Picture]:
-    plot = values.get("plot")
-    asked = plot if isinstance(plot, dict) else {}
-    window = asked.get("window") if str(asked.get("run", "")).startswith(f"{scene.run} ") else None
-    seen = Window.of(window, len(scene.trace.tokens))
-    key = (scene.run, scene.picked.heads, shown, seen)
-    return {"plot": Picture(key, lambda: plot_payload(scene, shown, seen))}
-
-
-def _links(name: str) -> Callable[[Scene, Shown, Values], dict[str, Picture]]:
-    def pictures(scene: Scene, shown: Shown, values: Values) -> dict[str, Picture]:
-        key = (scene.run, scene.picked.heads, shown.measure, shown.of)
-        return {name: Picture(key, lambda: _links_of(scene, shown))}
-
-    return pictures
-
-
-def _links_of(scene: Scene, shown: Shown) -> dict:
-    """What the lines and the text show; they need numbers from 0 up, so scores give way to weights."""
-    signed = MEASURES[shown.measure].scale == "signed"
-    usable = Shown("weights", shown.of, shown.curve) if signed else shown
-    found = shown_heads(scene, usable)
-    panels = [(panel.name, panel.z) for panel in found.panels]
-    payload = links_payload(panels, [list(head) for head in found.heads], scene.trace.tokens)
-    return payload | {
-        "run": f"{scene.run} {found.name}",
-        "title": found.title,
-        "measure": scene.words[f"measure.{usable.measure}"],
-        "note": scene.words["lines.no_scores"] if signed else "",
-        "source": source(scene),
-        "python": head_lines(scene, usable),
-        "words": plot_words(scene.words) | section(scene.words, "lines") | section(scene.words, "reading"),
-    }
-
-
-_DRAW: dict[str, Callable[[Scene, Shown, Values], dict[str, Picture]]] = {
-    "map": _map,
-    "lines": _links("lines"),
-    "text": _links("reading"),
-    "why": lambda scene, shown, values: cell.pictures(scene, cell_of(scene)),
-    "find": lambda scene, shown, values: find.pictures(scene, values),
-}
-
-
-def heads_payload(scene: Scene) -> dict:
-    """Every head's thumbnail and numbers."""
-    words, metrics = scene.words, scene.trace.head_metrics()
-    unit = {"tokens": words["metric.unit_tokens"]}
-    names = [
-        {"label": words[f"metric.{key}"], "help": words[f"metric_help.{key}"], "unit": unit.get(metric.unit, "")}
-        for key, metric in HEAD_METRICS.items()
-    ]
-    picture = all_heads(scene.trace.thumbnails, metrics, scene.model.config.group_size)
-    return picture | {"metric_names": names, "words": section(words, "overview"), "run": scene.run}
-
-
-def plot_payload(scene: Scene, shown: Shown, seen: Window) -> dict:
-    """Heat maps of what is shown, with what the lines around them say."""
-    words, tokens, measure = scene.words, scene.trace.tokens, MEASURES[shown.measure]
-    found = shown_heads(scene, shown)
-    said = PatternWords(
-        words["pattern.query"], words["pattern.key"], words[f"measure.{shown.measure}"], words["pattern.largest"]
-    )
-    figure = pattern_figure(found.panels, tokens, said, seen, Look(measure.scale, shown.curve))
-    meta, whole = figure.layout.meta, seen == Window.whole(len(tokens))
-    n = len(found.panels)
-    size = {"height": 330 * -(-n // 2), "narrow": 330 * n} if n > 1 else {}
-    figure.layout.meta = meta | {"whole": whole} | size
-    figure.layout.uirevision = f"{scene.run} {meta['window']}"  # the zoom outlives a change of head
-    return {
-        "figure": figure.to_json(),
-        "title": found.title,
-        "note": " ".join(_notes(scene, shown, seen, whole, meta["block"])),
-        "source": f"{source(scene)} · {words['looking.ramp_note'].format(curve=words[f'curve.{shown.curve}'])}",
-        "file": found.file,
-        "run": f"{scene.run} {found.name}",
-        "columns": [words["pattern.query"], words["pattern.key"], words[f"measure.{shown.measure}"]],
-        "python": head_lines(scene, shown),
-        "words": plot_words(words) | some(words, "pattern", "query", "key", "weight"),
-    }
-
-
-def _notes(scene: Scene, shown: Shown, seen: Window, whole: bool, block: int) -> list[str]:
-    """What there is to know of this drawing: which part it is, what is pooled, what cannot be told."""
-    words, notes = scene.words, []
-    if not whole:
-        place = {"q0": seen.q0, "q1": seen.q1 - 1, "k0": seen.k0, "k1": seen.k1 - 1}
-        notes.append(words["pattern.window"].format(**place))
+def notes(seen: Seen, block: int) -> list[str]:
+    """Which part is drawn, what is pooled, and which rows have no numbers."""
+    words, window, found = seen.here, seen.settings.plot, []
+    if not _whole(seen):
+        place = {"q0": window.q0, "q1": window.q1 - 1, "k0": window.k0, "k1": window.k1 - 1}
+        found.append(words["window"].format(**place))
     if block > 1:
-        notes.append(words["pattern.pooled"].format(n=block))
-    if shown.measure == "without_first":
-        lost = max(rows_undefined(scene.trace.pattern(*head)) for head in scene.picked.heads)
-        if lost:
-            notes.append(words["pattern.rows_undefined"].format(n=lost))
-    return notes
+        found.append(words["pooled"].format(n=block))
+    if seen.result.blank:
+        found.append(words["blank"].format(n=whole(seen.result.blank)))
+    return found
 
 
-TAB = Tab(
-    "attention",
-    build,
-    fixed,
-    draw,
-    parts=("question", *_HOWTO.values(), "heads", "looking", "plot", "lines", "reading", "why", "find", "findmap"),
-    asks=("looking", "plot", "find"),
+# --- for programs ---
+
+MeasureName = Annotated[str, OneOf(tuple(MEASURES))]
+
+
+def matrix(scene: Scene, name: str, layer: int, head: int) -> np.ndarray:
+    """A measure of one head, [T, T], NaN where nothing is seen; raises PlaygroundError."""
+    (z,) = measured(VIEW, "main", on(scene, layer, head), measure=name, of="each").z
+    return z
+
+
+def attention(scene: Scene, layer: int, head: int, measure: MeasureName = "weights", queries: list[int] = ()) -> dict:
+    """One head's attention as a matrix: a row a query, a column a key.
+
+    Args:
+        measure: weights: attention after the softmax. scores: q.k / sqrt(d_head) before it. without_first: weights
+            with the first token left out. value_weighted: length of what each key writes. rollout and flow: how much
+            of each input token reaches a token through all layers up to this one, heads together.
+        queries: Positions whose rows are wanted, counted from 0, negative from the end; all where none are given.
+            A whole matrix has tokens x tokens numbers.
+
+    Returns:
+        rows: a list a query, null for keys that it cannot see; queries: their positions; tokens: texts of the prompt.
+    """
+    rows, z = places(scene, queries), matrix(scene, measure, layer, head)
+    return {
+        "layer": layer,
+        "head": head,
+        "measure": measure,
+        "tokens": prompt_tokens(scene),
+        "queries": rows,
+        "rows": z[rows],
+    }
+
+
+def attention_links(scene: Scene, layer: int, head: int, measure: MeasureName = "weights", most: Rows = 40) -> dict:
+    """The strongest links of one head: which token reads which, the largest number first.
+
+    Args:
+        measure: As in attention.
+
+    Returns:
+        links: records with query, key (positions), query_text, key_text and value.
+    """
+    z, tokens = matrix(scene, measure, layer, head), prompt_tokens(scene)
+    links = [
+        {"query": query, "key": key, "query_text": tokens[query], "key_text": tokens[key], "value": value}
+        for query, key, value in largest_cells(z, most)
+    ]
+    return {"layer": layer, "head": head, "measure": measure, "links": links}
+
+
+VIEW = View(
+    "map",
+    tab_settings=(MEASURE, HEADS, Choice("curve", tuple(CURVES))),
+    measures=(PATTERNS,),
+    layout=("plot",),
+    parts={"plot": Asking("plot", window_of, plot, of="main", settings=None)},
+    api=(Endpoint(attention), Endpoint(attention_links, ("attention.lines", "attention.text"))),
 )

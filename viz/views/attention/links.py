@@ -1,12 +1,16 @@
-"""Who reads whom as a list of links, small enough for the page: what the lines and the running text are drawn from."""
+"""Who reads whom as a list of links, small enough for the page: what the lines and the text are drawn from."""
 
 import base64
 from collections.abc import Sequence
 
 import numpy as np
 
+from model.attention.measures import MEASURES
 from model.records import Tokens
 from viz.labels import visible
+from viz.page.view import Payload, Seen
+from viz.views.attention.patterns import lines_of, titles, without_sign
+from viz.words import Words
 
 ALL_UP_TO = 256  # tokens: up to here every link is sent
 STRONGEST = 64  # beyond, so many of each row
@@ -14,7 +18,24 @@ MOST_LINKS = 120_000  # of all panels together: 6 bytes a link, 8 in base64, so 
 _MOST_TOKENS = 1 << 16  # a key is a uint16
 
 
-def links_payload(panels: Sequence[tuple[str, np.ndarray]], heads: Sequence[list[int]], tokens: Tokens) -> dict:
+def drawn_links(seen: Seen) -> Payload:
+    """What a view of links shows of the picked heads: links, title, note and words."""
+    facts, words, of = seen.facts, Words(seen.all_words, "attention.links"), seen.settings.of
+    signed = MEASURES[seen.settings.measure].scale == "signed"
+    name = without_sign(seen.settings.measure)
+    shown = titles(facts, seen.all_words, name, of)
+    panels = list(zip(shown.panels, seen.result.z, strict=True))
+    return links_payload(panels, shown.heads, facts.tokens) | {
+        "run": f"{facts.run} {shown.name}",
+        "title": shown.title,
+        "measure": seen.all_words[f"measure.{name}"],
+        "note": words["no_scores"] if signed else "",
+        "python": lines_of(facts, name, of),
+        "words": words.plain() | seen.here.plain(),
+    }
+
+
+def links_payload(panels: Sequence[tuple[str, np.ndarray]], heads: Sequence[Sequence[int]], tokens: Tokens) -> Payload:
     """The links of each panel (name, z), z float [T, T] at least 0 and NaN where there is nothing.
 
     All links are sent for T <= ALL_UP_TO, beyond that the STRONGEST of each row; in both cases fewer where the panels

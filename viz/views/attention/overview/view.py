@@ -1,0 +1,62 @@
+"""All heads at a glance: every one's attention as a small picture, and its numbers on this prompt."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from model.gpt.head_metrics import HEAD_METRICS
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, prompt_tokens
+from viz.charts.heatmap import overview
+from viz.page.scene import Scene
+from viz.page.settings import Settings
+from viz.page.view import Custom, Measure, Payload, Seen, View
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """Every head of the model on one prompt."""
+
+    thumbnails: np.ndarray  # uint8 [L, H, t, t], square roots of the largest weights, 255 in the future
+    metrics: pd.DataFrame  # indexed (layer, head), a column a metric
+
+
+def measure(scene: Scene, settings: Settings) -> Heads:
+    """What the run has reduced for all heads while it went through the layers."""
+    return Heads(scene.trace.thumbnails, scene.trace.head_metrics())
+
+
+def heads(seen: Seen) -> Payload:
+    """Every head's small picture and numbers."""
+    words, result = seen.all_words, seen.result
+    unit = {"tokens": words["metric.unit_tokens"]}
+    names = [
+        {"label": words[f"metric.{key}"], "help": words[f"metric_help.{key}"], "unit": unit.get(metric.unit, "")}
+        for key, metric in HEAD_METRICS.items()
+    ]
+    picture = overview(result.thumbnails, result.metrics, seen.facts.config.group_size)
+    return picture | {"metric_names": names, "words": seen.here.plain(), "run": seen.facts.run}
+
+
+# --- for programs ---
+
+
+def head_metrics(scene: Scene) -> dict:
+    """Every head of the model in eight numbers on this prompt. They are: previous token, self, first token (sink),
+    entropy, effective span, mean distance, duplicate token, induction.
+
+    Returns:
+        heads: a record a head with layer, head and the metrics. Shares lie between 0 and 1, effective_span and
+        distance are in tokens; null where the prompt has nothing to measure, as without a repeated token.
+    """
+    return {"tokens": prompt_tokens(scene), "heads": measured(VIEW, "main", scene).metrics}
+
+
+VIEW = View(
+    "overview",
+    measures=(Measure("main", measure, locks=False, keep=False),),  # the trace holds both
+    layout=("heads",),
+    parts={"heads": Custom("heads", heads)},
+    api=(Endpoint(head_metrics, ("attention.overview", "heads")),),
+)

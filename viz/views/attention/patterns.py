@@ -1,0 +1,137 @@
+"""The matrices of the picked heads under a measure, one by one or together: what map, lines and text are drawn from."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.attention.measures import MEASURES, measure, rows_undefined
+from viz.charts.heatmap import combined
+from viz.page.python_lines import script
+from viz.page.scene import Scene
+from viz.page.settings import Choice, Settings
+from viz.page.view import Facts, Measure
+from viz.words import Words
+
+OF = ("each", "mean", "max", "layer")  # the picked heads one by one, together, or all heads of the main one's layer
+Head = tuple[int, int]  # layer, head
+
+
+def about(words: Words, name: str) -> str:
+    """What a measure says, how it is computed, from where, and what to beware of."""
+    entry, texts = MEASURES[name], words.catalogue
+    source = f"{entry.formula} ({entry.source})."
+    return f"{texts[f'measure_help.{name}']} {source} {texts[f'measure_caveat.{name}']}"
+
+
+MEASURE = Choice("measure", tuple(MEASURES), label=lambda words, name: words.catalogue[f"measure.{name}"], help=about)
+HEADS = Choice("of", OF)
+
+
+@dataclass(frozen=True, eq=False)
+class Patterns:
+    """One matrix a picked head, or one of all of them together."""
+
+    z: tuple[np.ndarray, ...]  # [T, T] each, rows queries, NaN where there is nothing
+    blank: int = 0  # rows of a head that the measure leaves without numbers, where it says so
+
+
+def question(scene: Scene, settings: Settings) -> Settings:
+    """The heads whose matrices are wanted, and whether they become one. Layers are measured as one of their heads."""
+    name, (layer, _) = settings.measure, scene.head
+    heads, of = scene.picked.heads, settings.of
+    if MEASURES[name].of == "layer":  # all heads of all layers up to this one
+        heads = ((layer, 0),)
+    elif of == "layer":
+        heads, of = tuple((layer, n) for n in range(scene.model.config.n_head)), "mean"
+    together = of if len(heads) > 1 else "each"
+    of_blank = scene.picked.heads if name == "without_first" else ()
+    return Settings((("measure", name), ("heads", heads), ("together", together), ("blank", of_blank)))
+
+
+def unsigned(scene: Scene, settings: Settings) -> Settings:
+    """The same for what is drawn by size: scores, which may be negative, give way to weights."""
+    return question(scene, settings.but(measure=without_sign(settings.measure)))
+
+
+def without_sign(name: str) -> str:
+    """The measure that links can show instead of this one."""
+    return "weights" if MEASURES[name].scale == "signed" else name
+
+
+def patterns(scene: Scene, asked: Settings) -> Patterns:
+    """The matrices; raises InputError where the prompt is too long for the measure."""
+    z = tuple(measure(scene.trace, asked.measure, *head) for head in asked.heads)
+    blank = max((rows_undefined(scene.trace.pattern(*head)) for head in asked.blank), default=0)
+    return Patterns(z if asked.together == "each" else (combined(z, asked.together),), blank)
+
+
+def of_layers(asked: Settings) -> bool:
+    """Whether all heads of the layers up to one are measured: that takes a while, and is kept."""
+    return MEASURES[asked.measure].of == "layer"
+
+
+def of_heads(question: Callable[[Scene, Settings], Settings]) -> Measure:
+    """The measure of a view. A head's matrix takes milliseconds, so a click waits for nobody's forward pass."""
+    settings = ("measure", "of")
+    return Measure(
+        "main", patterns, settings=settings, locks=False, question=question, keep=of_layers, owner="patterns"
+    )
+
+
+PATTERNS, LINKED = of_heads(question), of_heads(unsigned)
+
+
+# --- what they are called ---
+
+
+@dataclass(frozen=True)
+class Titles:
+    """What the matrices are called."""
+
+    panels: tuple[str, ...]
+    heads: tuple[Head, ...]  # of each panel; the main one where several heads are one matrix
+    name: str  # short, unique on the page for this run
+    title: str
+    file: str
+
+
+def titles(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) -> Titles:
+    """Of what is shown of the picked heads under a measure."""
+    (layer, _), words = facts.head, Words(catalogue, "attention.titles")
+    if MEASURES[name].of == "layer":
+        title = words["up_to"].format(measure=catalogue[f"measure.{name}"], layer=layer)
+        return Titles((title,), (facts.head,), f"{layer} {name}", title, f"{name}-{layer}")
+    heads = shown_heads(facts, of)
+    panels = tuple(words["one"].format(layer=at, head=n) for at, n in heads)
+    names = f"{layer}.*" if of == "layer" else ", ".join(f"{at}.{n}" for at, n in heads)
+    file = f"attention-{names.replace(', ', '_').replace('.', '-').replace('*', 'all')}"
+    if len(heads) == 1:
+        return Titles(panels, heads, names, panels[0], file)
+    title = words[of].format(heads=names, layer=layer)
+    if of == "each":
+        return Titles(panels, heads, names, title, file)
+    return Titles((title,), (facts.head,), f"{of} {names}", title, f"{file}-{of}")
+
+
+def shown_heads(facts: Facts, of: str) -> tuple[Head, ...]:
+    """The heads that are shown, each for itself or together."""
+    layer, _ = facts.head
+    return tuple((layer, n) for n in range(facts.config.n_head)) if of == "layer" else facts.heads
+
+
+def lines_of(facts: Facts, name: str, of: str) -> str:
+    """The Python lines that make the matrices."""
+    layer, _ = facts.head
+    imports = ["from model.attention.measures import measure"]
+    if MEASURES[name].of == "layer":
+        return script(facts, [f"measure(run, {name!r}, {layer}, 0)  # [T, T], layers 0 to {layer}"], imports)
+    heads = f"heads = {[list(head) for head in facts.heads]}"
+    if of == "layer":
+        heads = f"heads = [({layer}, head) for head in range(lm.config.n_head)]"
+    lines = [heads, f"maps = [measure(run, {name!r}, layer, head) for layer, head in heads]  # [T, T] each"]
+    if of in ("mean", "layer"):
+        lines.append("sum(maps) / len(maps)")
+    elif of == "max":
+        lines.append("np.maximum.reduce(maps)")
+    return script(facts, lines, [*imports, *(["import numpy as np"] if of == "max" else [])])
