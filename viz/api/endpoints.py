@@ -3,9 +3,6 @@
 import gradio as gr
 
 from viz.api import page
-from viz.api.groups import (
-    heads,
-)
 from viz.api.registry import Endpoint, register
 from viz.page.playground import Playground
 from viz.server.gradio_patches import answer_in_json, leave_out
@@ -15,8 +12,6 @@ ENDPOINTS = (
     Endpoint(page.models, reads="server", kind="listed"),
     Endpoint(page.model_info, reads="model", kind="listed", long=True),
     Endpoint(page.tokenize, reads="plain run"),
-    Endpoint(heads.head_survey, ("heads",), "model", long=True),
-    Endpoint(heads.composition, ("heads",), "model", kind="computed"),
     *(each for tab in TABS for each in tab.api),
 )
 # What has none, and why.

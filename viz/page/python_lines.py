@@ -28,6 +28,12 @@ def script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> s
     return "\n".join([*sorted(set(imports)), "", f"lm = {loading(facts.model_id)}", run, *lines])
 
 
+def model_script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
+    """`lines` after those that load the model of a picture, where no prompt counts."""
+    imports = sorted({"from model.api import load_model", *imports})
+    return "\n".join([*imports, "", f"lm = {loading(facts.model_id)}", *lines])
+
+
 def loading(model_id: str) -> str:
     """The call that loads a model; what was trained on the page is found where the visitor put its files."""
     name = "the folder of the downloaded model" if model_id.startswith("trained:") else model_id

@@ -9,7 +9,7 @@ from viz.views.checks import tab as checks
 from viz.views.compare import tab as compare
 from viz.views.design import tab as design
 from viz.views.effects import tab as effects
-from viz.views.heads.table import view as table
+from viz.views.heads import tab as heads
 from viz.views.predictions import tab as predictions
 from viz.views.quantization import tab as quantization
 from viz.views.sampling import tab as sampling
@@ -20,7 +20,7 @@ TABS = (
     sampling.TAB,
     predictions.TAB,
     activations.TAB,
-    table.TAB,
+    heads.TAB,
     effects.TAB,
     compare.TAB,
     anatomy.TAB,

@@ -297,9 +297,9 @@ def test_nothing_overflows(open_page, language):
         page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, (view, width)
         wide = page.evaluate(
-            """(view) => { const root = document.querySelector(`#pg-${view} [data-part]`);
+            """(view) => { const root = document.querySelector(`[data-part=${view}]`);
                  return [...root.querySelectorAll('*')].filter(n => n.scrollWidth > n.clientWidth + 1
                    && getComputedStyle(n).overflowX === 'auto' && n.clientWidth).map(n => n.className); }""",
-            view,
+            {"cell": "cell_steps", "find": "find_rows"}[view],
         )
         assert wide == [], (view, width)

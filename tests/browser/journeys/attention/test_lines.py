@@ -5,10 +5,10 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from viz.views.attention.links import links_payload
 
 from tests.support.helpers import tokens_of
 from tests.support.visitor import export, exported_rows
+from viz.views.attention.links import links_payload
 from viz.words import section, words
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -51,7 +51,7 @@ def opened(same_page, url, lm):
         page.wait_for_function("n => playground.page.tokens?.length === n", arg=tokens)
         page.evaluate("heads => playground.select({heads, tokens: [], edits: []})", [list(head) for head in heads])
         page.locator(f"[data-key={view}]").click()
-        name = {"lines": "lines", "text": "reading"}[view]
+        name = {"lines": "lines_links", "text": "text_reading"}[view]
         run = ", ".join(f"{layer}.{head}" for layer, head in heads)
         drawing = page.locator(f"#pg-{name} [data-part={name}]")
         expect(drawing).to_have_attribute("data-run", re.compile(rf"^\w+ {re.escape(run)}$"), timeout=SOON)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.browser
 SOON = 90_000  # milliseconds, on a busy machine
 PROMPT = "The cat sat on the mat because it was tired"
 KEYS = list(HEAD_METRICS)
-ROWS = "#pg-headtable tbody tr"
+ROWS = "#pg-heads_table tbody tr"
 CHIPS = "#pg-selection .pg-selected"
 
 
@@ -55,22 +55,22 @@ def page(same_page, lm):
     source.wait_for(timeout=SOON)
     if source.input_value() != "prompt":
         source.select_option("prompt")
-    expect(page.locator("#pg-headtable .pg-about")).to_contain_text("one run of 10 tokens", timeout=SOON)
-    for kept in page.locator("#pg-headtable .pg-table-bar select").all():
+    expect(page.locator("#pg-heads_table .pg-about")).to_contain_text("one run of 10 tokens", timeout=SOON)
+    for kept in page.locator("#pg-heads_table .pg-table-bar select").all():
         kept.select_option("")
     if sorted_by(page, "head") != "ascending":
         header(page, "head").click()
     open_tab(page)
     layer, head = lm.trace(PROMPT).head_metrics()["previous_token"].idxmax()
     page.evaluate("head => playground.select({heads: [head], tokens: [], edits: []})", [int(layer), int(head)])
-    expect(page.locator("#pg-composition h2")).to_contain_text(f"head {layer}.{head}", timeout=SOON)
+    expect(page.locator("#pg-heads_composition h2")).to_contain_text(f"head {layer}.{head}", timeout=SOON)
     return page
 
 
 def open_tab(page, name="Heads", count=64):
     visitor.open_tab(page, re.compile(rf"^\s*{name}\s*$"))  # "Find the head" is a tab, too
     expect(page.locator(ROWS)).to_have_count(count, timeout=SOON)
-    page.locator("#pg-composition [data-run]").wait_for(timeout=SOON)
+    page.locator("#pg-heads_composition [data-run]").wait_for(timeout=SOON)
 
 
 def heads_shown(page):
@@ -80,14 +80,14 @@ def heads_shown(page):
 
 def column(page, name):
     """The numbers of a column, from the top."""
-    at = page.locator("#pg-headtable thead th").all_inner_texts()
+    at = page.locator("#pg-heads_table thead th").all_inner_texts()
     at = next(i for i, text in enumerate(at) if " ".join(text.split()).startswith(name))
     cells = page.locator(f"{ROWS} td:nth-child({at + 1})").all_inner_texts()
     return [float(text.split("\n")[0].replace("−", "-")) for text in cells]
 
 
 def header(page, name):
-    return page.locator("#pg-headtable thead").get_by_role("button", name=re.compile(f"^Sort by {name}"))
+    return page.locator("#pg-heads_table thead").get_by_role("button", name=re.compile(f"^Sort by {name}"))
 
 
 def sorted_by(page, name):
@@ -100,15 +100,15 @@ def choose(page, name, value):
 
 def measure(page):
     """Press the button and wait for the result; another page may have measured before."""
-    if page.locator("#pg-survey [data-state=done]").count() == 0:
+    if page.locator("#pg-heads_survey [data-state=done]").count() == 0:
         page.get_by_role("button", name="Measure over the probe set").click()
-    page.locator("#pg-survey [data-state=done]").wait_for(timeout=SOON)
-    expect(page.locator("#pg-headtable thead th").last).to_contain_text("copying", timeout=SOON)
+    page.locator("#pg-heads_survey [data-state=done]").wait_for(timeout=SOON)
+    expect(page.locator("#pg-heads_table thead th").last).to_contain_text("copying", timeout=SOON)
 
 
 def of_probe(page, source="random"):
     choose(page, "source", source)
-    expect(page.locator("#pg-headtable .pg-about")).to_contain_text("Mean ± standard deviation", timeout=SOON)
+    expect(page.locator("#pg-heads_table .pg-about")).to_contain_text("Mean ± standard deviation", timeout=SOON)
 
 
 # The table comes first: before anything was measured.
@@ -143,31 +143,31 @@ def test_heads_without_a_number_stay_last(page):
 
 
 def test_the_layer_filter(page):
-    layers = page.locator("#pg-headtable select[name=layer]")
+    layers = page.locator("#pg-heads_table select[name=layer]")
     layers.select_option("3")
     assert heads_shown(page) == [f"3.{head}" for head in range(8)]
-    expect(page.locator("#pg-headtable .pg-table-bar")).to_contain_text("8 of 64 heads")
+    expect(page.locator("#pg-heads_table .pg-table-bar")).to_contain_text("8 of 64 heads")
     header(page, "self").click()
     assert column(page, "self") == sorted(column(page, "self"), reverse=True) and len(heads_shown(page)) == 8
     layers.select_option("")
     assert len(heads_shown(page)) == 64
     assert column(page, "self") == sorted(column(page, "self"), reverse=True)
-    assert page.locator("#pg-headtable select[name=name]").count() == 0  # no names before the survey
+    assert page.locator("#pg-heads_table select[name=name]").count() == 0  # no names before the survey
 
 
 def test_a_click_on_a_row_picks_the_head_everywhere(page):
     page.locator(ROWS).nth(19).locator("td").first.click()
     expect(page.locator(CHIPS)).to_have_text(["head 2.3 (layer 2, head 3)"])
-    expect(page.locator("#pg-composition h2")).to_contain_text("head 2.3", timeout=SOON)
+    expect(page.locator("#pg-heads_composition h2")).to_contain_text("head 2.3", timeout=SOON)
     page.locator(ROWS).nth(40).click(modifiers=["Shift"])
     expect(page.locator(CHIPS)).to_have_count(2)
     pressed = page.locator(f"{ROWS}.pg-picked button[aria-pressed=true]")
     assert pressed.all_inner_texts() == ["2.3", "5.0"]
-    expect(page.locator("#pg-composition h2")).to_contain_text("head 5.0", timeout=SOON)
-    rings = "() => document.querySelector('#pg-scatter .pg-chart').data.at(-1).text.join()"
+    expect(page.locator("#pg-heads_composition h2")).to_contain_text("head 5.0", timeout=SOON)
+    rings = "() => document.querySelector('#pg-heads_scatter .pg-chart').data.at(-1).text.join()"
     page.wait_for_function(f"() => ({rings})() === '2.3,5.0'", timeout=SOON)
     page.get_by_role("tab", name="Attention", exact=True).click()
-    expect(page.locator("#pg-plot h2")).to_contain_text("2.3, 5.0", timeout=SOON)
+    expect(page.locator("#pg-map_plot h2")).to_contain_text("2.3, 5.0", timeout=SOON)
 
 
 def test_the_keyboard_walks_the_rows(page):
@@ -181,58 +181,58 @@ def test_the_keyboard_walks_the_rows(page):
     page.keyboard.press("End")
     assert page.evaluate(focused) == "Layer 7, head 7"
     assert page.locator(f"{ROWS} button[tabindex='0']").count() == 1
-    page.locator("#pg-headtable select[name=layer]").select_option("4")
+    page.locator("#pg-heads_table select[name=layer]").select_option("4")
     assert page.locator(f"{ROWS} button[tabindex='0']").count() == 1
 
 
 def test_the_files_hold_every_digit(page, lm):
     frame = lm.trace(PROMPT).head_metrics()
-    names, *lines = exported_rows(page.locator("#pg-headtable"))
+    names, *lines = exported_rows(page.locator("#pg-heads_table"))
     assert names == ["layer", "head", *KEYS] and len(lines) == 64
     assert [(int(line[0]), int(line[1])) for line in lines] == list(frame.index)
     values = np.array([[float(v) if v else math.nan for v in line[2:]] for line in lines])
     assert np.allclose(values, frame.to_numpy(), rtol=0, atol=1e-5, equal_nan=True)
-    arrays = np.load(export(page.locator("#pg-headtable"), "NPZ"))
+    arrays = np.load(export(page.locator("#pg-heads_table"), "NPZ"))
     assert set(arrays) == {"layer", "head", *KEYS, "title", "source"}
     for at, key in enumerate(KEYS):
         assert arrays[key].dtype == np.float32
         assert np.array_equal(arrays[key], values[:, at].astype(np.float32), equal_nan=True), key
-    page.locator("#pg-headtable").get_by_role("button", name="Python", exact=True).click()
-    expect(page.locator("#pg-headtable .pg-code")).to_contain_text("run.head_metrics()")
+    page.locator("#pg-heads_table").get_by_role("button", name="Python", exact=True).click()
+    expect(page.locator("#pg-heads_table .pg-code")).to_contain_text("run.head_metrics()")
 
 
 def test_one_token_is_explained(page):
     page.locator("#prompt textarea").fill("The")
-    expect(page.locator("#pg-scatter .pg-problem")).to_contain_text("A single token", timeout=SOON)
-    expect(page.locator("#pg-headtable .pg-about")).to_contain_text("single token")
+    expect(page.locator("#pg-heads_scatter .pg-problem")).to_contain_text("A single token", timeout=SOON)
+    expect(page.locator("#pg-heads_table .pg-about")).to_contain_text("single token")
     page.locator("#prompt textarea").fill(PROMPT)
-    expect(page.locator("#pg-scatter .pg-problem")).to_be_hidden(timeout=SOON)
+    expect(page.locator("#pg-heads_scatter .pg-problem")).to_be_hidden(timeout=SOON)
 
 
 def test_the_survey_can_be_cancelled(open_page, slow_url):
     page = open_page(url=slow_url)
     open_tab(page, count=384)
     choose(page, "source", "random")
-    expect(page.locator("#pg-headtable .pg-problem")).to_contain_text("has not been measured", timeout=SOON)
+    expect(page.locator("#pg-heads_table .pg-problem")).to_contain_text("has not been measured", timeout=SOON)
     page.get_by_role("button", name="Measure over the probe set").click()
-    cancel = page.locator("#pg-survey").get_by_role("button", name="Cancel")
+    cancel = page.locator("#pg-heads_survey").get_by_role("button", name="Cancel")
     cancel.click()
     page.wait_for_timeout(1500)
     if cancel.count():  # a last picture of the bar came after the answer
         cancel.click()
-    expect(page.locator("#pg-survey")).to_contain_text("Stopped", timeout=SOON)
-    expect(page.locator("#pg-survey .pg-primary")).to_be_visible()
+    expect(page.locator("#pg-heads_survey")).to_contain_text("Stopped", timeout=SOON)
+    expect(page.locator("#pg-heads_survey .pg-primary")).to_be_visible()
     page.wait_for_timeout(6000)  # longer than the rest would have taken
-    expect(page.locator("#pg-survey")).to_contain_text("Stopped")
-    expect(page.locator("#pg-headtable .pg-problem")).to_be_visible()
+    expect(page.locator("#pg-heads_survey")).to_contain_text("Stopped")
+    expect(page.locator("#pg-heads_table .pg-problem")).to_be_visible()
 
 
 def test_the_survey_that_is_measured(page, lm):
     measure(page)
     of_probe(page)
     found = random_survey(lm.model, pool=lm.tokenizer.vocab_size)
-    expect(page.locator("#pg-headtable .pg-about")).to_contain_text(f"{found.sequences} sequences", timeout=SOON)
-    names, *lines = exported_rows(page.locator("#pg-headtable"))
+    expect(page.locator("#pg-heads_table .pg-about")).to_contain_text(f"{found.sequences} sequences", timeout=SOON)
+    names, *lines = exported_rows(page.locator("#pg-heads_table"))
     assert names == [
         "layer",
         "head",
@@ -248,26 +248,26 @@ def test_the_survey_that_is_measured(page, lm):
         assert (np.abs(np.array(sent[f"{key}_sd"], float) - found.spread[key]) < near).all(), key
     assert np.allclose(np.array(sent["copying"], float), copying(lm.model).ravel(), rtol=0, atol=1e-4)
     assert set(sent["copying_sd"]) == {""}
-    with zipfile.ZipFile(export(page.locator("#pg-headtable"), "NPZ")) as file:
+    with zipfile.ZipFile(export(page.locator("#pg-heads_table"), "NPZ")) as file:
         assert {"names.npy", "induction_sd.npy", "copying.npy"} <= set(file.namelist())
 
 
 def test_names_filter_and_sort(page):
     measure(page)
     of_probe(page)
-    page.locator("#pg-headtable select[name=name]").select_option("induction")
+    page.locator("#pg-heads_table select[name=name]").select_option("induction")
     chips = page.locator(f"{ROWS} .pg-names").all_inner_texts()
     assert len(chips) > 3 and all("induction" in text for text in chips)
     header(page, "induction").click()
     assert column(page, "induction")[0] > 0.8
-    page.locator("#pg-headtable select[name=name]").select_option("none")
+    page.locator("#pg-heads_table select[name=name]").select_option("none")
     assert not any(page.locator(f"{ROWS} .pg-names").all_inner_texts())
-    page.locator("#pg-headtable select[name=name]").select_option("")
+    page.locator("#pg-heads_table select[name=name]").select_option("")
     header(page, "name").click()
     first, *_, last = page.locator(f"{ROWS} .pg-names").all_inner_texts()
     assert "previous token" in first and last == ""
     choose(page, "source", "prompt")  # names stay, and the numbers are told apart
-    expect(page.locator("#pg-headtable .pg-about")).to_contain_text("On this prompt", timeout=SOON)
+    expect(page.locator("#pg-heads_table .pg-about")).to_contain_text("On this prompt", timeout=SOON)
     expect(page.locator(f"{ROWS} .pg-name").first).to_contain_text("previous token")
     assert page.locator(f"{ROWS} small").count() == 0
 
@@ -278,7 +278,7 @@ def test_a_click_on_a_point_picks_the_head_and_brings_its_row_into_view(page):
     header(page, "induction").click()
     lowest = heads_shown(page)[-1]
     choose(page, "colour", "label")
-    chart = "#pg-scatter .pg-chart"
+    chart = "#pg-heads_scatter .pg-chart"
     page.wait_for_function(f"() => document.querySelector('{chart}').data.length > 3", timeout=SOON)
     page.locator(chart).scroll_into_view_if_needed()
     x, y, head = page.evaluate(
@@ -309,11 +309,11 @@ def test_a_click_on_a_point_picks_the_head_and_brings_its_row_into_view(page):
 
 
 def test_a_click_on_a_map_picks_the_head_of_the_cell(page):
-    chart = page.locator("#pg-composition .pg-chart")
+    chart = page.locator("#pg-heads_composition .pg-chart")
     chart.scroll_into_view_if_needed()
     page.wait_for_timeout(300)
     x, y = page.evaluate(
-        """() => { const node = document.querySelector('#pg-composition .pg-chart');
+        """() => { const node = document.querySelector('#pg-heads_composition .pg-chart');
              const { xaxis2, yaxis2 } = node._fullLayout;
              const box = node.getBoundingClientRect();
              return [box.left + xaxis2._offset + xaxis2.l2p(1), box.top + yaxis2._offset + yaxis2.l2p(5)]; }"""
@@ -321,8 +321,8 @@ def test_a_click_on_a_map_picks_the_head_of_the_cell(page):
     page.mouse.move(x, y)
     page.mouse.click(x, y)
     expect(page.locator(CHIPS)).to_have_text(["head 1.5 (layer 1, head 5)"])
-    expect(page.locator("#pg-composition h2")).to_contain_text("head 1.5", timeout=SOON)
-    shapes = "() => document.querySelector('#pg-composition .pg-chart').layout.shapes.map(s => [s.x0, s.y0])"
+    expect(page.locator("#pg-heads_composition h2")).to_contain_text("head 1.5", timeout=SOON)
+    shapes = "() => document.querySelector('#pg-heads_composition .pg-chart').layout.shapes.map(s => [s.x0, s.y0])"
     page.wait_for_function(f"() => JSON.stringify(({shapes})()) === '[[0.5,4.5],[0.5,4.5],[0.5,4.5]]'", timeout=SOON)
 
 
@@ -335,15 +335,16 @@ def test_a_narrow_dark_chinese_page(open_page, tmp_path):
     )
     assert box[0] > box[1]  # the table scrolls inside its own box
     domains = page.evaluate(
-        """['', '2', '3'].map(n => document.querySelector('#pg-composition .pg-chart').layout['xaxis' + n].domain)"""
+        """() => { const { layout } = document.querySelector('#pg-heads_composition .pg-chart');
+             return ['', '2', '3'].map(n => layout['xaxis' + n].domain); }"""
     )
     assert domains[0] == domains[1] == domains[2]  # below one another
     page.set_viewport_size({"width": 1280, "height": 900})
     page.wait_for_function(
-        "() => document.querySelector('#pg-composition .pg-chart').layout.xaxis2.domain[0] > 0.3", timeout=SOON
+        "() => document.querySelector('#pg-heads_composition .pg-chart').layout.xaxis2.domain[0] > 0.3", timeout=SOON
     )
     names = page.evaluate(
-        """() => [...document.querySelectorAll('#pg-headtable :is(button, select)')].map(node =>
+        """() => [...document.querySelectorAll('#pg-heads_table :is(button, select)')].map(node =>
              node.getAttribute('aria-label') ?? node.labels?.[0]?.textContent ?? node.textContent)"""
     )
     assert len(names) > 70 and all(name.strip() for name in names)

@@ -161,7 +161,7 @@ def test_a_figure_leaves_in_every_format(open_page, reader, lm):
 def test_the_report_holds_what_was_drawn(open_page, reader):
     page = open_page("?lang=en")
     open_tab(page, "Heads")
-    page.locator("#pg-scatter .main-svg").first.wait_for(timeout=SOON)
+    page.locator("#pg-heads_scatter .main-svg").first.wait_for(timeout=SOON)
     open_tab(page, "Attention")
     typed(page, HOSTILE)  # what the heads' tab shows is of another prompt now
     open_tab(page, "Predictions")

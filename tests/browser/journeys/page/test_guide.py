@@ -73,7 +73,7 @@ def test_terms_open_their_meaning_on_a_narrow_dark_chinese_page(open_page):
     page = open_page("?lang=zh&__theme=dark", viewport={"width": 390, "height": 844})
     terms = payload(words("zh"))["terms"]
     page.locator(".pg-howto:visible summary").click()
-    howto = page.locator("[data-part=howto]")
+    howto = page.locator("[data-part=map_howto]")
     text = howto.text_content()
     assert words("zh")["howto.body"] in text  # the text is the one of the catalogue
     term = howto.locator(".pg-term[data-term=sink]")

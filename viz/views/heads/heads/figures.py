@@ -1,6 +1,5 @@
 """Pictures of what heads do: all of them in numbers, one metric against another, and which heads work together."""
 
-import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,10 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from viz.charts.axes import axis, figure
+from viz.charts.packed import packed
 from viz.labels import plotly_text
+from viz.numbers import exact, number
 from viz.theme import HUES, RAMPS, colorscale, frame, scales
 
 Head = tuple[int, int]  # layer, head
@@ -66,13 +68,6 @@ class Wiring:
         return np.where(np.isnan(self.reads[kind]), self.feeds[kind], self.reads[kind]).astype(np.float64)
 
 
-def packed(values: np.ndarray) -> dict:
-    """An array as the page reads it, with every digit."""
-    whole = np.ascontiguousarray(values, dtype="<f4" if values.dtype == np.float32 else "<f8")
-    shape = ", ".join(str(n) for n in whole.shape)
-    return {"bdata": base64.b64encode(whole.tobytes()).decode(), "dtype": whole.dtype.str[1:], "shape": shape}
-
-
 def head_table(measured: Measured, metrics: Sequence[Metric]) -> dict:
     """All heads for the page's table: the numbers of `metrics`, their spread, and what heads are called."""
     keys = [metric.key for metric in metrics]
@@ -117,22 +112,29 @@ class Plane:
 
 def scatter_figure(plane: Plane, picked: Sequence[Head]) -> go.Figure:
     """A point a head that has both numbers; picked heads are ringed and, over a probe set, have bars of +- 1 sd."""
-    figure, colour = go.Figure(), plane.colour
-    heads = plane.measured.values.index
-    if colour.values is not None:
-        figure.add_trace(_points(plane, heads))
-        figure.update_layout(coloraxis=_point_scale(colour))
+    colour = plane.colour
+    ramps = scales("signed", "linear") if colour.signed else _visible_scales()
+    more = {"showlegend": colour.values is None, "hovermode": "closest"}
+    if colour.values is None:
+        points = _by_name(plane)
     else:
-        _add_names(figure, plane)
-    figure.add_trace(_rings(plane, picked))
-    found = scales("signed", "linear") if colour.signed else _visible_scales()
-    frame(figure, meta={"scales": found, "height": 500, "narrow": 400})
-    for update, metric in ((figure.update_xaxes, plane.x), (figure.update_yaxes, plane.y)):
-        signed = metric.kind == "signed"
-        title = {"text": plotly_text(f"{metric.label} ({metric.unit})"), "standoff": 8}
-        update(title=title, automargin=True, zeroline=signed, zerolinecolor="rgba(128,128,128,0.5)")
-    legend = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
-    return figure.update_layout(showlegend=colour.values is None, legend=legend, hovermode="closest")
+        points = [_points(plane, plane.measured.values.index)]
+        more["coloraxis"] = _point_scale(colour, ramps)
+    return figure(
+        [*points, _rings(plane, picked)],
+        _metric_axis(plane.x),
+        _metric_axis(plane.y),
+        height=500,
+        narrow=400,
+        meta={"scales": ramps},
+        more=more,
+    )
+
+
+def _metric_axis(metric: Metric) -> dict:
+    """An axis with the name and the unit of a metric, and a line at zero where numbers lie on both sides of it."""
+    signed = metric.kind == "signed"
+    return axis(f"{metric.label} ({metric.unit})", {"zeroline": signed, "zerolinecolor": "rgba(128,128,128,0.5)"})
 
 
 def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
@@ -149,38 +151,39 @@ def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
         marker=marker,
         text=[plotly_text(plane.named.format(layer=layer, head=head)) for layer, head in index],
         customdata=[{"head": list(head)} for head in index],
-        hovertext=[_told(plane, head) for head in index],
+        hovertext=[_hover(plane, head) for head in index],
         hovertemplate="%{hovertext}<extra></extra>",
     )
 
 
-def _told(plane: Plane, head: Head) -> str:
+def _hover(plane: Plane, head: Head) -> str:
     """What is said of a point: the head, both numbers with their spread, its names or the number of its colour."""
     measured, colour = plane.measured, plane.colour
     lines = [plane.named.format(layer=head[0], head=head[1])]
     for metric in dict.fromkeys((plane.x, plane.y)):
         spread = math.nan if measured.spread is None else measured.spread.at[head, metric.key]
-        near = "" if math.isnan(spread) else f" ± {spread:.4f}"
-        lines.append(f"{metric.label}: {measured.values.at[head, metric.key]:.4f}{near}")
+        near = "" if math.isnan(spread) else f" ± {number(spread)}"
+        lines.append(f"{metric.label}: {exact(float(measured.values.at[head, metric.key]))}{near}")
     if colour.values is None:
         texts, names = dict(colour.names), (measured.names or {}).get(head, ())
-        lines += [f"{texts[name]}: {score:.2f}" for name, score, _ in names] or [colour.nameless]
+        lines += [f"{texts[name]}: {number(score)}" for name, score, _ in names] or [colour.nameless]
     else:
-        value = float(colour.values[measured.values.index.get_loc(head)])
-        lines.append(f"{colour.label}: {value:.4g}" if math.isfinite(value) else f"{colour.label}: –")
+        lines.append(f"{colour.label}: {exact(float(colour.values[measured.values.index.get_loc(head)]))}")
     return "<br>".join(plotly_text(line) for line in lines)
 
 
-def _add_names(figure: go.Figure, plane: Plane) -> None:
+def _by_name(plane: Plane) -> list[go.Scatter]:
     """One trace a name, that which is the head's strongest; the nameless heads first and so below the others."""
     colour, heads = plane.colour, plane.measured.values.index
     first = np.array([_first_name(plane.measured, head) for head in heads])
     named = [(name, text, HUES[n % len(HUES)]) for n, (name, text) in enumerate(colour.names)]
+    traces = []
     for name, text, hue in [("", colour.nameless, HUES[-1]), *named]:
         trace = _points(plane, heads[first == name])
         if len(trace.x):
             marker = {"color": hue, "symbol": "circle" if name else "circle-open"}
-            figure.add_trace(trace.update(name=plotly_text(text), marker=marker))
+            traces.append(trace.update(name=plotly_text(text), marker=marker))
+    return traces
 
 
 def _first_name(measured: Measured, head: Head) -> str:
@@ -221,12 +224,10 @@ def _visible_scales() -> dict[str, list[list]]:
     return {name: colorscale(stops[2:], "linear") for name, stops in RAMPS.items()}
 
 
-def _point_scale(colour: Colour) -> dict:
+def _point_scale(colour: Colour, ramps: Mapping[str, list]) -> dict:
     """The colour axis of points that are coloured by a number."""
     bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": plotly_text(colour.label), "side": "right"}}
-    found = scales("signed", "linear") if colour.signed else _visible_scales()
-    axis = {"colorscale": found["light"], "colorbar": bar}
-    return axis | ({"cmin": -1, "cmax": 1} if colour.signed else {})
+    return {"colorscale": ramps["light"], "colorbar": bar} | ({"cmin": -1, "cmax": 1} if colour.signed else {})
 
 
 # --- which heads work together ---------------------------------------------------------------------
@@ -236,14 +237,14 @@ def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -
     """Three maps of layers and heads on one signed ramp: how far above random heads of these shapes each one is wired.
 
     `across` puts the maps side by side, else below one another; only the layouts of the two differ.
-    `words`: composed_q, reads_q, feeds_q and so on for k and v, score, random, layer, head, above.
+    `words`: q, reads_q, feeds_q and so on for k and v, score, random, layer, head, above.
     """
-    (L, H), names = wiring.reads["q"].shape, [plotly_text(words[f"composed_{kind}"]) for kind in KINDS]
+    (L, H), names = wiring.reads["q"].shape, [plotly_text(words[kind]) for kind in KINDS]
     low, each = (200, 22) if across else (84, 14)  # pixels of a map, and of a head in it
     rows = min(max(H * each, low), 300)
     height = rows + 100 if across else 3 * rows + 2 * _BETWEEN + 90
     shape = {"horizontal_spacing": 0.05} if across else {"vertical_spacing": _BETWEEN / (height - 90)}
-    figure = make_subplots(*((1, 3) if across else (3, 1)), subplot_titles=names, **shape)
+    maps = make_subplots(*((1, 3) if across else (3, 1)), subplot_titles=names, **shape)
     above = {kind: (wiring.scores(kind) - wiring.baseline).T for kind in KINDS}  # [H, L]
     for n, kind in enumerate(KINDS):
         heat = go.Heatmap(
@@ -258,40 +259,37 @@ def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -
             hovertext=_wired(wiring, kind, words),
             hovertemplate="%{hovertext}<extra></extra>",
         )
-        figure.add_trace(heat, row=1 if across else n + 1, col=n + 1 if across else 1)
-    found = scales("signed", "linear")
-    frame(figure, meta={"scales": found, "heads": True, "height": height, "narrow": height})
-    for update, count, name in ((figure.update_xaxes, L, "layer"), (figure.update_yaxes, H, "head")):
-        update(
-            showgrid=False,
-            zeroline=False,
-            dtick=max(1, count // (12 if name == "layer" else 6)),
-            tick0=0,
-            automargin=True,
-            title={"text": plotly_text(words[name]), "standoff": 6},
-        )
-    figure.update_yaxes(autorange="reversed")
+        maps.add_trace(heat, row=1 if across else n + 1, col=n + 1 if across else 1)
+    ramps = scales("signed", "linear")
+    frame(maps, meta={"scales": ramps, "heads": True, "height": height, "narrow": height})
+    maps.update_xaxes(axis(words["layer"], _whole(L, 12))).update_yaxes(axis(words["head"], _whole(H, 6)))
+    maps.update_yaxes(autorange="reversed")
     if across:  # the name of the axis once
-        figure.update_yaxes(title=None, col=2).update_yaxes(title=None, col=3)
+        maps.update_yaxes(title=None, col=2).update_yaxes(title=None, col=3)
     else:
-        figure.update_xaxes(title=None, row=1).update_xaxes(title=None, row=2)
+        maps.update_xaxes(title=None, row=1).update_xaxes(title=None, row=2)
     top = max((float(np.nanmax(np.abs(z))) for z in above.values() if np.isfinite(z).any()), default=0) or 1.0
     bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": plotly_text(words["above"]), "side": "right"}}
-    axis = {"colorscale": found["light"], "cmin": -top, "cmax": top, "colorbar": bar}
-    return figure.update_annotations(font_size=12).update_layout(coloraxis=axis, showlegend=False, margin={"t": 26})
+    colours = {"colorscale": ramps["light"], "cmin": -top, "cmax": top, "colorbar": bar}
+    return maps.update_annotations(font_size=12).update_layout(coloraxis=colours, showlegend=False, margin={"t": 26})
+
+
+def _whole(count: int, most: int) -> dict:
+    """Whole numbers on an axis, a label on about so many of them."""
+    return {"showgrid": False, "dtick": max(1, count // most), "tick0": 0}
 
 
 def _wired(wiring: Wiring, kind: str, words: Mapping[str, str]) -> list[list[str]]:
     """What is said of each cell: who reads whom, the score, and what random heads score. [H][L]"""
     scores, (layer, head) = wiring.scores(kind), wiring.head
-    random = words["random"].format(mean=f"{wiring.baseline:.4f}", sd=f"{wiring.baseline_sd:.4f}")
-    told = []
+    random = words["random"].format(mean=number(wiring.baseline), sd=number(wiring.baseline_sd))
+    texts = []
     for h in range(scores.shape[1]):
         row = []
         for at in range(scores.shape[0]):
             side = "reads" if at < layer else "feeds"
             who = words[f"{side}_{kind}"].format(this=f"{layer}.{head}", other=f"{at}.{h}")
-            score = words["score"].format(score=f"{scores[at, h]:.4f}")
+            score = words["score"].format(score=exact(float(scores[at, h])))
             row.append("<br>".join(plotly_text(line) for line in (who, score, random)))
-        told.append(row)
-    return told
+        texts.append(row)
+    return texts

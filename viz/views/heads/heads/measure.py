@@ -1,0 +1,88 @@
+"""Numbers of every head: on this prompt, over a probe set, and from the weights alone."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from model.attention.circuits import composition, copying
+from model.attention.surveys import SENTENCES, Survey, labels, random_survey, sentence_survey
+from model.progress import Progress
+from viz.page.scene import Scene
+from viz.page.settings import Settings
+from viz.page.view import Measure
+from viz.views.heads.heads.figures import Measured, Wiring, named
+
+SOURCES = ("prompt", "random", "sentences")
+LEAST = 0.25  # share of the weight that a name needs
+
+
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """Every head on this prompt."""
+
+    metrics: pd.DataFrame  # indexed (layer, head), a column a metric
+
+
+@dataclass(frozen=True, eq=False)
+class Surveyed:
+    """What was measured of a model with no prompt of the visitor's."""
+
+    random: Survey
+    sentences: Survey
+    names: dict[tuple[int, int], list[tuple[str, float, float]]]  # of heads: (name, score, baseline), strongest first
+    copying: np.ndarray  # [L, H], NaN where a head writes nothing
+
+
+def run_of(scene: Scene, settings: Settings) -> Settings:
+    """The run, where its numbers are asked for: those of a probe outlive it."""
+    return Settings((("run", scene.trace.key if settings.source == "prompt" else None),))
+
+
+def prompt(scene: Scene, asked: Settings) -> Prompt | None:
+    """The numbers of the run; None where those of a probe are asked for."""
+    return Prompt(scene.trace.head_metrics()) if asked.run else None
+
+
+def survey(scene: Scene, settings: Settings, progress: Progress) -> Surveyed:
+    """Both probes, the names they give, and the copying scores."""
+    lm, before = scene.model, [0]  # sequences of the first probe
+
+    def random(done: int, total: int | None, what: str) -> None:
+        before[0] = total or 0
+        progress(done, before[0] + len(SENTENCES) + 1, what)
+
+    def sentences(done: int, total: int | None, what: str) -> None:
+        progress(before[0] + done, before[0] + (total or 0) + 1, what)
+
+    repeated = random_survey(lm.model, pool=lm.tokenizer.vocab_size, progress=random)
+    natural = sentence_survey(lm.model, lm.encode, progress=sentences)
+    return Surveyed(repeated, natural, named(labels(repeated, LEAST)), copying(lm.model))
+
+
+def wiring(scene: Scene, settings: Settings) -> Wiring:
+    """The composition scores of the main head."""
+    found = composition(scene.model.model, *scene.head)
+    return Wiring(scene.head, found.reads, found.feeds, found.baseline, found.baseline_sd)
+
+
+# The trace holds the numbers of the prompt; those of the weights take a second in a large model.
+PROMPT = Measure("prompt", prompt, depends=(), settings=("source",), question=run_of, locks=False, keep=False)
+SURVEY = Measure("survey", survey, depends=("model",), slow=True)
+WIRING = Measure("wiring", wiring, depends=("model", "head"))
+
+
+def measured_heads(source: str, run: Prompt | None, surveyed: Surveyed | None) -> Measured | None:
+    """The numbers of all heads from the chosen source; None for a probe set that was not measured yet."""
+    if source == "prompt":
+        values, spread = run.metrics, None
+    elif surveyed is None:
+        return None
+    else:
+        chosen = getattr(surveyed, source)
+        values, spread = chosen.mean, chosen.spread
+    if surveyed is None:
+        return Measured(values, None, None)
+    values = values.assign(copying=surveyed.copying.ravel())
+    return Measured(values, spread if spread is None else spread.assign(copying=math.nan), surveyed.names)
