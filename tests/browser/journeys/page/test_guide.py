@@ -75,7 +75,7 @@ def test_terms_open_their_meaning_on_a_narrow_dark_chinese_page(open_page):
     page.locator(".pg-howto:visible summary").click()
     howto = page.locator("[data-part=map_howto]")
     text = howto.text_content()
-    assert words("zh")["howto.body"] in text  # the text is the one of the catalogue
+    assert words("zh")["map.howto.body"] in text  # the text is the one of the catalogue
     term = howto.locator(".pg-term[data-term=sink]")
     term.wait_for(timeout=SOON)
     assert howto.locator(".pg-term[data-term=token]").count() == 1  # the first time it occurs only
