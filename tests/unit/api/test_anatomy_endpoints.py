@@ -1,6 +1,5 @@
 """What programs are told of a model's parts, its parameters, and a prompt's numbers in one part."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,14 +8,12 @@ from model.anatomy.anatomy import n_params
 from model.anatomy.blueprint import blueprint
 from model.api import LanguageModel
 from model.errors import InputError, PlaygroundError
+from tests.support.endpoints import ask
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
-from viz.api.endpoints import ENDPOINTS
-from viz.api.registry import call
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "configs"
 PROMPT = "abcabd ab"
 T = len(PROMPT)
-NAMED = {each.name: each for each in ENDPOINTS}
 
 
 @pytest.fixture(scope="module", params=list(VARIANTS))
@@ -32,12 +29,6 @@ def llama(tmp_path_factory):
 def playground_of(variant, folder):
     model = tiny_model({**VARIANTS[variant], "vocab_size": 256, "n_ctx": 300})
     return serving(LanguageModel("tiny", "Tiny", model, byte_tokenizer(folder.mktemp("bytes"))))
-
-
-def ask(playground, name, **given):
-    found = call(playground, NAMED[name], given)
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    return found
 
 
 def test_anatomy_for_programs(wired):

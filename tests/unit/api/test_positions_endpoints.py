@@ -1,6 +1,5 @@
 """How positions are written, as programs ask for it: the vectors of a scheme, one query and key in pairs."""
 
-import json
 import math
 
 import numpy as np
@@ -9,13 +8,11 @@ import pytest
 from model.api import LanguageModel
 from model.design.positions import head_qk, pair_of, shift_errors, vectors
 from model.errors import InputError
+from tests.support.endpoints import ask
 from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, tiny_model
-from viz.api.endpoints import ENDPOINTS
-from viz.api.registry import call
 from viz.page.playground import Options, Playground
 
 PROMPT = "abcabd ab"
-NAMED = {each.name: each for each in ENDPOINTS}
 
 
 @pytest.fixture(scope="module", params=list(VARIANTS))
@@ -26,12 +23,6 @@ def wired(request, tmp_path_factory):
     tokenizer = byte_tokenizer(tmp_path_factory.mktemp("bytes"))
     ours.models.get("tiny", lambda: LanguageModel("tiny", "Tiny", model, tokenizer))
     return ours, ours.opened("tiny")
-
-
-def ask(playground, name, **given):
-    found = call(playground, NAMED[name], given)
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    return found
 
 
 def test_the_endpoint_of_vectors(wired):
