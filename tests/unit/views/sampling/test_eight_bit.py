@@ -2,11 +2,10 @@
 
 import pytest
 
-from model.api import LanguageModel
 from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import written
 from model.quantization.int8 import effect, int8
-from tests.support.helpers import byte_tokenizer, tiny_model
+from tests.support.side_by_side import model_of
 from viz.numbers import nats, percent, size
 from viz.page.streams import answers
 from viz.page.view import Visit
@@ -19,8 +18,7 @@ PROMPT, TOKENS = "abcab", 10
 
 @pytest.fixture(scope="module")
 def lm(tmp_path_factory):
-    tokenizer = byte_tokenizer(tmp_path_factory.mktemp("bytes"))
-    return LanguageModel("tiny", "Tiny", tiny_model({"vocab_size": 256, "n_ctx": 60}), tokenizer)
+    return model_of(tmp_path_factory.mktemp("bytes"))
 
 
 def pieces(playground, eight, language="en"):

@@ -1,0 +1,232 @@
+"""Side by side, beyond its start: branches, going on, what a page sends back, and the Python lines."""
+
+import dataclasses
+import json
+import types
+
+import pytest
+
+from model.api import LanguageModel
+from model.errors import InputError
+from model.generation.strategies import STRATEGIES
+from tests.support.helpers import serving
+from tests.support.side_by_side import (
+    CARDS,
+    PROMPT,
+    SETTINGS,
+    TOKENS,
+    going_on,
+    model_of,
+    pieces,
+    rows_of,
+)
+from viz.views.sampling.side_by_side import run as race_run
+from viz.views.sampling.side_by_side import view as side_by_side
+from viz.views.sampling.side_by_side.python_lines import lines
+from viz.views.sampling.side_by_side.run import packed, plan_of, request_of, strategy_of
+
+
+@pytest.fixture(scope="module")
+def lm(tmp_path_factory):
+    return model_of(tmp_path_factory.mktemp("bytes"))
+
+
+@pytest.fixture(autouse=True)
+def every_piece(monkeypatch):
+    monkeypatch.setattr(side_by_side, "_EVERY", 0.0)
+    monkeypatch.setattr(race_run.background, "WAIT", 0.0)
+
+
+# --- branches and going on ---
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_branch_with_the_same_token_writes_the_same_text(playground, shared):
+    """The same strategy, the same random numbers: nothing but a chosen token can make a difference."""
+    found = pieces(playground, cards=CARDS | {"settings": SETTINGS | {"shared": shared}})
+    row = rows_of(found)[1]
+    for at in (0, 3):
+        branch = pieces(playground, going_on(found, 1, at, token=row[at][0]))
+        made = rows_of(branch, 1)[0]
+        assert [record[0] for record in made] == [record[0] for record in row[at:]]
+        assert [record[6] for record in made[1:]] == [record[6] for record in row[at + 1 :]]
+        assert made[0][6] is None and made[0][:4] == pytest.approx(row[at][:4], rel=1e-4)  # chosen by hand
+        assert made[0][4] == pytest.approx(row[at][4], rel=1e-4)
+        assert branch[-1]["measured"][0]["length"] == TOKENS
+        assert branch[-1]["measured"][0]["entropy"] == pytest.approx(found[-1]["measured"][1]["entropy"], rel=1e-4)
+
+
+def test_another_token_changes_what_follows_but_not_the_random_numbers(playground):
+    found = pieces(playground)
+    row = rows_of(found)[1]
+    other = next(number for number in row[3][7][::3] if number != row[3][0])
+    made = rows_of(pieces(playground, going_on(found, 1, 3, token=other)), 1)[0]
+    assert made[0][0] == other and made[0][2] == 1 + row[3][7][::3].index(other)
+    assert [record[6] for record in made[1:]] == [record[6] for record in row[4:]]
+    typed = rows_of(pieces(playground, going_on(found, 1, 3, typed=chr(other))), 1)[0]
+    assert typed == made
+
+
+def test_going_on_is_what_a_longer_run_would_have_written(playground):
+    found = pieces(playground)
+    longer = rows_of(pieces(playground, cards=CARDS | {"settings": SETTINGS | {"tokens": 20}}))
+    sent = going_on(found, 0, TOKENS, kind="go")
+    sent["rows"] += going_on(found, 1, TOKENS)["rows"]
+    more = pieces(playground, sent, cards=CARDS | {"settings": SETTINGS | {"tokens": 8}})
+    for before, after, whole in zip(rows_of(found), rows_of(more), longer, strict=True):
+        assert [record[0] for record in before + after] == [record[0] for record in whole]
+    assert [each["length"] for each in more[-1]["measured"]] == [20, 20]
+
+
+def test_a_token_that_ends_a_text_leaves_nothing_to_write(playground, lm, monkeypatch):
+    found = pieces(playground)
+    plan = plan_of
+    monkeypatch.setattr(
+        race_run,
+        "plan_of",
+        lambda request, row: types.SimpleNamespace(**vars(plan(request, row)) | {"ending": frozenset((65,))}),
+    )
+    branch = pieces(playground, going_on(found, 1, 4, token=65))
+    assert [[change[2] for change in tick] for piece in branch for tick in piece["ticks"]] == [["end"]]
+
+
+# --- what a page sends ---
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": "other"},
+        {"prompt": []},
+        {"prompt": [256]},
+        {"prompt": [-1]},
+        {"prompt": [1.0]},
+        {"prompt": [True]},
+        {"prompt": "abc"},
+        {"prompt": [1] * 60},
+        {"rows": []},
+        {"rows": None},
+        {"rows": [{}] * 9},
+        {"rows": ["x"]},
+        {"token": 256},
+        {"token": None},
+        {"token": "a"},
+        {"token": [1]},
+        {"typed": "ab"},
+        {"settings": {"tokens": 0}},
+        {"settings": {"seed": -1}},
+        {"settings": [1]},
+        {"prompt": [1] * 58},
+    ],
+)
+def test_what_cannot_be_gone_on_from_is_refused(playground, change):
+    found = pieces(playground)
+    sent = going_on(found, 1, 4, token=65) | change
+    with pytest.raises(InputError):
+        request_of(playground, playground.opened("tiny"), PROMPT, None, sent)
+    (only,) = pieces(playground, sent, language="zh")
+    assert only["error"]["text"] and only["tag"] == "a" and "run" not in only
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        [],
+        "x",
+        [1, 2],
+        [256, -1.0, 1, 1.0, 0.5, 3, 0.5],
+        [1, "x", 1, 1.0, 0.5, 3, 0.5],
+        [1, -1.0, 1.5, 1.0, 0.5, 3, 0.5],
+        [1, -1.0, 1, 1e300, 0.5, 3, 0.5],
+        [1, -1.0, 1, 1.0, 0.5, -3, 0.5],
+        [1, -1.0, 1, [], 0.5, 3, 0.5],
+        [1, -1.0, 1, 10**400, 0.5, 3, 0.5],
+        [1, -1.0, 257, 1.0, 0.5, 3, 0.5],
+    ],
+)
+def test_a_token_that_is_no_record_is_refused(playground, record):
+    found = pieces(playground)
+    sent = going_on(found, 1, 4, token=65)
+    sent["rows"][0]["written"][2] = record
+    with pytest.raises(InputError):
+        request_of(playground, playground.opened("tiny"), PROMPT, None, sent)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_strategy_comes_back_as_it_was_sent(lm, name):
+    sent = json.loads(json.dumps(packed(STRATEGIES[name])))
+    assert strategy_of(lm, sent) == STRATEGIES[name]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        None,
+        [],
+        {},
+        {"steps": "x"},
+        {"steps": [3]},
+        {"steps": [{"warp": "no"}]},
+        {"steps": [], "method": "no"},
+        {"steps": [{"warp": "top_k", "values": {"k": 0}}]},
+        {"steps": [{"warp": "temperature", "values": {}, "tokens": [[999, 1.0]]}]},
+        {"steps": [{"warp": "temperature", "values": {}, "tokens": [[1, "x"]]}]},
+    ],
+)
+def test_what_is_no_strategy_is_refused(lm, sent):
+    with pytest.raises(InputError):
+        strategy_of(lm, sent)
+
+
+def test_a_chat_template_is_put_around_the_prompt(playground, lm, monkeypatch):
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
+    chatty = dataclasses.replace(lm, tokenizer=dataclasses.replace(lm.tokenizer, chat_template=template))
+    cards = CARDS | {"settings": SETTINGS | {"chat": True}}
+    found = pieces(serving(chatty), cards=cards)
+    opening = found[0]["opening"]
+    assert lm.decode(opening["prompt"]) == f"<user>{PROMPT}<assistant>"
+    plain = pieces(playground)[0]["opening"]
+    assert opening["key"] == plain["key"]  # the same prompt as far as the page's chips go
+    texts = run_lines(opening["python"], chatty, monkeypatch)
+    assert texts == [[record[0] for record in row] for row in rows_of(found)]
+    (only,) = pieces(playground, cards=cards)
+    assert only["error"]["text"].startswith("This model has no chat template.")
+
+
+# --- Python ---
+
+
+def run_lines(text, lm, monkeypatch):
+    """What the lines leave in `texts`."""
+    from model import api
+
+    monkeypatch.setattr(api, "load_model", lambda model_id: lm)
+    space = {}
+    exec(text, space)
+    return space["texts"]
+
+
+def test_the_python_lines_write_the_same_texts(playground, lm, monkeypatch):
+    cards = CARDS | {"strategies": [*CARDS["strategies"], {"name": 'it\'s "<b>"', "steps": []}]}
+    found = pieces(playground, cards=cards)
+    texts = run_lines(found[0]["opening"]["python"], lm, monkeypatch)
+    assert texts == [[record[0] for record in row] for row in rows_of(found, 3)]
+
+
+def test_the_python_lines_of_a_branch_and_of_going_on(playground, lm, monkeypatch):
+    cards = CARDS | {"settings": SETTINGS | {"shared": False, "stop": ["zz\\n"]}}
+    found = pieces(playground, cards=cards)
+    row = rows_of(found)[1]
+    branch = pieces(playground, going_on(found, 1, 4, token=65))
+    made = rows_of(branch, 1)[0]
+    (text,) = run_lines(branch[0]["opening"]["python"], lm, monkeypatch)
+    assert text == [record[0] for record in row[:4] + made]
+    sent = going_on(found, 0, 5, kind="go") | {"rows": [going_on(found, n, 5)["rows"][0] for n in range(2)]}
+    more = pieces(playground, sent)
+    texts = run_lines(more[0]["opening"]["python"], lm, monkeypatch)
+    assert texts == [[record[0] for record in old[:5] + new] for old, new in zip(rows_of(found), rows_of(more), strict=True)]  # fmt: skip # noqa: E501
+
+
+def test_a_trained_model_is_named_by_its_folder(playground, lm):
+    request = request_of(playground, LanguageModel("trained:x", "T", lm.model, lm.tokenizer), PROMPT, CARDS, {})
+    assert "load_model('the folder of the downloaded model')" in lines(request, ["a", "b"])
