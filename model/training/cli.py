@@ -8,13 +8,11 @@ export     a checkpoint -> a model folder that the app opens
 """
 
 import argparse
-import csv
 import ctypes
 import dataclasses
-import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -24,160 +22,12 @@ from model.errors import InputError, PlaygroundError
 from model.gpt.config import ModelConfig, from_dict, preset, to_dict
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.export import save_gpt2
-from model.progress import Progress
 from model.text.tokenizer import from_folder
 from model.training import data, finetuning, loop
 from model.training.data import Dataset
+from model.training.folders import CHECKPOINT, TOKENIZER, prepare, prepared, read_text, train
 from model.training.loop import Recipe, Report, Run
 from model.training.tasks import TASKS, task
-
-CHECKPOINT, LOG, TOKENIZER = "checkpoint.pt", "log.csv", "tokenizer.json"
-REPEATED = "repeated"  # in a mixture: repeated random tokens instead of a file
-_COLUMNS = (
-    "step",
-    "tokens",
-    "seconds",
-    "loss",
-    "learning_rate",
-    "gradient_norm",
-    "held_out",
-    "held_out_loss",
-    "bits_per_byte",
-    "accuracy",
-)
-
-
-# --- prepared text ---------------------------------------------------------------------------------
-
-
-def prepare(
-    files: Sequence[Path],
-    out: Path,
-    *,
-    vocab_size: int,
-    vocabulary_from: Sequence[Path] | None = None,
-    held_out: float = 0.02,
-    progress: Progress | None = None,
-) -> None:
-    """Write tokenizer.json and, for each file, its training and held-out tokens, split by document."""
-    out.mkdir(parents=True, exist_ok=True)
-    split = {path.stem: data.split_documents(data.documents(_read(path)), held_out) for path in files}
-    if len(split) < len(files) or REPEATED in split:
-        raise InputError("The name of a file is taken.", ", ".join(path.name for path in files), "Rename one.")
-    chosen = [path.stem for path in (vocabulary_from or files)]
-    if unknown := [name for name in chosen if name not in split]:
-        raise InputError("The vocabulary can be made from prepared files only.", ", ".join(unknown), "Add the files.")
-    texts = itertools.chain.from_iterable(split[name][0] for name in chosen)
-    vocabulary = data.train_vocabulary(texts, vocab_size)
-    (out / TOKENIZER).write_text(vocabulary, encoding="utf-8")
-    tokenizer = data.read_vocabulary(vocabulary)
-    for done, (name, (train, held_out_part)) in enumerate(split.items()):
-        if progress:
-            progress(done, len(split), "Tokenising")
-        data.write_tokens(out / f"{name}.train.u16", data.pack(train, tokenizer))
-        data.write_tokens(out / f"{name}.held_out.u16", data.pack(held_out_part, tokenizer))
-
-
-def prepared(folder: Path, shares: Mapping[str, float], final: Mapping[str, float], final_from: float) -> Dataset:
-    """A mixture of prepared files by their shares; the name "repeated" stands for repeated random tokens."""
-    vocabulary = _read(folder / TOKENIZER)
-    tokenizer = data.read_vocabulary(vocabulary)
-    end = data.end_of_text(tokenizer)
-    parts, held_out = [], {}
-    for name in dict.fromkeys([*shares, *final]):
-        if name == REPEATED:
-            source = data.repeated(end)
-        else:
-            train, held_out_tokens = (
-                data.read_tokens(_existing(folder / f"{name}.{part}.u16"), tokenizer.vocab_size)
-                for part in ("train", "held_out")
-            )
-            source, held_out[name] = data.windows(train, end), data.consecutive(held_out_tokens)
-        parts.append(data.Part(source, shares.get(name, 0.0), final.get(name, 0.0)))
-    return Dataset(folder.name, tokenizer, vocabulary, data.mixture(parts, final_from), held_out)
-
-
-def _read(path: Path) -> str:
-    try:
-        if path.exists() and not path.is_file():  # a device file has no end
-            raise OSError("it is not a file")
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("A file cannot be read.", f"{path.name}: {error}"[:120], "Give a UTF-8 text file.") from error
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        raise InputError("There is no such prepared file.", path.name, "Run prepare first.")
-    return path
-
-
-# --- a run in a folder -----------------------------------------------------------------------------
-
-
-def train(
-    run: Run,
-    recipe: Recipe,
-    dataset: Dataset,
-    out: Path,
-    *,
-    evaluate_every: int = 250,
-    save_every: int = 250,
-    held_out_batches: int = 8,
-) -> Iterator[Report]:
-    """Train to the end of the recipe, writing log.csv, checkpoint.pt and, at the end, model files to `out`.
-
-    Rows of the log that an interrupted run wrote after its last checkpoint are dropped when it is resumed.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    (out / TOKENIZER).write_text(dataset.tokenizer_json, encoding="utf-8")
-    sizes = dataset.token_bytes
-    with _open_log(out / LOG, run.step) as file:
-        log = csv.DictWriter(file, _COLUMNS)
-        for report in loop.steps(run, recipe, dataset.train):
-            last = run.step == recipe.steps
-            row = {**dataclasses.asdict(report), "seconds": f"{report.seconds:.3f}"}
-            log.writerow({key: row[key] for key in _COLUMNS if key in row})
-            if last or run.step % evaluate_every == 0:
-                for name, held_out in dataset.held_out.items():
-                    limit = None if last else held_out_batches
-                    evaluation = loop.evaluate(run.model, held_out, sizes, length=recipe.length, limit=limit)
-                    log.writerow(
-                        {
-                            "step": run.step,
-                            "tokens": run.tokens,
-                            "held_out": name,
-                            "held_out_loss": evaluation.loss,
-                            "bits_per_byte": evaluation.bits_per_byte,
-                            "accuracy": evaluation.accuracy,
-                        }
-                    )
-            if last or run.step % save_every == 0:
-                file.flush()
-                loop.save_checkpoint(out / CHECKPOINT, run, recipe)
-            yield report
-    save_folder(out, run.model)
-
-
-def _open_log(path: Path, step: int):
-    """The log, truncated to the rows of the first `step` steps."""
-    rows = []
-    if step and path.is_file():
-        try:
-            with path.open(newline="", encoding="utf-8") as old:
-                # Not a filter: the last row of a killed process may be cut short inside its step number.
-                valid = itertools.takewhile(lambda row: int(row["step"]) <= step, csv.DictReader(old))
-                rows = [{name: row[name] for name in _COLUMNS} for row in valid]
-        except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-            hint = "Move the file away; the run goes on with a new one."
-            raise InputError("The log of the run cannot be read.", f"{path.name}: {error}"[:120], hint) from error
-    elif (path.exists() or path.is_symlink()) and not path.is_file():
-        raise InputError("The log of the run is no file.", path.name, "Move it away.")
-    file = path.open("w", newline="", encoding="utf-8")
-    log = csv.DictWriter(file, _COLUMNS)
-    log.writeheader()
-    log.writerows(rows)
-    return file
 
 
 def show(reports: Iterator[Report], recipe: Recipe, done: int) -> None:
@@ -188,9 +38,6 @@ def show(reports: Iterator[Report], recipe: Recipe, done: int) -> None:
             smooth = report.loss if smooth is None else 0.95 * smooth + 0.05 * report.loss
             speed = recipe.batch * recipe.length * recipe.accumulate / report.seconds
             bar.set_postfix_str(f"loss {smooth:.3f}, {speed:,.0f} tokens/s", refresh=False)
-
-
-# --- command line ----------------------------------------------------------------------------------
 
 
 def keep_freed_memory() -> None:
@@ -374,9 +221,9 @@ def _tune(options: argparse.Namespace) -> None:
     tokenizer = from_folder(options.model)
     end = data.end_of_text(tokenizer)
     rows = finetuning.fitting(finetuning.read_examples(options.examples), tokenizer, end, recipe.length)
-    held_out = {"examples": finetuning.every_demonstration(rows, end)}
+    held = {"examples": finetuning.every_demonstration(rows, end)}
     dataset = Dataset(
-        "examples", tokenizer, _read(options.model / TOKENIZER), finetuning.demonstrations(rows, end), held_out
+        "examples", tokenizer, read_text(options.model / TOKENIZER), finetuning.demonstrations(rows, end), held
     )
     run = _load_or_start(options, recipe, lambda: loop.from_model(build(*load_folder(options.model)), recipe))
     show(train(run, recipe, dataset, options.out), recipe, run.step)
@@ -399,7 +246,7 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     run, _ = loop.load_checkpoint(options.run / CHECKPOINT)
-    vocabulary, dtype = _read(options.run / TOKENIZER), torch.float16 if options.half else torch.float32
+    vocabulary, dtype = read_text(options.run / TOKENIZER), torch.float16 if options.half else torch.float32
     if options.gpt2:
         end = data.end_of_text(data.read_vocabulary(vocabulary))
         save_gpt2(options.out, run.model, vocabulary, end, dtype)

@@ -28,7 +28,7 @@ from model.loading.sources import Resolved
 from model.predictions import tuned_lens
 from model.text.bpe_ranks import ALPHABET
 from model.text.tokenizer import from_tiktoken
-from model.training import cli, data, finetuning, loop
+from model.training import cli, data, finetuning, folders, loop
 from model.training.loop import Recipe
 
 MERGES = ["t h", "th e", "Ġ the", "Ġ Ġ", "i n", "in g", "Ã ©", "1 2"]
@@ -361,15 +361,15 @@ def write_run(folder: Path) -> None:
     """A run in a folder: checkpoint.pt, log.csv and the vocabulary."""
     run = loop.start(SMALL, RECIPE)
     list(loop.steps(run, RECIPE, data.windows(np.arange(200, dtype=np.uint16), 1)))
-    loop.save_checkpoint(folder / cli.CHECKPOINT, run, RECIPE)
+    loop.save_checkpoint(folder / folders.CHECKPOINT, run, RECIPE)
     rows = ["1,8,0.1,5.0,0.1,1.0,,,,", "2,16,0.1,4.9,0.1,1.0,,,,"]
-    (folder / cli.LOG).write_text("\n".join([",".join(cli._COLUMNS), *rows, ""]), encoding="utf-8")
-    dump(folder / cli.TOKENIZER, tokenizer_json())
+    (folder / folders.LOG).write_text("\n".join([",".join(folders.COLUMNS), *rows, ""]), encoding="utf-8")
+    dump(folder / folders.TOKENIZER, tokenizer_json())
 
 
 def open_run(folder: Path) -> object:
-    loop.load_checkpoint(folder / cli.CHECKPOINT)
-    cli._open_log(folder / cli.LOG, 1).close()
+    loop.load_checkpoint(folder / folders.CHECKPOINT)
+    folders.open_log(folder / folders.LOG, 1).close()
     options = cli.parser().parse_args(["export", "--run", str(folder), "--out", str(folder / "out")])
     return options.act(options)
 
@@ -377,11 +377,11 @@ def open_run(folder: Path) -> object:
 def write_prepared(folder: Path) -> None:
     for name in ("a.train.u16", "a.held_out.u16"):
         data.write_tokens(folder / name, np.arange(200, dtype=np.uint16))
-    dump(folder / cli.TOKENIZER, tokenizer_json())
+    dump(folder / folders.TOKENIZER, tokenizer_json())
 
 
 def open_prepared(folder: Path) -> object:
-    dataset = cli.prepared(folder, {"a": 1.0}, {"a": 1.0}, 1.0)
+    dataset = folders.prepared(folder, {"a": 1.0}, {"a": 1.0}, 1.0)
     config = replace(SMALL, vocab_size=dataset.tokenizer.vocab_size)
     run = loop.start(config, RECIPE)
     list(loop.steps(run, RECIPE, dataset.train))

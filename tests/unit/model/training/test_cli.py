@@ -16,7 +16,7 @@ import torch
 from model.api import load_model
 from model.gpt.config import ModelConfig
 from model.text.tokenizer import from_folder
-from model.training import cli, data, finetuning, loop
+from model.training import cli, data, finetuning, folders, loop
 from model.training.loop import Recipe
 from model.training.tasks import TASKS
 
@@ -127,7 +127,7 @@ def test_prepare_splits_every_text_and_makes_one_vocabulary(texts):
 
 def test_prepare_says_how_far_it_is(texts, tmp_path):
     said = []
-    cli.prepare(
+    folders.prepare(
         [texts / "tales.txt", texts / "rhymes.txt"], tmp_path, vocab_size=260, progress=lambda *what: said.append(what)
     )
     assert said == [(0, 2, "Tokenising"), (1, 2, "Tokenising")]
@@ -201,7 +201,7 @@ def test_export_writes_a_folder_that_opens(trained, tmp_path):
 
 
 def test_shares_choose_the_texts(texts):
-    dataset = cli.prepared(texts / "data", {"tales": 1, "repeated": 1}, {"repeated": 1}, 0.5)
+    dataset = folders.prepared(texts / "data", {"tales": 1, "repeated": 1}, {"repeated": 1}, 0.5)
     assert [*dataset.held_out] == ["tales"]
     assert (dataset.name, dataset.tokenizer.vocab_size) == ("data", 280)
     early, late = (dataset.train(np.random.default_rng(0), 200, 16, done) for done in (0.0, 0.5))
@@ -229,9 +229,9 @@ def test_an_interrupted_run_goes_on_as_if_it_had_not_been(texts, trained, tmp_pa
     """
     options = cli.parser().parse_args([str(a) for a in train_arguments(texts, tmp_path)])
     recipe = cli._recipe(options)
-    dataset = cli.prepared(options.data, options.mix, options.final_mix, options.final_from)
+    dataset = folders.prepared(options.data, options.mix, options.final_mix, options.final_from)
     run = loop.start(cli._config(options, dataset, recipe), recipe)
-    reports = cli.train(run, recipe, dataset, tmp_path, evaluate_every=3, save_every=3, held_out_batches=1)
+    reports = folders.train(run, recipe, dataset, tmp_path, evaluate_every=3, save_every=3, held_out_batches=1)
     assert [report.step for report in itertools.islice(reports, 3)] == [1, 2, 3]
     assert [row["step"] for row in log_of(tmp_path)] == ["1", "2", "3", "3", "3"]  # on the disk, as the checkpoint is
     assert [report.step for report in itertools.islice(reports, 2)] == [4, 5]
