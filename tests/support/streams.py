@@ -39,7 +39,7 @@ def wired(playground: Playground, view: View) -> tuple[Component, types.SimpleNa
     )
     (stream,) = view.streams
     channel = Component()
-    wire_streams(Tab("sampling", len, len, len, (), views=(view,)), {view.part_name(stream.name): channel}, shared)
+    wire_streams(Tab("sampling", (view,)), {view.part_name(stream.name): channel}, shared)
     return channel, shared
 
 

@@ -16,8 +16,8 @@ from viz.page.parts import update
 from viz.page.playground import MAX_CHARACTERS, MOST_NAME, Playground
 from viz.page.scene import run_id
 from viz.page.selection import Selection, picked
-from viz.page.tab import Shared
-from viz.words import section, words
+from viz.page.streams import Shared
+from viz.words import Catalogue, section, words
 
 BUNDLED = "tinygpt"
 
@@ -110,11 +110,11 @@ def answer(playground: Playground, link: Link, present: str, first: tuple[str, s
 
 
 def tokens_id(model: LanguageModel, ids: list[int]) -> str:
-    """What viz.page.picking.prompt_id says of a run on these tokens."""
+    """What viz.page.scene.prompt_id says of a run on these tokens."""
     return run_id(RunKey(model.id, tuple(ids)), "")
 
 
-def payload(said: Mapping[str, str], usual: Mapping[str, str], asks: tuple[str, ...], step: int) -> dict:
+def payload(said: Catalogue, usual: Mapping[str, str], asks: tuple[str, ...], step: int) -> dict:
     """What the page's script needs: its words, what an untouched page shows, which parts have values of their own,
     and the last question that is answered."""
     return {"words": section(said, "address"), "usual": dict(usual), "asks": list(asks), "settled": step}
@@ -140,7 +140,7 @@ def wire(
     parts: Mapping[str, gr.HTML],
     active: gr.State,
     first: tuple[str, str],
-    selection_update: Callable[[Mapping[str, str], Selection, str], gr.HTML],
+    selection_update: Callable[[Catalogue, Selection, str], gr.HTML],
 ) -> None:
     """A link, a state file, or a step back: model, prompt, tab and selection come in one answer, so that they fit."""
     tabs = tuple(str(tab.id) for tab in shared.tabs.children if isinstance(tab, gr.Tab))

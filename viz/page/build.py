@@ -11,9 +11,9 @@ import gradio as gr
 from viz.api import endpoints
 from viz.page import address
 from viz.page.job_channel import job_channel, wire_jobs
-from viz.page.layout import Node, of_build, plain, slots, without
+from viz.page.layout import plain, slots
 from viz.page.loading import cancelled, choose_model, opened
-from viz.page.parts import copied, packed, part
+from viz.page.parts import packed, part
 from viz.page.pipeline import (
     EXAMPLES,
     FIRST,
@@ -29,8 +29,8 @@ from viz.page.pipeline import (
     QUIET as _QUIET,
 )
 from viz.page.playground import Playground
-from viz.page.streams import channels, wire_streams
-from viz.page.tab import Shared, Tab
+from viz.page.streams import Shared, channels, wire_streams
+from viz.page.tab import Tab
 from viz.server.gradio_patches import forget_payloads
 from viz.views.tabs import TABS
 from viz.words import words
@@ -108,10 +108,10 @@ def _wire_models(
     told.cancel(stopped, [wanted, loaded], [told, picker], cancels=[picked, again, followed], **_QUIET)
 
 
-def screen(tab: Tab, nodes: tuple[Node, ...], payload: dict | None) -> gr.HTML:
+def screen(tab: Tab, payload: dict | None) -> gr.HTML:
     """The one component of a tab: its parts laid out by static/page/screen.js."""
-    initial = {slot.name: slot.value for slot in slots(nodes) if slot.value is not None}
-    places = html.escape(json.dumps(plain(nodes)))
+    initial = {slot.name: slot.value for slot in slots(tab.layout) if slot.value is not None}
+    places = html.escape(json.dumps(plain(tab.layout)))
     return gr.HTML(
         value={"values": initial},
         # In the template, not in a property: an update of a tab that was never opened replaces all properties.
@@ -123,19 +123,10 @@ def screen(tab: Tab, nodes: tuple[Node, ...], payload: dict | None) -> gr.HTML:
     )
 
 
-def _tab(tab: Tab, laid_out: tuple, payload: dict | None) -> tuple[gr.HTML, dict[str, gr.HTML]]:
-    """A tab's screen, and the channels of its streams by name."""
-    nodes, made = laid_out
-    streams = [name for name in made if name not in tab.parts]
-    shown = screen(tab, without(nodes, set(streams)), payload)
-    return shown, {name: copied(made[name]) for name in streams} | channels(tab)
-
-
 def build(playground: Playground) -> gr.Blocks:
     """The whole page; theme, scripts and styles go to launch()."""
     said = words("en")
     first, showing = payloads(playground, Asked(playground.options.model, FIRST, None, {}, {}, "en"))
-    laid_out = {tab.key: of_build(functools.partial(tab.build, {})) for tab in TABS}
     with gr.Blocks(title=said["page.title"], analytics_enabled=False) as page:
         header = part("header", first["header"])
         guide_of = part("guide", first["guide"])
@@ -155,8 +146,8 @@ def build(playground: Playground) -> gr.Blocks:
             for tab in TABS:
                 with gr.Tab(said[f"tab.{tab.key}"], id=tab.key) as label:
                     own = {name: first[name] for name in tab.parts if name in first}
-                    screens[tab.key], more = _tab(tab, laid_out[tab.key], screen_payload(own, 0) if own else None)
-                    streams |= more
+                    screens[tab.key] = screen(tab, screen_payload(own, 0) if own else None)
+                    streams |= channels(tab)
                 note = f"() => {{ playground.opened({tab.key!r}); return []; }}"
                 label.select(functools.partial(str, tab.key), None, active, js=note, **_QUIET)
                 labels.append(label)
@@ -191,8 +182,6 @@ def build(playground: Playground) -> gr.Blocks:
         parts = {"address": address_of, "linked": linked, "selection": selection}
         address.wire(shared, parts, active, (FIRST, TABS[0].key), selection_update)
         for tab in TABS:
-            if tab.wire:
-                tab.wire(streams, shared)
             wire_streams(tab, streams, shared)
 
         def left(request: gr.Request):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from viz.words import section
+from viz.words import Catalogue, section
 
 _FOLDER = Path(__file__).parents[1]
 
@@ -17,13 +17,13 @@ def table(name: str) -> Mapping[str, Any]:
     return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def payload(words: Mapping[str, str]) -> dict:
+def payload(words: Catalogue) -> dict:
     """Both, in the reader's language."""
     said = {name: section(words, name) for name in ("tour", "glossary", "states")}
     return {"steps": steps(words), "terms": terms(words), "words": said}
 
 
-def steps(words: Mapping[str, str]) -> list[dict]:
+def steps(words: Catalogue) -> list[dict]:
     """The tour in its order: each step's control, what ticks it off, and its words."""
     found = table("tour")["step"]
     labels = [words[f"tab.{step['tab']}"] if "tab" in step else "" for step in found]
@@ -33,13 +33,13 @@ def steps(words: Mapping[str, str]) -> list[dict]:
     ]
 
 
-def terms(words: Mapping[str, str]) -> dict[str, dict]:
+def terms(words: Catalogue) -> dict[str, dict]:
     """The glossary by term, in the order of their names: what it means, its formula, its source, and its forms."""
     found = {key: term_of(words, key, entry) for key, entry in table("glossary").items()}
     return dict(sorted(found.items(), key=lambda item: item[1]["name"].casefold()))
 
 
-def term_of(words: Mapping[str, str], key: str, entry: Mapping[str, object]) -> dict:
+def term_of(words: Catalogue, key: str, entry: Mapping[str, object]) -> dict:
     """One term."""
     said = section(words, f"term_{key}")
     forms = [form.strip() for form in said["forms"].split(",")]

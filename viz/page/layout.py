@@ -1,10 +1,8 @@
 """Where the parts of a tab stand: a tree of names, rows and columns that static/page/screen.js lays out."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
-
-import gradio as gr
 
 from viz.page.panels import kind_of
 from viz.page.view import View
@@ -32,11 +30,14 @@ class Box:
 Node = Slot | Box
 
 
-def of_view(view: View) -> tuple[Node, ...]:
-    """The layout of a view that declares itself."""
+def of_view(view: View, placed: Collection[str] = ()) -> tuple[Node, ...]:
+    """The layout of a view, without the parts that have a place already."""
 
     def stack(layout: tuple | str) -> tuple[Node, ...]:
-        return tuple(node(each) for each in ((layout,) if isinstance(layout, str) else layout))
+        return tuple(node(each) for each in ((layout,) if isinstance(layout, str) else layout) if stands(each))
+
+    def stands(each: tuple | str) -> bool:
+        return not isinstance(each, str) or view.part_name(each) not in placed
 
     def node(each: tuple | str) -> Node:
         if isinstance(each, str):
@@ -45,34 +46,6 @@ def of_view(view: View) -> tuple[Node, ...]:
         return Box("row", tuple(Box("column", stack(column)) for column in each), "pg-columns")
 
     return stack(view.layout)
-
-
-def of_build(build: Callable[[], Mapping[str, gr.HTML]]) -> tuple[tuple[Node, ...], Mapping[str, gr.HTML]]:
-    """The layout of a tab that builds components, and those components by name."""
-    with gr.Blocks(analytics_enabled=False) as blocks:
-        made = build()
-    names = {component._id: name for name, component in made.items()}
-
-    def node(component: Any) -> Node:
-        if component._id in names:
-            kind = component.html_template.split('class="pg-')[1].split('"')[0]
-            return Slot(names[component._id], kind, component.value or None if component.value != {} else {})
-        kind = "row" if isinstance(component, gr.Row) else "column"
-        classes = [name for name in component.elem_classes if name.startswith("pg-")]
-        return Box(kind, tuple(map(node, component.children)), " ".join(classes), component.elem_id or "")
-
-    return tuple(map(node, blocks.children)), made
-
-
-def without(nodes: tuple[Node, ...], names: set[str]) -> tuple[Node, ...]:
-    """The layout without these parts."""
-    kept: list[Node] = []
-    for each in nodes:
-        if isinstance(each, Box):
-            kept.append(Box(each.kind, without(each.children, names), each.classes, each.id))
-        elif each.name not in names:
-            kept.append(each)
-    return tuple(kept)
 
 
 def slots(nodes: tuple[Node, ...]) -> Iterator[Slot]:

@@ -9,13 +9,11 @@
 
 import dataclasses
 import functools
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import gradio as gr
 import plotly.graph_objects as go
 
 from model.api import LanguageModel
@@ -25,6 +23,7 @@ from model.progress import Progress, silent
 from viz.charts.packed import unpacked_figure
 from viz.labels import plotly_text
 from viz.page.background import Result
+from viz.page.layout import slots
 from viz.page.pipeline import Asked, edit_payload, payloads, scene_of
 from viz.page.playground import Options, Playground
 from viz.page.tab import Tab
@@ -55,7 +54,7 @@ class Page:
         """One figure by its name in `figures()`, in the colours of the light or the dark page.
 
         `settings` are the values of the controls beside it, by the name of their part: figure("sizes_profile",
-        sizes_form={"what": "rms"}). What is left out has its default. Raises InputError for a name that is no figure,
+        sizes_form={"number": "rms"}). What is left out has its default. Raises InputError for a name that is no figure,
         and, with the page's own sentence, for one that has nothing to show: a figure of a slow measure needs
         `run(its job)` first.
         """
@@ -146,10 +145,7 @@ FIGURES = frozenset(
 @functools.cache
 def _kinds() -> dict[str, str]:
     """The kind of every part of every tab, as their layouts say."""
-    with gr.Blocks(analytics_enabled=False):
-        made = {name: component for tab in TABS for name, component in tab.build({}).items()}
-    found = {name: re.search(r'class="pg-(\w+)"', component.html_template) for name, component in made.items()}
-    return {name: kind[1] for name, kind in found.items() if kind}
+    return {slot.name: slot.kind for tab in TABS for slot in slots(tab.layout)}
 
 
 def _places() -> Iterator[tuple[Tab, str, str]]:

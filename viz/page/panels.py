@@ -15,12 +15,10 @@ from model.loading.sources import available
 from model.progress import Progress
 from viz.page import background
 from viz.page.parts import plot_words
-from viz.page.picking import source
-from viz.page.scene import Scene
+from viz.page.scene import Scene, source
 from viz.page.settings import Settings, form, read_all
-from viz.page.tab import Picture, Values
-from viz.page.view import Depends, Facts, Measure, Part, Payload, Seen, View, call, question_of
-from viz.words import Words
+from viz.page.view import Depends, Facts, Measure, Part, Payload, Picture, Seen, Values, View, call, question_of
+from viz.words import Catalogue, Words
 
 
 def settings_of(view: View, scene: Scene, values: Values) -> Settings:
@@ -291,7 +289,7 @@ def _button(part: Part, seen: Seen, found: background.Result | None) -> Payload:
     return background.button(start, seen.all_words, found, hint.get("text", ""))
 
 
-def fixed(view: View, words: Mapping[str, str]) -> dict[str, Payload]:
+def fixed(view: View, words: Catalogue) -> dict[str, Payload]:
     """Payloads that depend on the language alone: a form without options of the scene, the first of a steady part."""
     own = Words(words, view.key)
     found = {view.part_name(name): part.first(own) for name, part in view.parts.items() if part.first}

@@ -4,13 +4,12 @@ Nothing a person or a model wrote goes into a template; the scripts set it by te
 """
 
 import json
-from collections.abc import Mapping
 
 import gradio as gr
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.words import section
+from viz.words import Catalogue, section
 
 
 def part(
@@ -41,18 +40,6 @@ def update(payload: dict) -> gr.HTML:
 def replaced(payload: dict, value: object) -> gr.HTML:
     """Give a component a new payload and a new value."""
     return gr.HTML(payload=packed(payload), value=value)
-
-
-def copied(component: gr.HTML) -> gr.HTML:
-    """The same component in the page that is being built: a channel of a stream."""
-    return gr.HTML(
-        value=component.value,
-        html_template=component.html_template,
-        js_on_load=component.js_on_load,
-        elem_id=component.elem_id,
-        apply_default_css=False,
-        payload=None,
-    )
 
 
 def packed(payload: dict | None) -> str | None:
@@ -90,6 +77,6 @@ def number(value: object, name: str, low: float, high: float, default: float) ->
     return default
 
 
-def plot_words(words: Mapping[str, str]) -> dict[str, str]:
+def plot_words(words: Catalogue) -> dict[str, str]:
     """What stands below every figure."""
     return section(words, "plot")

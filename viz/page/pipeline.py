@@ -15,15 +15,15 @@ from viz.charts.heatmap import token_chips
 from viz.page import address, guide
 from viz.page.loading import broken, notice
 from viz.page.parts import replaced, update
-from viz.page.picking import prompt_id
 from viz.page.playground import Playground
-from viz.page.scene import Scene, default_head, run_id
+from viz.page.scene import Scene, default_head, prompt_id, run_id
 from viz.page.selection import Selection
 from viz.page.selection import picked as selected
-from viz.page.tab import Picture, Tab
+from viz.page.tab import Tab
+from viz.page.view import Picture
 from viz.theme import HUES
 from viz.views.tabs import TABS
-from viz.words import LANGUAGES, pick_language, section, some, words
+from viz.words import LANGUAGES, Catalogue, pick_language, section, some, words
 
 log = logging.getLogger("playground")
 
@@ -48,7 +48,7 @@ def language_of(request: gr.Request | None) -> str:
     return pick_language(request.query_params.get("lang"), request.headers.get("accept-language"))
 
 
-def header_payload(said: Mapping[str, str], language: str, scene: Scene | None) -> dict:
+def header_payload(said: Catalogue, language: str, scene: Scene | None) -> dict:
     """Name, tagline, and which model and prompt the numbers are of."""
     status = []
     if scene is not None:
@@ -87,7 +87,7 @@ def tokens_payload(scene: Scene) -> dict:
     return {"tokens": token_chips(scene.trace.tokens), "words": said, "run": prompt_id(scene)} | shown
 
 
-def selection_payload(said: Mapping[str, str], picked: Selection | None) -> dict:
+def selection_payload(said: Catalogue, picked: Selection | None) -> dict:
     """What is picked, of what the page asked for; the page takes it over.
 
     New each time: Gradio tells a page nothing where a payload is the one it sent last, but the visitor may have picked
@@ -106,7 +106,7 @@ def edit_payload(edit: Edit) -> dict:
     return {name: value for name, value in vars(edit).items() if value is not None}
 
 
-def selection_update(said: Mapping[str, str], picked: Selection, run: str) -> gr.HTML:
+def selection_update(said: Catalogue, picked: Selection, run: str) -> gr.HTML:
     """The selection set from here, with the tokens and the cell of the prompt `run`."""
     heads, edits = [list(head) for head in picked.heads], [edit_payload(edit) for edit in picked.edits]
     cell = list(picked.pair) if picked.pair else None

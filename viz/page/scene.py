@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +12,7 @@ from model.gpt.trace import Trace
 from model.records import RunKey, Tokens
 from viz.page.playground import Playground
 from viz.page.selection import Selection
-from viz.words import words
+from viz.words import Catalogue, words
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Scene:
     prompt: str
     trace: Trace  # with the visitor's edits, where there are any
     run: str  # a short name of the trace and the language
-    words: Mapping[str, str]
+    words: Catalogue
     language: str
     picked: Selection  # with at least one head
     visitor: str = ""  # whose page it is; no part of its key, so only "visitor" may depend on it
@@ -109,6 +108,20 @@ def run_id(key: RunKey, language: str) -> str:
     """A short name for what is shown, so that the page can tell whether a picture is of the present prompt."""
     text = json.dumps([key.model_id, key.ids, [str(edit) for edit in key.edits], language])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def prompt_id(scene: Scene) -> str:
+    """A short name of the prompt's tokens, whatever its edits: what is picked stays while edits come and go."""
+    key = scene.trace.key
+    return run_id(RunKey(key.model_id, key.ids), "")
+
+
+def source(scene: Scene) -> str:
+    """The line below a picture: whose numbers these are."""
+    text = scene.words["pattern.source"].format(
+        model=scene.model.label, dtype=scene.model.dtype, ms=round(scene.trace.seconds * 1000)
+    )
+    return f"{text} · {scene.words['pattern.edited']}" if scene.picked.edits else text
 
 
 def default_head(trace: Trace) -> tuple[int, int]:

@@ -3,8 +3,8 @@
 import contextlib
 import inspect
 import logging
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import cast
 
 import gradio as gr
@@ -14,12 +14,29 @@ from model.errors import PlaygroundError
 from viz.page.loading import broken, choose_model, notice
 from viz.page.panels import asks_of
 from viz.page.parts import part, update
-from viz.page.tab import Shared, Tab
+from viz.page.playground import Playground
+from viz.page.tab import Tab
 from viz.page.view import Event, Models, Open, Payload, Stream, View, Visit
 
 log = logging.getLogger("playground")
 _QUIET = {"show_progress": "hidden", "api_visibility": "private"}
 _SKIP = gr.skip()
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What the streams share with the page: its components."""
+
+    playground: Playground
+    picker: gr.Dropdown
+    prompt: gr.Textbox
+    tabs: gr.Tabs
+    told: gr.HTML  # the notice
+    loaded: gr.State
+    wanted: gr.State
+    language_of: Callable[[gr.Request], str]
+    screens: Mapping[str, gr.HTML]  # by tab
+    leaving: list[Callable[[str], None]] = field(default_factory=list)  # called with a visitor whose page was closed
 
 
 def channels(tab: Tab) -> dict[str, gr.HTML]:
@@ -28,14 +45,14 @@ def channels(tab: Tab) -> dict[str, gr.HTML]:
         view.part_name(each.name): part(
             view.part_name(each.name), None, kind=each.kind, value={}, events=tuple(each.events)
         )
-        for view in tab.views
+        for view in tab.all_views
         for each in view.streams
     }
 
 
 def wire_streams(tab: Tab, made: Mapping[str, gr.HTML], shared: Shared) -> None:
     """The events of a tab's streams. `made`: their components."""
-    for view in tab.views:
+    for view in tab.all_views:
         for stream in view.streams:
             place = _Place(tab, view, made[view.part_name(stream.name)], stream.state(), shared)
             for name, event in stream.events.items():

@@ -1,58 +1,161 @@
-"""What a tab is: how it is laid out, and what it shows of a run."""
+"""A tab: a row of buttons, one a view, and the view that is chosen; the first one at the start."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-
-import gradio as gr
+from dataclasses import dataclass
+from functools import cached_property
 
 from viz.api.endpoint import Endpoint
+from viz.page import panels
 from viz.page.background import Job
-from viz.page.playground import Playground
+from viz.page.layout import Box, Node, Slot, of_view
+from viz.page.parts import choice
 from viz.page.scene import Scene
-from viz.page.view import View
-
-
-@dataclass(frozen=True, eq=False)
-class Picture:
-    """A part's payload, made only where its key differs from the one that the page shows."""
-
-    key: object  # all that decides it besides the language, as something with a faithful repr
-    make: Callable[[], dict]
-
-
-@dataclass(frozen=True, eq=False)
-class Shared:
-    """What the tabs share with the page: its components, for tabs that have events of their own."""
-
-    playground: Playground
-    picker: gr.Dropdown
-    prompt: gr.Textbox
-    tabs: gr.Tabs
-    told: gr.HTML  # the notice
-    loaded: gr.State
-    wanted: gr.State
-    language_of: Callable[[gr.Request], str]
-    screens: Mapping[str, gr.HTML]  # by tab
-    leaving: list[Callable[[str], None]] = field(default_factory=list)  # called with a visitor whose page was closed
-
-
-Values = Mapping[str, object]  # of the parts that ask, by name; as untrusted as anything from a page
-
+from viz.page.view import Payload, Picture, Values, View
+from viz.words import Catalogue, Words, section
 
 Plan = Callable[[Scene, Values], Job]  # what a job's button starts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tab:
-    """An entry of TABS. Parts are components of viz/page/parts.py, by names that are unique on the page."""
+    """An entry of TABS. Its label is the word "tab.<key>"; names of parts are unique on the page.
 
-    key: str  # its label is the word "tab.<key>"
-    build: Callable[[Mapping[str, dict]], dict[str, gr.HTML]]  # first payloads -> the parts, laid out
-    fixed: Callable[[Mapping[str, str]], dict[str, dict]]  # words -> payloads that depend on nothing else
-    draw: Callable[[Scene, Values], dict[str, Picture]]  # payloads that depend on the run or on what is asked
-    parts: tuple[str, ...]
-    asks: tuple[str, ...] = ()  # parts whose "select" asks for a new drawing; `draw` gets their values
-    jobs: Mapping[str, Plan] = field(default_factory=dict)  # by the part with the button
-    wire: Callable[[Mapping[str, gr.HTML], Shared], None] | None = None  # events beyond the page's one pipeline
-    views: tuple[View, ...] = ()  # those that declare themselves
-    api: tuple[Endpoint, ...] = ()  # the functions that its views offer to programs
+    A view that is the whole tab and has its name needs no button, and no more words than the tab's question. `beside`
+    stands in a column of its own, left of whichever view is chosen, and is drawn with each.
+    """
+
+    key: str
+    views: tuple[View, ...]  # which take turns
+    beside: View | None = None
+
+    @property
+    def all_views(self) -> tuple[View, ...]:
+        """Those that take turns, after the one that stands beside them."""
+        return (*((self.beside,) if self.beside else ()), *self.views)
+
+    @property
+    def alone(self) -> bool:
+        """Whether one view is the whole tab."""
+        return [view.key for view in self.views] == [self.key]
+
+    @property
+    def chooser(self) -> str:
+        """The part that holds the row of views and the settings that they share."""
+        return f"{self.key}_view"
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """All parts by their names on the page. A part that several views show is named once."""
+        always = panels.names_of(self.beside) if self.beside else ()
+        shown = dict.fromkeys((*always, *(name for view in self.views for name in self._shown(view))))
+        return (f"{self.key}_question", *(() if self.alone else (self.chooser,)), *shown)
+
+    @cached_property
+    def asks(self) -> tuple[str, ...]:
+        """The parts whose "select" asks for a new drawing; `draw` gets their values."""
+        asking = dict.fromkeys(name for view in self.all_views for name in panels.asks_of(view))
+        return (*(() if self.alone else (self.chooser,)), *asking)
+
+    @cached_property
+    def jobs(self) -> Mapping[str, Plan]:
+        """What starts a job, by the part with the button."""
+        return {
+            view.part_name(name): self._plan(view, part.job)
+            for view in self.all_views
+            for name, part in view.parts.items()
+            if part.job
+        }
+
+    @cached_property
+    def api(self) -> tuple[Endpoint, ...]:
+        """The functions that the views offer to programs, with the views whose numbers they give."""
+        return tuple(
+            dataclasses.replace(each, views=each.views or (self._place(view),))
+            for view in self.all_views
+            for each in view.api
+        )
+
+    @cached_property
+    def layout(self) -> tuple[Node, ...]:
+        """Where the parts stand. A part that several views show stands with the first of them."""
+        top = (
+            Slot(f"{self.key}_question", "question"),
+            *(Slot(f"{view.key}_howto", "howto") for view in self.views),
+        )
+        rows: list[Node] = [] if self.alone else [Slot(self.chooser, "controls", {})]
+        placed: set[str] = set()
+        for view in self.views:
+            if not self.alone:
+                rows.append(Slot(f"{view.key}_about", "about"))
+            rows += of_view(view, placed)
+            placed.update(panels.names_of(view))
+        if not self.beside:
+            return (*top, *rows)
+        columns = Box("column", of_view(self.beside)), Box("column", tuple(rows))
+        return (*top, Box("row", columns, "pg-columns", f"{self.key}-row"))
+
+    def fixed(self, words: Catalogue) -> dict[str, Payload]:
+        """Payloads that depend on the language alone."""
+        payloads: dict[str, Payload] = {f"{self.key}_question": {"text": words[f"tab.{self.key}_question"]}}
+        if not self.alone:
+            payloads[self.chooser] = self._choosing(words)
+        for view in self.all_views:
+            payloads |= panels.fixed(view, words)
+        for view in self.views:
+            howto = {"title": words["howto.title"], "parts": section(words, f"{view.key}.howto")}
+            payloads[f"{view.key}_howto"] = howto
+            if not self.alone:
+                payloads[f"{view.key}_about"] = {"text": words[f"{view.key}.about"]}
+        return payloads
+
+    def draw(self, scene: Scene, values: Values) -> dict[str, Picture]:
+        """What depends on the scene or on settings: the parts of the chosen view, and of the one beside it."""
+        chosen = choice(values.get(self.chooser), "view", tuple(view.key for view in self.views))
+        pictures: dict[str, Picture] = {}
+        for view in self.all_views:
+            if view is self.beside or view.key == chosen:
+                pictures |= panels.pictures(view, scene, self._values_for(view, values))
+        return pictures
+
+    def _shown(self, view: View) -> tuple[str, ...]:
+        """All that is on the page while a view is: its explanations come and go with its parts."""
+        return (f"{view.key}_howto", *(() if self.alone else (f"{view.key}_about",)), *panels.names_of(view))
+
+    def _place(self, view: View) -> str:
+        return self.key if view.key == self.key else f"{self.key}.{view.key}"
+
+    def _plan(self, view: View, measure: str) -> Plan:
+        def plan(scene: Scene, values: Values) -> Job:
+            settings = panels.settings_of(view, scene, self._values_for(view, values))
+            return panels.job_of(view, measure, scene, settings)
+
+        return plan
+
+    def _values_for(self, view: View, values: Values) -> Values:
+        """What the page sent, with the settings that the views share in the view's own form."""
+        shared, form = values.get(self.chooser), values.get(f"{view.key}_form")
+        if not view.tab_settings or not isinstance(shared, Mapping):
+            return values
+        chosen = {each.name: shared[each.name] for each in view.tab_settings if each.name in shared}
+        return {**values, f"{view.key}_form": {**(form if isinstance(form, Mapping) else {}), **chosen}}
+
+    def _choosing(self, words: Catalogue) -> Payload:
+        """The row of views, and beside it the settings that they share, each shown with the views that name it."""
+        row = {
+            "name": "view",
+            "kind": "views",
+            "label": words["page.view"],
+            "value": self.views[0].key,
+            "options": [[view.key, words[f"{view.key}.view"]] for view in self.views],
+        }
+        own = Words(words, f"{self.key}.settings")
+        controls: dict[str, Payload] = {}
+        for view in self.views:
+            for each in view.tab_settings:
+                control = controls.setdefault(each.name, each.control(own, None) | {"when": {"view": []}})
+                control["when"]["view"].append(view.key)
+        return {
+            "controls": [row, *controls.values()],
+            "shows": {view.key: list(self._shown(view)) for view in self.views},
+        }

@@ -17,7 +17,7 @@ from model.records import Tokens
 from viz.page.playground import Playground
 from viz.page.scene import Scene
 from viz.page.settings import Setting, Settings
-from viz.words import Words
+from viz.words import Catalogue, Words
 
 # What a measure or a picture may depend on besides settings.
 Depends = Literal[
@@ -120,13 +120,24 @@ class Seen:
         return self.words.within(self.part)
 
     @property
-    def all_words(self) -> Mapping[str, str]:
+    def all_words(self) -> Catalogue:
         """The whole catalogue, for words that other views share."""
         return self.words.catalogue
 
 
 Payload = dict[str, Any]
 Draw = Callable[[Seen], Payload]
+
+
+Values = Mapping[str, object]  # of the parts that ask, by name; as untrusted as anything from a page
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A part's payload, made only where its key differs from the one that the page shows."""
+
+    key: object  # all that decides it besides the language, as something with a faithful repr
+    make: Callable[[], "Payload"]
 
 
 @dataclass(frozen=True)

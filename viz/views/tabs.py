@@ -1,6 +1,6 @@
 """The tabs of the page, in their order: the only list of them."""
 
-from viz.page.old_view import tab_of
+from viz.page.tab import Tab
 from viz.views import outside
 from viz.views.activations import tab as activations
 from viz.views.anatomy import tab as anatomy
@@ -28,5 +28,5 @@ TABS = (
     quantization.TAB,
     training.TAB,
     checks.TAB,
-    *((tab_of("own", views),) if (views := outside.views()) else ()),
+    *((Tab("own", views),) if (views := outside.views()) else ()),
 )

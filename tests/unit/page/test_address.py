@@ -22,9 +22,9 @@ from viz.page.address import (
     tokens_id,
 )
 from viz.page.parts import unpacked
-from viz.page.picking import prompt_id
 from viz.page.pipeline import ASKS, FIRST, HEAD, PARTS, Asked, payloads, scene_of, selection_update, view
 from viz.page.playground import MAX_CHARACTERS, Options, Playground
+from viz.page.scene import prompt_id
 from viz.page.selection import Selection, picked
 from viz.views.tabs import TABS
 from viz.words import words

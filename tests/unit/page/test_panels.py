@@ -8,8 +8,8 @@ from model.errors import InputError
 from tests.support.helpers import byte_model, serving
 from viz.page import panels
 from viz.page.background import Result
-from viz.page.old_view import tab_of
 from viz.page.pipeline import Asked, scene_of
+from viz.page.tab import Tab
 from viz.page.view import Custom, Measure, Steady, View
 
 
@@ -94,7 +94,7 @@ class Blank(collections.defaultdict):
 def test_a_view_that_is_the_whole_tab_needs_no_button(scene):
     said = Blank(str)
     view = View("tried", ("note",), {"note": Custom("note", lambda seen: {}, of=())})
-    whole, one = tab_of("tried", (view,)), tab_of("own", (view,))
+    whole, one = Tab("tried", (view,)), Tab("own", (view,))
     assert whole.parts == ("tried_question", "tried_howto", "tried_note") and not whole.asks
     assert set(whole.fixed(said)) == {"tried_question", "tried_howto"}
     assert one.asks == ("own_view",) and {"own_view", "tried_about"} <= set(one.parts)

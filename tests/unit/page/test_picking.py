@@ -3,9 +3,9 @@
 import pytest
 
 from model.gpt.edits import Edit
-from viz.page.picking import prompt_id
 from viz.page.pipeline import Asked, edit_payload, payloads, scene_of
 from viz.page.playground import Options, Playground
+from viz.page.scene import prompt_id
 
 PROMPT = "abcabcab"
 

@@ -3,12 +3,12 @@
 import pytest
 
 from viz.page import panels
-from viz.page.layout import Box, of_build, slots
-from viz.page.old_view import tab_of
+from viz.page.layout import Box, slots
 from viz.page.pipeline import Asked, scene_of
 from viz.page.settings import Choice, Settings
+from viz.page.tab import Tab
 from viz.page.view import Custom, Measure, View
-from viz.words import Words
+from viz.words import Catalogue, Words
 
 SIZE = Choice("size", ("small", "large"), help=lambda words, option: f"{words['why']}: {option}")
 COLOUR = Choice("colour", ("blue", "red"))
@@ -35,7 +35,7 @@ def view(key: str, *settings: Choice, keep=True) -> View:
 
 
 ALL = view("all")
-TAB = tab_of("t", (view("one", SIZE, COLOUR), view("two", SIZE)), beside=ALL)
+TAB = Tab("t", (view("one", SIZE, COLOUR), view("two", SIZE)), beside=ALL)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def scene(playground):
 
 
 def test_a_setting_of_the_tab_stands_beside_the_row_of_views_and_is_shown_with_those_that_name_it():
-    views, size, colour = TAB.fixed(WORDS)["t_view"]["controls"]
+    views, size, colour = TAB.fixed(Catalogue(WORDS))["t_view"]["controls"]
     assert views["options"] == [["one", "view"], ["two", "view"]]
     assert size["when"] == {"view": ["one", "two"]} and colour["when"] == {"view": ["one"]}
     assert size["options"][1] == ["large", "size_large", "because: large"]
@@ -60,14 +60,14 @@ def test_its_value_is_the_same_for_all_of_them(scene, name):
 
 def test_what_stands_beside_is_drawn_with_every_view_and_takes_no_turn(scene):
     assert set(TAB.draw(scene, {"t_view": {"view": "two"}})) == {"all_shown", "two_shown"}
-    assert TAB.views[0] is ALL and not any(
-        "all_shown" in parts for parts in TAB.fixed(WORDS)["t_view"]["shows"].values()
+    assert TAB.all_views[0] is ALL and not any(
+        "all_shown" in parts for parts in TAB.fixed(Catalogue(WORDS))["t_view"]["shows"].values()
     )
     assert "all_shown" in TAB.parts and not {"all_howto", "all_about"} & set(TAB.parts)
 
 
 def test_it_has_a_column_of_its_own():
-    nodes, _ = of_build(lambda: TAB.build({}))
+    nodes = TAB.layout
     (row,) = (node for node in nodes if isinstance(node, Box))
     left, right = ([slot.name for slot in slots(column.children)] for column in row.children)
     assert left == ["all_shown"] and right[0] == "t_view" and right[-1] == "two_shown"

@@ -1,6 +1,6 @@
 """The tab of norms and activations: what flows through the model, and what each norm and neuron does to it."""
 
-from viz.page.old_view import tab_of
+from viz.page.tab import Tab
 from viz.views.activations.neurons import view as neurons
 from viz.views.activations.norm_swap import view as norm_swap
 from viz.views.activations.one_norm import view as one_norm
@@ -8,6 +8,4 @@ from viz.views.activations.outliers import view as outliers
 from viz.views.activations.sizes import view as sizes
 from viz.views.activations.stream_picture import view as stream_picture
 
-TAB = tab_of(
-    "activations", (sizes.VIEW, outliers.VIEW, one_norm.VIEW, norm_swap.VIEW, neurons.VIEW, stream_picture.VIEW)
-)
+TAB = Tab("activations", (sizes.VIEW, outliers.VIEW, one_norm.VIEW, norm_swap.VIEW, neurons.VIEW, stream_picture.VIEW))

@@ -1,6 +1,6 @@
 """The tab of anatomy: what the model is made of, and what it costs in parameters, operations, memory and money."""
 
-from viz.page.old_view import tab_of
+from viz.page.tab import Tab
 from viz.views.anatomy.compute import view as compute
 from viz.views.anatomy.diagram import view as diagram
 from viz.views.anatomy.memory import view as memory
@@ -9,7 +9,7 @@ from viz.views.anatomy.prices import view as prices
 from viz.views.anatomy.scaling_laws import view as scaling_laws
 from viz.views.anatomy.tokenizers import view as tokenizers
 
-TAB = tab_of(
+TAB = Tab(
     "anatomy",
     (diagram.VIEW, parameters.VIEW, compute.VIEW, memory.VIEW, scaling_laws.VIEW, tokenizers.VIEW, prices.VIEW),
 )

@@ -1,6 +1,6 @@
 """The attention tab: all heads at a glance, and the picked ones as a map, as lines, in the text, cell by cell."""
 
-from viz.page.old_view import tab_of
+from viz.page.tab import Tab
 from viz.views.attention.cell import view as cell
 from viz.views.attention.find import view as find
 from viz.views.attention.lines import view as lines
@@ -8,4 +8,4 @@ from viz.views.attention.map import view as map
 from viz.views.attention.overview import view as overview
 from viz.views.attention.text import view as text
 
-TAB = tab_of("attention", (map.VIEW, lines.VIEW, text.VIEW, cell.VIEW, find.VIEW), beside=overview.VIEW)
+TAB = Tab("attention", (map.VIEW, lines.VIEW, text.VIEW, cell.VIEW, find.VIEW), beside=overview.VIEW)

@@ -1,6 +1,6 @@
 """The tab of checks: is what this server computes right?"""
 
-from viz.page.old_view import tab_of
+from viz.page.tab import Tab
 from viz.views.checks.checks import view as checks
 
-TAB = tab_of("checks", (checks.VIEW,))
+TAB = Tab("checks", (checks.VIEW,))

@@ -1,7 +1,7 @@
 """The tab of comparisons: what differs between two runs, and which vectors carry it."""
 
-from viz.page.old_view import tab_of
+from viz.page.tab import Tab
 from viz.views.compare.patching import view as patching
 from viz.views.compare.runs import view as runs
 
-TAB = tab_of("compare", (runs.VIEW, patching.VIEW))
+TAB = Tab("compare", (runs.VIEW, patching.VIEW))

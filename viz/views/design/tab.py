@@ -1,6 +1,6 @@
 """The tab of design choices: what each part of the architecture does, tried out."""
 
-from viz.page.old_view import tab_of
+from viz.page.tab import Tab
 from viz.views.design.attention_ways import view as attention_ways
 from viz.views.design.distance import view as distance
 from viz.views.design.kv_heads import view as kv_heads
@@ -11,7 +11,7 @@ from viz.views.design.position_vectors import view as position_vectors
 from viz.views.design.rope import view as rope
 from viz.views.design.score_scaling import view as score_scaling
 
-TAB = tab_of(
+TAB = Tab(
     "design",
     (
         position_vectors.VIEW,

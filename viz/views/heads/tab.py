@@ -1,6 +1,6 @@
 """The heads tab: every head in numbers, and which heads work together."""
 
-from viz.page.old_view import tab_of
+from viz.page.tab import Tab
 from viz.views.heads.heads import view as heads
 
-TAB = tab_of("heads", (heads.VIEW,))
+TAB = Tab("heads", (heads.VIEW,))

@@ -1,10 +1,10 @@
 """The predictions tab: what comes next, when it appears, and who wrote it."""
 
-from viz.page.old_view import tab_of
+from viz.page.tab import Tab
 from viz.views.predictions.follow import view as follow
 from viz.views.predictions.guess import view as guess
 from viz.views.predictions.lens import view as lens
 from viz.views.predictions.logit_parts import view as logit_parts
 from viz.views.predictions.surprise import view as surprise
 
-TAB = tab_of("predictions", (surprise.VIEW, guess.VIEW, follow.VIEW, lens.VIEW, logit_parts.VIEW))
+TAB = Tab("predictions", (surprise.VIEW, guess.VIEW, follow.VIEW, lens.VIEW, logit_parts.VIEW))

@@ -1,6 +1,6 @@
 """The sampling tab: how a distribution becomes a token, and what each strategy does to the same prompt."""
 
-from viz.page.old_view import tab_of
+from viz.page.tab import Tab
 from viz.views.sampling.distribution import view as distribution
 from viz.views.sampling.draws import view as draws
 from viz.views.sampling.kv_cache import view as kv_cache
@@ -9,7 +9,7 @@ from viz.views.sampling.side_by_side import view as side_by_side
 from viz.views.sampling.speculative import view as speculative
 from viz.views.sampling.temperature import view as temperature
 
-TAB = tab_of(
+TAB = Tab(
     "sampling",
     (
         distribution.VIEW,

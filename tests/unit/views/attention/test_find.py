@@ -12,9 +12,8 @@ from model.gpt.edits import Edit
 from tests.support.helpers import byte_model
 from viz.page import panels
 from viz.page.parts import packed
-from viz.page.picking import prompt_id
 from viz.page.playground import Options, Playground
-from viz.page.scene import Scene
+from viz.page.scene import Scene, prompt_id
 from viz.page.selection import Selection
 from viz.views.attention.cells import cell_of
 from viz.views.attention.find import view as find

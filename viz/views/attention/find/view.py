@@ -15,9 +15,8 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, places
 from viz.labels import shorten, visible
 from viz.numbers import decimals, whole
-from viz.page.picking import prompt_id
 from viz.page.python_lines import script
-from viz.page.scene import Scene
+from viz.page.scene import Scene, prompt_id
 from viz.page.settings import Settings
 from viz.page.view import Asking, Figure, Measure, Payload, Seen, View
 from viz.views.attention.cells import cell_of, named
