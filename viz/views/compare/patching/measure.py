@@ -64,9 +64,9 @@ class Unfit:
 
     def sentence(self, words: Words) -> str:
         """In the reader's words."""
-        said = words[self.word].format(a=self.a, b=self.b, n=self.a)
+        sentence = words[self.word].format(a=self.a, b=self.b, n=self.a)
         typed = f" ({quoted(self.typed)})" if self.typed else ""
-        return f"{said}{typed} {words.get(f'{self.word}_hint') or ''}".strip()
+        return f"{sentence}{typed} {words.get(f'{self.word}_hint') or ''}".strip()
 
 
 def measure_usual(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -64,11 +64,11 @@ def patch_map(seen: Seen) -> Payload:
     labels = MapWords(words["layer"], words["token"], words["raw"], words["share"])
     two = {name: quoted(facts.piece(getattr(target, name))) for name in ("token", "distractor")}
     sides = dict(zip(("clean", "corrupted"), ("A", "B") if into == "b" else ("B", "A"), strict=True))
-    told = dict(zip(("m_clean", "m_corrupted"), (difference(end, places=2) for end in ends), strict=True))
+    numbers = dict(zip(("m_clean", "m_corrupted"), (difference(end, places=2) for end in ends), strict=True))
     return {
         "figure": patch_figure(recovered(effects, *ends), effects, tokens, labels),
         "title": words["title"].format(site=seen.words[f"settings.site_{site}"], **two, **sides),
-        "note": words["note"].format(**two, **sides, **told),
+        "note": words["note"].format(**two, **sides, **numbers),
         "file": f"patching-{site}",
         "columns": [words["layer"], words["token"], words["share"]],
         "python": _lines(seen, other.request, target),
@@ -118,9 +118,9 @@ def patch(
     other = measured(VIEW, "other", scene, run_b=request)
     if isinstance(other, Refused):
         raise run_b.refusal(scene.words, other)
-    asked = {"run_b": request, "token": token[:MOST_TYPED], "distractor": distractor[:MOST_TYPED]}
-    effects = measured(VIEW, "patch", scene, **asked, site=site, into=into)
-    target: Watched = measured(VIEW, "target", scene, **asked)
+    settings = {"run_b": request, "token": token[:MOST_TYPED], "distractor": distractor[:MOST_TYPED]}
+    effects = measured(VIEW, "patch", scene, **settings, site=site, into=into)
+    target: Watched = measured(VIEW, "target", scene, **settings)
     clean, corrupted = target.ends(into)
     return {
         "site": site,

@@ -149,7 +149,7 @@ def likely_of_both(a: np.ndarray, b: np.ndarray, most: int) -> list[int]:
     return sorted({*likeliest(a, most), *likeliest(b, most)}, key=lambda i: -max(a[i], b[i]))
 
 
-def measure_of(
+def _measure(
     name: str,
     function: Any,
     settings: tuple[str, ...] = (),
@@ -171,7 +171,7 @@ def measure_of(
 
 MEASURES = (
     *run_b.MEASURES,
-    measure_of("maps", measure_maps, ("measure",), ("run", "head"), question=None),
-    measure_of("heads", measure_heads, ("metric",)),
-    measure_of("next", measure_next, (), ("run", "tokens")),
+    _measure("maps", measure_maps, ("measure",), ("run", "head"), question=None),
+    _measure("heads", measure_heads, ("metric",)),
+    _measure("next", measure_next, (), ("run", "tokens")),
 )

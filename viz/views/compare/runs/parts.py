@@ -196,17 +196,17 @@ def heads(seen: Seen) -> Payload:
         return ABSENT
     if not other.one_shape:
         return _none(seen, "other_shape")
-    asked = _metric_words(seen)["metric_pattern"] if name == PATTERN else seen.all_words[f"metric.{name}"]
+    metric = _metric_words(seen)["metric_pattern"] if name == PATTERN else seen.all_words[f"metric.{name}"]
     if found is None:
         if too_many(seen.facts.config, len(seen.facts.tokens), len(other.tokens)):
             return {"problem": {"text": words["too_many"], "hint": words["too_many_hint"]}}
         return {"problem": {"text": seen.words["no_difference"], "hint": seen.words["no_difference_hint"]}}
     if not np.isfinite(found.apart).any():
-        return {"empty": {"text": words["no_numbers"], "hint": words["no_numbers_hint"].format(metric=asked)}}
-    label = asked if name == PATTERN else seen.words["minus"].format(number=asked)
+        return {"empty": {"text": words["no_numbers"], "hint": words["no_numbers_hint"].format(metric=metric)}}
+    label = metric if name == PATTERN else seen.words["minus"].format(number=metric)
     lines, imports = _heads_lines(name)
     return {
-        "figure": heads_figure(found.apart, found.both, HeadWords(words["layer"], words["head"], label), asked),
+        "figure": heads_figure(found.apart, found.both, HeadWords(words["layer"], words["head"], label), metric),
         "title": words["title"].format(metric=label),
         "note": _metric_words(seen)["metric_pattern_help"] if name == PATTERN else words["note"],
         "file": f"compare-heads-{name}",

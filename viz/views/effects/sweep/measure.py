@@ -54,7 +54,7 @@ class Swept:
     effects: np.ndarray  # [L, H]
 
 
-def question(scene: Scene, settings: Settings) -> Settings:
+def question_of(scene: Scene, settings: Settings) -> Settings:
     """What decides the number: the position and the tokens that its kind reads, as ids where they are tokens."""
     needs = TARGETS[settings.kind].needs
     tokens = tuple((name, _token(scene.model, settings[name]) if name in needs else "") for name in _TOKENS)
@@ -64,7 +64,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 def sweep_question(scene: Scene, settings: Settings) -> Settings:
     """The same, and what every head is replaced by."""
-    return Settings((("how", settings.how), *question(scene, settings).items_))
+    return Settings((("how", settings.how), *question_of(scene, settings).items_))
 
 
 def _token(model: LanguageModel, typed: str | int) -> str | int:
@@ -75,36 +75,36 @@ def _token(model: LanguageModel, typed: str | int) -> str | int:
     return typed if token is None else token
 
 
-def measure_target(scene: Scene, asked: Settings) -> Target | Unfit:
+def measure_target(scene: Scene, question: Settings) -> Target | Unfit:
     """The number that is watched, or why there is none.
 
     An empty target is the likeliest next token without edits, an empty distractor the likeliest other one.
     """
-    needs = TARGETS[asked.kind].needs
-    if asked.kind == "loss":
+    needs = TARGETS[question.kind].needs
+    if question.kind == "loss":
         return Target("loss") if len(scene.tokens) > 1 else Unfit("too_short")
     if not needs:
-        return Target(asked.kind, asked.position)
+        return Target(question.kind, question.position)
     for name in needs:
-        if asked[name] and isinstance(asked[name], str):
-            return Unfit("", asked[name], tuple(token_of(scene.model, asked[name])[1]))
-    likely = likeliest(scene.unedited.logits_at(asked.position)[: scene.model.tokenizer.vocab_size], 2)
-    token = likely[0] if asked.token == "" else asked.token
+        if question[name] and isinstance(question[name], str):
+            return Unfit("", question[name], tuple(token_of(scene.model, question[name])[1]))
+    likely = likeliest(scene.unedited.logits_at(question.position)[: scene.model.tokenizer.vocab_size], 2)
+    token = likely[0] if question.token == "" else question.token
     if "distractor" not in needs:
-        return Target(asked.kind, asked.position, token)
-    other = next(number for number in likely if number != token) if asked.distractor == "" else asked.distractor
-    return Unfit("same_token") if other == token else Target(asked.kind, asked.position, token, other)
+        return Target(question.kind, question.position, token)
+    other = next(number for number in likely if number != token) if question.distractor == "" else question.distractor
+    return Unfit("same_token") if other == token else Target(question.kind, question.position, token, other)
 
 
-def measure_sweep(scene: Scene, asked: Settings, results: Mapping[str, Any], progress: Progress) -> Swept:
+def measure_sweep(scene: Scene, question: Settings, results: Mapping[str, Any], progress: Progress) -> Swept:
     """Every head replaced in turn; raises InputError where there is no number to watch."""
     target: Target | Unfit = results["target"]
     if isinstance(target, Unfit):
         raise InputError(target.sentence(Words(scene.words, "sweep")))
-    return Swept(metric(scene.trace, target), sweep(scene.trace, asked.how, target, progress))
+    return Swept(metric(scene.trace, target), sweep(scene.trace, question.how, target, progress))
 
 
 MEASURES = (
-    Measure("target", measure_target, ("plain",), _NAMES, question=question),
+    Measure("target", measure_target, ("plain",), _NAMES, question=question_of),
     Measure("sweep", measure_sweep, ("run",), _NAMES, slow=True, question=sweep_question, uses=("target",)),
 )
