@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from viz.labels import visible
-from viz.numbers import difference, logit, percent
+from viz.numbers import difference, logit, nats, percent
 
 
 def likeliest(logits: np.ndarray, most: int) -> list[int]:
@@ -35,3 +35,10 @@ def prediction_rows(table: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
         texts["change"] = difference(100 * (named["p_after"] - named["p_before"]), places=2)
         rows.append({"id": int(number), "text": visible(piece), **named, "texts": texts})
     return rows
+
+
+def moved(entropies: Sequence[float], kl: float) -> dict:
+    """How undecided a prediction was and is, and how far it moved, for the page: in nats, and as they are read."""
+    before, after = entropies
+    texts = {"before": nats(before), "after": nats(after), "kl": nats(kl)}
+    return {"entropy": [before, after], "kl": kl, "texts": texts}

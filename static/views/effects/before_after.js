@@ -2,7 +2,6 @@
 import { exporting } from "../../export/menu.js";
 import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { brief } from "./widgets.js";
 
 define("beforeafter", (root) => {
   const title = el("h2"),
@@ -49,18 +48,13 @@ define("beforeafter", (root) => {
     return tr;
   };
   return (payload) => {
-    const {
-      words,
-      rows,
-      edited,
-      entropy: [before, after],
-    } = payload;
+    const { words, rows, edited, texts } = payload;
     title.textContent = payload.title;
     note.textContent = payload.note;
-    const undecided = `${edited ? `${before.toFixed(3)} → ` : ""}${after.toFixed(3)} ${words.nats}`;
+    const undecided = `${edited ? `${texts.before} → ` : ""}${texts.after} ${words.nats}`;
     facts.replaceChildren(fact(words.entropy, undecided, words.entropy_help));
     if (edited) {
-      facts.append(fact(words.kl, `${brief(payload.kl)} ${words.nats}`, words.kl_help));
+      facts.append(fact(words.kl, `${texts.kl} ${words.nats}`, words.kl_help));
       for (const name of ["before", "after"])
         facts.append(el("span", `pg-effect-key pg-effect-key-${name}`, words[`column_${name}`]));
     }

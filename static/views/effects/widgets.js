@@ -19,5 +19,3 @@ export const choices = (options, value) => {
 };
 export const numbered = (n) => Array.from({ length: n }, (_, i) => [i, i]);
 export const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
-
-export const brief = (value) => (value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1) : value.toPrecision(3));

@@ -10,7 +10,7 @@ from model.gpt.edits import EDITS, Edit
 from tests.support.effects import PROMPT, asked, drawn, scene
 from tests.support.scripts import script, words_read
 from viz.charts.distribution import entropy, prediction_rows
-from viz.numbers import difference, logit, percent
+from viz.numbers import difference, logit, nats, percent
 from viz.page import panels
 from viz.page.pipeline import payloads
 from viz.page.settings import Settings
@@ -106,6 +106,9 @@ def test_next_tokens_with_edits_are_those_of_both_runs(playground, lm):
         assert texts["change"] == difference(100 * (row["p_after"] - row["p_before"]), places=2)
     assert payload["kl"] == pytest.approx((p * np.log(p / q)).sum(), abs=1e-5) and payload["kl"] > 1e-4
     assert payload["entropy"] == pytest.approx([-(x * np.log(x)).sum() for x in (p, q)], abs=1e-4)
+    assert payload["texts"] == dict(
+        zip(("before", "after", "kl"), map(nats, (*payload["entropy"], payload["kl"])), strict=True)
+    )
     assert payload["edited"] and "position 3" in payload["title"] and "edited" in payload["source"]
     for line in ("Edit('zero', layer=1, head=2)", "run.unedited()", "next_tokens(before, run, 3)", "Target('kl', 3)"):
         assert line in payload["python"]

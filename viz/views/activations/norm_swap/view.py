@@ -11,7 +11,7 @@ from model.gpt.config import ModelConfig
 from viz.api.arguments import OneOf, Rows
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, named, place
-from viz.charts.distribution import prediction_rows
+from viz.charts.distribution import moved, prediction_rows
 from viz.labels import quoted
 from viz.numbers import duration, nats, number, whole
 from viz.page.parts import plot_words
@@ -168,8 +168,7 @@ def prediction(seen: Seen) -> Payload:
         "note": words["note"],
         "edited": True,
         "rows": prediction_rows(result.table, [seen.facts.piece(int(token)) for token in result.table["id"]]),
-        "entropy": list(result.entropy),
-        "kl": result.kl,
+        **moved(result.entropy, result.kl),
         "columns": [labels[name] for name in _COLUMNS],
         "words": labels.plain() | plot_words(seen.all_words),
         "file": f"{_file(seen)}-next-token-{at}",

@@ -9,7 +9,7 @@ from model.gpt.edits import EDITS, MAX_FACTOR
 from viz.api.arguments import Rows
 from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, named
-from viz.charts.distribution import entropy, prediction_rows
+from viz.charts.distribution import entropy, moved, prediction_rows
 from viz.labels import quoted, shorten, visible
 from viz.page.parts import plot_words
 from viz.page.python_lines import script
@@ -78,8 +78,7 @@ def next_table(seen: Seen) -> Payload:
         "note": words["note_edited" if edited else "note"],
         "edited": edited,
         "rows": prediction_rows(table, [facts.piece(int(number)) for number in table["id"]]),
-        "entropy": found.entropies,
-        "kl": found.kl,
+        **moved(found.entropies, found.kl),
         "file": f"next-token-{t}",
         "columns": [own[name] for name in COLUMNS],
         "python": script(facts, lines, imports),
