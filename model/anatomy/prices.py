@@ -20,7 +20,9 @@ OPTIONAL = ("cached_input",)
 MOST_ROWS = 40
 MOST_CHARACTERS = 20_000
 _MOST_NAME = 80
-_HINT = say("Give a line of names first: {}; then a line for each model, prices a million tokens.", ",".join(REQUIRED))
+_HINT = say(
+    "Give a line of names first: {}; then a line for each model, with prices per million tokens.", ",".join(REQUIRED)
+)
 
 
 @dataclass(frozen=True)
@@ -101,14 +103,14 @@ def read_prices(text: str) -> tuple[Price, ...]:
     try:
         rows = [row for row in csv.reader(io.StringIO(text.strip()), strict=True) if any(cell.strip() for cell in row)]
     except csv.Error as error:
-        raise InputError("The price table is no CSV.", str(error), _HINT) from error
+        raise InputError("The price table is not a CSV file.", str(error), _HINT) from error
     if not rows:
         raise InputError("The price table is empty.", "", _HINT)
     names = [name.strip().lower() for name in rows[0]]
     if missing := [name for name in REQUIRED if name not in names]:
         raise InputError("The price table lacks a column.", ", ".join(missing), _HINT)
     if unknown := [name for name in names if name not in REQUIRED + OPTIONAL]:
-        raise InputError("The price table has a column that is not known.", unknown[0][:40], _HINT)
+        raise InputError("The price table has an unknown column.", unknown[0][:40], _HINT)
     if not 1 <= len(rows) - 1 <= MOST_ROWS:
         got = f"{len(rows) - 1} models"
         raise InputError("The price table has too few or too many lines.", got, say("From 1 to {} models.", MOST_ROWS))
@@ -125,7 +127,7 @@ def read_prices(text: str) -> tuple[Price, ...]:
 def _price(number: int, names: Sequence[str], row: Sequence[str]) -> Price:
     if len(row) != len(names):
         got = f"line {number}: {len(row)} of {len(names)}"
-        raise InputError("A line of the price table has another number of cells.", got, _HINT)
+        raise InputError("A line of the price table has the wrong number of cells.", got, _HINT)
     cells = {name: cell.strip() for name, cell in zip(names, row, strict=True)}
 
     def refuse(name: str) -> InputError:

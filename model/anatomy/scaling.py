@@ -134,7 +134,7 @@ def tokens_for(law: str, params: np.ndarray | float, loss: float) -> np.ndarray:
 def _parametric(law: str) -> Parametric:
     if law not in PARAMETRIC:
         hint = say("Choose one of: {}.", ", ".join(PARAMETRIC))
-        raise InputError("This law gives no loss of parameters and tokens.", law, hint)
+        raise InputError("This law gives no loss for parameters and tokens.", law, hint)
     return PARAMETRIC[law]
 
 

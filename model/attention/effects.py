@@ -293,7 +293,9 @@ def _check_pair(clean: Trace, corrupted: Trace, target: Target, site: str) -> No
         raise InputError("The two prompts were run on different models.", "", "Run both on the same model.")
     a, b = len(clean.tokens), len(corrupted.tokens)
     if a != b:
-        raise InputError("The two prompts differ in length.", f"{a} and {b} tokens", "Make them as many tokens long.")
+        raise InputError(
+            "The two prompts differ in length.", f"{a} and {b} tokens", "Give them the same number of tokens."
+        )
     if site not in PATCH_SITES:
         raise InputError(
             "Nothing can be patched there.", shown(site), say("Choose one of: {}.", ", ".join(PATCH_SITES))

@@ -158,6 +158,6 @@ def check_plan(plan: Plan) -> None:
 def check_size(strategies: Sequence[Strategy], widths: list[int]) -> None:
     """Raise InputError for more strategies or rows than one batch takes."""
     if not 1 <= len(strategies) <= MOST_STRATEGIES:
-        raise InputError("These are too many strategies.", str(len(strategies)), say("From 1 to {}.", MOST_STRATEGIES))
+        raise InputError("There are too many strategies.", str(len(strategies)), say("From 1 to {}.", MOST_STRATEGIES))
     if sum(widths) > MOST_ROWS:
         raise InputError("Together the strategies need too many rows.", str(sum(widths)), say("At most {}.", MOST_ROWS))

@@ -267,7 +267,7 @@ def first_layers(model: Transformer, n: int) -> Transformer:
 def _own_layers(model: Transformer, ids: Sequence[int], draft: Draft, request: Request) -> Proposer:
     if not 1 <= draft.n <= model.config.n_layer:
         hint = say("Choose a value from 1 to {}.", model.config.n_layer)
-        raise InputError("The model has not so many layers.", str(draft.n), hint)
+        raise InputError("The model does not have that many layers.", str(draft.n), hint)
     return Drawn(reader(first_layers(model, draft.n), ids, request))
 
 
@@ -310,7 +310,7 @@ def speculate(
     """
     if not 1 <= request.gamma <= MOST_DRAFTED:
         hint = say("Choose a value from 1 to {}.", MOST_DRAFTED)
-        raise InputError("So many tokens cannot be proposed at a time.", str(request.gamma), hint)
+        raise InputError("That many tokens cannot be proposed at a time.", str(request.gamma), hint)
     target, proposer = reader(model, ids, request, cache), DRAFTS[draft.kind](model, ids, draft, request)
     room = model.config.n_ctx - len(ids) + 1  # the last token is written, never read
     full = "length" if request.max_new_tokens <= room else "context"

@@ -142,7 +142,7 @@ def _rule(theirs: str, layout: Layout) -> tuple[str | Into | None, str]:
 
 def _unknown(theirs: str) -> CheckpointError:
     hint = "It belongs to an architecture, or to a config, other than this one."
-    return CheckpointError("The checkpoint has a weight that has no place in the model.", theirs, hint)
+    return CheckpointError("The checkpoint has a weight that does not belong to the model.", theirs, hint)
 
 
 def _their_name(ours: str, layout: Layout) -> str:

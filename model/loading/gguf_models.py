@@ -66,7 +66,7 @@ def to_config(file: GgufFile) -> ModelConfig:
     vocab_size = file.tensors["token_embd.weight"].shape[0]
     if whole(meta, "vocab_size", vocab_size) != vocab_size:
         got = f"vocab_size {meta['vocab_size']}, token_embd.weight {vocab_size}"
-        raise CheckpointError("The file gives one thing two values.", got, "Fetch the file again.")
+        raise CheckpointError("The file gives two values for the same thing.", got, "Fetch the file again.")
     fields = {ours: whole(meta, theirs) for theirs, ours in SIZES.items()}
     fields |= architecture.fields | _biases(file) | {"vocab_size": vocab_size}
     fields["n_kv_head"] = whole(meta, "attention.head_count_kv", fields["n_head"])

@@ -63,7 +63,7 @@ def read_json(path: Path) -> dict:
     """The object in a JSON file; raises CheckpointError for anything else, naming the file."""
     try:
         if path.stat().st_size > MAX_JSON_BYTES:
-            raise CheckpointError("The file is too large to be what its name says.", path.name, "Fetch it again.")
+            raise CheckpointError("The file is too large for what its name says.", path.name, "Fetch it again.")
         value = parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError("The file cannot be read as JSON.", f"{path.name}: {error}", "Fetch it again.") from error

@@ -267,7 +267,7 @@ def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -
     if not 0 <= head < run.config.n_head:
         raise InputError("There is no such head.", str(head), say("Heads run from 0 to {}.", run.config.n_head - 1))
     if any(EDITS[edit.kind].site == "z" and (edit.layer, edit.head) == (layer, head) for edit in run.key.edits):
-        what = "The output of this head is edited, so it is no sum over tokens."
+        what = "The output of this head is edited, so it is not a sum over tokens."
         raise InputError(what, f"head {layer}.{head}", "Remove the edit, or choose another head.")
     pattern = attend_rows(run, layer, [position])[head, 0].double()  # [T]
     v = value_rows(run, layer, range(len(run.tokens)))[head // run.config.group_size].double()  # [T, E]

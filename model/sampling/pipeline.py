@@ -186,7 +186,7 @@ def check_numbers(owner: str, numbers: tuple[tuple[str, float], ...], parameters
 def checked(steps: tuple[Step, ...], warps: Mapping[str, Warp], vocab_size: int) -> tuple[Step, ...]:
     """The steps, every number within its warp's bounds and named; raises InputError for anything else."""
     if len(steps) > MOST_STEPS:
-        raise InputError("These are too many steps.", str(len(steps)), say("At most {} steps.", MOST_STEPS))
+        raise InputError("There are too many steps.", str(len(steps)), say("At most {} steps.", MOST_STEPS))
     for step in steps:
         warp = warps.get(step.warp)
         if warp is None:

@@ -135,5 +135,5 @@ def merge_ranks(tokens: Iterable[str], merges: Iterable[tuple[str, str]], whole:
     _affordable(sum(len(token) ** 2 for token in extra))
     for token in extra:
         if len(_last_parts(token, ranks)) == 2:
-            raise UnsupportedModel("A token must be found whole but never be merged.", token, FRESH_COPY)
+            raise UnsupportedModel("A token must be found whole but must never be merged.", token, FRESH_COPY)
     return ranks | {token: len(ranks) + n for n, token in enumerate(extra)}

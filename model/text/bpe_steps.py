@@ -87,7 +87,7 @@ def replay(tokenizer: Tokenizer, text: str) -> tuple[Piece, ...]:
             pieces += [_piece(tokenizer, each) for each in split(tokenizer, part)]
     if [number for piece in pieces for number in piece.ids] != wanted:
         # Two engines read the pattern; they may know another edition of Unicode.
-        raise InputError("The pieces of this text cannot be told.", text[:40], "Try another text.")
+        raise InputError("The pieces of this text cannot be determined.", text[:40], "Try another text.")
     return tuple(pieces)
 
 

@@ -91,7 +91,7 @@ def _check(messages: Sequence[Mapping[str, str]]) -> None:
     for message in messages:
         role, content = (message.get(key) if isinstance(message, Mapping) else None for key in ("role", "content"))
         if role not in ROLES or not isinstance(content, str):
-            raise InputError("This is no message.", str(role)[:40], "It needs a role and a text.")
+            raise InputError("This is not a message.", str(role)[:40], "It needs a role and a text.")
         size += len(content)
     if size > MOST_TEXT:
         raise InputError("The messages are too long.", f"{size} characters", say("At most {} characters.", MOST_TEXT))

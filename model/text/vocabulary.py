@@ -206,7 +206,7 @@ def _gguf_types(metadata: Mapping[str, object], count: int) -> list[int]:
         return [1] * count
     types = types.tolist() if isinstance(types, np.ndarray) else types
     if not isinstance(types, list) or not set(map(type, types)) <= {int}:
-        raise CheckpointError("The types of the tokens are no whole numbers.", type(types).__name__, FRESH_COPY)
+        raise CheckpointError("The token types are not whole numbers.", type(types).__name__, FRESH_COPY)
     return types
 
 
@@ -268,7 +268,7 @@ def read_tiktoken(path: Path, pattern: str, special: Mapping[str, int]) -> Vocab
             token, rank = line.split()
             ranks[base64.b64decode(token, validate=True)] = int(rank)
         except ValueError as error:
-            what = say("Line {} of {} is no token and rank.", count, path.name)
+            what = say("Line {} of {} is not a token and a rank.", count, path.name)
             raise CheckpointError(what, line[:80], FRESH_COPY) from error
     used = set(ranks.values())
     if not ranks or len(ranks) != count or used != set(range(count)) or b"" in ranks:

@@ -50,7 +50,7 @@ def _example(line: str, number: int) -> Example:
         raise InputError("A line of the examples is not JSON.", f"line {number}: {error}"[:80], hint) from None
     fits = isinstance(values, dict) and set(values) <= _KEYS and all(isinstance(v, str) for v in values.values())
     if not fits or not values.get("instruction") or not values.get("output"):
-        raise InputError("A line of the examples is no example.", f"line {number}: {line[:60]}", hint)
+        raise InputError("A line of the examples is not an example.", f"line {number}: {line[:60]}", hint)
     return Example(values["instruction"], values.get("input", ""), values["output"])
 
 

@@ -156,7 +156,7 @@ def open_log(path: Path, step: int):
             hint = "Move the file away; the run goes on with a new one."
             raise InputError("The log of the run cannot be read.", f"{path.name}: {error}"[:120], hint) from error
     elif (path.exists() or path.is_symlink()) and not path.is_file():
-        raise InputError("The log of the run is no file.", path.name, "Move it away.")
+        raise InputError("The log of the run is not a file.", path.name, "Move it away.")
     file = path.open("w", newline="", encoding="utf-8")
     log = csv.DictWriter(file, COLUMNS)
     log.writeheader()

@@ -170,7 +170,7 @@ def rope(hf: Mapping, default_fraction: float = 1.0) -> dict:
 def _put(values: dict, name: str, value: object) -> None:
     if values.setdefault(name, value) != value:
         got = f"{name}: {values[name]!r} and {value!r}"
-        raise CheckpointError("The config gives one thing two values.", got, "Correct the config.")
+        raise CheckpointError("The config gives two values for the same thing.", got, "Correct the config.")
 
 
 def _llama3(values: Mapping) -> RopeScaling:

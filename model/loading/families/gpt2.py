@@ -42,7 +42,7 @@ def to_config(hf: dict) -> ModelConfig:
     fields = {ours: whole(hf, theirs) for theirs, ours in SIZES.items()}
     if whole(hf, "n_ctx", fields["n_ctx"]) != fields["n_ctx"]:
         got = f"n_ctx {hf['n_ctx']}, n_positions {fields['n_ctx']}"
-        raise CheckpointError("The config gives one thing two values.", got, "Correct the config.")
+        raise CheckpointError("The config gives two values for the same thing.", got, "Correct the config.")
     return make_config(
         fields
         | {

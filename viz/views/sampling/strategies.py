@@ -162,7 +162,7 @@ def chosen(model: LanguageModel, sent: object) -> list[Strategy]:
     if not asked:
         raise InputError("There is no strategy.", "", "Add a strategy.")
     if len(asked) > MOST_STRATEGIES:
-        raise InputError("These are too many strategies.", str(len(asked)), say("From 1 to {}.", MOST_STRATEGIES))
+        raise InputError("There are too many strategies.", str(len(asked)), say("From 1 to {}.", MOST_STRATEGIES))
     return [_strategy(model, each) for each in asked]
 
 

@@ -222,7 +222,7 @@ def test_a_head_whose_output_is_edited_has_no_sources(kind: str):
     edit = Edit(kind, 1, 2, factor=2.0 if kind == "scale" else None)
     trace = traced("gpt2", (edit,))
     u = parts_of(trace, 4).directions[1]
-    with pytest.raises(InputError, match=r"no sum over tokens.*head 1\.2"):
+    with pytest.raises(InputError, match=r"not a sum over tokens.*head 1\.2"):
         by_source(trace, 1, 2, 4, u)
     assert by_source(trace, 1, 1, 4, u).any() and by_source(trace, 2, 2, 4, u).any()
 

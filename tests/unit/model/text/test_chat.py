@@ -108,7 +108,7 @@ def test_a_message_is_its_role_and_its_text(tokenizer):
 def test_messages_that_are_none(tokenizer):
     for messages, said in (
         ([], "no message"),
-        (["hello"], "This is no message"),
+        (["hello"], "This is not a message"),
         ([{"role": "user"}], "a role and a text"),
         ([user("x", "im_end")], "im_end"),
         ([user("x" * 500_001)], "500001 characters"),

@@ -147,16 +147,16 @@ def test_only_a_line_feed_ends_a_line(tmp_path, odd: str):
 
 BAD = {
     "not JSON": ('{"instruction": "Add.", "output": 3', "is not JSON"),
-    "a list": ("[1, 2]", "is no example"),
-    "a string": ('"instruction"', "is no example"),
-    "null": ("null", "is no example"),
-    "no output": ({"instruction": "Add."}, "is no example"),
-    "no instruction": ({"output": "3"}, "is no example"),
-    "empty output": (GOOD | {"output": ""}, "is no example"),
-    "empty instruction": (GOOD | {"instruction": ""}, "is no example"),
-    "a number": (GOOD | {"output": 3}, "is no example"),
-    "input null": (GOOD | {"input": None}, "is no example"),
-    "unknown key": (GOOD | {"answer": "3"}, "is no example"),
+    "a list": ("[1, 2]", "is not an example"),
+    "a string": ('"instruction"', "is not an example"),
+    "null": ("null", "is not an example"),
+    "no output": ({"instruction": "Add."}, "is not an example"),
+    "no instruction": ({"output": "3"}, "is not an example"),
+    "empty output": (GOOD | {"output": ""}, "is not an example"),
+    "empty instruction": (GOOD | {"instruction": ""}, "is not an example"),
+    "a number": (GOOD | {"output": 3}, "is not an example"),
+    "input null": (GOOD | {"input": None}, "is not an example"),
+    "unknown key": (GOOD | {"answer": "3"}, "is not an example"),
 }
 
 

@@ -73,7 +73,7 @@ BROKEN = {
     HEAD + LINE * (MOST_ROWS + 1): "too many",
     HEAD + LINE.replace("USD", "EUR") + "B" + LINE[1:]: "more than one currency",
     HEAD + LINE + LINE: "a model twice",
-    HEAD + "A,8000,2\n": "another number of cells",
+    HEAD + "A,8000,2\n": "wrong number of cells",
     HEAD + LINE.replace("2,10", "x,10"): "cannot be read",
     HEAD + LINE.replace("2,10", "-2,10"): "cannot be read",
     HEAD + LINE.replace("2,10", "nan,10"): "cannot be read",
@@ -83,8 +83,8 @@ BROKEN = {
     HEAD + LINE.replace("2024-01-31", "2024-02-30"): "cannot be read",
     HEAD + LINE.replace("2024-01-31", "yesterday"): "cannot be read",
     HEAD + LINE.replace("a list", ""): "cannot be read",
-    HEAD.replace("source", "source,more") + LINE: "not known",
-    HEAD + '"A': "no CSV",
+    HEAD.replace("source", "source,more") + LINE: "unknown column",
+    HEAD + '"A': "not a CSV",
     "a" * 30_000: "too long",
 }
 

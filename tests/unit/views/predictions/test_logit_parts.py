@@ -134,7 +134,7 @@ def test_tokens_position_and_edits_are_those_asked_for(playground, lm):
 
 def test_an_edited_head_says_why_it_has_no_sources(playground):
     shown = drawn(playground, heads=[[1, 2]], edits=[{"kind": "zero", "layer": 1, "head": 2}])
-    assert "no sum over tokens" in shown["logit_parts_sources"]["problem"]["text"]
+    assert "not a sum over tokens" in shown["logit_parts_sources"]["problem"]["text"]
     assert not any("problem" in shown[name] for name in PARTS if name != "logit_parts_sources")
 
 
