@@ -3,37 +3,37 @@
 import re
 import unicodedata
 
-LONGEST = 500  # characters of an offending value that are shown
+LONGEST = 500  # most characters of an offending value to show
 
 
 def plain(text: str) -> str:
-    """A text on one line in which every character is seen: what controls, turns or hides text is written as an escape.
+    """A text on one line with only visible characters: invisible and control characters are written as escapes.
 
-    File names, tokens and values of somebody else's file come to the page and the terminal through this.
+    File names, tokens and values of untrusted files reach the page and the terminal through this.
     """
     if isinstance(text, Message):
         return Message(text.template, tuple(map(plain, text.values)))
-    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-    shown = re.sub(r"[\t\r\n]+ *", " ", shown)
-    if shown.isprintable():
-        return shown
+    line = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    line = re.sub(r"[\t\r\n]+ *", " ", line)
+    if line.isprintable():
+        return line
     return "".join(
         char if char.isprintable() or unicodedata.category(char) == "Zs" else char.encode("unicode_escape").decode()
-        for char in shown
+        for char in line
     )
 
 
 class Message(str):
-    """A sentence for a person that remembers how it was made: its template is the key of a translation."""
+    """A sentence for a person with its template and values: the template is the key of a translation."""
 
     template: str
     values: tuple[str, ...]
 
     def __new__(cls, template: str, values: tuple[str, ...] = ()) -> "Message":
         """The template with its "{}" filled in, in order."""
-        made = super().__new__(cls, template.format(*values))
-        made.template, made.values = template, values
-        return made
+        message = super().__new__(cls, template.format(*values))
+        message.template, message.values = template, values
+        return message
 
     def __reduce__(self) -> tuple:
         return Message, (self.template, self.values)
@@ -45,14 +45,14 @@ def say(template: str, *values: object) -> Message:
 
 
 class PlaygroundError(Exception):
-    """Something the user asked for cannot be done; the page shows `what` and `hint`, never a traceback.
+    """A request of the user cannot be fulfilled; the page shows `what` and `hint`, never a traceback.
 
     Args:
         what: what went wrong, one plain sentence.
         got: the offending value, shortened where it is long; "" where there is none to show.
         hint: what to do about it, one plain sentence.
 
-    `what` and `hint` with values in them are made by `say`, so that the page can say them in the reader's language.
+    `what` and `hint` with values in them come from `say`, so that the page can translate them.
     """
 
     def __init__(self, what: str, got: str = "", hint: str = "") -> None:
@@ -65,7 +65,7 @@ class InputError(PlaygroundError):
 
 
 class CheckpointError(PlaygroundError):
-    """A file of weights, a config or a vocabulary is missing, broken or not what it says."""
+    """A file of weights, a config or a vocabulary is missing, broken or inconsistent."""
 
 
 class UnsupportedModel(PlaygroundError):
@@ -73,4 +73,4 @@ class UnsupportedModel(PlaygroundError):
 
 
 class DownloadError(PlaygroundError):
-    """Weights could not be fetched: no network, no space, or not the bytes that were expected."""
+    """Weights could not be downloaded: no network, no space, or unexpected contents."""

@@ -1,4 +1,4 @@
-"""The small values that every part of the program passes around.
+"""Small value types used in every part of the program.
 
 Axis letters, used in every shape in this project:
 B batch, L layers, H query heads, G KV heads, T query tokens, S key tokens, D d_model, E d_head, M d_mlp, V vocabulary.
@@ -35,7 +35,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class RunKey:
-    """All that decides the numbers of a trace: same key, same numbers."""
+    """Everything that determines the numbers of a trace: same key, same numbers."""
 
     model_id: str
     ids: tuple[int, ...]
@@ -44,19 +44,19 @@ class RunKey:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A model at one step of its training, on what is held out, on the probe and on repeated random tokens."""
+    """Measurements of a model at one step of its training: on held-out text, the probe and repeated random tokens."""
 
     step: int
-    loss: float  # held out, nats a scored token
+    loss: float  # on held-out text, nats per scored token
     accuracy: float
     bits_per_byte: float  # NaN for a synthetic task
     patterns: np.ndarray  # of the probe, float32 [L, H, T, T]
-    top_ids: np.ndarray  # most likely next tokens at each place of the probe, [T, k]
+    top_ids: np.ndarray  # most likely next tokens at each position of the probe, [T, k]
     top_logits: np.ndarray  # their logits, [T, k]
     top_share: np.ndarray  # and probabilities, [T, k]
-    next_share: np.ndarray  # probability of the token that follows, [T - 1]
+    next_share: np.ndarray  # probability of the actual next token, [T - 1]
     previous_token: np.ndarray  # [L, H]
     induction: np.ndarray  # [L, H], NaN where the context is too short
     induction_baseline: np.ndarray  # [L, H]
-    sample: tuple[int, ...]  # ids that the model writes
-    prompt: int  # how many of them it was given
+    sample: tuple[int, ...]  # prompt ids and the model's continuation
+    prompt: int  # length of the prompt in `sample`

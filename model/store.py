@@ -1,4 +1,4 @@
-"""What is kept between requests: loaded models and recent traces. The only mutable state of the program."""
+"""Cached objects between requests: loaded models and recent traces. The only mutable state of the program."""
 
 import threading
 from collections import OrderedDict
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class ByteLRU:
-    """A thread-safe least-recently-used store bounded in bytes.
+    """A thread-safe least-recently-used cache bounded in bytes.
 
-    `get(key, make)` returns what is stored or makes it; threads that ask for the same key at once share one
-    making. A value larger than the bound is returned but not kept. Values say their size by `nbytes`, read at
+    `get(key, make)` returns the stored value or makes it; concurrent threads with the same key share one call of
+    `make`. A value larger than the bound is returned but not stored. The size of a value is its `nbytes`, read at
     every look-up because it may grow.
     """
 
@@ -50,7 +50,7 @@ class ByteLRU:
         return value
 
     def peek(self, key: Hashable) -> Any | None:
-        """The value of the key where there is one, else None; nothing is made."""
+        """The value of the key if there is one, else None; nothing is made."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
@@ -65,7 +65,7 @@ class ByteLRU:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held now."""
+        """Bytes in the cache now."""
         with self._lock:
             return self._held()
 
@@ -74,7 +74,7 @@ class ByteLRU:
             return len(self._values)
 
     def drop(self, keep: Callable[[Hashable], bool]) -> None:
-        """Forget every key for which `keep` is false."""
+        """Remove every key for which `keep` is false."""
         with self._lock:
             for key in [key for key in self._values if not keep(key)]:
                 del self._values[key]

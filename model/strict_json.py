@@ -1,16 +1,16 @@
-"""JSON from files that anybody may have written."""
+"""JSON from untrusted files."""
 
 import json
 from collections.abc import Sequence
 
-DEEPEST = 64  # brackets inside brackets; no file that is read here needs more than ten
+DEEPEST = 64  # nesting depth; no supported file needs more than ten
 
 
 def parse(text: str) -> object:
     """The value of a JSON text.
 
-    Raises ValueError for a text that is no JSON, that nests deeper than DEEPEST, that gives a key of an object twice,
-    or that holds NaN or Infinity, which are not JSON although Python reads them.
+    Raises ValueError for invalid JSON, nesting deeper than DEEPEST, duplicate keys of an object, and NaN or Infinity,
+    which are not JSON although Python reads them.
     """
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
@@ -31,12 +31,12 @@ def _children(value: object) -> Sequence | object:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    result = dict(pairs)
+    if len(result) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))
         raise ValueError(f"the key {twice[:80]!r} occurs twice")
-    return made
+    return result
 
 
 def _no_number(name: str) -> None:

@@ -1,10 +1,10 @@
-"""Cuts: warps that leave some tokens as they are and put the others out, at -inf.
+"""Cuts: warps that exclude some tokens, setting their logits to -inf, and leave the others unchanged.
 
-Rules that hold for every cut. What is out stays out, what stays keeps its logit, and at least one token stays: the
-likeliest, except in `typical`. Equal logits share one fate, except where `top_p` has to choose between them. Logits
-are float32, so that a probability is only known to float32: an edge in logits is rounded to float32 before it is
-compared, and a sum of probabilities has reached p at p (1 - 2^-23). Everything else is computed in float64, relative
-to the largest logit.
+Rules for every cut. Excluded tokens stay excluded, the others keep their logits, and at least one token stays: the
+likeliest, except in `typical`. Equal logits are treated alike, except where `top_p` has to choose between them. Logits
+are float32, so probabilities are only known to float32: a threshold on logits is rounded to float32 before the
+comparison, and a sum of probabilities counts as having reached p at p (1 - 2^-23). Everything else is computed in
+float64, relative to the largest logit.
 """
 
 import math
@@ -21,14 +21,14 @@ REACHED = 1 - torch.finfo(torch.float32).eps
 
 
 def cut_below(logits: Tensor, gap: float) -> Tensor:
-    """Put out what is more than `gap` below the largest, and never the largest. logits float32 [V] -> [V]"""
+    """Exclude tokens more than `gap` below the largest, and never the largest. logits float32 [V] -> [V]"""
     largest = float(logits.max())
     edge = np.float32(max(largest - max(gap, 0.0), LOWEST))
     return logits.masked_fill(logits < float(edge), -torch.inf)
 
 
 def below_largest(logits: Tensor) -> tuple[np.ndarray, float]:
-    """Logits of the n tokens that are in minus the largest, float64 [n], and ln sum exp of these: -ln p_max."""
+    """Logits of the n remaining tokens minus the largest, float64 [n], and ln sum exp of these: -ln p_max."""
     inside = logits.numpy()
     shifted = inside[inside > -np.inf].astype(np.float64)
     shifted -= shifted.max()
@@ -36,14 +36,14 @@ def below_largest(logits: Tensor) -> tuple[np.ndarray, float]:
 
 
 def entropy_of(shifted: np.ndarray, least: float) -> float:
-    """-sum p ln p, in nats, of `below_largest`'s two results."""
+    """-sum p ln p, in nats, from the two results of `below_largest`."""
     return least - float((np.exp(shifted - least) * shifted).sum())
 
 
 def top_k(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Keep the k largest, and what equals the smallest of them. Fan et al. 2018, section 5.
+    """Keep the k largest, and ties with the smallest of them. Fan et al. 2018, section 5.
 
-    More than k are left only by such a tie, fewer only where fewer were in.
+    More than k remain only by such a tie, fewer only where fewer were left before.
     """
     k = min(int(values["k"]), logits.shape[-1])
     return logits.masked_fill(logits < logits.topk(k).values[-1], -torch.inf)
@@ -52,36 +52,36 @@ def top_k(logits: Tensor, values: Mapping[str, float], context: Context, step: S
 def top_p(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
     """Keep the fewest likeliest tokens with sum p_i >= p. Holtzman et al. 2020, section 3.1, eq. 2.
 
-    Of equal logits at the edge the smaller ids stay. p = 1 changes nothing.
+    Ties at the threshold are broken by the smaller ids. p = 1 changes nothing.
     """
     if values["p"] >= 1:
         return logits.clone()
-    inside = logits.numpy()
-    largest_first = np.sort(inside)[::-1]
+    array = logits.numpy()
+    largest_first = np.sort(array)[::-1]
     reached = np.exp(largest_first.astype(np.float64) - largest_first[0]).cumsum()  # -inf adds exactly 0
     count = int(np.searchsorted(reached, values["p"] * REACHED * reached[-1])) + 1
     edge = largest_first[count - 1]
-    left = np.where(inside >= edge, inside, -np.inf)
-    surplus = np.count_nonzero(inside >= edge) - count
+    kept = np.where(array >= edge, array, -np.inf)
+    surplus = np.count_nonzero(array >= edge) - count
     if surplus:
-        left[np.flatnonzero(inside == edge)[-surplus:]] = -np.inf
-    return torch.from_numpy(left)
+        kept[np.flatnonzero(array == edge)[-surplus:]] = -np.inf
+    return torch.from_numpy(kept)
 
 
 def min_p(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Keep p_i >= min_p max_j p_j: logits not more than -ln(min_p) below the largest. Nguyen et al. 2024.
+    """Keep p_i >= min_p max_j p_j: logits at most -ln(min_p) below the largest. Nguyen et al. 2024.
 
-    A token exactly at the edge stays. 0 changes nothing.
+    A token exactly at the threshold stays. 0 changes nothing.
     """
     return cut_below(logits, -_ln(values["min_p"]))
 
 
 def typical(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Keep the fewest tokens with sum p_i >= mass, those first whose -ln p_i is closest to the entropy H.
+    """Keep the fewest tokens with sum p_i >= mass, in the order of the distance of -ln p_i from the entropy H.
 
-    Locally typical sampling: Meister et al. 2023, the optimisation problem of the set C(y_<t). What is as far from H
-    as the last token that stays, stays as well. Where H is far from every likely token's -ln p, the likeliest token
-    can be the one to go: it is the only cut that does not always keep it. mass = 1 changes nothing.
+    Locally typical sampling: Meister et al. 2023, the optimisation problem of the set C(y_<t). Ties with the last kept
+    token stay. Where H is far from every likely token's -ln p, even the likeliest token can be excluded: this is the
+    only cut that does not always keep it. mass = 1 changes nothing.
     """
     if values["mass"] >= 1:
         return logits.clone()
@@ -99,7 +99,7 @@ def typical(logits: Tensor, values: Mapping[str, float], context: Context, step:
 def epsilon(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
     """Keep p_i >= epsilon. Hewitt et al. 2022, epsilon sampling.
 
-    A token exactly at the edge stays. Where all are below, the likeliest stays, with those that equal it.
+    A token exactly at the threshold stays. Where all are below, the likeliest stays, with its ties.
     """
     return cut_below(logits, -_ln(values["epsilon"]) - below_largest(logits)[1])
 
@@ -107,19 +107,19 @@ def epsilon(logits: Tensor, values: Mapping[str, float], context: Context, step:
 def eta(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
     """Keep p_i >= min(epsilon, sqrt(epsilon) exp(-H)), with epsilon = the value "eta". Hewitt et al. 2022.
 
-    H is the entropy in nats: the flatter the distribution, the lower the edge. A token exactly at the edge stays;
-    where all are below, the likeliest stays, with those that equal it.
+    H is the entropy in nats: the flatter the distribution, the lower the threshold. A token exactly at the threshold
+    stays; where all are below, the likeliest stays, with its ties.
     """
     shifted, least = below_largest(logits)
-    surprisal = -_ln(values["eta"])  # of a token at the edge, where the entropy does not lower it
+    surprisal = -_ln(values["eta"])  # of a token at the threshold, where the entropy does not lower it
     return cut_below(logits, max(surprisal, surprisal / 2 + entropy_of(shifted, least)) - least)
 
 
 def top_n_sigma(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
     """Keep logits >= max - n sigma, sigma their standard deviation. Tang et al. 2024.
 
-    Over the tokens that are in, divided by their number, as in llama.cpp. A token exactly at the edge stays. A
-    temperature before it changes max and sigma alike, so that the same tokens stay.
+    Over the remaining tokens, divided by their number, as in llama.cpp. A token exactly at the threshold stays. A
+    temperature before it scales max and sigma alike, so that the same tokens stay.
     """
     inside = logits.numpy()
     sigma = float(inside[inside > -np.inf].std(dtype=np.float64))
@@ -130,7 +130,7 @@ def mirostat(logits: Tensor, values: Mapping[str, float], context: Context, step
     """Keep surprisals -log2 p_i <= mu, in bits; mu is the memory, 2 tau at the first token.
 
     Mirostat, version 2: the feedback of Basu et al. 2021, Algorithm 1, with a cut by surprisal instead of k, as in
-    llama.cpp. A token exactly at the edge stays. Where all are above, the likeliest stays, with those that equal it.
+    llama.cpp. A token exactly at the threshold stays. Where all are above, the likeliest stays, with its ties.
     """
     mu = 2 * values["tau"] if context.memory is None else context.memory
     return cut_below(logits, mu * math.log(2) - below_largest(logits)[1])
@@ -139,9 +139,9 @@ def mirostat(logits: Tensor, values: Mapping[str, float], context: Context, step
 def mirostat_memory(values: Mapping[str, float], memory: float | None, probability: float) -> float:
     """The next mu: mu - rate (observed - tau), observed = -log2 of the drawn token's probability.
 
-    Basu et al. 2021, Algorithm 1, takes the probability that the model gave the token; llama.cpp the one that it had
-    after the cut, which is what is taken here, where the cut is the last step: `probability` is what the token had in
-    the distribution that was drawn from. Raises ValueError for a token that could not be drawn.
+    Basu et al. 2021, Algorithm 1, uses the model's own probability; llama.cpp the one after the cut, which is used
+    here, where the cut is the last step: `probability` is that of the distribution that was drawn from. Raises
+    ValueError for a token that could not be drawn.
     """
     if not 0 < probability < 1 + 1e-9:
         raise ValueError(f"a drawn token has a probability above 0 and at most 1, got {probability}")

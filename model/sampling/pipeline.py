@@ -1,8 +1,8 @@
-"""How a distribution becomes a token: warps that reshape logits, in any order, every stage kept; and one draw.
+"""From a distribution to a token: warps that reshape logits, in any order, with every stage stored; and one draw.
 
-A warp is a pure function of one position's logits. `shape` runs several and keeps what each left; `uniform` and
-`draw` turn what is left into a token by inverting the cumulative distribution, so that two strategies which are given
-the same number differ because of what they do, not because of luck.
+A warp is a pure function of one position's logits. `shape` runs several and stores each result; `uniform` and `draw`
+choose a token by inverting the cumulative distribution, so that two strategies with the same random number differ
+because of their method, not by chance.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,12 +15,12 @@ from torch import Tensor
 from model.errors import InputError, say
 
 MOST_STEPS = 24  # of one pipeline
-FIRST = 1024  # a draw looks first at tokens with a share of at least 1 / FIRST
+FIRST = 1024  # a draw first considers tokens with a share of at least 1 / FIRST
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that a warp takes."""
+    """A numeric setting of a warp."""
 
     name: str
     low: float
@@ -32,32 +32,32 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Step:
-    """One warp with its numbers; what is not given has its default."""
+    """One warp with its settings; missing ones have their defaults."""
 
-    warp: str  # a key of model.warps.WARPS
+    warp: str  # a key of model.sampling.warps.WARPS
     values: tuple[tuple[str, float], ...] = ()
     tokens: tuple[tuple[int, float], ...] = ()  # (token id, number), for the warp that takes tokens
 
     def get(self, parameter: Parameter) -> float:
-        """The number given, or the parameter's default."""
+        """The number of the step, or the parameter's default."""
         return dict(self.values).get(parameter.name, parameter.default)
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a warp may look at besides the logits: the tokens so far, and what a warp with a memory remembered."""
+    """Inputs of a warp besides the logits: the tokens so far, and the memory of a warp that has one."""
 
-    ids: tuple[int, ...] = ()  # the prompt and what was written after it
-    prompt: int = 0  # how many of these are the prompt
+    ids: tuple[int, ...] = ()  # the prompt and its continuation
+    prompt: int = 0  # length of the prompt
     memory: float | None = None  # of the warp with a memory (Mirostat's mu); None before the first token
 
 
 @dataclass(frozen=True)
 class Warp:
-    """An entry of model.warps.WARPS. Its label and help are the words "warp.<key>" and "warp_help.<key>"."""
+    """An entry of model.sampling.warps.WARPS. Its label and help are the words "warp.<key>" and "warp_help.<key>"."""
 
     apply: Callable[[Tensor, Mapping[str, float], Context, Step], Tensor]  # logits [V] -> logits [V], a new tensor
-    kind: str  # "penalty" changes single logits, "scale" all of them, "cut" leaves some and makes the others -inf
+    kind: str  # "penalty" changes single logits, "scale" all of them, "cut" sets some to -inf
     source: str  # the paper, and the section or equation
     parameters: tuple[Parameter, ...] = ()
     takes_tokens: bool = False
@@ -67,36 +67,36 @@ class Warp:
 
 @dataclass(frozen=True)
 class StageReport:
-    """What a stage of a pipeline is in four numbers."""
+    """Statistics of a stage of a pipeline."""
 
-    kept: int  # tokens that are still in
-    removed: float  # probability, in the stage before, of the tokens that this one put out
+    kept: int  # remaining tokens
+    removed: float  # probability, in the stage before, of the tokens excluded by this one
     entropy: float  # of the stage's probabilities, nats
-    effective: float  # exp(entropy): of how many equally likely tokens the entropy would be the same
+    effective: float  # exp(entropy): number of equally likely tokens with the same entropy
 
 
 @dataclass(frozen=True, eq=False)
 class Shaped:
-    """One position's logits through a pipeline. Stage 0 is the model's own, stage i what step i - 1 left."""
+    """One position's logits through a pipeline. Stage 0 is the model's own, stage i the result of step i - 1."""
 
     steps: tuple[Step, ...]
-    stages: Tensor  # float32 [S + 1, V], -inf for a token that is out
+    stages: Tensor  # float32 [S + 1, V], -inf for an excluded token
 
     @property
     def logits(self) -> Tensor:
-        """What the last step left. [V]"""
+        """The result of the last step. [V]"""
         return self.stages[-1]
 
     def probabilities(self, stage: int = -1) -> np.ndarray:
-        """Softmax of a stage, 0 for tokens that are out. float64 [V]; sums to 1"""
+        """Softmax of a stage, 0 for excluded tokens. float64 [V]; sums to 1"""
         return softmax(self.stages[stage].numpy())
 
     def kept(self, stage: int = -1) -> int:
-        """How many tokens are still in."""
+        """Number of remaining tokens."""
         return int(torch.isfinite(self.stages[stage]).sum())
 
     def report(self) -> list[StageReport]:
-        """Every stage in numbers, the model's own first. [S + 1]"""
+        """Statistics of every stage, the model's own first. [S + 1]"""
         reports: list[StageReport] = []
         before = np.zeros(self.stages.shape[-1])
         for stage in range(len(self.stages)):
@@ -121,33 +121,33 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
 
 
 def uniform(seed: int, step: int, row: int = 0) -> float:
-    """The random number of a step, in [0, 1): the same for the same seed, step and row, whatever was drawn before.
+    """The random number of a step, in [0, 1): the same for the same seed, step and row, independent of earlier draws.
 
-    Philox 4x64 counts instead of remembering (Salmon et al. 2011), so a branch that starts at step 7 gets the number
-    that step 7 had before. Rows differ only where strategies are not to share their luck.
+    Philox 4x64 is counter-based and has no state (Salmon et al. 2011), so a branch that starts at step 7 gets the
+    number that step 7 had before. Rows differ only where strategies should not share random numbers.
     """
     return float(np.random.Generator(np.random.Philox(key=[seed, row], counter=[0, 0, 0, step])).random())
 
 
 def order(probabilities: np.ndarray) -> np.ndarray:
-    """Tokens that can be drawn, the likeliest first, of equals the smaller id first. [V] -> ids [n]"""
+    """Tokens that can be drawn, the likeliest first, ties by the smaller id. [V] -> ids [n]"""
     ids = np.flatnonzero(probabilities)
-    found = np.argsort(-probabilities[ids])  # several times faster than a stable sort, but equals come in any order
-    sorted_values = probabilities[ids[found]]
+    ranking = np.argsort(-probabilities[ids])  # several times faster than a stable sort, but ties come in any order
+    sorted_values = probabilities[ids[ranking]]
     same = sorted_values[1:] == sorted_values[:-1]
     if same.any():
-        run = np.concatenate(([0], np.cumsum(~same)))  # the number of each value, counted from the largest
+        run = np.concatenate(([0], np.cumsum(~same)))  # the index of each distinct value, counted from the largest
         tied = np.flatnonzero(np.concatenate((same, [False])) | np.concatenate(([False], same)))
-        found[tied] = np.sort(run[tied] * len(ids) + found[tied]) % len(ids)
-    return ids[found]
+        ranking[tied] = np.sort(run[tied] * len(ids) + ranking[tied]) % len(ids)
+    return ids[ranking]
 
 
 def draw(probabilities: np.ndarray, u: float) -> int:
-    """The token into whose part of the bar u falls, the likeliest part first. probabilities [V], u in [0, 1)
+    """The token with the interval of the bar that contains u, the likeliest first. probabilities [V], u in [0, 1)
 
-    Inversion of the cumulative distribution: P(draw = i) = p_i for a uniform u. Devroye 1986, section III.2.
-    The bar is first laid with the likeliest tokens only, in the order of `order`: at most FIRST can have a share of
-    1 / FIRST, and u is rarely beyond them.
+    Inversion of the cumulative distribution: P(draw = i) = p_i for a uniform u. Devroye 1986, section III.2. The bar
+    first has the likeliest tokens only, in the order of `order`: at most FIRST can have a share of 1 / FIRST, and u is
+    rarely beyond them.
     """
     mass = probabilities.sum()
     target = u * mass
@@ -159,32 +159,32 @@ def draw(probabilities: np.ndarray, u: float) -> int:
             return int(ids[np.searchsorted(edges, target, side="right")])
     ids = order(probabilities)
     edges = np.cumsum(probabilities[ids])
-    return int(ids[min(np.searchsorted(edges, target, side="right"), len(ids) - 1)])  # rounding can leave none
+    return int(ids[min(np.searchsorted(edges, target, side="right"), len(ids) - 1)])  # rounding can exceed the end
 
 
 def usable(logits: Tensor, size: int) -> Tensor:
-    """Logits [..., V] with the rows that no token of the vocabulary of `size` has at -inf: they cannot be drawn."""
+    """Logits [..., V] with -inf in the rows beyond the vocabulary's `size`: they cannot be drawn."""
     if size >= logits.shape[-1]:
         return logits
     return torch.cat((logits[..., :size], logits.new_full((*logits.shape[:-1], logits.shape[-1] - size), -np.inf)), -1)
 
 
 def check_numbers(owner: str, numbers: tuple[tuple[str, float], ...], parameters: tuple[Parameter, ...]) -> None:
-    """Raise InputError unless every number, of a warp or a method by that name, is a parameter within its bounds."""
+    """Raise InputError unless every number of the warp or method `owner` is a parameter within its bounds."""
     bounds = {parameter.name: parameter for parameter in parameters}
     for name, value in numbers:
-        found = bounds.get(name)
-        if found is None or not found.low <= value <= found.high or (found.whole and value % 1):
+        parameter = bounds.get(name)
+        if parameter is None or not parameter.low <= value <= parameter.high or (parameter.whole and value % 1):
             hint = (
-                say("Choose a value from {} to {}.", f"{found.low:g}", f"{found.high:g}")
-                if found
+                say("Choose a value from {} to {}.", f"{parameter.low:g}", f"{parameter.high:g}")
+                if parameter
                 else "Choose one of the list."
             )
             raise InputError("A setting is out of its range.", f"{owner}, {name[:20]}: {value:g}", hint)
 
 
 def checked(steps: tuple[Step, ...], warps: Mapping[str, Warp], vocab_size: int) -> tuple[Step, ...]:
-    """The steps, every number within its warp's bounds and named; raises InputError for anything else."""
+    """The steps, if every number is a parameter of its warp within its bounds; raises InputError otherwise."""
     if len(steps) > MOST_STEPS:
         raise InputError("There are too many steps.", str(len(steps)), say("At most {} steps.", MOST_STEPS))
     for step in steps:

@@ -1,4 +1,4 @@
-"""A pipeline at every temperature: what one position's logits become as its temperature step goes from low to high."""
+"""A pipeline at every temperature: one position's distribution as the temperature goes from low to high."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,28 +16,28 @@ LOWEST, HIGHEST, MANY = 0.05, 3.0, 40
 
 @dataclass(frozen=True, eq=False)
 class Heated:
-    """The tokens that are among the likeliest at some temperature, in the model's order, and the whole distribution."""
+    """The tokens that are among the likeliest at some temperature, in the model's order, and statistics."""
 
     temperatures: np.ndarray  # [N]
     ids: np.ndarray  # [C]
-    probabilities: np.ndarray  # float64 [C, N], 0 for a token that is out
+    probabilities: np.ndarray  # float64 [C, N], 0 for an excluded token
     entropy: np.ndarray  # nats, of the whole vocabulary [N]
     largest: np.ndarray  # probability of the likeliest token [N]
-    kept: np.ndarray  # tokens that are in [N]
+    kept: np.ndarray  # remaining tokens [N]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all of it."""
+        """Bytes of the arrays."""
         return sum(value.nbytes for value in vars(self).values())
 
 
 def temperatures(logarithmic: bool = True) -> np.ndarray:
-    """MANY temperatures from LOWEST to HIGHEST, evenly apart or each the same factor above the one before."""
+    """MANY temperatures from LOWEST to HIGHEST, equally spaced on a logarithmic or a linear scale."""
     return (np.geomspace if logarithmic else np.linspace)(LOWEST, HIGHEST, MANY)
 
 
 def at_temperature(steps: tuple[Step, ...], value: float) -> tuple[Step, ...]:
-    """The steps with their first temperature replaced; where they have none, it comes first."""
+    """The steps with their first temperature replaced; without one, it is put first."""
     step = Step("temperature", (("temperature", float(value)),))
     for n, each in enumerate(steps):
         if each.warp == "temperature":
@@ -52,25 +52,25 @@ def heat(
     values: Sequence[float] | np.ndarray | None = None,
     top: int = 25,
 ) -> Heated:
-    """One position's logits [V] through the steps at each temperature; what precedes the temperature is done once."""
+    """One position's logits [V] through the steps at each temperature; steps before the temperature run once."""
     values = temperatures() if values is None else np.asarray(values, np.float64)
     every = [at_temperature(steps, value) for value in values]
     head = next(n for n, step in enumerate(every[0]) if step.warp == "temperature")
     before = final(logits, steps[:head], context)
     most = torch.zeros(len(logits))
-    found = []
+    distributions = []
     for changed in every:
         after = softmax(final(before, changed[head:], context).numpy())
         most = most.maximum(torch.from_numpy(after).float())
-        found.append(after)
+        distributions.append(after)
     chosen = top_ids(most, top)
     chosen = chosen[most[chosen] > 0]
     chosen = chosen[logits[chosen].argsort(descending=True, stable=True)].numpy()
     return Heated(
         temperatures=values,
         ids=chosen,
-        probabilities=np.stack([after[chosen] for after in found], 1),
-        entropy=np.array([float(entropy(after)) for after in found]),
-        largest=np.array([after.max() for after in found]),
-        kept=np.array([np.count_nonzero(after) for after in found]),
+        probabilities=np.stack([after[chosen] for after in distributions], 1),
+        entropy=np.array([float(entropy(after)) for after in distributions]),
+        largest=np.array([after.max() for after in distributions]),
+        kept=np.array([np.count_nonzero(after) for after in distributions]),
     )

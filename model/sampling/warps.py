@@ -1,4 +1,4 @@
-"""The warps by name, and a pipeline of them."""
+"""The warps by name, and pipelines of them."""
 
 from collections.abc import Mapping
 
@@ -29,20 +29,20 @@ from model.sampling.pipeline import Context, Parameter, Shaped, Step, Warp
 
 
 def temperature(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Divide by T: below 1 sharper, above 1 flatter; at 0 only the largest stays, of equals the smaller id.
+    """Divide by T: below 1 sharper, above 1 flatter; at 0 only the largest stays, ties by the smaller id.
 
-    Ackley et al. 1985, eq. 5. Softmax knows differences only: where a quotient does not fit in float32, the largest
-    logit is subtracted first and what is still too low stops at the lowest number, so that nothing is put out.
+    Ackley et al. 1985, eq. 5. Softmax depends on differences only: where a quotient does not fit in float32, the
+    largest logit is subtracted first and lower values are clamped, so that nothing is excluded.
     """
     if values["temperature"] == 0:
-        left = torch.full_like(logits, -torch.inf)
-        left[logits.argmax()] = logits.max()
-        return left
-    left = logits / values["temperature"]
-    if torch.equal(left.isfinite(), logits.isfinite()):
-        return left
-    left = ((logits.double() - logits.max()) / values["temperature"]).clamp(min=LOWEST).float()
-    return left.masked_fill(logits == -torch.inf, -torch.inf)
+        result = torch.full_like(logits, -torch.inf)
+        result[logits.argmax()] = logits.max()
+        return result
+    result = logits / values["temperature"]
+    if torch.equal(result.isfinite(), logits.isfinite()):
+        return result
+    result = ((logits.double() - logits.max()) / values["temperature"]).clamp(min=LOWEST).float()
+    return result.masked_fill(logits == -torch.inf, -torch.inf)
 
 
 WARPS: dict[str, Warp] = {
@@ -81,16 +81,16 @@ WARPS: dict[str, Warp] = {
 }
 
 
-NOTHING = Context()  # known of the text so far
+NOTHING = Context()  # an empty text so far
 
 
 def values_of(step: Step) -> dict[str, float]:
-    """All numbers of a step, defaults filled in."""
+    """All settings of a step, defaults filled in."""
     return {parameter.name: step.get(parameter) for parameter in WARPS[step.warp].parameters}
 
 
 def shape(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context = NOTHING) -> Shaped:
-    """One position's logits [V] through the steps in their order; every stage is kept."""
+    """One position's logits [V] through the steps in order; every stage is stored."""
     stages = [torch.as_tensor(logits).float()]
     for step in steps:
         stages.append(WARPS[step.warp].apply(stages[-1], values_of(step), context, step))
@@ -98,7 +98,7 @@ def shape(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context
 
 
 def remembered(steps: tuple[Step, ...], memory: float | None, probability: float) -> float | None:
-    """What a warp with a memory knows after a token to which all steps together gave that probability."""
+    """The memory of a warp after a token with that probability after all steps."""
     for step in steps:
         if (remember := WARPS[step.warp].remember) is not None:
             memory = remember(values_of(step), memory, probability)
@@ -106,7 +106,7 @@ def remembered(steps: tuple[Step, ...], memory: float | None, probability: float
 
 
 def final(logits: Tensor, steps: tuple[Step, ...], context: Context = NOTHING) -> Tensor:
-    """The same without the stages between: what the last step leaves. [V] -> [V]"""
+    """The result of the last step only. [V] -> [V]"""
     logits = logits.float()
     for step in steps:
         logits = WARPS[step.warp].apply(logits, values_of(step), context, step)

@@ -1,4 +1,4 @@
-"""From a list of merges to tiktoken's ranks: GPT-2's byte alphabet and the proof that the two agree."""
+"""Conversion of a list of merges to tiktoken's ranks: GPT-2's byte alphabet and the check that the two agree."""
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -6,11 +6,11 @@ from itertools import pairwise
 from model.errors import CheckpointError, UnsupportedModel
 
 FRESH_COPY = "Fetch the vocabulary again from where the model was published."
-_MOST_WORK = 1 << 26  # neighbours looked at, a few seconds; the vocabulary of Llama 3 needs a tenth of it
+_MOST_WORK = 1 << 26  # neighbour pairs to examine, a few seconds; the vocabulary of Llama 3 needs a tenth of it
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """GPT-2's writing of bytes as visible characters: character -> byte, 256 of them."""
+    """GPT-2's visible characters for bytes: character -> byte, 256 of them."""
     visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [byte for byte in range(256) if byte not in visible]
     return {chr(b): b for b in visible} | {chr(256 + n): b for n, b in enumerate(hidden)}
@@ -44,14 +44,14 @@ def _pair_forms(a: int, b: int, parts: list[tuple[int, int]], pairs: dict[tuple[
 
 
 def _affordable(work: int) -> None:
-    """Refuse a vocabulary that was made to keep us busy: the work grows with the square of a token's length."""
+    """Refuse a vocabulary that would take too long: the work grows with the square of a token's length."""
     if work > _MOST_WORK:
         what = "The vocabulary has too many long tokens to be checked."
         raise UnsupportedModel(what, f"{work} steps of at most {_MOST_WORK}", FRESH_COPY)
 
 
 def _last_parts(token: str, ranks: Mapping[str, int]) -> tuple[str, ...]:
-    """The tokens that merging the bytes of `token` ends with, short of making `token` itself."""
+    """The final tokens of merging the bytes of `token`, just before `token` itself."""
     parts = list(token)
     while len(parts) > 2:
         joined = [ranks.get(left + right) for left, right in pairwise(parts)]
@@ -64,7 +64,7 @@ def _last_parts(token: str, ranks: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _in_order(merges: list[tuple[str, str]]) -> dict[str, int]:
-    """Token -> place of the merge that makes it, for tokens whose parts are made earlier in the list."""
+    """Token -> index of the merge that produces it, for tokens with parts produced earlier in the list."""
     ids, places = dict(ALPHABET), {}
     parts = [(byte, byte) for byte in range(256)]
     pairs: dict[tuple[int, int], int] = {}
@@ -79,9 +79,9 @@ def _in_order(merges: list[tuple[str, str]]) -> dict[str, int]:
 
 
 def _out_of_order(merges: list[tuple[str, str]], places: dict[str, int]) -> dict[str, int]:
-    """`places` for a list in which some merges stand before the merges of their parts, as in Llama 3.
+    """`places` for a list in which some merges precede the merges of their parts, as in Llama 3.
 
-    Only tokens that contain one of the misplaced can be concerned, and for these the merging is carried out.
+    Only tokens that contain a misplaced one can be affected; for these the merging is carried out.
     """
     place_of = {pair: place for place, pair in enumerate(merges)}
     first: dict[str, int] = {}
@@ -90,34 +90,34 @@ def _out_of_order(merges: list[tuple[str, str]], places: dict[str, int]) -> dict
     late = first.keys() - places.keys()
     places = first | places
     lengths = sorted({len(token) for token in late})
-    kept = dict(places)
+    reachable = dict(places)
     _affordable(sum(len(token) * max(len(token), len(lengths)) for token in places))
     for token in places:
         if not any(token[i : i + n] in late for n in lengths for i in range(len(token) - n + 1)):
             continue
         parts = _last_parts(token, places)
         if len(parts) > 2:
-            del kept[token]  # never made
+            del reachable[token]  # never produced
         elif parts in place_of:
-            kept[token] = place_of[parts]
+            reachable[token] = place_of[parts]
         else:
             raise UnsupportedModel("A token is made by a merge that the list does not name.", token, FRESH_COPY)
-    if sorted(kept, key=kept.get) != sorted(kept, key=places.get):
+    if sorted(reachable, key=reachable.get) != sorted(reachable, key=places.get):
         raise UnsupportedModel("The merges are in an order that cannot be followed.", "", FRESH_COPY)
-    return kept
+    return reachable
 
 
 def merge_ranks(tokens: Iterable[str], merges: Iterable[tuple[str, str]], whole: Iterable[str] = ()) -> dict[str, int]:
-    """The rank of each token (in the byte alphabet) that makes 'merge the lowest-ranked neighbours' equal the list.
+    """Ranks of tokens (in the byte alphabet) such that merging by the lowest rank follows the list of merges.
 
-    A list of merges names pairs; tiktoken joins any two neighbours whose bytes together are a token. The two agree
-    if and only if each token kept is reached through a pair that the list names, because what two neighbours were
-    made from does not depend on the text around them. So a token that no named pair can reach is left out here: the
-    list never produces it either. `whole` are tokens that a complete piece of text is looked up in before merging
-    (`ignore_merges`). The 256 bytes take ranks 0..255.
+    A list of merges names pairs; tiktoken joins any two neighbours whose joined bytes are a token. The two agree if
+    and only if each ranked token is reached through a pair in the list, because the parts of two neighbours do not
+    depend on the surrounding text. So a token that no listed pair can reach is omitted: the list never produces it
+    either. `whole` are tokens that a complete piece of text is looked up in before merging (`ignore_merges`). The 256
+    bytes have ranks 0..255.
 
-    Raises CheckpointError for merges that repeat or name unknown tokens, UnsupportedModel for lists that no ranks
-    can follow.
+    Raises CheckpointError for merges that repeat or name unknown tokens, UnsupportedModel for lists that no ranks can
+    reproduce.
     """
     merges, known = list(merges), set(tokens)
     for left, right in merges:
@@ -126,9 +126,12 @@ def merge_ranks(tokens: Iterable[str], merges: Iterable[tuple[str, str]], whole:
     if len(set(merges)) != len(merges):
         raise CheckpointError("The list of merges names a pair twice.", "", FRESH_COPY)
     places = _in_order(merges)
-    made = {left + right for left, right in merges} | ALPHABET.keys()
-    unmade = [(place, part) for place, pair in enumerate(merges) if "".join(pair) not in places for part in pair]
-    if any(part in made and part not in ALPHABET and places.get(part, len(merges)) > place for place, part in unmade):
+    mergeable = {left + right for left, right in merges} | ALPHABET.keys()
+    unreached = [(place, part) for place, pair in enumerate(merges) if "".join(pair) not in places for part in pair]
+    if any(
+        part in mergeable and part not in ALPHABET and places.get(part, len(merges)) > place
+        for place, part in unreached
+    ):
         places = _out_of_order(merges, places)
     ranks = ALPHABET | {token: 256 + n for n, token in enumerate(sorted(places, key=places.get))}
     extra = [token for token in dict.fromkeys(whole) if token not in ranks]

@@ -1,4 +1,4 @@
-"""Byte-pair encoding carried out in the open: a text cut into pieces, and the merges of each piece one by one."""
+"""Byte-pair encoding step by step: the pieces of a text, and the merges of each piece in order."""
 
 import re
 import unicodedata
@@ -11,12 +11,12 @@ from tokenizers import Regex, pre_tokenizers
 from model.errors import InputError, say
 from model.text.tokenizer import Tokenizer
 
-MOST_CHARACTERS = 300  # of a text whose merges are replayed: the work of a piece grows with the square of its bytes
+MOST_CHARACTERS = 300  # limit for replaying merges: the work for a piece grows with the square of its bytes
 
 
 @dataclass(frozen=True)
 class Merge:
-    """Two neighbours become one part: the place of the left one before the merge, and the rank that won."""
+    """Two neighbours become one part: the index of the left one before the merge, and the rank of the merge."""
 
     at: int
     rank: int
@@ -24,10 +24,10 @@ class Merge:
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of text that no merge crosses, and how its bytes become tokens.
+    """A stretch of text that no merge crosses, and the tokenization of its bytes.
 
     `added`: it is a token of its own, matched before any merge. `whole`: the vocabulary has the whole piece as a
-    token, which merging its bytes would not reach. `ids` are the token ids it ends with.
+    token, which merging its bytes would not reach. `ids` are the resulting token ids.
     """
 
     text: str
@@ -38,7 +38,7 @@ class Piece:
     whole: bool = False
 
     def parts(self, step: int) -> list[bytes]:
-        """The parts after so many merges; 0: the single bytes."""
+        """The parts after `step` merges; 0: the single bytes."""
         parts = [bytes([byte]) for byte in self.raw]
         for merge in self.merges[:step]:
             parts[merge.at : merge.at + 2] = [parts[merge.at] + parts[merge.at + 1]]
@@ -46,18 +46,18 @@ class Piece:
 
 
 def candidates(ranks: Mapping[bytes, int], parts: list[bytes]) -> list[tuple[int, int]]:
-    """(rank, place of the left one) of all neighbours that could be merged, the one that is merged next first."""
+    """(rank, index of the left one) of all neighbours that can be merged, the next merge first."""
     joined = (ranks.get(left + right) for left, right in pairwise(parts))
     return sorted((rank, at) for at, rank in enumerate(joined) if rank is not None)
 
 
 def merges_of(ranks: Mapping[bytes, int], raw: bytes) -> tuple[Merge, ...]:
-    """The merges of a piece in their order: always the two neighbours whose joined bytes have the lowest rank.
+    """The merges of a piece in order: each joins the two neighbours with the lowest rank of their joined bytes.
 
-    Of equal ones the left pair comes first (Sennrich et al. 2016, algorithm 1, read as tiktoken does it). Each takes
-    one part away, so there are fewer than len(raw).
+    Ties are broken by the left pair (Sennrich et al. 2016, algorithm 1, as implemented by tiktoken). Each removes one
+    part, so there are fewer than len(raw).
     """
-    parts, found = [bytes([byte]) for byte in raw], []
+    parts, merges = [bytes([byte]) for byte in raw], []
     while len(parts) > 1:
         joined = [ranks.get(left + right) for left, right in pairwise(parts)]
         rank = min((each for each in joined if each is not None), default=None)
@@ -65,34 +65,34 @@ def merges_of(ranks: Mapping[bytes, int], raw: bytes) -> tuple[Merge, ...]:
             break
         at = joined.index(rank)
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        found.append(Merge(at, rank))
-    return tuple(found)
+        merges.append(Merge(at, rank))
+    return tuple(merges)
 
 
 def replay(tokenizer: Tokenizer, text: str) -> tuple[Piece, ...]:
-    """How a text becomes the tokenizer's own ids: its pieces, each with its merges.
+    """The pieces of a text, each with its merges, as the tokenizer encodes them.
 
-    The ids of the pieces, joined, are `tokenizer.encode_ids(text)`. Text that the vocabulary normalises (NFC) is
-    shown as it was merged. Raises InputError for a text that is too long, or that the tokenizer refuses.
+    The ids of the pieces, joined, are `tokenizer.encode_ids(text)`. Text that the vocabulary normalises (NFC) is shown
+    in its normalised form. Raises InputError for a text that is too long, or that the tokenizer refuses.
     """
     if len(text) > MOST_CHARACTERS:
         hint = say("Merges are shown for at most {} characters.", MOST_CHARACTERS)
         raise InputError("The text is too long to replay its merges.", f"{len(text)} characters", hint)
-    wanted = tokenizer.encode_ids(text)
+    expected = tokenizer.encode_ids(text)
     pieces: list[Piece] = []
     for part, fixed in _stretches(tokenizer, text):
         if fixed is not None:
             pieces.append(Piece(part, part.encode(), (), (fixed,), added=True))
         else:
             pieces += [_piece(tokenizer, each) for each in split(tokenizer, part)]
-    if [number for piece in pieces for number in piece.ids] != wanted:
-        # Two engines read the pattern; they may know another edition of Unicode.
+    if [number for piece in pieces for number in piece.ids] != expected:
+        # Two regex engines use the pattern; their editions of Unicode may differ.
         raise InputError("The pieces of this text cannot be determined.", text[:40], "Try another text.")
     return tuple(pieces)
 
 
 def split(tokenizer: Tokenizer, text: str) -> list[str]:
-    """The pieces that the vocabulary's pattern cuts a text into, before any merge; joined they are the text."""
+    """The pieces of a text by the vocabulary's pattern, before any merge; joined they are the text."""
     if not text:
         return []
     pattern = pre_tokenizers.Split(Regex(tokenizer.vocabulary.pattern), "isolated")
@@ -100,12 +100,12 @@ def split(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 def _stretches(tokenizer: Tokenizer, text: str) -> list[tuple[str, int | None]]:
-    """Stretches of text, normalised where the vocabulary says so, and added tokens with their ids."""
-    found: list[tuple[str, int | None]] = []
+    """Stretches of text, normalised where the vocabulary requires it, and added tokens with their ids."""
+    stretches: list[tuple[str, int | None]] = []
     for part, fixed in _cut(tokenizer, text, False):
         plain = unicodedata.normalize("NFC", part) if tokenizer.vocabulary.nfc else part
-        found += [(part, fixed)] if fixed is not None else _cut(tokenizer, plain, True)
-    return [each for each in found if each[0]]
+        stretches += [(part, fixed)] if fixed is not None else _cut(tokenizer, plain, True)
+    return [each for each in stretches if each[0]]
 
 
 def _cut(tokenizer: Tokenizer, text: str, after_nfc: bool) -> list[tuple[str, int | None]]:

@@ -1,4 +1,4 @@
-"""Conversations for models that were taught to answer: messages become tokens by the model's own chat template."""
+"""Conversations for chat models: messages become tokens by the model's own chat template."""
 
 import json
 import re
@@ -13,28 +13,31 @@ from model.text.tokenizer import Tokenizer
 
 ROLES = ("system", "user", "assistant", "tool")
 MOST_TEXT = 500_000  # characters of all messages
-PATIENCE = 20.0  # seconds for a process that may use one of the processor, on a busy machine
-ENDINGS = ("<|im_end|>", "<|eot_id|>", "<|endoftext|>")  # end an answer or a text, where a vocabulary has them
+PATIENCE = 20.0  # wall seconds for a process limited to one CPU second, on a busy machine
+ENDINGS = (
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|endoftext|>",
+)  # end of an answer or a text, where a vocabulary has them
 
 _RENDER = Path(__file__).with_name("chat_render.py")
-_UNUSED = range(0x100000, 0x10FFFE)  # characters of the last private plane: they mean nothing
+_UNUSED = range(0x100000, 0x10FFFE)  # characters of the last private-use plane, without meaning
 
 
 def ending(tokenizer: Tokenizer) -> frozenset[int]:
-    """The tokens that end a text: the vocabulary's own, and those that end an answer in the usual chat formats."""
-    named = {tokenizer.special[text] for text in ENDINGS if text in tokenizer.special}
-    return frozenset(named if tokenizer.eos_id is None else {*named, tokenizer.eos_id})
+    """The tokens that end a text: the vocabulary's own, and those of the usual chat formats."""
+    ids = {tokenizer.special[text] for text in ENDINGS if text in tokenizer.special}
+    return frozenset(ids if tokenizer.eos_id is None else {*ids, tokenizer.eos_id})
 
 
 def chat_ids(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]]) -> list[int]:
     """The ids of a conversation, up to where the assistant's answer begins.
 
-    Special tokens in the template's own text are read as such. Those that a person wrote into a message stay plain
-    text: while the template is at work, an unused character stands for each, and it is turned back once the special
-    tokens have been cut out. A BOS is only there where the template writes it.
-
-    Raises InputError without a template, for messages that are none, or for messages that the template refuses;
-    UnsupportedModel for a template that is broken or takes too long.
+    Special tokens in the template's own text are recognised. Those that a person wrote into a message stay plain text:
+    while the template is rendered, each is replaced by an unused character, which is replaced back after the special
+    tokens have been split off. A BOS is included only where the template writes it. Raises InputError without a
+    template, for invalid messages, or for messages that the template refuses; UnsupportedModel for a template that is
+    broken or takes too long.
     """
     if not tokenizer.chat_template:
         raise InputError("This model has no chat template.", "", "Choose a model that was taught to chat.")
@@ -59,9 +62,9 @@ def chat_ids(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]]) -> lis
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
-    """What the template writes, in a process with little time and memory. Raises InputError or UnsupportedModel."""
+    """The rendered template, from a process with limited time and memory. Raises InputError or UnsupportedModel."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-I", str(_RENDER)],
             input=json.dumps({"template": template, "values": values}),
             capture_output=True,
@@ -69,7 +72,7 @@ def render(template: str, values: Mapping[str, object]) -> str:
             timeout=PATIENCE,
             check=False,
         )
-        answer = json.loads(done.stdout) if done.returncode == 0 else {"error": "limit", "got": ""}
+        answer = json.loads(process.stdout) if process.returncode == 0 else {"error": "limit", "got": ""}
     except (subprocess.TimeoutExpired, json.JSONDecodeError):
         answer = {"error": "limit", "got": ""}
     match answer:
@@ -84,7 +87,7 @@ def render(template: str, values: Mapping[str, object]) -> str:
 
 
 def _check(messages: Sequence[Mapping[str, str]]) -> None:
-    """Raise InputError unless these are messages."""
+    """Raise InputError for invalid messages."""
     if not messages:
         raise InputError("There is no message.", "", "Write something to answer.")
     size = 0
@@ -98,12 +101,12 @@ def _check(messages: Sequence[Mapping[str, str]]) -> None:
 
 
 def _stand_ins(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """A character for each special token that somebody wrote, one that neither they nor the template use."""
+    """An unused character for each special token in the messages, unused in both messages and template."""
     written = "".join(message["content"] for message in messages)
-    taken = {*written, *tokenizer.chat_template}
-    free = (chr(code) for code in _UNUSED if chr(code) not in taken)
-    found = [special for special in tokenizer.special if special in written]
-    return dict(zip(found, islice(free, len(found)), strict=True))
+    used = {*written, *tokenizer.chat_template}
+    unused = (chr(code) for code in _UNUSED if chr(code) not in used)
+    specials = [special for special in tokenizer.special if special in written]
+    return dict(zip(specials, islice(unused, len(specials)), strict=True))
 
 
 def _replace(text: str, stands: Mapping[str, str]) -> str:
@@ -111,7 +114,7 @@ def _replace(text: str, stands: Mapping[str, str]) -> str:
 
 
 def _cut(text: str, special: Mapping[str, int]) -> Iterator[tuple[str, int | None]]:
-    """Stretches of the text: (a special token, its id) or (text between them, None). The longest token wins."""
+    """Stretches of the text: (a special token, its id) or (text between them, None). Longest tokens first."""
     if not special:
         yield text, None
         return
@@ -121,6 +124,6 @@ def _cut(text: str, special: Mapping[str, int]) -> Iterator[tuple[str, int | Non
 
 
 def _ends(tokenizer: Tokenizer) -> dict[str, str]:
-    """The special tokens that a template may ask for by name."""
-    named = {"bos_token": tokenizer.bos_id, "eos_token": tokenizer.eos_id}
-    return {name: tokenizer.piece(id) for name, id in named.items() if id is not None}
+    """The special tokens that a template can use by name."""
+    ids = {"bos_token": tokenizer.bos_id, "eos_token": tokenizer.eos_id}
+    return {name: tokenizer.piece(id) for name, id in ids.items() if id is not None}

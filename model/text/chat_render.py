@@ -1,8 +1,8 @@
-"""Writes a conversation by a chat template. Run as a process of its own: a template is a program that anybody may have
-written, and a process can be given so much time and memory and no more.
+"""Renders a conversation by a chat template, in a process of its own.
 
-JSON on standard input: {"template", "values"}. On standard output {"text"}, or {"error", "got"} where the error is
-"syntax" (it is no template), "refused" (it does not take these values) or "limit" (too much time, memory or text).
+A template is an untrusted program, and a process can be limited in time and memory. JSON on standard input:
+{"template", "values"}. On standard output {"text"}, or {"error", "got"} where the error is "syntax" (not a valid
+template), "refused" (it does not accept these values) or "limit" (too much time, memory or text).
 """
 
 import contextlib
@@ -16,13 +16,13 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
 
-SECONDS = 1  # of the processor
+SECONDS = 1  # CPU seconds
 MEMORY = 512 << 20  # bytes
 MOST_TEXT = 2_000_000  # characters
 
 
 class _Generation(Extension):
-    """{% generation %} marks for training what an assistant said; what is inside is written as it stands."""
+    """{% generation %} marks the assistant's text for training; its content is rendered unchanged."""
 
     tags = frozenset({"generation"})
 
@@ -32,7 +32,7 @@ class _Generation(Extension):
 
 
 class _Namespace(jinja2.utils.Namespace):
-    """Names that begin with an underscore could reach Python's own attributes."""
+    """A namespace without names that begin with an underscore, which could reach Python's own attributes."""
 
     def __init__(self, *values: object, **named: object) -> None:
         for name in dict(*values, **named):
@@ -68,16 +68,18 @@ def _tojson(
     separators: list[str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Unlike jinja's own, nothing is escaped for HTML."""
+    """Unlike jinja's own, no escaping for HTML."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def environment() -> jinja2.Environment:
-    """The sandbox with what transformers offers to chat templates."""
-    found = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
-    found.filters["tojson"] = _tojson
-    found.globals |= {"raise_exception": _refuse, "strftime_now": _now, "namespace": _Namespace, "dict": _dict}
-    return found
+    """The sandbox with the functions that transformers offers to chat templates."""
+    sandbox = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+    )
+    sandbox.filters["tojson"] = _tojson
+    sandbox.globals |= {"raise_exception": _refuse, "strftime_now": _now, "namespace": _Namespace, "dict": _dict}
+    return sandbox
 
 
 def write(template: str, values: dict) -> dict[str, str]:
@@ -95,13 +97,13 @@ def write(template: str, values: dict) -> dict[str, str]:
             parts.append(part)
     except (MemoryError, RecursionError):
         return {"error": "limit", "got": ""}
-    except Exception as error:  # whatever a template does wrong with its values
+    except Exception as error:  # any error of a template with its values
         return {"error": "refused", "got": str(error)}
     return {"text": "".join(parts)}
 
 
 def limit() -> None:
-    """Give this process SECONDS and MEMORY; where that cannot be done, its parent's patience is all there is."""
+    """Limit this process to SECONDS and MEMORY; where that is impossible, only the parent's timeout remains."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -110,6 +112,6 @@ def limit() -> None:
 
 
 if __name__ == "__main__":
-    asked = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     limit()
-    json.dump(write(asked["template"], asked["values"]), sys.stdout)
+    json.dump(write(request["template"], request["values"]), sys.stdout)

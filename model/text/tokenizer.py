@@ -1,4 +1,4 @@
-"""One tokenizer engine, tiktoken's byte-pair encoding, for every vocabulary the models come with.
+"""One tokenizer engine, tiktoken's byte-pair encoding, for the vocabularies of all models.
 
 Nothing here downloads: tiktoken's own registry of encodings is never used, only its engine.
 """
@@ -19,7 +19,7 @@ from model.text.bpe_ranks import FRESH_COPY
 from model.text.vocabulary import GPT2_PATTERN, Vocabulary, read_gguf, read_json, read_text, read_tiktoken
 from model.text.vocabulary_files import read_tokenizer_json, read_vocab_merges
 
-# tiktoken's regex engine keeps a stack entry a whitespace character and panics at a million of them.
+# tiktoken's regex engine uses a stack entry per whitespace character and panics at a million of them.
 MAX_WHITESPACE_RUN = 500_000
 
 _Matcher = tuple[re.Pattern[str] | None, dict[str, int]]
@@ -34,11 +34,11 @@ class Tokenizer:
     """
 
     name: str
-    vocab_size: int  # ids known here; a model may have more rows
+    vocab_size: int  # number of ids; a model may have more rows
     special: Mapping[str, int]  # special token text -> id
     bos_id: int | None
     eos_id: int | None
-    add_bos: bool  # does this vocabulary's own default put BOS first?
+    add_bos: bool  # whether the vocabulary's own default puts BOS first
     chat_template: str | None
     _vocabulary: Vocabulary = field(repr=False)
     _engine: tiktoken.Encoding = field(repr=False)
@@ -48,7 +48,7 @@ class Tokenizer:
         """The tokens of a text, without a BOS; `b"".join(raw)` is the (normalised) text in UTF-8.
 
         With `special`, special tokens written in the text become their ids; otherwise they are plain text. Added
-        tokens that are not special (runs of spaces in GPT-NeoX) are matched always.
+        tokens that are not special (runs of spaces in GPT-NeoX) are always matched.
 
         Raises InputError for a text that is not Unicode, that has a byte the vocabulary lacks, or more whitespace
         in one run than the engine takes; UnsupportedModel if the vocabulary's pattern leaves part of the text out.
@@ -56,7 +56,7 @@ class Tokenizer:
         return self.tokens(self.encode_ids(text, special=special))
 
     def encode_ids(self, text: str, *, special: bool = False) -> list[int]:
-        """The ids alone, as `encode` finds them; the same errors."""
+        """The ids of `encode` only; the same errors."""
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -67,20 +67,20 @@ class Tokenizer:
                 "Remove that character or paste the text again.",
             ) from None
         ids: list[int] = []
-        size = 0
+        n_bytes = 0
         for part, whole in self._cut(text, False, special):
             if whole is not None:
                 ids.append(whole)
-                size += len(part.encode())
+                n_bytes += len(part.encode())
                 continue
             part = unicodedata.normalize("NFC", part) if self._vocabulary.nfc else part
-            size += len(part.encode())
+            n_bytes += len(part.encode())
             for piece, fixed in self._cut(part, True, special):
                 if fixed is not None:
                     ids.append(fixed)
                 elif piece:
                     ids += self._merge(piece)
-        if len(self.decode_bytes(ids)) != size:
+        if len(self.decode_bytes(ids)) != n_bytes:
             got = self._vocabulary.pattern
             hint = "Use a model whose vocabulary takes every text."
             raise UnsupportedModel("The pattern of this vocabulary leaves part of the text out.", got, hint)
@@ -95,7 +95,7 @@ class Tokenizer:
         return b"".join(self._raw(int(number)) for number in ids)
 
     def tokens(self, ids: Iterable[int]) -> Tokens:
-        """The record of token ids [T]; InputError for ids outside the vocabulary."""
+        """The Tokens of ids [T]; InputError for ids outside the vocabulary."""
         ids = [int(number) for number in ids]
         raw = tuple(self._raw(number) for number in ids)
         ends = np.fromiter(accumulate(map(len, raw), initial=0), dtype=np.int64, count=len(ids) + 1)
@@ -108,7 +108,7 @@ class Tokenizer:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """What the tokenizer was made from."""
+        """The vocabulary of the tokenizer."""
         return self._vocabulary
 
     @property
@@ -119,7 +119,7 @@ class Tokenizer:
     def piece(self, id: int) -> str:
         """The text of one token, its bytes as `<0xE2><0x96>` where they are not UTF-8 on their own.
 
-        `<unused 50280>` for an id that the model has a row for and the vocabulary no token; InputError below 0.
+        `<unused 50280>` for an id with a row in the model but no token in the vocabulary; InputError below 0.
         """
         if id < 0:
             raise InputError("A token id cannot be negative.", str(id))
@@ -159,7 +159,7 @@ class Tokenizer:
         try:
             ranks = self._engine.encode_ordinary(text)
         except BaseException as error:
-            # A panic in the engine derives from BaseException only, and would end the thread that serves the page.
+            # A panic in the engine derives from BaseException only, and would end the server's thread.
             if type(error).__name__ != "PanicException":
                 raise
             raise InputError(
@@ -199,7 +199,7 @@ def _matcher(vocabulary: Vocabulary, after_nfc: bool, special: bool) -> _Matcher
 
 
 def _build(vocabulary: Vocabulary) -> Tokenizer:
-    """The tokenizer of a vocabulary; UnsupportedModel if the engine cannot take its pattern."""
+    """The tokenizer of a vocabulary; UnsupportedModel if the engine cannot use its pattern."""
     try:
         engine = tiktoken.Encoding(
             vocabulary.name, pat_str=vocabulary.pattern, mergeable_ranks=dict(vocabulary.ranks), special_tokens={}
@@ -231,10 +231,10 @@ def from_gguf(metadata: Mapping[str, object]) -> Tokenizer:
 
 
 def from_tokenizer_json(path: Path, config: Mapping | None = None) -> Tokenizer:
-    """The tokenizer in a tokenizer.json; `config` is the content of tokenizer_config.json, where there is one.
+    """The tokenizer in a tokenizer.json; `config` is the content of tokenizer_config.json, if there is one.
 
     Without a config that names them, a single special token is both BOS and EOS. Raises CheckpointError for a broken
-    file and UnsupportedModel for steps that are not computed here.
+    file and UnsupportedModel for unsupported steps.
     """
     return _build(read_tokenizer_json(Path(path), config or {}))
 
@@ -247,7 +247,7 @@ def from_vocab_merges(vocab: Path, merges: Path) -> Tokenizer:
 def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[str, int] | None = None) -> Tokenizer:
     """The tokenizer in a .tiktoken file (base64 token and rank on a line); CheckpointError for a broken file.
 
-    The file does not say which pattern cuts the text: pass it unless it is GPT-2's.
+    The file does not include the pattern that splits the text: pass it unless it is GPT-2's.
     """
     return _build(read_tiktoken(Path(path), pattern, special or {}))
 
@@ -255,7 +255,7 @@ def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[s
 def from_folder(folder: Path) -> Tokenizer:
     """The tokenizer of a model folder: tokenizer.json, else vocab.json + merges.txt, else one .tiktoken file.
 
-    Raises CheckpointError if it has none of them, UnsupportedModel for one that is not computed here.
+    Raises CheckpointError if it has none of them, UnsupportedModel for an unsupported one.
     """
     folder = Path(folder)
     config = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
@@ -267,7 +267,7 @@ def from_folder(folder: Path) -> Tokenizer:
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         kind = config.get("tokenizer_class", "GPT2Tokenizer")
         if kind not in ("GPT2Tokenizer", "GPT2TokenizerFast"):
-            # These two files do not say how text is cut before merging; only GPT-2's way is implied by them.
+            # These two files do not include the splitting pattern; they imply only GPT-2's.
             what = "vocab.json and merges.txt are read for GPT-2 only."
             raise UnsupportedModel(what, str(kind), "Add its tokenizer.json.")
         return _build(read_vocab_merges(folder / "vocab.json", folder / "merges.txt", config))

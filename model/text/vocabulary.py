@@ -1,7 +1,7 @@
-"""What a tokenizer needs to know, and its readers for GGUF metadata and .tiktoken; hub_vocabulary.py has the others.
+"""The vocabulary of a tokenizer, and readers for GGUF metadata and .tiktoken; vocabulary_files.py has the others.
 
 Each returns a `Vocabulary`, in which the merge priorities and the model's token ids are two separate numberings:
-SmolLM2 keeps ids 0..16 for special tokens and orders the bytes in its own way, so an id says nothing about priority.
+SmolLM2 uses ids 0..16 for special tokens and has its own order of bytes, so an id does not imply a priority.
 """
 
 import base64
@@ -21,19 +21,19 @@ LLAMA3_PATTERN = (
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 QWEN_PATTERN = LLAMA3_PATTERN.replace(r"\p{N}{1,3}", r"\p{N}")
-# Digits are cut out before the GPT-2 pattern sees the text, so a space before a digit ends its stretch of text:
-# it joins no number, and a run of spaces before a digit stays whole.
+# Digits are split off before the GPT-2 pattern sees the text, so a space before a digit ends its stretch of text: it
+# joins no number, and a run of spaces before a digit stays whole.
 SMOLLM_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d|\p{N}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
 
 _MAX_FILE_BYTES = 1 << 28
 _MAX_TOKENS = 1 << 22
 _MAX_TOKEN_LENGTH = 4096
-_MAX_ADDED = 1 << 14  # they are looked for one by one at every character
+_MAX_ADDED = 1 << 14  # they are tried one by one at every character
 
 
 @dataclass(frozen=True)
 class AddedToken:
-    """A token matched in the text as it stands, before any merge; `after_nfc`: in the normalised text."""
+    """A token matched in the text itself, before any merge; `after_nfc`: in the normalised text."""
 
     text: str
     id: int
@@ -43,10 +43,10 @@ class AddedToken:
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """What a tokenizer needs to know, whichever file it came from.
+    """The data of a tokenizer, whichever file it came from.
 
-    `ranks[b]` is the merge priority of the bytes b and `rank_ids[rank]` the model's id for it, -1 for a byte that the
-    vocabulary has no token for. `raw[id]` are the bytes of a token, None for an id that no token has.
+    `ranks[b]` is the merge priority of the bytes b and `rank_ids[rank]` the model's id for it, -1 for a byte without a
+    token in the vocabulary. `raw[id]` are the bytes of a token, None for an id without a token.
     """
 
     name: str
@@ -69,11 +69,10 @@ def byte_level(
     whole: bool,
     base: Vocabulary,
 ) -> Vocabulary:
-    """`base` with raw bytes, ranks and ids filled in from a vocabulary written in the byte alphabet.
+    """`base` with raw bytes, ranks and ids of a vocabulary in the byte alphabet.
 
-    `whole`: a complete piece of text is looked up before it is merged (`ignore_merges`).
-
-    Raises CheckpointError for ids that are no clean 0..V-1, clashing tokens and tokens outside the byte alphabet.
+    `whole`: a complete piece of text is looked up before it is merged (`ignore_merges`). Raises CheckpointError for
+    ids other than 0..V-1, clashing tokens and tokens outside the byte alphabet.
     """
     if len(added) > _MAX_ADDED:
         got = f"{len(added)} tokens that no merge makes"
@@ -100,7 +99,7 @@ def byte_level(
     rank_ids = [-1] * len(ranks)
     for token, rank in ranks.items():
         rank_ids[rank] = vocab.get(token, -1)
-    # An added token's bytes are its text as it stands, even where the vocabulary lists it as well.
+    # An added token's bytes are its text itself, even where the vocabulary lists it as well.
     try:
         raw = tuple(by_id[i].encode() if by_id[i] in texts else bytes_of(by_id[i]) for i in range(len(by_id)))
     except UnicodeEncodeError as error:
@@ -115,12 +114,12 @@ def byte_level(
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; CheckpointError for one that is missing, no plain file, too large or not UTF-8."""
+    """The text of a file; CheckpointError for one that is missing, not a plain file, too large or not UTF-8."""
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise CheckpointError("A vocabulary file is absurdly large.", path.name, FRESH_COPY)
-        if not path.is_file():  # a device has no end
-            raise OSError("it is no file")
+        if not path.is_file():  # a device file has no end
+            raise OSError("it is not a file")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CheckpointError(
@@ -129,7 +128,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> dict:
-    """The JSON object in a file; CheckpointError where it is missing, truncated or no object."""
+    """The JSON object in a file; CheckpointError where it is missing, truncated or not an object."""
     try:
         value = parse(read_text(path))
     except ValueError as error:
@@ -200,7 +199,7 @@ def _gguf_flag(metadata: Mapping[str, object], key: str, default: bool) -> bool:
 
 
 def _gguf_types(metadata: Mapping[str, object], count: int) -> list[int]:
-    """What each token is: 1 a plain one, 3 a special one, others added ones. [V]"""
+    """The type of each token: 1 normal, 3 special, others added. [V]"""
     types = metadata.get("tokenizer.ggml.token_type")
     if types is None:
         return [1] * count
@@ -213,7 +212,7 @@ def _gguf_types(metadata: Mapping[str, object], count: int) -> list[int]:
 def read_gguf(metadata: Mapping[str, object]) -> Vocabulary:
     """The vocabulary in GGUF metadata, keys `tokenizer.*`.
 
-    Raises UnsupportedModel for another tokenizer than byte-level BPE or an unknown pre-tokenizer, CheckpointError for
+    Raises UnsupportedModel for tokenizers other than byte-level BPE or an unknown pre-tokenizer, CheckpointError for
     inconsistent lists.
     """
     kind = _gguf_text(metadata, "tokenizer.ggml.model", None)
@@ -236,9 +235,9 @@ def read_gguf(metadata: Mapping[str, object]) -> Vocabulary:
         ends[key] = number = metadata.get(f"tokenizer.ggml.{key}_token_id")
         if number is not None and not (type(number) is int and 0 <= number < len(tokens)):
             raise CheckpointError(say("The {} token is not in the vocabulary.", key), str(number), FRESH_COPY)
-    made = {left + right for left, right in merges} | ALPHABET.keys()
+    mergeable = {left + right for left, right in merges} | ALPHABET.keys()
     special = {i for i, kind in enumerate(types) if kind == 3} | {
-        number for number in ends.values() if number is not None and tokens[number] not in made
+        number for number in ends.values() if number is not None and tokens[number] not in mergeable
     }
     added = [AddedToken(tokens[i], i, i in special) for i, kind in enumerate(types) if i in special or kind != 1]
     base = Vocabulary(

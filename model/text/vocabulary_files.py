@@ -1,4 +1,4 @@
-"""The vocabularies of folders as the Hub has them: tokenizer.json, or vocab.json and merges.txt."""
+"""Vocabularies of Hub folders: tokenizer.json, or vocab.json and merges.txt."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,13 +22,13 @@ from model.text.vocabulary import (
 
 
 def _steps(value: object, key: str) -> list[dict]:
-    """The steps of a sequence under `key`, or the one step that the value is; {} for what is none."""
+    """The steps of a sequence under `key`, or the value itself as a single step; {} for anything else."""
     steps = value.get(key, [value]) if isinstance(value, dict) else [value]
     return [step if isinstance(step, dict) else {} for step in (steps if isinstance(steps, list) else [steps])]
 
 
 def _json_pattern(pre: object) -> str:
-    """The one pattern that cuts a text as the pre-tokenizers of a tokenizer.json do; UnsupportedModel for others."""
+    """The splitting pattern of the pre-tokenizers of a tokenizer.json; UnsupportedModel for unknown ones."""
     steps = _steps(pre, "pretokenizers")
     kinds = [step.get("type") for step in steps]
     supported = "Supported are ByteLevel, Split by a regex + ByteLevel, and Digits one by one + ByteLevel."
@@ -58,7 +58,7 @@ def _json_nfc(normalizer: object) -> bool:
 
 
 def _json_bos(post: object) -> int | None:
-    """The id that the post-processor puts first, None where it adds nothing; UnsupportedModel where it adds more."""
+    """The id that the post-processor puts first, None where it adds nothing; UnsupportedModel for anything else."""
     bos = None
     for step in _steps(post, "processors"):
         kind = step.get("type")
@@ -93,7 +93,7 @@ def _json_added(items: object) -> list[AddedToken]:
 
 
 def _named(config: Mapping, key: str, ids: Mapping[str, int]) -> int | None:
-    """The id of the token that a tokenizer_config.json names under `key`, None where it names none."""
+    """The id of the token that a tokenizer_config.json names under `key`, None for no name."""
     text = config.get(key)
     text = text.get("content") if isinstance(text, Mapping) else text
     if text is None:
@@ -107,13 +107,13 @@ def _named(config: Mapping, key: str, ids: Mapping[str, int]) -> int | None:
 def _template(config: Mapping) -> str | None:
     template = config.get("chat_template")
     if isinstance(template, list):  # several, by name
-        named = (item for item in template if isinstance(item, Mapping) and item.get("name") == "default")
-        template = next(named, {}).get("template")
+        defaults = (item for item in template if isinstance(item, Mapping) and item.get("name") == "default")
+        template = next(defaults, {}).get("template")
     return template if isinstance(template, str) else None
 
 
 def _with_ends(base: Vocabulary, ids: Mapping[str, int], added: Sequence[AddedToken], config: Mapping) -> Vocabulary:
-    """`base` with what a tokenizer_config.json says; a single special token is both BOS and EOS, as in GPT-2."""
+    """`base` with the settings of a tokenizer_config.json; a single special token is both BOS and EOS, as in GPT-2."""
     special = [token.id for token in added if token.special]
     bos, eos = _named(config, "bos_token", ids), _named(config, "eos_token", ids)
     if bos is None and eos is None and len(special) == 1:
@@ -126,7 +126,7 @@ def _with_ends(base: Vocabulary, ids: Mapping[str, int], added: Sequence[AddedTo
 def read_tokenizer_json(path: Path, config: Mapping) -> Vocabulary:
     """The vocabulary in a tokenizer.json; `config` is the content of tokenizer_config.json, {} without one.
 
-    Raises CheckpointError for a broken file, UnsupportedModel for steps that this tokenizer does not compute.
+    Raises CheckpointError for a broken file, UnsupportedModel for unsupported steps.
     """
     content = read_json(path)
     model = content.get("model")
@@ -157,7 +157,7 @@ def read_tokenizer_json(path: Path, config: Mapping) -> Vocabulary:
 
 
 def read_vocab_merges(vocab_path: Path, merges_path: Path, config: Mapping) -> Vocabulary:
-    """The vocabulary in GPT-2's vocab.json and merges.txt; a token that no merge makes is taken for a special one.
+    """The vocabulary in GPT-2's vocab.json and merges.txt; a token that no merge produces is treated as special.
 
     Raises CheckpointError for a broken file.
     """
@@ -165,7 +165,7 @@ def read_vocab_merges(vocab_path: Path, merges_path: Path, config: Mapping) -> V
     lines = [line.rstrip("\r") for line in read_text(merges_path).split("\n")]
     lines = lines[1:] if lines[0].startswith("#version") else lines
     merges = as_merges([line for line in lines if line], merges_path.name)
-    made = {left + right for left, right in merges} | ALPHABET.keys()
-    added = [AddedToken(token, number, True) for token, number in vocab.items() if token not in made]
+    mergeable = {left + right for left, right in merges} | ALPHABET.keys()
+    added = [AddedToken(token, number, True) for token, number in vocab.items() if token not in mergeable]
     base = Vocabulary(vocab_path.parent.name or "GPT-2 files", GPT2_PATTERN, raw=(), ranks={}, rank_ids=())
     return _with_ends(byte_level(vocab, merges, added, False, base), vocab, added, config)
