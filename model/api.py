@@ -71,7 +71,7 @@ class LanguageModel:
         return self.tokenizer.decode(ids)
 
     def trace(self, prompt: str | Sequence[int] | np.ndarray) -> Trace:
-        """Run a prompt, given as text or as token ids, and keep what is needed to look at any part of it.
+        """Run a prompt, given as text or as token ids, and store what is needed to compute any part of it.
 
         Raises InputError for an empty prompt, one beyond the context, or ids outside the vocabulary.
         """
@@ -91,9 +91,9 @@ class LanguageModel:
         """Continue a prompt by one or several strategies; an iterator of steps, all strategies in one batch.
 
         `prompt` is text, or token ids (those of `chat(...)`, say). A strategy is a key of
-        model.decoders.STRATEGIES or a `Strategy`: a method of model.decoders.METHODS with its numbers, and the warps of
-        model.warps.WARPS before it, in order. Each of them writes what it would have written alone. 1 to 8 strategies,
-        at most 64 rows together (a beam or a candidate is a row), 1 to 4096 new tokens.
+        model.generation.strategies.STRATEGIES or a `Strategy`: a method of METHODS there with its options, and the
+        warps of model.sampling.warps.WARPS before it, in order. Each of them writes the same text as alone. 1 to 8
+        strategies, at most 64 rows together (a beam or a candidate is a row), 1 to 4096 new tokens.
 
         Every `Tick` has a `Change` for each strategy, in their order, None for a text that had ended before: `drop`
         tokens go from its end (a beam search may change its mind), `made` are new ones, each with its log-probability,
@@ -102,7 +102,7 @@ class LanguageModel:
         "length" or "context" (no room is left). Closing the iterator stops the work at once.
 
         The same seed gives the same text. With `shared`, all strategies get the same random number at a step, so that
-        they differ because of what they do; without it each has its own.
+        only their methods differ; without it each has its own.
 
         Raises InputError at this call, before the model runs, for an empty prompt, one beyond the context, unknown
         names and settings out of range.
@@ -118,16 +118,16 @@ class LanguageModel:
         return generate(self.model, tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
 
     def chat(self, messages: Sequence[Mapping[str, str]]) -> Tokens:
-        """A conversation as the tokens this model was taught to answer, up to where its answer begins.
+        """A conversation as the tokens that this model was trained to answer, up to where its answer begins.
 
         Messages are {"role": "system", "user" or "assistant", "content": text}. Special tokens that somebody wrote
         into a message stay plain text. Raises InputError where the model has no chat template, or its template does
-        not take these messages, UnsupportedModel for a template that cannot be used.
+        not accept these messages, UnsupportedModel for a template that cannot be used.
         """
         return self.tokenizer.tokens(chat_ids(self.tokenizer, messages))
 
     def trace_tokens(self, tokens: Tokens) -> Trace:
-        """The same for tokens that are already made."""
+        """`trace` for existing Tokens."""
         traced = run(self.model, tokens, model_id=self.id)
         traced.piece = self.tokenizer.piece
         return traced
@@ -150,20 +150,20 @@ def list_models() -> pd.DataFrame:
 def load_model(model_id: str | Path, *, progress: Progress | None = None, offline: bool = False) -> LanguageModel:
     """Load a model by id ("smollm2-135m", "hub:OWNER/NAME"), or from a folder or .gguf file.
 
-    What is not on this machine is fetched first, unless `offline`. Raises InputError for an unknown id,
+    Missing files are downloaded first, unless `offline`. Raises InputError for an unknown id,
     DownloadError, CheckpointError for broken files and UnsupportedModel for an architecture not computed here.
     """
     return load_resolved(sources.resolve(str(model_id), progress, offline=offline, allow_paths=True), progress)
 
 
-def load_resolved(found: sources.Resolved, progress: Progress | None = None) -> LanguageModel:
-    """Load what `sources.resolve` found."""
-    if found.kind == "gguf":
-        config, state, metadata = load_gguf(found.path, progress)
+def load_resolved(resolved: sources.Resolved, progress: Progress | None = None) -> LanguageModel:
+    """Load the weights that `sources.resolve` located."""
+    if resolved.kind == "gguf":
+        config, state, metadata = load_gguf(resolved.path, progress)
         vocabulary = tokenizer.from_gguf(metadata)
     else:
-        config, state = load_folder(found.path, progress)
-        vocabulary = tokenizer.from_folder(found.path)
+        config, state = load_folder(resolved.path, progress)
+        vocabulary = tokenizer.from_folder(resolved.path)
     if vocabulary.vocab_size > config.vocab_size:
         got = f"{vocabulary.vocab_size} tokens, {config.vocab_size} rows"
         hint = "Take the vocabulary and the weights from one place."
@@ -171,4 +171,4 @@ def load_resolved(found: sources.Resolved, progress: Progress | None = None) -> 
     model = build(config, state)
     model.join()
     linear.tune(model)
-    return LanguageModel(found.model_id, found.label, model, vocabulary)
+    return LanguageModel(resolved.model_id, resolved.label, model, vocabulary)

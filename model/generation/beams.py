@@ -66,8 +66,8 @@ class Beams:
             ended = self.setup.ended(ids)
             if (ended and place >= self.width) or (not ended and len(running) == self.width):
                 continue
-            made = (*self.running[row].made, made_of(rows, row, after[row], id))
-            extended = Hypothesis(ids, made, total, total / len(ids) ** self.penalty, ended)
+            tokens = (*self.running[row].made, made_of(rows, row, after[row], id))
+            extended = Hypothesis(ids, tokens, total, total / len(ids) ** self.penalty, ended)
             if ended:
                 finished.append(extended)
             else:

@@ -1,4 +1,4 @@
-"""Keys and values of the positions already seen, handed to the forward and never kept on a module."""
+"""Keys and values of earlier positions, passed to the forward and never stored on a module."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class KVCache:
 
     @property
     def capacity(self) -> int:
-        """Positions there is room for."""
+        """Number of positions that fit."""
         return self.k.shape[3]
 
     def reserve(self, batch: int, T: int) -> None:
@@ -38,7 +38,7 @@ class KVCache:
             raise ValueError(f"the cache has room for {self.capacity} positions, {self.length} + {T} do not fit")
 
     def put(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Write [B, G, T, E] behind what is filled; return everything up to it, [B, G, S, E] each."""
+        """Append [B, G, T, E]; return everything up to it, [B, G, S, E] each."""
         end = self.length + k.shape[2]
         self.k[layer, :, :, self.length : end] = k
         self.v[layer, :, :, self.length : end] = v
@@ -49,7 +49,7 @@ class KVCache:
         self.length += T
 
     def truncate(self, length: int) -> None:
-        """Forget the positions from `length` on: rewinding is free."""
+        """Drop the positions from `length` on; no data is moved."""
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot rewind {self.length} positions to {length}")
         self.length = length

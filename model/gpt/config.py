@@ -104,7 +104,7 @@ class ModelConfig:
 
     @property
     def d_rotary(self) -> int:
-        """How many of the d_head dimensions RoPE rotates."""
+        """Number of the d_head dimensions that RoPE rotates."""
         return int(self.d_head * self.rotary_fraction)
 
     @property
@@ -125,11 +125,11 @@ LARGEST = (1 << 31) - 1  # of any size
 
 
 def _check_types(config: ModelConfig) -> None:
-    """Raise ValueError for a field that is not of its type: what a file says is not yet what it should be."""
+    """Raise ValueError for a field of the wrong type: the values may come from a file."""
     for field in dataclasses.fields(config):
         value, kinds = getattr(config, field.name), get_args(field.type) or (field.type,)
         kinds = (str,) if field.name in CHOICES else (*kinds, int) if float in kinds else kinds
-        # True is an int of Python, and no number of a file.
+        # True is an int in Python, but not a number in a file.
         fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
         if int in kinds and float not in kinds:
             if not fits or (value is not None and value < 1):
@@ -138,7 +138,7 @@ def _check_types(config: ModelConfig) -> None:
             names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
             raise ValueError(f"{field.name} must be {names}, got {value!r}")
         elif float in kinds:
-            if abs(value) > sys.float_info.max:  # a whole number can be larger than any float
+            if abs(value) > sys.float_info.max:  # an integer can be larger than any float
                 raise ValueError(f"{field.name} must be a finite number, got {value}")
             object.__setattr__(config, field.name, float(value))
 
@@ -272,7 +272,7 @@ PRESETS: dict[str, ModelConfig] = {
 
 
 def preset(name: str) -> ModelConfig:
-    """The preset of that name; an unknown one raises InputError listing those that exist."""
+    """The preset of that name; raises InputError with the list of names for an unknown one."""
     if name not in PRESETS:
         raise InputError("There is no preset of that name.", name, say("Choose one of: {}.", ", ".join(PRESETS)))
     return PRESETS[name]

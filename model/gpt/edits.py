@@ -1,7 +1,7 @@
-"""Edits of a forward pass: small values that a RunKey can hold, and the tap that carries them out.
+"""Edits of a forward pass: small values that a RunKey can hold, and the tap that applies them.
 
-Edits of one site apply in the order given; sites come in the order of the computation, scores before pattern
-before z, whatever the order of the edits.
+Edits of one site apply in the given order; sites follow the order of the computation, scores before pattern before z,
+whatever the order of the edits.
 """
 
 import dataclasses
@@ -18,14 +18,14 @@ from model.gpt.config import ModelConfig
 from model.gpt.layers import future
 from model.gpt.tap import Tap
 
-MAX_FACTOR = 100.0  # a scale beyond it says nothing more about a head
+MAX_FACTOR = 100.0  # larger scales give no further insight
 
 Means = Mapping[tuple[int, int], Tensor]  # (layer, head): that head's z averaged over the positions, [E]
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One change of a forward pass. Which fields a kind reads is listed in EDITS; the others stay None."""
+    """One change of a forward pass. The fields that a kind uses are listed in EDITS; the others stay None."""
 
     kind: str  # a key of EDITS
     layer: int | None = None  # None only for block_edge: every layer
@@ -40,13 +40,13 @@ FIELDS = ("layer", "head", "factor", "query", "key")
 
 @dataclass(frozen=True)
 class EditKind:
-    """A way to edit: `function` writes into a tensor of `site`, given the edit and, for "mean", the head's mean."""
+    """A kind of edit: `function` writes into a tensor of `site`, given the edit and, for "mean", the head's mean."""
 
     label: str
     doc: str
-    needs: tuple[str, ...]  # fields that must be given
-    optional: tuple[str, ...]  # fields that may be given
-    site: str  # a site of model.tap.SITES
+    needs: tuple[str, ...]  # required fields
+    optional: tuple[str, ...]  # optional fields
+    site: str  # a site of model.gpt.tap.SITES
     function: Callable[[Tensor, Edit, Tensor | None], None]
 
 
@@ -139,10 +139,10 @@ EDITS: dict[str, EditKind] = {
 
 
 def tap_of(edits: Sequence[Edit], means: Means) -> Tap:
-    """The tap that carries out the edits, on batches of any size and without writing into what it is handed.
+    """The tap that applies the edits, on batches of any size and without writing into its input.
 
-    `means[layer, head]` is needed for edits of kind "mean"; one that lacks raises ValueError. With z zeroed the
-    logits are those of a model whose o projection has zeros in that head's columns. Kinds: EDITS.
+    `means[layer, head]` is needed for edits of kind "mean"; a missing one raises ValueError. With z zeroed the logits
+    are those of a model whose o projection has zeros in that head's columns. Kinds: EDITS.
     """
     edits = tuple(edits)
     if lacking := [place for place in mean_heads(edits) if place not in means]:
@@ -161,7 +161,7 @@ def tap_of(edits: Sequence[Edit], means: Means) -> Tap:
 
 
 def mean_heads(edits: Sequence[Edit]) -> list[tuple[int, int]]:
-    """Which (layer, head) need their mean for these edits."""
+    """The (layer, head) that need their mean for these edits."""
     return [(edit.layer, edit.head) for edit in edits if edit.kind == "mean"]
 
 
@@ -170,20 +170,20 @@ def sites_edited(edits: Sequence[Edit], layer: int) -> frozenset[str]:
     return frozenset(EDITS[edit.kind].site for edit in edits if edit.layer in (None, layer))
 
 
-# --- what is refused ---
+# --- validation ---
 
 
 def edit_of(value: object, config: ModelConfig, T: int) -> Edit:
-    """An edit from plain values that nobody has checked, for T tokens; fields that are None count as not given.
+    """An edit from unchecked plain values, for T tokens; fields of None count as missing.
 
-    `edit_of(dataclasses.asdict(edit), config, T) == edit`. Raises InputError for whatever is wrong with it.
+    `edit_of(dataclasses.asdict(edit), config, T) == edit`. Raises InputError for anything invalid.
     """
     if not isinstance(value, Mapping):
         raise InputError("An edit must be named fields.", type(value).__name__, "Give a kind, a layer and a head.")
-    given = {name: field for name, field in value.items() if field is not None}
-    if unknown := [name for name in given if name not in ("kind", *FIELDS)]:
+    fields = {name: field for name, field in value.items() if field is not None}
+    if unknown := [name for name in fields if name not in ("kind", *FIELDS)]:
         raise InputError("An edit has a field that is not known.", shown(unknown[0]), "Remove it.")
-    edit = Edit(given.get("kind"), *(given.get(name) for name in FIELDS))
+    edit = Edit(fields.get("kind"), *(fields.get(name) for name in FIELDS))
     check_edits([edit], config, T)
     return edit if edit.factor is None else dataclasses.replace(edit, factor=float(edit.factor))
 
@@ -197,23 +197,23 @@ def check_edits(edits: Sequence[Edit], config: ModelConfig, T: int) -> None:
 
 
 def _check_fields(edit: Edit) -> None:
-    """A known kind, with the fields it needs and no others."""
+    """Raise InputError unless the kind is known and has its required fields and no others."""
     if not isinstance(edit.kind, str) or edit.kind not in EDITS:
         raise InputError(
             "There is no such kind of edit.", shown(edit.kind), say("Choose one of: {}.", ", ".join(EDITS))
         )
     kind = EDITS[edit.kind]
-    given = [name for name in FIELDS if getattr(edit, name) is not None]
-    if missing := [name for name in kind.needs if name not in given]:
+    present = [name for name in FIELDS if getattr(edit, name) is not None]
+    if missing := [name for name in kind.needs if name not in present]:
         raise InputError(
             "An edit lacks a field.", ", ".join(missing), say("This kind needs: {}.", ", ".join(kind.needs))
         )
-    if extra := [name for name in given if name not in kind.needs + kind.optional]:
+    if extra := [name for name in present if name not in kind.needs + kind.optional]:
         raise InputError("An edit has a field that its kind does not use.", ", ".join(extra), "Remove it.")
 
 
 def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
-    """Every field that is given lies in its range."""
+    """Raise InputError unless every field is in its range."""
     if not _within(edit.layer, config.n_layer):
         raise InputError(
             "There is no such layer.", shown(edit.layer), say("Layers run from 0 to {}.", config.n_layer - 1)
@@ -233,7 +233,7 @@ def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
 
 
 def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
-    """No row of any head has all its keys blocked: its softmax would be of nothing."""
+    """Raise InputError for a row with all keys blocked: its softmax would be undefined."""
     blocked: dict[tuple[int, int, int], set[int]] = {}  # (layer, head, query): keys
     for edit in edits:
         if edit.kind != "block_edge":
@@ -248,14 +248,14 @@ def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
 
 
 def _within(value: object, count: int) -> bool:
-    """Not given, or a whole number of 0 .. count - 1; True and 1.0 are not whole numbers here."""
+    """None, or an integer of 0 .. count - 1; True and 1.0 do not count as integers."""
     return value is None or (type(value) is int and 0 <= value < count)
 
 
 def shown(value: object) -> str:
-    """A value nobody has checked, in at most 40 characters."""
+    """An unchecked value in at most 40 characters."""
     if isinstance(value, str):
         return value[:40]
-    # Digits of a very large whole number take long to write, and Python refuses to.
+    # Digits of a very large integer take long to write, and Python refuses to.
     plain = isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**12)
     return repr(value) if plain else type(value).__name__

@@ -1,7 +1,7 @@
-"""What one prompt says about every head: a few numbers and a thumbnail each, reduced while the model runs.
+"""Metrics of every head on one prompt: a few numbers and a thumbnail each, reduced while the model runs.
 
-No [H, T, T] pattern outlives the chunk of rows it was computed in; that is what lets a thousand tokens
-and hundreds of heads be looked at together.
+No [H, T, T] pattern outlives the chunk of rows in which it was computed; so a thousand tokens and hundreds of heads
+can be analysed together.
 """
 
 import math
@@ -23,7 +23,7 @@ _BATCH = 1 << 21  # weights reduced at once: short prompts are reduced several l
 
 @dataclass(frozen=True)
 class RowStats:
-    """What is kept of each attention row. All [H, T]."""
+    """Statistics of each attention row. All [H, T]."""
 
     previous: Tensor  # weight on the token just before; 0 in row 0
     own: Tensor  # weight on the token itself
@@ -36,7 +36,7 @@ class RowStats:
 
 @dataclass(frozen=True)
 class HeadMetric:
-    """One number a head: `function` maps the rows and the prompt's repeats to [H]."""
+    """One number per head: `function` maps the rows and the prompt's repeats to [H]."""
 
     label: str
     doc: str
@@ -49,7 +49,7 @@ class HeadMetric:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Which earlier positions hold the same token. Pairs are sorted by query."""
+    """Pairs of positions with the same token, sorted by query."""
 
     query: Tensor  # [P] int64
     key: Tensor  # [P] int64, key < query and ids[key] == ids[query]
@@ -83,7 +83,7 @@ def _normalised_entropy(stats: RowStats, repeats: Repeats) -> Tensor:
 
 
 def _mean_over(rows: Tensor, chosen: Tensor) -> Tensor:
-    """Mean over the chosen rows, NaN where there are none: a metric of repeats says nothing without one."""
+    """Mean over the chosen rows, NaN for none: a metric of repeats is undefined without one."""
     return rows[:, chosen].mean(-1)
 
 
@@ -168,7 +168,7 @@ def head_metrics(stats: RowStats, repeats: Repeats) -> Tensor:
     return torch.stack([metric.function(stats, repeats) for metric in HEAD_METRICS.values()], dim=-1)
 
 
-# --- the plain way: from a whole pattern -----------------------------------------------------------
+# --- reference: from a whole pattern ---------------------------------------------------------------
 
 
 def rows_from_pattern(pattern: Tensor, repeats: Repeats) -> RowStats:
@@ -207,7 +207,7 @@ def thumbnails_from_pattern(pattern: Tensor) -> Tensor:
 
 
 def pool_size(T: int) -> int:
-    """Tokens a side of one thumbnail cell."""
+    """Tokens per side of one thumbnail cell."""
     return -(-T // THUMBNAIL)
 
 
@@ -218,17 +218,16 @@ def encode(weights: Tensor) -> Tensor:
     return codes.masked_fill_(torch.ones(t, t, dtype=torch.bool).triu_(1), MASKED)
 
 
-# --- the fast way: while mixing --------------------------------------------------------------------
+# --- fast: while mixing ----------------------------------------------------------------------------
 
 
 class HeadReducer:
-    """An attention kernel that keeps, of every head, its metrics and its thumbnail.
+    """An attention kernel that computes the metrics and the thumbnail of every head.
 
-    Hand it to `Transformer.trunk(attend=...)` for one sequence (B = 1, no cache), then call `finish`; it computes
-    the same z as the fused kernel. With a tap the pattern is made whole, shown to the tap, and what comes back is
-    reduced; `tapped` names the layers whose scores or pattern the tap changes, where those
-    are known. Short prompts wait until several layers can be reduced in one go: there, calling an operation costs
-    more than what it computes.
+    Pass it to `Transformer.trunk(attend=...)` for one sequence (B = 1, no cache), then call `finish`; it computes the
+    same z as the fused kernel. With a tap the whole pattern is computed and passed through the tap, and the result is
+    reduced; `tapped` names the layers whose scores or pattern the tap changes, where those are known. Short prompts
+    are batched over several layers: for them, the call of an operation costs more than its computation.
     """
 
     def __init__(
@@ -259,7 +258,7 @@ class HeadReducer:
         return fused_attention(q, k, v)
 
     def finish(self) -> None:
-        """Reduce the layers that still wait."""
+        """Reduce the layers that are still waiting."""
         if self.waiting:
             layers, q, k = zip(*self.waiting, strict=True)
             stats, pooled, _ = _reduce(torch.cat(q), torch.cat(k), None, self.chunks, self.k)
@@ -267,13 +266,13 @@ class HeadReducer:
             self.waiting.clear()
 
     def _see(self, site: str, layer: int, tensor: Tensor) -> Tensor:
-        """A tap that reduces the pattern as other taps left it."""
+        """A tap that reduces the pattern after other taps."""
         if site == "pattern":
             self._keep([layer], rows_from_pattern(tensor[0], self.repeats), thumbnails_from_pattern(tensor[0]))
         return tensor
 
     def _keep(self, layers: list[int], stats: RowStats, codes: Tensor) -> None:
-        """Store what was reduced of some layers, their heads one after the other."""
+        """Store the results of some layers, their heads one after the other."""
         self.metrics[layers] = head_metrics(stats, self.repeats).view(len(layers), *self.metrics.shape[1:])
         self.thumbnails[layers] = codes.view(len(layers), *self.thumbnails.shape[1:])
 
@@ -324,9 +323,9 @@ def _reduce(
 def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) -> tuple[Tensor, Tensor, Tensor]:
     """One block of query rows against all keys up to its end.
 
-    Keys run down and queries run along the contiguous axis, so every reduction over keys is vectorised.
-    q [G, R C, E], k [G, b, E], read [G, (E +) E + 2, b] -> stats [7, G R, C], pooled [G, R, c, t], and the weighted
-    means of what is read, [G, (E +) E + 2, R C].
+    Queries are on the contiguous axis, so every reduction over keys is vectorised. q [G, R C, E], k [G, b, E], read
+    [G, (E +) E + 2, b] -> stats [7, G R, C], pooled [G, R, c, t], and the weighted means of `read`,
+    [G, (E +) E + 2, R C].
     """
     G, RC, E = q.shape
     a, b = chunk.start, chunk.end
@@ -371,7 +370,7 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
 def _listed(weight: Tensor, row: Tensor, key: Tensor) -> Tensor:
     """Sum of each query's weights on the keys listed for it. weight [G, b, R, C], row and key [P] -> [G, R, C]"""
     G, b, R, C = weight.shape
-    if 16 * len(row) > b * C:  # so many that one pass over all weights is cheaper than picking them
+    if 16 * len(row) > b * C:  # so many pairs that one pass over all weights is cheaper than picking them
         mask = torch.zeros(b, 1, C)
         mask[key, 0, row] = 1
         return (weight * mask).sum(1)

@@ -52,7 +52,7 @@ def rope_frequencies(config: ModelConfig) -> Tensor:
 
 
 def _llama3_scaled(frequency: Tensor, scaling: RopeScaling) -> Tensor:
-    """Llama 3's stretch: short wavelengths stay, long ones turn `factor` times slower, those between are blended."""
+    """Llama 3's scaling: short wavelengths stay, long ones turn `factor` times slower, those between are blended."""
     turns = scaling.original_n_ctx * frequency / (2 * math.pi)  # turns made over the original context
     share = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)
     share = share.clamp(0.0, 1.0)
@@ -121,7 +121,7 @@ def mix(pattern: Tensor, v: Tensor) -> Tensor:
 
 
 def fused_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """What scores, pattern and mix compute, in one kernel that keeps no [T, S] matrix. -> [B, H, T, E]"""
+    """scores, pattern and mix in one kernel without a [T, S] matrix. -> [B, H, T, E]"""
     T, S, gqa = q.shape[2], k.shape[2], q.shape[1] != k.shape[1]
     if T == S:
         return F.scaled_dot_product_attention(q, k, v, is_causal=T > 1, enable_gqa=gqa)

@@ -17,12 +17,12 @@ from torch import Tensor, nn
 # x [..., in], weight [out, in], bias [out] -> [..., out]
 Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
-ROW_CLASSES = (1, 4, 16, 48, 192, 768)  # a product of N rows uses the choice made for the largest class <= N
+ROW_CLASSES = (1, 4, 16, 48, 192, 768)  # a product of N rows uses the choice for the largest class <= N
 _PROBE_WEIGHTS = 8 << 20  # bytes of weights cycled through, so that a probe does not run from cache
 _PROBE_WORK = 1 << 27  # multiply-adds of one probed product, about a millisecond
-_MIN_GAIN = 0.9  # leave the preferred product only for something this much faster: a probe is noisy
-PACKED_ROWS = 4  # so many rows and up to 15 run on reordered weights, where there are such
-_PROBED_ROWS = 6  # with which that is tried
+_MIN_GAIN = 0.9  # leave the preferred product only for one this much faster: a probe is noisy
+PACKED_ROWS = 4  # from this many rows up to 15, reordered weights are used where available
+_PROBED_ROWS = 6  # number of rows in the trial
 _PREFERRED = "onednn"  # steadiest beside a busy neighbour
 _PREFERRED_ALONE = "F.linear"  # for single rows, where memory decides and oneDNN starts more slowly
 
@@ -31,7 +31,7 @@ def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-# numpy's product (OpenBLAS) is left out: alone it is the fastest for one row, but its own threads spin, and beside a
+# numpy's product (OpenBLAS) is not used: alone it is the fastest for one row, but its own threads spin, and next to a
 # busy browser it was measured 10 to 100 times slower than these.
 PRODUCTS: dict[str, Product] = {"F.linear": F.linear, "onednn": _onednn}
 
@@ -43,8 +43,8 @@ class Linear(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(d_out, d_in))
         self.bias = nn.Parameter(torch.empty(d_out)) if bias else None
-        self.products: tuple[Product, ...] = ()  # one a row class, once tuned
-        self.packed = False  # whether `pack` has looked at it
+        self.products: tuple[Product, ...] = ()  # one per row class, once tuned
+        self.packed = False  # whether `pack` has processed it
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.products or torch.is_grad_enabled() or x.dtype != torch.float32:
@@ -55,7 +55,7 @@ class Linear(nn.Module):
 def join(*parts: Linear) -> Linear:
     """One layer that computes several layers of the same input at once: x -> their outputs side by side.
 
-    The parts go on working: their weights and biases are now slices of the joint ones, so nothing is held twice.
+    The parts still work: their weights and biases become slices of the joint ones, so nothing is stored twice.
     """
     joint = Linear(parts[0].weight.shape[1], 0, bias=any(part.bias is not None for part in parts))
     joint.weight = nn.Parameter(torch.cat([part.weight.detach() for part in parts]), requires_grad=False)
@@ -80,9 +80,9 @@ def linears(model: nn.Module) -> list[Linear]:
 
 
 def pack(model: nn.Module, limit: int = 1 << 30) -> int:
-    """Reorder weights for products of a few rows, as decoding a batch makes them; returns the bytes of the copies.
+    """Reorder weights for products of a few rows, as in decoding a batch; returns the bytes of the copies.
 
-    Half again as fast for 4 to 15 rows on the machines it was measured on, but a second copy of the weights: only
+    Half again as fast for 4 to 15 rows on the tested machines, but a second copy of the weights: only
     where the copy is at most `limit` bytes, only layers that it makes faster, and only once.
     """
     layers = [layer for layer in worked(model) if layer.products and not layer.packed]
@@ -106,7 +106,7 @@ def _is_packed(product: Product) -> bool:
 
 
 def worked(model: nn.Module) -> list[Linear]:
-    """The layers that a plain forward runs: the joint ones instead of their parts."""
+    """The layers used in a plain forward: the joint ones instead of their parts."""
     inside = {id(part) for module in model.modules() if getattr(module, "joint", ()) for part in module.parts()}
     return [layer for layer in linears(model) if id(layer) not in inside]
 
@@ -146,11 +146,11 @@ def tune(model: nn.Module) -> dict[tuple[int, int], tuple[str, ...]]:
 
 @functools.lru_cache(maxsize=4096)
 def fastest(d_out: int, d_in: int, rows: int, threads: int) -> str:
-    """Name of the fastest of PRODUCTS for x [rows, d_in] and weight [d_out, d_in]; the preferred one where in doubt.
+    """Name of the fastest of PRODUCTS for x [rows, d_in] and weight [d_out, d_in]; the preferred one if in doubt.
 
     "F.linear" where no other runs on this torch.
     """
-    d_out = min(d_out, max(64, _PROBE_WORK // (d_in * rows)))  # a slice of a large product shows which is fastest
+    d_out = min(d_out, max(64, _PROBE_WORK // (d_in * rows)))  # a slice of a large product is representative
     copies = max(1, min(8, _PROBE_WEIGHTS // (4 * d_out * d_in)))
     with torch.inference_mode():
         weights = [torch.full((d_out, d_in), 0.01) for _ in range(copies)]

@@ -1,8 +1,8 @@
-"""The logit lens: what the model would predict if it stopped at an earlier point of the residual stream.
+"""The logit lens: the model's prediction if it stopped at an earlier point of the residual stream.
 
 An earlier stream goes through the final norm and the output head as if it were the last one: nostalgebraist 2020,
-"interpreting GPT: the logit lens". The tuned lens first puts it into the last one's terms: Belrose et al. 2023.
-Logits of all points are never held together; each is reduced to a few numbers as soon as it is computed.
+"interpreting GPT: the logit lens". The tuned lens first maps it to the basis of the last one: Belrose et al. 2023.
+The logits of all points are never in memory together; each is reduced to a few numbers once computed.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,45 +20,45 @@ from model.gpt.tap import Tap
 from model.gpt.transformer import Pass, Transformer
 from model.progress import Progress, silent
 
-_HELD = 6_000_000  # logits held at once; a step between two reports of progress is short, too
+_HELD = 6_000_000  # logits in memory at once; also keeps the steps between two progress reports short
 
 
 class Run(Protocol):
-    """What the lens reads of a model.trace.Trace."""
+    """The used part of a model.gpt.trace.Trace."""
 
     model: Transformer
     residuals: Tensor  # [L + 1, T, D]
     tap: Tap | None
 
     def prepare(self, layer: int, T: int) -> Pass:
-        """What block `layer` needs to run as in this trace."""
+        """A Pass to run block `layer` as in this trace."""
 
     def logits_at(self, position: int) -> np.ndarray:
         """Logits of a position. [V]"""
 
 
 class Translator(Protocol):
-    """What the lens asks of a model.tuned_lens.TunedLens."""
+    """The used part of a model.predictions.tuned_lens.TunedLens."""
 
     def translate(self, layer: int, x: Tensor) -> Tensor:
-        """The stream entering block `layer` in the last one's terms. [..., D] -> [..., D]"""
+        """The stream entering block `layer` in the basis of the last one. [..., D] -> [..., D]"""
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What the lens reads at K points of the stream and P positions; the last point is the model's own prediction.
+    """Lens predictions at K points of the stream and P positions; the last point is the model's own prediction.
 
     `places` counts the blocks a stream has passed: 0 before the first, l + 1/2 between attention and MLP of block l.
     """
 
     places: np.ndarray  # float32 [K]
     positions: np.ndarray  # int64 [P]
-    ids: np.ndarray  # int32 [K, P, k], the likeliest next tokens, of equals the smaller id first
+    ids: np.ndarray  # int32 [K, P, k], the likeliest next tokens, ties by the smaller id
     probabilities: np.ndarray  # float32 [K, P, k]
     entropy: np.ndarray  # float32 [K, P], nats
     kl: np.ndarray  # float32 [K, P], KL(last point || this one) in nats
-    candidates: np.ndarray  # int64 [P, C], tokens that are followed from point to point
-    ranks: np.ndarray  # int32 [K, P, C], 1 for the likeliest; of equals the smaller id comes first
+    candidates: np.ndarray  # int64 [P, C], tokens tracked from point to point
+    ranks: np.ndarray  # int32 [K, P, C], 1 for the likeliest; ties are broken by the smaller id
     shares: np.ndarray  # float32 [K, P, C], their probabilities
 
     @property
@@ -69,9 +69,9 @@ class Reading:
 
 @torch.inference_mode()
 def lens_logits(model: Transformer, x: Tensor, tap: Tap | None = None) -> Tensor:
-    """Logits that the model would give to a stream if it were the last one. x [N, D] -> [N, V]
+    """Logits of a stream as if it were the last one. x [N, D] -> [N, V]
 
-    The final norm, where there is one, is computed anew on x: its scale is that of x. Of the stream that leaves the
+    The final norm, where there is one, is recomputed on x: its scale is that of x. For the stream that leaves the
     last block these are the model's logits. nostalgebraist 2020.
     """
     return model.logits(x[None], tap=tap)[0]
@@ -86,12 +86,12 @@ def read_layers(
     lens: Translator | None = None,
     progress: Progress = silent,
 ) -> Reading:
-    """What the lens reads from the streams that enter the blocks and from the one that leaves the last. K = L + 1
+    """Lens predictions from the streams that enter the blocks and from the one that leaves the last. K = L + 1
 
-    `candidates` are the tokens whose rank and probability are told, at each position its most likely next token where
-    none are given. `lens` translates the streams first. Row -1 is the softmax of the run's logits, its KL is 0.
-    `progress(rows done, rows in all, "Reading the stream")` may raise to cancel. Raises InputError for a position that
-    is not there, ValueError for none at all, a token outside the vocabulary, or top < 1.
+    `candidates` are the tokens to track by rank and probability, by default each position's most likely next token.
+    `lens` translates the streams first. Row -1 is the softmax of the run's logits, its KL is 0. `progress(rows done,
+    rows in all, "Reading the stream")` may raise to cancel. Raises InputError for a position that does not exist,
+    ValueError for no position, a token outside the vocabulary, or top < 1.
     """
     L = len(run.residuals) - 1
 
@@ -99,22 +99,22 @@ def read_layers(
         at = [run.residuals[layer][rows] for layer in range(L + 1)]
         return torch.stack(at if lens is None else [lens.translate(layer, x) for layer, x in enumerate(at)])
 
-    asked = _checked(run, positions, candidates, top)
-    return _read(run, streams, np.arange(L + 1, dtype=np.float32), asked, progress)
+    request = _checked(run, positions, candidates, top)
+    return _read(run, streams, np.arange(L + 1, dtype=np.float32), request, progress)
 
 
 def read_position(
     run: Run, position: int, *, top: int = 5, candidates: Sequence[int] | None = None, lens: Translator | None = None
 ) -> Reading:
-    """What the lens reads at one position, also between attention and MLP of every block. K = 2 L + 1, P = 1
+    """Lens predictions at one position, also between attention and MLP of every block. K = 2 L + 1, P = 1
 
-    With a translator K = L + 1: there is none for the streams inside a block. The rest is as in `read_layers`.
+    With a translator K = L + 1: there is none for the streams inside a block. Otherwise as `read_layers`.
     """
     if lens is not None:
         return read_layers(run, [position], top=top, candidates=candidates, lens=lens)
-    asked = _checked(run, [position], candidates, top)
-    x = checkpoints(run, int(asked.positions[0]))
-    return _read(run, lambda rows: x[:, None], np.arange(len(x), dtype=np.float32) / 2, asked, silent)
+    request = _checked(run, [position], candidates, top)
+    x = checkpoints(run, int(request.positions[0]))
+    return _read(run, lambda rows: x[:, None], np.arange(len(x), dtype=np.float32) / 2, request, silent)
 
 
 def some_positions(reading: Reading, start: int, end: int) -> Reading:
@@ -144,8 +144,8 @@ def checkpoints(run: Run, position: int) -> Tensor:
 def middle_at(run: Run, layer: int, position: int) -> Tensor:
     """The stream of one position between attention and MLP of a block, edits included. [D]
 
-    Equals the row of `Trace.middle`. Without edits only this position's query is computed, and the keys and values it
-    can read.
+    Equals the row of `Trace.middle`. Without edits only this position's query is computed, and its visible keys and
+    values.
     """
     block, each = run.model.blocks[layer], run.prepare(layer, position + 1)
     if each.tap is not None:
@@ -165,15 +165,15 @@ def lens_gap(run: Run, position: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """What is read, checked."""
+class _Request:
+    """Valid arguments of a reading."""
 
     positions: Tensor  # [P], not negative
     candidates: Tensor | None  # [C]
     top: int
 
 
-def _checked(run: Run, positions: Sequence[int], candidates: Sequence[int] | None, top: int) -> _Asked:
+def _checked(run: Run, positions: Sequence[int], candidates: Sequence[int] | None, top: int) -> _Request:
     T, V = run.residuals.shape[1], run.model.config.vocab_size
     if len(positions) == 0:
         raise ValueError("positions must name at least one position, got none")
@@ -185,53 +185,53 @@ def _checked(run: Run, positions: Sequence[int], candidates: Sequence[int] | Non
     if candidates is not None and not all(0 <= token < V for token in candidates):
         raise ValueError(f"candidates must lie in 0 .. {V - 1}, got {list(candidates)}")
     at = torch.tensor([position % T for position in positions])
-    wanted = None if candidates is None else torch.tensor(list(candidates), dtype=torch.long)
-    return _Asked(at, wanted, min(top, V))
+    tracked = None if candidates is None else torch.tensor(list(candidates), dtype=torch.long)
+    return _Request(at, tracked, min(top, V))
 
 
 @dataclass(frozen=True, eq=False)
 class _Truth:
-    """The prediction that others are compared with: that of the last point."""
+    """The reference prediction: that of the last point."""
 
     share: Tensor  # [p, V]
     entropy: Tensor  # [p]
-    wanted: Tensor  # tokens that are followed, [p, C]
+    tracked: Tensor  # tokens to track, [p, C]
 
 
 @torch.inference_mode()
 def _read(
-    run: Run, streams: Callable[[Tensor], Tensor], places: np.ndarray, asked: _Asked, progress: Progress
+    run: Run, streams: Callable[[Tensor], Tensor], places: np.ndarray, request: _Request, progress: Progress
 ) -> Reading:
     """Reduce the logits of `streams(positions)`, [K, p, D], some positions and points at a time."""
     rows = max(1, _HELD // run.model.config.vocab_size)
-    K, P, done, parts = len(places), len(asked.positions), 0, []
-    for at in asked.positions.split(rows):
-        x, found = streams(at), []
-        last, truth = _truth(run, x[-1], asked.candidates)
-        for some in (*x[:-1].split(max(1, rows // len(at))), None):
+    K, P, done, parts = len(places), len(request.positions), 0, []
+    for at in request.positions.split(rows):
+        x, reduced = streams(at), []
+        last, truth = _truth(run, x[-1], request.candidates)
+        for points in (*x[:-1].split(max(1, rows // len(at))), None):
             logits = last
-            if some is not None:
-                logits = lens_logits(run.model, some.flatten(0, 1), run.tap).unflatten(0, some.shape[:2])
-            found.append(_reduced(logits, truth, asked.top))
+            if points is not None:
+                logits = lens_logits(run.model, points.flatten(0, 1), run.tap).unflatten(0, points.shape[:2])
+            reduced.append(_reduced(logits, truth, request.top))
             done += logits.shape[0] * logits.shape[1]
             progress(done, K * P, "Reading the stream")
-        parts.append([torch.cat(of) for of in zip(*found, strict=True)] + [truth.wanted[None]])
-    ids, probabilities, entropy, kl, ranks, shares, wanted = (
-        torch.cat(of, 1).numpy() for of in zip(*parts, strict=True)
+        parts.append([torch.cat(group) for group in zip(*reduced, strict=True)] + [truth.tracked[None]])
+    ids, probabilities, entropy, kl, ranks, shares, tracked = (
+        torch.cat(group, 1).numpy() for group in zip(*parts, strict=True)
     )
-    return Reading(places, asked.positions.numpy(), ids, probabilities, entropy, kl, wanted[0], ranks, shares)
+    return Reading(places, request.positions.numpy(), ids, probabilities, entropy, kl, tracked[0], ranks, shares)
 
 
 def _truth(run: Run, x: Tensor, candidates: Tensor | None) -> tuple[Tensor, _Truth]:
-    """Logits of the last point's streams, [1, p, V], and what others are compared with. x [p, D]"""
+    """Logits of the last point's streams, [1, p, V], and the reference prediction. x [p, D]"""
     last = lens_logits(run.model, x, run.tap)
     share, likeliest = last.softmax(-1), top_ids(last, 1)
-    wanted = likeliest if candidates is None else candidates.expand(len(x), -1)
-    return last[None], _Truth(share, _uncertainty(last, share, likeliest)[1], wanted)
+    tracked = likeliest if candidates is None else candidates.expand(len(x), -1)
+    return last[None], _Truth(share, _uncertainty(last, share, likeliest)[1], tracked)
 
 
 def _uncertainty(logits: Tensor, share: Tensor, likeliest: Tensor) -> tuple[Tensor, Tensor]:
-    """The logarithm of the sum of exp(logits), and the entropy of their softmax `share`. [..., V], [..., 1] -> [...]"""
+    """Log-sum-exp of the logits, and the entropy of their softmax `share`. [..., V], [..., 1] -> [...]"""
     total = (logits.gather(-1, likeliest) - share.gather(-1, likeliest).log())[..., 0]
     return total, total - (share * logits).sum(-1)
 
@@ -242,5 +242,5 @@ def _reduced(logits: Tensor, truth: _Truth, top: int) -> tuple[Tensor, ...]:
     ids = top_ids(logits, top)
     total, entropy = _uncertainty(logits, share, ids[..., :1])
     kl = (total - (truth.share * logits).sum(-1) - truth.entropy).clamp(min=0)  # cross-entropy minus entropy
-    wanted = truth.wanted.expand(len(logits), -1, -1)  # [g, p, C]
-    return ids.int(), share.gather(-1, ids), entropy, kl, ranks_of(logits, wanted), share.gather(-1, wanted)
+    tracked = truth.tracked.expand(len(logits), -1, -1)  # [g, p, C]
+    return ids.int(), share.gather(-1, ids), entropy, kl, ranks_of(logits, tracked), share.gather(-1, tracked)

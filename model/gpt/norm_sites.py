@@ -1,4 +1,4 @@
-"""What the norms of a run read, and what its sublayers add, layer by layer, without running more than that takes."""
+"""Inputs of the norms of a run, and outputs of its sublayers, layer by layer, with little recomputation."""
 
 from typing import Protocol
 
@@ -25,14 +25,14 @@ STREAM_SITES = (
 
 
 class Run(Protocol):
-    """What is read of a model.trace.Trace."""
+    """The used part of a model.gpt.trace.Trace."""
 
     model: Transformer
     tokens: Tokens
     residuals: Tensor  # [L + 1, T, D]
 
     def prepare(self, layer: int, T: int, tap: Tap | None = None) -> Pass:
-        """What block `layer` needs to run as in this trace, and then `tap`."""
+        """A Pass to run block `layer` as in this trace, and then `tap`."""
 
     def sites(self, layer: int, names) -> dict[str, Tensor]:
         """Tensors of one block at the named sites."""
@@ -40,11 +40,10 @@ class Run(Protocol):
 
 @torch.inference_mode()
 def stream_sites(run: Run, layer: int) -> dict[str, Tensor]:
-    """What a block's norms read and divide by, and what its sublayers add: STREAM_SITES, [T, D] or [T, 1].
+    """Inputs and divisors of a block's norms, and outputs of its sublayers: STREAM_SITES, [T, D] or [T, 1].
 
-    Where the norms come first and no edit reaches the block, its MLP is not run: mlp_out is what it added to the
-    stream that is kept, resid_post - resid_mid, which is mlp_out to float32 rounding of the stream. Raises ValueError
-    for a layer that does not exist.
+    In pre-norm blocks without edits the MLP is not run: mlp_out is the difference of the stored streams, resid_post -
+    resid_mid, which is mlp_out to float32 rounding of the stream. Raises ValueError for a layer that does not exist.
     """
     L, T, store = len(run.model.blocks), len(run.tokens), {}
     if not 0 <= layer < L:
@@ -63,7 +62,7 @@ def stream_sites(run: Run, layer: int) -> dict[str, Tensor]:
 
 @torch.inference_mode()
 def final_sites(run: Run) -> dict[str, Tensor]:
-    """What the final norm reads and divides by: final_in [T, D] and final_scale [T, 1]; nothing without one."""
+    """Input and divisor of the final norm: final_in [T, D] and final_scale [T, 1]; empty without one."""
     L, store = len(run.model.blocks), {}
     if run.model.final_norm is None:
         return {}
@@ -73,7 +72,7 @@ def final_sites(run: Run) -> dict[str, Tensor]:
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance over the last axis, in float64: two passes, so that a large mean costs no digits.
+    """Mean and biased variance over the last axis, in float64: two passes, so that a large mean costs no precision.
 
     x [..., D] -> [...] each. The mean square is mean^2 + variance.
     """
@@ -84,7 +83,7 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def norm_rows(run: Run) -> pd.DataFrame:
-    """The table of Trace.norms: a row a (site, layer, token)."""
+    """The table of Trace.norms: one row per (site, layer, token)."""
     frames = []
     for layer in range(len(run.model.blocks)):
         at = stream_sites(run, layer)

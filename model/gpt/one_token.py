@@ -1,4 +1,4 @@
-"""One token through a block by itself, beside the keys and values of those before it."""
+"""One token through a block on its own, with the keys and values of the earlier tokens."""
 
 import torch
 from torch import Tensor
@@ -9,10 +9,11 @@ from model.gpt.transformer import Pass, Transformer, attend_fused
 
 
 def alone(model: Transformer, stream: Tensor, layer: int, position: int, tap: Tap | None = None) -> Pass:
-    """What block `layer` needs to run the token at `position` only: of those before it, keys and values are computed.
+    """A Pass to run block `layer` for the token at `position` only.
 
-    `stream` [T, D] enters the block; the block is then called with the row of the position, [1, 1, D], and gives what
-    it gives for the whole prompt, to float32 rounding. For blocks without edits: `tap` sees one token.
+    Of earlier tokens only keys and values are computed. `stream` [T, D] is the block's input; the block is then called
+    with the row of the position, [1, 1, D], and gives the result of the whole prompt, to float32 rounding. For blocks
+    without edits: `tap` sees one token.
     """
     attn, attend = model.blocks[layer].attn, attend_fused
     if position:

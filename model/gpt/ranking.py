@@ -1,4 +1,4 @@
-"""Which tokens are largest, and which place a token has; of equals the smaller id always comes first."""
+"""The largest tokens, and the ranks of given tokens; ties are broken by the smaller id."""
 
 import numpy as np
 import torch
@@ -6,10 +6,10 @@ from torch import Tensor
 
 
 def top_ids(logits: Tensor, top: int) -> Tensor:
-    """The largest first, of equals the smaller id first. [..., V] -> [..., top]"""
+    """The largest first, ties by the smaller id. [..., V] -> [..., top]"""
     values, ids = logits.topk(min(top + 1, logits.shape[-1]))
     if values.shape[-1] > top:
-        tied = values[..., top - 1] == values[..., top]  # one that was left out may be a smaller id
+        tied = values[..., top - 1] == values[..., top]  # an excluded one may have a smaller id
         ids = ids[..., :top]
         if tied.any():
             ids[tied] = logits[tied].sort(dim=-1, descending=True, stable=True).indices[..., :top]
@@ -18,7 +18,7 @@ def top_ids(logits: Tensor, top: int) -> Tensor:
 
 
 def ranks_of(logits: Tensor, ids: Tensor) -> Tensor:
-    """Places of tokens among all, 1 for the largest, of equals the smaller id first. [..., V], [..., C] -> [..., C]"""
+    """Ranks of tokens among all, 1 for the largest, ties by the smaller id. [..., V], [..., C] -> [..., C]"""
     rows, tokens = logits.flatten(0, -2).numpy(), ids.flatten(0, -2).tolist()
     ranks = [
         [np.count_nonzero(row[:token] >= row[token]) + np.count_nonzero(row[token:] > row[token]) + 1 for token in some]

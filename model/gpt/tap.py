@@ -1,8 +1,7 @@
-"""The one seam to read and to edit a forward pass: `tap(site, layer, tensor) -> tensor`.
+"""The single interface to read and to edit a forward pass: `tap(site, layer, tensor) -> tensor`.
 
-A tap is called at every site below, in the order of the computation, and what it returns takes the
-tensor's place. Returning the tensor unchanged only reads it. Sites of the whole model carry the layer
--1 (before the blocks) or n_layer (after them).
+A tap is called at every site below, in the order of the computation, and its result replaces the tensor. Returning the
+tensor unchanged only reads it. Sites of the whole model have the layer -1 (before the blocks) or n_layer (after them).
 """
 
 from collections.abc import Callable, Collection
@@ -48,7 +47,7 @@ SITES: dict[str, tuple[str, str]] = {
 
 
 def record(sites: Collection[str], store: dict[tuple[str, int], Tensor]) -> Tap:
-    """A tap that keeps the named sites in `store[site, layer]`; an unknown site raises ValueError."""
+    """A tap that stores the named sites in `store[site, layer]`; an unknown site raises ValueError."""
     if unknown := sorted(set(sites) - set(SITES)):
         raise ValueError(f"unknown sites {unknown}; known: {', '.join(SITES)}")
 
@@ -61,7 +60,7 @@ def record(sites: Collection[str], store: dict[tuple[str, int], Tensor]) -> Tap:
 
 
 def compose(*taps: Tap) -> Tap:
-    """One tap that applies several in order: each sees what the one before it returned."""
+    """One tap that applies several in order: each gets the result of the one before."""
 
     def tap(site: str, layer: int, tensor: Tensor) -> Tensor:
         for each in taps:
@@ -72,5 +71,5 @@ def compose(*taps: Tap) -> Tap:
 
 
 def identity(site: str, layer: int, tensor: Tensor) -> Tensor:
-    """The tap that changes nothing: what a forward without a tap computes, by the explicit path."""
+    """The tap that changes nothing: with it, the explicit path computes the numbers of a forward without a tap."""
     return tensor

@@ -1,4 +1,4 @@
-"""One prompt through one model: the residual stream is kept, everything else is recomputed when asked for."""
+"""One prompt through one model: the residual stream is stored, everything else is recomputed on demand."""
 
 import dataclasses
 import functools
@@ -21,12 +21,12 @@ from model.gpt.tap import SITES, Tap, compose, record
 from model.gpt.transformer import Pass, Transformer, attend_fused
 from model.records import RunKey, Tokens
 
-_ATTENTION = frozenset({"scores", "pattern"})  # sites that exist only where attention is computed step by step
+_ATTENTION = frozenset({"scores", "pattern"})  # sites that exist only in explicit attention
 
 
 @dataclass(frozen=True)
 class HeadQKV:
-    """What one head computes from a prompt. All [T, d_head] float32; q and k with positions applied."""
+    """Queries, keys and values of one head. All [T, d_head] float32; q and k with positions applied."""
 
     q: np.ndarray
     k: np.ndarray
@@ -36,9 +36,9 @@ class HeadQKV:
 class Trace:
     """The numbers of one run; build it with `run`.
 
-    `residuals[l]` enters block l and `residuals[n_layer]` leaves the last one. Methods recompute what lies
-    inside a block from them, so a method's result equals what the run itself computed to float32 rounding,
-    its edits included. Layers and heads out of range raise InputError.
+    `residuals[l]` enters block l and `residuals[n_layer]` leaves the last one. Methods recompute the inside of a
+    block from them, so their results equal those of the run to float32 rounding, its edits included. Layers and
+    heads out of range raise InputError.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Trace:
         self.tap = reducer.tap
         self.seconds = 0.0  # wall time of the run
         self.piece: Callable[[int], str] | None = None  # the text of a token, where the tokenizer is known
-        self._read: tuple[int, np.ndarray] | None = None  # the position whose logits were asked for last, and these
+        self._read: tuple[int, np.ndarray] | None = None  # position of the last request for logits, and these
 
     @property
     def config(self):
@@ -60,11 +60,11 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """Bytes this trace keeps; logits count once they have been asked for."""
+        """Bytes in memory; logits count once they have been computed."""
         logits = self.__dict__.get("logits")
-        kept = self.residuals.nbytes + self.thumbnails.nbytes + self.metrics.nbytes
-        read = 0 if self._read is None else self._read[1].nbytes
-        return kept + read + (0 if logits is None else logits.nbytes)
+        stored = self.residuals.nbytes + self.thumbnails.nbytes + self.metrics.nbytes
+        last_logits = 0 if self._read is None else self._read[1].nbytes
+        return stored + last_logits + (0 if logits is None else logits.nbytes)
 
     # --- one head ---
 
@@ -136,11 +136,11 @@ class Trace:
     # --- one layer ---
 
     def prepare(self, layer: int, T: int, tap: Tap | None = None, *, explicit: bool = False) -> Pass:
-        """What block `layer` needs to run as in this trace: with its edits, and then `tap`.
+        """A Pass to run block `layer` as in this trace: with its edits, and then `tap`.
 
-        T may be less than the prompt's length: what a token computes does not depend on those after it.
-        `explicit` shows scores and pattern to `tap`; without it the [H, T, T] tensors are made only where an edit or
-        a tap of the trace's own asks for them.
+        T may be less than the prompt's length: a token does not depend on those after it. `explicit` shows scores and
+        pattern to `tap`; without it the [H, T, T] tensors are computed only where an edit or the trace's own tap
+        needs them.
         """
         own = self._tap_in(layer)
         if own is not None:
@@ -149,12 +149,12 @@ class Trace:
         return self.model.prepare(0, T, tap=tap, attend=None if explicit else attend_fused)
 
     def _tap_in(self, layer: int) -> Tap | None:
-        """The trace's own tap where it may change this layer; the others run as if there were none."""
+        """The trace's own tap where it may change this layer; other layers run without it."""
         return self.tap if _reaches(self.key.edits, layer) else None
 
     @torch.inference_mode()
     def sites(self, layer: int, names: Collection[str]) -> dict[str, Tensor]:
-        """Tensors of one block at the named sites of model.tap.SITES, e.g. "mlp_post"; axes as listed there."""
+        """Tensors of one block at the named sites of model.gpt.tap.SITES, e.g. "mlp_post"; axes as listed there."""
         self._check_layer(layer, self.config.n_layer - 1)
         store: dict[tuple[str, int], Tensor] = {}
         each = self.prepare(layer, len(self.tokens), record(names, store), explicit=not _ATTENTION.isdisjoint(names))
@@ -166,11 +166,11 @@ class Trace:
         return {name: store[name, layer] for name in names}
 
     def mlp_activations(self, layer: int) -> np.ndarray:
-        """What the MLP's down projection reads: f(pre), or silu(gate) * up. float32 [T, M]"""
+        """Input of the MLP's down projection: f(pre), or silu(gate) * up. float32 [T, M]"""
         return self.sites(layer, ["mlp_post"])["mlp_post"][0].numpy()
 
     def hidden(self, layer: int) -> np.ndarray:
-        """Residual stream entering block `layer`; n_layer gives what leaves the last block. float32 [T, D]"""
+        """Residual stream entering block `layer`; for n_layer the stream after the last block. float32 [T, D]"""
         self._check_layer(layer, self.config.n_layer)
         return self.residuals[layer].numpy()
 
@@ -185,10 +185,10 @@ class Trace:
     # --- the whole run ---
 
     def edit(self, *edits: Edit) -> "Trace":
-        """A new run of the same tokens with these edits after those already made; this trace stays as it is.
+        """A new run of the same tokens with these edits added; this trace stays as it is.
 
         Means are those of the unedited run. Raises InputError for an edit that does not fit the model or the prompt,
-        ValueError for a trace whose tap is not made of edits: its key could not tell the result.
+        ValueError for a trace whose tap is not made of edits: its key does not determine the result.
         """
         self.require_key()
         unedited = None if self.key.edits else self
@@ -201,24 +201,24 @@ class Trace:
 
     def _again(self, edits: Sequence[Edit] = (), unedited: "Trace | None" = None) -> "Trace":
         """The same tokens of the same model with other edits."""
-        made = run(self.model, self.tokens, model_id=self.key.model_id, edits=edits, unedited=unedited)
-        made.piece = self.piece
-        return made
+        trace = run(self.model, self.tokens, model_id=self.key.model_id, edits=edits, unedited=unedited)
+        trace.piece = self.piece
+        return trace
 
     def require_key(self) -> None:
-        """Raise ValueError for a trace run with a tap of its own, whose numbers its key does not decide."""
+        """Raise ValueError for a trace run with a tap of its own: its key does not determine its numbers."""
         if self.tap is not None and not self.key.edits:
             raise ValueError("this trace was run with a tap, which its key does not hold; run it with edits instead")
 
     @functools.cached_property
     def logits(self) -> np.ndarray:
-        """Logits of every position, computed when first asked for. float32 [T, V]"""
+        """Logits of every position, computed at the first use. float32 [T, V]"""
         return self._logits(self.residuals[-1])
 
     def logits_at(self, position: int) -> np.ndarray:
         """Logits that predict the token after `position`; negative positions count from the end. float32 [V]
 
-        Those of the last position asked for are kept: not to be written to.
+        The last result is cached: do not write to it.
         """
         T = len(self.tokens)
         if not -T <= position < T:
@@ -235,10 +235,10 @@ class Trace:
     def logit_lens(self, top: int = 10, positions: Sequence[int] | None = None) -> pd.DataFrame:
         """The likeliest next tokens if the model stopped before each block, and at layer n_layer its own prediction.
 
-        Columns layer, position, rank (1 is the likeliest), token id, piece, probability; all positions unless some are
-        named, those below 0 counted from the end. `piece` is empty where the run knows no tokenizer. Layer n_layer
-        has the softmax of `logits`. Raises InputError for no such position, ValueError for top < 1. nostalgebraist
-        2020, "interpreting GPT: the logit lens": the final norm is computed anew on each stream.
+        Columns layer, position, rank (1 is the likeliest), token id, piece, probability; all positions by default,
+        those below 0 counted from the end. `piece` is empty where the tokenizer is unknown. Layer n_layer has the
+        softmax of `logits`. Raises InputError for no such position, ValueError for top < 1. nostalgebraist 2020,
+        "interpreting GPT: the logit lens": the final norm is recomputed on each stream.
         """
         reading = read_layers(self, range(len(self.tokens)) if positions is None else positions, top=top)
         K, P, k = reading.ids.shape
@@ -262,7 +262,7 @@ class Trace:
         return pd.DataFrame(self.metrics.reshape(L * H, n), index=index, columns=list(HEAD_METRICS))
 
     def norms(self) -> pd.DataFrame:
-        """Mean, variance, root mean square and length of what each norm reads; a row a (site, layer, token).
+        """Mean, variance, root mean square and length of each norm's inputs; one row per (site, layer, token).
 
         Sites are norm1, norm2 and final (layer n_layer). rms^2 = mean^2 + variance; norm = rms sqrt(d_model).
         """
@@ -287,7 +287,7 @@ def run(
 ) -> Trace:
     """Run the prompt once, keep the residual stream, and reduce every head to its metrics and thumbnail.
 
-    Edits become part of the key; `unedited`, a run of the same tokens without any, saves another for their means.
+    Edits become part of the key; `unedited`, a run of the same tokens without any, saves running it for their means.
     Raises InputError for an empty prompt, one beyond the context, or edits that do not fit; ValueError for both a
     tap and edits.
     """
@@ -327,7 +327,7 @@ def _means(model: Transformer, tokens: Tokens, edits: Sequence[Edit], unedited: 
 
 
 def _reaches(edits: Sequence[Edit], layer: int) -> bool:
-    """Whether the tap may change this layer: one that is not made of edits may change any."""
+    """Whether the tap may change this layer: a tap that is not made of edits may change any."""
     return not edits or bool(sites_edited(edits, layer))
 
 

@@ -33,7 +33,7 @@ Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Pass:
-    """What one forward hands to every block."""
+    """Arguments of one forward for every block."""
 
     rope: tuple[Tensor, Tensor] | None  # cosines and sines of the query positions, [T, d_rotary / 2] each
     attend: Attend
@@ -46,7 +46,7 @@ class Pass:
 
 
 def attend_fused(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """The fast path: no [T, S] matrix is kept."""
+    """The fast path: no [T, S] matrix is computed."""
     return fused_attention(q, k, v)
 
 
@@ -61,7 +61,7 @@ def attend_explicit(tap: Tap) -> Attend:
 
 
 class Norm(nn.Module):
-    """LayerNorm or RMSNorm over the last axis, with gain and, where the config says so, bias."""
+    """LayerNorm or RMSNorm over the last axis, with gain and, where configured, bias."""
 
     def __init__(self, config: ModelConfig, width: int) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class Attention(nn.Module):
         self.q_norm = Norm(_qk_norm(config), E) if config.qk_norm else None
         self.k_norm = Norm(_qk_norm(config), E) if config.qk_norm else None
         self.counts = (config.n_head, config.n_kv_head, config.n_kv_head)
-        self.joint: tuple[Linear, ...] = ()  # q, k and v as one; in a tuple, so that no parameter counts twice
+        self.joint: tuple[Linear, ...] = ()  # q, k and v as one; in a tuple, so that no parameter is registered twice
 
     def project(self, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
         """q [B, H, T, E], k and v [B, G, T, E], norm and rotation applied. x [B, T, D]"""
@@ -112,11 +112,11 @@ class Attention(nn.Module):
         return q, k, v
 
     def parts(self) -> tuple[Linear, ...]:
-        """What `joint` computes, in its order."""
+        """The parts of `joint`, in order."""
         return self.q, self.k, self.v
 
     def _project_joint(self, x: Tensor, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
-        """The same numbers by one product and one rotation; nobody looks between."""
+        """The same numbers by one product and one rotation; without taps in between."""
         H, G, _ = self.counts
         heads = split_heads(self.joint[0](x), self.d_head)  # [B, H + 2 G, T, E]
         if run.rope is None:
@@ -147,10 +147,10 @@ class MLP(nn.Module):
         self.gate = Linear(D, M, bias) if config.mlp == "swiglu" else None
         self.up = Linear(D, M, bias)
         self.down = Linear(M, D, bias)
-        self.joint: tuple[Linear, ...] = ()  # gate and up as one; in a tuple, so that no parameter counts twice
+        self.joint: tuple[Linear, ...] = ()  # gate and up as one; in a tuple, so that no parameter is registered twice
 
     def parts(self) -> tuple[Linear, ...]:
-        """What `joint` computes, in its order."""
+        """The parts of `joint`, in order."""
         return (self.up,) if self.gate is None else (self.gate, self.up)
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
@@ -197,7 +197,7 @@ class Block(nn.Module):
         return run.at("resid_post", layer, out)
 
     def middle(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """The attention half: resid_pre, as the tap left it, -> resid_mid. [B, T, D] -> [B, T, D]"""
+        """The attention half: resid_pre, after the tap, -> resid_mid. [B, T, D] -> [B, T, D]"""
         if self.post_norm:
             mid = self.norm1.tapped(x + self.attn(x, layer, run), "norm1", layer, run)
         else:
@@ -206,7 +206,7 @@ class Block(nn.Module):
 
 
 def _embedding(rows: int, width: int) -> nn.Embedding:
-    """A table without values yet: nn.Embedding draws them, which costs a second of imports on the meta device."""
+    """An uninitialised table: nn.Embedding would draw values, which costs a second of imports on the meta device."""
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
 
 
@@ -231,9 +231,9 @@ class Transformer(nn.Module):
             self.unembed.weight = self.embed.weight
 
     def join(self) -> None:
-        """Let layers that read the same input be computed by one product each: fewer, larger ones are faster.
+        """Compute layers of the same input by one product each: fewer, larger products are faster.
 
-        To be called once the weights are in place; forwards with a tap or gradients keep the single products.
+        To be called once the weights are in place; forwards with a tap or gradients use the single products.
         """
         for block in self.blocks:
             block.attn.joint = (join(*block.attn.parts()),)
@@ -241,7 +241,7 @@ class Transformer(nn.Module):
                 block.mlp.joint = (join(*block.mlp.parts()),)
 
     def forward(self, ids: Tensor, *, cache: KVCache | None = None, tap: Tap | None = None) -> Tensor:
-        """Logits of every position. ids [B, T] -> [B, T, V]; with a cache the ids continue what it holds.
+        """Logits of every position. ids [B, T] -> [B, T, V]; with a cache the ids continue the cached ones.
 
         Raises ValueError for ids that are not [B, T], ids outside the vocabulary, or more positions than are learned.
         """
@@ -275,7 +275,7 @@ class Transformer(nn.Module):
         attend: Attend | None = None,
         cache: KVCache | None = None,
     ) -> Pass:
-        """What the blocks need to run positions start .. start + T - 1."""
+        """A Pass to run the blocks at positions start .. start + T - 1."""
         rope = rope_table(self.config, start, T) if self.config.positions == "rope" else None
         if attend is None:
             attend = attend_fused if tap is None else attend_explicit(tap)

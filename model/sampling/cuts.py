@@ -61,11 +61,11 @@ def top_p(logits: Tensor, values: Mapping[str, float], context: Context, step: S
     reached = np.exp(largest_first.astype(np.float64) - largest_first[0]).cumsum()  # -inf adds exactly 0
     count = int(np.searchsorted(reached, values["p"] * REACHED * reached[-1])) + 1
     edge = largest_first[count - 1]
-    kept = np.where(array >= edge, array, -np.inf)
+    result = np.where(array >= edge, array, -np.inf)
     surplus = np.count_nonzero(array >= edge) - count
     if surplus:
-        kept[np.flatnonzero(array == edge)[-surplus:]] = -np.inf
-    return torch.from_numpy(kept)
+        result[np.flatnonzero(array == edge)[-surplus:]] = -np.inf
+    return torch.from_numpy(result)
 
 
 def min_p(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
