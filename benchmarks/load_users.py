@@ -19,7 +19,7 @@ from benchmarks.load_report import Tally
 from model.api import LanguageModel
 from model.records import RunKey
 from viz.charts.heatmap import token_chips
-from viz.page.scene import run_id
+from viz.seam.scene import run_id
 
 KEY = 0.13  # seconds between two keys, about 90 words a minute
 THINK = (0.3, 1.6)  # seconds between two actions

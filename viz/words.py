@@ -101,6 +101,11 @@ def section(catalogue: Catalogue, name: str) -> dict[str, str]:
     return catalogue.section(name)
 
 
+def plot_words(catalogue: Catalogue) -> dict[str, str]:
+    """What stands below every figure."""
+    return section(catalogue, "plot")
+
+
 def some(catalogue: Mapping[str, str], section: str, *keys: str) -> dict[str, str]:
     """Some words of a section by their short keys, for a part of the page."""
     return {key: catalogue[f"{section}.{key}"] for key in keys}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from viz.page.pipeline import Asked, payloads
-from viz.page.playground import Playground
+from viz.seam.playground import Playground
 
 
 def asked(prompt: str = "abcab", b: object = None, view: str = "runs", **changes) -> Asked:

@@ -1,8 +1,8 @@
 """The effects tab without a browser: what a page asks for, and what is drawn."""
 
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Playground
-from viz.page.scene import Scene
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene
 
 PROMPT = "abcab"
 

@@ -3,7 +3,7 @@
 import types
 
 from tests.support.helpers import apart
-from viz.page.playground import Options
+from viz.seam.playground import Options
 from viz.server.limits import PUBLIC
 from viz.server.middleware import Guard
 

@@ -166,8 +166,8 @@ def apart(coroutine):
 
 
 def serving(lm: LanguageModel, options=None):
-    """A server (viz.page.playground.Playground) whose only model is `lm`, under the id "tiny"."""
-    from viz.page.playground import Options, Playground  # late: most tests of the model need no page
+    """A server (viz.seam.playground.Playground) whose only model is `lm`, under the id "tiny"."""
+    from viz.seam.playground import Options, Playground  # late: most tests of the model need no page
 
     ours = Playground(options or Options(model="tiny", max_tokens=40))
     ours.models.get("tiny", lambda: lm)

@@ -7,7 +7,7 @@ from model.predictions.predictions import predict
 from model.text.tokenizer import from_tiktoken
 from tests.support.helpers import serving, tiny_model
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options
+from viz.seam.playground import Options
 from viz.views.predictions import expected
 
 PROMPT = "the cat sat"

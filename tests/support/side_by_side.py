@@ -5,7 +5,7 @@ from model.generation.strategies import Strategy
 from model.sampling.pipeline import Step
 from tests.support.helpers import byte_tokenizer, tiny_model
 from viz.page.streams import answers
-from viz.page.view import Visit
+from viz.seam.view import Visit
 from viz.views.sampling.side_by_side.run import Races
 from viz.views.sampling.side_by_side.view import FEED
 

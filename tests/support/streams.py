@@ -3,10 +3,10 @@
 import types
 
 from viz.page.loading import opened
-from viz.page.playground import Playground
 from viz.page.streams import wire_streams
-from viz.page.tab import Tab
-from viz.page.view import View
+from viz.seam.playground import Playground
+from viz.seam.tab import Tab
+from viz.seam.view import View
 
 
 class Component:

@@ -9,11 +9,11 @@ import numpy as np
 
 from model.api import LanguageModel
 from tests.support.helpers import VARIANTS, serving, tiny_model
-from viz.page import background, panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.scene import Scene
-from viz.page.view import View
+from viz.seam import background, panels
+from viz.seam.scene import Scene
+from viz.seam.view import View
 
 PROMPT = "abcabd ab"
 

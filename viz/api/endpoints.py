@@ -4,7 +4,7 @@ import gradio as gr
 
 from viz.api import page
 from viz.api.registry import Endpoint, register
-from viz.page.playground import Playground
+from viz.seam.playground import Playground
 from viz.server.gradio_patches import answer_in_json, leave_out
 from viz.views.tabs import TABS
 

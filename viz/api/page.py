@@ -3,8 +3,8 @@
 import dataclasses
 
 from model.api import LanguageModel, list_models
-from viz.page.playground import Playground
-from viz.page.scene import Scene
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene
 
 
 def models(playground: Playground) -> dict:

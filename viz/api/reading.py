@@ -9,17 +9,29 @@ from model.attention.measures import check_layer
 from model.errors import InputError, say
 from model.gpt.edits import shown
 from viz.charts.distribution import likeliest
-from viz.page import background, panels
-from viz.page.playground import Playground
-from viz.page.scene import Scene
-from viz.page.selection import Selection
-from viz.page.typed import MOST_TYPED, token_of
-from viz.page.view import View
+from viz.seam import background, panels
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene
+from viz.seam.selection import Selection
+from viz.seam.typed import MOST_TYPED, token_of
+from viz.seam.view import View
 from viz.server.limits import within
 from viz.words import words
 
+HUB = "hub:"
 MOST_SECONDS = 300.0  # of computing, for one answer: nobody sees it work who could stop it
 BY_ID = "id:"
+
+
+def model_of(playground: Playground, model_id: str) -> LanguageModel:
+    """The model of that id: one of the picker's, one in memory, or one of the Hub; raises PlaygroundError."""
+    model_id = model_id or playground.options.model
+    known = {each for _, each in playground.choices()}
+    if model_id not in known and not model_id.startswith(HUB) and playground.models.peek(model_id) is None:
+        raise InputError(
+            "There is no model of this id.", model_id[:40], say("Choose one of: {}.", ", ".join(sorted(known)))
+        )
+    return playground.opened(model_id)
 
 
 def place(scene: Scene, position: int) -> int:

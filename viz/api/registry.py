@@ -21,16 +21,16 @@ from model.sampling.warps import WARPS
 from viz.api.arguments import Prompt, Within, bare, checked, rule
 from viz.api.endpoint import Endpoint
 from viz.api.json import count, plain
-from viz.page.playground import Playground
-from viz.page.scene import Scene, run_id
-from viz.page.selection import MOST_EDITS, Selection
+from viz.api.reading import model_of
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene, run_id
+from viz.seam.selection import MOST_EDITS, Selection
 from viz.server.gradio_patches import describe
 from viz.words import words
 
 log = logging.getLogger("playground")
 MOST_NUMBERS = 1_200_000  # of one answer: a whole head of 1,024 tokens
 MOST_WAITING = 60.0  # seconds in the line for long work
-HUB = "hub:"
 SHARED = {
     "prompt": "The text that the model reads.",
     "model": "Id of the model as the endpoint models lists it. Empty: the model that the server started with.",
@@ -165,17 +165,6 @@ def _answered(playground: Playground, endpoint: Endpoint, values: dict[str, obje
         raise InputError("The answer would be too large.", f"{size} numbers", hint)
     about |= {"seconds": time.perf_counter() - began, "kind": endpoint.kind}
     return plain({"about": about} | found)
-
-
-def model_of(playground: Playground, model_id: str) -> LanguageModel:
-    """The model of that id: one of the picker's, one in memory, or one of the Hub; raises PlaygroundError."""
-    model_id = model_id or playground.options.model
-    known = {each for _, each in playground.choices()}
-    if model_id not in known and not model_id.startswith(HUB) and playground.models.peek(model_id) is None:
-        raise InputError(
-            "There is no model of this id.", model_id[:40], say("Choose one of: {}.", ", ".join(sorted(known)))
-        )
-    return playground.opened(model_id)
 
 
 def scene_of(playground: Playground, model: LanguageModel, prompt: str, edits: list[dict]) -> Scene:

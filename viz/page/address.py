@@ -13,10 +13,10 @@ from model.errors import PlaygroundError
 from model.records import RunKey
 from viz.page.loading import opened
 from viz.page.parts import update
-from viz.page.playground import MAX_CHARACTERS, MOST_NAME, Playground
-from viz.page.scene import run_id
-from viz.page.selection import Selection, picked
 from viz.page.streams import Shared
+from viz.seam.playground import MAX_CHARACTERS, MOST_NAME, Playground
+from viz.seam.scene import run_id
+from viz.seam.selection import Selection, picked
 from viz.words import Catalogue, section, words
 
 BUNDLED = "tinygpt"
@@ -110,7 +110,7 @@ def answer(playground: Playground, link: Link, present: str, first: tuple[str, s
 
 
 def tokens_id(model: LanguageModel, ids: list[int]) -> str:
-    """What viz.page.scene.prompt_id says of a run on these tokens."""
+    """What viz.seam.scene.prompt_id says of a run on these tokens."""
     return run_id(RunKey(model.id, tuple(ids)), "")
 
 

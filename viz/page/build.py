@@ -11,7 +11,6 @@ import gradio as gr
 from viz.api import endpoints
 from viz.page import address
 from viz.page.job_channel import job_channel, wire_jobs
-from viz.page.layout import plain, slots
 from viz.page.loading import cancelled, choose_model, opened
 from viz.page.parts import packed, part
 from viz.page.pipeline import (
@@ -28,9 +27,10 @@ from viz.page.pipeline import (
 from viz.page.pipeline import (
     QUIET as _QUIET,
 )
-from viz.page.playground import Playground
 from viz.page.streams import Shared, channels, wire_streams
-from viz.page.tab import Tab
+from viz.seam.layout import plain, slots
+from viz.seam.playground import Playground
+from viz.seam.tab import Tab
 from viz.server.gradio_patches import forget_payloads
 from viz.views.tabs import TABS
 from viz.words import words

@@ -12,11 +12,11 @@ from typing import Any
 import gradio as gr
 
 from model.errors import PlaygroundError
-from viz.page.background import failed, perform_in_turn
 from viz.page.parts import packed
 from viz.page.pipeline import QUIET, Asked, scene_of
-from viz.page.playground import Playground
-from viz.page.tab import Plan
+from viz.seam.background import failed, perform_in_turn
+from viz.seam.playground import Playground
+from viz.seam.tab import Plan
 from viz.views.tabs import TABS
 
 PLANS: dict[str, Plan] = {name: plan for tab in TABS for name, plan in tab.jobs.items()}

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 
 import gradio as gr
 
-from model.errors import InputError, PlaygroundError, plain
+from model.errors import PlaygroundError, plain
 from viz.page.parts import update
-from viz.page.playground import Playground
-from viz.words import translate, words
+from viz.seam.notices import broken, notice
+from viz.seam.playground import Playground
+from viz.words import words
 
 log = logging.getLogger("playground")
 _SHOW_EVERY = 0.2  # seconds between two pictures of the progress bar
@@ -27,21 +28,6 @@ _PHASES = {
 
 class Cancelled(Exception):
     """The visitor pressed cancel, or left."""
-
-
-def notice(error: PlaygroundError, language: str) -> dict:
-    """What went wrong and what to do, with a button to try again unless the visitor's own input is at fault."""
-    said = words(language)
-    got = f" ({error.got})" if error.got else ""
-    again = [] if isinstance(error, InputError) else [{"name": "retry", "text": said["notice.retry"]}]
-    text = translate(error.what, language) + got
-    return {"kind": "error", "text": text, "hint": translate(error.hint, language), "actions": again}
-
-
-def broken(language: str) -> dict:
-    """The notice of a fault of ours; the details are in the log."""
-    said = words(language)
-    return notice(PlaygroundError(said["notice.failed"], "", said["notice.failed_hint"]), language)
 
 
 def opened(model_id: str) -> dict:

@@ -22,11 +22,11 @@ from model.gpt.edits import Edit
 from model.progress import Progress, silent
 from viz.charts.packed import unpacked_figure
 from viz.labels import plotly_text
-from viz.page.background import Result
-from viz.page.layout import slots
 from viz.page.pipeline import Asked, edit_payload, payloads, scene_of
-from viz.page.playground import Options, Playground
-from viz.page.tab import Tab
+from viz.seam.background import Result
+from viz.seam.layout import slots
+from viz.seam.playground import Options, Playground
+from viz.seam.tab import Tab
 from viz.views.tabs import TABS
 from viz.words import words
 

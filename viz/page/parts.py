@@ -9,8 +9,6 @@ import gradio as gr
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.words import Catalogue, section
-
 
 def part(
     name: str, payload: dict | None, *, kind: str = "", value: object = None, events: tuple[str, ...] = ()
@@ -61,22 +59,3 @@ def _plain(value: object) -> object:
 def unpacked(component: gr.HTML) -> dict:
     """The payload of an update."""
     return json.loads(component.props["payload"])
-
-
-def choice(value: object, name: str, allowed: tuple[str, ...]) -> str:
-    """A setting that a page sent in a part's value, or the first that is allowed."""
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, str) and found in allowed else allowed[0]
-
-
-def number(value: object, name: str, low: float, high: float, default: float) -> float:
-    """A finite number that a page sent in a part's value, kept within its bounds."""
-    found = value.get(name) if isinstance(value, dict) else None
-    if isinstance(found, int | float) and not isinstance(found, bool) and found == found:
-        return min(max(found, low), high)
-    return default
-
-
-def plot_words(words: Catalogue) -> dict[str, str]:
-    """What stands below every figure."""
-    return section(words, "plot")

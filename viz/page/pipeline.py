@@ -13,14 +13,14 @@ from model.errors import PlaygroundError
 from model.gpt.edits import EDITS, Edit
 from viz.charts.heatmap import token_chips
 from viz.page import address, guide
-from viz.page.loading import broken, notice
 from viz.page.parts import replaced, update
-from viz.page.playground import Playground
-from viz.page.scene import Scene, default_head, prompt_id, run_id
-from viz.page.selection import Selection
-from viz.page.selection import picked as selected
-from viz.page.tab import Tab
-from viz.page.view import Picture
+from viz.seam.notices import broken, notice
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene, default_head, prompt_id, run_id
+from viz.seam.selection import Selection
+from viz.seam.selection import picked as selected
+from viz.seam.tab import Tab
+from viz.seam.view import Picture
 from viz.theme import HUES
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, Catalogue, pick_language, section, some, words

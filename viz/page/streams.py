@@ -11,12 +11,13 @@ import gradio as gr
 from gradio.blocks import Block
 
 from model.errors import PlaygroundError
-from viz.page.loading import broken, choose_model, notice
-from viz.page.panels import asks_of
+from viz.page.loading import choose_model
 from viz.page.parts import part, update
-from viz.page.playground import Playground
-from viz.page.tab import Tab
-from viz.page.view import Event, Models, Open, Payload, Stream, View, Visit
+from viz.seam.notices import broken, notice
+from viz.seam.panels import asks_of
+from viz.seam.playground import Playground
+from viz.seam.tab import Tab
+from viz.seam.view import Event, Models, Open, Payload, Stream, View, Visit
 
 log = logging.getLogger("playground")
 _QUIET = {"show_progress": "hidden", "api_visibility": "private"}

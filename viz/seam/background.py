@@ -15,7 +15,7 @@ from typing import Any
 
 from model.errors import PlaygroundError
 from model.progress import Progress
-from viz.page.playground import Playground
+from viz.seam.playground import Playground
 from viz.server.limits import within
 from viz.words import translate, words
 

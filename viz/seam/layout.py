@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from viz.page.panels import kind_of
-from viz.page.view import View
+from viz.seam.panels import kind_of
+from viz.seam.view import View
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,11 @@ import pandas as pd
 from model.errors import InputError, PlaygroundError
 from model.loading.sources import available
 from model.progress import Progress
-from viz.page import background
-from viz.page.parts import plot_words
-from viz.page.scene import Scene, source
-from viz.page.settings import Settings, form, read_all
-from viz.page.view import Depends, Facts, Measure, Part, Payload, Picture, Seen, Values, View, call, question_of
-from viz.words import Catalogue, Words
+from viz.seam import background
+from viz.seam.scene import Scene, source
+from viz.seam.settings import Settings, form, read_all
+from viz.seam.view import Depends, Facts, Measure, Part, Payload, Picture, Seen, Values, View, call, question_of
+from viz.words import Catalogue, Words, plot_words
 
 
 def settings_of(view: View, scene: Scene, values: Values) -> Settings:

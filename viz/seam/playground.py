@@ -13,7 +13,7 @@ from model.progress import Progress
 from model.quantization.int8 import int8
 from model.records import RunKey, Tokens
 from model.store import ByteLRU
-from viz.page.job_queue import Desk
+from viz.seam.job_queue import Desk
 from viz.server.fair_lock import Turns
 from viz.server.limits import PRIVATE, Allowed, limits_of
 from viz.server.training_process import PREFIX, Workshop, label

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from model.gpt.edits import Edit
-from viz.page.scene import Scene
-from viz.page.view import Facts
+from viz.seam.scene import Scene
+from viz.seam.view import Facts
 
 
 def python_lines(scene: Scene, lines: Sequence[str], imports: Sequence[str] = ()) -> str:

@@ -10,8 +10,8 @@ from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.gpt.trace import Trace
 from model.records import RunKey, Tokens
-from viz.page.playground import Playground
-from viz.page.selection import Selection
+from viz.seam.playground import Playground
+from viz.seam.selection import Selection
 from viz.words import Catalogue, words
 
 

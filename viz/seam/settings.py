@@ -220,3 +220,20 @@ def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
         when = {name: values for name, values in control.pop("when", {}).items() if name in names}
         controls.append(control | ({"when": when} if when else {}))
     return {"controls": controls}
+
+
+# --- what parts that ask read -----------------------------------------------------------------------------
+
+
+def choice(value: object, name: str, allowed: tuple[str, ...]) -> str:
+    """A setting that a page sent in a part's value, or the first that is allowed."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) and found in allowed else allowed[0]
+
+
+def number(value: object, name: str, low: float, high: float, default: float) -> float:
+    """A finite number that a page sent in a part's value, kept within its bounds."""
+    found = value.get(name) if isinstance(value, dict) else None
+    if isinstance(found, int | float) and not isinstance(found, bool) and found == found:
+        return min(max(found, low), high)
+    return default

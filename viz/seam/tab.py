@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from viz.api.endpoint import Endpoint
-from viz.page import panels
-from viz.page.background import Job
-from viz.page.layout import Box, Node, Slot, of_view
-from viz.page.parts import choice
-from viz.page.scene import Scene
-from viz.page.view import Payload, Picture, Values, View
+from viz.seam import panels
+from viz.seam.background import Job
+from viz.seam.layout import Box, Node, Slot, of_view
+from viz.seam.scene import Scene
+from viz.seam.settings import choice
+from viz.seam.view import Payload, Picture, Values, View
 from viz.words import Catalogue, Words, section
 
 Plan = Callable[[Scene, Values], Job]  # what a job's button starts

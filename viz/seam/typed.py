@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from model.api import LanguageModel
 from model.errors import InputError
 from viz.labels import shorten, visible
-from viz.page.scene import Scene
+from viz.seam.scene import Scene
 
 MOST_TYPED = 200  # characters of a token that are read; none is that long
 MOST_PIECES = 12  # tokens named where a text is not one token

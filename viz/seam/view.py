@@ -14,9 +14,9 @@ from model.gpt.config import ModelConfig
 from model.gpt.edits import Edit
 from model.progress import Progress, silent
 from model.records import Tokens
-from viz.page.playground import Playground
-from viz.page.scene import Scene
-from viz.page.settings import Setting, Settings
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene
+from viz.seam.settings import Setting, Settings
 from viz.words import Catalogue, Words
 
 # What a measure or a picture may depend on besides settings.

@@ -20,7 +20,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from viz.page.playground import Options
+from viz.seam.playground import Options
 from viz.server.gradio_patches import is_logged_in
 from viz.server.rate_limit import Buckets, Rate
 from viz.words import pick_language, words

@@ -22,7 +22,7 @@ from model.loading.sources import BUILT_IN, resolve
 from model.progress import Progress
 from viz.api import endpoints
 from viz.page.build import build
-from viz.page.playground import Options, Playground
+from viz.seam.playground import Options, Playground
 from viz.server import gradio_patches, login, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
 from viz.server.limits import PRIVATE, PUBLIC

@@ -12,7 +12,7 @@ import types
 from pathlib import Path
 
 from model.errors import InputError
-from viz.page.view import View
+from viz.seam.view import View
 
 VARIABLE = "PLAYGROUND_VIEWS"  # set by app.py before the page's modules are imported: they list the tabs once
 PACKAGE = "outside_views"

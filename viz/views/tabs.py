@@ -1,6 +1,6 @@
 """The tabs of the page, in their order: the only list of them."""
 
-from viz.page.tab import Tab
+from viz.seam.tab import Tab
 from viz.views import outside
 from viz.views.activations import tab as activations
 from viz.views.anatomy import tab as anatomy

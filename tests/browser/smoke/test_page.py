@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.support.visitor import export, exported_rows
-from viz.page.scene import default_head
+from viz.seam.scene import default_head
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser

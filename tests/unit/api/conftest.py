@@ -4,7 +4,7 @@ import pytest
 
 from model.api import LanguageModel
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
-from viz.page.playground import Options, Playground
+from viz.seam.playground import Options, Playground
 
 
 @pytest.fixture(scope="module", params=list(VARIANTS))

@@ -8,7 +8,7 @@ from model.errors import InputError, PlaygroundError
 from tests.support.endpoints import NAMED, ask
 from viz.api.arguments import MOST_ITEMS, MOST_TEXT
 from viz.api.registry import MOST_NUMBERS, call, offered
-from viz.page.playground import Playground
+from viz.seam.playground import Playground
 
 OFF = {"kind": "zero", "layer": 0, "head": 0}
 HOSTILE = [

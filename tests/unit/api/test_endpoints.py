@@ -18,7 +18,7 @@ from viz.views.tabs import TABS
 
 def views() -> set[str]:
     """Every tab, and every view of the tabs that have views."""
-    found = {f"{tab.key}.{view.key}" for tab in TABS for view in tab.views if view.key != tab.key}
+    found = {f"{tab.key}.{view.key}" for tab in TABS for view in tab.all_views if view.key != tab.key}
     for tab in TABS:
         shown = [part.removesuffix("_about") for part in tab.parts if part.endswith("_about")]
         inner = {f"{tab.key}.{view}" for view in shown if f"{view}_howto" in tab.parts}

@@ -16,7 +16,7 @@ from viz.api import endpoints
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import arguments, table
 from viz.page.build import build
-from viz.page.playground import Options, Playground
+from viz.seam.playground import Options, Playground
 from viz.server.serve import launch_options
 
 ROOT = Path(__file__).parents[3]

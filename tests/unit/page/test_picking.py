@@ -4,8 +4,8 @@ import pytest
 
 from model.gpt.edits import Edit
 from viz.page.pipeline import Asked, edit_payload, payloads, scene_of
-from viz.page.playground import Options, Playground
-from viz.page.scene import prompt_id
+from viz.seam.playground import Options, Playground
+from viz.seam.scene import prompt_id
 
 PROMPT = "abcabcab"
 

@@ -9,11 +9,11 @@ from model.api import LanguageModel
 from model.errors import CheckpointError, InputError
 from model.gpt import linear
 from viz.page import build, pipeline
-from viz.page import playground as context
 from viz.page.loading import Cancelled, choose_model, opened
 from viz.page.parts import unpacked
 from viz.page.pipeline import Asked, payloads, view
-from viz.page.playground import Playground
+from viz.seam import playground as context
+from viz.seam.playground import Playground
 from viz.server.gradio_patches import rest
 from viz.server.serve import launch_options
 from viz.views.attention.map import view as map

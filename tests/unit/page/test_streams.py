@@ -9,8 +9,8 @@ from model.errors import InputError
 from tests.support.streams import ask, wired
 from viz.page.loading import opened
 from viz.page.parts import unpacked
-from viz.page.settings import Check
-from viz.page.view import Event, Models, Open, Stream, View
+from viz.seam.settings import Check
+from viz.seam.view import Event, Models, Open, Stream, View
 from viz.words import words
 
 ME = types.SimpleNamespace(session_hash="me")

@@ -22,7 +22,8 @@ MODEL = {
     "model",
 }
 VIZ = {"numpy", "pandas", "plotly", "scipy", "viz"}
-TABS = {"gradio", "plotly", "starlette", "viz", "model", "numpy", "pandas", "torch"}
+SEAM = {"plotly", "viz", "model", "numpy", "pandas", "torch"}
+FRAME = SEAM | {"gradio", "starlette"}
 
 
 def module_name(path: Path) -> str:
@@ -57,8 +58,10 @@ def foreign(path: Path) -> set[str]:
     return {name for name in imported(path.read_text()) if name.split(".")[0] not in sys.stdlib_module_names}
 
 
-# Folders, and single files, that know Gradio. A view does not.
+# Folders that know Gradio. A view does not, nor what it declares itself with.
 PAGE = ("viz.page", "viz.server", "viz.api")
+WEB = ("viz.page", "viz.api", "viz.server.serve", "viz.server.gradio_patches", "viz.server.middleware")
+OFFERED = ("viz.api.endpoint", "viz.api.reading", "viz.api.arguments", "viz.api.answers", "viz.api.json")
 SAYING = {"viz.words": ("model.errors",)}  # the sentences that it translates
 DRAWING = ("viz.charts", "viz.labels", "viz.numbers", "viz.theme", "viz.words")
 
@@ -86,9 +89,12 @@ def allowed(name: str, importer: str) -> bool:
             or name.endswith(".figures")
         )
     if importer.startswith("viz.views"):
-        return top in TABS and not (room(name) and room(importer) and room(name) != room(importer))
+        other = room(name) and room(importer) and room(name) != room(importer)
+        return top in SEAM and not other and (not name.startswith(WEB) or name in OFFERED)
+    if importer.startswith("viz.seam"):
+        return top in SEAM and (name in OFFERED or not name.startswith(("viz.views", *WEB)))
     if importer.startswith(PAGE):
-        return top in TABS
+        return top in FRAME
     return top in {"torch", "model"} or name.startswith("viz.server")  # app.py
 
 
@@ -125,7 +131,12 @@ def test_every_layer_is_there_to_be_walked():
         ("viz.page.parts", "viz.charts.heatmap"),
         ("transformers", "viz.page.build"),
         ("viz.views.design.rope.view", "viz.views.sampling.draws.view"),
-        ("viz.page.scene", "viz.views.design.rope.figures"),
+        ("viz.seam.scene", "viz.views.design.rope.figures"),
+        ("gradio", "viz.views.design.rope.view"),
+        ("viz.page.pipeline", "viz.views.design.rope.view"),
+        ("gradio", "viz.seam.panels"),
+        ("viz.page.parts", "viz.seam.panels"),
+        ("viz.views.tabs", "viz.seam.tab"),
         ("gradio", "app"),
         ("viz.words", "app"),
     ],

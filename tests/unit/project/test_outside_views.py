@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "docs" / "examples" / "views"
 DRAW = """
 from viz.page.pipeline import Asked, payloads
-from viz.page.playground import Options, Playground
+from viz.seam.playground import Options, Playground
 from viz.views.tabs import TABS
 from viz.words import words
 

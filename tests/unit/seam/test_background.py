@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from model.errors import InputError
-from viz.page import background
-from viz.page.background import Job, Result, button, perform
-from viz.page.playground import Options, Playground
+from viz.seam import background
+from viz.seam.background import Job, Result, button, perform
+from viz.seam.playground import Options, Playground
 from viz.words import words
 
 

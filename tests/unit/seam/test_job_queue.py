@@ -6,10 +6,10 @@ import threading
 import pytest
 
 from model.errors import PlaygroundError
-from viz.page import background
-from viz.page.background import Job, perform_in_turn
-from viz.page.job_queue import Bounds, Desk
-from viz.page.playground import Options, Playground
+from viz.seam import background
+from viz.seam.background import Job, perform_in_turn
+from viz.seam.job_queue import Bounds, Desk
+from viz.seam.playground import Options, Playground
 from viz.server.limits import PRIVATE
 from viz.words import words
 

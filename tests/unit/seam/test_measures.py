@@ -4,9 +4,9 @@ import pytest
 
 from model.errors import InputError
 from tests.support.helpers import byte_model, serving
-from viz.page import panels
 from viz.page.pipeline import Asked, scene_of
-from viz.page.view import Asking, Custom, Measure, View
+from viz.seam import panels
+from viz.seam.view import Asking, Custom, Measure, View
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 
 from model.errors import InputError
 from tests.support.helpers import byte_model, serving
-from viz.page import panels
-from viz.page.background import Result
 from viz.page.pipeline import Asked, scene_of
-from viz.page.tab import Tab
-from viz.page.view import Custom, Measure, Steady, View
+from viz.seam import panels
+from viz.seam.background import Result
+from viz.seam.tab import Tab
+from viz.seam.view import Custom, Measure, Steady, View
 
 
 @pytest.fixture

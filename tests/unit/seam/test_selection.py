@@ -4,7 +4,7 @@ import pytest
 
 from model.gpt.edits import Edit
 from tests.support.helpers import H, L, tiny_config
-from viz.page.selection import MOST_EDITS, MOST_HEADS, Selection, picked
+from viz.seam.selection import MOST_EDITS, MOST_HEADS, Selection, picked
 
 T = 6
 

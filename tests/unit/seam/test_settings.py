@@ -2,9 +2,9 @@
 
 from types import SimpleNamespace
 
-from viz.page import panels
-from viz.page.settings import Choice, Settings, form, read_all
-from viz.page.view import Measure, View, call
+from viz.seam import panels
+from viz.seam.settings import Choice, Settings, form, read_all
+from viz.seam.view import Measure, View, call
 from viz.words import Words
 
 WORDS = Words({f"v.settings.{key}": key for key in ("kind", "kind_a", "kind_b", "size", "size_1")}, "v.settings")

@@ -2,12 +2,12 @@
 
 import pytest
 
-from viz.page import panels
-from viz.page.layout import Box, slots
 from viz.page.pipeline import Asked, scene_of
-from viz.page.settings import Choice, Settings
-from viz.page.tab import Tab
-from viz.page.view import Custom, Measure, View
+from viz.seam import panels
+from viz.seam.layout import Box, slots
+from viz.seam.settings import Choice, Settings
+from viz.seam.tab import Tab
+from viz.seam.view import Custom, Measure, View
 from viz.words import Catalogue, Words
 
 SIZE = Choice("size", ("small", "large"), help=lambda words, option: f"{words['why']}: {option}")

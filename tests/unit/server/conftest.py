@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.helpers import serving
 from tests.support.public import TIGHT
-from viz.page.playground import Options
+from viz.seam.playground import Options
 
 
 @pytest.fixture

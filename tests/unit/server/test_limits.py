@@ -7,12 +7,12 @@ import pytest
 
 from model.errors import InputError
 from tests.support.public import GREEDY, PROMPT, TIGHT, cards, scene
-from viz.page import background
-from viz.page.job_queue import Bounds
-from viz.page.panels import settings_of
-from viz.page.settings import Settings
-from viz.page.settings import form as form_payload
-from viz.page.view import question_of
+from viz.seam import background
+from viz.seam.job_queue import Bounds
+from viz.seam.panels import settings_of
+from viz.seam.settings import Settings
+from viz.seam.settings import form as form_payload
+from viz.seam.view import question_of
 from viz.server import limits as allowed
 from viz.server.limits import PRIVATE, PUBLIC, Allowed, check_samples, check_time, check_writing, within
 from viz.views.sampling import strategies

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.guard import JOIN, OURS, ask, guarded, scope_of
 from tests.support.helpers import apart
-from viz.page.playground import Options
+from viz.seam.playground import Options
 from viz.server import middleware
 from viz.server.limits import PUBLIC
 from viz.server.middleware import cached, is_open, is_outside, path_of

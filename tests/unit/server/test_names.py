@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.guard import JOIN, OURS, SHARED, ask, guarded, scope_of
-from viz.page.playground import Options
+from viz.seam.playground import Options
 from viz.server import middleware
 from viz.server.middleware import client_of, is_ours, name_of
 

@@ -1,7 +1,7 @@
 """How often one may ask: buckets of tokens, by page and by address, and guesses at passwords."""
 
 from tests.support.guard import JOIN, Clock, ask, echo, guarded, scope_of
-from viz.page.playground import Options
+from viz.seam.playground import Options
 from viz.server import middleware
 from viz.server.rate_limit import Buckets, Rate
 

@@ -18,7 +18,7 @@ from model.training.job import Limits
 from tests.support.helpers import assert_close
 from tests.support.rehearsal import LONG, finish, in_threads, quick
 from tests.support.scripts import STATIC
-from viz.page.playground import Options, Playground
+from viz.seam.playground import Options, Playground
 from viz.server import serve
 from viz.server.serve import launch_options
 from viz.server.training_process import archive

@@ -9,8 +9,8 @@ import pytest
 from model.errors import InputError
 from model.training.job import Limits, check, job_of
 from tests.support.public import scene
-from viz.page.panels import pictures
-from viz.page.playground import Playground
+from viz.seam.panels import pictures
+from viz.seam.playground import Playground
 from viz.server.limits import PUBLIC
 from viz.server.training_process import _paused
 from viz.views.training.training import view as training

@@ -9,16 +9,16 @@ import pandas as pd
 import pytest
 
 from tests.support.helpers import byte_model, serving
-from viz.page import panels
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options, Playground
-from viz.page.scene import SceneKey
-from viz.page.settings import Settings
-from viz.page.view import View
+from viz.seam import panels
+from viz.seam.playground import Options, Playground
+from viz.seam.scene import SceneKey
+from viz.seam.settings import Settings
+from viz.seam.view import View
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, Words, words
 
-DECLARED = [(tab.key, view) for tab in TABS for view in tab.views]
+DECLARED = [(tab.key, view) for tab in TABS for view in tab.all_views]
 NAMES = [f"{tab}.{view.key}" for tab, view in DECLARED]
 QUICK = [(tab, view, each) for tab, view in DECLARED for each in view.measures if not each.slow]
 HOSTILE = [None, "", "no such option", -1, 1e308, float("nan"), True, [], {"a": 1}, "\ud800", "x" * 10_000, "<b>"]
@@ -73,7 +73,7 @@ def measure_elsewhere(folder: str, jobs: list[tuple[bytes, str, str]], answers) 
 
     torch.set_num_threads(1)
     playground = serving(byte_model(pathlib.Path(folder)))
-    views = {view.key: view for tab in TABS for view in tab.views}
+    views = {view.key: view for tab in TABS for view in tab.all_views}
     for scene_bytes, key, name in jobs:
         key_scene, settings = pickle.loads(scene_bytes)
         opened = key_scene.open(playground)

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from model.activations.residual_statistics import Stream, survey
-from viz.page.parts import choice, number
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.view import Measure, Payload, Seen
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings, choice, number
+from viz.seam.view import Measure, Payload, Seen
 from viz.words import Words
 
 Row = tuple[str, int]  # (what, layer), as model.activations.residual_statistics.statistic names it

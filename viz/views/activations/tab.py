@@ -1,6 +1,6 @@
 """The tab of norms and activations: what flows through the model, and what each norm and neuron does to it."""
 
-from viz.page.tab import Tab
+from viz.seam.tab import Tab
 from viz.views.activations.neurons import view as neurons
 from viz.views.activations.norm_swap import view as norm_swap
 from viz.views.activations.one_norm import view as one_norm

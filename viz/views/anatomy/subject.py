@@ -7,10 +7,10 @@ from typing import Annotated
 from model.anatomy.anatomy import ARCHITECTURES, MOST_TEXT, config_of
 from model.gpt.config import ModelConfig
 from viz.api.arguments import OneOf
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings, Text, form, read_all
-from viz.page.view import Asking, Payload, Seen
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings, Text, form, read_all
+from viz.seam.view import Asking, Payload, Seen
 from viz.words import Words
 
 FORM = "anatomy_form"  # the part that asks, and the setting that it makes

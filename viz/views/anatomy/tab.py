@@ -1,6 +1,6 @@
 """The tab of anatomy: what the model is made of, and what it costs in parameters, operations, memory and money."""
 
-from viz.page.tab import Tab
+from viz.seam.tab import Tab
 from viz.views.anatomy.compute import view as compute
 from viz.views.anatomy.diagram import view as diagram
 from viz.views.anatomy.memory import view as memory

@@ -2,7 +2,7 @@
 
 from model.records import Tokens
 from viz.labels import shorten, visible
-from viz.page.scene import Scene
+from viz.seam.scene import Scene
 
 SHORT = 24  # characters of a token's text in a sentence
 

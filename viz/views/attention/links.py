@@ -8,7 +8,7 @@ import numpy as np
 from model.attention.measures import MEASURES
 from model.records import Tokens
 from viz.labels import visible
-from viz.page.view import Payload, Seen
+from viz.seam.view import Payload, Seen
 from viz.views.attention.patterns import lines_of, titles, without_sign
 from viz.words import Words
 

@@ -7,10 +7,10 @@ import numpy as np
 
 from model.attention.measures import MEASURES, measure, rows_undefined
 from viz.charts.heatmap import combined
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings
-from viz.page.view import Facts, Measure
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Facts, Measure
 from viz.words import Words
 
 OF = ("each", "mean", "max", "layer")  # the picked heads one by one, together, or all heads of the main one's layer

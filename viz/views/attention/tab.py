@@ -1,6 +1,6 @@
 """The attention tab: all heads at a glance, and the picked ones as a map, as lines, in the text, cell by cell."""
 
-from viz.page.tab import Tab
+from viz.seam.tab import Tab
 from viz.views.attention.cell import view as cell
 from viz.views.attention.find import view as find
 from viz.views.attention.lines import view as lines

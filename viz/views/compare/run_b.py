@@ -8,10 +8,9 @@ from typing import Any
 from model.errors import InputError, PlaygroundError
 from model.loading.sources import available
 from model.records import Tokens
-from viz.page.parts import choice, number
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.view import Asking, Measure, Payload, Seen
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings, choice, number
+from viz.seam.view import Asking, Measure, Payload, Seen
 from viz.views.compare.alignment import Alignment, align
 from viz.words import Words
 

@@ -1,6 +1,6 @@
 """The tab of design choices: what each part of the architecture does, tried out."""
 
-from viz.page.tab import Tab
+from viz.seam.tab import Tab
 from viz.views.design.attention_ways import view as attention_ways
 from viz.views.design.distance import view as distance
 from viz.views.design.kv_heads import view as kv_heads

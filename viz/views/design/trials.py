@@ -4,8 +4,8 @@ import functools
 from collections.abc import Sequence
 
 from model.design.block_trials import Lesson, chapter, lesson_of
-from viz.page.settings import Choice, Settings, form, read_all
-from viz.page.view import Asking, Part, Seen
+from viz.seam.settings import Choice, Settings, form, read_all
+from viz.seam.view import Asking, Part, Seen
 from viz.words import Words
 
 SMOOTH = 10  # steps of which a loss is the mean

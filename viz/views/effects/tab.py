@@ -1,6 +1,6 @@
 """The tab of effects: what changing a head does to the prediction, and which heads it rests on."""
 
-from viz.page.tab import Tab
+from viz.seam.tab import Tab
 from viz.views.effects.edits import view as edits
 from viz.views.effects.sweep import view as sweep
 

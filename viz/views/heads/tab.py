@@ -1,6 +1,6 @@
 """The heads tab: every head in numbers, and which heads work together."""
 
-from viz.page.tab import Tab
+from viz.seam.tab import Tab
 from viz.views.heads.heads import view as heads
 
 TAB = Tab("heads", (heads.VIEW,))

@@ -6,9 +6,9 @@ from model.predictions.predictions import Predictions, predict
 from model.records import Tokens
 from viz.labels import visible
 from viz.numbers import bits, logit, nats, number, percent, plain
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.view import Facts, Measure, Seen
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
+from viz.seam.view import Facts, Measure, Seen
 from viz.words import Words
 
 

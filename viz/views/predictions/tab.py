@@ -1,6 +1,6 @@
 """The predictions tab: what comes next, when it appears, and who wrote it."""
 
-from viz.page.tab import Tab
+from viz.seam.tab import Tab
 from viz.views.predictions.follow import view as follow
 from viz.views.predictions.guess import view as guess
 from viz.views.predictions.lens import view as lens

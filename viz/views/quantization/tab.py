@@ -1,6 +1,6 @@
 """The tab of quantization: fewer bits for a weight, and what becomes of the output."""
 
-from viz.page.tab import Tab
+from viz.seam.tab import Tab
 from viz.views.quantization.formats import view as formats
 from viz.views.quantization.layer_sweep import view as layer_sweep
 from viz.views.quantization.rounding import view as rounding

@@ -11,10 +11,10 @@ from model.records import Tokens
 from model.sampling.pipeline import MOST_STEPS, Context, Parameter, Step, checked
 from model.sampling.warps import WARPS, values_of
 from viz.labels import quoted
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.typed import token_of
-from viz.page.view import Asking, Payload, Seen
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.typed import token_of
+from viz.seam.view import Asking, Payload, Seen
 from viz.words import section
 
 DEFAULT: tuple[Step, ...] = (

@@ -11,9 +11,9 @@ from model.sampling.pipeline import Parameter, Step
 from model.sampling.warps import values_of
 from viz.labels import shorten, visible
 from viz.numbers import exact
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.view import Asking, Measure, Payload, Seen
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
+from viz.seam.view import Asking, Measure, Payload, Seen
 from viz.server.limits import check_writing
 from viz.theme import HUES
 from viz.views.sampling import pipelines

@@ -1,6 +1,6 @@
 """The sampling tab: how a distribution becomes a token, and what each strategy does to the same prompt."""
 
-from viz.page.tab import Tab
+from viz.seam.tab import Tab
 from viz.views.sampling.distribution import view as distribution
 from viz.views.sampling.draws import view as draws
 from viz.views.sampling.kv_cache import view as kv_cache

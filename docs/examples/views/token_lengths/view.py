@@ -6,10 +6,10 @@ import numpy as np
 from outside_views.token_lengths.figures import lengths_figure
 
 from viz.numbers import number
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings
-from viz.page.view import Figure, Measure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Figure, Measure, Payload, Seen, View
 
 UNIT = Choice("unit", ("bytes", "characters"))
 

@@ -14,11 +14,11 @@ from tests.support.scripts import script
 from tests.support.views import array, perform, run_lines
 from viz.labels import quoted
 from viz.numbers import number, percent
-from viz.page import panels
-from viz.page.panels import names_of
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options
+from viz.seam import panels
+from viz.seam.panels import names_of
+from viz.seam.playground import Options
 from viz.views.activations import runs
 from viz.views.activations.neurons import view
 from viz.views.activations.neurons.figures import bin_names, bins_figure, map_figure, signed_scales

@@ -15,10 +15,10 @@ from tests.support.scripts import words_read
 from tests.support.views import array, perform, run_lines
 from viz.charts.distribution import entropy, prediction_rows
 from viz.numbers import nats, number
-from viz.page import panels
-from viz.page.panels import names_of
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options, Playground
+from viz.seam import panels
+from viz.seam.panels import names_of
+from viz.seam.playground import Options, Playground
 from viz.views.activations import runs
 from viz.views.activations.norm_swap import measure
 from viz.views.activations.norm_swap.figures import size_figure

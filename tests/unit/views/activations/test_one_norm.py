@@ -20,9 +20,9 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from tests.support.views import run_lines
 from viz.numbers import number
-from viz.page.panels import names_of
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
+from viz.seam.panels import names_of
 from viz.views.activations.one_norm import measure
 from viz.views.activations.one_norm.figures import counted, decimals_for, shown_dimensions
 from viz.views.activations.one_norm.view import VIEW

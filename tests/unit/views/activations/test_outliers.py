@@ -13,8 +13,8 @@ from model.gpt.trace import run
 from tests.support.helpers import D, V, tiny_model, tokens_of
 from tests.support.views import array, run_lines
 from viz.numbers import number, percent
-from viz.page.panels import names_of
 from viz.page.pipeline import Asked, payloads
+from viz.seam.panels import names_of
 from viz.views.activations.outliers.figures import dimension_figure
 from viz.views.activations.outliers.view import VIEW, median_of_others
 from viz.words import LANGUAGES, words

@@ -10,9 +10,9 @@ from model.gpt.edits import Edit
 from tests.support.helpers import byte_model, tiny_model
 from tests.support.views import array, run_lines
 from viz.numbers import number
-from viz.page.panels import names_of
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads
+from viz.seam.panels import names_of
 from viz.views.activations import stream as shared
 from viz.views.activations.figures import Grid, Line, grid_figure, layer_line, token_line
 from viz.views.activations.sizes.figures import Curve, profile_figure, row_figure, series_of

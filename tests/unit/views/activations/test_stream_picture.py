@@ -11,11 +11,11 @@ from model.gpt.edits import Edit
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from tests.support.views import array, perform, run_lines
 from viz.numbers import percent
-from viz.page import panels
-from viz.page.panels import names_of
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options
+from viz.seam import panels
+from viz.seam.panels import names_of
+from viz.seam.playground import Options
 from viz.views.activations.stream_picture import view
 from viz.views.activations.stream_picture.figures import MOST_LABELS
 from viz.views.activations.stream_picture.view import VIEW

@@ -14,9 +14,9 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import flops, number, signed_percent, whole
-from viz.page import background, panels
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.settings import Settings
+from viz.seam import background, panels
+from viz.seam.settings import Settings
 from viz.views.anatomy.compute.figures import Band, Bar, Mark, times_figure, work_figure
 from viz.views.anatomy.compute.measure import MOST, SHOWN, contexts, measure_counted, measure_curve, measure_work
 from viz.views.anatomy.compute.view import VIEW

@@ -17,9 +17,9 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_config
 from viz.api.endpoints import ENDPOINTS
 from viz.api.reading import measured
 from viz.numbers import nats
-from viz.page import panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
+from viz.seam import panels
 from viz.views.anatomy import subject
 from viz.views.anatomy.diagram.figures import EDGE, STREAM, SUM, drawing, drawn, heads_drawn, sub
 from viz.views.anatomy.diagram.measure import KEYS, vectors

@@ -15,9 +15,9 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import percent, signed_percent, whole
-from viz.page import background, panels
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.settings import Settings
+from viz.seam import background, panels
+from viz.seam.settings import Settings
 from viz.views.anatomy.memory.figures import Layer, memory_figure
 from viz.views.anatomy.memory.measure import BUDGETS, GB, measure
 from viz.views.anatomy.memory.view import VIEW

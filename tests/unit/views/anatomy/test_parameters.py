@@ -11,7 +11,7 @@ from model.gpt.config import PRESETS
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
 from viz.numbers import whole
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.settings import Settings
+from viz.seam.settings import Settings
 from viz.views.anatomy.parameters.figures import MOST_LAYERS, nodes, tree_figure
 from viz.views.anatomy.parameters.view import measure
 from viz.views.anatomy.subject import published_of

@@ -12,10 +12,10 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import count, interval, number, power
-from viz.page import panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.settings import read_all
+from viz.seam import panels
+from viz.seam.settings import read_all
 from viz.server.training_process import LiveRun
 from viz.views.anatomy.scaling_laws import own_runs
 from viz.views.anatomy.scaling_laws.measure import budget

@@ -10,10 +10,10 @@ from model.text.bpe_steps import MOST_CHARACTERS
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
-from viz.page import panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options
+from viz.seam import panels
+from viz.seam.playground import Options
 from viz.views.anatomy.tokenizers import measure
 from viz.views.anatomy.tokenizers.figures import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text
 from viz.views.anatomy.tokenizers.view import VIEW

@@ -15,10 +15,10 @@ from model.gpt.edits import Edit
 from model.gpt.trace import run
 from tests.support.helpers import VARIANTS, E, H, L, random_ids, tiny_model, tokens_of
 from viz.numbers import number
-from viz.page import panels
-from viz.page.playground import Options, Playground
-from viz.page.scene import Scene
-from viz.page.selection import Selection
+from viz.seam import panels
+from viz.seam.playground import Options, Playground
+from viz.seam.scene import Scene
+from viz.seam.selection import Selection
 from viz.views.attention.cell import view as cell
 from viz.views.attention.cell.figures import (
     adding_up,

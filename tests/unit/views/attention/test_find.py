@@ -10,11 +10,11 @@ from model.attention.find_heads import rank_heads
 from model.errors import InputError
 from model.gpt.edits import Edit
 from tests.support.helpers import byte_model
-from viz.page import panels
 from viz.page.parts import packed
-from viz.page.playground import Options, Playground
-from viz.page.scene import Scene, prompt_id
-from viz.page.selection import Selection
+from viz.seam import panels
+from viz.seam.playground import Options, Playground
+from viz.seam.scene import Scene, prompt_id
+from viz.seam.selection import Selection
 from viz.views.attention.cells import cell_of
 from viz.views.attention.find import view as find
 from viz.views.attention.find.figures import even_share, heads_figure, positions_of, ranked

@@ -8,9 +8,9 @@ import pytest
 
 from model.attention.measures import measure
 from tests.support.helpers import tokens_of
-from viz.page import panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
+from viz.seam import panels
 from viz.views.attention.lines import view as lines
 from viz.views.attention.links import ALL_UP_TO, MOST_LINKS, STRONGEST, links_payload, strongest
 from viz.views.attention.text import view as text

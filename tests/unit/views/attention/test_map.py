@@ -11,9 +11,9 @@ from model.gpt.edits import Edit
 from tests.support.helpers import H
 from tests.support.views import array, traces
 from viz.charts.heatmap import Window
-from viz.page import panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
+from viz.seam import panels
 from viz.views.attention import patterns
 from viz.views.attention.cells import cell_of
 from viz.views.attention.map import view as map

@@ -12,10 +12,10 @@ from model.checks.registry import CHECKS, GROUPS, quick, run_checks
 from model.checks.result import REASONS, RULES, UNITS, Finding, unable
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from viz.numbers import percent
-from viz.page import panels
-from viz.page.background import perform
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options, Playground
+from viz.seam import panels
+from viz.seam.background import perform
+from viz.seam.playground import Options, Playground
 from viz.views.checks import tab
 from viz.views.checks.checks import view
 from viz.views.checks.checks.figures import FORMULAS, apart, place_on_scale, share_of, share_text

@@ -12,9 +12,9 @@ from tests.support.helpers import tokens_of
 from viz.charts.packed import unpacked_figure
 from viz.labels import quoted
 from viz.numbers import difference
-from viz.page import panels
-from viz.page.background import perform
 from viz.page.pipeline import scene_of
+from viz.seam import panels
+from viz.seam.background import perform
 from viz.views.compare.patching import measure
 from viz.views.compare.patching.figures import MapWords, patch_figure
 from viz.views.compare.patching.measure import Unfit, Watched

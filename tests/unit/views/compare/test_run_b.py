@@ -6,9 +6,9 @@ import pytest
 from model.gpt.edits import Edit
 from model.gpt.head_metrics import HEAD_METRICS
 from tests.support.compare import asked, cells, drawn
-from viz.page import panels
 from viz.page.pipeline import EXAMPLES, scene_of
-from viz.page.playground import Playground
+from viz.seam import panels
+from viz.seam.playground import Playground
 from viz.views.compare import run_b
 from viz.views.compare.run_b import Refused, Request
 from viz.views.compare.runs.view import VIEW

@@ -14,9 +14,9 @@ from viz.charts.distribution import likeliest
 from viz.charts.heatmap import PatternWords
 from viz.charts.layer_head_map import HeadWords
 from viz.numbers import nats, percent
-from viz.page import panels
 from viz.page.parts import packed
-from viz.page.playground import Options, Playground
+from viz.seam import panels
+from viz.seam.playground import Options, Playground
 from viz.views.compare.runs import measure
 from viz.views.compare.runs.figures import heads_figure, largest, map_figure
 from viz.views.compare.runs.view import VIEW

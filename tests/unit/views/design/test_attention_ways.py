@@ -14,10 +14,10 @@ from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, servin
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import decimals, number
-from viz.page import background, panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, scene_of
-from viz.page.playground import Options
+from viz.seam import background, panels
+from viz.seam.playground import Options
 from viz.server.limits import PUBLIC
 from viz.views.design.attention_ways import measure as measuring
 from viz.views.design.attention_ways.view import VIEW

@@ -18,7 +18,7 @@ from tests.support.views import array, measured, no_holes, playground_of, run_li
 from tests.support.views import drawn as drawn_in
 from viz.api.registry import call
 from viz.numbers import percent
-from viz.page import panels
+from viz.seam import panels
 from viz.views.design.distance.view import AXES, VIEW
 from viz.words import LANGUAGES
 

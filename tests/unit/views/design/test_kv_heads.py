@@ -22,7 +22,7 @@ from tests.support.views import (
 from tests.support.views import drawn as drawn_in
 from viz.api.registry import call
 from viz.numbers import count, nats, size
-from viz.page import panels
+from viz.seam import panels
 from viz.views.design.kv_heads import measure
 from viz.views.design.kv_heads.measure import moved
 from viz.views.design.kv_heads.view import VIEW

@@ -10,9 +10,9 @@ from model.design.mlp_trials import KINDS, Compared, MlpTrial, train_mlps
 from tests.support.helpers import byte_model, serving
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
-from viz.page import background, panels
 from viz.page.pipeline import Asked, scene_of
-from viz.page.view import Seen
+from viz.seam import background, panels
+from viz.seam.view import Seen
 from viz.views.design.mlps import view as mlps
 from viz.views.design.mlps.figures import largest_gap, slices
 from viz.views.design.mlps.view import VIEW

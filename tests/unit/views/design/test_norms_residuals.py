@@ -14,10 +14,10 @@ from tests.support.helpers import byte_model, serving
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import decimals, number
-from viz.page import background, panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, scene_of
-from viz.page.view import Seen
+from viz.seam import background, panels
+from viz.seam.view import Seen
 from viz.views.design.norms_residuals import first_steps
 from viz.views.design.norms_residuals import view as norms_residuals
 from viz.views.design.norms_residuals.first_steps import last_mean, running_mean

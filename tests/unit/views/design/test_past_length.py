@@ -23,10 +23,10 @@ from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, servin
 from viz.api.reading import unprompted
 from viz.api.registry import Endpoint, call
 from viz.numbers import difference, nats
-from viz.page import background, panels
 from viz.page.parts import unpacked, update
 from viz.page.pipeline import Asked, scene_of
-from viz.page.playground import Options
+from viz.seam import background, panels
+from viz.seam.playground import Options
 from viz.server.limits import PUBLIC
 from viz.views.design.past_length import measure as measuring
 from viz.views.design.past_length.figures import Curve, loss_figure

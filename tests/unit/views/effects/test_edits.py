@@ -11,9 +11,9 @@ from tests.support.effects import PROMPT, asked, drawn, scene
 from tests.support.scripts import script, words_read
 from viz.charts.distribution import entropy, prediction_rows
 from viz.numbers import difference, logit, nats, percent
-from viz.page import panels
 from viz.page.pipeline import payloads
-from viz.page.settings import Settings
+from viz.seam import panels
+from viz.seam.settings import Settings
 from viz.views.effects.edits import view as edits
 from viz.views.effects.edits.view import VIEW
 from viz.words import LANGUAGES, section, words

@@ -8,9 +8,9 @@ from model.errors import InputError
 from tests.support.effects import PROMPT, asked, drawn, scene
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.numbers import logit, nats, number, signed
-from viz.page import background, panels
 from viz.page.pipeline import payloads
-from viz.page.typed import token_of
+from viz.seam import background, panels
+from viz.seam.typed import token_of
 from viz.views.effects.sweep import measure
 from viz.views.effects.sweep.measure import Unfit
 from viz.views.effects.sweep.view import STRONGEST, VIEW, strongest

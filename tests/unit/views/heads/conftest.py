@@ -8,8 +8,8 @@ from model.attention.surveys import Survey
 from model.gpt.head_metrics import HEAD_METRICS
 from tests.support.helpers import H, L
 from tests.support.views import opened
-from viz.page import panels
-from viz.page.background import Result
+from viz.seam import panels
+from viz.seam.background import Result
 from viz.views.heads.heads.figures import named
 from viz.views.heads.heads.measure import Surveyed
 from viz.views.heads.heads.view import VIEW

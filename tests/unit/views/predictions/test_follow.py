@@ -5,8 +5,8 @@ import pytest
 from model.gpt.edits import Edit
 from model.predictions.predictions import follow, predict
 from tests.support.predictions import EDITS, PROMPT, asked, drawn, model_of, ran, scene, serve, token
-from viz.page import panels
 from viz.page.pipeline import payloads
+from viz.seam import panels
 from viz.views.predictions.follow import view as following
 from viz.views.predictions.follow.figures import SHOWN
 

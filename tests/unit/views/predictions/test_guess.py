@@ -7,7 +7,7 @@ import pytest
 from model.gpt.edits import Edit
 from model.predictions.predictions import follow, predict
 from tests.support.predictions import EDITS, PROMPT, drawn, model_of, scene, serve, token
-from viz.page.scene import run_id
+from viz.seam.scene import run_id
 from viz.views.predictions.guess import view as guess
 from viz.views.predictions.guess.view import Chances, Guess, Turn, turn_of
 from viz.words import LANGUAGES

@@ -16,10 +16,10 @@ from tests.support.helpers import D, L, serving
 from tests.support.scripts import script
 from viz.labels import visible
 from viz.numbers import nats
-from viz.page import background, panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options
+from viz.seam import background, panels
+from viz.seam.playground import Options
 from viz.theme import RAMPS, ramp_at
 from viz.views.predictions.lens import measure as lens
 from viz.views.predictions.lens.figures import COLOURS, CURVES, colour_scale, table_payload

@@ -16,9 +16,9 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from viz.labels import visible
 from viz.numbers import exact, signed
-from viz.page import background, panels
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options, Playground
+from viz.seam import background, panels
+from viz.seam.playground import Options, Playground
 from viz.views.predictions.logit_parts import measure as logit_parts
 from viz.views.predictions.logit_parts.figures import map_figure, steps_of, strongest, tokens_figure
 from viz.views.predictions.logit_parts.measure import Refused, Watched, inside_of, measure_target

@@ -22,8 +22,8 @@ from tests.support.predictions import (
     sure,
 )
 from viz.numbers import bits, logit, number, percent
-from viz.page import panels
 from viz.page.pipeline import payloads
+from viz.seam import panels
 from viz.views.predictions import expected
 from viz.views.predictions.surprise import view as surprise
 from viz.views.predictions.surprise.figures import COLOURS

@@ -17,9 +17,9 @@ from model.quantization.texts import file_types, held_out_ids
 from tests.support.helpers import VARIANTS, L, byte_tokenizer, serving, tiny_model
 from viz.api.reading import unprompted
 from viz.numbers import nats
-from viz.page import background, panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
+from viz.seam import background, panels
 from viz.views.quantization.formats import measure as formats_run
 from viz.views.quantization.formats import view as formats
 from viz.views.quantization.formats.figures import Dot, levels_figure, scatter_figure

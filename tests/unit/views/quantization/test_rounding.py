@@ -29,9 +29,9 @@ from model.quantization.rounding import (
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
-from viz.page import background, panels
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.settings import Settings
+from viz.seam import background, panels
+from viz.seam.settings import Settings
 from viz.views.quantization.rounding import view as rounding
 from viz.words import LANGUAGES
 

@@ -20,10 +20,10 @@ from tests.support.helpers import byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from viz.labels import visible
 from viz.numbers import logit, nats, percent
-from viz.page import panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads
-from viz.page.playground import Options, Playground
+from viz.seam import panels
+from viz.seam.playground import Options, Playground
 from viz.views.sampling.distribution.figures import place, shown_tokens, stages_of, step_rows
 from viz.views.sampling.distribution.view import VIEW
 from viz.views.sampling.distribution.vocabulary_table import PAGE, Request, frame, matches, ordered, page_of, shown_rows

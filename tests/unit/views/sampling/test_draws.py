@@ -14,10 +14,10 @@ from model.sampling.pipeline import Context, draw, softmax, uniform, usable
 from model.sampling.warps import final
 from tests.support.helpers import byte_tokenizer, tiny_model
 from tests.support.scripts import script
-from viz.page import panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.view import Seen
+from viz.seam import panels
+from viz.seam.view import Seen
 from viz.views.sampling.draws import figures as pictures
 from viz.views.sampling.draws import view as draws
 from viz.views.sampling.draws.figures import Line, groups, many_figure, rug, single

@@ -8,7 +8,7 @@ from model.quantization.int8 import effect, int8
 from tests.support.side_by_side import model_of
 from viz.numbers import nats, percent, size
 from viz.page.streams import answers
-from viz.page.view import Visit
+from viz.seam.view import Visit
 from viz.views.sampling.side_by_side.run import Races
 from viz.views.sampling.side_by_side.view import FEED
 from viz.words import LANGUAGES

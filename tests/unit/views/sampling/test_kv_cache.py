@@ -12,11 +12,11 @@ from model.gpt.cache import KVCache
 from model.gpt.transformer import Transformer
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.numbers import factor, milliseconds, number, size
-from viz.page import background, panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options
-from viz.page.view import Seen
+from viz.seam import background, panels
+from viz.seam.playground import Options
+from viz.seam.view import Seen
 from viz.views.sampling.kv_cache import view as kv_cache
 from viz.views.sampling.kv_cache.figures import Growth, Timed, bytes_figure, times_figure
 from viz.views.sampling.kv_cache.view import VIEW, Sizes

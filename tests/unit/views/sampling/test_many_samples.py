@@ -13,10 +13,10 @@ from tests.support.helpers import serving
 from tests.support.scripts import words_read
 from tests.unit.views.test_seam import same, values_only
 from viz.numbers import plain
-from viz.page import background
-from viz.page.panels import job_of, key_of, measured, settings_of
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
+from viz.seam import background
+from viz.seam.panels import job_of, key_of, measured, settings_of
 from viz.views.sampling.many_samples.figures import (
     MEASURES,
     beginning,

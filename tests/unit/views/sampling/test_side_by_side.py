@@ -10,7 +10,7 @@ from model.gpt.transformer import Transformer
 from tests.support.scripts import words_read
 from tests.support.side_by_side import CARDS, PROMPT, SETTINGS, TOKENS, event, model_of, pieces, rows_of
 from viz.page.streams import answers
-from viz.page.view import Visit
+from viz.seam.view import Visit
 from viz.views.sampling import strategies
 from viz.views.sampling.side_by_side import figures as numbers
 from viz.views.sampling.side_by_side import run as race_run

@@ -14,9 +14,9 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from tests.unit.views.test_seam import same, values_only
 from viz.numbers import factor, number, percent, plain
-from viz.page import background
-from viz.page.panels import job_of, key_of, settings_of
 from viz.page.pipeline import Asked, payloads, scene_of
+from viz.seam import background
+from viz.seam.panels import job_of, key_of, settings_of
 from viz.views.sampling.speculative import measure
 from viz.views.sampling.speculative import view as speculative
 from viz.views.sampling.speculative.figures import expected_calls, records

@@ -15,10 +15,10 @@ from tests.support.rehearsal import TALE, finish, in_threads
 from tests.support.scripts import script, words_read
 from viz.charts.packed import unpacked_figure
 from viz.labels import visible
-from viz.page import panels
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
-from viz.page.playground import Options, Playground
+from viz.seam import panels
+from viz.seam.playground import Options, Playground
 from viz.views.training import tab
 from viz.views.training.training.figures import snapshot_payload
 from viz.views.training.training.view import VIEW, piece_payload

@@ -7,9 +7,9 @@ from tests.support.rehearsal import LONG, SMALL, TALE, finish, in_threads, quick
 from tests.support.streams import ask, trigger, wired
 from viz.page.parts import unpacked
 from viz.page.pipeline import Asked, payloads
-from viz.page.playground import Options, Playground
 from viz.page.streams import answers
-from viz.page.view import Models, Open, Visit
+from viz.seam.playground import Options, Playground
+from viz.seam.view import Models, Open, Visit
 from viz.views.tabs import TABS
 from viz.views.training import tab
 from viz.views.training.training import view as training

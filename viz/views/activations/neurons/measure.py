@@ -18,8 +18,8 @@ from model.activations.neurons import (
     write_lengths,
 )
 from model.progress import Progress
-from viz.page.scene import Scene
-from viz.page.settings import Settings
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
 from viz.views.activations.runs import is_quick
 
 LISTED, MAPPED, TOKENS = 12, 24, 8  # neurons in the list, in the map; tokens pushed either way

@@ -23,11 +23,10 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import check_head, measured, named, place, prompt_tokens
 from viz.labels import quoted, shorten, visible
 from viz.numbers import number, percent, plain, whole
-from viz.page.parts import plot_words
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice
-from viz.page.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice
+from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View
 from viz.theme import SIGNED_RAMPS
 from viz.views.activations.neurons.figures import bins_figure, curve_figure, map_figure, shares_figure
 from viz.views.activations.neurons.measure import (
@@ -47,7 +46,7 @@ from viz.views.activations.neurons.measure import (
     top_question,
 )
 from viz.views.activations.runs import is_quick
-from viz.words import Words
+from viz.words import Words, plot_words
 
 
 def _layers(scene: Scene) -> tuple[str, ...]:

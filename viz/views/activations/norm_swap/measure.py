@@ -13,8 +13,8 @@ from model.attention.effects import next_tokens
 from model.gpt.config import ModelConfig
 from model.progress import Progress, silent
 from viz.charts.distribution import entropy
-from viz.page.scene import Scene
-from viz.page.settings import Settings
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
 from viz.views.activations.runs import is_quick
 
 

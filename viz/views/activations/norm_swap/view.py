@@ -14,11 +14,10 @@ from viz.api.reading import measured, named, place
 from viz.charts.distribution import moved, prediction_rows
 from viz.labels import quoted
 from viz.numbers import duration, nats, number, whole
-from viz.page.parts import plot_words
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice
-from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice
+from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, View
 from viz.views.activations.norm_swap.figures import size_figure
 from viz.views.activations.norm_swap.measure import (
     Changed,
@@ -31,7 +30,7 @@ from viz.views.activations.norm_swap.measure import (
 )
 from viz.views.activations.norms import Site, index_of, place_key, place_name
 from viz.views.activations.runs import is_quick
-from viz.words import Words
+from viz.words import Words, plot_words
 
 _COLUMNS = ("column_id", "column_token", "csv_p_before", "csv_p_after", "csv_logit_before", "csv_logit_after")
 _IMPORTS = ["from model.activations.norm_swap import places_of, swapped"]

@@ -20,8 +20,8 @@ from model.activations.norm_walk import (
 from model.errors import InputError
 from model.gpt.config import ModelConfig
 from model.gpt.transformer import Norm
-from viz.page.scene import Scene
-from viz.page.settings import Settings
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
 from viz.views.activations.one_norm.figures import Counted, counted
 
 

@@ -11,12 +11,11 @@ from viz.api.reading import at, measured, unprompted
 from viz.charts.axes import BLUE, GREEN, PINK, RED, token_names
 from viz.labels import plotly_text, quoted
 from viz.numbers import number, whole
-from viz.page.parts import plot_words
-from viz.page.playground import Playground
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice
-from viz.page.view import Custom, Figure, Measure, Payload, Seen, View
+from viz.seam.playground import Playground
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice
+from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View
 from viz.theme import HUES
 from viz.views.activations.norms import Site, index_of, kind_name, place_key, place_name
 from viz.views.activations.one_norm.figures import (
@@ -41,7 +40,7 @@ from viz.views.activations.one_norm.measure import (
     measure_walk,
     place_of,
 )
-from viz.words import Words
+from viz.words import Words, plot_words
 
 
 def _norms(scene: Scene) -> tuple[str, ...]:

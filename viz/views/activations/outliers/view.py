@@ -16,10 +16,10 @@ from viz.api.reading import measured, prompt_tokens
 from viz.charts.shades import shade_of
 from viz.labels import plotly_text, quoted
 from viz.numbers import number, percent, signed, whole
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings
-from viz.page.view import Asking, Custom, Figure, Measure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Asking, Custom, Figure, Measure, Payload, Seen, View
 from viz.views.activations.figures import Grid, Line, grid_figure, layer_line
 from viz.views.activations.outliers.figures import dimension_figure
 from viz.views.activations.stream import STREAM, Row, row_name, row_of, rows_payload, shared

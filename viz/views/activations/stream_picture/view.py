@@ -6,10 +6,10 @@ from model.progress import Progress
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, prompt_tokens
 from viz.numbers import percent, whole
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Check, Choice, Range, Settings
-from viz.page.view import Figure, Job, Measure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Check, Choice, Range, Settings
+from viz.seam.view import Figure, Job, Measure, Payload, Seen, View
 from viz.views.activations.stream_picture.figures import Drawn, space_figure
 from viz.words import Words
 

@@ -22,8 +22,8 @@ from model.anatomy.flops import (
     weights_read,
 )
 from model.progress import Progress
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Range, Settings
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Range, Settings
 from viz.views.anatomy.subject import Subject, subject_of
 
 MOST = 1 << 20  # tokens of a context

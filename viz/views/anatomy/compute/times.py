@@ -2,8 +2,8 @@
 
 from model.anatomy.component_times import BUDGET, Clocked, Forward, Part
 from viz.numbers import NONE, flops, milliseconds, number, percent, signed_percent, whole
-from viz.page.python_lines import script
-from viz.page.view import Payload, Seen
+from viz.seam.python_lines import script
+from viz.seam.view import Payload, Seen
 from viz.views.anatomy.compute.figures import Bar, times_figure
 from viz.views.anatomy.subject import is_live
 from viz.words import Words

@@ -9,9 +9,9 @@ from viz.api.arguments import OneOf, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, unprompted
 from viz.numbers import NONE, decimals, flops, number, percent, signed_percent, size, whole
-from viz.page.playground import Playground
-from viz.page.scene import Scene
-from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene
+from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.compute.figures import COLOURS, Band, Mark, work_figure
 from viz.views.anatomy.compute.measure import (
     COUNTED_LAYERS,

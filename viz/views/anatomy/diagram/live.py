@@ -3,8 +3,8 @@
 from model.activations.site_statistics import Passed
 from viz.labels import quoted
 from viz.numbers import logit, nats, number, percent, whole
-from viz.page.python_lines import script
-from viz.page.view import Payload, Seen
+from viz.seam.python_lines import script
+from viz.seam.view import Payload, Seen
 from viz.views.anatomy.diagram.measure import Outside, Parts, vectors
 
 _Rows = tuple[list[list], list[str], list[str]]  # rows, Python lines, imports

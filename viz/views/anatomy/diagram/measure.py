@@ -14,8 +14,8 @@ from model.activations.site_statistics import (
 from model.anatomy.blueprint import Flow, Part, Share, blueprint, shares
 from model.sampling.pipeline import softmax
 from viz.charts.distribution import entropy, likeliest
-from viz.page.scene import Scene
-from viz.page.settings import Settings
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
 from viz.views.anatomy.subject import Subject, is_live, subject_of
 
 FIRST = "q"  # the part that is shown before a click

@@ -12,9 +12,9 @@ from viz.api.arguments import Long, OneOf, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, on
 from viz.numbers import percent, whole
-from viz.page.playground import Playground
-from viz.page.scene import Scene
-from viz.page.view import Asking, Custom, Measure, Payload, Seen, Table, View
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene
+from viz.seam.view import Asking, Custom, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.diagram.figures import drawing, drawn, heads_drawn, shape_text, sub
 from viz.views.anatomy.diagram.live import does, live, name_of, row_of
 from viz.views.anatomy.diagram.measure import (

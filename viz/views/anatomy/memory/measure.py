@@ -23,8 +23,8 @@ from model.anatomy.footprint import (
 from model.anatomy.measured_memory import MOST_TOKENS, Held
 from model.generation.cache_costs import ITEM, cache_bytes, tensor_bytes
 from model.progress import Progress
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Number, Range, Settings
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Number, Range, Settings
 from viz.views.anatomy.subject import Subject, subject_of
 
 BUDGETS = (8, 16, 24, 80)  # GB

@@ -10,8 +10,8 @@ from viz.api.arguments import OneOf, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, unprompted
 from viz.numbers import NONE, decimals, percent, signed_percent, size, whole
-from viz.page.playground import Playground
-from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
+from viz.seam.playground import Playground
+from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.memory.figures import COLOURS, Layer, memory_figure
 from viz.views.anatomy.memory.measure import (
     ATTENTION,

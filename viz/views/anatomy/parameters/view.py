@@ -6,9 +6,9 @@ from model.anatomy.anatomy import PARTS as COMPONENTS
 from model.anatomy.anatomy import n_params, weights
 from model.anatomy.blueprint import Share, by_component, shares_of
 from viz.numbers import NONE, percent, whole
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.view import Figure, Measure, Payload, Seen, Table, View
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
+from viz.seam.view import Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.parameters.figures import Tensor, tree_figure
 from viz.views.anatomy.subject import (
     ASKING,

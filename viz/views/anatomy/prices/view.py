@@ -7,10 +7,10 @@ from model.anatomy.prices import MOST_CHARACTERS, Cost, Price, Talk, bundled, co
 from viz.api.arguments import Long, Within
 from viz.api.endpoint import Endpoint
 from viz.numbers import NONE, money, number, percent, whole
-from viz.page.playground import Playground
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Number, Settings, Text
-from viz.page.view import Figure, Measure, Payload, Seen, Table, View
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Number, Settings, Text
+from viz.seam.view import Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.prices.figures import PARTS, Bar, price_figure
 
 MOST, TURNS = 1_000_000, 200  # tokens of a question or an answer; turns

@@ -27,8 +27,8 @@ from model.anatomy.scaling_curves import (
     price_curves,
     size_curves,
 )
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Number, Range, Settings
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Number, Range, Settings
 from viz.views.anatomy.scaling_laws.figures import MOST_LOSS
 from viz.words import Words
 

@@ -7,9 +7,9 @@ from model.anatomy.power_fit import Fit
 from model.anatomy.scaling_curves import RunCurve, fitted, lacking, run_curve
 from viz.labels import run_label
 from viz.numbers import NONE, count, interval, nats, power
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.view import Payload, Seen
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
+from viz.seam.view import Payload, Seen
 from viz.server.training_process import LiveRun
 from viz.theme import HUES
 from viz.views.anatomy.scaling_laws.figures import GREY, Line, runs_figure

@@ -9,8 +9,8 @@ from model.anatomy.scaling_curves import MOST_EXTRA, PLANE
 from viz.api.arguments import OneOf, Within
 from viz.api.endpoint import Endpoint
 from viz.numbers import NONE, count, decimals, exact, nats, number, power
-from viz.page.playground import Playground
-from viz.page.view import Asking, Figure, Measure, Payload, Seen, Table, View
+from viz.seam.playground import Playground
+from viz.seam.view import Asking, Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.scaling_laws import own_runs
 from viz.views.anatomy.scaling_laws.figures import (
     COLOURS,

@@ -6,9 +6,9 @@ from model.anatomy.tokenizer_comparison import BYTES, CHARACTERS, Counted, Cut, 
 from model.errors import InputError, say
 from model.text.bpe_steps import MOST_CHARACTERS, Piece, candidates, replay
 from model.text.tokenizer import Tokenizer
-from viz.page.playground import Playground
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings, Text
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings, Text
 from viz.views.anatomy.tokenizers.figures import SAMPLES
 from viz.words import Words
 

@@ -10,10 +10,10 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import measured
 from viz.labels import visible
 from viz.numbers import NONE, decimals, percent, whole
-from viz.page.playground import Playground
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.view import Custom, Figure, Measure, Payload, Seen, Table, View
+from viz.seam.playground import Playground
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.view import Custom, Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.tokenizers.figures import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text, premium_figure
 from viz.views.anatomy.tokenizers.measure import (
     LOADED,

@@ -10,10 +10,10 @@ from model.gpt.edits import EDITS, Edit
 from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, named, on, place, places, prompt_tokens
 from viz.numbers import number
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.view import Custom, Measure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
+from viz.seam.view import Custom, Measure, Payload, Seen, View
 from viz.views.attention import cells
 from viz.views.attention.cell.figures import finite, steps_payload
 from viz.views.attention.cells import cell_of

@@ -15,10 +15,10 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, places
 from viz.labels import shorten, visible
 from viz.numbers import decimals, whole
-from viz.page.python_lines import script
-from viz.page.scene import Scene, prompt_id
-from viz.page.settings import Settings
-from viz.page.view import Asking, Figure, Measure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene, prompt_id
+from viz.seam.settings import Settings
+from viz.seam.view import Asking, Figure, Measure, Payload, Seen, View
 from viz.views.attention.cells import cell_of, named
 from viz.views.attention.find.figures import even_share, heads_figure, positions_of, ranked
 from viz.words import translate

@@ -1,6 +1,6 @@
 """The lines: tokens in two columns, a line from each to those that it attends to."""
 
-from viz.page.view import Custom, View
+from viz.seam.view import Custom, View
 from viz.views.attention.links import drawn_links
 from viz.views.attention.patterns import HEADS, LINKED, MEASURE
 

@@ -12,9 +12,9 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, on, places, prompt_tokens
 from viz.charts.heatmap import Look, Panel, PatternWords, Window, pattern_figure
 from viz.numbers import whole
-from viz.page.scene import Scene
-from viz.page.settings import Choice
-from viz.page.view import Asking, Payload, Seen, View
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice
+from viz.seam.view import Asking, Payload, Seen, View
 from viz.theme import CURVES
 from viz.views.attention.patterns import HEADS, MEASURE, PATTERNS, lines_of, titles
 

@@ -9,9 +9,9 @@ from model.gpt.head_metrics import HEAD_METRICS
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, prompt_tokens
 from viz.charts.heatmap import overview
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.view import Custom, Measure, Payload, Seen, View
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
+from viz.seam.view import Custom, Measure, Payload, Seen, View
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """In the text: the prompt as it reads, coloured by what one token attends to, or by who attends to it."""
 
-from viz.page.view import Custom, View
+from viz.seam.view import Custom, View
 from viz.views.attention.links import drawn_links
 from viz.views.attention.patterns import HEADS, LINKED, MEASURE
 

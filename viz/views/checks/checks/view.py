@@ -12,11 +12,11 @@ from viz.api.arguments import got
 from viz.api.endpoint import Endpoint
 from viz.api.reading import done, measured
 from viz.numbers import decimals, number, whole
-from viz.page.background import Job as Work
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.view import Custom, Facts, Job, Measure, Payload, Seen, View
+from viz.seam.background import Job as Work
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
+from viz.seam.view import Custom, Facts, Job, Measure, Payload, Seen, View
 from viz.views.checks.checks.figures import FORMULAS, apart, place_on_scale, share_of, share_text
 from viz.views.checks.checks.python_lines import EDITED_AWAY, PYTHON, repeat
 from viz.words import Words

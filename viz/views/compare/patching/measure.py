@@ -14,9 +14,9 @@ from model.progress import Progress
 from model.sampling.pipeline import softmax
 from viz.charts.distribution import likeliest
 from viz.labels import quoted
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings, Text
-from viz.page.view import Measure
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings, Text
+from viz.seam.view import Measure
 from viz.views.compare import run_b
 from viz.views.compare.run_b import Other, Refused
 from viz.words import Words

@@ -9,17 +9,16 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, named
 from viz.labels import quoted
 from viz.numbers import difference, whole
-from viz.page.parts import plot_words
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import form
-from viz.page.view import Custom, Form, Job, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import form
+from viz.seam.view import Custom, Form, Job, Payload, Seen, View
 from viz.views.compare import run_b
 from viz.views.compare.alignment import by_position, merged
 from viz.views.compare.patching.figures import MapWords, patch_figure
 from viz.views.compare.patching.measure import INTO, MEASURES, MOST_TYPED, SETTINGS, Unfit, Watched
 from viz.views.compare.run_b import Refused, Request
-from viz.words import some
+from viz.words import plot_words, some
 
 _IMPORTS = ("from model.attention.effects import Target, metric, patch, recovered",)
 

@@ -14,9 +14,9 @@ from model.gpt.head_metrics import HEAD_METRICS
 from model.gpt.trace import Trace
 from model.sampling.pipeline import softmax
 from viz.charts.distribution import likeliest
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings
-from viz.page.view import Measure
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Measure
 from viz.views.compare import run_b
 from viz.views.compare.alignment import Alignment, gaps, nearest
 from viz.views.compare.run_b import Other, Refused, Request

@@ -12,10 +12,10 @@ from viz.charts.layer_head_map import HeadWords
 from viz.labels import quoted, visible
 from viz.numbers import difference as signed
 from viz.numbers import nats, percent
-from viz.page.parts import choice, plot_words
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.view import Payload, Seen
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import choice
+from viz.seam.view import Payload, Seen
 from viz.views.compare.alignment import Alignment, difference, merged
 from viz.views.compare.run_b import Other, Refused, refusal
 from viz.views.compare.runs.figures import heads_figure, largest, map_figure
@@ -29,7 +29,7 @@ from viz.views.compare.runs.measure import (
     likely_of_both,
     too_many,
 )
-from viz.words import Words, some
+from viz.words import Words, plot_words, some
 
 KINDS = ("same", "replaced", "only_a", "only_b")
 ABSENT: Payload = {"absent": True}  # of parts that keep quiet where there is no run B: the alignment says why

@@ -7,11 +7,10 @@ from model.gpt.head_metrics import HEAD_METRICS
 from viz.api.answers import by_head
 from viz.api.arguments import Few, OneOf, Prompt
 from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, named, on
-from viz.api.registry import model_of
+from viz.api.reading import measured, model_of, named, on
 from viz.charts.distribution import likeliest
-from viz.page.scene import Scene
-from viz.page.view import Asking, Custom, View
+from viz.seam.scene import Scene
+from viz.seam.view import Asking, Custom, View
 from viz.views.compare import run_b
 from viz.views.compare.alignment import difference
 from viz.views.compare.run_b import Other, Refused, Request

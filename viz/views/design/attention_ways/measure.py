@@ -9,8 +9,8 @@ from model.design import kernel_costs
 from model.design.kernel_costs import BUDGET, LENGTHS, Costs, lengths_of
 from model.design.kernels import Exact, Step, blocks_for, exactness, layer_qkv, online_steps
 from model.progress import Progress
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
 from viz.words import Words
 
 BLOCKS = ("1", "2", "4", "8", "16", "32", "128")

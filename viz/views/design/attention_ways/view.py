@@ -10,9 +10,9 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, on, prompt_tokens
 from viz.labels import quoted, visible
 from viz.numbers import NONE, decimals, milliseconds, number, percent, size, whole
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.view import Figure, Job, Measure, Payload, Seen, Table, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.design.attention_ways.figures import COLOURS, Curve, memory_figure, steps_figure, times_figure
 from viz.views.design.attention_ways.measure import (
     BLOCK,

@@ -24,10 +24,10 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, on
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.numbers import number, percent, plain
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings
-from viz.page.view import Figure, Measure, Payload, Seen, Table, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Figure, Measure, Payload, Seen, Table, View
 from viz.views.design.distance.figures import Curves, layer_figure, scores_figure, weights_figure
 
 AXES, FIRST = ("log", "linear"), ("apart", "in")

@@ -9,8 +9,8 @@ from model.anatomy.anatomy import n_params
 from model.design.kv_sharing import MERGES, Stops, Survey, group_counts, pattern_at, stops, survey
 from model.gpt.config import ModelConfig
 from model.progress import Progress
-from viz.page.scene import Scene
-from viz.page.settings import Settings
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
 
 QUICK = 8e9  # parameters times tokens up to which a run is made at once: about 0.3 s
 SPEED = 2e10  # of them a second

@@ -8,10 +8,10 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import measured
 from viz.charts.heatmap import Look, Panel, PatternWords, Window, pattern_figure
 from viz.numbers import count, nats, percent, size, whole
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice
-from viz.page.view import Figure, Job, Measure, Payload, Seen, Table, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice
+from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.design.kv_heads.figures import Sharing, damage_figure, sharing_figure, where_figure
 from viz.views.design.kv_heads.measure import (
     SPEED,

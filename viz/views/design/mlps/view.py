@@ -28,10 +28,10 @@ from viz.api.arguments import OneOf, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, unprompted
 from viz.numbers import milliseconds, nats, number, whole
-from viz.page.playground import Playground
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings
-from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.design.mlps.figures import (
     functions_figure,
     gate_figure,

@@ -7,7 +7,7 @@ import numpy as np
 
 from model.design.block_trials import LENGTH, ROWS, VARIANTS, WARMUP, WIDTH, Trial
 from viz.numbers import NONE, milliseconds, nats, number
-from viz.page.view import Payload, Seen
+from viz.seam.view import Payload, Seen
 from viz.views.design.norms_residuals.figures import heat_figure, losses_figure
 from viz.views.design.trials import SMOOTH, python_of
 from viz.words import Words

@@ -27,10 +27,10 @@ from viz.api.arguments import OneOf, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, unprompted
 from viz.numbers import decimals, number, whole
-from viz.page.playground import Playground
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings
-from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.design.norms_residuals import first_steps
 from viz.views.design.norms_residuals.figures import depths_figure, starts_figure
 from viz.views.design.norms_residuals.first_steps import name_of

@@ -20,8 +20,8 @@ from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.progress import Progress
 from viz.numbers import number, whole
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings, Text
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings, Text
 from viz.server.limits import PRIVATE
 from viz.words import Words
 

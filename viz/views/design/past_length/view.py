@@ -12,9 +12,9 @@ from viz.api.arguments import Long, OneOf, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, unprompted
 from viz.numbers import difference, nats, number, plain, whole
-from viz.page.playground import Playground
-from viz.page.python_lines import script
-from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
+from viz.seam.playground import Playground
+from viz.seam.python_lines import script
+from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.design.past_length.figures import Curve, loss_figure
 from viz.views.design.past_length.measure import (
     ASKED,

@@ -15,7 +15,7 @@ from model.design.positions import (
     wavelengths,
 )
 from viz.api.arguments import OneOf, Within
-from viz.page.playground import Playground
+from viz.seam.playground import Playground
 from viz.views.design.position_vectors.measure import FORMULAS, OWN
 
 MOST_VECTORS = 512

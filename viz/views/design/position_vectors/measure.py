@@ -20,8 +20,8 @@ from model.design.positions import (
     wavelengths,
 )
 from model.gpt.config import ModelConfig
-from viz.page.scene import Scene
-from viz.page.settings import Settings
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
 
 OWN, ALL = "own", "all"
 RANGES = (64, 256, 1024)  # positions, beside the whole context

@@ -3,10 +3,10 @@
 from model.design.positions import THETA, Similarity, as_rope
 from viz.api.endpoint import Endpoint
 from viz.numbers import number, percent, whole
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice
-from viz.page.view import Custom, Figure, Measure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice
+from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View
 from viz.views.design.position_vectors.api import position_vectors
 from viz.views.design.position_vectors.figures import (
     Line,

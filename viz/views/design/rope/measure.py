@@ -20,8 +20,8 @@ from model.design.positions import (
     wavelengths,
 )
 from model.errors import InputError
-from viz.page.scene import Scene
-from viz.page.settings import Settings
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
 
 MOST_SHIFT = 1 << 20  # a million positions
 SHOWN = 16  # circles at first

@@ -21,9 +21,9 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, on, place, prompt_tokens
 from viz.labels import quoted
 from viz.numbers import number, plain, whole
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.view import Custom, Figure, Measure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View
 from viz.views.design.rope.figures import Curve, Shifted, bars_figure, distance_figure, shift_figure
 from viz.views.design.rope.measure import (
     MOST_SHIFT,

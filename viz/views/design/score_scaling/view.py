@@ -23,10 +23,10 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, on
 from viz.labels import quoted
 from viz.numbers import decimals, nats, number, percent
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Range, Settings
-from viz.page.view import Figure, Measure, Payload, Seen, Table, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Range, Settings
+from viz.seam.view import Figure, Measure, Payload, Seen, Table, View
 from viz.views.design.score_scaling.figures import Both, random_figure, row_figure, rows_figure, scores_figure
 from viz.words import Words
 

@@ -11,13 +11,12 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, named
 from viz.charts.distribution import entropy, moved, prediction_rows
 from viz.labels import quoted, shorten, visible
-from viz.page.parts import plot_words
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.selection import MOST_EDITS
-from viz.page.settings import Settings
-from viz.page.view import Custom, Measure, Payload, Seen, View
-from viz.words import section
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.selection import MOST_EDITS
+from viz.seam.settings import Settings
+from viz.seam.view import Custom, Measure, Payload, Seen, View
+from viz.words import plot_words, section
 
 COLUMNS = ("column_id", "column_token", "csv_p_before", "csv_p_after", "csv_logit_before", "csv_logit_after")
 

@@ -11,10 +11,10 @@ from model.attention.effects import ABLATIONS, TARGETS, Target, metric, sweep
 from model.errors import InputError
 from model.progress import Progress
 from viz.charts.distribution import likeliest
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings, Text
-from viz.page.typed import MOST_TYPED, not_one, token_of
-from viz.page.view import Measure
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings, Text
+from viz.seam.typed import MOST_TYPED, not_one, token_of
+from viz.seam.view import Measure
 from viz.words import Words
 
 _TOKENS = ("token", "distractor")

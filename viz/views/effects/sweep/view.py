@@ -14,13 +14,12 @@ from viz.api.reading import at, measured, named, token_id
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.labels import quoted
 from viz.numbers import duration, logit, nats, number, signed, whole
-from viz.page.parts import plot_words
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.view import Custom, Job, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.view import Custom, Job, Payload, Seen, View
 from viz.theme import SIGNED
 from viz.views.effects.sweep.measure import MEASURES, SETTINGS, Unfit
-from viz.words import Words
+from viz.words import Words, plot_words
 
 STRONGEST = 10  # heads that are listed
 _HUES = [SIGNED[1], SIGNED[-2]]  # of what falls without a head, and of what rises

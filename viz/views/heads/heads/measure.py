@@ -9,9 +9,9 @@ import pandas as pd
 from model.attention.circuits import composition, copying
 from model.attention.surveys import SENTENCES, Survey, labels, random_survey, sentence_survey
 from model.progress import Progress
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.view import Measure
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
+from viz.seam.view import Measure
 from viz.views.heads.heads.figures import Measured, Wiring, named
 
 SOURCES = ("prompt", "random", "sentences")

@@ -11,10 +11,10 @@ from viz.api.arguments import Rows
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, on, unprompted
 from viz.numbers import duration, signed, whole
-from viz.page.playground import Playground
-from viz.page.python_lines import model_script, script
-from viz.page.settings import Choice
-from viz.page.view import Custom, Facts, Figure, Job, Payload, Seen, View
+from viz.seam.playground import Playground
+from viz.seam.python_lines import model_script, script
+from viz.seam.settings import Choice
+from viz.seam.view import Custom, Facts, Figure, Job, Payload, Seen, View
 from viz.theme import HUES
 from viz.views.heads.heads.figures import (
     Colour,

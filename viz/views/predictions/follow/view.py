@@ -8,11 +8,11 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import named, prompt_tokens, token_id
 from viz.charts.distribution import likeliest
 from viz.labels import quoted
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings, Text
-from viz.page.typed import typed_token
-from viz.page.view import Figure, Measure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings, Text
+from viz.seam.typed import typed_token
+from viz.seam.view import Figure, Measure, Payload, Seen, View
 from viz.views.predictions.follow.figures import SHOWN, Line, follow_figure
 
 FIELDS = ("first", "second", "third")

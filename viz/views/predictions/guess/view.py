@@ -11,10 +11,10 @@ from model.errors import PlaygroundError
 from model.predictions.predictions import Predictions, follow_all
 from viz.labels import quoted, visible
 from viz.numbers import bits, percent, whole
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.typed import MOST_TYPED, ids_of
-from viz.page.view import Asking, Measure, Payload, Seen, View
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
+from viz.seam.typed import MOST_TYPED, ids_of
+from viz.seam.view import Asking, Measure, Payload, Seen, View
 from viz.views.predictions.expected import (
     EXPECTED,
     actual_row,

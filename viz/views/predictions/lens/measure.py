@@ -11,9 +11,9 @@ from model.gpt.logit_lens import Reading, lens_gap, read_layers, read_position, 
 from model.predictions.tuned_lens import TunedLens, load_lens
 from model.progress import Progress, silent
 from viz.charts.distribution import likeliest
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.typed import typed_token
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
+from viz.seam.typed import typed_token
 
 LENSES = ("plain", "tuned")
 FIELDS = ("token1", "token2", "token3")

@@ -6,10 +6,9 @@ from model.gpt.logit_lens import Reading
 from viz.api.endpoint import Endpoint
 from viz.labels import quoted, visible
 from viz.numbers import nats, number, whole
-from viz.page.parts import plot_words
-from viz.page.python_lines import script
-from viz.page.settings import Choice, Text
-from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.settings import Choice, Text
+from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, View
 from viz.views.predictions.lens.api import lens, lens_at
 from viz.views.predictions.lens.figures import (
     COLOURS,
@@ -33,6 +32,7 @@ from viz.views.predictions.lens.measure import (
     measure_whole,
     page_question,
 )
+from viz.words import plot_words
 
 
 def _missing(seen: Seen) -> bool:

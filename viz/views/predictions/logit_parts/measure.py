@@ -20,9 +20,9 @@ from model.predictions.attribution import (
 from model.predictions.gradients import MOST, Gradients, gradients
 from model.progress import Progress
 from viz.charts.distribution import likeliest
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.typed import token_of
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
+from viz.seam.typed import token_of
 
 TOP = 10  # tokens promoted, and as many suppressed
 FIELDS = ("token", "distractor")

@@ -4,11 +4,10 @@ from model.predictions.attribution import Attribution
 from viz.api.endpoint import Endpoint
 from viz.labels import quoted
 from viz.numbers import exact, logit, signed, whole
-from viz.page.parts import plot_words
-from viz.page.python_lines import script
-from viz.page.settings import Text
-from viz.page.typed import not_one
-from viz.page.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.settings import Text
+from viz.seam.typed import not_one
+from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View
 from viz.theme import SIGNED
 from viz.views.predictions.logit_parts.api import gradients, logit_parts, part_tokens
 from viz.views.predictions.logit_parts.figures import (
@@ -33,7 +32,7 @@ from viz.views.predictions.logit_parts.measure import (
     measure_written,
     places,
 )
-from viz.words import Words
+from viz.words import Words, plot_words
 
 _HUES = [SIGNED[1], SIGNED[-2]]  # of what lowers the logit, and of what raises it
 

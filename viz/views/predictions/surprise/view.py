@@ -9,10 +9,10 @@ from viz.api.reading import measured, named, places
 from viz.charts.ramp import ramp_ticks, ramps
 from viz.labels import quoted
 from viz.numbers import bits, logit, number, percent, whole
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice
-from viz.page.view import Custom, Figure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice
+from viz.seam.view import Custom, Figure, Payload, Seen, View
 from viz.views.predictions.expected import EXPECTED, actual_row, entropy_facts, likely_rows, row_words, shared_words
 from viz.views.predictions.surprise.figures import (
     COLOURS,

@@ -13,8 +13,8 @@ from model.quantization.experiments import Outcome, layer_of, matrices, total_by
 from model.quantization.formats import FORMATS, USUAL, WeightError, stored, weight_error
 from model.quantization.speed import RUNNERS, tokens_per_second
 from model.quantization.texts import file_types, held_out_ids
-from viz.page.scene import Scene
-from viz.page.settings import Settings
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
 
 WHICH = {"usual": USUAL, "all": tuple(FORMATS)}
 PROMPT_TOKENS = 256  # of a long prompt the first ones are measured, and at most as many of the held-out text

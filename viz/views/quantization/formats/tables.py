@@ -5,8 +5,8 @@ import math
 from model.quantization.experiments import Outcome
 from model.quantization.formats import FORMATS, Format, WeightError, stored_bytes
 from viz.numbers import NONE, number, percent, size, whole
-from viz.page.python_lines import script
-from viz.page.view import Payload, Seen
+from viz.seam.python_lines import script
+from viz.seam.view import Payload, Seen
 from viz.views.quantization.formats.figures import levels_figure, mean_moved
 from viz.views.quantization.formats.measure import PROMPT_TOKENS, Levels, Run, text_limit
 from viz.views.quantization.naming import decibels, divergence, moved, name_of, perplexity, shared_words

@@ -12,11 +12,11 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import measured
 from viz.charts.heatmap import PatternWords, Window, pattern_figure
 from viz.numbers import number, percent, size, whole
-from viz.page.playground import Playground
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Check, Choice
-from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
+from viz.seam.playground import Playground
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Check, Choice
+from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.quantization.formats.figures import Dot, map_panels, mean_moved, most_moved, scatter_figure
 from viz.views.quantization.formats.measure import (
     WHICH,

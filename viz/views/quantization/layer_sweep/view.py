@@ -13,10 +13,10 @@ from viz.api.arguments import OneOf
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured
 from viz.numbers import nats, number, percent, whole
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings
-from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, View
 from viz.views.quantization.layer_sweep.figures import heat_figure, line_figure, mildest, strongest
 from viz.views.quantization.naming import format_label, name_of, shared_words
 from viz.words import Words

@@ -14,12 +14,12 @@ from viz.api.arguments import OneOf
 from viz.api.endpoint import Endpoint
 from viz.api.reading import check_head, measured, unprompted
 from viz.numbers import decimals, nats, number, percent, size, whole
-from viz.page.playground import Playground
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.selection import Selection
-from viz.page.settings import Choice, Settings
-from viz.page.view import Figure, Job, Measure, Payload, Seen, Table, View
+from viz.seam.playground import Playground
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.selection import Selection
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.quantization.rounding.figures import column_figure, error_figure, power_figure
 from viz.words import Words
 

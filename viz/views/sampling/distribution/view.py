@@ -12,10 +12,9 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, named
 from viz.labels import quoted
 from viz.numbers import NONE, nats, number, percent, whole
-from viz.page.parts import plot_words
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings, form
-from viz.page.view import Asking, Custom, Figure, Form, Measure, Payload, Seen, View
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings, form
+from viz.seam.view import Asking, Custom, Figure, Form, Measure, Payload, Seen, View
 from viz.views.sampling.distribution.figures import (
     Cut,
     Shown,
@@ -40,7 +39,7 @@ from viz.views.sampling.pipelines import (
     steps_of,
     value_of,
 )
-from viz.words import Words
+from viz.words import Words, plot_words
 
 
 def _stage_label(words: Words, option: str) -> str:

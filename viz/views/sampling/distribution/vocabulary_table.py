@@ -9,8 +9,8 @@ import pandas as pd
 from model.sampling.pipeline import MOST_STEPS
 from viz.labels import visible
 from viz.numbers import logit, percent, whole
-from viz.page.parts import choice, number
-from viz.page.scene import Scene
+from viz.seam.scene import Scene
+from viz.seam.settings import choice, number
 from viz.views.sampling.distribution.figures import Stages
 
 PAGE = 50  # rows of a page

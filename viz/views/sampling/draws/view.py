@@ -12,14 +12,13 @@ from viz.api.arguments import Rows, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, named
 from viz.numbers import decimals, number, percent, whole
-from viz.page.parts import number as number_sent
-from viz.page.parts import plot_words
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings
-from viz.page.view import Asking, Custom, Figure, Measure, Payload, Seen, View
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.settings import number as number_sent
+from viz.seam.view import Asking, Custom, Figure, Measure, Payload, Seen, View
 from viz.views.sampling.draws.figures import RUG, TOP, Line, groups, label, many_figure, rug, single
 from viz.views.sampling.pipelines import PIPELINE, after, context_of, logits_of, pipeline_lines, steps_of
-from viz.words import Words
+from viz.words import Words, plot_words
 
 NUMBERS = (100, 1000, 10_000)  # of draws
 AHEAD = 64  # random numbers that are sent at once, so that the page can go on by itself

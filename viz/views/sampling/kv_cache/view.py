@@ -21,11 +21,11 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import measured
 from viz.charts.axes import BLUE, GREY, ORANGE
 from viz.numbers import NONE, factor, milliseconds, number, percent, size, whole
-from viz.page.playground import Playground
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings
-from viz.page.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
+from viz.seam.playground import Playground
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.sampling.kv_cache.figures import Growth, Timed, bytes_figure, times_figure
 from viz.words import Words
 

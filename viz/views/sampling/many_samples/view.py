@@ -11,10 +11,10 @@ from viz.api.arguments import Rows, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured
 from viz.numbers import plain
-from viz.page.python_lines import loading
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings
-from viz.page.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View
+from viz.seam.python_lines import loading
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View
 from viz.server.limits import check_samples
 from viz.theme import HUES
 from viz.views.sampling import strategies as cards

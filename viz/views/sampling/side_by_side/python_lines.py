@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from viz.page.python_lines import loading
+from viz.seam.python_lines import loading
 from viz.views.sampling import strategies
 from viz.views.sampling.side_by_side.run import Request, Row, before, plan_of
 

@@ -21,11 +21,11 @@ from model.sampling.pipeline import checked
 from model.sampling.warps import WARPS
 from model.text.chat import ending
 from viz.numbers import plain
-from viz.page import background
-from viz.page.playground import Playground
-from viz.page.scene import run_id
-from viz.page.settings import Number
-from viz.page.typed import MOST_TYPED, token_of
+from viz.seam import background
+from viz.seam.playground import Playground
+from viz.seam.scene import run_id
+from viz.seam.settings import Number
+from viz.seam.typed import MOST_TYPED, token_of
 from viz.server.limits import check_time, check_writing
 from viz.views.sampling import strategies
 from viz.views.sampling.side_by_side.figures import ids_of, record, shown

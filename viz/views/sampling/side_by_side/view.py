@@ -12,10 +12,10 @@ from viz.api.arguments import Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import most_seconds, named
 from viz.numbers import nats, percent, size
-from viz.page.background import LOOK_EVERY, waiting
-from viz.page.playground import Playground
-from viz.page.scene import Scene, run_id
-from viz.page.view import Custom, Event, Payload, Seen, Stream, View, Visit
+from viz.seam.background import LOOK_EVERY, waiting
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene, run_id
+from viz.seam.view import Custom, Event, Payload, Seen, Stream, View, Visit
 from viz.views.sampling import strategies as cards
 from viz.views.sampling.side_by_side.figures import blank_figure, scales
 from viz.views.sampling.side_by_side.python_lines import lines

@@ -9,9 +9,9 @@ from model.generation.draft_costs import Compared, Summary, compare, summary
 from model.generation.speculative import DRAFTS, MOST_DRAFTED, Draft, Request, shares_tokenizer
 from model.progress import Progress
 from model.sampling.pipeline import Step
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Number, Range, Settings
-from viz.page.view import Measure
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Number, Range, Settings
+from viz.seam.view import Measure
 from viz.views.sampling.pipelines import steps_of
 from viz.words import Words
 

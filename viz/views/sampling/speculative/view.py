@@ -12,9 +12,9 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, named
 from viz.labels import visible
 from viz.numbers import NONE, factor, milliseconds, number, percent
-from viz.page.python_lines import script
-from viz.page.scene import Scene
-from viz.page.view import Custom, Figure, Job, Payload, Seen, View
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.view import Custom, Figure, Job, Payload, Seen, View
 from viz.views.sampling.pipelines import PIPELINE, steps_code, steps_of
 from viz.views.sampling.speculative.figures import (
     calls_figure,

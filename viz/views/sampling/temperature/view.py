@@ -9,9 +9,9 @@ from model.sampling.warps import values_of
 from viz.api.arguments import OneOf, Rows
 from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, named
-from viz.page.scene import Scene
-from viz.page.settings import Choice, Settings
-from viz.page.view import Figure, Measure, Payload, Seen, View
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Figure, Measure, Payload, Seen, View
 from viz.views.sampling.pipelines import (
     PIPELINE,
     after,

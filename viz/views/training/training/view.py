@@ -11,10 +11,10 @@ from model.training.tasks import TASKS
 from viz.charts.heatmap import PatternWords
 from viz.labels import run_label, visible
 from viz.numbers import whole
-from viz.page.loading import notice
-from viz.page.scene import Scene
-from viz.page.settings import Settings
-from viz.page.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
+from viz.seam.notices import notice
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
+from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
 from viz.server.training_process import LiveRun
 from viz.theme import RAMPS
 from viz.views.training.training.figures import blank_figure, snapshot_payload

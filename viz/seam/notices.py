@@ -1,0 +1,19 @@
+"""What the page says of an error: the notice above everything, and a part that cannot be drawn."""
+
+from model.errors import InputError, PlaygroundError
+from viz.words import translate, words
+
+
+def notice(error: PlaygroundError, language: str) -> dict:
+    """What went wrong and what to do, with a button to try again unless the visitor's own input is at fault."""
+    catalogue = words(language)
+    got = f" ({error.got})" if error.got else ""
+    again = [] if isinstance(error, InputError) else [{"name": "retry", "text": catalogue["notice.retry"]}]
+    text = translate(error.what, language) + got
+    return {"kind": "error", "text": text, "hint": translate(error.hint, language), "actions": again}
+
+
+def broken(language: str) -> dict:
+    """The notice of a fault of ours; the details are in the log."""
+    catalogue = words(language)
+    return notice(PlaygroundError(catalogue["notice.failed"], "", catalogue["notice.failed_hint"]), language)
