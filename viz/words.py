@@ -44,7 +44,8 @@ def words(language: str) -> Catalogue:
     """The catalogue of a language, from all its files; an unknown language is English."""
     found: dict[str, str] = {}
     known = language if language in LANGUAGES else "en"
-    for path in [*_outside(known), *sorted((_FOLDER / known).glob("*.toml"))]:  # ours last: nobody rewords the page
+    ours = sorted(path for path in (_FOLDER / known).rglob("*.toml") if path.parent.name != "errors")
+    for path in [*_outside(known), *ours]:  # ours last: nobody rewords the page
         found |= dict(_flat(tomllib.loads(path.read_text(encoding="utf-8")), ""))
     return Catalogue(found)
 
