@@ -18,12 +18,6 @@ HOSTILE = "a_b <img src=x onerror=alert(1)> ${alert(2)} {query} {{x}} \u202e </s
 
 
 @pytest.fixture(scope="module")
-def app_url(start_tiny):
-    """The small model that comes with the app."""
-    return start_tiny
-
-
-@pytest.fixture(scope="module")
 def first_head(lm):
     """The head that is picked at first, [layer, head]."""
     return [int(n) for n in lm.trace(CAT).head_metrics()["previous_token"].idxmax()]
