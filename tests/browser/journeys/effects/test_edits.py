@@ -18,11 +18,6 @@ ROUNDING = 2e-5
 SOON = 60_000  # milliseconds; on a busy machine
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def open_effects(page, name="Effects"):
     open_tab(page, name)
     show(page, "edits")
