@@ -17,8 +17,6 @@ from model.gpt.tap import record
 from model.gpt.trace import Trace
 from model.gpt.transformer import Pass, attend_fused
 
-HEADS = frozenset({"q", "k", "v", "q_rot", "k_rot", "z", "q_raw", "k_raw"})  # [heads, T, E]: sizes per head and token
-
 
 @dataclass(frozen=True, eq=False)
 class Sizes:

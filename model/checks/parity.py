@@ -26,7 +26,6 @@ MOST_BYTES = 2 << 30  # of weights; the second model shares most of them and cop
 MOST_TOKENS = 256  # tokens with patterns of all heads and layers in memory
 RANDOM_TOKENS = 24
 
-_FALSE = ("parallel_residual", "qk_norm", "embed_scale")
 _BIASES = ("q_bias", "k_bias", "v_bias", "o_bias")
 
 

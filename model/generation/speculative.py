@@ -64,11 +64,6 @@ class Proposal:
     uniform: float  # accepted where it is below p / q; NaN where it was not read
     fate: str  # "accepted", "rejected", "unread" (after a rejected one)
 
-    @property
-    def ratio(self) -> float:
-        """The acceptance probability of this token: min(1, p / q)."""
-        return min(1.0, self.p / self.q)
-
 
 @dataclass(frozen=True)
 class Round:

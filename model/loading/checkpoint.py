@@ -89,8 +89,3 @@ def save_folder(path: Path, model: Transformer, dtype: torch.dtype = torch.float
         temporary.replace(path / CONFIG)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def parameter_bytes(config: ModelConfig) -> int:
-    """Bytes of a model's float32 parameters, a tied head counted once."""
-    return 4 * sum(parameter.numel() for parameter in skeleton(config).parameters())

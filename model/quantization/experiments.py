@@ -21,7 +21,6 @@ from model.progress import Progress, silent
 from model.quantization.formats import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
 
 KINDS = ("q", "k", "v", "o", "gate", "up", "down")  # the matrices of a block; gate only where the MLP is SwiGLU
-HEAD = "head"  # embedding and output head, a single matrix where they are tied
 MAP, MAPS = 48, 12 << 20  # most tokens of a stored attention map, and bytes of all maps together
 LOGITS = 64 << 20  # most bytes of a text's logits to store, so that they are computed once
 _FEW = 64  # positions per chunk of logits
