@@ -8,11 +8,6 @@ from tests.support.visitor import SOON, expect, open_tab
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def test_checks_from_the_first_look_to_a_new_prompt(open_page):
     page = open_page()
     open_tab(page, "Checks")
