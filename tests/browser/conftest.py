@@ -66,12 +66,6 @@ def app_url(start_app):
 
 
 @pytest.fixture(scope="session")
-def start_tiny(app_url):
-    """The same."""
-    return app_url
-
-
-@pytest.fixture(scope="session")
 def lm():
     """The model of `app_url`, in the test's own process."""
     return load_model("tinygpt", offline=True)

@@ -18,11 +18,6 @@ SOON = 60_000  # milliseconds; on a busy machine
 
 
 @pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
-@pytest.fixture(scope="module")
 def run():
     return load_model("tinygpt", offline=True).trace(COREFERENCE)
 

@@ -14,11 +14,6 @@ PROMPT = "The cat sat on the mat because it was tired"
 SOON = 60_000  # milliseconds; on a busy machine
 
 
-@pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
 def open_view(open_page, tab, view, ready, query="", **context):
     page = open_page(query, **context)
     open_tab(page, tab)

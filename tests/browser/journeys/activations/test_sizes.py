@@ -16,11 +16,6 @@ ROUNDING = 1e-3  # relative
 
 
 @pytest.fixture(scope="module")
-def app_url(start_tiny):
-    return start_tiny
-
-
-@pytest.fixture(scope="module")
 def stream():
     return survey(load_model("tinygpt", offline=True).trace(PROMPT))
 

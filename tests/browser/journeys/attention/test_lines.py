@@ -31,17 +31,12 @@ AS_AT_FIRST = """() => {
   for (const first of document.querySelectorAll(firsts)) first.click(); }"""
 
 
-@pytest.fixture(scope="module")
-def url(start_tiny):
-    return start_tiny
-
-
 @pytest.fixture
-def opened(same_page, url, lm):
+def opened(same_page, lm):
     """A page with some heads picked, the lines or the text chosen, and the settings of both as they are at first."""
 
     def at(view="lines", heads=((LAYER, HEAD),), prompt=PROMPT, query="", **context):
-        page = same_page(query, url=url, **context)
+        page = same_page(query, **context)
         if "lang=zh" in query:  # the first drawing in another language brings its own heads
             expect(page.locator("#pg-selection")).to_contain_text("头")
         tokens = len(lm.encode(prompt))

@@ -22,9 +22,9 @@ def lm():
 
 
 @pytest.fixture
-def page(same_page, start_tiny):
+def page(same_page):
     """A page with the first prompt, one head, no edits, and every setting as it is at first."""
-    page = same_page(url=start_tiny)
+    page = same_page()
     if page.locator("#prompt textarea").input_value() != PROMPT:
         page.locator("#prompt textarea").fill(PROMPT)
     expect(page.locator("#pg-header")).to_contain_text("10 tokens")
@@ -222,8 +222,8 @@ def test_edits_that_no_longer_fit_are_dropped(page):
     expect(page.locator("#pg-map_plot .pg-source")).not_to_contain_text("edited run")
 
 
-def test_nothing_overflows_a_phone(open_page, start_tiny):
-    page = open_page(url=start_tiny, viewport={"width": 390, "height": 844})
+def test_nothing_overflows_a_phone(open_page):
+    page = open_page(viewport={"width": 390, "height": 844})
     for view in ("Map", "Lines", "In the text", "Why this number", "Find the head"):
         page.get_by_role("tab", name=view, exact=True).click()
         page.wait_for_timeout(400)

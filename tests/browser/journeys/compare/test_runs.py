@@ -32,9 +32,9 @@ def open_compare(page, name="Compare"):
 
 
 @pytest.fixture
-def page(same_page, start_tiny, lm):
+def page(same_page, lm):
     """A page with the compare tab open: the first prompt and head, beside the suggested prompt, with nothing picked."""
-    page = same_page(url=start_tiny)
+    page = same_page()
     if page.locator("#prompt textarea").input_value() != COREFERENCE:
         page.locator("#prompt textarea").fill(COREFERENCE)
     open_compare(page)
@@ -246,8 +246,8 @@ def test_a_prompt_that_cannot_be_run_is_said_here_and_the_page_goes_on(page):
 
 
 @pytest.mark.parametrize(("query", "name"), [("?lang=en", "Compare"), ("?lang=zh", "对比")])
-def test_nothing_overflows_a_phone(open_page, start_tiny, query, name):
-    page = open_page(query, url=start_tiny, viewport={"width": 390, "height": 844})
+def test_nothing_overflows_a_phone(open_page, query, name):
+    page = open_page(query, viewport={"width": 390, "height": 844})
     open_compare(page, name)
     for part in ("runs_difference", "runs_heads"):
         page.locator(f"#pg-{part} [data-run]").wait_for(timeout=SOON)
