@@ -120,9 +120,9 @@ class LanguageModel:
     def chat(self, messages: Sequence[Mapping[str, str]]) -> Tokens:
         """A conversation as the tokens that this model was trained to answer, up to where its answer begins.
 
-        Messages are {"role": "system", "user" or "assistant", "content": text}. Special tokens that somebody wrote
-        into a message stay plain text. Raises InputError where the model has no chat template, or its template does
-        not accept these messages, UnsupportedModel for a template that cannot be used.
+        Messages are {"role": "system", "user" or "assistant", "content": text}. Special tokens in the text of a
+        message stay plain text. Raises InputError where the model has no chat template, or its template does not
+        accept these messages, UnsupportedModel for a template that cannot be used.
         """
         return self.tokenizer.tokens(chat_ids(self.tokenizer, messages))
 

@@ -57,17 +57,17 @@ class ByteLRU:
             return self._values.get(key)
 
     def _evict(self) -> None:
-        while self._values and self._held() > self.limit:
+        while self._values and self._total() > self.limit:
             self._values.popitem(last=False)
 
-    def _held(self) -> int:
+    def _total(self) -> int:
         return sum(value.nbytes for value in self._values.values())
 
     @property
     def nbytes(self) -> int:
         """Bytes in the cache now."""
         with self._lock:
-            return self._held()
+            return self._total()
 
     def __len__(self) -> int:
         with self._lock:

@@ -23,7 +23,7 @@ _LOGITS = 1 << 22  # logits of each run in memory at once where every position i
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class NormInput:
     """Inputs of a replacement norm."""
 
     x: Tensor  # input of the norm, [B, T, D]
@@ -34,35 +34,35 @@ class Seen:
     divisor: Callable[[], float]  # mean divisor of the norm over the prompt's tokens in the unchanged run
 
 
-def _as(kind: str, seen: Seen) -> Tensor:
+def _as(kind: str, norm: NormInput) -> Tensor:
     """The norm of that kind without gain and bias. [B, T, D]"""
-    numerator, divisor = NORMS[kind](seen.x, seen.eps)
+    numerator, divisor = NORMS[kind](norm.x, norm.eps)
     return numerator / divisor
 
 
-def _other(seen: Seen) -> Tensor:
-    kind = "rmsnorm" if seen.kind == "layernorm" else "layernorm"
-    return _as(kind, seen) * seen.gain + seen.bias
+def _other(norm: NormInput) -> Tensor:
+    kind = "rmsnorm" if norm.kind == "layernorm" else "layernorm"
+    return _as(kind, norm) * norm.gain + norm.bias
 
 
-def _no_mean(seen: Seen) -> Tensor:
-    return seen.x / NORMS["layernorm"](seen.x, seen.eps)[1] * seen.gain + seen.bias
+def _no_mean(norm: NormInput) -> Tensor:
+    return norm.x / NORMS["layernorm"](norm.x, norm.eps)[1] * norm.gain + norm.bias
 
 
-def _no_gain(seen: Seen) -> Tensor:
-    return _as(seen.kind, seen) + seen.bias
+def _no_gain(norm: NormInput) -> Tensor:
+    return _as(norm.kind, norm) + norm.bias
 
 
-def _no_bias(seen: Seen) -> Tensor:
-    return _as(seen.kind, seen) * seen.gain
+def _no_bias(norm: NormInput) -> Tensor:
+    return _as(norm.kind, norm) * norm.gain
 
 
-def _frozen(seen: Seen) -> Tensor:
-    return NORMS[seen.kind](seen.x, seen.eps)[0] / seen.divisor() * seen.gain + seen.bias
+def _frozen(norm: NormInput) -> Tensor:
+    return NORMS[norm.kind](norm.x, norm.eps)[0] / norm.divisor() * norm.gain + norm.bias
 
 
-def _removed(seen: Seen) -> Tensor:
-    return seen.x
+def _removed(norm: NormInput) -> Tensor:
+    return norm.x
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Swap:
     """One change of a norm. `function` gives the new output; `fits` tells whether it applies to a model."""
 
     doc: str
-    function: Callable[[Seen], Tensor]
+    function: Callable[[NormInput], Tensor]
     fits: Callable[[ModelConfig], bool] = lambda config: True
 
 
@@ -165,7 +165,10 @@ def swapped(run: Trace, swap: str, places: Sequence[Place], progress: Progress =
         tell(done)
         if len(x) == 0:
             break
-    plain, after = _read(run, run.residuals[-1], None), _finite(_read(run, x, tap if L in touched else None))
+    plain, after = (
+        _head_input(run, run.residuals[-1], None),
+        _finite(_head_input(run, x, tap if L in touched else None)),
+    )
     divergences, losses = _scores(run, plain[: len(after)], after, rows, lambda done: tell(len(blocks) + done))
     n = len(divergences)
     if n < T and overflow is None:
@@ -200,10 +203,10 @@ def swap_tap(run: Trace, swap: str, places: Sequence[Place]) -> Tap:
         elif what == "out":
             norm = norm_of(run.model, layer, site)
             bias = 0.0 if norm.bias is None else norm.bias
-            seen = Seen(
+            inputs = NormInput(
                 read.pop((layer, site)), norm.kind, norm.eps, norm.weight, bias, lambda: mean_divisor(run, layer, site)
             )
-            return SWAPS[swap].function(seen)
+            return SWAPS[swap].function(inputs)
         return x
 
     return tap
@@ -227,7 +230,7 @@ def _finite(x: Tensor) -> Tensor:
     return x if len(lost) == 0 else x[: int(lost[0])]
 
 
-def _read(run: Trace, x: Tensor, tap: Tap | None) -> Tensor:
+def _head_input(run: Trace, x: Tensor, tap: Tap | None) -> Tensor:
     """Input of the output head for streams that leave the last block. [n, D] -> [n, D]"""
     norm = run.model.final_norm
     if norm is None:

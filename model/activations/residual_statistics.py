@@ -91,13 +91,13 @@ def survey(run: Trace, progress: Progress | None = None) -> Stream:
         at = stream_sites(run, layer)
         for site in ("norm1", "norm2"):
             norms.append((site, layer))
-            reduced.append(_reduced(at[f"{site}_in"], at[f"{site}_scale"]))
-        moved.append(_moved(at, config.parallel_residual))
+            reduced.append(_norm_fields(at[f"{site}_in"], at[f"{site}_scale"]))
+        moved.append(_block_fields(at, config.parallel_residual))
         if progress:
             progress(layer + 1, config.n_layer, "layers")
     if last := final_sites(run):
         norms.append(("final", config.n_layer))
-        reduced.append(_reduced(last["final_in"], last["final_scale"]))
+        reduced.append(_norm_fields(last["final_in"], last["final_scale"]))
     outlying = [each.pop("outlying") for each in reduced]
     return Stream(
         tuple(norms),
@@ -108,7 +108,7 @@ def survey(run: Trace, progress: Progress | None = None) -> Stream:
 
 
 @torch.inference_mode()
-def _reduced(x: Tensor, scale: Tensor) -> dict:
+def _norm_fields(x: Tensor, scale: Tensor) -> dict:
     """The fields of Stream from one norm's input. x [T, D], scale [T, 1]"""
     mean, variance = moments(x)
     magnitude = x.abs()
@@ -153,7 +153,7 @@ def limit(rule: Rule, median: float) -> float:
     return max(rule.ratio * median, rule.size, float(np.finfo(np.float32).tiny))
 
 
-def _moved(at: dict[str, Tensor], parallel: bool) -> dict[str, np.ndarray]:
+def _block_fields(at: dict[str, Tensor], parallel: bool) -> dict[str, np.ndarray]:
     """The fields of Stream from one block. at: norm_sites.stream_sites"""
     names = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")
     x = {name: at[name].double().numpy() for name in names}  # [T, D]

@@ -98,7 +98,7 @@ def clock(model: Transformer) -> Iterator[tuple[list[Stamp], Attend]]:
     try:
         for index, block in enumerate(model.blocks):
             hooks.append(block.register_forward_pre_hook(mark(REST if index else "embed")))
-            for name, module in _timed(block):
+            for name, module in _timed_modules(block):
                 hooks += [module.register_forward_pre_hook(mark(REST)), module.register_forward_hook(mark(name))]
         for name, module in (("norms", model.final_norm), ("head", model.unembed)):
             if module is not None:
@@ -109,7 +109,7 @@ def clock(model: Transformer) -> Iterator[tuple[list[Stamp], Attend]]:
             hook.remove()
 
 
-def _timed(block: nn.Module) -> tuple[tuple[str, nn.Module], ...]:
+def _timed_modules(block: nn.Module) -> tuple[tuple[str, nn.Module], ...]:
     """Modules timed as a whole; q, k, v and the kernel lie between the beginning of `attn` and of o."""
     return ("norms", block.norm1), ("o", block.attn), ("norms", block.norm2), ("mlp", block.mlp)
 
@@ -173,10 +173,10 @@ def measure(
         _Bench(model, text, room, Reading(T, T, T if every else 1)),
         _Bench(model, text[:, -1:], room, Reading(1, min(cached + 1, model.config.n_ctx))),
     )
-    return _measured(benches, until, progress)
+    return _rounds(benches, until, progress)
 
 
-def _measured(benches: Sequence[_Bench], until: float, progress: Progress) -> Clocked:
+def _rounds(benches: Sequence[_Bench], until: float, progress: Progress) -> Clocked:
     """The rounds. The prompt goes first: it fills the cache that the token reads."""
     rounds: list[list[tuple[float, float, dict[str, float]]]] = [[] for _ in benches]
     began = time.perf_counter()

@@ -84,12 +84,12 @@ def optimizer_bytes(config: ModelConfig) -> int:
 # --- activations saved in a training step -------------------------------------------------------------
 
 
-def _norm_kept(config: ModelConfig, kind: str, rows: int, width: int) -> int:
+def _norm_saved(config: ModelConfig, kind: str, rows: int, width: int) -> int:
     """Numbers that a norm saves besides its input: mean and 1/divisor; RMSNorm 1/divisor and the normalised vector."""
     return 2 * rows if kind == "layernorm" else rows + rows * width
 
 
-def _attention_kept(config: ModelConfig, batch: int, T: int, explicit: bool) -> tuple[int, int]:
+def _attention_saved(config: ModelConfig, batch: int, T: int, explicit: bool) -> tuple[int, int]:
     """Saved numbers and further bytes of one layer's attention, from q, k and v to the input of o."""
     c, rows = config, batch * T
     q, kv = rows * c.n_head * c.d_head, rows * c.n_kv_head * c.d_head
@@ -114,14 +114,14 @@ def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, 
     """
     c, rows = config, batch * T
     D, M = rows * c.d_model, rows * c.d_mlp
-    attention, mask = _attention_kept(c, batch, T, explicit)
-    norms = 2 * _norm_kept(c, c.norm, rows, c.d_model)
+    attention, mask = _attention_saved(c, batch, T, explicit)
+    norms = 2 * _norm_saved(c, c.norm, rows, c.d_model)
     stream = 4 * D - D * c.parallel_residual  # inputs and outputs of two norms
     mlp = {"relu": M, "swiglu": 4 * M}.get(c.mlp, 2 * M)
     numbers = c.n_layer * (stream + norms + attention + mlp)
     numbers += D  # input of the final norm or the head; for post-norm input of the first block
     if c.final_norm:
-        numbers += _norm_kept(c, c.norm, rows, c.d_model) + D
+        numbers += _norm_saved(c, c.norm, rows, c.d_model) + D
     loss = rows * c.vocab_size + 1  # log-probabilities, and the number of targets
     return item * (numbers + loss) + c.n_layer * mask + 16 * rows  # ids and targets: 8 bytes each
 

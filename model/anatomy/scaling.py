@@ -3,7 +3,7 @@
 Every coefficient is a published one. Kaplan et al. 2020: equations 1.1 to 1.5, tables 2 (the joint law), 5 and 6, with
 N without embeddings, compute in PF-days, and losses on WebText2. Hoffmann et al. 2022: table 2 (exponents), tables 3
 and A3 (projections), equation 10 (approach 3). Besiroglu et al. 2024: approach 3 fitted again to Hoffmann's points,
-with standard errors, and Hoffmann's coefficients before they were rounded. Losses are in nats a token of the
+with standard errors, and Hoffmann's coefficients before they were rounded. Losses are in nats per token of the
 tokenizer and the text of each study: they are not comparable between studies.
 """
 

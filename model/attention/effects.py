@@ -116,7 +116,7 @@ def metric(trace: Trace, target: Target, reference: Trace | None = None) -> floa
 
     Raises InputError for a target that does not fit the trace.
     """
-    return float(_unchanged(_aim(trace, target, reference or trace)))
+    return float(_original(_aim(trace, target, reference or trace)))
 
 
 def _measure(x: Tensor, aim: _Aim) -> Tensor:
@@ -124,7 +124,7 @@ def _measure(x: Tensor, aim: _Aim) -> Tensor:
     return TARGETS[aim.target.kind].function(x, aim)
 
 
-def _unchanged(aim: _Aim) -> Tensor:
+def _original(aim: _Aim) -> Tensor:
     """The target's number for the trace itself. [] float64"""
     return _measure(aim.trace.residuals[-1][None, : aim.reach], aim)[0]
 
@@ -192,7 +192,7 @@ def _replaced_alone(aim: _Aim, site: str, places: Tensor, values: Tensor, tell: 
     batch row starts at its own layer, from the stream of the trace, so one batch spans several layers. `tell(places
     done)` is called after every block.
     """
-    effects, before = torch.zeros(values.shape[:2], dtype=torch.float64), _unchanged(aim)
+    effects, before = torch.zeros(values.shape[:2], dtype=torch.float64), _original(aim)
     done, blocks = 0, aim.trace.model.blocks
     for chunk in places.split(max(1, _TOKENS // aim.reach)) if len(places) else ():
         layers, index = chunk.T
@@ -242,7 +242,7 @@ def next_tokens(before: Trace, after: Trace, position: int, most: int = 10, voca
 
 
 def next_rows(before: np.ndarray, after: np.ndarray, most: int = 10) -> pd.DataFrame:
-    """The same of two runs' logits after one position. [V] each"""
+    """`next_tokens` from the logits of two runs after one position. [V] each"""
     logits = torch.stack([torch.from_numpy(each) for each in (before, after)])  # [2, V]
     share = logits.double().softmax(-1)
     ids = logits.topk(min(most, logits.shape[1])).indices.unique()  # ascending

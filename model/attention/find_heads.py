@@ -14,17 +14,20 @@ from model.gpt.trace import Trace
 Reader = Callable[[Tensor], Tensor]  # weights of some queries on the keys [H, n, m] -> each query's amount, [H, n]
 
 
-def _on_keys(trace: Trace, layer: int, keys: Sequence[int]) -> Reader:
+def _weight_on_keys(trace: Trace, layer: int, keys: Sequence[int]) -> Reader:
     return lambda weight: weight.sum(-1)
 
 
-def _moved(trace: Trace, layer: int, keys: Sequence[int]) -> Reader:
+def _output_length(trace: Trace, layer: int, keys: Sequence[int]) -> Reader:
     v = value_rows(trace, layer, keys).repeat_interleave(trace.config.group_size, 0)  # [H, m, E]
     o = output_weights(trace, layer)  # [H, E, D]
     return lambda weight: (weight @ v @ o).norm(dim=-1)
 
 
-RANKINGS: dict[str, Callable[[Trace, int, Sequence[int]], Reader]] = {"weights": _on_keys, "value_weighted": _moved}
+RANKINGS: dict[str, Callable[[Trace, int, Sequence[int]], Reader]] = {
+    "weights": _weight_on_keys,
+    "value_weighted": _output_length,
+}
 
 
 @torch.inference_mode()

@@ -158,7 +158,7 @@ def walk(subject: Subject) -> Iterator[tuple[int, Sites]]:
     absent |= set() if config.positions == "rope" else {"q_rot", "k_rot"}
     absent |= set() if config.mlp == "swiglu" else {"mlp_up"}
     for layer in range(config.n_layer):
-        names = [name for name in SITES if name not in absent]  # in order: of equals, a check tells of the first
+        names = [name for name in SITES if name not in absent]  # in order: a check reports the first of ties
         yield layer, {name: tensor[0] for name, tensor in run.sites(layer, names).items()}
     if run.model.final_norm is not None:
         sites: Sites = {}
@@ -179,11 +179,11 @@ class Worst:
     rule: str = "exact"
     n: int = 0
     ratio: float = -1.0
-    found: Finding = field(init=False)
+    largest: Finding = field(init=False)
     carry: Tensor | None = None  # state of a check from block to block
 
     def __post_init__(self) -> None:
-        self.found = Finding("agrees", unit=self.unit, rule=self.rule, n=self.n)
+        self.largest = Finding("agrees", unit=self.unit, rule=self.rule, n=self.n)
 
     @property
     def roundings(self) -> float:
@@ -212,14 +212,14 @@ class Worst:
         bound = self.roundings * EPS * size if allowed is None else allowed.double().expand_as(gap)
         ratio = torch.where(gap == 0, 0.0, gap / bound)  # no difference is within any bound, even 0
         ratio = torch.where(ratio.isnan() | ~gap.isfinite(), torch.inf, ratio)
-        self.found = replace(self.found, compared=self.found.compared + actual.numel())
+        self.largest = replace(self.largest, compared=self.largest.compared + actual.numel())
         at = int(ratio.flatten().argmax())
         if float(ratio.flatten()[at]) > self.ratio:
             row, head = at % gap.shape[-1], at // gap.shape[-1]
             self.ratio = float(ratio.flatten()[at])
             apart = float(gap.flatten()[at])
-            self.found = replace(
-                self.found,
+            self.largest = replace(
+                self.largest,
                 difference=apart if math.isfinite(apart) else math.inf,
                 bound=float(bound.flatten()[at]),
                 scale=float(size.flatten()[at]),
@@ -243,7 +243,7 @@ class Worst:
 
     def finding(self) -> Finding:
         """The result; a check that compared nothing does not agree."""
-        return self.found if self.found.compared else unable("all_edited")
+        return self.largest if self.largest.compared else unable("all_edited")
 
 
 def counted(wrong: int, compared: int, unit: str, position: int | None = None) -> Finding:

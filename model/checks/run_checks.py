@@ -88,7 +88,7 @@ def lens(subject: Subject, progress: Progress) -> Finding:
     allowed = share.amax(-1) * (2 * bounds["logits", model.config.n_layer][0] + summed(model.config.vocab_size))
     worst.rows(torch.from_numpy(reading.probabilities[-1]), share.gather(-1, ids), allowed=allowed)
     finding = worst.finding()
-    return _placed(finding, at)
+    return _at_position(finding, at)
 
 
 def unembedding(subject: Subject, progress: Progress) -> Finding:
@@ -103,7 +103,7 @@ def unembedding(subject: Subject, progress: Progress) -> Finding:
     logits = torch.cat([x @ rows.double().T for rows in weight.split(8192)], -1)
     # Products of either sign cancel; their rounding is relative to |x| |w|, with the longest row w of W_U.
     worst.rows(subject.logits_at(at), logits, x.norm(dim=-1) * float(weight.norm(dim=-1).max()))
-    return _placed(worst.finding(), at)
+    return _at_position(worst.finding(), at)
 
 
 def probabilities(subject: Subject, progress: Progress) -> Finding:
@@ -112,7 +112,7 @@ def probabilities(subject: Subject, progress: Progress) -> Finding:
     total = subject.logits_at(at).softmax(-1).double().sum(-1)
     worst = Worst("probability", "sum", subject.run.config.vocab_size)
     worst.values(total, torch.ones_like(total))
-    return _placed(worst.finding(), at)
+    return _at_position(worst.finding(), at)
 
 
 def numbers(subject: Subject, progress: Progress) -> Finding:
@@ -138,7 +138,7 @@ def _places(subject: Subject, most: int = MOST_PLACES) -> list[int]:
     return sorted({T - 1, *np.linspace(0, T - 1, min(T, most)).astype(int).tolist()})
 
 
-def _placed(finding: Finding, at: Sequence[int]) -> Finding:
+def _at_position(finding: Finding, at: Sequence[int]) -> Finding:
     """The finding with its row number replaced by the position."""
     return finding if finding.position is None else finding.placed(at[finding.position])
 
@@ -318,7 +318,7 @@ def sampler(subject: Subject, progress: Progress) -> Finding:
     logits = logits_after(subject.run, -1, subject.lm.tokenizer.vocab_size)
     wide = logits.double()
     share = (wide - wide.logsumexp(-1)).exp()
-    drawn = [_drawn(subject, logits, seed) for seed in range(DRAWS)]
+    drawn = [_draw(subject, logits, seed) for seed in range(DRAWS)]
     ids = torch.tensor([each.id for each in drawn])
     worst = Worst("probability", "double", 1)
     reported = torch.tensor([each.probability for each in drawn], dtype=torch.float64)
@@ -333,7 +333,7 @@ def draws(subject: Subject, progress: Progress) -> Finding:
     sizes, ids = share.sort(descending=True, stable=True)
     edges, wrong = sizes.cumsum(-1), 0
     for seed in range(DRAWS):
-        first, second = (_drawn(subject, logits, seed) for _ in range(2))
+        first, second = (_draw(subject, logits, seed) for _ in range(2))
         u = pipeline.uniform(seed, 0)
         place = min(int((edges <= u * float(edges[-1])).sum()), len(ids) - 1)
         near = (edges - u).abs().min() < 1e-12  # u on an edge, to the rounding of float64: either side is right
@@ -341,7 +341,7 @@ def draws(subject: Subject, progress: Progress) -> Finding:
     return counted(wrong, DRAWS, "tokens", len(subject.run.tokens) - 1)
 
 
-def _drawn(subject: Subject, logits: Tensor, seed: int):
+def _draw(subject: Subject, logits: Tensor, seed: int):
     """The token that the sampler draws with a seed."""
     rows = subject.once("rows", lambda: rows_of(logits[None]))
     ids = tuple(subject.run.tokens.ids.tolist())

@@ -20,7 +20,7 @@ from model.training.tasks import IGNORE
 
 DEPTHS = (4, 8, 16)  # blocks
 WIDTH, HEADS = 64, 4
-ROWS, LENGTH = 8, 32  # of a batch, and tokens a row
+ROWS, LENGTH = 8, 32  # of a batch, and tokens per row
 SEEDS = 3  # of the weights, for measurements at initialization
 WARMUP = 30  # steps, of the variants that have one
 STARTS = ("gpt2", "glorot")
@@ -92,7 +92,7 @@ class Norms:
 
     weights: np.ndarray  # [L] of all parameters of each block together
     stream: np.ndarray  # [L] of each block's input, all tokens of the batch together
-    loss: float  # nats a token
+    loss: float  # nats per token
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ class Trained:
     """The first steps of every variant on the same batches; NaN after a loss that was not finite."""
 
     trial: Trial
-    losses: np.ndarray  # [V, N]: variants in the order of VARIANTS, steps; nats a token, of the step's own batch
+    losses: np.ndarray  # [V, N]: variants in the order of VARIANTS, steps; nats per token, of the step's own batch
     norms: np.ndarray  # [V, N, L] length of the gradient of each block's parameters, before clipping
     seconds: np.ndarray  # [V] median of a step
     frequencies: np.ndarray  # [N] loss on the same batches when only token frequencies are known

@@ -129,12 +129,14 @@ def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) 
         ours.norm1, ours.norm2, ours.mlp = theirs.norm1, theirs.norm2, theirs.mlp
         ours.attn.q, ours.attn.o = theirs.attn.q, theirs.attn.o
         ours.attn.q_norm, ours.attn.k_norm = theirs.attn.q_norm, theirs.attn.k_norm
-        join = functools.partial(_merged, groups=groups, merge=merge, generator=generator)
+        join = functools.partial(_merge_projection, groups=groups, merge=merge, generator=generator)
         ours.attn.k, ours.attn.v = join(theirs.attn.k, model.config), join(theirs.attn.v, model.config)
     return merged
 
 
-def _merged(layer: nn.Module, config: ModelConfig, groups: int, merge: str, generator: torch.Generator) -> Linear:
+def _merge_projection(
+    layer: nn.Module, config: ModelConfig, groups: int, merge: str, generator: torch.Generator
+) -> Linear:
     """A projection to `groups` heads, merged from a projection to G heads. Rows [G * E, D] -> [g * E, D]"""
 
     def rows(part: Tensor) -> nn.Parameter:
@@ -172,7 +174,7 @@ def survey(model: Transformer, ids: Sequence[int], progress: Progress = silent, 
         merged = pooled(model, groups, merge, seed)
         stream = _run(merged, tokens, tick)
         done += 1
-        kl, agree, losses = _compared(model, plain, stream, ids, tick)
+        kl, agree, losses = _compare(model, plain, stream, ids, tick)
         loss = float(losses[0].mean()) if losses.shape[1] else None
         variants.append(
             Variant(
@@ -207,7 +209,7 @@ def _layers(model: Transformer, tokens: Tensor, tick: Callable[[int], None]):
     yield len(model.blocks), x
 
 
-def _compared(
+def _compare(
     model: Transformer, plain: Tensor, other: Tensor, ids: Sequence[int], tick: Callable[[int], None]
 ) -> tuple[Tensor, float, Tensor]:
     """KL at every position [T], share of positions with the same likeliest token, and both losses [2, T - 1].

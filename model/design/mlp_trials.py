@@ -49,9 +49,9 @@ class Compared:
     """Results of every kind, seed by seed; NaN after a loss that was not finite."""
 
     trial: MlpTrial
-    losses: np.ndarray  # [K, S, N] nats a token, of the step's own batch
+    losses: np.ndarray  # [K, S, N] nats per token, of the step's own batch
     moments: tuple[int, ...]  # steps done at each evaluation on held-out text
-    held_out: np.ndarray  # [K, S, moments] nats a token
+    held_out: np.ndarray  # [K, S, moments] nats per token
     seconds: np.ndarray  # [K] median of a step, of all seeds
     tokens: int  # held-out ones that were scored
     frequencies: float  # loss on them when only token frequencies are known
@@ -66,7 +66,7 @@ class Compared:
 class Verdict:
     """Two kinds at the end: the difference of their means beside the spread over seeds."""
 
-    difference: float  # mean of the first minus mean of the second, nats a token
+    difference: float  # mean of the first minus mean of the second, nats per token
     spread: float  # the larger of the two ranges over seeds, largest minus smallest
     apart: bool  # whether every seed of one is better than every seed of the other
 

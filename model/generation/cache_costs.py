@@ -149,7 +149,7 @@ def last_logits(model: Transformer, ids: Tensor, cache: KVCache | None = None) -
     return model.logits(model.trunk(ids, cache=cache)[:, -1:])[0, -1]
 
 
-def _timed(work: Callable[[], Tensor]) -> tuple[float, Tensor]:
+def _time(work: Callable[[], Tensor]) -> tuple[float, Tensor]:
     start = time.perf_counter()
     logits = work()
     return time.perf_counter() - start, logits
@@ -163,7 +163,7 @@ def _turns(bench: Bench, works: Sequence[Callable[[], Tensor]], until: float) ->
     results: list[list[float]] = [[] for _ in works]
     for done in range(1, ROUNDS + 1):
         for work, seconds in zip(works, results, strict=True):
-            seconds.append(_timed(work)[0])
+            seconds.append(_time(work)[0])
         bench.report()
         now = time.perf_counter()
         if now > bench.until or (done >= FEWEST and now + sum(seconds[-1] for seconds in results) > until):
@@ -180,7 +180,7 @@ def _prompt(bench: Bench, T: int, until: float) -> tuple[Times, Times]:
         bench.cache.truncate(T - 1)
         return logits
 
-    first = _timed(prefill)[0]  # warms up; a long prompt is not run repeatedly
+    first = _time(prefill)[0]  # warms up; a long prompt is not run repeatedly
     if time.perf_counter() + first > until:
         steps = _turns(bench, [lambda: bench.step(T)] * 2, until)
         times = Times((first,)), Times(tuple(steps[0]))

@@ -94,13 +94,13 @@ class Setup:
         """Why a text ends after these new tokens, "" where it does not. Call it after every token."""
         if written and written[-1] in self.plan.ending:
             return "end"
-        if written and self.plan.stop and self.text and self._stopped(written):
+        if written and self.plan.stop and self.text and self._has_stop_text(written):
             return "stop"
         if len(written) >= self.plan.max_new_tokens:
             return "length"
         return "context" if len(written) > self.room else ""
 
-    def _stopped(self, written: Sequence[int]) -> bool:
+    def _has_stop_text(self, written: Sequence[int]) -> bool:
         """Whether a stop text is complete now; only the last tokens can contain its end, each being a byte or more.
 
         Tokens that a strategy wrote before this run count, the prompt does not.

@@ -212,7 +212,7 @@ def _read(
             logits = last
             if points is not None:
                 logits = lens_logits(run.model, points.flatten(0, 1), run.tap).unflatten(0, points.shape[:2])
-            reduced.append(_reduced(logits, truth, request.top))
+            reduced.append(_reduce(logits, truth, request.top))
             done += logits.shape[0] * logits.shape[1]
             progress(done, K * P, "Reading the stream")
         parts.append([torch.cat(group) for group in zip(*reduced, strict=True)] + [truth.tracked[None]])
@@ -236,7 +236,7 @@ def _uncertainty(logits: Tensor, share: Tensor, likeliest: Tensor) -> tuple[Tens
     return total, total - (share * logits).sum(-1)
 
 
-def _reduced(logits: Tensor, truth: _Truth, top: int) -> tuple[Tensor, ...]:
+def _reduce(logits: Tensor, truth: _Truth, top: int) -> tuple[Tensor, ...]:
     """Logits [g, p, V] to ids, probabilities, entropy, KL, ranks, shares: see Reading."""
     share = logits.softmax(-1)
     ids = top_ids(logits, top)

@@ -86,14 +86,14 @@ def predict(run: Trace, top: int = 10) -> Predictions:
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
     targets = _ids(run)[1:]  # [T - 1]
-    rows = [_reduced(logits, targets[start : start + len(logits)], top) for start, logits in _chunks(run)]
+    rows = [_reduce(logits, targets[start : start + len(logits)], top) for start, logits in _chunks(run)]
     fields = {name: torch.cat([row[name] for row in rows]).numpy() for name in rows[0]}
     log_p = fields["next_logit"].astype(np.float64) - fields["normaliser"][: len(targets)]
     share = np.exp(fields["logits"].astype(np.float64) - fields["normaliser"][:, None])
     return Predictions(probabilities=share, next_log_probability=log_p, **fields)
 
 
-def _reduced(logits: Tensor, targets: Tensor, top: int) -> dict[str, Tensor]:
+def _reduce(logits: Tensor, targets: Tensor, top: int) -> dict[str, Tensor]:
     """The fields of some rows. logits [c, V]; targets, the next ids, [c], one less at the last position"""
     normaliser, entropy = _spread(logits)
     ids, scored = top_ids(logits, top), logits[: len(targets)]

@@ -280,7 +280,7 @@ def outcome(
     moved, maps = [], []
     for layer in range(len(model.blocks)):
         block, weights = changed_block(model, layer, change), []
-        xs[0] = block(xs[0], layer, other.prepare(0, xs[0].shape[1], attend=_watched(weights)))
+        xs[0] = block(xs[0], layer, other.prepare(0, xs[0].shape[1], attend=_recording_attention(weights)))
         xs[1] = block(xs[1], layer, other.prepare(0, xs[1].shape[1]))
         gap = (weights[0] - patterns(model, layer, prompt.streams[layer])).abs_()
         moved.append((gap.sum(-1).mean(-1) / 2).numpy())  # [H]
@@ -293,7 +293,7 @@ def outcome(
     return Outcome(kind.key, total, kept16, *readings, np.stack(moved)), np.stack(maps)
 
 
-def _watched(weights: list[Tensor]) -> Attend:
+def _recording_attention(weights: list[Tensor]) -> Attend:
     """Explicit attention that appends the pattern of its single text to `weights`, [H, T, T]."""
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -229,7 +229,7 @@ def compare(
         progress(done, total, "")
 
     text = sample(model, texts[-1])
-    case = _gathered(model, layer, matrix, scheme, texts[:-1], text, step)
+    case = _collect(model, layer, matrix, scheme, texts[:-1], text, step)
     results, details = _roundings(case, step)
     size, size_unseen = output_error(weight, case.hessian), output_error(weight, case.unseen)
     outcomes = []
@@ -258,7 +258,7 @@ def compare(
     )
 
 
-def _gathered(
+def _collect(
     model: Transformer,
     layer: int,
     matrix: str,
@@ -282,7 +282,7 @@ def _gathered(
 
 
 @dataclass(frozen=True, eq=False)
-class _Way:
+class _Details:
     """Intermediate errors as sums of squares; the fields are those of Comparison."""
 
     powers: tuple[float, ...]
@@ -293,7 +293,7 @@ class _Way:
     made_up: tuple[float, ...]
 
 
-def _roundings(case: _Case, step: Callable[..., None]) -> tuple[dict[str, tuple[Tensor, float]], _Way]:
+def _roundings(case: _Case, step: Callable[..., None]) -> tuple[dict[str, tuple[Tensor, float]], _Details]:
     """{method: (the rounded matrix, seconds)} in the order of METHODS, and the intermediate errors."""
     weight, scheme, hessian = case.weight, case.scheme, case.hessian
     width = weight.shape[1]
@@ -325,7 +325,9 @@ def _roundings(case: _Case, step: Callable[..., None]) -> tuple[dict[str, tuple[
     }
     change = plain - weight
     errors_of_plain = tuple(output_error(change * (torch.arange(width) < at), hessian) for at in columns)
-    return results, _Way(tuple(powers), tuple(errors), power, tuple(columns), errors_of_plain, tuple(made_up_errors))
+    return results, _Details(
+        tuple(powers), tuple(errors), power, tuple(columns), errors_of_plain, tuple(made_up_errors)
+    )
 
 
 def _moments(width: int, scheme: Scheme) -> list[int]:

@@ -24,7 +24,7 @@ def repetition_penalty(logits: Tensor, values: Mapping[str, float], context: Con
     ids, _ = _token_counts(context.ids, len(logits))
     before = logits[ids]
     after = torch.where(before < 0, before * values["penalty"], before / values["penalty"])
-    return _replaced(logits, ids, after)
+    return _with_logits(logits, ids, after)
 
 
 def presence_penalty(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
@@ -34,7 +34,7 @@ def presence_penalty(logits: Tensor, values: Mapping[str, float], context: Conte
     repeats.
     """
     ids, _ = _token_counts(context.ids[context.prompt :], len(logits))
-    return _replaced(logits, ids, logits[ids] - values["presence"])
+    return _with_logits(logits, ids, logits[ids] - values["presence"])
 
 
 def frequency_penalty(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
@@ -43,7 +43,7 @@ def frequency_penalty(logits: Tensor, values: Mapping[str, float], context: Cont
     The frequency penalty of the OpenAI API and of vLLM: logit - frequency count. A negative one encourages repeats.
     """
     ids, counts = _token_counts(context.ids[context.prompt :], len(logits))
-    return _replaced(logits, ids, logits[ids] - values["frequency"] * counts)
+    return _with_logits(logits, ids, logits[ids] - values["frequency"] * counts)
 
 
 def no_repeat_ngram(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
@@ -78,7 +78,7 @@ def _token_counts(ids: Sequence[int], size: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(tokens[tokens < size]), torch.from_numpy(counts[tokens < size])
 
 
-def _replaced(logits: Tensor, ids: Tensor, after: Tensor) -> Tensor:
+def _with_logits(logits: Tensor, ids: Tensor, after: Tensor) -> Tensor:
     """The logits with those of ids [n] replaced by after [n], clamped to float32; excluded tokens stay excluded."""
     result = logits.clone()
     result[ids] = torch.where(logits[ids] > -torch.inf, after.clamp(-LARGEST, LARGEST), -torch.inf)

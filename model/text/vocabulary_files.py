@@ -92,7 +92,7 @@ def _json_added(items: object) -> list[AddedToken]:
     return added
 
 
-def _named(config: Mapping, key: str, ids: Mapping[str, int]) -> int | None:
+def _token_id(config: Mapping, key: str, ids: Mapping[str, int]) -> int | None:
     """The id of the token that a tokenizer_config.json names under `key`, None for no name."""
     text = config.get(key)
     text = text.get("content") if isinstance(text, Mapping) else text
@@ -115,7 +115,7 @@ def _template(config: Mapping) -> str | None:
 def _with_ends(base: Vocabulary, ids: Mapping[str, int], added: Sequence[AddedToken], config: Mapping) -> Vocabulary:
     """`base` with the settings of a tokenizer_config.json; a single special token is both BOS and EOS, as in GPT-2."""
     special = [token.id for token in added if token.special]
-    bos, eos = _named(config, "bos_token", ids), _named(config, "eos_token", ids)
+    bos, eos = _token_id(config, "bos_token", ids), _token_id(config, "eos_token", ids)
     if bos is None and eos is None and len(special) == 1:
         bos = eos = special[0]
     bos = bos if base.bos_id is None else base.bos_id

@@ -221,9 +221,9 @@ def _tune(options: argparse.Namespace) -> None:
     tokenizer = from_folder(options.model)
     end = data.end_of_text(tokenizer)
     rows = finetuning.fitting(finetuning.read_examples(options.examples), tokenizer, end, recipe.length)
-    held = {"examples": finetuning.every_demonstration(rows, end)}
+    held_out = {"examples": finetuning.every_demonstration(rows, end)}
     dataset = Dataset(
-        "examples", tokenizer, read_text(options.model / TOKENIZER), finetuning.demonstrations(rows, end), held
+        "examples", tokenizer, read_text(options.model / TOKENIZER), finetuning.demonstrations(rows, end), held_out
     )
     run = _load_or_start(options, recipe, lambda: loop.from_model(build(*load_folder(options.model)), recipe))
     show(train(run, recipe, dataset, options.out), recipe, run.step)

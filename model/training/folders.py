@@ -1,4 +1,4 @@
-"""What training reads and leaves in folders: prepared text, and a run with its log and its checkpoints."""
+"""Folders of training: prepared text, and a run with its log and its checkpoints."""
 
 import csv
 import dataclasses
@@ -65,18 +65,18 @@ def prepared(folder: Path, shares: Mapping[str, float], final: Mapping[str, floa
     vocabulary = read_text(folder / TOKENIZER)
     tokenizer = data.read_vocabulary(vocabulary)
     end = data.end_of_text(tokenizer)
-    parts, held = [], {}
+    parts, held_out = [], {}
     for name in dict.fromkeys([*shares, *final]):
         if name == REPEATED:
             source = data.repeated(end)
         else:
-            train, rest = (
+            train, held_out_tokens = (
                 data.read_tokens(_existing(folder / f"{name}.{part}.u16"), tokenizer.vocab_size)
                 for part in ("train", "held_out")
             )
-            source, held[name] = data.windows(train, end), data.consecutive(rest)
+            source, held_out[name] = data.windows(train, end), data.consecutive(held_out_tokens)
         parts.append(data.Part(source, shares.get(name, 0.0), final.get(name, 0.0)))
-    return Dataset(folder.name, tokenizer, vocabulary, data.mixture(parts, final_from), held)
+    return Dataset(folder.name, tokenizer, vocabulary, data.mixture(parts, final_from), held_out)
 
 
 def read_text(path: Path) -> str:
@@ -148,10 +148,9 @@ def open_log(path: Path, step: int):
     if step and path.is_file():
         try:
             with path.open(newline="", encoding="utf-8") as old:
-                # Not a filter: the last row of a process that was killed may be cut short, within the number of its
-                # step.
-                found = itertools.takewhile(lambda row: int(row["step"]) <= step, csv.DictReader(old))
-                rows = [{name: row[name] for name in COLUMNS} for row in found]
+                # Not a filter: the last row of a killed process may be cut short inside its step number.
+                valid = itertools.takewhile(lambda row: int(row["step"]) <= step, csv.DictReader(old))
+                rows = [{name: row[name] for name in COLUMNS} for row in valid]
         except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
             hint = "Move the file away; the run goes on with a new one."
             raise InputError("The log of the run cannot be read.", f"{path.name}: {error}"[:120], hint) from error

@@ -36,7 +36,7 @@ class Limits:
     layers: int = 6
     width: int = 256
     heads: int = 8
-    length: int = 256  # tokens a row
+    length: int = 256  # tokens per row
     batch: int = 64  # rows
     batch_tokens: int = 8192  # tokens of one step
     steps: int = 20_000

@@ -34,7 +34,7 @@ class Recipe:
 
     steps: int
     batch: int = 16  # rows per forward
-    length: int = 256  # tokens a row
+    length: int = 256  # tokens per row
     accumulate: int = 1  # forwards per step
     learning_rate: float = 1e-3
     schedule: Literal["cosine", "inverse_sqrt", "trapezoid"] = "cosine"

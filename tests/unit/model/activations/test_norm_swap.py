@@ -11,7 +11,7 @@ from torch import nn
 from model.activations.norm_swap import (
     SWAPS,
     WHERE,
-    Seen,
+    NormInput,
     Swap,
     divergence_at,
     mean_divisor,
@@ -129,7 +129,7 @@ def test_a_change_equals_a_model_with_such_norms(name: str, swap: str):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_norm_exchanged_for_itself_changes_nothing(name: str, monkeypatch):
-    def same(seen: Seen):
+    def same(seen: NormInput):
         if seen.kind == "layernorm":
             return F.layer_norm(seen.x, (D,), seen.gain, torch.zeros(D) + seen.bias, seen.eps)
         return F.rms_norm(seen.x, (D,), seen.gain, seen.eps)
