@@ -19,7 +19,7 @@ _EXPLICIT = attend_explicit(lambda site, layer, x: x)
 
 
 @dataclass(frozen=True)
-class Held:
+class MemoryUse:
     """Measured bytes, for B = 1."""
 
     tokens: int
@@ -109,7 +109,7 @@ def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) ->
     return sum(nbytes for nbytes, _ in saved.values())
 
 
-def measure(model: Transformer, ids: Sequence[int], progress: Progress = silent) -> Held:
+def measure(model: Transformer, ids: Sequence[int], progress: Progress = silent) -> MemoryUse:
     """All measurements of a loaded model, with the first tokens of a text; its tensors are read and never changed."""
     text = torch.tensor([list(ids[:MOST_TOKENS])])
     twin, results = trainable(model), []
@@ -123,4 +123,4 @@ def measure(model: Transformer, ids: Sequence[int], progress: Progress = silent)
         progress(done, len(steps), "")
         results.append(step())
     (peak, cache), (peak_explicit, _), saved, saved_explicit = results
-    return Held(text.shape[1], storage_bytes(model), cache, peak, peak_explicit, saved, saved_explicit)
+    return MemoryUse(text.shape[1], storage_bytes(model), cache, peak, peak_explicit, saved, saved_explicit)

@@ -6,7 +6,17 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from model.generation.decoder import Change, Decision, Made, Rows, Setup, Strategy, made_of, numbers, warped_row
+from model.generation.decoder import (
+    Change,
+    Decision,
+    GeneratedToken,
+    Rows,
+    Setup,
+    Strategy,
+    generated_token,
+    numbers,
+    warped_row,
+)
 from model.gpt.ranking import top_ids
 from model.sampling.pipeline import Context, Parameter
 from model.sampling.warps import final
@@ -23,7 +33,7 @@ class Hypothesis:
     """A text and the sum of its log-probabilities, after the warps, in nats."""
 
     ids: tuple[int, ...] = ()
-    made: tuple[Made, ...] = ()
+    made: tuple[GeneratedToken, ...] = ()
     total: float = 0.0
     score: float = 0.0  # total / length^penalty
     ended: str = ""
@@ -66,7 +76,7 @@ class Beams:
             ended = self.setup.ended(ids)
             if (ended and place >= self.width) or (not ended and len(running) == self.width):
                 continue
-            tokens = (*self.running[row].made, made_of(rows, row, after[row], id))
+            tokens = (*self.running[row].made, generated_token(rows, row, after[row], id))
             extended = Hypothesis(ids, tokens, total, total / len(ids) ** self.penalty, ended)
             if ended:
                 finished.append(extended)

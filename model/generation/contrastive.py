@@ -9,12 +9,12 @@ from torch import Tensor
 from model.generation.decoder import (
     Change,
     Decision,
-    Made,
+    GeneratedToken,
     Rows,
     Setup,
     Strategy,
     WarpedRow,
-    made_of,
+    generated_token,
     numbers,
     warped_row,
 )
@@ -37,7 +37,7 @@ class Contrastive:
     strategy: Strategy
     setup: Setup
     row: int
-    candidates: tuple[Made, ...] = ()
+    candidates: tuple[GeneratedToken, ...] = ()
     p: tuple[float, ...] = ()  # of the candidates, after the warps
     states: Tensor | None = None  # of the text so far, of length 1. [t, D]; grows in steps, `length` are filled
     length: int = 0
@@ -80,7 +80,7 @@ class Contrastive:
         after = self.warped(rows, row)
         likeliest = top_ids(torch.from_numpy(after.probabilities), self.width).tolist()
         ids = [id for id in likeliest if after.probabilities[id] > 0]
-        self.candidates = tuple(made_of(rows, row, after, id) for id in ids)
+        self.candidates = tuple(generated_token(rows, row, after, id) for id in ids)
         self.p = tuple(after.probabilities[ids].tolist())
         return Decision(tuple(ids), (row,) * len(ids), change)
 

@@ -28,7 +28,7 @@ class Strategy:
 
 
 @dataclass(frozen=True)
-class Made:
+class GeneratedToken:
     """One token of a text, and its alternatives."""
 
     id: int
@@ -45,7 +45,7 @@ class Made:
 class Change:
     """Effect of a step on a text: tokens dropped from its end, then tokens added. Only searches ever drop."""
 
-    made: tuple[Made, ...] = ()
+    made: tuple[GeneratedToken, ...] = ()
     drop: int = 0
     ended: str = ""  # "end", "stop", "length", "context"; "" while it goes on
     others: tuple[tuple[tuple[int, ...], float], ...] = ()  # after a search: the best texts with scores, this one first
@@ -174,7 +174,7 @@ def warped_row(rows: Rows, row: int, warped: Tensor | None) -> WarpedRow:
     return WarpedRow(probabilities, count)
 
 
-def made_of(rows: Rows, row: int, after: WarpedRow, id: int, u: float | None = None) -> Made:
+def generated_token(rows: Rows, row: int, after: WarpedRow, id: int, u: float | None = None) -> GeneratedToken:
     """A token with its numbers; u is the random number it was drawn with, None where it was not drawn."""
     logits, p = rows.logits[row].numpy(), rows.probabilities[row]
     value = logits[id]
@@ -183,13 +183,13 @@ def made_of(rows: Rows, row: int, after: WarpedRow, id: int, u: float | None = N
     top = tuple(zip(ids.tolist(), p[ids].tolist(), after.probabilities[ids.numpy()].tolist(), strict=True))
     log_probability, entropy = float(value) - rows.total[row], rows.entropy[row]
     chance = (float("nan"), float("nan")) if u is None else (float(after.probabilities[id]), u)
-    return Made(id, log_probability, rank, entropy, chance[0], after.kept, chance[1], top)
+    return GeneratedToken(id, log_probability, rank, entropy, chance[0], after.kept, chance[1], top)
 
 
-def measured(logits: Tensor, warped: Tensor, id: int, u: float = float("nan")) -> Made:
+def measured(logits: Tensor, warped: Tensor, id: int, u: float = float("nan")) -> GeneratedToken:
     """The same for one position's logits, with its probability also where it was not drawn. logits and warped [V]"""
     rows = rows_of(logits[None])
-    return dataclasses.replace(made_of(rows, 0, warped_row(rows, 0, warped), id, 0.0), uniform=u)
+    return dataclasses.replace(generated_token(rows, 0, warped_row(rows, 0, warped), id, 0.0), uniform=u)
 
 
 class Decoder(Protocol):

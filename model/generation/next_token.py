@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model.generation.strategies import Made, measured
+from model.generation.strategies import GeneratedToken, measured
 from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import Context, Step, usable
@@ -27,7 +27,9 @@ def context_at(run: Trace, position: int) -> Context:
 
 
 @torch.inference_mode()
-def placed(model: Transformer, ids: Sequence[int], prompt: int, steps: tuple[Step, ...], token: int, size: int) -> Made:
+def placed(
+    model: Transformer, ids: Sequence[int], prompt: int, steps: tuple[Step, ...], token: int, size: int
+) -> GeneratedToken:
     """A token that a person appended to ids [T], of which `prompt` are the prompt, with its numbers; one forward.
 
     `size` is the vocabulary size. No random number chose the token, so its `uniform` is NaN.

@@ -15,14 +15,14 @@ from model.generation.decoder import (
     Change,
     Decision,
     Decoder,
-    Made,
+    GeneratedToken,
     Method,
     Plan,
     Rows,
     Setup,
     Strategy,
     WarpedRow,
-    made_of,
+    generated_token,
     measured,
     numbers,
     rows_of,
@@ -37,7 +37,7 @@ __all__ = [
     "Change",
     "Decision",
     "Decoder",
-    "Made",
+    "GeneratedToken",
     "Method",
     "Plan",
     "Rows",
@@ -46,7 +46,7 @@ __all__ = [
     "Strategy",
     "WarpedRow",
     "check_strategy",
-    "made_of",
+    "generated_token",
     "measured",
     "option",
     "rows_of",
@@ -76,7 +76,7 @@ class Sampler:
         after = warped_row(rows, 0, warped)
         number = 0 if plan.shared else (plan.numbers[self.row] if plan.numbers else self.row)
         u = uniform(plan.seed, plan.first_step + len(self.written), number)
-        token = made_of(rows, 0, after, draw(after.probabilities, u), u)
+        token = generated_token(rows, 0, after, draw(after.probabilities, u), u)
         self.remember(token.probability)
         self.written.append(token.id)
         return Decision((token.id,), (0,), Change((token,), ended=setup.ended(self.written)))

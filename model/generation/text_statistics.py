@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from model.generation.generate import Tick
-from model.generation.strategies import Made
+from model.generation.strategies import GeneratedToken
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Measured:
 class Written:
     """One text with its tokens' numbers."""
 
-    made: tuple[Made, ...]
+    made: tuple[GeneratedToken, ...]
     ended: str  # "end", "stop", "length", "context"; "" while it goes on
 
     @property
@@ -39,7 +39,7 @@ class Written:
         return tuple(each.id for each in self.made)
 
 
-def measure_text(tokens: Sequence[Made]) -> Measured:
+def measure_text(tokens: Sequence[GeneratedToken]) -> Measured:
     """The statistics of a text.
 
     Distinct-n: Li et al. 2016, section 5. Repeated n-grams: seq-rep-n of Welleck et al. 2020, which is
@@ -74,7 +74,7 @@ def mean(values: Sequence[float]) -> float:
 
 def written(ticks: Iterable[Tick], count: int) -> list[Written]:
     """The texts of `count` strategies once all steps of `model.generation.generate.generate` are done."""
-    tokens: list[list[Made]] = [[] for _ in range(count)]
+    tokens: list[list[GeneratedToken]] = [[] for _ in range(count)]
     ended = [""] * count
     for tick in ticks:
         for at, change in enumerate(tick.changes):

@@ -9,7 +9,7 @@ import pytest
 from model.errors import InputError
 from model.generation.generate import Tick
 from model.generation.samples import Many, batches_of, certain, take_samples
-from model.generation.strategies import STRATEGIES, Change, Made, Strategy
+from model.generation.strategies import STRATEGIES, Change, GeneratedToken, Strategy
 from model.generation.text_statistics import distinct, measure_text, written
 from model.sampling.pipeline import Step
 
@@ -17,7 +17,7 @@ NAN = math.nan
 
 
 def made(id, log_probability=-1.0, entropy=1.0, probability=0.5):
-    return Made(id, log_probability, 1, entropy, probability, 5, 0.1, ())
+    return GeneratedToken(id, log_probability, 1, entropy, probability, 5, 0.1, ())
 
 
 def texts_of(ids):

@@ -7,7 +7,7 @@ import pytest
 
 from model.anatomy.anatomy import ARCHITECTURES
 from model.anatomy.footprint import Setting, kept_bytes, largest, parts, weights_bytes, working_bytes
-from model.anatomy.measured_memory import Held
+from model.anatomy.measured_memory import MemoryUse
 from model.api import LanguageModel
 from model.errors import InputError
 from model.gpt.transformer import Transformer
@@ -138,7 +138,7 @@ def test_what_is_held_is_equal(tokenizer, variant):
 
 def test_what_is_not_equal_is_not_called_equal(playground):
     n = weights_bytes(playground.opened("tiny").config)
-    result = background.Result(Held(T, n + 8, 0, 0, 0, 0, 0), 1.0)
+    result = background.Result(MemoryUse(T, n + 8, 0, 0, 0, 0, 0), 1.0)
     playground.results.get(planned(playground).key, lambda: result)
     payload = drawn(playground)["memory_held"]
     assert not payload["same"] and cells(payload)[0][3] == f"+8 ({signed_percent(8 / n)})"

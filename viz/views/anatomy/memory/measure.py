@@ -20,7 +20,7 @@ from model.anatomy.footprint import (
     weights_bytes,
     working_bytes,
 )
-from model.anatomy.measured_memory import MOST_TOKENS, Held
+from model.anatomy.measured_memory import MOST_TOKENS, MemoryUse
 from model.generation.cache_costs import ITEM, cache_bytes, tensor_bytes
 from model.progress import Progress
 from viz.seam.scene import Scene
@@ -129,7 +129,7 @@ class Expected:
     """What the formulas say of the loaded model on the prompt, and what its tensors show without running it."""
 
     tokens: int
-    derived: dict[str, int]  # by field of model.anatomy.measured_memory.Held
+    derived: dict[str, int]  # by field of model.anatomy.measured_memory.MemoryUse
     there: dict[str, int | None]  # the same for what can be read off
 
 
@@ -149,6 +149,6 @@ def measure_expected(scene: Scene, settings: Settings) -> Expected:
     return Expected(T, derived, there)
 
 
-def measure_held(scene: Scene, settings: Settings, progress: Progress) -> Held:
+def measure_held(scene: Scene, settings: Settings, progress: Progress) -> MemoryUse:
     """Bytes of the tensors that are made while the loaded model runs the prompt's first tokens, without edits."""
     return measured_memory.measure(scene.model.model, scene.tokens.ids.tolist(), progress)

@@ -16,7 +16,7 @@ _HEIGHT = 260  # of the figure, pixels
 
 
 class Token(Protocol):
-    """A token that was written: model.generation.decoder.Made."""
+    """A token of a text: model.generation.decoder.GeneratedToken."""
 
     id: int
     log_probability: float

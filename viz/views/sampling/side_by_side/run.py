@@ -12,7 +12,7 @@ from model.api import LanguageModel
 from model.errors import InputError, say
 from model.generation.generate import MOST_STRATEGIES, Tick, generate
 from model.generation.next_token import placed
-from model.generation.strategies import Change, Made, Plan, Strategy
+from model.generation.strategies import Change, GeneratedToken, Plan, Strategy
 from model.generation.text_statistics import measure_text
 from model.gpt.trace import check_length
 from model.quantization.int8 import Effect, effect
@@ -41,7 +41,7 @@ class Row:
 
     strategy: Strategy
     number: int  # of its random numbers, where every strategy has its own
-    written: tuple[Made, ...] = ()
+    written: tuple[GeneratedToken, ...] = ()
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -146,7 +146,7 @@ def _row(model: LanguageModel, sent: object) -> Row:
     return Row(strategy, sent["number"], tuple(_made(model, each) for each in written))
 
 
-def _made(model: LanguageModel, sent: object) -> Made:
+def _made(model: LanguageModel, sent: object) -> GeneratedToken:
     """A token that was written before, from [id, ln p, rank, entropy, p after the warps, tokens left, number]."""
     size = model.tokenizer.vocab_size
     if not isinstance(sent, list) or len(sent) != 7 or not all(_whole(each, size + 1) for each in (sent[2], sent[5])):
@@ -154,7 +154,7 @@ def _made(model: LanguageModel, sent: object) -> Made:
     values = [math.nan if value is None else value for value in (sent[1], sent[3], sent[4], sent[6])]
     if not _whole(sent[0], size) or not all(isinstance(v, int | float) and not abs(v) > 1e6 for v in values):
         raise InputError("This text cannot be read.", "", "Start anew.")
-    return Made(sent[0], values[0], sent[2], values[1], values[2], sent[5], values[3], ())
+    return GeneratedToken(sent[0], values[0], sent[2], values[1], values[2], sent[5], values[3], ())
 
 
 def _token(model: LanguageModel, sent: Mapping) -> int:
@@ -239,7 +239,7 @@ def _ticks(request: Request) -> dict[tuple[int, ...], Iterator[Tick]]:
     }
 
 
-def chosen_by_hand(request: Request) -> Made:
+def chosen_by_hand(request: Request) -> GeneratedToken:
     """The first token of a branch with its numbers; no random number chose it. One forward of all before it."""
     row, size = request.rows[0], request.model.tokenizer.vocab_size
     ids = (*request.prompt, *row.ids)
@@ -306,7 +306,7 @@ class Race:
     tokens: int = 0  # written, those that a search dropped again too
     ticks: list[list] = field(default_factory=list)  # a step: for each row None or [records, dropped, ended, others]
     texts: list[dict] = field(default_factory=list)  # with each step the texts of tokens that it is the first to name
-    made: list[list[Made]] = field(init=False)
+    made: list[list[GeneratedToken]] = field(init=False)
     stop: threading.Event = field(default_factory=threading.Event)
     _named: set[int] = field(default_factory=set)
 

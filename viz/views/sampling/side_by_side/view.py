@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from model.api import LanguageModel
-from model.generation.strategies import Made
+from model.generation.strategies import GeneratedToken
 from model.records import RunKey
 from model.sampling.warps import WARPS
 from viz.api.arguments import Within
@@ -225,7 +225,7 @@ def generate(
     return {"texts": found}
 
 
-def _made(model: LanguageModel, made: Made) -> dict:
+def _made(model: LanguageModel, made: GeneratedToken) -> dict:
     """A token that was written, with its numbers."""
     names = ("log_probability", "rank", "entropy", "probability", "kept", "uniform")
     return named(model, made.id) | {name: getattr(made, name) for name in names}
