@@ -59,7 +59,7 @@ def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) ->
 def strongest(parts: pd.DataFrame, most: int = 6) -> dict[str, list[dict]]:
     """The parts that raise and lower the logit most: {"up": [...], "down": [...]}, the strongest first.
 
-    Each {"kind", "layer", "head", "value"}; `parts` is that of model.attribution.Attribution.parts.
+    Each {"kind", "layer", "head", "value"}; `parts` is that of model.predictions.attribution.Attribution.parts.
     """
     rows = parts.to_dict("records")
     up = sorted((row for row in rows if row["value"] > 0), key=lambda row: -row["value"])
