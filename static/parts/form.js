@@ -128,7 +128,21 @@ define("controls", (root, props, trigger) => {
       if (pause) timer = setTimeout(tell, pause);
       else tell();
     };
+  // Where someone types or has chosen, to go on from there in the same control once it is drawn anew.
+  const held = () => {
+    const at = document.activeElement;
+    if (!root.contains(at)) return () => {};
+    const { name } = at.closest("[data-name]")?.dataset ?? {};
+    const { selectionStart: start, selectionEnd: end, dataset } = at;
+    return () => {
+      const key = dataset.key && `[data-key="${CSS.escape(dataset.key)}"]`;
+      const next = fields.get(name)?.querySelector(key ?? "input, select, textarea, button");
+      next?.focus({ preventScroll: true });
+      if (next && Number.isInteger(start)) next.setSelectionRange(start, end);
+    };
+  };
   const draw = (next) => {
+    const goOn = held();
     payload = next;
     const now = values();
     fields.clear();
@@ -147,6 +161,7 @@ define("controls", (root, props, trigger) => {
       help,
     );
     show();
+    goOn();
   };
   // What differs from the settings it starts with.
   draw.kept = (value) =>

@@ -299,3 +299,27 @@ def test_a_value_from_a_link_that_cannot_be_drawn_goes_back(call):
         return [root.textContent, props.value];
       }"""
     assert call("page/mount.js", code) == ["1.0", {"n": 1}]
+
+
+def test_a_form_that_is_drawn_anew_keeps_its_caret(call, address):
+    code = """async (path) => {
+        const root = document.createElement("div"), props = { value: null };
+        root.dataset.part = "form";
+        document.body.append(root);
+        await import(path);
+        const entry = module.mountPart("controls", root, props, () => {});
+        const text = (placeholder) => ({ kind: "text", name: "word", label: "Word", value: "", placeholder });
+        const form = (placeholder) => ({ controls: [text("other"), text(placeholder)].map((each, i) =>
+          ({ ...each, name: `${each.name}${i}` })) });
+        entry.show(form("first"));
+        const box = root.querySelectorAll("input")[1];
+        box.focus();
+        box.value = "token";
+        box.oninput();
+        box.setSelectionRange(1, 3);
+        entry.show(form("second"));
+        const { activeElement: at } = document;
+        return [at !== box, at.placeholder, at.value, at.selectionStart, at.selectionEnd];
+      }"""
+    form = f"/{address[1].address('parts/form.js')}"
+    assert call("page/mount.js", code, form) == [True, "second", "token", 1, 3]

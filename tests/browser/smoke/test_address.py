@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.support.visitor import SOON, expect, open_tab
+from tests.support.visitor import settle as drawn
 
 pytestmark = pytest.mark.browser
 
@@ -92,6 +93,7 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
     # A reload is the same page again; the link to the other language keeps the state.
     before = other.evaluate(STATE)
     until(other, "!location.hash.includes('tab=')")
+    drawn(other)  # a page that is left while it is answered says so in the console
     other.reload()
     settle(other)
     until(other, "before => JSON.stringify(playground.state()) === before", json.dumps(before, **TIGHT))

@@ -214,7 +214,7 @@ def gpt2():
 def test_a_seed_is_a_text(gpt2):
     again = [list(speculate(gpt2, IDS, Draft("layers", 2), request(WARM, seed=seed))) for seed in (1, 1, 2)]
     assert written(again[0]) == written(again[1]) != written(again[2])
-    with pytest.raises(InputError, match="so many layers"):
+    with pytest.raises(InputError, match="that many layers"):
         next(speculate(gpt2, IDS, Draft("layers", 9), request()))
     for gamma in (0, MOST_DRAFTED + 1):
         with pytest.raises(InputError, match="cannot be proposed"):
