@@ -1,8 +1,6 @@
 """Side by side, for tests: what a page asks to be written, and what it is sent."""
 
 from model.api import LanguageModel
-from model.generation.strategies import Strategy
-from model.sampling.pipeline import Step
 from tests.support.helpers import byte_tokenizer, tiny_model
 from viz.page.streams import answers
 from viz.seam.view import Visit
@@ -17,7 +15,6 @@ CARDS = {
     "strategies": [{"name": "greedy", "steps": [{"warp": "temperature", "values": {"temperature": 0}}]}, WARM],
     "settings": SETTINGS,
 }
-SHY = Strategy((Step("temperature", (("temperature", 1.5),)),), "sample", (), "Shy")
 
 
 def model_of(folder):

@@ -21,6 +21,11 @@ WRONG = """() => {
     if (box.width < 8 || box.height < 8) wrong.push(`${part.dataset.part} is ${box.width} x ${box.height}`);
     if (box.right > innerWidth + 1) wrong.push(`${part.dataset.part} ends at ${box.right}`);
   }
+  const whole = ".pg-effect-table, .pg-neuron-table, .pg-lines-box, .pg-reading-text, " +
+    "[data-part=cell_steps] *, [data-part=find_rows] *"; // nobody has to scroll within these
+  for (const box of open.querySelectorAll(whole))
+    if (box.checkVisibility() && getComputedStyle(box).overflowX === "auto" && box.scrollWidth > box.clientWidth + 1)
+      wrong.push(`${box.className} is ${box.scrollWidth} wide in ${box.clientWidth}`);
   const wide = document.documentElement.scrollWidth;
   if (wide > innerWidth) wrong.push(`the page is ${wide} wide`);
   return wrong;

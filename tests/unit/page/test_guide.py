@@ -1,7 +1,6 @@
 """The tour points at what is there, the glossary is whole, and every view says how to read it and who says so."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,6 @@ from viz.page.pipeline import PARTS
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, section, words
 
-ROOT = Path(__file__).parents[3]
 SCRIPTS = script("page/*", "parts/*", "export/*", "guide/*", "views/*/*")
 OURS = ("prompt",)  # ids of the page's own boxes, beside those of parts
 STEPS = table("tour")["step"]

@@ -94,14 +94,3 @@ def test_norms_are_changed(open_page, lm):
     expect(control("norm")).to_be_visible()
     redrawn(page, "norm_swap_next", lambda: page.locator(".pg-chip").nth(4).click())
     expect(page.locator("#pg-norm_swap_next h2")).to_contain_text("position 4")
-
-
-def test_a_narrow_dark_chinese_page(open_page):
-    query, size = "?lang=zh&__theme=dark", {"width": 390, "height": 844}
-    page = open_view(open_page, "归一化与激活", "一个归一化", "#pg-one_norm_walk", query, viewport=size)
-    page.locator("#pg-one_norm_batch .main-svg").first.wait_for(timeout=SOON)
-    expect(page.locator("#pg-one_norm_walk h2")).to_contain_text("LayerNorm（第 0 层，注意力之前）")
-    page.get_by_role("tab", name="改动归一化").click()
-    page.locator("#pg-norm_swap_next [data-run]").wait_for(timeout=SOON)
-    expect(page.locator("#pg-one_norm_walk [data-part]")).to_be_hidden()
-    assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -93,12 +93,3 @@ def test_outliers_the_tokens_that_carry_them_and_one_tokens_dimensions(open_page
     assert "final norm" in told and "× the median, at token" in told
     expect(page.locator("#pg-outliers_one h2")).to_contain_text("final norm", timeout=SOON)
     expect(page.locator("#pg-outliers_map .shapelayer path")).to_have_count(1)  # its row only: columns are no tokens
-
-
-def test_narrow_chinese_and_dark(open_page):
-    page = open_sizes(open_page, "?lang=zh&__theme=dark", "归一化", viewport={"width": 390, "height": 844})
-    expect(page.locator("#pg-sizes_map h2")).to_have_text("每个归一化所读取的均方根")
-    page.locator("#pg-activations_view button[data-key=outliers]").click()
-    page.locator("#pg-outliers_one [data-run]").wait_for(timeout=SOON)
-    expect(page.locator("#pg-outliers_list h2")).to_have_text("由谁带有")
-    assert page.evaluate("document.documentElement.scrollWidth") == 390

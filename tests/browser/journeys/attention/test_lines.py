@@ -317,16 +317,6 @@ def test_tokens_that_are_html_are_shown_literally(opened, kind):
     assert part.locator("img, i:not([aria-hidden])").count() == 0
 
 
-@pytest.mark.parametrize("view", ["lines", "text"])
-@pytest.mark.parametrize("query", ["?lang=en", "?lang=zh&__theme=dark"])
-def test_nothing_overflows_on_a_phone(opened, view, query):
-    page = opened(view, heads=((1, 2), (3, 0), (LAYER, HEAD)), query=query, **PHONE)
-    page.locator(".pg-lines-token" if view == "lines" else ".pg-reading-token").nth(4).click()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    part = page.locator("#pg-lines_links .pg-lines-box" if view == "lines" else "#pg-text_reading .pg-reading-text")
-    assert part.evaluate("node => node.scrollWidth - node.clientWidth") == 0
-
-
 def test_one_token(opened):
     page = opened(prompt="a")
     assert drawn(page) == 1

@@ -220,11 +220,3 @@ def test_edits_that_no_longer_fit_are_dropped(page):
     expect(page.locator("#pg-header")).to_contain_text("2 tokens")
     expect(page.locator("#pg-selection")).not_to_contain_text("blocked")
     expect(page.locator("#pg-map_plot .pg-source")).not_to_contain_text("edited run")
-
-
-def test_nothing_overflows_a_phone(open_page):
-    page = open_page(viewport={"width": 390, "height": 844})
-    for view in ("Map", "Lines", "In the text", "Why this number", "Find the head"):
-        page.get_by_role("tab", name=view, exact=True).click()
-        page.wait_for_timeout(400)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, view

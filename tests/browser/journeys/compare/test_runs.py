@@ -243,12 +243,3 @@ def test_a_prompt_that_cannot_be_run_is_said_here_and_the_page_goes_on(page):
     page.locator("#pg-runs_difference [data-run]").wait_for(timeout=SOON)
     assert page.locator("#pg-runs_alignment img, #pg-runs_alignment script, #pg-runs_b .pg-chart img").count() == 0
     expect(page.locator(".pg-align-step").last).to_be_visible()
-
-
-@pytest.mark.parametrize(("query", "name"), [("?lang=en", "Compare"), ("?lang=zh", "对比")])
-def test_nothing_overflows_a_phone(open_page, query, name):
-    page = open_page(query, viewport={"width": 390, "height": 844})
-    open_compare(page, name)
-    for part in ("runs_difference", "runs_heads"):
-        page.locator(f"#pg-{part} [data-run]").wait_for(timeout=SOON)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390

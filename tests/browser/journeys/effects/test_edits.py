@@ -12,7 +12,6 @@ from tests.support.visitor import expect, exported_rows, open_tab
 pytestmark = pytest.mark.browser
 
 COREFERENCE = "The cat sat on the mat because it was tired"
-HOSTILE = "<img src=x onerror=alert(1)> ${alert(2)} {{value}} <b>bold</b> \u202e <script>alert(3)</script> &lt;"
 # The app and the test may have chosen different float32 products: what 8 layers make of them differs by rounding.
 ROUNDING = 2e-5
 SOON = 60_000  # milliseconds; on a busy machine
@@ -299,16 +298,6 @@ def test_an_edit_while_a_sweep_runs_leaves_no_bar_behind(page):
     expect(page.locator("#pg-sweep_map .js-plotly-plot")).to_be_visible(timeout=SOON)
 
 
-def test_hostile_text_stays_text(page):
-    run = shown(page)
-    page.locator("#prompt textarea").fill(HOSTILE)
-    changed(page, run)
-    show(page, "sweep")
-    page.locator("#pg-sweep_form [data-name=token] input").fill(HOSTILE)
-    expect(page.locator("#pg-sweep_job")).to_contain_text("Type one token", timeout=SOON)
-    assert page.locator("[data-part] img, [data-part] script, [data-part] b:has-text('bold')").count() == 0
-
-
 def test_one_token_has_no_link_to_block(page):
     run = shown(page)
     page.locator("#prompt textarea").fill("The")
@@ -318,18 +307,3 @@ def test_one_token_has_no_link_to_block(page):
     show(page, "sweep")
     page.locator("#pg-sweep_form [data-name=kind] select").select_option("loss")
     expect(page.locator("#pg-sweep_job")).to_contain_text("at least two tokens", timeout=SOON)
-
-
-def test_narrow_and_chinese(open_page):
-    page = open_page("?lang=zh", viewport={"width": 390, "height": 844})
-    open_effects(page, "作用")
-    expect(page.locator("#pg-edits_editor h2")).to_have_text("改动什么")
-    run = shown(page)
-    page.get_by_role("button", name="应用").click()
-    changed(page, run)
-    assert page.locator(".pg-effect-table").evaluate("(node) => node.scrollWidth <= node.clientWidth")
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-    show(page, "sweep")
-    page.locator("#pg-sweep_job button").click()
-    drawn_map(page)
-    assert page.evaluate("document.documentElement.scrollWidth") == 390

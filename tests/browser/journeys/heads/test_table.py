@@ -326,10 +326,9 @@ def test_a_click_on_a_map_picks_the_head_of_the_cell(page):
     page.wait_for_function(f"() => JSON.stringify(({shapes})()) === '[[0.5,4.5],[0.5,4.5],[0.5,4.5]]'", timeout=SOON)
 
 
-def test_a_narrow_dark_chinese_page(open_page, tmp_path):
-    page = open_page("?lang=zh&__theme=dark", viewport={"width": 390, "height": 844})
+def test_on_a_phone_the_table_scrolls_and_the_maps_stand_below_one_another(open_page):
+    page = open_page("?lang=zh", viewport={"width": 390, "height": 844})
     open_tab(page, "头")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
     box = page.evaluate(
         "(() => { const b = document.querySelector('.pg-head-box'); return [b.scrollWidth, b.clientWidth]; })()"
     )
@@ -338,14 +337,8 @@ def test_a_narrow_dark_chinese_page(open_page, tmp_path):
         """() => { const { layout } = document.querySelector('#pg-heads_composition .pg-chart');
              return ['', '2', '3'].map(n => layout['xaxis' + n].domain); }"""
     )
-    assert domains[0] == domains[1] == domains[2]  # below one another
+    assert domains[0] == domains[1] == domains[2]
     page.set_viewport_size({"width": 1280, "height": 900})
     page.wait_for_function(
         "() => document.querySelector('#pg-heads_composition .pg-chart').layout.xaxis2.domain[0] > 0.3", timeout=SOON
     )
-    names = page.evaluate(
-        """() => [...document.querySelectorAll('#pg-heads_table :is(button, select)')].map(node =>
-             node.getAttribute('aria-label') ?? node.labels?.[0]?.textContent ?? node.textContent)"""
-    )
-    assert len(names) > 70 and all(name.strip() for name in names)
-    assert page.screenshot(path=tmp_path / "wide.png")

@@ -302,27 +302,3 @@ def test_closing_the_page_stops_its_run(open_page):
             break
     expect(state(second)).to_have_text("Done", timeout=SOON)
     expect(second.get_by_role("alert")).to_have_count(0)
-
-
-def test_a_narrow_dark_chinese_page(open_page, tmp_path):
-    page = open_page("?lang=zh", viewport={"width": 390, "height": 800}, color_scheme="dark")
-    open_tab(page, "训练")
-    width = "document.documentElement.scrollWidth"
-    assert page.evaluate(width) <= 390
-    fill(page, task="text")
-    assert page.evaluate(width) <= 390
-    fill(page, task="sort")
-    start(page, steps=3)
-    expect(state(page)).to_have_text("完成", timeout=SOON)
-    page.wait_for_function("() => document.querySelector('.pg-curve-plot')?.data?.length", timeout=SOON)
-    shows = page.locator(".pg-replay-large")
-    expect(shows).to_have_attribute("data-run", re.compile(" 3$"), timeout=SOON)
-    assert page.evaluate(width) <= 390
-    names = page.evaluate(
-        """() => [...document.querySelectorAll('[data-part=training_lab] :is(input, select, textarea)')].map(node =>
-             [node.name || node.type, node.getAttribute('aria-label')
-                                      ?? node.labels[0]?.querySelector('span')?.textContent ?? ''])"""
-    )
-    assert len(names) > 20 and not [name for name, label in names if not label.strip()], names
-    assert {"层数", "头数", "学习内容", "保存的步数"} <= {label for _, label in names}
-    assert len(page.screenshot(path=tmp_path / "narrow.png", full_page=True)) > 20_000
