@@ -14,7 +14,6 @@ from model.anatomy.blueprint import blueprint, shares
 from model.api import LanguageModel
 from model.gpt.config import PRESETS, ModelConfig
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
-from viz.api.endpoints import ENDPOINTS
 from viz.api.reading import measured
 from viz.numbers import nats
 from viz.page.parts import packed
@@ -33,7 +32,6 @@ PUBLISHED = Path(__file__).parents[3] / "data" / "configs"
 PROMPT = "abcabd ab"
 T = len(PROMPT)
 EDIT = {"kind": "zero", "layer": 1, "head": 2}
-NAMED = {each.name: each for each in ENDPOINTS}
 
 
 @pytest.fixture(scope="module")
