@@ -323,3 +323,32 @@ def test_a_form_that_is_drawn_anew_keeps_its_caret(call, address):
       }"""
     form = f"/{address[1].address('parts/form.js')}"
     assert call("page/mount.js", code, form) == [True, "second", "token", 1, 3]
+
+
+def test_a_screen_that_missed_a_payload_asks_for_everything(call, address):
+    code = """async (path) => {
+        const { define } = await import(path), asked = [];
+        define("shown", (root) => (payload) => { root.textContent = payload.text; });
+        const element = document.createElement("div");
+        element.innerHTML = '<div data-screen="tab"></div>';
+        element.firstChild.dataset.places = JSON.stringify([["one", "shown"], ["two", "shown"]]);
+        document.body.append(element);
+        const props = { value: { values: { form: 1 } } };
+        let changed = null;
+        const show = (seq, previous, parts) => {
+          props.payload = JSON.stringify({ seq, previous, parts });
+          changed();
+          return [element.innerText.split(/\\s+/).join(" "), props.value.again ?? null, asked.length];
+        };
+        module.screen(element, props, (event, data) => asked.push([event, data.value]), (name, update) => {
+          changed = update;
+        });
+        const first = show(1, 0, { one: { text: "a" }, two: { text: "b" } });
+        const next = show(2, 1, { two: { text: "c" } });
+        const lost = show(4, 3, { one: { text: "d" } }); // the third never came
+        const whole = show(5, 0, { one: { text: "d" }, two: { text: "e" } });
+        return [first, next, lost, whole, asked, props.value.values];
+      }"""
+    *seen, asked, values = call("page/screen.js", code, f"/{address[1].address('page/mount.js')}")
+    assert seen == [["a b", None, 0], ["a c", None, 0], ["d c", "4", 1], ["d e", "4", 1]]
+    assert asked == [["select", "again"]] and values == {"form": 1}
