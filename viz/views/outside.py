@@ -29,21 +29,21 @@ def views() -> tuple[View, ...]:
     root = os.environ.get(VARIABLE, "")
     if not root:
         return ()
-    found = folders()
-    if not found:
+    paths = folders()
+    if not paths:
         raise InputError("There is no view in this folder.", root, "A view is a folder in it with a file view.py.")
     package = types.ModuleType(PACKAGE)
     package.__path__ = [root]
     sys.modules[PACKAGE] = package
-    return tuple(_view(path) for path in found)
+    return tuple(_view(path) for path in paths)
 
 
 def _view(path: Path) -> View:
     """The view of one folder."""
     name = f"{PACKAGE}.{path.name}.view"
-    own = types.ModuleType(f"{PACKAGE}.{path.name}")
-    own.__path__ = [str(path)]
-    sys.modules[own.__name__] = own
+    package = types.ModuleType(f"{PACKAGE}.{path.name}")
+    package.__path__ = [str(path)]
+    sys.modules[package.__name__] = package
     spec = importlib.util.spec_from_file_location(name, path / "view.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

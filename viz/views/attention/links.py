@@ -51,15 +51,15 @@ def links_payload(panels: Sequence[tuple[str, np.ndarray]], heads: Sequence[Sequ
         raise ValueError(f"a key must fit a uint16, got {T} tokens")
     for name, z in panels:
         _check(name, z, T)
-    most = _kept([np.isfinite(z).sum(1) for _, z in panels], T)
+    limit = _limit_per_row([np.isfinite(z).sum(1) for _, z in panels], T)
     parts = [
-        {"name": name, "head": list(head), **_coded(z, most)} for (name, z), head in zip(panels, heads, strict=True)
+        {"name": name, "head": list(head), **_coded(z, limit)} for (name, z), head in zip(panels, heads, strict=True)
     ]
-    cut = any(np.isfinite(z).sum(1).max(initial=0) > most for _, z in panels)
+    cut = any(np.isfinite(z).sum(1).max(initial=0) > limit for _, z in panels)
     return {
         "tokens": [visible(piece) for piece in tokens.pieces],
         "breaks": [[i, min(piece.count("\n"), 2)] for i, piece in enumerate(tokens.pieces) if "\n" in piece],
-        "kept": most if cut else None,
+        "kept": limit if cut else None,
         "panels": parts,
     }
 
@@ -72,31 +72,31 @@ def _check(name: str, z: np.ndarray, T: int) -> None:
         raise ValueError(f"panel {name} must hold finite values of at least 0, got {np.nanmin(z)} .. {np.nanmax(z)}")
 
 
-def _kept(counts: Sequence[np.ndarray], T: int) -> int:
+def _limit_per_row(counts: Sequence[np.ndarray], T: int) -> int:
     """How many links of a row are sent at most, for the numbers of links [T] in the rows of each panel."""
-    most = T if T <= ALL_UP_TO else STRONGEST
-    while most > 1 and sum(int(np.minimum(n, most).sum()) for n in counts) > MOST_LINKS:
-        most -= 1
-    return most
+    limit = T if T <= ALL_UP_TO else STRONGEST
+    while limit > 1 and sum(int(np.minimum(n, limit).sum()) for n in counts) > MOST_LINKS:
+        limit -= 1
+    return limit
 
 
-def strongest(z: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and keys of the `most` largest entries of each row, by row, falling value, rising key; NaN never. [n], [n]
+def strongest(z: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and keys of the `limit` largest entries of each row, by row, falling value, rising key; NaN never. [n], [n]
 
     Of equal values at the edge the smallest keys are taken.
     """
     filled = np.where(np.isnan(z), -np.inf, z)
-    edge = -np.partition(-filled, most - 1, axis=1)[:, most - 1 : most]  # [T, 1], the smallest that may be taken
+    edge = -np.partition(-filled, limit - 1, axis=1)[:, limit - 1 : limit]  # [T, 1], the smallest that may be taken
     above, at_edge = filled > edge, (filled == edge) & ~np.isnan(z)
-    room = most - above.sum(1, keepdims=True)
+    room = limit - above.sum(1, keepdims=True)
     rows, keys = np.nonzero(above | (at_edge & (at_edge.cumsum(1) <= room)))
     order = np.lexsort((keys, -z[rows, keys], rows))
     return rows[order], keys[order]
 
 
-def _coded(z: np.ndarray, most: int) -> dict[str, str]:
+def _coded(z: np.ndarray, limit: int) -> dict[str, str]:
     """The links of one panel and the totals of its rows."""
-    rows, keys = strongest(z, most)
+    rows, keys = strongest(z, limit)
     return {
         "counts": _base64(np.bincount(rows, minlength=len(z)), "<u2"),
         "keys": _base64(keys, "<u2"),

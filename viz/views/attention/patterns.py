@@ -59,16 +59,16 @@ def without_sign(name: str) -> str:
     return "weights" if MEASURES[name].scale == "signed" else name
 
 
-def patterns(scene: Scene, asked: Settings) -> Patterns:
+def patterns(scene: Scene, settings: Settings) -> Patterns:
     """The matrices; raises InputError where the prompt is too long for the measure."""
-    z = tuple(measure(scene.trace, asked.measure, *head) for head in asked.heads)
-    blank = max((rows_undefined(scene.trace.pattern(*head)) for head in asked.blank), default=0)
-    return Patterns(z if asked.together == "each" else (combined(z, asked.together),), blank)
+    z = tuple(measure(scene.trace, settings.measure, *head) for head in settings.heads)
+    blank = max((rows_undefined(scene.trace.pattern(*head)) for head in settings.blank), default=0)
+    return Patterns(z if settings.together == "each" else (combined(z, settings.together),), blank)
 
 
-def of_layers(asked: Settings) -> bool:
+def of_layers(settings: Settings) -> bool:
     """Whether all heads of the layers up to one are measured: that takes a while, and is kept."""
-    return MEASURES[asked.measure].of == "layer"
+    return MEASURES[settings.measure].of == "layer"
 
 
 def of_heads(question: Callable[[Scene, Settings], Settings]) -> Measure:

@@ -45,11 +45,11 @@ def align(a: Sequence, b: Sequence) -> Alignment:
     if start < min(len(a), len(b)):
         end = _common(a[start:][::-1], b[start:][::-1])
     middle = _longest(a[start : len(a) - end], b[start : len(b) - end])
-    kept = [(n, n) for n in range(start)] + [(start + i, start + j) for i, j in middle]
-    kept += [(len(a) - n, len(b) - n) for n in range(end, 0, -1)]
+    pairs = [(n, n) for n in range(start)] + [(start + i, start + j) for i, j in middle]
+    pairs += [(len(a) - n, len(b) - n) for n in range(end, 0, -1)]
     steps: list[Step] = []
     i = j = 0
-    for to_i, to_j in [*kept, (len(a), len(b))]:
+    for to_i, to_j in [*pairs, (len(a), len(b))]:
         steps += _between(range(i, to_i), range(j, to_j))
         if (to_i, to_j) != (len(a), len(b)):
             steps.append(Step("same", to_i, to_j))
@@ -77,16 +77,16 @@ def _longest(a: Sequence, b: Sequence) -> list[tuple[int, int]]:
     for i in range(len(x)):
         grown = np.maximum(length[i, 1:], length[i, :-1] + (y == x[i]))
         length[i + 1, 1:] = np.maximum.accumulate(grown)
-    found, i, j = [], len(x), len(y)
+    pairs, i, j = [], len(x), len(y)
     while i and j:
         if x[i - 1] == y[j - 1]:
             i, j = i - 1, j - 1
-            found.append((i, j))
+            pairs.append((i, j))
         elif length[i - 1, j] >= length[i, j - 1]:
             i -= 1
         else:
             j -= 1
-    return found[::-1]
+    return pairs[::-1]
 
 
 def difference(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
@@ -94,11 +94,11 @@ def difference(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -
 
     Cell (pairs[m].a, pairs[n].a) is a[pairs[m].a, pairs[n].a] - b[pairs[m].b, pairs[n].b]. a [Ta, Ta], b [Tb, Tb]
     """
-    found = np.full(a.shape, np.nan, np.float32)
+    result = np.full(a.shape, np.nan, np.float32)
     if pairs:
         i, j = np.array(pairs).T
-        found[np.ix_(i, i)] = a[np.ix_(i, i)] - b[np.ix_(j, j)]
-    return found
+        result[np.ix_(i, i)] = a[np.ix_(i, i)] - b[np.ix_(j, j)]
+    return result
 
 
 def gaps(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.ndarray:

@@ -111,8 +111,8 @@ def read(sent: object, scene: Scene) -> Request:
 
 def _text(sent: object) -> str:
     """The prompt that a page sent, "" for none."""
-    found = sent.get("prompt") if isinstance(sent, Mapping) else None
-    return found if isinstance(found, str) else ""
+    text = sent.get("prompt") if isinstance(sent, Mapping) else None
+    return text if isinstance(text, str) else ""
 
 
 def draw(seen: Seen) -> Payload:

@@ -118,7 +118,7 @@ def _tokens(model: LanguageModel, text: str) -> tuple[tuple[int, float], ...]:
     lines = [line for line in text[:4000].splitlines() if line.strip()]
     if len(lines) > MOST_TOKENS:
         raise InputError("These are too many tokens.", str(len(lines)), say("At most {} tokens.", MOST_TOKENS))
-    found = []
+    ids = []
     for line in lines:
         name, _, number = line.rpartition(":")
         try:
@@ -128,8 +128,8 @@ def _tokens(model: LanguageModel, text: str) -> tuple[tuple[int, float], ...]:
         token = token_of(model, name)[0] if name else None
         if token is None or value != value:
             raise InputError("This line is not one token and a number.", line[:40], "Write a token, a colon, a number.")
-        found.append((token, value))
-    return tuple(found)
+        ids.append((token, value))
+    return tuple(ids)
 
 
 def steps_code(steps: tuple[Step, ...]) -> str:

@@ -154,16 +154,16 @@ def chosen(model: LanguageModel, sent: object) -> list[Strategy]:
     A name that is a key of STRATEGIES is shown as its word. Raises InputError for anything that is no such list, for
     too many of them, and for numbers out of bounds.
     """
-    asked = sent.get("strategies") if isinstance(sent, Mapping) else None
-    if asked is None:
+    values = sent.get("strategies") if isinstance(sent, Mapping) else None
+    if values is None:
         return [STRATEGIES[key] for key in DEFAULT]
-    if not isinstance(asked, list) or not all(isinstance(each, Mapping) for each in asked):
+    if not isinstance(values, list) or not all(isinstance(each, Mapping) for each in values):
         raise InputError("These strategies cannot be read.", "", "Choose one of the list.")
-    if not asked:
+    if not values:
         raise InputError("There is no strategy.", "", "Add a strategy.")
-    if len(asked) > MOST_STRATEGIES:
-        raise InputError("There are too many strategies.", str(len(asked)), say("From 1 to {}.", MOST_STRATEGIES))
-    return [_strategy(model, each) for each in asked]
+    if len(values) > MOST_STRATEGIES:
+        raise InputError("There are too many strategies.", str(len(values)), say("From 1 to {}.", MOST_STRATEGIES))
+    return [_strategy(model, each) for each in values]
 
 
 def _strategy(model: LanguageModel, sent: Mapping) -> Strategy:
@@ -180,7 +180,7 @@ def _strategy(model: LanguageModel, sent: Mapping) -> Strategy:
 def _options(method: Method, sent: Mapping) -> tuple[tuple[str, float], ...]:
     """The method's numbers, within their bounds; raises InputError for others."""
     bounds = {parameter.name: parameter for parameter in method.parameters}
-    found = []
+    options = []
     for name, value in sent.items():
         parameter = bounds.get(name)
         if parameter is None:
@@ -188,8 +188,8 @@ def _options(method: Method, sent: Mapping) -> tuple[tuple[str, float], ...]:
         number = _number(name, value, parameter.low, parameter.high)
         if parameter.whole and number % 1:
             raise InputError("A setting is not a whole number.", f"{name}: {number:g}", "Choose a whole number.")
-        found.append((parameter.name, float(number)))
-    return tuple(found)
+        options.append((parameter.name, float(number)))
+    return tuple(options)
 
 
 def _number(name: str, value: object, low: float, high: float) -> int | float:
@@ -211,18 +211,19 @@ def common_of(sent: object, default: Common = Common()) -> Common:
 
     What is not sent is the default's. Raises InputError for what is no such setting or out of bounds.
     """
-    asked = sent.get("settings") if isinstance(sent, Mapping) else None
-    if asked is None:
+    sent_values = sent.get("settings") if isinstance(sent, Mapping) else None
+    if sent_values is None:
         return default
-    if not isinstance(asked, Mapping) or not set(asked) <= set(vars(default)):
+    if not isinstance(sent_values, Mapping) or not set(sent_values) <= set(vars(default)):
         raise InputError("These settings cannot be read.", "", "Choose one of the list.")
-    given = vars(default) | dict(asked)
+    values = vars(default) | dict(sent_values)
     tokens, seed = (
-        _whole(name, given[name], low, high) for name, low, high in (("tokens", 1, MOST_TOKENS), ("seed", 0, MOST_SEED))
+        _whole(name, values[name], low, high)
+        for name, low, high in (("tokens", 1, MOST_TOKENS), ("seed", 0, MOST_SEED))
     )
-    if not all(isinstance(given[name], bool) for name in ("shared", "chat", "eight")):
+    if not all(isinstance(values[name], bool) for name in ("shared", "chat", "eight")):
         raise InputError("These settings cannot be read.", "", "Choose one of the list.")
-    return Common(tokens, seed, given["shared"], _stops(given["stop"]), given["chat"], given["eight"])
+    return Common(tokens, seed, values["shared"], _stops(values["stop"]), values["chat"], values["eight"])
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:
@@ -237,14 +238,14 @@ def _stops(sent: object) -> tuple[str, ...]:
     lines = sent.splitlines() if isinstance(sent, str) else sent
     if not isinstance(lines, list | tuple) or not all(isinstance(line, str) for line in lines):
         raise InputError("These stop texts cannot be read.", "", "Write one text a line.")
-    found = tuple(line for line in lines if line)
-    if len(found) > MOST_STOPS:
-        raise InputError("These are too many stop texts.", str(len(found)), say("At most {}, one a line.", MOST_STOPS))
-    if too_long := next((line for line in found if len(line) > MOST_STOP), None):
+    stops = tuple(line for line in lines if line)
+    if len(stops) > MOST_STOPS:
+        raise InputError("These are too many stop texts.", str(len(stops)), say("At most {}, one a line.", MOST_STOPS))
+    if too_long := next((line for line in stops if len(line) > MOST_STOP), None):
         raise InputError(
             "A stop text is too long.", shorten(visible(too_long), 40), say("At most {} characters.", MOST_STOP)
         )
-    return tuple(line.replace("\\n", "\n").replace("\\t", "\t") for line in found)
+    return tuple(line.replace("\\n", "\n").replace("\\t", "\t") for line in stops)
 
 
 # --- how a page and Python call them ----------------------------------------------------------------
@@ -287,8 +288,8 @@ def prompt_ids(model: LanguageModel, prompt: str, chat: bool) -> list[int]:
 
     A model without a template is given the plain prompt. Raises InputError where the template does not take it.
     """
-    asked = model.chat([_message(prompt)]) if chat and has_chat(model) else model.encode(prompt)
-    return asked.ids.tolist()
+    tokens = model.chat([_message(prompt)]) if chat and has_chat(model) else model.encode(prompt)
+    return tokens.ids.tolist()
 
 
 def prompt_code(prompt: str, chat: bool) -> str:
@@ -304,12 +305,12 @@ def code(strategies: Sequence[Strategy], names: Sequence[str]) -> list[str]:
     """Lines of Python that make the list `strategies`."""
     lines = ["strategies = ["]
     for each, name in zip(strategies, names, strict=True):
-        given = f"{pipelines.steps_code(each.steps)}, {each.method!r}, {each.options!r}, {name!r}"
-        lines.append(f"    Strategy({given}),")
+        arguments = f"{pipelines.steps_code(each.steps)}, {each.method!r}, {each.options!r}, {name!r}"
+        lines.append(f"    Strategy({arguments}),")
     return [*lines, "]"]
 
 
-def asked_for(presets: Sequence[str], own: Sequence[dict], common: dict) -> dict:
+def card_values(presets: Sequence[str], strategies: Sequence[dict], common: dict) -> dict:
     """What the page's cards would send for presets, further strategies and what all share.
 
     Raises InputError for a preset that is not there.
@@ -318,5 +319,5 @@ def asked_for(presets: Sequence[str], own: Sequence[dict], common: dict) -> dict
         if name not in STRATEGIES:
             hint = say("Choose one of: {}.", ", ".join(STRATEGIES))
             raise InputError("There is no strategy of this name.", name[:40], hint)
-    cards = value_of([STRATEGIES[name] for name in presets]) + list(own)
+    cards = value_of([STRATEGIES[name] for name in presets]) + list(strategies)
     return {"settings": common} | ({"strategies": cards} if cards else {})

@@ -54,7 +54,7 @@ def made(scene, values) -> tuple[dict, dict]:
 
 
 def test_heads_are_listed_largest_first():
-    found = ranked(np.array([[0.1, 0.5], [np.nan, 0.5], [0.9, 0.0]], np.float32), most=4)
+    found = ranked(np.array([[0.1, 0.5], [np.nan, 0.5], [0.9, 0.0]], np.float32), limit=4)
     assert [line["head"] for line in found] == [[2, 0], [0, 1], [1, 1], [0, 0]]
     assert found[0]["value"] == pytest.approx(0.9)
 

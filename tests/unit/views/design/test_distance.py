@@ -63,7 +63,7 @@ def test_the_lines_are_the_numbers_of_the_model(tokenizer, variant, axis):
     for each in read.heads:
         layer, head = each.layer, each.head
         expected = by_distance(run.scores(layer, head), run.pattern(layer, head), groups)
-        assert_close(each.found.median, expected.median, 0)
+        assert_close(each.by_distance.median, expected.median, 0)
         assert_close(array(lines[f"head {layer}.{head}, median"]["y"]), there(expected.median), 1e-5)
         alone = position_score(run, layer, head)
         if alone is not None:

@@ -102,10 +102,10 @@ def test_shown_are_the_likeliest_before_or_after_and_the_token_that_comes():
     after[lifted] = 200
     found = by_hand(before, after)
     comes = int(np.argmin(before))
-    chosen = shown_tokens(found, 1, comes, most=8)
+    chosen = shown_tokens(found, 1, comes, limit=8)
     assert len(chosen) == 9 and chosen[-1] == comes and lifted in chosen
     assert chosen[0] == int(before.argmax()) and [before[t] for t in chosen] == sorted(before[chosen], reverse=True)
-    assert shown_tokens(found, 0, None, most=8) == np.argsort(-before)[:8].tolist()
+    assert shown_tokens(found, 0, None, limit=8) == np.argsort(-before)[:8].tolist()
 
 
 @pytest.mark.parametrize("at", [0, 2, 4])

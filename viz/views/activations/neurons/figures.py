@@ -75,20 +75,20 @@ def map_figure(
 def curve_figure(curve: Any, neuron: int, name: str, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
     """Above: the function, with the neuron's tokens on it. Below: the layer's pre-activations as a histogram.
 
-    `curve`: x, y, edges, shares, own and own_y, as the view measures them. `words`: "pre", "share", "own", "all".
+    `curve`: x, y, edges, shares, neuron_x, neuron_y, as the view measures them. `words`: "pre", "share", "own", "all".
     """
     pre, edges = plotly_text(words["pre"]), curve.edges
     at = f"{pre} %{{x:.4g}}<br>%{{y:.4g}}"
     look = {"mode": "markers", "marker": {"color": ORANGE, "size": 7, "opacity": 0.75}}
-    look["customdata"] = token_data(len(curve.own))
-    own, x, names = words["own"].format(neuron=neuron), curve.x.tolist(), token_names(pieces)
+    look["customdata"] = token_data(len(curve.neuron_x))
+    label, x, names = words["own"].format(neuron=neuron), curve.x.tolist(), token_names(pieces)
     centres, more = ((edges[1:] + edges[:-1]) / 2).tolist(), {"yaxis": "y2", "width": float(edges[1] - edges[0])}
     traces = [
         line(name, x, curve.y, HUES[7], hover=at, more={"mode": "lines"}),
         line(
-            own,
-            curve.own.tolist(),
-            curve.own_y,
+            label,
+            curve.neuron_x.tolist(),
+            curve.neuron_y,
             ORANGE,
             hover=f"%{{text}}<br>{at}",
             text=names,

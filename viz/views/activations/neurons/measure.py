@@ -61,8 +61,8 @@ class Curve:
     edges: np.ndarray  # of the bins of the layer's pre-activations, [bins + 1]
     shares: np.ndarray  # of all pre-activations of the layer, [bins]
     outside: float  # share of them beyond the ends of the axis
-    own: np.ndarray  # pre-activations of the neuron, float32 [T]
-    own_y: np.ndarray  # float32 [T]
+    neuron_x: np.ndarray  # pre-activations of the neuron, float32 [T]
+    neuron_y: np.ndarray  # float32 [T]
 
 
 # --- what is asked ---
@@ -75,8 +75,8 @@ def of_layer(model_id: str, layer: int) -> str:
 
 def read_neuron(value: object, scene: Scene) -> Chosen | None:
     """The neuron that a page sent, if it is one; whether it is of the layer that is shown, is not known here."""
-    given = value if isinstance(value, Mapping) else {}
-    of, number = given.get("of"), given.get("neuron")
+    sent = value if isinstance(value, Mapping) else {}
+    of, number = sent.get("of"), sent.get("neuron")
     whole = isinstance(number, int) and not isinstance(number, bool)
     return (of, number) if isinstance(of, str) and whole and 0 <= number < scene.model.config.d_mlp else None
 
@@ -93,10 +93,10 @@ def top_question(scene: Scene, settings: Settings) -> Settings:
 
 def one_question(scene: Scene, settings: Settings) -> Settings:
     """The layer, the order, and the neuron that was chosen of this layer; None: the first of the order."""
-    found = top_question(scene, settings)
+    question = top_question(scene, settings)
     of, neuron = settings.top or ("", None)
-    mine = of == of_layer(scene.model.id, found.layer)
-    return Settings((*found.items(), ("neuron", neuron if mine else None)))
+    mine = of == of_layer(scene.model.id, question.layer)
+    return Settings((*question.items(), ("neuron", neuron if mine else None)))
 
 
 # --- the layer and one neuron ---
@@ -113,9 +113,9 @@ def _order(scene: Scene, settings: Settings, read: Activations) -> list[int]:
     return ranked(read.post, lengths, settings.order, scene.position).tolist()
 
 
-def _pushed(scene: Scene, layer: int, neurons: list[int], most: int) -> Promoted:
+def _pushed(scene: Scene, layer: int, neurons: list[int], limit: int) -> Promoted:
     """The tokens that neurons write towards, of those that the vocabulary has."""
-    return promoted(scene.model.model, layer, neurons, most, scene.model.tokenizer.vocab_size)
+    return promoted(scene.model.model, layer, neurons, limit, scene.model.tokenizer.vocab_size)
 
 
 def measure_top(scene: Scene, settings: Settings, results: Mapping[str, Activations]) -> Top:
@@ -138,8 +138,8 @@ def ordered_rows(post: np.ndarray, order: list[int], position: int | None) -> li
     rows = []
     for neuron in order:
         peak = int(np.abs(post[:, neuron]).argmax())
-        value, most = float(post[peak if position is None else position, neuron]), float(post[peak, neuron])
-        rows.append({"neuron": int(neuron), "value": value, "peak": most, "at": peak})
+        value, peak_value = float(post[peak if position is None else position, neuron]), float(post[peak, neuron])
+        rows.append({"neuron": int(neuron), "value": value, "peak": peak_value, "at": peak})
     return rows
 
 
@@ -164,16 +164,18 @@ def measure_one(scene: Scene, settings: Settings, results: Mapping[str, Activati
 
 def measure_curve(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Curve:
     """The activation function over the pre-activations of the layer, with the neuron's own."""
-    pre, own, config = results["layer"].pre, results["one"].pre, scene.model.config
-    x = spread(*span(pre, own))
+    pre, of_neuron, config = results["layer"].pre, results["one"].pre, scene.model.config
+    x = spread(*span(pre, of_neuron))
     counts, edges = np.histogram(pre, _BINS, (float(x[0]), float(x[-1])))
-    return Curve(x, activation(config, x), edges, counts / pre.size, outside(pre, x), own, activation(config, own))
+    return Curve(
+        x, activation(config, x), edges, counts / pre.size, outside(pre, x), of_neuron, activation(config, of_neuron)
+    )
 
 
-def span(pre: np.ndarray, own: np.ndarray) -> tuple[float, float]:
+def span(pre: np.ndarray, of_neuron: np.ndarray) -> tuple[float, float]:
     """Ends of the axis: nearly all pre-activations of the layer [T, M], all of the neuron's own [T], and -4 to 4."""
     low, high = np.percentile(pre, [_REST, 100 - _REST])
-    low, high = min(low, own.min(), -4.0), max(high, own.max(), 4.0)
+    low, high = min(low, of_neuron.min(), -4.0), max(high, of_neuron.max(), 4.0)
     return float(low - 0.02 * (high - low)), float(high + 0.02 * (high - low))
 
 

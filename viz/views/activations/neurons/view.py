@@ -142,11 +142,11 @@ def one(seen: Seen) -> Payload:
     words, result, pieces, pushes = seen.here, seen.result, seen.facts.pieces, seen.result.pushes
     sides = {"up": (pushes.up[0], pushes.up_scores[0]), "down": (pushes.down[0], pushes.down_scores[0])}
     largest = float(np.abs(result.post).max()) or 1.0
-    given = f"{result.layer}, [{result.neuron}], {TOKENS}, lm.tokenizer.vocab_size"
+    arguments = f"{result.layer}, [{result.neuron}], {TOKENS}, lm.tokenizer.vocab_size"
     lines = [
         f"layer = layer_activations(run, {result.layer})",
         f"layer.post[:, {result.neuron}]  # a number a token",
-        f"promoted(run.model, {given})",
+        f"promoted(run.model, {arguments})",
     ]
     return {
         "title": words["title"].format(neuron=result.neuron, layer=result.layer),
@@ -331,8 +331,8 @@ def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1,
         "up": None if read.up is None else read.up[:, neuron],
         "function": activation(config, read.pre[:, neuron]),
     } | {
-        name: [named(scene.model, n) | {"score": score} for n, score in zip(*found, strict=True)]
-        for name, found in sides.items()
+        name: [named(scene.model, n) | {"score": score} for n, score in zip(*tokens, strict=True)]
+        for name, tokens in sides.items()
     }
 
 
@@ -344,7 +344,7 @@ def neuron_survey(scene: Scene) -> dict:
         square of their layer; active: share of (token, neuron) pairs; largest activation with its token and neuron;
         counts: how many activations lie between the edges (null: without end).
     """
-    found: Survey = measured(VIEW, "quick", scene) or measured(VIEW, "survey", scene)
+    result: Survey = measured(VIEW, "quick", scene) or measured(VIEW, "survey", scene)
     rows = [
         {
             "layer": n,
@@ -357,7 +357,7 @@ def neuron_survey(scene: Scene) -> dict:
             "counts": counts,
         }
         for n, (never, quiet, active, counts, largest, where) in enumerate(
-            zip(found.never, found.quiet, found.active, found.counts, found.largest, found.place, strict=True)
+            zip(result.never, result.quiet, result.active, result.counts, result.largest, result.place, strict=True)
         )
     ]
     return {"edges": EDGES, "layers": rows}

@@ -220,22 +220,22 @@ def norm_swap(
     """
     t, config = place(scene, position), scene.model.config
     one = index_of(scene.model, layer, site) if where == "one" else 0
-    given = {"swap": change, "where": where, "norm": str(one)}
-    found: Changed = measured(VIEW, "quick", scene, **given) or measured(VIEW, "changed", scene, **given)
+    values = {"swap": change, "where": where, "norm": str(one)}
+    result: Changed = measured(VIEW, "quick", scene, **values) or measured(VIEW, "changed", scene, **values)
     rows = None
-    if t < len(found.read):
+    if t < len(result.read):
         with scene.playground.computing:
-            table = next_tokens(scene.trace, found.run(scene), t, most, scene.model.tokenizer.vocab_size)
+            table = next_tokens(scene.trace, result.run(scene), t, most, scene.model.tokenizer.vocab_size)
         rows = [row | named(scene.model, row["id"]) for row in table.to_dict("records")]
     norms = (norms_of(config)[one],) if where == "one" else places_of(config, where)
     return {
         "norms": [{"layer": each, "site": name} for each, name in norms],
-        "kl": found.kl,
-        "loss": None if found.losses is None else dict(zip(("before", "after"), found.losses, strict=True)),
-        "overflow": found.overflow,
+        "kl": result.kl,
+        "loss": None if result.losses is None else dict(zip(("before", "after"), result.losses, strict=True)),
+        "overflow": result.overflow,
         "position": t,
         "next": rows,
-        "lengths": {"before": found.before, "after": found.lengths},
+        "lengths": {"before": result.before, "after": result.lengths},
     }
 
 

@@ -187,12 +187,12 @@ def spread_traces(
         x, names = [places[n][0] for n in rows], {part: f"{words[site]}: {words[part]}" for part in _PARTS}
         low, median, high = table[rows].T
         edges = band(words[site], x, low, high, colour, edges=(names["low"], names["high"]), hover=hover)
-        own: dict = {"legendgroup": plotly_text(words[site]), "showlegend": legend}
+        style: dict = {"legendgroup": plotly_text(words[site]), "showlegend": legend}
         if len(rows) == 1:  # a band over one layer has no width
             tick = {"size": 5, "color": colour, "symbol": "line-ew-open"}
             edges = [edge.update(mode="markers", marker=tick) for edge in edges]
-            own["marker"] = {"size": 9, "color": colour, "symbol": "diamond"}
-        traces += [*edges, line(names["median"], x, median, colour, hover=hover, more=own)]
+            style["marker"] = {"size": 9, "color": colour, "symbol": "diamond"}
+        traces += [*edges, line(names["median"], x, median, colour, hover=hover, more=style)]
     return traces
 
 
@@ -200,12 +200,12 @@ _PARTS = ("low", "median", "high")
 
 
 def size_traces(
-    own: np.ndarray, batch: np.ndarray, names: tuple[str, str], labels: Sequence[str], *, pick: bool = False
+    sizes: np.ndarray, batch: np.ndarray, names: tuple[str, str], labels: Sequence[str], *, pick: bool = False
 ) -> list[go.Scatter]:
-    """Two rows of points, the model's norm and BatchNorm; with `pick` a click on one picks its token. own, batch [n]"""
-    n = len(own)
+    """Two rows of points, the model's norm and BatchNorm; with `pick` a click picks a token. sizes, batch [n]"""
+    n = len(sizes)
     traces = []
-    for values, name, colour in ((batch, names[1], ORANGE), (own, names[0], BLUE)):
+    for values, name, colour in ((batch, names[1], ORANGE), (sizes, names[0], BLUE)):
         more: dict = {"mode": "markers" if n <= POINTS else "lines", "legendgroup": plotly_text(name)}
         more |= {"showlegend": pick, "marker": {"size": 5 if pick else 4, "color": colour}}
         more |= {"customdata": token_data(n)} if pick else {}

@@ -82,7 +82,7 @@ def _python(seen: Seen, lines: Sequence[str], names: str) -> str:
     return script(seen.facts, list(lines), [f"from model.activations.norm_walk import {names}"])
 
 
-def _given(seen: Seen) -> str:
+def _norm_arguments(seen: Seen) -> str:
     """The norm as arguments of a call."""
     layer, site = place_of(seen.facts.config, seen.settings)
     return f"{layer}, {site!r}"
@@ -109,7 +109,7 @@ def walk(seen: Seen) -> Payload:
         "same": result.gap <= 1e-5 * max(1.0, top),
         "colours": {"light": HUES[0], "dark": HUES[5], "mark": HUES[4]},
         "file": f"norm-{layer}-{site}-token-{position}",
-        "python": _python(seen, [f"walk(run, {_given(seen)}, {position})"], "walk"),
+        "python": _python(seen, [f"walk(run, {_norm_arguments(seen)}, {position})"], "walk"),
         "words": {name: words[name] for name in _SHOWN_WORDS} | plot_words(seen.all_words),
     }
 
@@ -125,7 +125,7 @@ def values(seen: Seen) -> Payload:
         for (name, each), colour in zip(both.items(), (RED, BLUE), strict=True)
     ]
     note = words["note"].format(T=whole(len(seen.facts.tokens)), D=whole(seen.facts.config.d_model))
-    lines = [f"norm = norm_of(lm.model, {_given(seen)})", f"x = norm_input(run, {_given(seen)})"]
+    lines = [f"norm = norm_of(lm.model, {_norm_arguments(seen)})", f"x = norm_input(run, {_norm_arguments(seen)})"]
     return _figure(seen, sides, [note, _outside(seen, {words[name]: each for name, each in both.items()})]) | {
         "columns": [words["series"], words["value"], words["count"]],
         "python": _python(seen, [*lines, "x, norm_output(norm, x)  # [T, D] each"], "norm_input, norm_of, norm_output"),
@@ -142,7 +142,7 @@ def gains(seen: Seen) -> Payload:
         for (name, each), colour in zip(named.items(), (GREEN, PINK), strict=False)
     ]
     note = words["note_gain" if result.bias is None else "note"]
-    lines = [f"norm = norm_of(lm.model, {_given(seen)})", "norm.weight, norm.bias  # gain and bias, [D] each"]
+    lines = [f"norm = norm_of(lm.model, {_norm_arguments(seen)})", "norm.weight, norm.bias  # gain and bias, [D] each"]
     return _figure(seen, sides, [note, _outside(seen, named)]) | {
         "columns": [words["series"], words["value"], words["count"]],
         "python": _python(seen, lines, "norm_of"),
@@ -200,7 +200,10 @@ def batch(seen: Seen) -> Payload:
         Panel(of_tokens, words["tokens"], words["token_size"]),
         Panel(of_dimensions, words["dimensions"], words["dimension_size"]),
     ]
-    lines = [f"norm = norm_of(lm.model, {_given(seen)})", f"compare_batch(norm, norm_input(run, {_given(seen)}))"]
+    lines = [
+        f"norm = norm_of(lm.model, {_norm_arguments(seen)})",
+        f"compare_batch(norm, norm_input(run, {_norm_arguments(seen)}))",
+    ]
     return _figure(seen, sides, [words["note"].format(kind=kind)]) | {
         "columns": [words["series"], words["item"], words["index"], words["size"]],
         "python": _python(seen, lines, "compare_batch, norm_input, norm_of"),

@@ -134,9 +134,9 @@ def grid(seen: Seen) -> Payload:
         f"dimensions = top_dimensions(stream, {result.sites!r}, {DIMENSIONS})",
         f"abs(stream.largest[stream.rows({result.sites!r})][:, dimensions])",
     ]
-    asked = seen.settings.map
+    shown = seen.settings.map
     return rows_payload(
-        seen, figure, result.norms, nearest_row(list(result.norms), *asked) if asked else result.row
+        seen, figure, result.norms, nearest_row(list(result.norms), *shown) if shown else result.row
     ) | {
         "title": words["title"],
         "note": f"{words['note']} {shared(seen)[f'colours_{shade}']}",
@@ -179,7 +179,7 @@ def tables(seen: Seen) -> Payload:
         }
         for each in result.carriers.head(CARRIERS).itertuples()
     ]
-    given = f"stream, {result.rule!r}, {result.sites!r}"
+    arguments = f"stream, {result.rule!r}, {result.sites!r}"
     captions = {"shown": len(by_token), "n": whole(len(result.carriers)), "norms": len(result.norms)}
     has_first = any(each["token"] == 0 for each in by_token) and result.attention == result.attention
     names = ("norm", "dimension", "token", "value", "ratio", "entries", "norms")
@@ -194,7 +194,7 @@ def tables(seen: Seen) -> Payload:
         "attention": words["attention"].format(percent=percent(result.attention)) if has_first else "",
         "names": {name: seen.words[name] if name in ("norm", "dimension") else words[name] for name in names},
         "file": f"outliers-{result.rule}-{result.sites[0]}",
-        "python": _python(seen, [f"carriers({given})", f"outliers({given})"], "carriers, outliers, survey"),
+        "python": _python(seen, [f"carriers({arguments})", f"outliers({arguments})"], "carriers, outliers, survey"),
     }
 
 

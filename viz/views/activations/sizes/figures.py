@@ -65,10 +65,10 @@ def _profile(
     low, middle, high = _spread(values).T
     names, x = [plotly_text(name) for name in curve.names], list(curve.at)
     median = words["median"]
-    own = {"legendgroup": plotly_text(median), "showlegend": first, "mode": "lines"}
+    style = {"legendgroup": plotly_text(median), "showlegend": first, "mode": "lines"}
     traces = band(median, x, low, high, _GREY, edges=(words["p10"], words["p90"]), hover=_HOVER)
     traces = [trace.update(text=names) for trace in traces]
-    traces.append(line(median, x, middle, _GREY, hover=_HOVER, text=names, dash="dot", more=own))
+    traces.append(line(median, x, middle, _GREY, hover=_HOVER, text=names, dash="dot", more=style))
     for each in series:
         look = {"legendgroup": each.name, "showlegend": first, "customdata": [{"tokens": [each.token]}] * len(x)}
         look |= {"name": each.name, "hovertemplate": f"{each.name}<br>{_HOVER}<extra></extra>"}

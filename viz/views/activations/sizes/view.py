@@ -168,16 +168,16 @@ def row(seen: Seen) -> Payload:
 def cell_note(seen: Seen, row: Row, at: int) -> str:
     """The numbers of the row at one token."""
     stream, (what, layer) = seen.results["stream"], row
-    given = {"token": quoted(seen.facts.pieces[at]), "position": at}
+    values = {"token": quoted(seen.facts.pieces[at]), "position": at}
     if what == "block":
-        return seen.here["cell_block"].format(**given, cosine=number(float(stream.cosine[layer, at])))
+        return seen.here["cell_block"].format(**values, cosine=number(float(stream.cosine[layer, at])))
     if what in ("attn", "mlp"):
         half = ("attn", "mlp").index(what)
         update, along = (float(each[layer, half, at]) for each in (stream.update, stream.along))
-        return seen.here["cell_update"].format(**given, update=number(update), along=signed(along))
+        return seen.here["cell_update"].format(**values, update=number(update), along=signed(along))
     n = stream.norms.index(row)
     return seen.here["cell_norm"].format(
-        **given, **{name: number(float(getattr(stream, name)[n, at])) for name in _NORM_NUMBERS}
+        **values, **{name: number(float(getattr(stream, name)[n, at])) for name in _NORM_NUMBERS}
     )
 
 

@@ -65,8 +65,8 @@ def forward_of(clocked: Clocked, kind: str) -> Forward:
 def _source(seen: Seen, clocked: Clocked) -> str:
     """Whose times these are."""
     words, facts = seen.words.within("times"), seen.facts
-    given = {"model": facts.label, "dtype": facts.dtype, "threads": clocked.threads}
-    text = words["measured"].format(**given, policy=clocked.waiting or words["policy_none"])
+    values = {"model": facts.label, "dtype": facts.dtype, "threads": clocked.threads}
+    text = words["measured"].format(**values, policy=clocked.waiting or words["policy_none"])
     return f"{text} · {words['plain']}" if facts.edits else text
 
 
@@ -82,13 +82,13 @@ def _spread(spread: tuple[float, float]) -> str:
 
 def _bar(words: Words, part: Part, forward: Forward) -> Bar:
     total, spread = forward.seconds, part.times.spread
-    given = {"ms": milliseconds(part.times.median), "spread": _spread(spread), "rate": _rate(part.rate)}
+    values = {"ms": milliseconds(part.times.median), "spread": _spread(spread), "rate": _rate(part.rate)}
     return Bar(
         words[part.key],
         part.flops / forward.flops,
         part.times.median / total,
         (spread[0] / total, spread[1] / total),
-        (flops(part.flops), words["bar"].format(**given)),
+        (flops(part.flops), words["bar"].format(**values)),
     )
 
 
@@ -119,7 +119,7 @@ def clock(seen: Seen) -> Payload:
     plain = forward.plain
     rate = _rate(forward.flops / plain.median)
     rows.append([words["plain"], milliseconds(plain.median), _spread(plain.spread), "", "", rate])
-    given = {
+    values = {
         "sum": milliseconds(forward.seconds),
         "clocked": milliseconds(forward.clocked.median),
         "plain": milliseconds(plain.median),
@@ -129,7 +129,7 @@ def clock(seen: Seen) -> Payload:
         "title": words["title"],
         "columns": [words[key] for key in ("component", "median", "spread", "share", "work", "rate")],
         "rows": rows,
-        "about": words["check"].format(**given),
+        "about": words["check"].format(**values),
         "source": _source(seen, clocked),
         "file": f"time-by-component-{kind}-table",
     }

@@ -50,10 +50,10 @@ Item = tuple[str, str]  # of the list of facts: what, text
 
 def curve(seen: Seen) -> Payload:
     """FLOPs against context, with the contexts at which attention overtakes."""
-    words, found = seen.here, seen.result
-    subject, shown, x = found.subject, found.shown, found.x
-    bands = [Band(key, words[key], found.groups[key]) for key in COLOURS]
-    reading = "Reading(1, T)" if shown == "step" else f"prompt(T, {'T' if found.every else 1})"
+    words, result = seen.here, seen.result
+    subject, shown, x = result.subject, result.shown, result.x
+    bands = [Band(key, words[key], result.groups[key]) for key in COLOURS]
+    reading = "Reading(1, T)" if shown == "step" else f"prompt(T, {'T' if result.every else 1})"
     lines = [
         f"[by_group(operations(config, {reading})) for T in {x[:3]} + {x[-1:]}]",
         "crossing(config, 'projections'), crossing(config, 'layer')",
@@ -61,7 +61,7 @@ def curve(seen: Seen) -> Payload:
     imports = ["from model.anatomy.flops import Reading, by_group, crossing, operations, prompt"]
     named = words.plain() | {"axis": words[f"axis_{shown}"]}
     return {
-        "figure": work_figure(x, bands, _marks(found, words, seen.settings.tokens), shown != "lines", named),
+        "figure": work_figure(x, bands, _marks(result, words, seen.settings.tokens), shown != "lines", named),
         "title": words[f"title_{shown}"],
         "note": words[f"note_{shown}"],
         "source": derived(subject, seen),
@@ -71,18 +71,18 @@ def curve(seen: Seen) -> Payload:
     }
 
 
-def _marks(found: Curve, words: Words, tokens: int) -> list[Mark]:
+def _marks(result: Curve, words: Words, tokens: int) -> list[Mark]:
     """Where attention overtakes, where the model's context ends, and what the tables are of; the longest first."""
-    lines, n_ctx = found.shown == "lines", found.subject.config.n_ctx
+    lines, n_ctx = result.shown == "lines", result.subject.config.n_ctx
     marks = [
         Mark(
             at,
             words[f"mark_{against}"].format(n=whole(at)),
-            found.meeting if lines and against == "projections" else None,
+            result.meeting if lines and against == "projections" else None,
         )
-        for against, at in found.crossings.items()
+        for against, at in result.crossings.items()
     ]
-    if n_ctx <= found.x[-1]:
+    if n_ctx <= result.x[-1]:
         marks.append(Mark(n_ctx, words["mark_context"].format(n=whole(n_ctx)), strong=False))
     marks.append(Mark(tokens, words["mark_here"].format(n=whole(tokens)), strong=False))
     return sorted(marks, key=lambda mark: -mark.at)
@@ -102,7 +102,7 @@ def _totals(words: Words, work: Work) -> list[Item]:
     """FLOPs of the prompt and of one token."""
     operations, T = work.operations["prompt"], work.tokens
     every, useful, one = total(operations), total(operations, useful=True), total(work.operations["step"])
-    given = {
+    values = {
         "n": whole(every),
         "brief": flops(every),
         "each": flops(every / T),
@@ -110,13 +110,13 @@ def _totals(words: Words, work: Work) -> list[Item]:
         "less": percent(1 - useful / every),
     }
     step = words["step_text"].format(n=whole(one), brief=flops(one), T=whole(T))
-    return [(words["prompt"], words["prompt_text"].format(**given)), (words["step"], step)]
+    return [(words["prompt"], words["prompt_text"].format(**values)), (words["step"], step)]
 
 
 def _rules(words: Words, work: Work) -> list[Item]:
     """2 N and 6 N beside the exact numbers, and Kaplan's formula."""
     N, exact = work.rules, total(work.operations["prompt"]) / work.tokens
-    given = {
+    values = {
         "N": whole(N["blocks"]),
         "rule": flops(N["forward"]),
         "off": signed_percent(N["forward"] / exact - 1),
@@ -132,7 +132,7 @@ def _rules(words: Words, work: Work) -> list[Item]:
         "off": signed_percent(N["training"] / work.training - 1),
     }
     return [
-        (words["rule"], words["rule_text"].format(**given)),
+        (words["rule"], words["rule_text"].format(**values)),
         (words["kaplan"], words["kaplan_text"].format(**more)),
         (words["training"], words["training_text"].format(**learning)),
     ]
@@ -141,9 +141,9 @@ def _rules(words: Words, work: Work) -> list[Item]:
 def _crossing(words: Words, work: Work) -> Item:
     """Where attention overtakes, solved."""
     c, at = work.subject.config, work.crossings
-    given = {"D": whole(c.d_model), "G": c.n_kv_head, "H": c.n_head}
-    given |= {"first": _tokens(at["projections"]), "layer": _tokens(at["layer"]), "useful": _tokens(at["useful"])}
-    return words["crossing"], words["crossing_text"].format(**given)
+    values = {"D": whole(c.d_model), "G": c.n_kv_head, "H": c.n_head}
+    values |= {"first": _tokens(at["projections"]), "layer": _tokens(at["layer"]), "useful": _tokens(at["useful"])}
+    return words["crossing"], words["crossing_text"].format(**values)
 
 
 def _tokens(value: float) -> str:
@@ -155,8 +155,8 @@ def _intensities(words: Words, work: Work) -> list[Item]:
     """FLOPs a byte, of the prompt and of a token."""
     items = []
     for name, value in work.intensity.items():
-        given = {"value": number(value), "size": size(work.moved[name]), "item": work.item}
-        items.append((words[f"intensity_{name}"], words[f"intensity_{name}_text"].format(**given)))
+        values = {"value": number(value), "size": size(work.moved[name]), "item": work.item}
+        items.append((words[f"intensity_{name}"], words[f"intensity_{name}_text"].format(**values)))
     return items
 
 
@@ -172,13 +172,13 @@ def table(seen: Seen) -> Payload:
     rest = sum(op.all_elementwise for op in operations)
     rows = [_row(words, op, every) for op in operations]
     rows.append([words["total"], "", whole(layer), whole(every), percent(1.0), whole(rest)])
-    given = {"T": whole(work.tokens), "logits": whole(reading.logits)}
-    made = f"prompt({work.tokens}, {reading.logits})" if which == "prompt" else f"next_token({work.tokens})"
-    lines = [f"found = operations(config, {made})", f"total(found), sum(counted(config, {made}).values())"]
+    values = {"T": whole(work.tokens), "logits": whole(reading.logits)}
+    call = f"prompt({work.tokens}, {reading.logits})" if which == "prompt" else f"next_token({work.tokens})"
+    lines = [f"found = operations(config, {call})", f"total(found), sum(counted(config, {call}).values())"]
     imports = ["from model.anatomy.flops import counted, next_token, operations, prompt, total"]
     return {
-        "title": words[f"title_{which}"].format(**given),
-        "about": words[f"about_{which}"].format(**given),
+        "title": words[f"title_{which}"].format(**values),
+        "about": words[f"about_{which}"].format(**values),
         "columns": [words[key] for key in ("operation", "formula", "layer", "layers", "share", "elementwise")],
         "rows": rows,
         **_check(words, seen.results["counted"], which, every),
@@ -252,18 +252,18 @@ def work(
         a byte of weights and cache). crossing: contexts at which scores and mix take as much as the projections, and as
         the rest of the layer. rules: 2 N and 6 N a token, N of the blocks' matrices or of all parameters.
     """
-    given = {FORM: (architecture, ""), "tokens": tokens, "logits": "every" if every_head else "last", "item": item}
-    found = measured(VIEW, "main", unprompted(playground, model), **given)
-    crossings = {name: found.crossings[name] for name in AGAINST}
-    return {name: _answer(found, name) for name in found.operations} | {"crossing": crossings, "rules": found.rules}
+    values = {FORM: (architecture, ""), "tokens": tokens, "logits": "every" if every_head else "last", "item": item}
+    result = measured(VIEW, "main", unprompted(playground, model), **values)
+    crossings = {name: result.crossings[name] for name in AGAINST}
+    return {name: _answer(result, name) for name in result.operations} | {"crossing": crossings, "rules": result.rules}
 
 
-def _forward(found: Forward) -> dict:
+def _forward(result: Forward) -> dict:
     parts = [
         {"component": each.key, "seconds": each.times.median, "flops": each.flops, "rate": each.rate}
-        for each in found.parts
+        for each in result.parts
     ]
-    return {"parts": parts, "clocked": found.clocked.median, "plain": found.plain.median, "flops": found.flops}
+    return {"parts": parts, "clocked": result.clocked.median, "plain": result.plain.median, "flops": result.flops}
 
 
 def work_times(scene: Scene, every_head: bool = True) -> dict:
@@ -276,8 +276,8 @@ def work_times(scene: Scene, every_head: bool = True) -> dict:
         prompt and step: parts (component, median seconds, flops, rate in FLOPs a second), clocked and plain: seconds of
         the whole forward with and without the clock, flops. threads.
     """
-    found: Clocked = measured(VIEW, "times", scene, logits="every" if every_head else "last")
-    return {"prompt": _forward(found.prompt), "step": _forward(found.step), "threads": found.threads}
+    result: Clocked = measured(VIEW, "times", scene, logits="every" if every_head else "last")
+    return {"prompt": _forward(result.prompt), "step": _forward(result.step), "threads": result.threads}
 
 
 _MEASURED = {name: Figure(times, (), also=("times",)) for name in ("times_prompt", "times_step")}

@@ -81,141 +81,141 @@ class Drawing:
 
 def drawing(config, parts: Sequence[str]) -> Drawing:
     """Where the parts of `model.anatomy.anatomy.blueprint.blueprint` stand, given by key in their order."""
-    made = Drawing()
-    tokens = made.put("tokens", 0, (0, EDGE), LOW)
-    embed = made.put("embed", tokens.foot + GAP, (0, EDGE))
-    made.down(STREAM, tokens, embed)
+    result = Drawing()
+    tokens = result.put("tokens", 0, (0, EDGE), LOW)
+    embed = result.put("embed", tokens.foot + GAP, (0, EDGE))
+    result.down(STREAM, tokens, embed)
     y = embed.foot + GAP
     if "pos_embed" in parts:
-        table = made.put("pos_embed", y, (LEFT, EDGE))
-        made.line("sum", (LEFT, table.half), (STREAM, table.half))
-        made.sums.append(table.half)
+        table = result.put("pos_embed", y, (LEFT, EDGE))
+        result.line("sum", (LEFT, table.half), (STREAM, table.half))
+        result.sums.append(table.half)
         y = table.foot + GAP
-    foot = _block(made, config, parts, y + HEADER)
-    made.frame = (y, foot)
-    end = _tail(made, parts, foot + GAP)
-    made.lines.insert(0, Line(((STREAM, embed.foot), (STREAM, end)), "stream"))
-    head = next(box for box in made.boxes if box.key == "unembed")
+    foot = _block(result, config, parts, y + HEADER)
+    result.frame = (y, foot)
+    end = _tail(result, parts, foot + GAP)
+    result.lines.insert(0, Line(((STREAM, embed.foot), (STREAM, end)), "stream"))
+    head = next(box for box in result.boxes if box.key == "unembed")
     if config.tie_embeddings:
-        made.line("tied", (EDGE, embed.half), (TIED, embed.half), (TIED, head.half), (EDGE, head.half))
-    made.boxes.sort(key=lambda box: parts.index(box.key))
-    made.height = max(box.foot for box in made.boxes)
-    return made
+        result.line("tied", (EDGE, embed.half), (TIED, embed.half), (TIED, head.half), (EDGE, head.half))
+    result.boxes.sort(key=lambda box: parts.index(box.key))
+    result.height = max(box.foot for box in result.boxes)
+    return result
 
 
-def _tail(made: Drawing, parts: Sequence[str], y: float) -> float:
+def _tail(diagram: Drawing, parts: Sequence[str], y: float) -> float:
     """What follows the blocks; gives where the stream ends: at the first of it."""
     shown = [key for key in ("final_norm", "unembed", "output") if key in parts]
     boxes = []
     for key in shown:
-        boxes.append(made.put(key, y, (0, EDGE), LOW if key == "output" else HIGH))
+        boxes.append(diagram.put(key, y, (0, EDGE), LOW if key == "output" else HIGH))
         y = boxes[-1].foot + GAP
-    made.line("flow", (STREAM, boxes[0].y - GAP / 2), (STREAM, boxes[0].y))
+    diagram.line("flow", (STREAM, boxes[0].y - GAP / 2), (STREAM, boxes[0].y))
     for upper, lower in itertools.pairwise(boxes):
-        made.down(STREAM, upper, lower)
+        diagram.down(STREAM, upper, lower)
     return boxes[0].y
 
 
 # --- one block -----------------------------------------------------------------------------------------
 
 
-def _block(made: Drawing, config, parts: Sequence[str], y: float) -> float:
+def _block(diagram: Drawing, config, parts: Sequence[str], y: float) -> float:
     """All of one block from y on; gives where it ends."""
     if config.parallel_residual:
-        return _parallel(made, parts, y)
+        return _parallel(diagram, parts, y)
     half = _after_sum if config.norm_placement == "post" else _before_sum
     for number, sublayer in (("1", _attention), ("2", _mlp)):
-        y = half(made, parts, (number, sublayer), y)
+        y = half(diagram, parts, (number, sublayer), y)
     return y - GAP / 2
 
 
 _Sublayer = tuple[str, Callable[..., tuple[list[Box], Box]]]  # the number of its norm and sum, and what it is made of
 
 
-def _before_sum(made: Drawing, parts: Sequence[str], sublayer: _Sublayer, y: float) -> float:
+def _before_sum(diagram: Drawing, parts: Sequence[str], sublayer: _Sublayer, y: float) -> float:
     """x + f(N(x)): the norm stands beside the stream."""
     number, place = sublayer
-    norm = made.put(f"norm{number}", y, (LEFT, RIGHT), LOW)
-    made.line("flow", (STREAM, norm.half), (LEFT, norm.half))
-    first, last = place(made, parts, norm.foot + GAP, (LEFT, RIGHT))
+    norm = diagram.put(f"norm{number}", y, (LEFT, RIGHT), LOW)
+    diagram.line("flow", (STREAM, norm.half), (LEFT, norm.half))
+    first, last = place(diagram, parts, norm.foot + GAP, (LEFT, RIGHT))
     for box in first:
-        made.down(box.middle, norm, box)
-    _sum(made, f"add{number}", last)
+        diagram.down(box.middle, norm, box)
+    _sum(diagram, f"add{number}", last)
     return last.foot + GAP
 
 
-def _after_sum(made: Drawing, parts: Sequence[str], sublayer: _Sublayer, y: float) -> float:
+def _after_sum(diagram: Drawing, parts: Sequence[str], sublayer: _Sublayer, y: float) -> float:
     """N(x + f(x)): the norm stands across the stream."""
     number, place = sublayer
-    first, last = place(made, parts, y + GAP, (LEFT, RIGHT))
+    first, last = place(diagram, parts, y + GAP, (LEFT, RIGHT))
     for box in first:
-        made.line("flow", (STREAM, y), (box.middle, y), (box.middle, box.y))
-    _sum(made, f"add{number}", last)
-    norm = made.put(f"norm{number}", last.foot + GAP, (INSIDE, RIGHT), LOW)
-    made.line("flow", (STREAM, norm.y - GAP / 2), (STREAM, norm.y))
+        diagram.line("flow", (STREAM, y), (box.middle, y), (box.middle, box.y))
+    _sum(diagram, f"add{number}", last)
+    norm = diagram.put(f"norm{number}", last.foot + GAP, (INSIDE, RIGHT), LOW)
+    diagram.line("flow", (STREAM, norm.y - GAP / 2), (STREAM, norm.y))
     return norm.foot + GAP
 
 
-def _parallel(made: Drawing, parts: Sequence[str], y: float) -> float:
+def _parallel(diagram: Drawing, parts: Sequence[str], y: float) -> float:
     """x + attention(N1(x)) + MLP(N2(x)), side by side."""
     spans = (LEFT, HALF - APART), (HALF + APART, RIGHT)
-    norms = [made.put(f"norm{n}", y + GAP, span, LOW) for n, span in zip("12", spans, strict=True)]
+    norms = [diagram.put(f"norm{n}", y + GAP, span, LOW) for n, span in zip("12", spans, strict=True)]
     for norm in norms:
-        made.line("flow", (STREAM, y), (norm.middle, y), (norm.middle, norm.y))
-    first, o = _attention(made, parts, norms[0].foot + GAP, spans[0])
-    others, down = _mlp(made, parts, norms[1].foot + GAP, spans[1], o.y)
+        diagram.line("flow", (STREAM, y), (norm.middle, y), (norm.middle, norm.y))
+    first, o = _attention(diagram, parts, norms[0].foot + GAP, spans[0])
+    others, down = _mlp(diagram, parts, norms[1].foot + GAP, spans[1], o.y)
     for norm, boxes in zip(norms, (first, others), strict=True):
         for box in boxes:
-            made.down(box.middle, norm, box)
+            diagram.down(box.middle, norm, box)
     foot = o.foot + GAP
-    made.line("join", (down.middle, down.foot), (down.middle, foot), (o.middle, foot))
-    made.line("sum", (o.middle, o.foot), (o.middle, foot), (STREAM, foot))
-    made.boxes.append(Box("add2", STREAM, foot - SUM / 2, 0, SUM, True))
+    diagram.line("join", (down.middle, down.foot), (down.middle, foot), (o.middle, foot))
+    diagram.line("sum", (o.middle, o.foot), (o.middle, foot), (STREAM, foot))
+    diagram.boxes.append(Box("add2", STREAM, foot - SUM / 2, 0, SUM, True))
     return foot + GAP
 
 
-def _sum(made: Drawing, key: str, last: Box) -> None:
+def _sum(diagram: Drawing, key: str, last: Box) -> None:
     """What a sublayer gives is added to the stream."""
-    made.line("sum", (last.x, last.half), (STREAM, last.half))
-    made.boxes.append(Box(key, STREAM, last.half - SUM / 2, 0, SUM, True))
+    diagram.line("sum", (last.x, last.half), (STREAM, last.half))
+    diagram.boxes.append(Box(key, STREAM, last.half - SUM / 2, 0, SUM, True))
 
 
-def _columns(made: Drawing, keys: Sequence[str], y: float, span: tuple[float, float]) -> list[Box]:
+def _columns(diagram: Drawing, keys: Sequence[str], y: float, span: tuple[float, float]) -> list[Box]:
     """Boxes side by side."""
     left, width = span[0], (span[1] - span[0] + APART) / len(keys)
-    return [made.put(key, y, (left + i * width, left + (i + 1) * width - APART)) for i, key in enumerate(keys)]
+    return [diagram.put(key, y, (left + i * width, left + (i + 1) * width - APART)) for i, key in enumerate(keys)]
 
 
-def _attention(made: Drawing, parts: Sequence[str], y: float, span: tuple[float, float]) -> tuple[list[Box], Box]:
+def _attention(diagram: Drawing, parts: Sequence[str], y: float, span: tuple[float, float]) -> tuple[list[Box], Box]:
     """From q, k and v to o; gives what reads the input, and o."""
-    q, k, v = first = _columns(made, "qkv", y, span)
+    q, k, v = first = _columns(diagram, "qkv", y, span)
     upper, ways, y = q, (q.middle, k.middle), q.foot + GAP
     for key in ("qk_norm", "rope", "scores", "softmax"):
         if key in parts:
-            box = made.put(key, y, (q.x, k.x + k.w), TALL if key == "scores" else LOW)
+            box = diagram.put(key, y, (q.x, k.x + k.w), TALL if key == "scores" else LOW)
             for x in ways:
-                made.down(x, upper, box)
+                diagram.down(x, upper, box)
             if key in ("scores", "softmax"):  # q and k have become one
                 ways = (box.middle,)
             upper, y = box, box.foot + GAP
-    mix = made.put("mix", y, span, LOW)
-    made.down(ways[0], upper, mix)
-    made.down(v.middle, v, mix)
-    o = made.put("o", mix.foot + GAP, span)
-    made.down(o.middle, mix, o)
+    mix = diagram.put("mix", y, span, LOW)
+    diagram.down(ways[0], upper, mix)
+    diagram.down(v.middle, v, mix)
+    o = diagram.put("o", mix.foot + GAP, span)
+    diagram.down(o.middle, mix, o)
     return first, o
 
 
 def _mlp(
-    made: Drawing, parts: Sequence[str], y: float, span: tuple[float, float], at: float | None = None
+    diagram: Drawing, parts: Sequence[str], y: float, span: tuple[float, float], at: float | None = None
 ) -> tuple[list[Box], Box]:
     """From up (and gate) to down, which stands at `at` where that is given; gives what reads the input, and down."""
-    first = _columns(made, [key for key in ("gate", "up") if key in parts], y, span)
-    act = made.put("act", first[0].foot + GAP, span, LOW)
+    first = _columns(diagram, [key for key in ("gate", "up") if key in parts], y, span)
+    act = diagram.put("act", first[0].foot + GAP, span, LOW)
     for box in first:
-        made.down(box.middle, box, act)
-    down = made.put("down", act.foot + GAP if at is None else at, span)
-    made.down(down.middle, act, down)
+        diagram.down(box.middle, box, act)
+    down = diagram.put("down", act.foot + GAP if at is None else at, span)
+    diagram.down(down.middle, act, down)
     return first, down
 
 
@@ -262,7 +262,7 @@ def heads_drawn(config, chosen: int | None) -> dict:
     }
 
 
-def drawn(made: Drawing, of: Mapping[str, str]) -> dict:
+def drawn(diagram: Drawing, of: Mapping[str, str]) -> dict:
     """The drawing as the page takes it, places rounded, so that they are short. `of`: the component of a part."""
 
     def points(line: Line) -> list[list[float]]:
@@ -279,13 +279,13 @@ def drawn(made: Drawing, of: Mapping[str, str]) -> dict:
                 "round": box.round,
                 "of": of.get(box.key, ""),
             }
-            for box in made.boxes
+            for box in diagram.boxes
         ],
-        "lines": [{"kind": line.kind, "points": points(line)} for line in made.lines],
-        "sums": made.sums,
+        "lines": [{"kind": line.kind, "points": points(line)} for line in diagram.lines],
+        "sums": diagram.sums,
         "sum": SUM,
         "stream": STREAM,
-        "frame": made.frame,
+        "frame": diagram.frame,
         "edge": EDGE,
-        "height": made.height,
+        "height": diagram.height,
     }

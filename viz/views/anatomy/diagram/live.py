@@ -58,8 +58,8 @@ def _about(seen: Seen, key: str) -> str:
     """Where these numbers are."""
     words, facts, parts = seen.here, seen.facts, seen.results["main"]
     (layer, head), at, config = facts.head, facts.position, parts.subject.config
-    given = {"layer": layer, "token": _token(seen, at), "position": at}
-    texts = [words["of_layer" if parts.parts[key].block else "of_token"].format(**given)]
+    values = {"layer": layer, "token": _token(seen, at), "position": at}
+    texts = [words["of_layer" if parts.parts[key].block else "of_token"].format(**values)]
     if key in _OF_HEADS:
         size = config.group_size
         texts.append(words["of_head" if size == 1 else "of_kv"].format(head=head, kv=head // size))
@@ -79,27 +79,27 @@ def _of_vectors(seen: Seen, key: str) -> _Rows:
     sizes = seen.results["inside" if block else "outside"].sizes
     rows, lines = [], []
     for each in vectors(parts, key, sizes, head, at):
-        found = each.vector
-        place = words["place"].format(value=number(found.largest), place=found.place)
+        vector = each.vector
+        place = words["place"].format(value=number(vector.largest), place=vector.place)
         name = words[each.way].format(tensor=tensors[each.site])
-        rows.append([name, whole(found.n), number(found.rms), number(found.mean), place])
-        own = "" if each.head is None else f", {each.head}"
-        lines.append(f"vector(found[{each.site!r}], {at if block else 0}{own})")
+        rows.append([name, whole(vector.n), number(vector.rms), number(vector.mean), place])
+        head_index = "" if each.head is None else f", {each.head}"
+        lines.append(f"vector(found[{each.site!r}], {at if block else 0}{head_index})")
     if key == "unembed":
         rows.append(_logits(seen))
         lines.append(f"run.logits_at({at})")
-    made, needed = f"found = block_numbers(run, {layer}).sizes", "block_numbers"
+    first, function = f"found = block_numbers(run, {layer}).sizes", "block_numbers"
     if not block:
-        made, needed = f"found = outside_numbers(run, {at})", "outside_numbers"
-    return rows, [made, *lines], [f"from model.activations.site_statistics import {needed}, vector"]
+        first, function = f"found = outside_numbers(run, {at})", "outside_numbers"
+    return rows, [first, *lines], [f"from model.activations.site_statistics import {function}, vector"]
 
 
 def _logits(seen: Seen) -> list[str]:
     """The row of the logits; their largest is the likeliest token's, whatever the size of the negative ones."""
-    words, found = seen.here, seen.results["outside"].logits
+    words, result = seen.here, seen.results["outside"].logits
     name = words["gives"].format(tensor=seen.words.within("tensors")["logits"])
-    place = words["place"].format(value=logit(found.largest), place=found.place)
-    return [name, whole(found.n), logit(found.rms), logit(found.mean), place]
+    place = words["place"].format(value=logit(result.largest), place=result.place)
+    return [name, whole(result.n), logit(result.rms), logit(result.mean), place]
 
 
 def _of_tokens(seen: Seen) -> _Rows:
@@ -149,14 +149,14 @@ def _of_softmax(seen: Seen) -> _Rows:
 def _of_output(seen: Seen) -> _Rows:
     """The likeliest next tokens."""
     words, facts = seen.here, seen.facts
-    found: Outside = seen.results["outside"]
+    result: Outside = seen.results["outside"]
     rows: list[list] = [
         [words["next"].format(rank=rank), {"text": f"“{quoted(facts.piece(n))}”  {percent(share)}", "bar": share}]
-        for rank, (n, share) in enumerate(zip(found.ids, found.shares, strict=True), 1)
+        for rank, (n, share) in enumerate(zip(result.ids, result.shares, strict=True), 1)
     ]
-    rows.append([words["next_entropy"], words["nats"].format(value=nats(found.entropy))])
+    rows.append([words["next_entropy"], words["nats"].format(value=nats(result.entropy))])
     lines = [
         f"logits = run.logits_at({facts.position})[:lm.tokenizer.vocab_size]",
-        f"softmax(logits)[{list(found.ids)}]",
+        f"softmax(logits)[{list(result.ids)}]",
     ]
     return rows, lines, ["from model.sampling.pipeline import softmax"]

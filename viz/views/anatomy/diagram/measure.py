@@ -124,7 +124,7 @@ class Way:
 def vectors(parts: Parts, key: str, sizes: Mapping[str, Sizes], head: int, position: int) -> list[Way]:
     """The vectors of one part at one token. `sizes`: those of the block for a part of it, else those outside."""
     part, config = parts.parts[key], parts.subject.config
-    found = []
+    ways = []
     for way, flows in (("reads", part.reads), ("gives", part.gives)):
         for flow in flows:
             site = flow.site
@@ -133,9 +133,9 @@ def vectors(parts: Parts, key: str, sizes: Mapping[str, Sizes], head: int, posit
             if key == "o" and way == "reads":
                 site = "heads"
             if site in sizes:
-                own = _head(flow, head, config.group_size) if part.block and site != "heads" else None
-                found.append(Way(way, site, own, vector(sizes[site], position if part.block else 0, own)))
-    return found
+                head_index = _head(flow, head, config.group_size) if part.block and site != "heads" else None
+                ways.append(Way(way, site, head_index, vector(sizes[site], position if part.block else 0, head_index)))
+    return ways
 
 
 def _head(flow: Flow, head: int, group_size: int) -> int | None:

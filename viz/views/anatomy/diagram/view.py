@@ -47,21 +47,21 @@ def _chosen(seen: Seen) -> tuple[Parts, str]:
 
 def figure(seen: Seen) -> Payload:
     """Every part with its name, width and share of the parameters."""
-    words, found, facts = seen.here, seen.result, seen.facts
-    subject, config = found.subject, found.subject.config
+    words, result, facts = seen.here, seen.result, seen.facts
+    subject, config = result.subject, result.subject.config
     layer, head = facts.head
     look = {"layer": layer, "layers": config.n_layer, "head": head, "heads": config.n_head} if subject.live else None
     source = words["derived"].format(source=source_of(subject, seen))
     columns = words["part"], seen.words.within("facts")["formula"], words["reads"], words["gives"]
-    lines = [f"blueprint(config, {found.tokens})  # the parts by key"]
+    lines = [f"blueprint(config, {result.tokens})  # the parts by key"]
     return {
         "title": words["title"].format(label=label_of(subject, seen)),
         "note": words["note"],
-        "source": f"{source} · {words['tokens_of'].format(n=found.tokens)}",
+        "source": f"{source} · {words['tokens_of'].format(n=result.tokens)}",
         "file": f"diagram-{subject.key}",
-        "drawing": drawn(drawing(config, list(found.parts)), COMPONENTS),
-        "labels": {key: _label(seen, key) for key in found.parts},
-        "formulas": {key: part.formula for key, part in found.parts.items()},
+        "drawing": drawn(drawing(config, list(result.parts)), COMPONENTS),
+        "labels": {key: _label(seen, key) for key in result.parts},
+        "formulas": {key: part.formula for key, part in result.parts.items()},
         "chosen": FIRST,
         "heads": heads_drawn(config, head if subject.live else None),
         "times": words["times"].format(n=config.n_layer),
@@ -74,9 +74,9 @@ def figure(seen: Seen) -> Payload:
                 part.formula,
                 _sites(part.reads),
                 _sites(part.gives),
-                found.shares[key].whole if key in found.shares else 0,
+                result.shares[key].whole if key in result.shares else 0,
             ]
-            for key, part in found.parts.items()
+            for key, part in result.parts.items()
         ],
         "python": config_python(seen, subject, lines, ["from model.anatomy.blueprint import blueprint"]),
     }
@@ -84,9 +84,9 @@ def figure(seen: Seen) -> Payload:
 
 def _label(seen: Seen, key: str) -> list[str]:
     """Name, second line and share of a box."""
-    words, found = seen.here, seen.result
-    config, share = found.subject.config, found.shares.get(key)
-    text = sub(config, key, found.parts[key])
+    words, result = seen.here, seen.result
+    config, share = result.subject.config, result.shares.get(key)
+    text = sub(config, key, result.parts[key])
     if key == "scores":
         H, G, size = config.n_head, config.n_kv_head, config.group_size
         kind = "own" if size == 1 else "one" if G == 1 else "shared"
@@ -105,14 +105,14 @@ def _sites(flows: tuple[Flow, ...]) -> str:
 
 def facts(seen: Seen) -> Payload:
     """What the part does, its formula, shapes and parameters."""
-    words, (found, key) = seen.here, _chosen(seen)
-    part = found.parts[key]
+    words, (result, key) = seen.here, _chosen(seen)
+    part = result.parts[key]
     items = [
         [words["does"], does(seen, key)],
         [words["formula"], part.formula],
         [words["reads"], _tensors(seen, part.reads) or words["nothing"]],
         [words["gives"], _tensors(seen, part.gives)],
-        [words["parameters"], _parameters(seen, found, key)],
+        [words["parameters"], _parameters(seen, result, key)],
     ]
     return {"title": name_of(seen, key), "items": items}
 
@@ -122,22 +122,22 @@ def _tensors(seen: Seen, flows: tuple[Flow, ...]) -> str:
     return ",  ".join(f"{names[flow.site]} {shape_text(flow)}" for flow in flows)
 
 
-def _parameters(seen: Seen, found: Parts, key: str) -> str:
+def _parameters(seen: Seen, result: Parts, key: str) -> str:
     """How many there are."""
-    words, config, share = seen.here, found.subject.config, found.shares.get(key)
+    words, config, share = seen.here, result.subject.config, result.shares.get(key)
     if share is None:
         return words["tied_weights" if key == "unembed" and config.tie_embeddings else "none"]
-    given = {"whole": whole(share.whole), "once": whole(share.once), "share": percent(share.share)}
-    return words["one_of_all" if found.parts[key].block else "once"].format(**given, n=config.n_layer)
+    values = {"whole": whole(share.whole), "once": whole(share.once), "share": percent(share.share)}
+    return words["one_of_all" if result.parts[key].block else "once"].format(**values, n=config.n_layer)
 
 
 def weights(seen: Seen) -> Payload:
     """The tensors of the part."""
-    words, (found, key) = seen.here, _chosen(seen)
-    name, share, subject = name_of(seen, key), found.shares.get(key), found.subject
+    words, (result, key) = seen.here, _chosen(seen)
+    name, share, subject = name_of(seen, key), result.shares.get(key), result.subject
     if share is None:
         return {"empty": {"text": words["none"].format(part=name), "hint": words["none_hint"]}}
-    about = words["about"].format(n=subject.config.n_layer - 1) if found.parts[key].block else words["one"]
+    about = words["about"].format(n=subject.config.n_layer - 1) if result.parts[key].block else words["one"]
     lines = [f"shares(config)[{key!r}].tensors"]
     return {
         "title": words["title"].format(part=name),
@@ -174,10 +174,10 @@ def anatomy(
     """
     if architecture and config:
         raise InputError("Give an architecture or a config, not both.", architecture, "Leave one of them empty.")
-    found = config_of(config) if config else ARCHITECTURES[architecture].config if architecture else model.config
-    held, published = shares(found), published_of(found)
+    chosen = config_of(config) if config else ARCHITECTURES[architecture].config if architecture else model.config
+    held, published = shares(chosen), published_of(chosen)
     parts = []
-    for key, part in blueprint(found, tokens).items():
+    for key, part in blueprint(chosen, tokens).items():
         share = held.get(key)
         parts.append(
             {
@@ -192,10 +192,10 @@ def anatomy(
             }
         )
     return {
-        "config": to_dict(found),
+        "config": to_dict(chosen),
         "parts": parts,
         "components": by_component(held, COMPONENTS),
-        "total": n_params(found),
+        "total": n_params(chosen),
         "published": published[0] if published else None,
         "counted": None if architecture or config else model.n_params,
     }

@@ -102,14 +102,14 @@ def fits(seen: Seen) -> Payload:
         beyond = beyond or bool(star)
         shown = f"{whole(tokens)}{star}" if tokens else words["none"]
         rows.append([f"{gigabytes} GB", shown, whole(batch) if batch else words["none"]])
-    given = {"batch": setting.batch, "tokens": whole(setting.tokens), "size": size(memory.smallest)}
+    values = {"batch": setting.batch, "tokens": whole(setting.tokens), "size": size(memory.smallest)}
     star = words["star"].format(n=whole(n_ctx))
     lines = [f"[largest(config, setting, size * 10**9) for size in {BUDGETS}]"]
     return {
         "title": words["title"],
-        "columns": [words["memory"], words["context"].format(**given), words["batch"].format(**given)],
+        "columns": [words["memory"], words["context"].format(**values), words["batch"].format(**values)],
         "rows": rows,
-        "about": words["about"].format(**given),
+        "about": words["about"].format(**values),
         "note": star,
         "check": star if beyond else "",
         "same": False,
@@ -151,7 +151,7 @@ def facts(seen: Seen) -> Payload:
     """Rules beside the exact numbers: bytes a parameter, a token of cache, and published formulas."""
     words, memory = seen.here, seen.result
     setting, rules, c = memory.setting, memory.rules, memory.subject.config
-    given = {
+    values = {
         "token": {
             "size": size(rules.token),
             "item": setting.item,
@@ -168,7 +168,7 @@ def facts(seen: Seen) -> Payload:
             "explicit": size(rules.explicit),
         },
     }
-    items = [[words[key], words[f"{key}_text"].format(**each)] for key, each in given.items()]
+    items = [[words[key], words[f"{key}_text"].format(**each)] for key, each in values.items()]
     text = words["published_other"]
     if rules.published:
         full, part = map(size, rules.published)
@@ -188,10 +188,10 @@ def hint(seen: Seen) -> Payload:
 
 def held(seen: Seen) -> Payload:
     """Measured beside derived: weights and cache at once, activations once the button was pressed."""
-    words, expected, found = seen.here, seen.result, seen.results["held"]
+    words, expected, result = seen.here, seen.result, seen.results["held"]
     if not is_live(seen.settings):
         return {"empty": {"text": seen.words.within("job")["start"], "hint": seen.words["not_here"]}}
-    shown = {key: getattr(found, key) for key in expected.derived} if found else expected.there
+    shown = {key: getattr(result, key) for key in expected.derived} if result else expected.there
     rows = [
         [words[key], whole(n), *([NONE] * 2 if shown[key] is None else [whole(shown[key]), _apart(n, shown[key])])]
         for key, n in expected.derived.items()
@@ -200,7 +200,7 @@ def held(seen: Seen) -> Payload:
     same = all(n == other for n, other in known)
     return {
         "title": words["title"].format(T=whole(expected.tokens)),
-        "about": words["about" if found else "about_before"],
+        "about": words["about" if result else "about_before"],
         "columns": [words[key] for key in ("what", "derived", "measured", "apart")],
         "rows": rows,
         "check": words["same" if same else "differ"].format(n=len(known)),
@@ -247,16 +247,18 @@ def memory(
         longest context at this batch and the largest batch at this context, 0 where nothing fits; parameters.
     """
     attention = ATTENTION.options[explicit_attention]
-    given = {"mode": mode, "form": weights, "tokens": tokens, "batch": batch, "item": item, "attention": attention}
-    found: Memory = measured(VIEW, "main", unprompted(playground, model), **{FORM: (architecture, ""), **given})
-    rows = [{"gigabytes": each, "context": longest, "batch": most} for each, (longest, most) in found.fits.items()]
+    values = {"mode": mode, "form": weights, "tokens": tokens, "batch": batch, "item": item, "attention": attention}
+    result: Memory = measured(VIEW, "main", unprompted(playground, model), **{FORM: (architecture, ""), **values})
+    rows = [
+        {"gigabytes": each, "context": longest, "batch": largest} for each, (longest, largest) in result.fits.items()
+    ]
     return {
-        "setting": dataclasses.asdict(found.setting),
-        "parts": found.parts,
-        "total": sum(found.parts.values()),
-        "formats": found.formats,
+        "setting": dataclasses.asdict(result.setting),
+        "parts": result.parts,
+        "total": sum(result.parts.values()),
+        "formats": result.formats,
         "fits": rows,
-        "parameters": found.rules.params,
+        "parameters": result.rules.params,
     }
 
 

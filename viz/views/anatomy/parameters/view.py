@@ -61,12 +61,12 @@ def tree(seen: Seen) -> Payload:
     """The tree map."""
     words, counted, components = seen.here, seen.result, seen.words.within("components").plain()
     subject, sums = counted.subject, by_component(counted.parts, COMPONENTS)
-    most = max(sums, key=sums.get)
+    largest = max(sums, key=sums.get)
     lines = ["[(each.name, each.size) for each in weights(config)]"]
     return {
         "figure": tree_figure(counted.tensors, words.plain() | components),
         "title": words["title"].format(label=label_of(subject, seen), n=whole(counted.total)),
-        "note": words["note"].format(component=components[most], share=percent(sums[most] / counted.total)),
+        "note": words["note"].format(component=components[largest], share=percent(sums[largest] / counted.total)),
         "source": words["derived"].format(source=source_of(subject, seen)),
         "file": f"parameters-{subject.key}",
         "columns": [words["tensor"], words["parameters"]],
@@ -99,13 +99,13 @@ def table(seen: Seen) -> Payload:
 
 def _row(seen: Seen, part: str, share: Share) -> list:
     """One part of the table."""
-    component, own = seen.words.within("components")[COMPONENTS[part]], seen.words.within("parts")[part]
+    component, name = seen.words.within("components")[COMPONENTS[part]], seen.words.within("parts")[part]
     tensors = ", ".join(f"{each.name.rpartition('.')[2]} {'×'.join(map(str, each.shape))}" for each in share.tensors)
     if part == "qk_norm":
         tensors = f"2 × weight {share.tensors[0].shape[0]}"
     once = whole(share.once) if share.tensors[0].layer is not None else NONE
     return [
-        f"{component} · {own}",
+        f"{component} · {name}",
         tensors,
         once,
         whole(share.whole),

@@ -68,13 +68,13 @@ def measure(scene: Scene, settings: Settings) -> Priced:
 
 def _python(seen: Seen) -> str:
     """Python lines that make the same numbers."""
-    found, times = seen.result, seen.settings.times
-    text = repr(found.table) if found.table else "bundled()"
+    result, times = seen.result, seen.settings.times
+    text = repr(result.table) if result.table else "bundled()"
     return "\n".join(
         [
             "from model.anatomy.prices import bundled, cost, read_prices, talk",
             "",
-            f"tokens = talk(question={found.question}, answer={found.answer}, turns={found.turns})",
+            f"tokens = talk(question={result.question}, answer={result.answer}, turns={result.turns})",
             f"costs = {{price.model: {times} * cost(price, tokens).total for price in read_prices({text})}}",
         ]
     )
@@ -91,7 +91,7 @@ def _source(seen: Seen) -> str:
 
 def figure(seen: Seen) -> Payload:
     """What the conversations cost, as bars."""
-    words, found, times = seen.here, seen.result, seen.settings.times
+    words, result, times = seen.here, seen.result, seen.settings.times
     bars = [
         Bar(
             line.price.model,
@@ -99,14 +99,14 @@ def figure(seen: Seen) -> Payload:
             line.price.as_of,
             line.cost.fits,
         )
-        for line in found.lines
+        for line in result.lines
     ]
-    given = {"question": found.question, "answer": found.answer, "turns": found.turns}
-    given |= {name: getattr(found.talk, name) for name in PARTS}
-    note = words["note"].format(**{name: whole(value) for name, value in given.items()})
+    values = {"question": result.question, "answer": result.answer, "turns": result.turns}
+    values |= {name: getattr(result.talk, name) for name in PARTS}
+    note = words["note"].format(**{name: whole(value) for name, value in values.items()})
     return {
-        "figure": price_figure(bars, found.lines[0].price.currency, words.plain() | {"seen": seen.words["seen"]}),
-        "title": words["title"].format(times=whole(times), turns=found.turns),
+        "figure": price_figure(bars, result.lines[0].price.currency, words.plain() | {"seen": seen.words["seen"]}),
+        "title": words["title"].format(times=whole(times), turns=result.turns),
         "note": note if all(bar.fits for bar in bars) else f"{note} {words['star']}",
         "source": _source(seen),
         "file": "price-of-conversations",
@@ -117,10 +117,10 @@ def figure(seen: Seen) -> Payload:
 
 def table(seen: Seen) -> Payload:
     """Every number, and how much of each context the conversation fills."""
-    words, found = seen.here, seen.result
-    currency, rows, lines = found.lines[0].price.currency, [], []
-    for line in found.lines:
-        price, used = line.price, found.talk.context / line.price.context
+    words, result = seen.here, seen.result
+    currency, rows, lines = result.lines[0].price.currency, [], []
+    for line in result.lines:
+        price, used = line.price, result.talk.context / line.price.context
         share = percent(used) if line.cost.fits else words["over"].format(turns=whole(line.most_turns))
         rows.append(
             [
@@ -137,7 +137,7 @@ def table(seen: Seen) -> Payload:
     names = ("as_of", "per_input", "per_cached", "per_output", "one", "used")
     return {
         "title": words["title"],
-        "about": words["about"].format(context=whole(found.talk.context)),
+        "about": words["about"].format(context=whole(result.talk.context)),
         "columns": [seen.words["model"], *(words[name].format(currency=currency) for name in names)],
         "rows": rows,
         "lines": lines,
@@ -173,12 +173,12 @@ def prices(
         tokens: fresh, again, written, context; prices: each line with the cost of the conversation, whether it fits the
         context, and the turns that do; cheapest first.
     """
-    found = priced(question, answer, turns, table)
+    result = priced(question, answer, turns, table)
     rows = [
         vars(line.price) | vars(line.cost) | {"total": line.cost.total, "most_turns": line.most_turns}
-        for line in found.lines
+        for line in result.lines
     ]
-    return {"tokens": vars(found.talk), "prices": rows}
+    return {"tokens": vars(result.talk), "prices": rows}
 
 
 VIEW = View(

@@ -156,12 +156,12 @@ def plane_figure(
     return _figure(traces, _log(words["x"], bounds[0]), _log(words["y"], bounds[1]), notes, 600)
 
 
-def price_figure(lines: Sequence[Line], most: float, words: Mapping[str, str]) -> go.Figure:
+def price_figure(lines: Sequence[Line], limit: float, words: Mapping[str, str]) -> go.Figure:
     """Compute over the least against the share of the optimal parameters. `words`: "x", "y"."""
     traces = _lines(lines, lambda x, y: f"N/N* {number(x)}: {number(y)} ×")
     xs = [x for each in lines for x in each.x]
     x = _log(words["x"], (min(xs), max(xs)), {"tickvals": [0.1, 0.2, 0.5, 1, 2, 5], "dtick": None})
-    y = _log(words["y"], (0.95, most), {"tickvals": [1, 1.2, 1.5, 2, 3, 5, 10], "dtick": None})
+    y = _log(words["y"], (0.95, limit), {"tickvals": [1, 1.2, 1.5, 2, 3, 5, 10], "dtick": None})
     return _figure(traces, x, y)
 
 

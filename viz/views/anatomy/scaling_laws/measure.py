@@ -33,9 +33,9 @@ from viz.views.anatomy.scaling_laws.figures import MOST_LOSS
 from viz.words import Words
 
 
-def _given(name: str, low: float, high: float, usual: float, given: str) -> Range:
-    """A number of any size, asked for where `given` is chosen."""
-    return Number(name, low, high, usual, 0, {"given": (given,)})
+def _budget_number(name: str, low: float, high: float, usual: float, chosen: str) -> Range:
+    """A number of any size, shown where `given` is set to `chosen`."""
+    return Number(name, low, high, usual, 0, {"given": (chosen,)})
 
 
 def law_name(words: Words, law: str) -> str:
@@ -45,12 +45,12 @@ def law_name(words: Words, law: str) -> str:
 
 BUDGET = (
     Choice("given", ("compute", "gpu", "params", "tokens")),
-    _given("flops", 1e12, 1e30, 5.76e23, "compute"),
-    _given("hours", 1e-2, 1e10, 1e6, "gpu"),
-    _given("rate", 1e-3, 1e6, 312.0, "gpu"),
-    _given("used", 1.0, 100.0, 40.0, "gpu"),
-    _given("params", 1e5, 1e14, 8e9, "params"),
-    _given("tokens", 1e6, 1e16, 1.4e12, "tokens"),
+    _budget_number("flops", 1e12, 1e30, 5.76e23, "compute"),
+    _budget_number("hours", 1e-2, 1e10, 1e6, "gpu"),
+    _budget_number("rate", 1e-3, 1e6, 312.0, "gpu"),
+    _budget_number("used", 1.0, 100.0, 40.0, "gpu"),
+    _budget_number("params", 1e5, 1e14, 8e9, "params"),
+    _budget_number("tokens", 1e6, 1e16, 1.4e12, "tokens"),
 )
 LAW = Choice("law", ("besiroglu", "hoffmann3_source", "hoffmann3"), label=law_name)
 
@@ -79,12 +79,12 @@ class Plans:
 def plans_of(given: Given, value: float) -> Plans:
     """The plan of every law; raises InputError for a budget out of range."""
     plans = {law: planned(law, given, value) for law in LAWS}
-    own = plans["kaplan"]
+    kaplan = plans["kaplan"]
     losses = {
-        "n": kaplan_params(own.params),
-        "d": kaplan_tokens(own.tokens),
-        "c": kaplan_compute(own.compute / 2 / PF_DAY),
-        "nd": float(loss_of("kaplan", own.params, own.tokens)),
+        "n": kaplan_params(kaplan.params),
+        "d": kaplan_tokens(kaplan.tokens),
+        "c": kaplan_compute(kaplan.compute / 2 / PF_DAY),
+        "nd": float(loss_of("kaplan", kaplan.params, kaplan.tokens)),
     }
     half = {law: float(extra_compute(law, 0.5)) if law in WITH_PRICE else None for law in LAWS}
     return Plans(given, value, plans, half, losses)

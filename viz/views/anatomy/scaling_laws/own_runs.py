@@ -98,18 +98,18 @@ def name_of(run: OwnRun, seen: Seen) -> str:
 
 def figure(seen: Seen) -> Payload:
     """Loss against compute of every run, with its law."""
-    words, found, drawn = seen.here, seen.result, []
-    if not found.runs:
+    words, result, drawn = seen.here, seen.result, []
+    if not result.runs:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
-    for at, run in enumerate(found.runs):
+    for at, run in enumerate(result.runs):
         scale, curve = 6.0 * run.n_params, run.curve
         points = Line(name_of(run, seen), [scale * x for x in curve.tokens], curve.losses, HUES[at % len(HUES)])
         fit = curve.floor or curve.line
         law = Line(points.name, points.x, fit.at(curve.tokens).tolist(), points.colour, "solid", 2.0) if fit else None
         drawn.append((points, law))
-    ends, fit = sorted(found.runs[at].compute for at in found.group), found.across
+    ends, fit = sorted(result.runs[at].compute for at in result.group), result.across
     line = Line(words["across"], ends, fit.at(ends).tolist(), GREY, "dash") if fit else None
-    n = len(found.runs)
+    n = len(result.runs)
     amount = words["one"] if n == 1 else words["several"].format(n=n)
     return {
         "figure": runs_figure(drawn, line, words),
@@ -126,8 +126,8 @@ def _exponent(fit: Fit | None) -> str:
 
 def table(seen: Seen) -> Payload:
     """Exponents of every run, and across runs where there are enough."""
-    words, found = seen.here, seen.result
-    if not found.runs:
+    words, result = seen.here, seen.result
+    if not result.runs:
         return {"empty": {"text": words["title"], "hint": ""}}
     rows = [
         [
@@ -140,17 +140,17 @@ def table(seen: Seen) -> Payload:
             _exponent(run.curve.floor),
             nats(run.curve.floor and run.curve.floor.floor),
         ]
-        for run in found.runs
+        for run in result.runs
     ]
-    if found.across:
-        name = words["across"].format(n=len(found.group))
-        rows.append([name, "", "", "", "", _exponent(found.across), NONE, NONE])
+    if result.across:
+        name = words["across"].format(n=len(result.group))
+        rows.append([name, "", "", "", "", _exponent(result.across), NONE, NONE])
     return {
         "title": words["title"],
         "about": words["about"],
         "columns": [words[key] for key in ("run", "params", "tokens", "compute", "last", "line", "floor", "e")],
         "rows": rows,
-        "check": words["enough"] if found.across else words["lacking"].format(n=found.lacking),
+        "check": words["enough"] if result.across else words["lacking"].format(n=result.lacking),
         "same": False,
         "file": "own-runs-exponents",
     }

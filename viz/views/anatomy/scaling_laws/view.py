@@ -56,10 +56,10 @@ def times(value: float | None) -> str:
 
 def plan(seen: Seen) -> Payload:
     """What each law says."""
-    words, found = seen.here, seen.result
+    words, result = seen.here, seen.result
     rows, lines = [], []
-    for law, each in found.plans.items():
-        name, half = law_name(words, law), found.half[law]
+    for law, each in result.plans.items():
+        name, half = law_name(words, law), result.half[law]
         rows.append(
             [
                 name,
@@ -72,10 +72,10 @@ def plan(seen: Seen) -> Payload:
             ]
         )
         lines.append([name, each.params, each.tokens, each.compute, each.ratio, each.loss, half])
-    title = words["title" if found.given == "compute" else f"title_{found.given}"]
-    python = f"[planned(law, {found.given!r}, {found.value!r}) for law in LAWS]"
+    title = words["title" if result.given == "compute" else f"title_{result.given}"]
+    python = f"[planned(law, {result.given!r}, {result.value!r}) for law in LAWS]"
     return {
-        "title": title.format(flops=power(found.value), n=count(found.value)),
+        "title": title.format(flops=power(result.value), n=count(result.value)),
         "about": f"{words['note']} {words['kaplan_note']}",
         "columns": [words[key] for key in ("law", "params", "tokens", "compute", "ratio", "loss", "half")],
         "rows": rows,
@@ -91,14 +91,14 @@ def _columns(words: Words) -> list[str]:
 
 def loss(seen: Seen) -> Payload:
     """Models of one size each, the best of all sizes under each law, and the plan."""
-    words, found = seen.here, seen.result
-    chosen, law, n = found.plan, found.law, len(found.sizes)
+    words, result = seen.here, seen.result
+    chosen, law, n = result.plan, result.law, len(result.sizes)
     sizes = [
         Line(count(curve.of), curve.x, curve.y, size_colour(at, n), "solid", 1.5)
-        for at, curve in enumerate(found.sizes)
+        for at, curve in enumerate(result.sizes)
     ]
     best = []
-    for curve in found.best:
+    for curve in result.best:
         style = ("solid", 3.5) if curve.of == law else (DASHES.get(curve.of, "dash"), 1.5)
         best.append(Line(law_name(words, curve.of), curve.x, curve.y, COLOURS[curve.of], *style))
     text = words["here_text"].format(n=count(chosen.params), d=count(chosen.tokens), loss=nats(chosen.loss))
@@ -116,24 +116,24 @@ def loss(seen: Seen) -> Payload:
 
 def plane(seen: Seen) -> Payload:
     """Parameters against tokens with every law's optimum, published models, and the loaded one."""
-    words, found, models = seen.here, seen.result, seen.results["models"]
-    law, chosen = found.law, seen.results["plan"].plans[found.law]
+    words, result, models = seen.here, seen.result, seen.results["models"]
+    law, chosen = result.law, seen.results["plan"].plans[result.law]
     equal = [
         Line(words["contour"].format(loss=nats(curve.of)), curve.x, curve.y, GREY, "solid", 1.0)
-        for curve in found.contours
+        for curve in result.contours
     ]
     lines = [
         Line(law_name(words, curve.of), curve.x, curve.y, COLOURS[curve.of], DASHES.get(curve.of, "solid"))
-        for curve in found.optimal
+        for curve in result.optimal
     ]
-    note, own = words["note"].format(law=law_name(words, law)), COLOURS["hoffmann1"]
-    dots = [_dots(words, "known", KNOWN, _MODELS), _dots(words, "tiny", (TINYGPT,), own)]
+    note, colour = words["note"].format(law=law_name(words, law)), COLOURS["hoffmann1"]
+    dots = [_dots(words, "known", KNOWN, _MODELS), _dots(words, "tiny", (TINYGPT,), colour)]
     if models.loaded is None:
         n = float(models.n_params)
         lines.append(Line(words["loaded"], [n, n], list(PLANE[1]), GREY, "dot", 1.5))
         note = f"{note} {words['loaded_line'].format(n=count(n))}"
     elif models.loaded is not TINYGPT:
-        dots.append(_dots(words, "loaded", (models.loaded,), own, "diamond"))
+        dots.append(_dots(words, "loaded", (models.loaded,), colour, "diamond"))
     text = _model_text(words, words["here"], chosen.params, chosen.tokens)
     dots.append(Dots(words["here"], [chosen.params], [chosen.tokens], [text], COLOURS[law], "star"))
     return {
@@ -167,8 +167,8 @@ def _dots(words: Words, key: str, models: Sequence[KnownModel], colour: str, sym
 
 def price(seen: Seen) -> Payload:
     """What a smaller or a larger model than the optimal one costs."""
-    words, found = seen.here, seen.result
-    law = found.law
+    words, result = seen.here, seen.result
+    law = result.law
     lines = [
         Line(
             law_name(words, curve.of),
@@ -178,7 +178,7 @@ def price(seen: Seen) -> Payload:
             DASHES.get(curve.of, "solid"),
             3.5 if curve.of == law else 1.8,
         )
-        for curve in found.prices
+        for curve in result.prices
     ]
     half = number(float(extra_compute(law, 0.5)))
     return {
@@ -193,14 +193,14 @@ def price(seen: Seen) -> Payload:
 
 def models(seen: Seen) -> Payload:
     """N, D, C of known models, and where a law sees them."""
-    words, found, rows, lines = seen.here, seen.result, [], []
-    if found.loaded is None:
+    words, result, rows, lines = seen.here, seen.result, [], []
+    if result.loaded is None:
         name = words["loaded"].format(name=seen.facts.label)
-        rows.append([name, "", count(found.n_params), words["unknown"], *[NONE] * 4, ""])
-        lines.append([name, "", found.n_params, *[""] * 6])
-    for row in found.rows:
+        rows.append([name, "", count(result.n_params), words["unknown"], *[NONE] * 4, ""])
+        lines.append([name, "", result.n_params, *[""] * 6])
+    for row in result.rows:
         each = row.model
-        name = words["loaded"].format(name=each.name) if each == found.loaded else each.name
+        name = words["loaded"].format(name=each.name) if each == result.loaded else each.name
         ratio = each.tokens / each.params
         sizes = [count(each.params), count(each.tokens), power(each.compute), number(ratio), number(row.share)]
         rows.append([name, str(each.year), *sizes, nats(row.loss), each.source])
@@ -223,7 +223,7 @@ def models(seen: Seen) -> Payload:
 
 def fits(seen: Seen) -> Payload:
     """Every formula with its published numbers, and its value at its own plan."""
-    words, found = seen.here, seen.result
+    words, result = seen.here, seen.result
     (N_c, a_n), (D_c, a_d), (C_c, a_c), joint = KAPLAN.n, KAPLAN.d, KAPLAN.c_min, KAPLAN.joint
     both = f"N_c {power(joint[0], 2)}, α_N {number(joint[1])}, D_c {power(joint[2], 2)}, α_D {number(joint[3])}"
     formulas = {
@@ -232,9 +232,9 @@ def fits(seen: Seen) -> Payload:
         "c": ("(C_c/C_min)^α", f"C_c {power(C_c, 2)} PF-days, α {decimals(a_c, 3)}"),
         "nd": ("((N_c/N)^(α_N/α_D) + D_c/D)^α_D", both),
     }
-    rows = [[words[f"kaplan_{key}"], *each, nats(found.kaplan[key])] for key, each in formulas.items()]
+    rows = [[words[f"kaplan_{key}"], *each, nats(result.kaplan[key])] for key, each in formulas.items()]
     rows += [
-        [law_name(words, law), "E + A/N^α + B/D^β", _coefficients(each), nats(found.plans[law].loss)]
+        [law_name(words, law), "E + A/N^α + B/D^β", _coefficients(each), nats(result.plans[law].loss)]
         for law, each in PARAMETRIC.items()
     ]
     powers = {"hoffmann1": "0.50", "hoffmann2": "0.49"}
@@ -251,19 +251,19 @@ def fits(seen: Seen) -> Payload:
         "about": f"{words['range']}.",
         "columns": [words[key] for key in ("law", "formula", "numbers", "value")],
         "rows": rows,
-        "check": words["check"].format(**{key: number(found.plans[law].ratio) for key, law in ratios.items()}),
+        "check": words["check"].format(**{key: number(result.plans[law].ratio) for key, law in ratios.items()}),
         "same": False,
         "file": "scaling-coefficients",
         "python": "from model.anatomy.scaling import KAPLAN, PARAMETRIC\n\nKAPLAN, PARAMETRIC",
     }
 
 
-def _coefficients(found: Parametric) -> str:
+def _coefficients(result: Parametric) -> str:
     """The coefficients in a line, standard errors in brackets where they are published."""
     names = {"E": "E", "A": "A", "B": "B", "α": "alpha", "β": "beta"}
-    errors = [f" ({exact(error)})" for error in found.errors] if found.errors else [""] * 5
+    errors = [f" ({exact(error)})" for error in result.errors] if result.errors else [""] * 5
     return ", ".join(
-        f"{name} {exact(getattr(found, key))}{error}" for (name, key), error in zip(names.items(), errors, strict=True)
+        f"{name} {exact(getattr(result, key))}{error}" for (name, key), error in zip(names.items(), errors, strict=True)
     )
 
 
@@ -288,9 +288,9 @@ def scaling_laws(
         the law gives none) and half (compute of a model of half the size for the same loss, over the least); models:
         name, params, tokens, year and source, as published.
     """
-    found = plans_of(given, float(f"{value}e{exponent}"))
-    rows = [vars(each) | {"ratio": each.ratio, "half": found.half[law]} for law, each in found.plans.items()]
-    return {"given": given, "value": found.value, "plans": rows, "models": [vars(each) for each in (*KNOWN, TINYGPT)]}
+    result = plans_of(given, float(f"{value}e{exponent}"))
+    rows = [vars(each) | {"ratio": each.ratio, "half": result.half[law]} for law, each in result.plans.items()]
+    return {"given": given, "value": result.value, "plans": rows, "models": [vars(each) for each in (*KNOWN, TINYGPT)]}
 
 
 _ASKED = tuple(each.name for each in BUDGET)

@@ -57,10 +57,10 @@ def vocabularies(scene: Scene) -> dict[str, Tokenizer | None]:
 def tried(key: str, tokenizer: Tokenizer | None, text: str) -> Tried:
     """The text in one vocabulary."""
     try:
-        found = cut(key, tokenizer, text)
+        tokens = cut(key, tokenizer, text)
     except InputError:
         return Tried(key, None, None)
-    return Tried(key, found, counted(found))
+    return Tried(key, tokens, counted(tokens))
 
 
 def text_of(scene: Scene, settings: Settings) -> str:

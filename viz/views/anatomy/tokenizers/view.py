@@ -39,10 +39,10 @@ def counts(seen: Seen) -> Payload:
     """Tokens, bytes and characters a token in every vocabulary."""
     words, text = seen.here, seen.result.text
     rows, lines = [], []
-    most = max((row.counted.bytes_per_token for row in seen.result.rows if row.counted), default=0) or 1
+    largest = max((row.counted.bytes_per_token for row in seen.result.rows if row.counted), default=0) or 1
     for row in seen.result.rows:
-        name, found = name_of(seen, row.key), row.counted
-        if found is None:
+        name, counted = name_of(seen, row.key), row.counted
+        if counted is None:
             rows.append([{"text": name, "help": seen.words["refused"]}, *[NONE] * 5])
             lines.append([name, *[""] * 5])
             continue
@@ -50,13 +50,13 @@ def counts(seen: Seen) -> Payload:
             [
                 name,
                 whole(row.cut.size),
-                whole(found.tokens),
-                {"text": decimals(found.bytes_per_token), "bar": found.bytes_per_token / most},
-                decimals(found.characters_per_token),
-                {"text": percent(found.single), "help": words["single_help"]},
+                whole(counted.tokens),
+                {"text": decimals(counted.bytes_per_token), "bar": counted.bytes_per_token / largest},
+                decimals(counted.characters_per_token),
+                {"text": percent(counted.single), "help": words["single_help"]},
             ]
         )
-        lines.append([name, row.cut.size, *vars(found).values()])
+        lines.append([name, row.cut.size, *vars(counted).values()])
     there = {row.key for row in seen.result.rows} | {seen.facts.model_id}
     absent = "" if "smollm2-135m" in there else f" {words['absent']}"
     python = [f"text = {text!r}", "counted(cut('loaded', lm.tokenizer, text))", "counted(cut('bytes', None, text))"]
@@ -99,29 +99,29 @@ def side_by_side(seen: Seen) -> Payload:
 
 def steps(seen: Seen) -> Payload:
     """Every piece of the text with its merges; the one with the most of them first."""
-    words, found = seen.here, seen.result
-    if not found.pieces:
+    words, result = seen.here, seen.result
+    if not result.pieces:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
-    name = seen.facts.label if found.which == LOADED else name_of(seen, found.which)
-    about = words["about"] if found.whole else f"{words['about']} {words['cut'].format(n=MOST_CHARACTERS)}"
+    name = seen.facts.label if result.which == LOADED else name_of(seen, result.which)
+    about = words["about"] if result.whole else f"{words['about']} {words['cut'].format(n=MOST_CHARACTERS)}"
     tokenizer, imports = "lm.tokenizer", ["from model.text.bpe_steps import replay"]
-    if found.which != LOADED:
-        tokenizer = f"built_in({found.which!r})"
+    if result.which != LOADED:
+        tokenizer = f"built_in({result.which!r})"
         imports.append("from model.anatomy.tokenizer_comparison import built_in")
     return {
         "title": words["title"].format(name=name),
         "about": about,
-        "pieces": [_piece(each) for each in found.pieces],
-        "first": max(range(len(found.pieces)), key=lambda at: (len(found.pieces[at].steps), -at)),
+        "pieces": [_piece(each) for each in result.pieces],
+        "first": max(range(len(result.pieces)), key=lambda at: (len(result.pieces[at].steps), -at)),
         "words": words.plain(),
         "file": "merges",
-        "python": script(seen.facts, [f"replay({tokenizer}, {found.text!r})"], imports),
+        "python": script(seen.facts, [f"replay({tokenizer}, {result.text!r})"], imports),
     }
 
 
-def _piece(found: Replayed) -> dict:
+def _piece(result: Replayed) -> dict:
     """A piece for the page: labels of its bytes, and of each merge the place, rank, label and rivals."""
-    piece = found.piece
+    piece = result.piece
     return {
         "text": visible(piece.text),
         "bytes": [part_text(each) for each in piece.parts(0)],
@@ -133,7 +133,7 @@ def _piece(found: Replayed) -> dict:
                 [[part_text(left), part_text(right), rank] for left, right, rank in step.pairs],
                 step.more,
             ]
-            for step in found.steps
+            for step in result.steps
         ],
         "ids": list(piece.ids),
         "added": piece.added,
@@ -147,7 +147,7 @@ def _piece(found: Replayed) -> dict:
 def languages(seen: Seen) -> Payload:
     """Tokens of the same sentence over those of the English one."""
     words, names = seen.here, seen.words.within("texts")
-    rows = {key: [found[name] for name in LANGUAGES] for key, found in seen.result.items()}
+    rows = {key: [by_text[name] for name in LANGUAGES] for key, by_text in seen.result.items()}
     tokens = {name_of(seen, key): [each.tokens for each in row] for key, row in rows.items() if all(row)}
     lines = [f"texts = {list(LANGUAGES.values())!r}", "[len(lm.tokenizer.encode_ids(text)) for text in texts]"]
     return {
@@ -164,22 +164,22 @@ def languages(seen: Seen) -> Payload:
 def samples(seen: Seen) -> Payload:
     """Bytes a token for every sample in every vocabulary but that of bytes."""
     words, names = seen.here, seen.words.within("texts")
-    found = {key: row for key, row in seen.result.items() if key != BYTES}
-    most = max(each.bytes_per_token for row in found.values() for each in row.values() if each)
+    result = {key: row for key, row in seen.result.items() if key != BYTES}
+    largest = max(each.bytes_per_token for row in result.values() for each in row.values() if each)
 
     def cell(each: Counted | None, text: str) -> dict:
         if each is None:
             return {"text": NONE, "help": seen.words["refused"]}
         shown = words["cell_help"].format(tokens=each.tokens, bytes=len(text.encode()))
-        return {"text": decimals(each.bytes_per_token), "bar": each.bytes_per_token / most, "help": shown}
+        return {"text": decimals(each.bytes_per_token), "bar": each.bytes_per_token / largest, "help": shown}
 
     def row(name: str) -> list[Counted | None]:
-        return [each[name] for each in found.values()]
+        return [each[name] for each in result.values()]
 
     return {
         "title": words["title"],
         "about": words["about"],
-        "columns": [words["sample"], *(name_of(seen, key) for key in found)],
+        "columns": [words["sample"], *(name_of(seen, key) for key in result)],
         "rows": [[names[name], *(cell(each, text) for each in row(name))] for name, text in SAMPLES.items()],
         "lines": [[names[name], *(each.bytes_per_token if each else "" for each in row(name))] for name in SAMPLES],
         "source": seen.words["measured"],
@@ -198,10 +198,10 @@ def tokenizers(scene: Scene) -> dict:
         tokens of their own and only part of a character); null where the vocabulary cannot write the text. samples:
         text, and tokens by vocabulary.
     """
-    found: Compared = measured(VIEW, "main", scene)
+    result: Compared = measured(VIEW, "main", scene)
     rows = [
         {"name": row.key, "size": row.cut.size, **vars(row.counted)} if row.cut else {"name": row.key}
-        for row in found.rows
+        for row in result.rows
     ]
     by_vocabulary = measured(VIEW, "samples", scene)
     answers = [

@@ -70,9 +70,9 @@ def row_shown(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
     total = float(exponentials.sum())
     exact = [float(exponentials[k]) for k in keys]
     exact += [float(np.delete(exponentials, keys).sum())] if others else []
-    own = int(np.flatnonzero(keys == key)[0])
-    shown = adding_up(exact, DECIMALS, own)
-    weights = adding_up([part / total for part in exact], DECIMALS, own)
+    column = int(np.flatnonzero(keys == key)[0])
+    shown = adding_up(exact, DECIMALS, column)
+    weights = adding_up([part / total for part in exact], DECIMALS, column)
     peak = float(scores.max())
     lines = [
         {

@@ -62,12 +62,12 @@ def chosen_of(sent: object, scene: Scene) -> Chosen:
     A pair asks from its query to its key; several tokens from the last to the others; one token, or none, from it or
     the last one to what the main head reads most there.
     """
-    given = sent if isinstance(sent, Mapping) else {}
-    name, T, picked = given.get("measure"), len(scene.tokens), scene.picked
+    values = sent if isinstance(sent, Mapping) else {}
+    name, T, picked = values.get("measure"), len(scene.tokens), scene.picked
     measure = name if isinstance(name, str) and name in RANKINGS else next(iter(RANKINGS))
     on = (measure, prompt_id(scene), picked.tokens, picked.pair)
-    if given.get("run") == prompt_id(scene) and given.get("at") == _at(picked.tokens, picked.pair):
-        queries, keys = positions_of(given.get("from"), T), positions_of(given.get("to"), T)
+    if values.get("run") == prompt_id(scene) and values.get("at") == _at(picked.tokens, picked.pair):
+        queries, keys = positions_of(values.get("from"), T), positions_of(values.get("to"), T)
         if queries is not None and keys is not None:
             return Chosen(queries, keys, *on)
     if not picked.pair and len(picked.tokens) > 1:
@@ -88,24 +88,24 @@ def question(scene: Scene, settings: Settings) -> Settings:
     return Settings((("queries", rows.queries), ("to", rows.keys), ("measure", rows.measure)))
 
 
-def measure(scene: Scene, asked: Settings) -> Ranking | Refused:
+def measure(scene: Scene, settings: Settings) -> Ranking | Refused:
     """Every head's number; or why there is none, so that the rows stay to be corrected."""
     try:
-        return Ranking(ranking(scene, asked))
+        return Ranking(ranking(scene, settings))
     except PlaygroundError as error:
         return Refused(error.what, error.got, error.hint)
 
 
-def ranking(scene: Scene, asked: Settings) -> np.ndarray:
+def ranking(scene: Scene, settings: Settings) -> np.ndarray:
     """Every head's number, [L, H]; raises InputError where it would take too long."""
     T = len(scene.tokens)
-    if len(asked.queries) * T > MOST_ROWS:
+    if len(settings.queries) * T > MOST_ROWS:
         raise InputError(
             say("At most {} tokens may look at once in a prompt of this length.", MOST_ROWS // T),
-            str(len(asked.queries)),
+            str(len(settings.queries)),
             "Take some out of the first row.",
         )
-    return rank_heads(scene.trace, asked.queries, asked.to, asked.measure)
+    return rank_heads(scene.trace, settings.queries, settings.to, settings.measure)
 
 
 # --- the list ---

@@ -23,9 +23,9 @@ PANEL = 330  # pixels of a panel's height where there are several
 
 def window_of(sent: object, scene: Scene) -> Window:
     """The part of the matrices that was zoomed into, on this run; else all of them."""
-    given, T = sent if isinstance(sent, Mapping) else {}, len(scene.tokens)
-    ours = str(given.get("run", "")).startswith(f"{scene.run} ")
-    return Window.of(given.get("window") if ours else None, T)
+    values, T = sent if isinstance(sent, Mapping) else {}, len(scene.tokens)
+    ours = str(values.get("run", "")).startswith(f"{scene.run} ")
+    return Window.of(values.get("window") if ours else None, T)
 
 
 def plot(seen: Seen) -> Payload:
@@ -61,15 +61,15 @@ def _whole(seen: Seen) -> bool:
 
 def notes(seen: Seen, block: int) -> list[str]:
     """Which part is drawn, what is pooled, and which rows have no numbers."""
-    words, window, found = seen.here, seen.settings.plot, []
+    words, window, texts = seen.here, seen.settings.plot, []
     if not _whole(seen):
         place = {"q0": window.q0, "q1": window.q1 - 1, "k0": window.k0, "k1": window.k1 - 1}
-        found.append(words["window"].format(**place))
+        texts.append(words["window"].format(**place))
     if block > 1:
-        found.append(words["pooled"].format(n=block))
+        texts.append(words["pooled"].format(n=block))
     if seen.result.blank:
-        found.append(words["blank"].format(n=whole(seen.result.blank)))
-    return found
+        texts.append(words["blank"].format(n=whole(seen.result.blank)))
+    return texts
 
 
 # --- for programs ---

@@ -41,9 +41,9 @@ def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words:
         customdata=[[{"tokens": [t], "raw": round(float(value), 5)} for t, value in enumerate(row)] for row in effects],
         hovertemplate=f"{place}<br>{numbers}<extra></extra>",
     )
-    fixed, each, least, most = _HEIGHT
-    height, found = min(max(fixed + each * L, least), most), scales("signed", "linear")
-    figure = frame(go.Figure(heat), meta={"scales": found, "height": height, "narrow": height})
+    fixed, each, smallest, largest = _HEIGHT
+    height, colours = min(max(fixed + each * L, smallest), largest), scales("signed", "linear")
+    figure = frame(go.Figure(heat), meta={"scales": colours, "height": height, "narrow": height})
     at = ticks(T, MAX_TICKS)
     labels = {"tickvals": [names[t] for t in at], "ticktext": [tick_text(tokens.pieces[t]) for t in at]}
     shown = {"type": "category", "tickmode": "array", "tickangle": -60, "showgrid": False, **labels}
@@ -53,5 +53,5 @@ def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words:
     bar["title"] = {"text": plotly_text(words.share), "side": "right"}
     top = float(np.abs(shares[np.isfinite(shares)]).max(initial=0)) or 1.0
     return figure.update_layout(
-        coloraxis={"colorscale": found["light"], "cmin": -top, "cmax": top, "colorbar": bar},
+        coloraxis={"colorscale": colours["light"], "cmin": -top, "cmax": top, "colorbar": bar},
     )

@@ -118,8 +118,8 @@ def _unfit(scene: Scene, other: Other | Refused) -> Unfit | None:
 
 def _one_token(model: LanguageModel, text: str, trace: Trace) -> int | None:
     """The token a person typed, with a space before it or without, whichever is likelier in the run; None for none."""
-    found = [model.tokenizer.encode_ids(each) for each in dict.fromkeys((text, f" {text.lstrip()}", text.strip()))]
-    ids = [each[0] for each in found if len(each) == 1]
+    encoded = [model.tokenizer.encode_ids(each) for each in dict.fromkeys((text, f" {text.lstrip()}", text.strip()))]
+    ids = [each[0] for each in encoded if len(each) == 1]
     logits = trace.logits_at(-1)
     return max(ids, key=lambda i: logits[i]) if ids else None
 

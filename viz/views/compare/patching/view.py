@@ -29,10 +29,10 @@ def options(seen: Seen) -> Payload:
     if usual is None:
         return {"controls": []}
     shown = form(SETTINGS, seen.words.within("settings"), None)
-    meant = dict(zip(("token", "distractor"), (quoted(seen.facts.piece(token)) for token in usual), strict=True))
+    defaults = dict(zip(("token", "distractor"), (quoted(seen.facts.piece(token)) for token in usual), strict=True))
     for control in shown["controls"]:
-        if control["name"] in meant:
-            control["placeholder"] = meant[control["name"]]
+        if control["name"] in defaults:
+            control["placeholder"] = defaults[control["name"]]
     return shown
 
 

@@ -133,8 +133,8 @@ def measure_next(scene: Scene, settings: Settings, results: Mapping[str, Any]) -
 def position(picked: tuple[int, ...], other: Other, n_tokens: int) -> tuple[int, int]:
     """Where next tokens are compared, in A and in B."""
     counterparts = dict(other.alignment.pairs)
-    found = [t for t in picked if t in counterparts]
-    return (found[-1], counterparts[found[-1]]) if found else (n_tokens - 1, len(other.tokens) - 1)
+    common = [t for t in picked if t in counterparts]
+    return (common[-1], counterparts[common[-1]]) if common else (n_tokens - 1, len(other.tokens) - 1)
 
 
 def divergence(p: np.ndarray, q: np.ndarray) -> float:
@@ -144,9 +144,9 @@ def divergence(p: np.ndarray, q: np.ndarray) -> float:
         return max(float((p[held] * (np.log(p[held]) - np.log(q[held]))).sum()), 0.0)
 
 
-def likely_of_both(a: np.ndarray, b: np.ndarray, most: int) -> list[int]:
+def likely_of_both(a: np.ndarray, b: np.ndarray, limit: int) -> list[int]:
     """The likeliest tokens of either run, most likely in one of them first. [V] each, one vocabulary"""
-    return sorted({*likeliest(a, most), *likeliest(b, most)}, key=lambda i: -max(a[i], b[i]))
+    return sorted({*likeliest(a, limit), *likeliest(b, limit)}, key=lambda i: -max(a[i], b[i]))
 
 
 def _measure(

@@ -54,14 +54,14 @@ def alignment(seen: Seen) -> Payload:
     other, words, facts = seen.results["other"], seen.here, seen.facts
     if isinstance(other, Refused):
         raise refusal(seen.all_words, other)
-    found = other.alignment
-    counts = {kind: found.count(kind) for kind in KINDS}
-    alike = counts["same"] == len(found.steps)
+    result = other.alignment
+    counts = {kind: result.count(kind) for kind in KINDS}
+    alike = counts["same"] == len(result.steps)
     notes = [words["alike"]] if alike and other.request.how == "prompt" else []
     if facts.edits and other.request.how != "unedited":
         notes.append(words["edited_a"])
     return {
-        "steps": steps_of(found, facts.tokens, other.tokens),
+        "steps": steps_of(result, facts.tokens, other.tokens),
         "counts": counts,
         "note": " ".join(notes),
         "words": words.plain(),
@@ -191,22 +191,22 @@ def _metric_words(seen: Seen) -> Words:
 
 def heads(seen: Seen) -> Payload:
     """A number of every head, A minus B; or how far the patterns are apart."""
-    other, found, words, name = _other(seen), seen.results["heads"], seen.here, seen.settings.metric
+    other, result, words, name = _other(seen), seen.results["heads"], seen.here, seen.settings.metric
     if other is None:
         return ABSENT
     if not other.one_shape:
         return _none(seen, "other_shape")
     metric = _metric_words(seen)["metric_pattern"] if name == PATTERN else seen.all_words[f"metric.{name}"]
-    if found is None:
+    if result is None:
         if too_many(seen.facts.config, len(seen.facts.tokens), len(other.tokens)):
             return {"problem": {"text": words["too_many"], "hint": words["too_many_hint"]}}
         return {"problem": {"text": seen.words["no_difference"], "hint": seen.words["no_difference_hint"]}}
-    if not np.isfinite(found.apart).any():
+    if not np.isfinite(result.apart).any():
         return {"empty": {"text": words["no_numbers"], "hint": words["no_numbers_hint"].format(metric=metric)}}
     label = metric if name == PATTERN else seen.words["minus"].format(number=metric)
     lines, imports = _heads_lines(name)
     return {
-        "figure": heads_figure(found.apart, found.both, HeadWords(words["layer"], words["head"], label), metric),
+        "figure": heads_figure(result.apart, result.both, HeadWords(words["layer"], words["head"], label), metric),
         "title": words["title"].format(metric=label),
         "note": _metric_words(seen)["metric_pattern_help"] if name == PATTERN else words["note"],
         "file": f"compare-heads-{name}",
@@ -237,19 +237,19 @@ def _heads_lines(name: str) -> tuple[list[str], tuple[str, ...]]:
 
 def next_tokens(seen: Seen) -> Payload:
     """The likeliest next tokens of both runs: one list where both have the same vocabulary, else two."""
-    other, found, words, facts = _other(seen), seen.results["next"], seen.here, seen.facts
+    other, result, words, facts = _other(seen), seen.results["next"], seen.here, seen.facts
     if other is None:
         return ABSENT
-    notes, (i, j) = [words["note"]], found.at
+    notes, (i, j) = [words["note"]], result.at
     if other.one_vocabulary:
-        notes.append(words["kl"].format(kl=nats(divergence(found.a, found.b))))
+        notes.append(words["kl"].format(kl=nats(divergence(result.a, result.b))))
     else:
         notes.append(words["two_lists"])
     lines = [f"a, b = (softmax(trace.logits_at(t)) for trace, t in ((run, {i}), (other, {j})))  # [V] each"]
     payload: Payload = {
         "title": words["title"].format(a=quoted(facts.pieces[i]), i=i, b=quoted(other.tokens.pieces[j]), j=j),
         "note": " ".join(notes),
-        "lists": _lists(seen, other, found),
+        "lists": _lists(seen, other, result),
         "file": "compare-next-tokens",
         "names": {key: words[key] for key in ("token", "in_a", "in_b", "change", "probability")},
         "words": plot_words(seen.all_words),
@@ -261,15 +261,15 @@ def next_tokens(seen: Seen) -> Payload:
     return payload
 
 
-def _lists(seen: Seen, other: Other, found: Next) -> list[list[dict]]:
+def _lists(seen: Seen, other: Other, result: Next) -> list[list[dict]]:
     """One list of tokens with a probability in each run, or one list a run."""
     piece = seen.facts.piece
     if other.one_vocabulary:
-        ids = likely_of_both(found.a, found.b, MOST_LIKELY)
-        return [[_row(piece(i), float(found.a[i]), float(found.b[i])) for i in ids]]
-    own = [_row(piece(i), float(found.a[i])) for i in likeliest(found.a, MOST_LIKELY)]
-    likely = zip(found.pieces_b, likeliest(found.b, MOST_LIKELY), strict=True)
-    return [own, [_row(text, float(found.b[i])) for text, i in likely]]
+        ids = likely_of_both(result.a, result.b, MOST_LIKELY)
+        return [[_row(piece(i), float(result.a[i]), float(result.b[i])) for i in ids]]
+    rows = [_row(piece(i), float(result.a[i])) for i in likeliest(result.a, MOST_LIKELY)]
+    likely = zip(result.pieces_b, likeliest(result.b, MOST_LIKELY), strict=True)
+    return [rows, [_row(text, float(result.b[i])) for text, i in likely]]
 
 
 def _row(piece: str, *shares: float) -> dict:

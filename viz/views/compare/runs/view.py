@@ -57,17 +57,17 @@ def _other(scene: Scene, request: Request) -> Other:
     return other
 
 
-def _next(scene: Scene, other: Other, found: Next, most: int) -> dict:
+def _next(scene: Scene, other: Other, result: Next, limit: int) -> dict:
     """The likeliest next tokens of both runs, and how far they are apart where their tokens are the same."""
-    a, b = found.a, found.b
-    at = {"position_a": found.at[0], "position_b": found.at[1]}
+    a, b = result.a, result.b
+    at = {"position_a": result.at[0], "position_b": result.at[1]}
     if other.one_vocabulary:
-        ids = likely_of_both(a, b, most)
+        ids = likely_of_both(a, b, limit)
         rows = [named(scene.model, n) | {"p_a": a[n], "p_b": b[n]} for n in ids]
         return at | {"tokens": rows, "kl": divergence(a, b)}
-    pieces_b = zip(likeliest(b, most), found.pieces_b, strict=False)
+    pieces_b = zip(likeliest(b, limit), result.pieces_b, strict=False)
     return at | {
-        "tokens_a": [named(scene.model, n) | {"p": a[n]} for n in likeliest(a, most)],
+        "tokens_a": [named(scene.model, n) | {"p": a[n]} for n in likeliest(a, limit)],
         "tokens_b": [{"id": n, "text": piece, "p": b[n]} for n, piece in pieces_b],
         "kl": None,
     }

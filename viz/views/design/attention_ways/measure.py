@@ -33,7 +33,7 @@ class Row:
 
     at: int  # the query
     block: int  # keys of a block
-    asked: int  # as many were asked for
+    requested: int  # keys of a block as the form asks for
     scores: np.ndarray  # float64 [n], -inf where a key is not seen
     steps: tuple[Step, ...]
     gap: float  # largest |difference| of the last step's weights from the softmax of the whole row at once
@@ -60,15 +60,15 @@ def weights_at_once(scores: np.ndarray) -> np.ndarray:
 
 def measure_row(scene: Scene, settings: Settings) -> Row:
     """The picked token's row of the main head, from the scores of the run on the page."""
-    trace, at, asked = scene.trace, scene.position, int(settings.block)
+    trace, at, width = scene.trace, scene.position, int(settings.block)
     n = at + 1
     scores = dot_scores(trace.scores(*scene.head)[at], n)
     values = trace.qkv(*scene.head).v[:n].astype(np.float64)
-    block, softmax = blocks_for(n, asked), weights_at_once(scores)
+    block, softmax = blocks_for(n, width), weights_at_once(scores)
     steps = tuple(online_steps(scores, values, block))
     gap, output_gap = apart(steps[-1].weights, softmax), apart(steps[-1].output, (softmax[:, None] * values).sum(0))
     model_gap = apart(softmax, trace.pattern(*scene.head)[at, :n])
-    return Row(at, block, asked, scores, steps, gap, output_gap, model_gap)
+    return Row(at, block, width, scores, steps, gap, output_gap, model_gap)
 
 
 # --- how exact ---
@@ -103,12 +103,12 @@ def question(scene: Scene, settings: Settings) -> Settings:
     return Settings((("shape", (config.n_head, config.n_kv_head, config.d_head)), ("limit", limit_of(scene))))
 
 
-def plan(scene: Scene, asked: Settings) -> Plan:
+def plan(scene: Scene, settings: Settings) -> Plan:
     """What the button starts."""
-    lengths = lengths_of(asked.limit)
-    return Plan(asked.shape, asked.limit, lengths, round(BUDGET * sum(lengths) / sum(LENGTHS)) + 2)
+    lengths = lengths_of(settings.limit)
+    return Plan(settings.shape, settings.limit, lengths, round(BUDGET * sum(lengths) / sum(LENGTHS)) + 2)
 
 
-def measure_costs(scene: Scene, asked: Settings, progress: Progress) -> Costs:
+def measure_costs(scene: Scene, settings: Settings, progress: Progress) -> Costs:
     """Time, memory and exactness at growing contexts."""
-    return kernel_costs.measure(asked.shape, asked.limit, progress)
+    return kernel_costs.measure(settings.shape, settings.limit, progress)

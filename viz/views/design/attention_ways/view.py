@@ -47,12 +47,12 @@ def _row_python(seen: Seen, last: str) -> str:
 
 def draw_steps(seen: Seen) -> Payload:
     """Scores and running maximum above, the weights after every block below."""
-    words, row, given = seen.here, seen.result, _about_row(seen)
-    larger = f" {words['larger'].format(block=row.block)}" if row.block != row.asked else ""
+    words, row, values = seen.here, seen.result, _about_row(seen)
+    larger = f" {words['larger'].format(block=row.block)}" if row.block != row.requested else ""
     return {
         "figure": steps_figure(row.scores, row.steps, seen.facts.pieces, words),
-        "title": words["title"].format(**given),
-        "note": words["note"].format(**given) + larger,
+        "title": words["title"].format(**values),
+        "note": words["note"].format(**values) + larger,
         "columns": [words["series"], words["key"], words["place"], words["value"]],
         "python": _row_python(seen, "[step.weights for step in steps]  # NaN for keys not yet read"),
     }
@@ -69,14 +69,14 @@ def draw_rows(seen: Seen) -> Payload:
         lines.append([n, f"{step.start}-{step.end - 1}", *(each if math.isfinite(each) else "" for each in numbers)])
     same = row.gap < 1e-12 and row.output_gap <= 1e-12 * max(1.0, float(abs(row.steps[-1].output).max()))
     check = words["same" if same else "differ"].format(gap=number(row.gap, 2), output=number(row.output_gap, 2))
-    own = "" if seen.facts.edits else f" {words['model'].format(gap=number(row.model_gap, 2))}"
+    gap = "" if seen.facts.edits else f" {words['model'].format(gap=number(row.model_gap, 2))}"
     return {
         "title": words["title"].format(**_about_row(seen)),
         "about": words["about"],
         "columns": [words[key] for key in ("step", "read", "block", "m", "scale", "l", "o")],
         "rows": rows,
         "lines": lines,
-        "check": check + own,
+        "check": check + gap,
         "same": same,
         "python": _row_python(seen, "[(step.maximum, step.scale, step.total) for step in steps]"),
     }
@@ -93,7 +93,7 @@ def draw_exact(seen: Seen) -> Payload:
     """Differences of every way from float64, and what bounds them."""
     words, facts, exact, config = seen.here, seen.facts, seen.result, seen.facts.config
     layer, T = facts.head[0], len(facts.tokens)
-    given = {"layer": layer, "T": whole(T), "H": config.n_head, "G": config.n_kv_head, "E": config.d_head}
+    values = {"layer": layer, "T": whole(T), "H": config.n_head, "G": config.n_kv_head, "E": config.d_head}
     rows = [
         [
             way_name(seen.words, each.way),
@@ -108,8 +108,8 @@ def draw_exact(seen: Seen) -> Payload:
     source = words["source_text"].format(model=facts.label, dtype=facts.dtype)
     lines = [f"exactness(*layer_qkv(run, {layer}))"]
     return {
-        "title": words["title"].format(**given),
-        "about": words["about"].format(**given),
+        "title": words["title"].format(**values),
+        "about": words["about"].format(**values),
         "columns": [words[key] for key in ("way", "holds", "bytes", "gap", "share")],
         "rows": rows,
         "check": words["same" if same else "differ"].format(gap=number(max(each.gap for each in exact), 2)),
@@ -130,8 +130,8 @@ def way_name(words: Words, way: str) -> str:
 def job(seen: Seen) -> Payload:
     """What is measured, and how long it takes."""
     planned = seen.results["plan"]
-    given = {"first": whole(planned.lengths[0]), "last": whole(planned.lengths[-1]), "seconds": planned.seconds}
-    return {"text": seen.here["hint"].format(**given)}
+    values = {"first": whole(planned.lengths[0]), "last": whole(planned.lengths[-1]), "seconds": planned.seconds}
+    return {"text": seen.here["hint"].format(**values)}
 
 
 def _of(costs: Costs, way: str) -> list[Cost]:
@@ -146,11 +146,11 @@ def _lengths(costs: Costs) -> list[int]:
 def _common(seen: Seen) -> Payload:
     """What the pictures of the costs share."""
     words, costs, planned = seen.words.within("costs"), seen.result, seen.results["plan"]
-    given = {"H": costs.heads, "G": costs.kv_heads, "E": costs.d_head, "threads": costs.threads}
+    values = {"H": costs.heads, "G": costs.kv_heads, "E": costs.d_head, "threads": costs.threads}
     lines = ["from model.design.kernel_costs import measure", "", f"measure({planned.shape}, {planned.limit})"]
     return {
         "title": seen.here["title"],
-        "source": words["source_text"].format(**given, policy=costs.waiting or words["policy_none"]),
+        "source": words["source_text"].format(**values, policy=costs.waiting or words["policy_none"]),
         "python": "\n".join(lines),
     }
 
@@ -184,8 +184,8 @@ def _left_out(seen: Seen) -> list[str]:
     missing = sorted(set(lengths) - {cost.length for cost in _of(costs, "naive")})
     if missing:
         nbytes = matrix_bytes("naive", costs.heads, missing[0], costs.d_head)
-        given = {"length": whole(missing[0]), "size": size(nbytes), "most": size(MOST_MATRIX)}
-        sentences.append(words["left_out"].format(**given))
+        values = {"length": whole(missing[0]), "size": size(nbytes), "most": size(MOST_MATRIX)}
+        sentences.append(words["left_out"].format(**values))
     if later := [whole(n) for n in seen.results["plan"].lengths if n > lengths[-1]]:
         sentences.append(words["too_slow"].format(lengths=", ".join(later)))
     return sentences

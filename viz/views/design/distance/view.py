@@ -41,7 +41,7 @@ class HeadRead:
 
     layer: int
     head: int
-    found: ByDistance
+    by_distance: ByDistance
     alone: np.ndarray | None  # the score to expect from position alone
     sink: np.ndarray | None  # the score of token 0, where it is left out of the rest
     share: float  # of the scores' variance, by distance alone
@@ -121,11 +121,11 @@ def _curves(seen: Seen) -> list[Curves]:
     return [
         Curves(
             _name(seen, each),
-            each.found.pairs,
-            each.found.median,
-            each.found.low,
-            each.found.high,
-            each.found.weight,
+            each.by_distance.pairs,
+            each.by_distance.median,
+            each.by_distance.low,
+            each.by_distance.high,
+            each.by_distance.weight,
             each.alone,
             each.sink,
         )
@@ -263,8 +263,10 @@ def score_by_distance(
     """
     (read,) = measured(VIEW, "main", on(scene, layer, head), first=first, axis=axis).heads
     rows = []
-    for n, (start, end) in enumerate(read.found.buckets):
-        numbers = {name: getattr(read.found, name)[n] for name in ("pairs", "median", "low", "high", "mean", "weight")}
+    for n, (start, end) in enumerate(read.by_distance.buckets):
+        numbers = {
+            name: getattr(read.by_distance, name)[n] for name in ("pairs", "median", "low", "high", "mean", "weight")
+        }
         alone, sink = (None if each is None else each[n] for each in (read.alone, read.sink))
         rows.append({"from": start, "to": end} | numbers | {"alone": alone, "sink": sink})
     return {"layer": layer, "head": head, "rows": rows, "share": read.share, "near": read.near}

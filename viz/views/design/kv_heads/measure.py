@@ -79,10 +79,10 @@ def measure_run(scene: Scene, settings: Settings, progress: Progress) -> Stops:
 
 def measure_maps(scene: Scene, settings: Settings, results: Mapping[str, Stops | None]) -> Maps | None:
     """The main head before and after; None before the variant was run. Edits are left out."""
-    kept = results["quick_run"] or results["run"]
-    if kept is None:
+    run = results["quick_run"] or results["run"]
+    if run is None:
         return None
-    after = pattern_at(scene.model.model, kept, *scene.head)
+    after = pattern_at(scene.model.model, run, *scene.head)
     before = past(scene.unedited.pattern(*scene.head))
     return Maps(before, after, moved(before, after))
 

@@ -85,9 +85,9 @@ def _source(seen: Seen) -> str:
     return f"{text} · {seen.words['plain']}" if seen.facts.edits else text
 
 
-def _name(seen: Seen, variant: Variant, own: bool) -> str:
+def _name(seen: Seen, variant: Variant, unchanged: bool) -> str:
     """A variant as the page calls it."""
-    if own:
+    if unchanged:
         return seen.words["own"].format(n=variant.groups)
     return f"{variant.groups} · {seen.words[f'settings.merge_{variant.merge}']}"
 
@@ -114,10 +114,10 @@ def diagram(seen: Seen) -> Payload:
 
 def table(seen: Seen) -> Payload:
     """Every variant: what it saves and what it breaks."""
-    found, words, context = _survey(seen), seen.here, seen.facts.config.n_ctx
-    if found is None:
+    result, words, context = _survey(seen), seen.here, seen.facts.config.n_ctx
+    if result is None:
         return {"empty": {"text": words["empty"], "hint": seen.words["empty_hint"]}}
-    full, worst = found.variants[0], max(each.kl for each in found.variants)
+    full, worst = result.variants[0], max(each.kl for each in result.variants)
     rows = [
         [
             _name(seen, each, each is full),
@@ -127,7 +127,7 @@ def table(seen: Seen) -> Payload:
             percent(each.agree),
             nats(each.loss),
         ]
-        for each in found.variants
+        for each in result.variants
     ]
     same = full.kl < 1e-6 and full.agree == 1
     numbers = ("groups", "merge", "cache", "parameters", "kl", "agree", "loss")
@@ -139,19 +139,19 @@ def table(seen: Seen) -> Payload:
         "check": words["same" if same else "apart"].format(kl=nats(full.kl)),
         "same": same,
         "source": f"{_source(seen)} · {words['derived'].format(n=whole(context))}",
-        "lines": [[_name(seen, v, v is full), *(getattr(v, name) for name in numbers[2:])] for v in found.variants],
+        "lines": [[_name(seen, v, v is full), *(getattr(v, name) for name in numbers[2:])] for v in result.variants],
         "python": _lines(seen, f"[({', '.join(f'v.{name}' for name in numbers)}) for v in found.variants]"),
     }
 
 
 def damage(seen: Seen) -> Payload:
     """The loss, or for one token the divergence, against the number of KV heads."""
-    found, words = _survey(seen), seen.here
-    if found is None or is_alone(seen.facts.config):
+    result, words = _survey(seen), seen.here
+    if result is None or is_alone(seen.facts.config):
         return _missing(seen)
-    by = "kl" if found.loss is None else "loss"
-    as_it_is = 0.0 if found.loss is None else found.loss
-    others = found.variants[1:]
+    by = "kl" if result.loss is None else "loss"
+    as_it_is = 0.0 if result.loss is None else result.loss
+    others = result.variants[1:]
     curves = {
         merge: (
             seen.words[f"settings.merge_{merge}"],
@@ -159,7 +159,7 @@ def damage(seen: Seen) -> Payload:
         )
         for merge in MERGES
     }
-    counts = [found.variants[0].groups, *dict.fromkeys(each.groups for each in others)]
+    counts = [result.variants[0].groups, *dict.fromkeys(each.groups for each in others)]
     return {
         "figure": damage_figure(counts, curves, as_it_is, words.plain() | {"value": words[by]}),
         "title": words[f"title_{by}"],
@@ -172,17 +172,17 @@ def damage(seen: Seen) -> Payload:
 
 def where(seen: Seen) -> Payload:
     """The divergence at every position of the chosen variant."""
-    found, words = _survey(seen), seen.here
-    if found is None or is_alone(seen.facts.config):
+    result, words = _survey(seen), seen.here
+    if result is None or is_alone(seen.facts.config):
         return _missing(seen)
     groups, merge = int(seen.settings.groups), seen.settings.merge
-    variant = next(each for each in found.variants if (each.groups, each.merge) == (groups, merge))
+    variant = next(each for each in result.variants if (each.groups, each.merge) == (groups, merge))
     line = f"next(v for v in found.variants if (v.groups, v.merge) == ({groups}, {merge!r})).divergences"
-    most = float(variant.divergences.max())
+    largest = float(variant.divergences.max())
     return {
         "figure": where_figure(variant.divergences, seen.facts.pieces, words),
         "title": words["title"].format(variant=_name(seen, variant, False)),
-        "note": words["note"].format(kl=nats(variant.kl), most=nats(most)),
+        "note": words["note"].format(kl=nats(variant.kl), most=nats(largest)),
         "source": _source(seen),
         "columns": [words["series"], words["token"], words["position"], words["kl"]],
         "python": _lines(seen, line),
@@ -233,15 +233,15 @@ def shared_heads(scene: Scene, merge: Annotated[str, OneOf(("all", *MERGES))] = 
         variants: for each kv_heads, merge, cache_a_token (bytes), parameters, kl (mean KL of the next token, nats),
         agree (share of positions with the same likeliest token) and loss; with details divergences, one a token.
     """
-    found: Survey = measured(VIEW, "quick_survey", scene) or measured(VIEW, "survey", scene)
-    own, variants = found.variants[0].groups, []
-    for each in found.variants:
-        if merge not in ("all", each.merge) and each.groups != own:
+    result: Survey = measured(VIEW, "quick_survey", scene) or measured(VIEW, "survey", scene)
+    groups, variants = result.variants[0].groups, []
+    for each in result.variants:
+        if merge not in ("all", each.merge) and each.groups != groups:
             continue
         row = {"kv_heads": each.groups, "merge": each.merge, "cache_a_token": each.cache}
         row |= {name: getattr(each, name) for name in ("parameters", "kl", "agree", "loss")}
         variants.append(row | ({"divergences": each.divergences} if details else {}))
-    return {"kv_heads": group_counts(scene.model.config), "loss": found.loss, "variants": variants}
+    return {"kv_heads": group_counts(scene.model.config), "loss": result.loss, "variants": variants}
 
 
 _VARIANT = ("groups", "merge")

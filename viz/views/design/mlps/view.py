@@ -82,9 +82,9 @@ def training_question(scene: Scene, settings: Settings) -> Settings:
     return Settings((("trial", MlpTrial(training.start, float(training.rate), int(training.steps))),))
 
 
-def measure_training(scene: Scene, asked: Settings, progress: Progress) -> Compared:
+def measure_training(scene: Scene, settings: Settings, progress: Progress) -> Compared:
     """All kinds and seeds."""
-    return train_mlps(lesson(), asked.trial, progress)
+    return train_mlps(lesson(), settings.trial, progress)
 
 
 # --- the functions ---
@@ -173,7 +173,7 @@ def draw_cost(seen: Seen) -> Payload:
         for kind, each in sizes.items()
     ]
     gap = sizes["swiglu"].params - sizes["gelu"].params
-    given = {"D": WIDTH, "narrow": sizes["swiglu"].d_mlp, "wide": sizes["gelu"].d_mlp}
+    values = {"D": WIDTH, "narrow": sizes["swiglu"].d_mlp, "wide": sizes["gelu"].d_mlp}
     return {
         "title": words["title"],
         "about": words["about"],
@@ -181,7 +181,7 @@ def draw_cost(seen: Seen) -> Payload:
         "rows": rows,
         "check": words["difference"].format(n=whole(gap)),
         "same": gap == 0,
-        "source": words["source_text"].format(**given),
+        "source": words["source_text"].format(**values),
     }
 
 
@@ -263,12 +263,12 @@ def facts(seen: Seen) -> Payload:
 
 def pair_text(words: Words, names: Mapping[str, str], first: np.ndarray, second: np.ndarray) -> str:
     """One sentence on two kinds, by their losses at the end. [S] each"""
-    found = verdict(first, second)
-    if not math.isfinite(found.difference):
+    result = verdict(first, second)
+    if not math.isfinite(result.difference):
         return words["astray"]
-    side = words["lower" if found.difference < 0 else "higher"]
-    key = "within" if abs(found.difference) <= found.spread else "apart" if found.apart else "beyond"
-    return words[key].format(**names, gap=nats(abs(found.difference)), side=side, spread=nats(found.spread))
+    side = words["lower" if result.difference < 0 else "higher"]
+    key = "within" if abs(result.difference) <= result.spread else "apart" if result.apart else "beyond"
+    return words[key].format(**names, gap=nats(abs(result.difference)), side=side, spread=nats(result.spread))
 
 
 # --- for programs ---

@@ -49,8 +49,8 @@ def name_of(words: Words, key: str) -> str:
 def _source(seen: Seen, trial: Trial) -> str:
     words = seen.words.within("loss")
     start = seen.words[f"settings.start_{trial.start}"]
-    given = {"depth": trial.depth, "width": WIDTH, "start": start, "rows": ROWS, "length": LENGTH}
-    return f"{words['source_text'].format(rate=number(trial.rate), warmup=WARMUP)} · {words['model'].format(**given)}"
+    values = {"depth": trial.depth, "width": WIDTH, "start": start, "rows": ROWS, "length": LENGTH}
+    return f"{words['source_text'].format(rate=number(trial.rate), warmup=WARMUP)} · {words['model'].format(**values)}"
 
 
 def _python(names: str, trial: Trial, line: str) -> str:
@@ -107,12 +107,12 @@ def table(seen: Seen) -> Payload:
         better += [name] if gain > MARGIN else []
     columns = [words[key] for key in ("variant", "first", "end", "gain", "start_ratio", "end_ratio", "ms")]
     columns[2] = columns[2].format(n=SMOOTH)
-    given = {"margin": number(MARGIN), "names": ", ".join(better)}
+    values = {"margin": number(MARGIN), "names": ", ".join(better)}
     return {
         "title": words["title"],
         "columns": columns,
         "rows": rows,
-        "check": words["learned" if better else "none"].format(**given),
+        "check": words["learned" if better else "none"].format(**values),
         "same": False,
         "source": _source(seen, trained.trial),
     }
@@ -140,7 +140,7 @@ def _pair(seen: Seen, pair: tuple[str, str], ends: Mapping[str, float]) -> str:
     """Which of two variants ends lower, if any."""
     words, (first, second) = seen.here, (float(ends[key]) for key in pair)
     gap = second - first
-    given = {
+    values = {
         "a": name_of(seen.words, pair[0]),
         "b": name_of(seen.words, pair[1]),
         "first": nats(first),
@@ -148,7 +148,7 @@ def _pair(seen: Seen, pair: tuple[str, str], ends: Mapping[str, float]) -> str:
         "margin": number(MARGIN),
     }
     if not math.isfinite(gap):
-        return words["astray"].format(**given)
+        return words["astray"].format(**values)
     if abs(gap) < MARGIN:
-        return words["same"].format(**given)
-    return words["text"].format(**given, gap=nats(abs(gap)), side=words["lower" if gap > 0 else "higher"])
+        return words["same"].format(**values)
+    return words["text"].format(**values, gap=nats(abs(gap)), side=words["lower" if gap > 0 else "higher"])

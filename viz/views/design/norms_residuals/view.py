@@ -59,9 +59,9 @@ def start_question(scene: Scene, settings: Settings) -> Settings:
     return settings.but(depth=int(settings.depth))
 
 
-def measure_starts(scene: Scene, asked: Settings) -> Starts:
+def measure_starts(scene: Scene, settings: Settings) -> Starts:
     """Gradients before the first step: about 0.3 s for 8 blocks."""
-    return starts(lesson(), asked.depth, asked.start)
+    return starts(lesson(), settings.depth, settings.start)
 
 
 def measure_depths(scene: Scene, settings: Settings, progress: Progress) -> tuple[Starts, ...]:
@@ -76,9 +76,9 @@ def training_question(scene: Scene, settings: Settings) -> Settings:
     return Settings((("trial", Trial(depth, settings.start, float(training.rate), steps)),))
 
 
-def measure_training(scene: Scene, asked: Settings, progress: Progress) -> Trained:
+def measure_training(scene: Scene, settings: Settings, progress: Progress) -> Trained:
     """The first steps of every variant."""
-    return train_wirings(lesson(), asked.trial, progress)
+    return train_wirings(lesson(), settings.trial, progress)
 
 
 # --- before the first step ---
@@ -89,8 +89,8 @@ def _names(seen: Seen) -> dict[str, str]:
 
 
 def _source(seen: Seen, depth: str) -> str:
-    given = {"width": WIDTH, "heads": HEADS, "rows": ROWS, "length": LENGTH, "depth": depth}
-    return seen.words["starts.source_text"].format(**given, start=seen.words[f"settings.start_{seen.settings.start}"])
+    values = {"width": WIDTH, "heads": HEADS, "rows": ROWS, "length": LENGTH, "depth": depth}
+    return seen.words["starts.source_text"].format(**values, start=seen.words[f"settings.start_{seen.settings.start}"])
 
 
 def _tail(seen: Seen) -> str:
@@ -145,11 +145,11 @@ def draw_start_facts(seen: Seen) -> Payload:
         first, end = float(row[0]), float(row[-1])
         ratio = max(first / end, end / first)
         text = words["level" if ratio < LEVEL else "first_larger" if first > end else "last_larger"]
-        given = {"first": number(first), "end": number(end), "last": seen.result.depth - 1, "ratio": number(ratio)}
-        items.append([name_of(seen.words, key), text.format(**given)])
+        values = {"first": number(first), "end": number(end), "last": seen.result.depth - 1, "ratio": number(ratio)}
+        items.append([name_of(seen.words, key), text.format(**values)])
     pre, post = float(lengths[0, -1]), float(lengths[1, -1])
-    given = {"post": number(post), "pre": number(pre), "ratio": number(post / pre)}
-    items.append([words["beside"], words["beside_text"].format(**given)])
+    values = {"post": number(post), "pre": number(pre), "ratio": number(post / pre)}
+    items.append([words["beside"], words["beside_text"].format(**values)])
     if deep:
         powers = [
             words["depth_item"].format(name=name_of(seen.words, key), a=decimals(exponent(DEPTHS, each.mean(0))))

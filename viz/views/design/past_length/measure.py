@@ -89,8 +89,8 @@ def question(scene: Scene, settings: Settings) -> Settings:
     config, length = scene.model.config, int(settings.length)
     factor = automatic(config, length) if settings.factor in ("", AUTO) else float(settings.factor)
     family = settings.family if config.positions == "rope" else FAMILIES[0]
-    own = settings.own if settings.text == "own" else None
-    return Settings((("length", length), ("family", family), ("factor", factor), ("own", own)))
+    text = settings.own if settings.text == "own" else None
+    return Settings((("length", length), ("family", family), ("factor", factor), ("own", text)))
 
 
 # --- measures ---
@@ -103,7 +103,7 @@ class Plan:
     length: int  # tokens of a window
     family: str  # of FAMILIES
     factor: float  # s
-    own: bool  # whether the text is the visitor's
+    own_text: bool  # whether the text is the visitor's
     schemes: tuple[Scheme, ...]
     windows: int  # at most
     seconds: float  # about, on two cores
@@ -117,30 +117,31 @@ class Measured:
     past: Past
 
 
-def plan(scene: Scene, asked: Settings) -> Plan:
-    """The schemes, and how many windows are read with each. `asked` is of `question`."""
-    model, schemes = scene.model.model, schemes_of(scene.model.config, asked.length, asked.factor, asked.family)
-    windows = windows_within(model, asked.length, len(schemes), WORK)
-    seconds = windows * len(schemes) * cost(model, asked.length) / SPEED
-    own = asked.own is not None
-    return Plan(asked.length, asked.family, asked.factor, own, schemes, windows, seconds)
+def plan(scene: Scene, settings: Settings) -> Plan:
+    """The schemes, and how many windows are read with each. `settings` are those of `question`."""
+    model = scene.model.model
+    schemes = schemes_of(scene.model.config, settings.length, settings.factor, settings.family)
+    windows = windows_within(model, settings.length, len(schemes), WORK)
+    seconds = windows * len(schemes) * cost(model, settings.length) / SPEED
+    has_text = settings.own is not None
+    return Plan(settings.length, settings.family, settings.factor, has_text, schemes, windows, seconds)
 
 
-def text_of(own: str | None, most: int) -> str:
-    """The text to read; raises InputError for one of more than `most` characters, or without any."""
-    if own is None:
+def text_of(text: str | None, limit: int) -> str:
+    """The text to read; raises InputError for one of more than `limit` characters, or without any."""
+    if text is None:
         return bundled_text()
-    if len(own) > most:
-        raise InputError("The text is too long.", f"{len(own)} characters", say("Give at most {} characters.", most))
-    if not own.strip():
+    if len(text) > limit:
+        raise InputError("The text is too long.", f"{len(text)} characters", say("Give at most {} characters.", limit))
+    if not text.strip():
         raise InputError("There is no text yet.", "", "Paste a text of some thousand words.")
-    return own
+    return text
 
 
-def measure(scene: Scene, asked: Settings, progress: Progress) -> Measured:
+def measure(scene: Scene, settings: Settings, progress: Progress) -> Measured:
     """The loss of every token under every scheme, of the model without edits. Raises InputError, see `text_of`."""
-    planned, lm = plan(scene, asked), scene.model
+    planned, lm = plan(scene, settings), scene.model
     first = lm.tokenizer.bos_id if lm.tokenizer.add_bos else None
-    ids = lm.tokenizer.encode_ids(text_of(asked.own, scene.playground.options.allowed.characters))
+    ids = lm.tokenizer.encode_ids(text_of(settings.own, scene.playground.options.allowed.characters))
     windows = windows_of(ids, planned.length, planned.windows, first)
     return Measured(planned, past_trained(lm.model, windows, planned.schemes, first, progress))

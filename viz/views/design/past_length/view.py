@@ -57,8 +57,8 @@ def scheme_help(words: Words, config: ModelConfig, scheme: Scheme) -> str:
 def job(seen: Seen) -> Payload:
     """How much will be read."""
     words, planned = seen.here, seen.results["plan"]
-    given = {"windows": planned.windows, "length": whole(planned.length), "ways": len(planned.schemes)}
-    text = words["takes"].format(**given, seconds=whole(max(1, round(planned.seconds))))
+    values = {"windows": planned.windows, "length": whole(planned.length), "ways": len(planned.schemes)}
+    text = words["takes"].format(**values, seconds=whole(max(1, round(planned.seconds))))
     return {"text": f"{text} {words['no_edits']}" if seen.facts.edits else text}
 
 
@@ -82,14 +82,14 @@ def _source(seen: Seen) -> str:
         dtype=seen.facts.dtype,
         windows=past.loss.shape[1],
         length=whole(past.length),
-        text=words["own" if seen.result.plan.own else "bundled"],
+        text=words["own" if seen.result.plan.own_text else "bundled"],
     )
 
 
 def _python(seen: Seen, last: str) -> str:
     """Lines that measure the same, then `last`."""
     planned = seen.result.plan
-    text = 'open("text.txt", encoding="utf-8").read()' if planned.own else "bundled_text()"
+    text = 'open("text.txt", encoding="utf-8").read()' if planned.own_text else "bundled_text()"
     lines = [
         f"ids = lm.tokenizer.encode_ids({text})",
         "first = lm.tokenizer.bos_id if lm.tokenizer.add_bos else None",

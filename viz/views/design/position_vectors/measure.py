@@ -60,7 +60,7 @@ class Positions:
     """A scheme over the first positions, and the formulas to compare it with."""
 
     scheme: str
-    own: bool  # whether it is the model's
+    is_own: bool  # whether it is the model's
     length: int
     vectors: Vectors | None  # None where nothing is written, or the model has no table
     pairs: list[int]  # the positions that are compared with each other
@@ -138,19 +138,19 @@ def measure(scene: Scene, settings: Settings) -> Positions:
     model, config = scene.model.model, scene.model.config
     scheme = config.positions if settings.scheme == OWN else settings.scheme
     length = config.n_ctx if settings.length == ALL else int(settings.length)
-    own, distances = scheme == config.positions, distances_of(length)
-    written = scheme in FORMULAS or (scheme == "learned" and own)
+    is_own, distances = scheme == config.positions, distances_of(length)
+    written = scheme in FORMULAS or (scheme == "learned" and is_own)
     pairs = pairs_of(length) if written else []
     first = range(min(length, MOST_LEARNED))
     compared = [each for each in FORMULAS if each in (scheme, "sinusoidal") or config.d_head > 1]
     return Positions(
         scheme,
-        own,
+        is_own,
         length,
         _vectors(scene, scheme, length) if written else None,
         pairs,
         cosines(vectors(model, scheme, pairs)) if written else None,
-        similarity(vectors(model, "learned", first)) if scheme == "learned" and own else None,
+        similarity(vectors(model, "learned", first)) if scheme == "learned" and is_own else None,
         distances,
         tuple(_formula(config, each, distances) for each in compared),
         _unscaled(config),

@@ -114,8 +114,8 @@ def _nothing(seen: Seen) -> Payload:
     words, facts = seen.words, seen.facts
     if seen.result.scheme == "none":
         return {"empty": {"text": words["no_vectors"], "hint": words["no_vectors_hint"]}}
-    own = scheme_name(words, facts.config.positions)
-    return {"empty": {"text": words["no_table"].format(model=facts.label, own=own), "hint": words["no_table_hint"]}}
+    scheme = scheme_name(words, facts.config.positions)
+    return {"empty": {"text": words["no_table"].format(model=facts.label, own=scheme), "hint": words["no_table_hint"]}}
 
 
 # --- vectors ---
@@ -124,19 +124,19 @@ def _nothing(seen: Seen) -> Payload:
 def matrix(seen: Seen) -> Payload:
     """Positions by dimensions."""
     result, words = seen.result, seen.here
-    found = result.vectors
-    if found is None:
+    vectors = result.vectors
+    if vectors is None:
         return _nothing(seen)
-    notes = [words[f"note_{result.scheme}"].format(last=found.width // 2 - 1)]
-    if found.rows[-1] != len(found.rows) - 1:
-        notes.append(seen.words["every_row"].format(n=found.rows[1]))
-    if len(found.columns) > 1 and found.columns[1] > 1:
-        notes.append(words["every_column"].format(n=found.columns[1]))
-    if found.largest > 1.2 * found.end:
-        notes.append(words["beyond"].format(end=number(found.end), most=number(found.largest)))
+    notes = [words[f"note_{result.scheme}"].format(last=vectors.width // 2 - 1)]
+    if vectors.rows[-1] != len(vectors.rows) - 1:
+        notes.append(seen.words["every_row"].format(n=vectors.rows[1]))
+    if len(vectors.columns) > 1 and vectors.columns[1] > 1:
+        notes.append(words["every_column"].format(n=vectors.columns[1]))
+    if vectors.largest > 1.2 * vectors.end:
+        notes.append(words["beyond"].format(end=number(vectors.end), most=number(vectors.largest)))
     lines = [f"vectors(lm.model, {result.scheme!r}, range({result.length}))  # [positions, dimensions]"]
     return {
-        "figure": matrix_figure(found.table, found.rows, found.columns, found.end, words),
+        "figure": matrix_figure(vectors.table, vectors.rows, vectors.columns, vectors.end, words),
         "title": _title(seen),
         "note": " ".join(notes),
         "source": _source(seen, result.scheme),
@@ -156,7 +156,7 @@ def alike(seen: Seen) -> Payload:
         bold = each.scheme == result.scheme
         name = scheme_name(seen.words, each.scheme) if bold else _beside(seen, each.scheme)
         lines.append(Line(name, each.scheme, result.distances, each.kernel, bold=bold))
-    note = words["note_none" if result.scheme == "learned" and not result.own else f"note_{result.scheme}"]
+    note = words["note_none" if result.scheme == "learned" and not result.is_own else f"note_{result.scheme}"]
     if result.similarity:
         learned = learned_lines(seen.words, result.similarity)
         lines += learned
@@ -186,16 +186,16 @@ def _alike_lines(seen: Seen) -> str:
     return _lines(seen, [*lines, f"decay_bound(theta, range({result.length}))"], "decay_bound, frequencies, kernel")
 
 
-def learned_lines(words: Words, found: Similarity) -> list[Line]:
+def learned_lines(words: Words, result: Similarity) -> list[Line]:
     """The table's curve; two of them where even and odd distances differ."""
-    most = max(1, 3 * len(found.distance) // 4)  # beyond, few positions are so far apart
+    limit = max(1, 3 * len(result.distance) // 4)  # beyond, few positions are so far apart
     name = scheme_name(words, "learned")
-    curves = [(slice(0, most), name, False)]
-    if alternates(found.mean[1:most]):
+    curves = [(slice(0, limit), name, False)]
+    if alternates(result.mean[1:limit]):
         even, odd = (words[f"alike.{kind}"].format(name=name) for kind in ("even", "odd"))
-        curves = [(slice(0, most, 2), even, False), (slice(1, most, 2), odd, True)]
+        curves = [(slice(0, limit, 2), even, False), (slice(1, limit, 2), odd, True)]
     return [
-        Line(label, "learned", found.distance[at], found.mean[at], (found.low[at], found.high[at]), pale=pale)
+        Line(label, "learned", result.distance[at], result.mean[at], (result.low[at], result.high[at]), pale=pale)
         for at, label, pale in curves
     ]
 
@@ -228,8 +228,8 @@ def waves(seen: Seen) -> Payload:
         return _spectrum(seen, table)
     drawn = []
     for each in sorted(result.formulas, key=lambda each: each.scheme == result.scheme):
-        own = each.scheme in (result.scheme, config.positions)
-        name = scheme_name(seen.words, each.scheme) if own else _beside(seen, each.scheme)
+        highlighted = each.scheme in (result.scheme, config.positions)
+        name = scheme_name(seen.words, each.scheme) if highlighted else _beside(seen, each.scheme)
         drawn.append(Waves(name, each.scheme, each.wavelengths, bold=each.scheme == result.scheme))
     if result.unscaled is not None:
         drawn.insert(0, Waves(words["unscaled"], "unscaled", result.unscaled, bold=False))
@@ -267,7 +267,7 @@ def _spectrum(seen: Seen, table: Table) -> Payload:
 def facts(seen: Seen) -> Payload:
     """A few numbers of the scheme."""
     result = seen.result
-    if result.scheme == "learned" and result.own:
+    if result.scheme == "learned" and result.is_own:
         items = _learned_facts(seen, seen.results["table"])
     else:
         items = _formula_facts(seen) if result.scheme in FORMULAS else _none_facts(seen)
@@ -285,10 +285,12 @@ def _learned_facts(seen: Seen, table: Table) -> list[list[str]]:
         [words["components"], words["components_text"].format(one=one, few=few, half=table.half, D=D)],
     ]
     if table.spectrum:
-        found = table.spectrum
+        spectrum = table.spectrum
         each = [
-            words["wave"].format(length=number(float(found.wavelength[at])), share=percent(float(found.share[at])))
-            for at in (-found.share).argsort()[:2]
+            words["wave"].format(
+                length=number(float(spectrum.wavelength[at])), share=percent(float(spectrum.share[at]))
+            )
+            for at in (-spectrum.share).argsort()[:2]
         ]
         text = words["waves_two"].format(first=each[0], second=each[1]) if each[1:] else each[0]
         items.append([words["waves"], text])
@@ -298,9 +300,9 @@ def _learned_facts(seen: Seen, table: Table) -> list[list[str]]:
 def _formula_facts(seen: Seen) -> list[list[str]]:
     """Of sines or RoPE: pairs, wavelengths, how many turn less than once."""
     words, config, scheme = seen.here, seen.facts.config, seen.result.scheme
-    found = next(each.wavelengths for each in seen.result.formulas if each.scheme == scheme)
-    n, slow = len(found), int((found > config.n_ctx).sum())
-    span = words["span_text"].format(n=n, short=number(float(found.min())), long=number(float(found.max())))
+    result = next(each.wavelengths for each in seen.result.formulas if each.scheme == scheme)
+    n, slow = len(result), int((result > config.n_ctx).sum())
+    span = words["span_text"].format(n=n, short=number(float(result.min())), long=number(float(result.max())))
     items = [
         [words["span"], span],
         [words["slow"], words["slow_text"].format(slow=slow, n=n, context=whole(config.n_ctx))],
@@ -319,8 +321,8 @@ def _none_facts(seen: Seen) -> list[list[str]]:
     """What is left to know an order by, and what the model has."""
     words, facts = seen.here, seen.facts
     items = [[words["mask"], words["mask_text"]]] if seen.result.scheme == "none" else []
-    own = scheme_name(seen.words, facts.config.positions)
-    return [*items, [words["model"], words["model_text"].format(model=facts.label, own=own)]]
+    scheme = scheme_name(seen.words, facts.config.positions)
+    return [*items, [words["model"], words["model_text"].format(model=facts.label, own=scheme)]]
 
 
 VIEW = View(

@@ -88,9 +88,9 @@ def measure_head(scene: Scene, settings: Settings) -> Head:
 
 def measure_pair(scene: Scene, settings: Settings, results: Mapping[str, Head]) -> Turned:
     """The picked query and key; raises InputError where edits drove them beyond float32."""
-    config, found = scene.model.config, results["head"]
-    query, key = cell_of(scene, found)
-    pair = pair_of(config, found.qk, query, key)
+    config, head = scene.model.config, results["head"]
+    query, key = cell_of(scene, head)
+    pair = pair_of(config, head.qk, query, key)
     if not (np.isfinite(pair.q).all() and np.isfinite(pair.k).all()):
         raise InputError("The edits have driven q or k beyond the range of float32.", "", "Remove an edit to see them.")
     theta = frequencies(pair.config, "rope")
@@ -116,7 +116,7 @@ def measure_pair(scene: Scene, settings: Settings, results: Mapping[str, Head]) 
     )
 
 
-def cell_of(scene: Scene, found: Head) -> tuple[int, int]:
+def cell_of(scene: Scene, result: Head) -> tuple[int, int]:
     """The query and the key that are picked: a cell, else two tokens, else one token and what it reads most."""
     picked, last = scene.picked, len(scene.tokens) - 1
     if picked.pair:
@@ -124,7 +124,7 @@ def cell_of(scene: Scene, found: Head) -> tuple[int, int]:
     if len(picked.tokens) > 1:
         return max(picked.tokens), min(picked.tokens)
     query = picked.tokens[0] if picked.tokens else last
-    return query, int(found.reads[query])
+    return query, int(result.reads[query])
 
 
 def farthest(pair: QKPair | Turned, n_ctx: int) -> int:

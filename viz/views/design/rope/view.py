@@ -44,14 +44,14 @@ NAMES = "contributions, head_qk, pair_of"
 
 def _head_name(seen: Seen) -> str:
     """The head, and the two tokens with their positions."""
-    (layer, head), pieces, found = seen.facts.head, seen.facts.pieces, seen.result
+    (layer, head), pieces, result = seen.facts.head, seen.facts.pieces, seen.result
     return seen.words["head"].format(
         layer=layer,
         head=head,
-        query=found.query,
-        key=found.key,
-        query_text=quoted(pieces[found.query]),
-        key_text=quoted(pieces[found.key]),
+        query=result.query,
+        key=result.key,
+        query_text=quoted(pieces[result.query]),
+        key_text=quoted(pieces[result.key]),
     )
 
 
@@ -63,8 +63,8 @@ def _source(seen: Seen) -> str:
 
 
 def _lines(seen: Seen, lines: list[str], names: str) -> str:
-    (layer, head), found = seen.facts.head, seen.result
-    first = f"pair = pair_of(lm.config, head_qk(run, {layer}, {head}), {found.query}, {found.key})"
+    (layer, head), result = seen.facts.head, seen.result
+    first = f"pair = pair_of(lm.config, head_qk(run, {layer}, {head}), {result.query}, {result.key})"
     return script(seen.facts, [first, *lines], [f"from model.design.positions import {names}"])
 
 
@@ -88,26 +88,26 @@ def _digits(values: np.ndarray) -> list[float]:
 
 def pairs(seen: Seen) -> Payload:
     """Everything that the page needs to turn the pairs by itself."""
-    found, words = seen.result, seen.here
+    result, words = seen.result, seen.here
     note = words["note"]
     last = "contributions(pair, [pair.distance])  # by pair, last what is not turned"
     return {
         "title": words["title"].format(head=_head_name(seen)),
-        "note": note if found.own else f"{note} {words['derived_note'].format(theta=whole(THETA))}",
-        "derived": not found.own,
-        "q": _digits(found.q),
-        "k": _digits(found.k),
-        "q_angle": _digits(found.q_angle),
-        "k_angle": _digits(found.k_angle),
-        "theta": found.theta.tolist(),
-        "wavelength": _digits(found.wavelength),
-        "rest": float(found.before[-1]),
-        "root": math.sqrt(found.d_head),
-        "query": found.query,
-        "key": found.key,
-        "first": strongest(found.q, found.k),
+        "note": note if result.own else f"{note} {words['derived_note'].format(theta=whole(THETA))}",
+        "derived": not result.own,
+        "q": _digits(result.q),
+        "k": _digits(result.k),
+        "q_angle": _digits(result.q_angle),
+        "k_angle": _digits(result.k_angle),
+        "theta": result.theta.tolist(),
+        "wavelength": _digits(result.wavelength),
+        "rest": float(result.before[-1]),
+        "root": math.sqrt(result.d_head),
+        "query": result.query,
+        "key": result.key,
+        "first": strongest(result.q, result.k),
         "shown": SHOWN,
-        "farthest": farthest(found, seen.facts.config.n_ctx),
+        "farthest": farthest(result, seen.facts.config.n_ctx),
         "most": MOST_SHIFT,
         "words": words.plain(),
         "source": _source(seen),
@@ -120,23 +120,23 @@ def pairs(seen: Seen) -> Payload:
 
 def bars(seen: Seen) -> Payload:
     """What each pair adds, before and after turning; both add up to a score."""
-    found, words = seen.result, seen.here
-    n = len(found.theta)
-    names = [words["pair"].format(i=i, length=number(length)) for i, length in enumerate(found.wavelength.tolist())]
-    if 2 * n < found.d_head:
-        names.append(words["not_turned"].format(first=2 * n, last=found.d_head - 1))
-    note = words["note" if found.own else "note_derived"].format(
-        before=number(float(found.before.sum())),
-        after=number(float(found.after.sum())),
-        d=found.distance,
-        gap=small(found.gap),
+    result, words = seen.result, seen.here
+    n = len(result.theta)
+    names = [words["pair"].format(i=i, length=number(length)) for i, length in enumerate(result.wavelength.tolist())]
+    if 2 * n < result.d_head:
+        names.append(words["not_turned"].format(first=2 * n, last=result.d_head - 1))
+    note = words["note" if result.own else "note_derived"].format(
+        before=number(float(result.before.sum())),
+        after=number(float(result.after.sum())),
+        d=result.distance,
+        gap=small(result.gap),
     )
     lines = [
         "before, after = contributions(pair, [0, pair.distance])",
         "before, after, after.sum(), pair.score  # by pair; the score, and what the model has",
     ]
     return {
-        "figure": bars_figure(found.before[: len(names)], found.after[: len(names)], names, words),
+        "figure": bars_figure(result.before[: len(names)], result.after[: len(names)], names, words),
         "title": words["title"],
         "note": note,
         "source": _source(seen),
@@ -147,12 +147,12 @@ def bars(seen: Seen) -> Payload:
 
 def distance(seen: Seen) -> Payload:
     """The score as the key alone moves away."""
-    found, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
-    slow = int((found.wavelength > n_ctx).sum())
-    name = words["slow"].format(slow=slow, n=len(found.theta), context=whole(n_ctx))
-    line = f"contributions(pair, range({len(found.by_distance)})).sum(1)  # the score at each distance"
+    result, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
+    slow = int((result.wavelength > n_ctx).sum())
+    name = words["slow"].format(slow=slow, n=len(result.theta), context=whole(n_ctx))
+    line = f"contributions(pair, range({len(result.by_distance)})).sum(1)  # the score at each distance"
     return {
-        "figure": distance_figure(Curve(found.by_distance, found.slow, found.distance), words, name),
+        "figure": distance_figure(Curve(result.by_distance, result.slow, result.distance), words, name),
         "title": words["title"],
         "note": words["note"],
         "source": _source(seen),
@@ -166,9 +166,9 @@ def distance(seen: Seen) -> Payload:
 
 def shift(seen: Seen) -> Payload:
     """How far the score moves when both positions are shifted, which in exact arithmetic it does not."""
-    found, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
-    single, double = found.shifted
-    inside = [n for n, by in enumerate(found.shifts) if by < n_ctx] or [0]
+    result, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
+    single, double = result.shifted
+    inside = [n for n, by in enumerate(result.shifts) if by < n_ctx] or [0]
     note = words["note"].format(
         single=small(most_of(single.errors[inside])),
         double=small(most_of(double.errors[inside])),
@@ -179,10 +179,10 @@ def shift(seen: Seen) -> Payload:
     lines = ["shifts = [2**n for n in range(21)]"]
     lines += [f"{name}(pair, shifts, {each!r})" for each in PRECISIONS for name in ("shift_errors", "shift_bound")]
     drawn = [
-        Shifted(each.name, words["bound"].format(name=each.name), each.errors, each.bound) for each in found.shifted
+        Shifted(each.name, words["bound"].format(name=each.name), each.errors, each.bound) for each in result.shifted
     ]
     return {
-        "figure": shift_figure(found.shifts, drawn, n_ctx, words),
+        "figure": shift_figure(result.shifts, drawn, n_ctx, words),
         "title": words["title"],
         "note": note,
         "source": _source(seen),
@@ -196,49 +196,49 @@ def shift(seen: Seen) -> Payload:
 
 def facts(seen: Seen) -> Payload:
     """The score, the sum, the shift and the angles in numbers."""
-    found, words = seen.result, seen.here
-    turn, slow = found.distance * found.theta[0] / (2 * math.pi), found.distance * math.degrees(found.theta[-1])
-    given = {
-        "score": number(float(found.after.sum())),
-        "content": number(float(found.before.sum())),
-        "gap": small(found.gap),
-        "d": found.distance,
-        "model": number(found.model_score),
+    result, words = seen.result, seen.here
+    turn, slow = result.distance * result.theta[0] / (2 * math.pi), result.distance * math.degrees(result.theta[-1])
+    values = {
+        "score": number(float(result.after.sum())),
+        "content": number(float(result.before.sum())),
+        "gap": small(result.gap),
+        "d": result.distance,
+        "model": number(result.model_score),
         "turn": number(float(turn)),
         "slow": number(slow),
     }
     items = [
-        [words["sum"], words["sum_text" if found.own else "sum_derived"].format(**given)],
-        [words["turned"], words["turned_text"].format(**given)],
-        [words["angles"], words["angles_text"].format(**given)],
+        [words["sum"], words["sum_text" if result.own else "sum_derived"].format(**values)],
+        [words["turned"], words["turned_text"].format(**values)],
+        [words["angles"], words["angles_text"].format(**values)],
         *_shift_facts(seen),
     ]
-    if not found.own:
+    if not result.own:
         items.append([words["model_name"], words["no_rope"].format(theta=whole(THETA))])
     return {"title": words["title"], "about": _source(seen), "items": items}
 
 
 def _shift_facts(seen: Seen) -> list[list[str]]:
-    found, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
-    single, double = found.shifted
-    held = all((each.errors <= each.bound).all() for each in found.shifted)
-    given = {
+    result, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
+    single, double = result.shifted
+    held = all((each.errors <= each.bound).all() for each in result.shifted)
+    values = {
         "single": small(most_of(single.errors)),
         "double": small(most_of(double.errors)),
         "bound": small(most_of(single.bound)),
         "bound_double": small(most_of(double.bound)),
         "most": whole(MOST_SHIFT),
-        "n": len(found.shifts),
+        "n": len(result.shifts),
     }
-    near, far = (small(_up_to(found, single, most)) for most in (n_ctx, MOST_SHIFT))
+    near, far = (small(_up_to(result, single, limit)) for limit in (n_ctx, MOST_SHIFT))
     grows = words["grows_text"].format(near=near, far=far, context=whole(n_ctx), most=whole(MOST_SHIFT))
-    shifted = words["shift_text" if held else "shift_beyond"].format(**given)
+    shifted = words["shift_text" if held else "shift_beyond"].format(**values)
     return [[words["shift"], shifted], [words["grows"], grows]]
 
 
-def _up_to(found: Turned, shifted: Errors, most: int) -> float:
+def _up_to(result: Turned, shifted: Errors, limit: int) -> float:
     """The largest error up to a shift."""
-    return most_of(shifted.errors[[n for n, by in enumerate(found.shifts) if by <= most]])
+    return most_of(shifted.errors[[n for n, by in enumerate(result.shifts) if by <= limit]])
 
 
 # --- for programs ---

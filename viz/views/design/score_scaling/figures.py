@@ -76,8 +76,8 @@ def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping
             )
             for key, rows in (("trained", trained), ("chosen", chosen))
         ]
-    most = np.log(np.maximum(trained.keys, 1))
-    panels["entropy"].insert(0, guide(words["most"], x, most))
+    largest = np.log(np.maximum(trained.keys, 1))
+    panels["entropy"].insert(0, guide(words["most"], x, largest))
     y = {name: axis(words[name], {"rangemode": "tozero"}) for name in MEASURES}
     x_axis = token_axis(words["query"], pieces)
     return stacked(panels, x_axis, y, height=560, legend=LEGEND, meta={"places": True})

@@ -59,8 +59,8 @@ def measure(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray])
     """The main head under a scaling: its own queries and keys, divided anew."""
     d, power, dots = scene.model.config.d_head, settings.power, results["products"]
     powers = sorted({0.0, TRAINED, 1.0, power})
-    found = tuple(each for exponent in powers if (each := summary(dots, d, exponent)))
-    return Scaling(dots, d, power, rows_of(scaled(dots, d, TRAINED)), rows_of(scaled(dots, d, power)), found)
+    summaries = tuple(each for exponent in powers if (each := summary(dots, d, exponent)))
+    return Scaling(dots, d, power, rows_of(scaled(dots, d, TRAINED)), rows_of(scaled(dots, d, power)), summaries)
 
 
 def measure_random(scene: Scene, settings: Settings) -> tuple[Drawn, ...]:
@@ -99,10 +99,10 @@ def _python(seen: Seen, line: str) -> str:
 
 def table(seen: Seen) -> Payload:
     """The head in a few numbers, under no scaling, sqrt(d), d, and what was chosen."""
-    words, found = seen.here, seen.result.summaries
-    if not found:
+    words, result = seen.here, seen.result.summaries
+    if not result:
         return {"empty": {"text": _title(seen), "hint": words["one"]}}
-    top = max(each.jacobian for each in found) or 1.0
+    top = max(each.jacobian for each in result) or 1.0
     rows = [
         [
             name_of(seen.words, each.power),
@@ -113,10 +113,10 @@ def table(seen: Seen) -> Payload:
             percent(each.saturated),
             {"text": decimals(each.jacobian, 4), "bar": each.jacobian / top},
         ]
-        for each in found
+        for each in result
     ]
     names = ("scaling", "deviation", "entropy", "evenness", "largest", "saturated", "jacobian")
-    powers = [each.power for each in found]
+    powers = [each.power for each in result]
     return {
         "title": _title(seen),
         "about": words["about"],
@@ -128,10 +128,10 @@ def table(seen: Seen) -> Payload:
 
 def scores(seen: Seen) -> Payload:
     """How the scores spread."""
-    words, found = seen.here, seen.result
-    powers = (TRAINED, found.power)
+    words, result = seen.here, seen.result
+    powers = (TRAINED, result.power)
     return {
-        "figure": scores_figure(Both(*map(found.scores, powers)), _words(seen)),
+        "figure": scores_figure(Both(*map(result.scores, powers)), _words(seen)),
         "title": _title(seen),
         "note": words["note"],
         "columns": [words["series"], words["score"], words["share"]],
@@ -141,9 +141,9 @@ def scores(seen: Seen) -> Payload:
 
 def row(seen: Seen) -> Payload:
     """One row of weights."""
-    words, found, facts, i = seen.here, seen.result, seen.facts, seen.facts.position
-    powers = (TRAINED, found.power)
-    weights = [softmax(found.scores(power)[i : i + 1, : i + 1])[0] for power in powers]
+    words, result, facts, i = seen.here, seen.result, seen.facts, seen.facts.position
+    powers = (TRAINED, result.power)
+    weights = [softmax(result.scores(power)[i : i + 1, : i + 1])[0] for power in powers]
     before, after = (number(float(each.max())) for each in weights)
     softmaxes = f"[softmax(scaled(dots, lm.config.d_head, power))[{i}, :{i + 1}] for power in {powers}]"
     return {
@@ -157,10 +157,10 @@ def row(seen: Seen) -> Payload:
 
 def rows(seen: Seen) -> Payload:
     """Every row's entropy, largest weight and Jacobian."""
-    words, found = seen.here, seen.result
-    powers = (TRAINED, found.power)
+    words, result = seen.here, seen.result
+    powers = (TRAINED, result.power)
     return {
-        "figure": rows_figure(found.trained, found.chosen, seen.facts.pieces, _words(seen)),
+        "figure": rows_figure(result.trained, result.chosen, seen.facts.pieces, _words(seen)),
         "title": _title(seen),
         "note": words["note"],
         "columns": [words["series"], words["query"], words["position"], words["value"]],
@@ -201,13 +201,13 @@ def score_scaling(
     """
     looked = at(on(scene, layer, head), position)
     i = looked.position
-    found: Scaling = measured(VIEW, "main", looked, power=power)
+    result: Scaling = measured(VIEW, "main", looked, power=power)
     powers = {"trained": TRAINED, "chosen": power}
-    weights = {name: softmax(found.dots[i : i + 1, : i + 1] / found.d**each)[0] for name, each in powers.items()}
-    made = {name: summary(found.dots, found.d, each) for name, each in powers.items()}
-    means = {name: None if each is None else vars(each) for name, each in made.items()}
+    weights = {name: softmax(result.dots[i : i + 1, : i + 1] / result.d**each)[0] for name, each in powers.items()}
+    summaries = {name: summary(result.dots, result.d, each) for name, each in powers.items()}
+    means = {name: None if each is None else vars(each) for name, each in summaries.items()}
     rows = [vars(each) for each in measured(VIEW, "random", looked)]
-    return {"d_head": found.d, "position": i, **means, "weights": weights, "random": rows}
+    return {"d_head": result.d, "position": i, **means, "weights": weights, "random": rows}
 
 
 VIEW = View(

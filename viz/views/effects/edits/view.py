@@ -62,10 +62,10 @@ def editor(seen: Seen) -> Payload:
 
 def next_table(seen: Seen) -> Payload:
     """The likeliest next tokens of the run with and without its edits, and how far the prediction moved."""
-    words, facts, found = seen.here, seen.facts, seen.result
+    words, facts, result = seen.here, seen.facts, seen.result
     edited, t = bool(facts.edits), facts.position
-    table = next_rows(found.before, found.after)
-    own = section(seen.all_words, "before_after")
+    table = next_rows(result.before, result.after)
+    texts = section(seen.all_words, "before_after")
     lines = [
         "before = run.unedited()",
         f"next_tokens(before, run, {t})",
@@ -77,11 +77,11 @@ def next_table(seen: Seen) -> Payload:
         "note": words["note_edited" if edited else "note"],
         "edited": edited,
         "rows": prediction_rows(table, [facts.piece(int(number)) for number in table["id"]]),
-        **moved(found.entropies, found.kl),
+        **moved(result.entropies, result.kl),
         "file": f"next-token-{t}",
-        "columns": [own[name] for name in COLUMNS],
+        "columns": [texts[name] for name in COLUMNS],
         "python": script(facts, lines, imports),
-        "words": own | plot_words(seen.all_words),
+        "words": texts | plot_words(seen.all_words),
     }
 
 
@@ -93,11 +93,11 @@ def next_token(scene: Scene, position: int = -1, most: Rows = 10) -> dict:
         || after) in nats. Without edits both are the same.
     """
     looked, size = at(scene, position), scene.model.tokenizer.vocab_size
-    found = measured(VIEW, "main", looked)
-    table = next_rows(found.before[:size], found.after[:size], most)
+    result = measured(VIEW, "main", looked)
+    table = next_rows(result.before[:size], result.after[:size], most)
     rows = [row | named(scene.model, row["id"]) for row in table.to_dict("records")]
-    undecided = dict(zip(("before", "after"), found.entropies, strict=True))
-    return {"position": looked.position, "tokens": rows, "entropy": undecided, "kl": found.kl}
+    undecided = dict(zip(("before", "after"), result.entropies, strict=True))
+    return {"position": looked.position, "tokens": rows, "entropy": undecided, "kl": result.kl}
 
 
 VIEW = View(

@@ -38,12 +38,12 @@ def job(seen: Seen) -> Payload:
 
 def _named(seen: Seen, target: Target) -> dict[str, object]:
     """What a sentence about a target can say."""
-    given: dict[str, object] = {"position": target.position}
+    values: dict[str, object] = {"position": target.position}
     for name in ("token", "distractor"):
         token = getattr(target, name)
         if token is not None:
-            given |= {name: quoted(seen.facts.piece(token)), f"{name}_id": token}
-    return given
+            values |= {name: quoted(seen.facts.piece(token)), f"{name}_id": token}
+    return values
 
 
 def _watching(seen: Seen, target: Target) -> str:
@@ -81,8 +81,8 @@ def effect_map(seen: Seen) -> Payload:
 
 def strongest(effects: np.ndarray, written: Callable[[float], str] = signed) -> list[dict]:
     """The heads with the largest effects, whichever way: {"head": [layer, head], "effect", "text"}. effects [L, H]"""
-    found = [(row["layer"], row["head"], row["value"]) for row in ranked_heads(effects, STRONGEST, size=True)]
-    return [{"head": [layer, head], "effect": value, "text": written(value)} for layer, head, value in found]
+    heads = [(row["layer"], row["head"], row["value"]) for row in ranked_heads(effects, STRONGEST, size=True)]
+    return [{"head": [layer, head], "effect": value, "text": written(value)} for layer, head, value in heads]
 
 
 def _source(seen: Seen) -> str:
@@ -93,11 +93,11 @@ def _source(seen: Seen) -> str:
 
 
 def _lines(seen: Seen, target: Target) -> str:
-    given = [target.kind, target.position, target.token, target.distractor]
-    while given[-1] is None:
-        given.pop()
+    arguments = [target.kind, target.position, target.token, target.distractor]
+    while arguments[-1] is None:
+        arguments.pop()
     lines = [
-        f"target = Target({', '.join(map(repr, given))})",
+        f"target = Target({', '.join(map(repr, arguments))})",
         f"sweep(run, {seen.settings.how!r}, target)  # [layer, head]",
     ]
     return script(seen.facts, lines, ["from model.attention.effects import Target, sweep"])

@@ -105,9 +105,9 @@ class Plane:
 
     def places(self, heads: pd.MultiIndex) -> pd.DataFrame:
         """Those of the heads that have both numbers."""
-        found = self.measured.values.loc[heads, [self.x.key, self.y.key]].dropna()
-        found.columns = ["x", "y"]
-        return found
+        places = self.measured.values.loc[heads, [self.x.key, self.y.key]].dropna()
+        places.columns = ["x", "y"]
+        return places
 
 
 def scatter_figure(plane: Plane, picked: Sequence[Head]) -> go.Figure:
@@ -139,14 +139,14 @@ def _metric_axis(metric: Metric) -> dict:
 
 def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
     """Some heads as one trace."""
-    found, values = plane.places(heads), plane.colour.values
-    index = [(int(layer), int(head)) for layer, head in found.index]
+    places, values = plane.places(heads), plane.colour.values
+    index = [(int(layer), int(head)) for layer, head in places.index]
     marker = {"size": 9, "opacity": 0.9, "line": {"width": 0.6, "color": "rgba(128,128,128,0.9)"}}
     if values is not None:
-        marker |= {"color": values[plane.measured.values.index.get_indexer(found.index)], "coloraxis": "coloraxis"}
+        marker |= {"color": values[plane.measured.values.index.get_indexer(places.index)], "coloraxis": "coloraxis"}
     return go.Scatter(
-        x=found["x"].to_numpy(float),
-        y=found["y"].to_numpy(float),
+        x=places["x"].to_numpy(float),
+        y=places["y"].to_numpy(float),
         mode="markers",
         marker=marker,
         text=[plotly_text(plane.named.format(layer=layer, head=head)) for layer, head in index],
@@ -194,27 +194,27 @@ def _first_name(measured: Measured, head: Head) -> str:
 def _rings(plane: Plane, picked: Sequence[Head]) -> go.Scatter:
     """A ring in each picked head's hue, its number, and bars of one standard deviation where there is one."""
     order = {head: n for n, head in enumerate(picked)}
-    found = plane.places(pd.MultiIndex.from_tuples(order, names=["layer", "head"]))
+    places = plane.places(pd.MultiIndex.from_tuples(order, names=["layer", "head"]))
     ring = go.Scatter(
-        x=found["x"].to_numpy(float),
-        y=found["y"].to_numpy(float),
+        x=places["x"].to_numpy(float),
+        y=places["y"].to_numpy(float),
         mode="markers+text",
         hoverinfo="skip",
-        text=[f"{layer}.{head}" for layer, head in found.index],
+        text=[f"{layer}.{head}" for layer, head in places.index],
         textposition="top center",
         cliponaxis=False,
         marker={
             "symbol": "circle-open",
             "size": 17,
             "line": {"width": 2.5},
-            "color": [HUES[order[head] % len(HUES)] for head in found.index],
+            "color": [HUES[order[head] % len(HUES)] for head in places.index],
         },
         showlegend=False,
     )
     spread = plane.measured.spread
-    if spread is not None and len(found):
+    if spread is not None and len(places):
         look = {"thickness": 1, "width": 3, "color": "rgba(128,128,128,0.9)"}
-        x, y = (spread.loc[found.index, metric.key].fillna(0).to_numpy(float) for metric in (plane.x, plane.y))
+        x, y = (spread.loc[places.index, metric.key].fillna(0).to_numpy(float) for metric in (plane.x, plane.y))
         ring.update(error_x={"array": x, **look}, error_y={"array": y, **look})
     return ring
 
@@ -274,9 +274,9 @@ def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -
     return maps.update_annotations(font_size=12).update_layout(coloraxis=colours, showlegend=False, margin={"t": 26})
 
 
-def _whole(count: int, most: int) -> dict:
+def _whole(count: int, limit: int) -> dict:
     """Whole numbers on an axis, a label on about so many of them."""
-    return {"showgrid": False, "dtick": max(1, count // most), "tick0": 0}
+    return {"showgrid": False, "dtick": max(1, count // limit), "tick0": 0}
 
 
 def _wired(wiring: Wiring, kind: str, words: Mapping[str, str]) -> list[list[str]]:

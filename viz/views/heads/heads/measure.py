@@ -40,9 +40,9 @@ def run_of(scene: Scene, settings: Settings) -> Settings:
     return Settings((("run", scene.trace.key if settings.source == "prompt" else None),))
 
 
-def prompt(scene: Scene, asked: Settings) -> Prompt | None:
+def prompt(scene: Scene, settings: Settings) -> Prompt | None:
     """The numbers of the run; None where those of a probe are asked for."""
-    return Prompt(scene.trace.head_metrics()) if asked.run else None
+    return Prompt(scene.trace.head_metrics()) if settings.run else None
 
 
 def survey(scene: Scene, settings: Settings, progress: Progress) -> Surveyed:
@@ -63,8 +63,8 @@ def survey(scene: Scene, settings: Settings, progress: Progress) -> Surveyed:
 
 def wiring(scene: Scene, settings: Settings) -> Wiring:
     """The composition scores of the main head."""
-    found = composition(scene.model.model, *scene.head)
-    return Wiring(scene.head, found.reads, found.feeds, found.baseline, found.baseline_sd)
+    scores = composition(scene.model.model, *scene.head)
+    return Wiring(scene.head, scores.reads, scores.feeds, scores.baseline, scores.baseline_sd)
 
 
 # The trace holds the numbers of the prompt; those of the weights take a second in a large model.

@@ -47,13 +47,13 @@ def help_of(words: Words, key: str) -> str:
 def metrics(seen: Seen) -> dict[str, Metric]:
     """All metrics in the reader's language, with why one may have no number here."""
     words, missing = seen.words, _missing(seen)
-    found = {}
+    result = {}
     for key, metric in HEAD_METRICS.items():
         unit, kind = words[f"units.{metric.unit.replace(' ', '_')}"], "share" if metric.high == 1 else "size"
-        found[key] = Metric(key, name_of(words, key), help_of(words, key), unit, kind, missing.get(key, ""))
+        result[key] = Metric(key, name_of(words, key), help_of(words, key), unit, kind, missing.get(key, ""))
     unit, why = words["copying.unit"], words["copying.missing"]
-    found["copying"] = Metric("copying", name_of(words, "copying"), help_of(words, "copying"), unit, "signed", why)
-    return found
+    result["copying"] = Metric("copying", name_of(words, "copying"), help_of(words, "copying"), unit, "signed", why)
+    return result
 
 
 def _missing(seen: Seen) -> dict[str, str]:
@@ -116,13 +116,13 @@ def python_of(facts: Facts, source: str, axes: tuple[str, ...] = ()) -> str:
 
 def table(seen: Seen) -> Payload:
     """All heads in numbers."""
-    words, texts, found = seen.here, seen.all_words, shown_heads(seen)
-    if found is None:
+    words, texts, result = seen.here, seen.all_words, shown_heads(seen)
+    if result is None:
         return unmeasured(seen)
-    columns = [metric for metric in metrics(seen).values() if metric.key in found.values]
+    columns = [metric for metric in metrics(seen).values() if metric.key in result.values]
     names = [[name, texts[f"label.{name}"], texts[f"metric_help.{name}"], HUES[n]] for n, name in enumerate(LABELS)]
     rule = words["rule"].format(least=LEAST, margin=MARGIN)
-    return head_table(found, columns) | {
+    return head_table(result, columns) | {
         "caption": caption(seen),
         "names_of": names,
         "source": source_line(seen),
@@ -142,17 +142,17 @@ def names_only(seen: Seen) -> dict[str, str]:
 
 def scatter(seen: Seen) -> Payload:
     """Every head as a point."""
-    words, settings, found, known = seen.here, seen.settings, shown_heads(seen), seen.results["survey"] is not None
-    if found is None or (not known and "copying" in (settings.x, settings.y)):
+    words, settings, result, known = seen.here, seen.settings, shown_heads(seen), seen.results["survey"] is not None
+    if result is None or (not known and "copying" in (settings.x, settings.y)):
         return unmeasured(seen)
     every = metrics(seen)
-    (x, y), notes = axes_of(seen, found, every)
-    if found.values[[x.key, y.key]].isna().all(axis=None):
+    (x, y), notes = axes_of(seen, result, every)
+    if result.values[[x.key, y.key]].isna().all(axis=None):
         return {"empty": {"text": words["no_numbers"], "hint": every[x.key].missing}}
     colour = settings.colour if known or settings.colour not in ("label", "copying") else "layer"
     if colour != settings.colour:
         notes.append(words["colour_later"])
-    plane = Plane(found, x, y, colour_of(seen, colour, found, every), seen.words["named"])
+    plane = Plane(result, x, y, colour_of(seen, colour, result, every), seen.words["named"])
     picture = scatter_figure(plane, seen.facts.heads)
     return {
         "figure": picture.update_layout(uirevision=f"{seen.facts.model_id} {settings.source} {x.key} {y.key}"),
@@ -166,13 +166,13 @@ def scatter(seen: Seen) -> Payload:
     }
 
 
-def axes_of(seen: Seen, found: Measured, every: Mapping[str, Metric]) -> tuple[tuple[Metric, Metric], list[str]]:
+def axes_of(seen: Seen, result: Measured, every: Mapping[str, Metric]) -> tuple[tuple[Metric, Metric], list[str]]:
     """The two metrics; one that no head has on this prompt gives way to another, and that is said."""
     chosen, notes = [], []
     for key in (seen.settings.x, seen.settings.y):
         taken = {seen.settings.x, seen.settings.y, *(metric.key for metric in chosen)}
         other = next(each for each in INSTEAD if each not in taken)
-        if found.values[key].isna().all() and found.values[other].notna().any():
+        if result.values[key].isna().all() and result.values[other].notna().any():
             names = {"metric": every[key].label, "other": every[other].label}
             notes.append(f"{every[key].missing} {seen.here['instead'].format(**names)}")
             key = other
@@ -180,15 +180,15 @@ def axes_of(seen: Seen, found: Measured, every: Mapping[str, Metric]) -> tuple[t
     return tuple(chosen), notes
 
 
-def colour_of(seen: Seen, name: str, found: Measured, every: Mapping[str, Metric]) -> Colour:
+def colour_of(seen: Seen, name: str, result: Measured, every: Mapping[str, Metric]) -> Colour:
     """What the colour of a point says."""
     words = seen.words
     if name == "layer":
-        return Colour(words["layer"], found.values.index.get_level_values("layer").to_numpy(float))
+        return Colour(words["layer"], result.values.index.get_level_values("layer").to_numpy(float))
     if name == "label":
         names = tuple((label, seen.all_words[f"label.{label}"]) for label in LABELS)
         return Colour(words["names"], names=names, nameless=words["nameless"])
-    return Colour(every[name].label, found.values[name].to_numpy(float), every[name].kind == "signed")
+    return Colour(every[name].label, result.values[name].to_numpy(float), every[name].kind == "signed")
 
 
 # --- which heads work together ---------------------------------------------------------------------
@@ -240,18 +240,18 @@ def head_survey(playground: Playground, model: LanguageModel) -> dict:
         random, sentences: a record a head with the metrics of head_metrics, means over the sequences; names: layer,
         head, name, score and baseline of the heads that have one; copying: by layer and head, -1 to 1.
     """
-    found = measured(VIEW, "survey", unprompted(playground, model))
+    result = measured(VIEW, "survey", unprompted(playground, model))
     names = [
         {"layer": layer, "head": head, "name": name, "score": score, "baseline": baseline}
-        for (layer, head), given in found.names.items()
-        for name, score, baseline in given
+        for (layer, head), named in result.names.items()
+        for name, score, baseline in named
     ]
     return {
-        "random": found.random.mean,
-        "sentences": found.sentences.mean,
+        "random": result.random.mean,
+        "sentences": result.sentences.mean,
         "names": names,
-        "copying": found.copying,
-        "sequences": {"random": found.random.sequences, "sentences": found.sentences.sequences},
+        "copying": result.copying,
+        "sequences": {"random": result.random.sequences, "sentences": result.sentences.sequences},
     }
 
 
@@ -262,12 +262,12 @@ def composition(playground: Playground, model: LanguageModel, layer: int, head: 
         reads: for its query, key and value (q, k, v) the heads whose output it reads most; feeds: the heads whose
         query, key or value reads its output most; baseline and its sd: scores of unrelated random heads.
     """
-    found = measured(VIEW, "wiring", on(unprompted(playground, model), layer, head))
-    sides = {"reads": found.reads, "feeds": found.feeds}
+    result = measured(VIEW, "wiring", on(unprompted(playground, model), layer, head))
+    sides = {"reads": result.reads, "feeds": result.feeds}
     return (
         {"layer": layer, "head": head}
         | {name: {kind: ranked_heads(z, most) for kind, z in side.items()} for name, side in sides.items()}
-        | {"baseline": found.baseline, "baseline_sd": found.baseline_sd}
+        | {"baseline": result.baseline, "baseline_sd": result.baseline_sd}
     )
 
 

@@ -64,7 +64,7 @@ def _hovers(each: Line, names: Sequence[str], comes: Sequence[bool], words: Mapp
     rows = zip(each.probability.tolist(), each.rank.tolist(), each.logit.tolist(), strict=True)
     hovers = []
     for t, (share, rank, value) in enumerate(rows):
-        given = {"token": plotly_text(each.name), "after": names[t], "position": t}
-        given |= {"share": percent(share), "rank": whole(rank), "logit": logit(value)}
-        hovers.append(filled(words["hover"], given) + (f"<br>{plotly_text(words['next'])}" if comes[t] else ""))
+        values = {"token": plotly_text(each.name), "after": names[t], "position": t}
+        values |= {"share": percent(share), "rank": whole(rank), "logit": logit(value)}
+        hovers.append(filled(words["hover"], values) + (f"<br>{plotly_text(words['next'])}" if comes[t] else ""))
     return hovers

@@ -66,9 +66,9 @@ class Refused:
 
 def turn_of(sent: object, scene: Scene) -> Turn:
     """What the page asks for, if it is of this run; else the first turn."""
-    given, T = sent if isinstance(sent, Mapping) else {}, len(scene.tokens)
-    at, typed = given.get("at"), given.get("typed")
-    fits = isinstance(at, int) and not isinstance(at, bool) and 0 < at < T and given.get("run") == scene.run
+    values, T = sent if isinstance(sent, Mapping) else {}, len(scene.tokens)
+    at, typed = values.get("at"), values.get("typed")
+    fits = isinstance(at, int) and not isinstance(at, bool) and 0 < at < T and values.get("run") == scene.run
     if not fits:
         return Turn(1)
     return Turn(at, typed[:MOST_TYPED] if isinstance(typed, str) else None)
@@ -144,8 +144,8 @@ def answer(seen: Seen, turn: Turn, guess: Guess | None) -> dict:
     rows = likely_rows(expected, before, seen.facts)[:SHOWN]
     others = [actual_row(expected, before, tokens)] if rank > SHOWN else []
     if guess and guess.token != real and guess.chances.rank > SHOWN:
-        given = guess.chances
-        others.append(row(guess.token, seen.facts.piece(guess.token), given.rank, (given.share, given.logit)))
+        chances = guess.chances
+        others.append(row(guess.token, seen.facts.piece(guess.token), chances.rank, (chances.share, chances.logit)))
     surprisal = float(expected.surprisal[before])
     value = seen.here["bits"].format(bits=bits(surprisal))
     return {

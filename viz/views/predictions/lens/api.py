@@ -15,9 +15,9 @@ Lens = Annotated[str, OneOf(LENSES)]
 MOST = 16  # tokens that are followed at once
 
 
-def _tops(scene: Scene, ids: list, shares: list, most: int) -> list[dict]:
+def _tops(scene: Scene, ids: list, shares: list, limit: int) -> list[dict]:
     """The likeliest tokens of one cell."""
-    return [named(scene.model, n) | {"probability": p} for n, p in list(zip(ids, shares, strict=True))[:most]]
+    return [named(scene.model, n) | {"probability": p} for n, p in list(zip(ids, shares, strict=True))[:limit]]
 
 
 def lens(scene: Scene, lens: Lens = "plain", positions: list[int] = (), most: Few = 1) -> dict:

@@ -138,9 +138,9 @@ def map_figure(
     return go.Figure(heat, frame_layout(meta) | layout)
 
 
-def _texts(ids: np.ndarray, text: Texts, most: int) -> list[list[str]]:
-    """Tokens as Plotly draws them, cut to `most` characters. [K, P]"""
-    labels = {number: plotly_text(shorten(visible(text(number)), most)) for number in np.unique(ids).tolist()}
+def _texts(ids: np.ndarray, text: Texts, limit: int) -> list[list[str]]:
+    """Tokens as Plotly draws them, cut to `limit` characters. [K, P]"""
+    labels = {number: plotly_text(shorten(visible(text(number)), limit)) for number in np.unique(ids).tolist()}
     return [[labels[number] for number in row] for row in ids.tolist()]
 
 
@@ -193,8 +193,8 @@ def curve_figure(
             "dot" if n >= len(called) - typed else "solid",
             f"%{{customdata}}<br>{plotly_text(name)}: {form}",
         )
-        own = more | {"hovertemplate": f"{template}<extra></extra>"}
-        traces.append(line(name, x, y, HUES[n % len(HUES)], hover="", dash=dash, more=own))
+        style = more | {"hovertemplate": f"{template}<extra></extra>"}
+        traces.append(line(name, x, y, HUES[n % len(HUES)], hover="", dash=dash, more=style))
     scale: dict = {"rangemode": "tozero"}
     if curve == "rank":
         scale = {"type": "log", "autorange": "reversed", "tickformat": ",d"}

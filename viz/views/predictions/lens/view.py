@@ -125,8 +125,8 @@ def _place(seen: Seen, place: float) -> str:
 
 def check(seen: Seen) -> Payload:
     """That the lens after the last block is the model's own output head."""
-    given = {"position": seen.facts.position, "blocks": seen.facts.config.n_layer}
-    return {"text": seen.here["text"].format(gap=number(seen.result, 2), **given)}
+    values = {"position": seen.facts.position, "blocks": seen.facts.config.n_layer}
+    return {"text": seen.here["text"].format(gap=number(seen.result, 2), **values)}
 
 
 # --- the whole prompt ---
@@ -190,8 +190,8 @@ def curve_lines(seen: Seen, tokens: Sequence[int]) -> str:
     shown = seen.settings.curve
     followed = {"probability": "shares[:, 0]  # [point, token]", "rank": "ranks[:, 0]  # [point, token]"}
     then = ["reading.places  # blocks passed", f"reading.{followed.get(shown, f'{shown}[:, 0]  # [point], nats')}"]
-    given = f", candidates={list(tokens)}" if tokens else ""
-    return _lines(seen, f"read_position(run, {seen.facts.position}{given})", then)
+    argument = f", candidates={list(tokens)}" if tokens else ""
+    return _lines(seen, f"read_position(run, {seen.facts.position}{argument})", then)
 
 
 def map_lines(seen: Seen) -> str:

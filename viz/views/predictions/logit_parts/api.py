@@ -119,12 +119,12 @@ def gradients(scene: Scene, position: int = -1, token: str = "", distractor: str
         logit here and where all embeddings are the baseline; gap: how far integrated gradients are from adding up.
     """
     watched = _watched(scene, position, token, distractor)
-    trace, most = scene.trace, places(watched.position + 1)
+    trace, limit = scene.trace, places(watched.position + 1)
 
     def work(progress: Progress) -> Gradients:
-        return take_gradients(trace, watched.position, watched.token, watched.distractor, most, progress)
+        return take_gradients(trace, watched.position, watched.token, watched.distractor, limit, progress)
 
-    result = done(scene.playground, background.Job(("gradients of a logit", trace.key, watched, most), work))
+    result = done(scene.playground, background.Job(("gradients of a logit", trace.key, watched, limit), work))
     return _named(scene, watched) | {
         "tokens": prompt_tokens(scene)[: watched.position + 1],
         **vars(result),

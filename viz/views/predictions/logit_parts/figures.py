@@ -56,7 +56,7 @@ def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) ->
     return go.Figure({"data": data, "layout": layout})
 
 
-def strongest(parts: pd.DataFrame, most: int = 6) -> dict[str, list[dict]]:
+def strongest(parts: pd.DataFrame, limit: int = 6) -> dict[str, list[dict]]:
     """The parts that raise and lower the logit most: {"up": [...], "down": [...]}, the strongest first.
 
     Each {"kind", "layer", "head", "value"}; `parts` is that of model.predictions.attribution.Attribution.parts.
@@ -64,7 +64,7 @@ def strongest(parts: pd.DataFrame, most: int = 6) -> dict[str, list[dict]]:
     rows = parts.to_dict("records")
     up = sorted((row for row in rows if row["value"] > 0), key=lambda row: -row["value"])
     down = sorted((row for row in rows if row["value"] < 0), key=lambda row: row["value"])
-    return {"up": up[:most], "down": down[:most]}
+    return {"up": up[:limit], "down": down[:limit]}
 
 
 # --- the logit being built --------------------------------------------------------------------------

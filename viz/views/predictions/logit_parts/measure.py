@@ -38,7 +38,7 @@ class Watched:
     distractor: int | None = None
 
     @property
-    def given(self) -> str:
+    def arguments(self) -> str:
         """The tokens as the arguments of a call."""
         return f"{self.token}" if self.distractor is None else f"{self.token}, {self.distractor}"
 
@@ -86,10 +86,10 @@ def measure_target(scene: Scene, settings: Settings) -> Watched | Refused:
 
 def measure_written(scene: Scene, settings: Settings) -> Written:
     """What every part wrote at the position that is looked at, for whichever token."""
-    found = components(scene.trace, scene.position)
-    position = None if found.pos_embed is None else found.pos_embed.numpy()
-    embed, z, mlp, logits = (each.numpy() for each in (found.embed, found.z, found.mlp, found.logits))
-    return Written(found.position, embed, position, z, mlp, found.scales, logits)
+    written = components(scene.trace, scene.position)
+    position = None if written.pos_embed is None else written.pos_embed.numpy()
+    embed, z, mlp, logits = (each.numpy() for each in (written.embed, written.z, written.mlp, written.logits))
+    return Written(written.position, embed, position, z, mlp, written.scales, logits)
 
 
 def measure_parts(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Attribution | None:
@@ -125,8 +125,8 @@ def measure_gradients(scene: Scene, settings: Settings, results: Mapping[str, An
     watched = results["target"]
     if isinstance(watched, Refused):
         raise InputError(scene.words["logit_parts.no_target"])
-    most = places(watched.position + 1)
-    return gradients(scene.trace, watched.position, watched.token, watched.distractor, most, progress)
+    limit = places(watched.position + 1)
+    return gradients(scene.trace, watched.position, watched.token, watched.distractor, limit, progress)
 
 
 def places(tokens: int) -> int:
@@ -136,7 +136,7 @@ def places(tokens: int) -> int:
 
 def inside_of(sent: object, scene: Scene) -> int | None:
     """The layer whose MLP is looked into, None for the main head: an MLP gives way once another head is picked."""
-    given = sent if isinstance(sent, Mapping) else {}
-    mlp, head = given.get("mlp"), given.get("head")
+    values = sent if isinstance(sent, Mapping) else {}
+    mlp, head = values.get("mlp"), values.get("head")
     fits = type(mlp) is int and 0 <= mlp < scene.model.config.n_layer
     return mlp if fits and head == list(scene.head) else None

@@ -82,7 +82,7 @@ def _logit(seen: Seen) -> str:
 def _python(seen: Seen, lines: list[str], imports: tuple[str, ...] = ()) -> str:
     """Lines that take the logit apart and go on from there."""
     target = _target(seen)
-    first = [f"found = components(run, {target.position})", f"parts = attribute(found, lm.model, {target.given})"]
+    first = [f"found = components(run, {target.position})", f"parts = attribute(found, lm.model, {target.arguments})"]
     names = ", ".join(sorted({"attribute", "components", *imports}))
     return script(seen.facts, [*first, *lines], [f"from model.predictions.attribution import {names}"])
 
@@ -90,7 +90,7 @@ def _python(seen: Seen, lines: list[str], imports: tuple[str, ...] = ()) -> str:
 def _file(seen: Seen, name: str) -> str:
     """The name of a file."""
     target = _target(seen)
-    return f"{name}-{target.position}-{target.given.replace(', ', '-')}"
+    return f"{name}-{target.position}-{target.arguments.replace(', ', '-')}"
 
 
 # --- the parts ---
@@ -230,7 +230,7 @@ def compared(seen: Seen) -> Payload:
     notes = [words["note"], words["adds_up"].format(**numbers, gap=signed(result.gap), taken=whole(result.taken))]
     if abs(result.gap) > 0.1 * max(1.0, abs(moved)):
         notes.append(words["rough"])
-    given = f"{target.token}, {target.distractor}, {places(target.position + 1)}"
+    arguments = f"{target.token}, {target.distractor}, {places(target.position + 1)}"
     imports = ["from model.predictions.gradients import gradients"]
     return {
         "figure": tokens_figure(series, seen.facts.pieces, target.position, axes),
@@ -238,7 +238,7 @@ def compared(seen: Seen) -> Payload:
         "note": " ".join(notes),
         "file": _file(seen, "gradients"),
         "columns": [words["method"], axes["axis_token"], words["position"], _column(seen)],
-        "python": script(seen.facts, [f"gradients(run, {target.position}, {given})"], imports),
+        "python": script(seen.facts, [f"gradients(run, {target.position}, {arguments})"], imports),
     }
 
 

@@ -34,22 +34,22 @@ def scored(log_share: np.ndarray, rank: np.ndarray, entropy: np.ndarray) -> Scor
     return Scored(-log_share / nat + 0.0, rank.astype(np.float64), np.exp(log_share), entropy[:-1] / nat)
 
 
-def places(told: Scored, by: str, V: int) -> list[float | None]:
+def places(result: Scored, by: str, V: int) -> list[float | None]:
     """Where on the ramp each token of the prompt is, 0 to 1; None for the first, which is not scored. [T]"""
-    values = {"surprisal": told.bits, "rank": np.log2(told.rank), "entropy": told.entropy}[by]
+    values = {"surprisal": result.bits, "rank": np.log2(result.rank), "entropy": result.entropy}[by]
     return [None, *np.clip(values / blind(V), 0, 1).round(4).tolist()]
 
 
-def text_rows(told: Scored, pieces: Sequence[str]) -> dict:
+def text_rows(result: Scored, pieces: Sequence[str]) -> dict:
     """The prompt's tokens with their numbers; numbers start with the second token."""
     return {
         "tokens": [visible(piece) for piece in pieces],
         "breaks": breaks(pieces),
-        "bits": told.bits.round(3).tolist(),
-        "bits_text": [bits(each) for each in told.bits.tolist()],
-        "rank": told.rank.astype(int).tolist(),
-        "share": [percent(share) for share in told.share.tolist()],
-        "entropy": told.entropy.round(3).tolist(),
+        "bits": result.bits.round(3).tolist(),
+        "bits_text": [bits(each) for each in result.bits.tolist()],
+        "rank": result.rank.astype(int).tolist(),
+        "share": [percent(share) for share in result.share.tolist()],
+        "entropy": result.entropy.round(3).tolist(),
     }
 
 
@@ -58,14 +58,14 @@ def breaks(pieces: Sequence[str]) -> list[list[int]]:
     return [[i, min(piece.count("\n"), 2)] for i, piece in enumerate(pieces) if "\n" in piece]
 
 
-def bits_figure(told: Scored, pieces: Sequence[str], V: int, words: Mapping[str, str]) -> go.Figure:
+def bits_figure(result: Scored, pieces: Sequence[str], V: int, words: Mapping[str, str]) -> go.Figure:
     """Surprisal of tokens 1 .. T - 1 as bars, and the entropy of the prediction before each as a line.
 
     Words: surprisal, entropy, axis_token, axis_bits, hover with {token}, {position}, {bits}, {rank}, {share}.
     """
     T = len(pieces)
     at, names, picks = range(1, T), token_texts(pieces)[1:], {"customdata": token_data(T)[1:]}
-    numbers = zip(at, names, told.bits.tolist(), told.rank.tolist(), told.share.tolist(), strict=True)
+    numbers = zip(at, names, result.bits.tolist(), result.rank.tolist(), result.share.tolist(), strict=True)
     hovers = [
         filled(
             words["hover"],
@@ -74,12 +74,23 @@ def bits_figure(told: Scored, pieces: Sequence[str], V: int, words: Mapping[str,
         for n, name, value, rank, share in numbers
     ]
     few = T <= MARKED
-    look = {"color": told.bits.tolist(), "coloraxis": "coloraxis", "line": {"color": GREY, "width": 0.5 if few else 0}}
-    own = {"hovertext": hovers, "hovertemplate": HOVERTEXT, "showlegend": False, "marker": look}
+    look = {
+        "color": result.bits.tolist(),
+        "coloraxis": "coloraxis",
+        "line": {"color": GREY, "width": 0.5 if few else 0},
+    }
+    style = {"hovertext": hovers, "hovertemplate": HOVERTEXT, "showlegend": False, "marker": look}
     traces = [
-        bars(words["surprisal"], at, told.bits, GREY, hover="", text=names, more=picks | own),
+        bars(words["surprisal"], at, result.bits, GREY, hover="", text=names, more=picks | style),
         line(
-            words["entropy"], at, told.entropy, ORANGE, hover="%{y:.3g}", text=names, width=2 if few else 1, more=picks
+            words["entropy"],
+            at,
+            result.entropy,
+            ORANGE,
+            hover="%{y:.3g}",
+            text=names,
+            width=2 if few else 1,
+            more=picks,
         ),
     ]
     colours = scales("size", "linear")

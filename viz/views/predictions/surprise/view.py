@@ -149,16 +149,20 @@ def predictions(scene: Scene, positions: list[int] = (), most: Few = 5) -> dict:
     expected, tokens = measured(VIEW, "main", scene), scene.tokens
     rows = []
     for t in places(scene, positions):
-        own: dict = dict.fromkeys(("rank", "probability", "surprisal"))
+        actual: dict = dict.fromkeys(("rank", "probability", "surprisal"))
         if t:
             log_p = float(expected.next_log_probability[t - 1])
-            own = {"rank": int(expected.rank[t - 1]), "probability": math.exp(log_p), "surprisal": -log_p / math.log(2)}
+            actual = {
+                "rank": int(expected.rank[t - 1]),
+                "probability": math.exp(log_p),
+                "surprisal": -log_p / math.log(2),
+            }
         best = zip(expected.ids[t][:most], expected.probabilities[t], expected.logits[t], strict=False)
         rows.append(
             {
                 "position": t,
                 **named(scene.model, tokens.ids[t]),
-                **own,
+                **actual,
                 "entropy": float(expected.entropy[t]) / math.log(2),
                 "expected": [named(scene.model, n) | {"probability": p, "logit": value} for n, p, value in best],
             }

@@ -137,14 +137,14 @@ def levels_figure(weights: np.ndarray, values: np.ndarray, group: slice, words: 
         line(words["before"], middle, counts["before"], ORANGE, hover=hover, more=outline),
         line(words["steps"], w.tolist(), v, GREEN, hover="", more=dots | {"xaxis": "x2", "yaxis": "y2"}),
     ]
-    found = np.unique(v)
+    levels = np.unique(v)
     more = {
         "xaxis2": axis(words["value"], {"anchor": "y2"}),
         "yaxis2": axis(words["rounded"], {"anchor": "x2", "domain": [0, 0.4], "showgrid": False}),
         "bargap": 0,
     }
     y = axis(words["count"], {"tickformat": ",~s", "rangemode": "tozero", "domain": [0.58, 1]})
-    meta = {"shapes": [_level(float(each)) for each in found] if len(found) <= _LINES else []}
+    meta = {"shapes": [_level(float(each)) for each in levels] if len(levels) <= _LINES else []}
     x = axis(words["value"], {"anchor": "y"})
     return figure(traces, x, y, height=520, narrow=500, meta=meta, more=more)
 

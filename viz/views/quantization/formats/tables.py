@@ -191,13 +191,13 @@ def bytes_text(seen: Seen, shape: tuple[int, int]) -> str:
     """Where the bytes of the one matrix come from. shape [out, in]"""
     words, kind, (out, width) = seen.here, FORMATS[seen.settings.one], shape
     nbytes, scheme = stored_bytes(shape, kind), kind.scheme
-    given = {"out": whole(out), "in": whole(width), "n": whole(nbytes), "name": name_of(kind, seen.all_words)}
+    values = {"out": whole(out), "in": whole(width), "n": whole(nbytes), "name": name_of(kind, seen.all_words)}
     if scheme is None:
         blocks = kind.gguf and kind.fits(width)
         each = stored_bytes((1, kind.block), kind) if blocks else nbytes // (out * width)
-        return words["bytes_block" if blocks else "bytes_float"].format(**given, block=kind.block, each=each)
+        return words["bytes_block" if blocks else "bytes_float"].format(**values, block=kind.block, each=each)
     groups = {"tensor": 1, "channel": out, "group": out * -(-width // max(scheme.group, 1))}[scheme.per]
-    given |= {"packed": whole(-(-out * width * scheme.bits // 8)), "groups": whole(groups)}
+    values |= {"packed": whole(-(-out * width * scheme.bits // 8)), "groups": whole(groups)}
     key = "bytes_scheme" if scheme.symmetric else "bytes_affine"
     zero = whole(-(-groups * scheme.bits // 8))
-    return words[key].format(**given, each=2 if scheme.per == "group" else 4, zero=zero)
+    return words[key].format(**values, each=2 if scheme.per == "group" else 4, zero=zero)

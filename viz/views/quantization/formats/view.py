@@ -81,9 +81,9 @@ def job(seen: Seen) -> Payload:
 def scatter(seen: Seen) -> Payload:
     """Bits a weight against KL, or against the error of one matrix as long as nothing was measured."""
     words, run = seen.here, seen.results["outputs"]
-    own = _measured(seen, run) if run else _counted(seen)
-    return own | {
-        "figure": scatter_figure(own["figure"], {**words.plain(), "damage": own["columns"][-1]}),
+    payload = _measured(seen, run) if run else _counted(seen)
+    return payload | {
+        "figure": scatter_figure(payload["figure"], {**words.plain(), "damage": payload["columns"][-1]}),
         "file": "formats-bits-and-damage",
     }
 
@@ -124,10 +124,10 @@ def _counted(seen: Seen) -> Payload:
 
 def _error_lines(words: Words, error: WeightError) -> list[str]:
     """An error in lines."""
-    given = {"relative": number(error.relative), "largest": number(error.largest), "snr": decibels(error.snr)}
+    values = {"relative": number(error.relative), "largest": number(error.largest), "snr": decibels(error.snr)}
     return [
         words["hover_bits"].format(bits=number(error.bits, 4), size=size(error.nbytes)),
-        words["hover_error"].format(**given),
+        words["hover_error"].format(**values),
     ]
 
 
@@ -163,10 +163,10 @@ def maps(seen: Seen) -> Payload:
     figure = pattern_figure(panels, seen.facts.tokens, axes, Window(0, t, 0, t))
     # No part of it can be asked for.
     figure.update_layout(meta={**figure.layout.meta, "whole": True, "height": 400, "narrow": 660})
-    most = most_moved(moves)
-    distances = {"moved": float(moves[layer, head]), "mean": mean_moved(moves), "most": most[2]}
+    largest = most_moved(moves)
+    distances = {"moved": float(moves[layer, head]), "mean": mean_moved(moves), "most": largest[2]}
     distances = {key: moved(value) for key, value in distances.items()}
-    note = words["note"].format(**distances, layer=most[0], head=most[1])
+    note = words["note"].format(**distances, layer=largest[0], head=largest[1])
     if t < len(seen.facts.tokens):
         note = f"{note} {words['first'].format(n=whole(t))}"
     lines = [
@@ -248,7 +248,7 @@ def _reading(reading: Reading) -> dict:
 
 def _answer(outcome: Outcome) -> dict:
     """One format, measured."""
-    layer, head, most = most_moved(outcome.moved)
+    layer, head, distance = most_moved(outcome.moved)
     return {
         "format": outcome.key,
         "bits": outcome.error.bits,
@@ -257,7 +257,7 @@ def _answer(outcome: Outcome) -> dict:
         "prompt": _reading(outcome.prompt),
         "text": _reading(outcome.text),
         "moved": mean_moved(outcome.moved),
-        "most_moved": {"layer": layer, "head": head, "moved": most},
+        "most_moved": {"layer": layer, "head": head, "moved": distance},
         "speed": outcome.speed,
     }
 

@@ -82,8 +82,8 @@ def _shared(seen: Seen) -> Payload:
     note = words["note_loss"] if loss else here["note"]
     if settings.shown == "loss" and not loss:
         note = f"{words['no_loss']} {note}"
-    given = {"model": facts.label, "dtype": facts.dtype, "n": whole(seen.result.together.positions)}
-    source = words[f"source_{settings.on}"].format(**given)
+    values = {"model": facts.label, "dtype": facts.dtype, "n": whole(seen.result.together.positions)}
+    source = words[f"source_{settings.on}"].format(**values)
     if _edited(seen):
         source = f"{source} · {shared_words(seen.all_words)['plain']}"
     return {
@@ -130,10 +130,10 @@ def facts(seen: Seen) -> Payload:
     words, result, (z, _) = seen.here, seen.result, _numbers(seen)
     layer, least = strongest(z[:, -1:])[0], mildest(z[:, -1])
     row, column = strongest(z[:, :-1])
-    most, part, mild = (nats(float(z[at])) for at in ((layer, -1), (row, column), (least, -1)))
+    whole_layer, part, mild = (nats(float(z[at])) for at in ((layer, -1), (row, column), (least, -1)))
     name, together = _part(seen.words, result.parts[column]), result.together
     items = [
-        [words["most"], words["most_text"].format(layer=layer, value=most)],
+        [words["most"], words["most_text"].format(layer=layer, value=whole_layer)],
         [words["part"], words["part_text"].format(layer=row, part=name, value=part)],
         [words["least"], words["least_text"].format(layer=least, value=mild)],
         [words["together"], words["together_text"].format(kl=nats(together.kl), agree=percent(together.agree))],
@@ -144,12 +144,12 @@ def facts(seen: Seen) -> Payload:
 
 def sum_text(words: Words, total: float, together: float) -> str:
     """Whether the effects of single layers add up."""
-    given = {"sum": nats(total), "kl": nats(together)}
+    values = {"sum": nats(total), "kl": nats(together)}
     if not total:
-        return words["sum_none"].format(**given)
+        return words["sum_none"].format(**values)
     ratio = together / total
     key = "sum_more" if ratio > 1.15 else "sum_less" if ratio < 1 / 1.15 else "sum_same"
-    return words[key].format(**given, ratio=number(ratio, 2))
+    return words[key].format(**values, ratio=number(ratio, 2))
 
 
 # --- for programs ---

@@ -128,8 +128,8 @@ def errors(seen: Seen) -> Payload:
     if best is plain:
         notes.append(here["best_nearest"])
     else:
-        given = {"best": words[best.method], "error": percent(best.held_out), "plain": percent(plain.held_out)}
-        notes.append(here["best"].format(**given, times=number(plain.held_out / best.held_out, 2)))
+        values = {"best": words[best.method], "error": percent(best.held_out), "plain": percent(plain.held_out)}
+        notes.append(here["best"].format(**values, times=number(plain.held_out / best.held_out, 2)))
     worst = max(result.outcomes, key=lambda each: each.held_out / max(each.fit, 1e-30))
     if worst.held_out > _OVERFITS * worst.fit:
         times = number(worst.held_out / worst.fit, 2)

@@ -58,10 +58,10 @@ def stages_of(
 
 def place(logits: np.ndarray, token: int) -> int | None:
     """A token's rank among those that are in, ties broken by the smaller id; None for one that is out. [V]"""
-    own = logits[token]
-    if not np.isfinite(own):
+    logit = logits[token]
+    if not np.isfinite(logit):
         return None
-    return 1 + int((logits > own).sum()) + int((logits[:token] == own).sum())
+    return 1 + int((logits > logit).sum()) + int((logits[:token] == logit).sum())
 
 
 def bits(share: float) -> str:
@@ -74,11 +74,11 @@ def bits(share: float) -> str:
 
 def step_rows(stages: Stages) -> list[dict]:
     """A row a stage: tokens left and the length of their bar, mass removed, entropy, effective choices."""
-    most = math.log(max(stages.reports[0].kept, 2))
+    largest = math.log(max(stages.reports[0].kept, 2))
     return [
         {
             "kept": whole(each.kept),
-            "share": math.log(each.kept) / most if each.kept > 1 else 0.0,
+            "share": math.log(each.kept) / largest if each.kept > 1 else 0.0,
             "removed": percent(each.removed) if n else "",
             "entropy": nats(each.entropy),
             "choices": number(each.effective),
@@ -90,14 +90,14 @@ def step_rows(stages: Stages) -> list[dict]:
 # --- the likeliest tokens ---
 
 
-def shown_tokens(stages: Stages, stage: int, following: int | None, most: int = BARS) -> list[int]:
+def shown_tokens(stages: Stages, stage: int, following: int | None, limit: int = BARS) -> list[int]:
     """The likeliest tokens before or after, in the model's order; at the end the one that really comes next."""
-    after = np.argsort(-stages.probabilities[stage], kind="stable")[:most]
+    after = np.argsort(-stages.probabilities[stage], kind="stable")[:limit]
     after = after[stages.probabilities[stage][after] > 0]
-    best: dict[int, int] = {int(token): n for n, token in enumerate(stages.order[:most])}
+    best: dict[int, int] = {int(token): n for n, token in enumerate(stages.order[:limit])}
     for n, token in enumerate(after.tolist()):
         best[token] = min(best.get(token, n), n)
-    chosen = sorted(best, key=lambda token: (best[token], token))[:most]
+    chosen = sorted(best, key=lambda token: (best[token], token))[:limit]
     if following is not None and following not in chosen:
         chosen.append(following)
     ranks = stages.ranks
@@ -130,7 +130,7 @@ def bars_figure(stages: Stages, shown: Shown, words: Mapping[str, str], drops: S
         shares = {"before": percent(before[n]), "after": percent(after[n])}
         values = {"token": visible(piece), "id": token, "rank": whole(ranks[token]), **shares}
         hovers.append(_hover(words, drops, values, fate[n]))
-    kept, lost = [n for n in range(len(ids)) if not fate[n]], [n for n in range(len(ids)) if fate[n]]
+    remaining, lost = [n for n in range(len(ids)) if not fate[n]], [n for n in range(len(ids)) if fate[n]]
 
     def bar(at: Sequence[int], values: np.ndarray, name: str, colour: str, more: Mapping[str, object]) -> go.Bar:
         texts = [hovers[n] for n in at]
@@ -138,9 +138,9 @@ def bars_figure(stages: Stages, shown: Shown, words: Mapping[str, str], drops: S
 
     hollow = {"width": 0.82, "marker": {"color": "rgba(0,0,0,0)", "line": {"color": _PALE, "width": 1.2}}}
     traces: list[go.Bar | go.Scatter] = [
-        bar(kept, before, "before", _PALE, {"width": 0.82}),
+        bar(remaining, before, "before", _PALE, {"width": 0.82}),
         bar(lost, before, "out", _PALE, hollow),
-        bar(kept, after, "after", BLUE, {"width": 0.42}),
+        bar(remaining, after, "after", BLUE, {"width": 0.42}),
     ]
     if shown.following is not None:
         n = ids.index(shown.following)
@@ -205,17 +205,17 @@ def curve_figure(stages: Stages, cuts: Sequence[Cut], words: Mapping[str, str]) 
     between = {cut.stage: cut.name for cut in cuts if cut.reach is not None and 0 < cut.stage < last}
     traces = [_curve(stages.probabilities[0], words["before"], words, (GREY, 3, "solid"))]
     for stage, name in between.items():
-        given = words["given"].format(step=name)
-        traces.append(_curve(stages.probabilities[stage], given, words, (HUES[2], 1.5, "dot"), legend=False))
+        condition = words["given"].format(step=name)
+        traces.append(_curve(stages.probabilities[stage], condition, words, (HUES[2], 1.5, "dot"), legend=False))
     if last:
         traces.append(_curve(stages.probabilities[last], words["after"], words, (BLUE, 2.5, "solid")))
     for n, cut in enumerate(cuts):
-        kept, hue = stages.reports[cut.stage + 1].kept, HUES[(1, 3, 5)[n % 3]]
-        mass = float(np.sort(stages.probabilities[cut.stage])[::-1][:kept].sum())
-        x, y = ([1, kept, kept], [cut.reach, cut.reach, 0]) if cut.reach is not None else ([kept, kept], [mass, 0])
+        count, hue = stages.reports[cut.stage + 1].kept, HUES[(1, 3, 5)[n % 3]]
+        mass = float(np.sort(stages.probabilities[cut.stage])[::-1][:count].sum())
+        x, y = ([1, count, count], [cut.reach, cut.reach, 0]) if cut.reach is not None else ([count, count], [mass, 0])
         more = {
             "marker": {"size": [0] * (len(x) - 2) + [8, 0], "color": hue},
-            "hovertext": [_mass(words, cut.name, kept, mass)] * len(x),
+            "hovertext": [_mass(words, cut.name, count, mass)] * len(x),
             "hovertemplate": HOVER_TEXT,
         }
         traces.append(line(cut.name, x, y, hue, hover="", dash="dash", width=1.8, more=more))
@@ -234,8 +234,8 @@ def _curve(
 ) -> go.Scatter:
     """The probability of the n likeliest together, at ranks that are even on a logarithmic axis. `look`: of a line."""
     mass = np.cumsum(np.sort(probabilities)[::-1])
-    kept = int((probabilities > 0).sum())
-    ranks = np.unique(np.geomspace(1, kept, _POINTS).round().astype(int)).tolist()
+    count = int((probabilities > 0).sum())
+    ranks = np.unique(np.geomspace(1, count, _POINTS).round().astype(int)).tolist()
     shares = np.minimum(mass[np.array(ranks) - 1], 1.0).tolist()
     hovers = [_mass(words, name, n, share) for n, share in zip(ranks, shares, strict=True)]
     more = {"mode": "lines", "hovertext": hovers, "hovertemplate": HOVER_TEXT, "showlegend": legend}

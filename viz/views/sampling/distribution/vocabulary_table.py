@@ -79,15 +79,15 @@ class Rows:
 
 def page_of(table: pd.DataFrame, request: Request, pieces: Sequence[str]) -> Rows:
     """The rows asked for. `pieces`: the texts of all tokens; not read where the request does not need them."""
-    found = table if not request.query else table[matches(request.query, pieces)]
+    rows = table if not request.query else table[matches(request.query, pieces)]
     if request.by == "token":
-        ids = found["id"].tolist()
-        found = found.iloc[sorted(range(len(ids)), key=lambda n: pieces[ids[n]], reverse=request.down)]
+        ids = rows["id"].tolist()
+        rows = rows.iloc[sorted(range(len(ids)), key=lambda n: pieces[ids[n]], reverse=request.down)]
     else:
-        found = ordered(found, request.by, request.down)
-    pages = max(1, -(-len(found) // PAGE))
+        rows = ordered(rows, request.by, request.down)
+    pages = max(1, -(-len(rows) // PAGE))
     page = min(max(request.page, 0), pages - 1)
-    return Rows(found.iloc[page * PAGE : (page + 1) * PAGE], len(found), page, pages)
+    return Rows(rows.iloc[page * PAGE : (page + 1) * PAGE], len(rows), page, pages)
 
 
 def ordered(table: pd.DataFrame, by: str, down: bool) -> pd.DataFrame:
@@ -101,9 +101,9 @@ def matches(query: str, pieces: Sequence[str]) -> np.ndarray:
 
     A query without capitals finds them, too.
     """
-    meant, exact = query.translate(_SIGNS), query != query.lower()
+    sought, exact = query.translate(_SIGNS), query != query.lower()
     texts = pieces if exact else [piece.lower() for piece in pieces]
-    fits = np.fromiter((meant in text or query in text for text in texts), bool, len(pieces))
+    fits = np.fromiter((sought in text or query in text for text in texts), bool, len(pieces))
     if query.isascii() and query.isdigit() and int(query) < len(pieces):
         fits[int(query)] = True
     return fits

@@ -116,8 +116,8 @@ def _hover(each: Line, n: int, words: Mapping[str, str]) -> str:
 def _distinct(names: Sequence[str]) -> list[str]:
     """Categories of an axis must differ; tokens that look alike get invisible signs behind them."""
     seen: dict[str, int] = {}
-    found = []
+    categories = []
     for name in names:
-        found.append(plotly_text(name) + "\u200b" * seen.get(name, 0))
+        categories.append(plotly_text(name) + "\u200b" * seen.get(name, 0))
         seen[name] = seen.get(name, 0) + 1
-    return found
+    return categories

@@ -89,9 +89,9 @@ def measure_many(scene: Scene, settings: Settings) -> Many:
 def one_draw(seen: Seen) -> Payload:
     """The parts that can be seen, with their edges in full digits; random numbers; and what of these is in the tail."""
     words, facts, bar, many = seen.here, seen.facts, seen.result, seen.results["many"]
-    asked, n = seen.settings.bar, single(bar.shares)
-    ahead = uniforms(asked.seed, AHEAD, asked.first).tolist()
-    numbers = ahead if asked.u is None else [*ahead, asked.u]
+    settings, n = seen.settings.bar, single(bar.shares)
+    ahead = uniforms(settings.seed, AHEAD, settings.first).tolist()
+    numbers = ahead if settings.u is None else [*ahead, settings.u]
     return {
         "title": words["title"].format(after=after(seen)),
         "note": words["one" if len(bar.ids) == 1 else "note"].format(n=whole(len(bar.ids))),
@@ -101,8 +101,8 @@ def one_draw(seen: Seen) -> Payload:
         "edges": bar.edges[:n].tolist(),
         "total": bar.total,
         "count": len(bar.ids),
-        "seed": asked.seed,
-        "first": asked.first,
+        "seed": settings.seed,
+        "first": settings.first,
         "numbers": ahead,
         "most": {"seed": MOST_SEED, "step": MOST_STEP},
         "found": [part for part in (_part_of(seen, u) for u in numbers) if part["rank"] > n],
@@ -135,8 +135,8 @@ _FINAL = "from model.sampling.warps import final"
 
 def _one_draw_lines(seen: Seen) -> str:
     """The Python lines of one draw. The page puts what it shows now into the line that begins with "u = "."""
-    asked = seen.settings.bar
-    u = f"uniform({asked.seed}, {asked.step})" if asked.u is None else repr(asked.u)
+    settings = seen.settings.bar
+    u = f"uniform({settings.seed}, {settings.step})" if settings.u is None else repr(settings.u)
     lines = [_PROBABILITIES, f"u = {u}", "token = draw(probabilities, u)", "lm.tokenizer.piece(token)"]
     return pipeline_lines(seen, lines, (_FINAL, "from model.sampling.pipeline import draw, softmax, uniform"))
 
@@ -196,8 +196,8 @@ def agreement(seen: Seen) -> Payload:
     items.append([words["top"], words["top_text"].format(share=percent(share), came=top)])
     half = 1.96 * (share * (1 - share) / many.n) ** 0.5
     if half:
-        given = {"half": number(100 * half, 2), "n": n, "more": whole(4 * many.n)}
-        items.append([words["error"], words["error_text"].format(**given)])
+        values = {"half": number(100 * half, 2), "n": n, "more": whole(4 * many.n)}
+        items.append([words["error"], words["error_text"].format(**values)])
     return {"title": words["title"], "about": words["about"], "items": items}
 
 

@@ -52,8 +52,8 @@ def bytes_figure(grown: Sequence[Growth], longest: int, here: int, words: Mappin
         traces.append(line(each.name, lengths, nbytes / scale, each.colour, hover=hover, text=texts, more=only, **look))
     at = grown[0].nbytes / longest * here
     dot = {"mode": "markers", "marker": {"size": 10, "color": ORANGE}, "cliponaxis": False}
-    told = "%{x:,}: %{text}"
-    traces.append(line(words["here"], [here], [at / scale], ORANGE, hover=told, text=[size(round(at))], more=dot))
+    template = "%{x:,}: %{text}"
+    traces.append(line(words["here"], [here], [at / scale], ORANGE, hover=template, text=[size(round(at))], more=dot))
     return _figure(traces, words["context"], f"{words['size']} ({unit})", {"range": [0, longest]})
 
 
@@ -65,7 +65,7 @@ def times_figure(timed: Sequence[Timed], words: Mapping[str, str]) -> go.Figure:
     traces = []
     for way in timed:
         medians = [1000 * each[0] for each in way.seconds]
-        spreads = [f"{milliseconds(least)}–{milliseconds(most)}" for _, least, most in way.seconds]
+        spreads = [f"{milliseconds(low)}–{milliseconds(high)}" for _, low, high in way.seconds]
         hovers = [
             f"{plotly_text(way.name)}<br>{whole(length)} {plotly_text(words['tokens'])}: {milliseconds(median)} ms<br>"
             f"{plotly_text(words['spread'])}: {spread} ms"
@@ -81,8 +81,8 @@ def times_figure(timed: Sequence[Timed], words: Mapping[str, str]) -> go.Figure:
                 "thickness": 1.5,
                 "width": 4,
                 "color": way.colour,
-                "array": values([1000 * (most - median) for median, _, most in way.seconds]),
-                "arrayminus": values([1000 * (median - least) for median, least, _ in way.seconds]),
+                "array": values([1000 * (high - median) for median, _, high in way.seconds]),
+                "arrayminus": values([1000 * (median - low) for median, low, _ in way.seconds]),
             },
         }
         traces.append(line(way.name, way.lengths, medians, way.colour, hover="", text=spreads, width=2.5, more=more))

@@ -56,8 +56,8 @@ class Sizes:
 def measure_sizes(scene: Scene, settings: Settings) -> Sizes:
     """2 L B G S E x 4 with this model's numbers, and the tensors themselves."""
     config, batch, T = scene.model.config, int(settings.batch), len(scene.tokens)
-    made = tensor_bytes(config, batch, T)
-    shape, real = made if made else ((), 0)
+    allocated = tensor_bytes(config, batch, T)
+    shape, real = allocated if allocated else ((), 0)
     nbytes, token, full = (cache_bytes(config, batch, length) for length in (T, 1, config.n_ctx))
     unshared = cache_bytes(config, batch, config.n_ctx, config.n_head)
     return Sizes(batch, T, nbytes, token, full, unshared, shape, real)
@@ -111,13 +111,13 @@ def _items(seen: Seen) -> list[list[str]]:
     words, facts, sizes = seen.here, seen.facts, seen.result
     full, weights, H, G = sizes.full, facts.nbytes, facts.config.n_head, facts.config.n_kv_head
     share = percent(full / weights) if full < weights else words["times"].format(n=number(full / weights))
-    given = {"n": whole(facts.config.n_ctx), "size": size(full), "share": share, "weights": size(weights)}
+    values = {"n": whole(facts.config.n_ctx), "size": size(full), "share": share, "weights": size(weights)}
     shared = words["not_shared"].format(H=H)
     if G < H:
         shared = words["shared_text"].format(H=H, G=G, size=size(sizes.unshared), times=number(H / G))
     return [
         [words["token"], words["token_text"].format(size=size(sizes.token), batch=sizes.batch)],
-        [words["full"], words["full_text" if full < weights else "full_more"].format(**given)],
+        [words["full"], words["full_text" if full < weights else "full_more"].format(**values)],
         [words["shared"], shared],
     ]
 
@@ -183,8 +183,8 @@ def _times(row: Row, whole: bool) -> tuple[float, float, float]:
 def _source(seen: Seen) -> str:
     """Whose times these are: the model, the threads and what they do while they wait."""
     words, result, facts = seen.here, seen.result, seen.facts
-    given = {"model": facts.label, "dtype": facts.dtype, "threads": result.threads}
-    text = words["measured_on"].format(**given, policy=result.waiting or words["policy_none"])
+    values = {"model": facts.label, "dtype": facts.dtype, "threads": result.threads}
+    text = words["measured_on"].format(**values, policy=result.waiting or words["policy_none"])
     return f"{text} · {words['plain']}" if facts.edits else text
 
 
@@ -224,9 +224,9 @@ def prefill(seen: Seen) -> Payload:
     """The prompt at once against one token at a time."""
     words, T = seen.here, seen.result.prompt
     whole_prompt, step = seen.result.prefill.median, seen.result.step.median
-    given = {"n": whole(T), "ms": milliseconds(whole_prompt), "each": milliseconds(whole_prompt / T)}
+    values = {"n": whole(T), "ms": milliseconds(whole_prompt), "each": milliseconds(whole_prompt / T)}
     items = [
-        [words["prefill"], words["prefill_text" if T > 1 else "prefill_one"].format(**given)],
+        [words["prefill"], words["prefill_text" if T > 1 else "prefill_one"].format(**values)],
         [words["step"], words["step_text"].format(step=milliseconds(step), rate=number(1 / step))],
     ]
     if T > 1:

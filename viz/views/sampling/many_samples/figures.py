@@ -51,13 +51,13 @@ def spread(values: Sequence[float]) -> Spread:
 def quartile_band(entropies: Sequence[np.ndarray]) -> dict[str, list[float]]:
     """Mean and quartiles of each step over the texts that reach it, and how many these are. entropies: [n_i] each"""
     steps = max((len(each) for each in entropies), default=0)
-    found: dict[str, list[float]] = {"mean": [], "low": [], "high": [], "count": []}
+    columns: dict[str, list[float]] = {"mean": [], "low": [], "high": [], "count": []}
     for step in range(steps):
         here = np.array([each[step] for each in entropies if step < len(each)], np.float64)
         low, high = np.percentile(here, [25, 75])
         for name, value in (("mean", here.mean()), ("low", low), ("high", high), ("count", len(here))):
-            found[name].append(float(value))
-    return found
+            columns[name].append(float(value))
+    return columns
 
 
 def measure_figure(

@@ -47,28 +47,28 @@ class Taken:
 
 def question(scene: Scene, settings: Settings) -> Settings:
     """What decides the texts: names do not, nor whether strategies share random numbers, which texts never do."""
-    asked = settings.strategies
-    common = replace(asked.common, shared=True, chat=asked.common.chat and cards.has_chat(scene.model))
-    unnamed = tuple(replace(each, name="") for each in asked.strategies)
-    return settings.but(strategies=replace(asked, strategies=unnamed, common=common))
+    chosen = settings.strategies
+    common = replace(chosen.common, shared=True, chat=chosen.common.chat and cards.has_chat(scene.model))
+    unnamed = tuple(replace(each, name="") for each in chosen.strategies)
+    return settings.but(strategies=replace(chosen, strategies=unnamed, common=common))
 
 
 def take(scene: Scene, settings: Settings, progress: Progress) -> Taken:
     """Write the texts; raises InputError for cards that cannot be written."""
-    asked, count = settings.strategies, int(settings.count)
-    asked.check()
+    chosen, count = settings.strategies, int(settings.count)
+    chosen.check()
     check_samples(scene.playground.options.allowed, count)
-    common = asked.common
+    common = chosen.common
     prompt = cards.prompt_ids(scene.model, scene.prompt, common.chat)
     model = scene.playground.eight_bit(scene.model) if common.eight else scene.model
     many = Many(count, common.tokens, common.seed, common.stop)
-    return Taken(tuple(map(tuple, take_samples(model, prompt, asked.strategies, many, progress))))
+    return Taken(tuple(map(tuple, take_samples(model, prompt, chosen.strategies, many, progress))))
 
 
 def pace(scene: Scene, settings: Settings) -> tuple[bool, int]:
     """8-bit weights go at a pace of their own; the work is steps of batches."""
-    asked = settings.strategies
-    return asked.common.eight, len(batches_of(asked.strategies, int(settings.count))) * asked.common.tokens
+    chosen = settings.strategies
+    return chosen.common.eight, len(batches_of(chosen.strategies, int(settings.count))) * chosen.common.tokens
 
 
 def read_measure(sent: object, scene: Scene) -> str:
@@ -82,20 +82,20 @@ def read_measure(sent: object, scene: Scene) -> str:
 
 def seconds_of(seen: Seen) -> float:
     """About how long it takes: from the last time on this model, else from its size."""
-    facts, asked = seen.facts, seen.settings.strategies
+    facts, chosen = seen.facts, seen.settings.strategies
     step = seen.pace.get("main", 0.006 + facts.nbytes / 6e9 + facts.config.vocab_size * 2e-7)
-    batches = len(batches_of(asked.strategies, int(seen.settings.count)))
-    return batches * (facts.seconds + asked.common.tokens * step)
+    batches = len(batches_of(chosen.strategies, int(seen.settings.count)))
+    return batches * (facts.seconds + chosen.common.tokens * step)
 
 
 def hint(seen: Seen) -> Payload:
     """How many texts it is and about how long it takes; raises InputError for cards that cannot be written."""
-    asked, count = seen.settings.strategies, int(seen.settings.count)
-    asked.check()
-    fixed = sum(certain(each) for each in asked.strategies)
-    texts = (len(asked.strategies) - fixed) * count + fixed
+    chosen, count = seen.settings.strategies, int(seen.settings.count)
+    chosen.check()
+    fixed = sum(certain(each) for each in chosen.strategies)
+    texts = (len(chosen.strategies) - fixed) * count + fixed
     seconds = max(1, round(seconds_of(seen)))
-    lines = [seen.here["takes"].format(n=texts, tokens=asked.common.tokens, seconds=seconds)]
+    lines = [seen.here["takes"].format(n=texts, tokens=chosen.common.tokens, seconds=seconds)]
     lines += [seen.here["once"]] if fixed else []
     lines += [seen.words["unedited"]] if seen.facts.edits else []
     return {"text": " ".join(lines)}
@@ -196,7 +196,7 @@ def entropy(seen: Seen) -> Payload:
 
 def texts(seen: Seen) -> Payload:
     """Every text with its numbers."""
-    asked = seen.settings.strategies
+    chosen = seen.settings.strategies
     samples = [
         {
             "strategy": at,
@@ -220,12 +220,12 @@ def texts(seen: Seen) -> Payload:
         "about": {
             "model": seen.facts.model_id,
             "prompt": seen.facts.prompt,
-            "tokens": asked.common.tokens,
-            "seed": asked.common.seed,
-            "stop": list(asked.common.stop),
+            "tokens": chosen.common.tokens,
+            "seed": chosen.common.seed,
+            "stop": list(chosen.common.stop),
             "chat": _chat(seen),
-            "eight": asked.common.eight,
-            "strategies": cards.value_of(asked.strategies),
+            "eight": chosen.common.eight,
+            "strategies": cards.value_of(chosen.strategies),
         },
         "source": _written(seen),
         "words": seen.here.plain() | {"strategy": seen.words["strategy"], "plot": section(seen.all_words, "plot")},
@@ -238,19 +238,19 @@ def _chat(seen: Seen) -> bool:
 
 def _python(seen: Seen, last: str) -> str:
     """The lines that take the same samples."""
-    asked, loaded = seen.settings.strategies, loading(seen.facts.model_id)
+    chosen, loaded = seen.settings.strategies, loading(seen.facts.model_id)
     imports = [
         "from model.api import load_model",
         "from model.generation.strategies import Strategy",
         "from model.sampling.pipeline import Step",
         "from model.generation.samples import Many, take_samples",
     ]
-    common = asked.common
+    common = chosen.common
     if common.eight:
         imports, loaded = [*imports, "from model.quantization.int8 import int8"], f"int8({loaded})"
     many = f"Many({seen.settings.count}, {common.tokens}, {common.seed}, {common.stop!r})"
     prompt = cards.prompt_code(seen.facts.prompt, _chat(seen))
-    lines = [f"lm = {loaded}", *cards.code(asked.strategies, _names(seen))]
+    lines = [f"lm = {loaded}", *cards.code(chosen.strategies, _names(seen))]
     return "\n".join([*sorted(imports), "", *lines, f"samples = take_samples(lm, {prompt}, strategies, {many})", last])
 
 
@@ -283,23 +283,23 @@ def many_samples(
         quartiles. texts: strategy, text and ended.
     """
     common = {"tokens": new_tokens, "seed": seed, "stop": list(stop), "chat": chat}
-    asked = cards.read_cards(cards.asked_for(presets, strategies, common), scene)
-    asked.check()
-    taken = measured(VIEW, "main", scene, strategies=asked, count=str(count))
-    names = cards.labels(scene.words, asked.strategies)
+    requested = cards.read_cards(cards.card_values(presets, strategies, common), scene)
+    requested.check()
+    taken = measured(VIEW, "main", scene, strategies=requested, count=str(count))
+    names = cards.labels(scene.words, requested.strategies)
     rows = [
-        {"strategy": name, "once": certain(strategy), **_told(samples)}
-        for name, strategy, samples in zip(names, asked.strategies, taken.samples, strict=True)
+        {"strategy": name, "once": certain(strategy), **_summary(samples)}
+        for name, strategy, samples in zip(names, requested.strategies, taken.samples, strict=True)
     ]
-    found = [
+    records = [
         {"strategy": name, "text": each.text, "ended": each.ended}
         for name, samples in zip(names, taken.samples, strict=True)
         for each in samples
     ]
-    return {"strategies": rows, "texts": found[:most]}
+    return {"strategies": rows, "texts": records[:most]}
 
 
-def _told(samples: Sequence[Sample]) -> dict:
+def _summary(samples: Sequence[Sample]) -> dict:
     """The numbers of one strategy's texts."""
     ids = [each.ids.tolist() for each in samples]
     return {

@@ -28,11 +28,11 @@ class Token(Protocol):
     top: tuple[tuple[int, float, float], ...]
 
 
-def record(made: Token) -> list:
+def record(token: Token) -> list:
     """[id, ln p, rank, entropy in nats, p after the warps, tokens left, random number, [id, p, p after] one by one]."""
-    top = [value for id, p, after in made.top for value in (id, plain(p), plain(after))]
-    log, chance, luck = plain(made.log_probability), plain(made.probability), plain(made.uniform)
-    return [made.id, log, int(made.rank), plain(made.entropy), chance, int(made.kept), luck, top]
+    top = [value for id, p, after in token.top for value in (id, plain(p), plain(after))]
+    log, chance, luck = plain(token.log_probability), plain(token.probability), plain(token.uniform)
+    return [token.id, log, int(token.rank), plain(token.entropy), chance, int(token.kept), luck, top]
 
 
 def ids_of(records: Iterable[list]) -> list[int]:

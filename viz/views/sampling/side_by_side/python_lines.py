@@ -18,10 +18,10 @@ def lines(request: Request, names: Sequence[str]) -> str:
     load, more = f"lm = {loading(request.model.id)}", []
     if request.settings.eight:
         load, more = f"lm = int8({loading(request.model.id)})", ["from model.quantization.int8 import int8"]
-    made = strategies.code([row.strategy for row in request.rows], names)
+    code = strategies.code([row.strategy for row in request.rows], names)
     if request.kind == "start":
         imports = [*_IMPORTS, *more, "from model.generation.strategies import Strategy"]
-        return "\n".join([*sorted(imports), "", load, *made, *_together(request)])
+        return "\n".join([*sorted(imports), "", load, *code, *_together(request)])
     imports = [
         *_IMPORTS,
         *more,
@@ -29,16 +29,16 @@ def lines(request: Request, names: Sequence[str]) -> str:
         "from model.generation.generate import generate",
     ]
     alone = [line for at, row in enumerate(request.rows) for line in _alone(request, row, at)]
-    return "\n".join([*sorted(imports), "", load, *made, "texts = []", f"prompt = {list(request.prompt)}", *alone])
+    return "\n".join([*sorted(imports), "", load, *code, "texts = []", f"prompt = {list(request.prompt)}", *alone])
 
 
 def _together(request: Request) -> list[str]:
     """All from the prompt, in one batch."""
     common = request.settings
-    given = f"{common.tokens}, {common.seed}, shared={common.shared}, stop={common.stop!r}"
+    arguments = f"{common.tokens}, {common.seed}, shared={common.shared}, stop={common.stop!r}"
     prompt = strategies.prompt_code(request.text, common.chat)
     return [
-        f"ticks = lm.generate({prompt}, strategies, {given})",
+        f"ticks = lm.generate({prompt}, strategies, {arguments})",
         "texts = [list(text.ids) for text in written(ticks, len(strategies))]",
     ]
 

@@ -46,7 +46,7 @@ class Row:
     @property
     def ids(self) -> tuple[int, ...]:
         """The tokens written before."""
-        return tuple(made.id for made in self.written)
+        return tuple(token.id for token in self.written)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,10 +143,10 @@ def _row(model: LanguageModel, sent: object) -> Row:
     if not isinstance(written, list) or len(written) >= model.config.n_ctx or not _whole(sent.get("number"), 1 << 20):
         raise InputError("This text cannot be read.", "", "Start anew.")
     strategy = strategy_of(model, sent.get("strategy"))
-    return Row(strategy, sent["number"], tuple(_made(model, each) for each in written))
+    return Row(strategy, sent["number"], tuple(_generated_token(model, each) for each in written))
 
 
-def _made(model: LanguageModel, sent: object) -> GeneratedToken:
+def _generated_token(model: LanguageModel, sent: object) -> GeneratedToken:
     """A token that was written before, from [id, ln p, rank, entropy, p after the warps, tokens left, number]."""
     size = model.tokenizer.vocab_size
     if not isinstance(sent, list) or len(sent) != 7 or not all(_whole(each, size + 1) for each in (sent[2], sent[5])):
@@ -254,9 +254,9 @@ def rounds(playground: Playground, request: Request, stop: threading.Event) -> I
     """
     if request.token is not None:
         with playground.computing:
-            made = chosen_by_hand(request)
+            choices = chosen_by_hand(request)
         ended = "end" if request.token in plan_of(request, request.rows[0]).ending else ""
-        yield [Change((made,), ended=ended)]
+        yield [Change((choices,), ended=ended)]
         if ended:
             return
     live, spent = _ticks(request), 0.0
@@ -306,36 +306,36 @@ class Race:
     tokens: int = 0  # written, those that a search dropped again too
     ticks: list[list] = field(default_factory=list)  # a step: for each row None or [records, dropped, ended, others]
     texts: list[dict] = field(default_factory=list)  # with each step the texts of tokens that it is the first to name
-    made: list[list[GeneratedToken]] = field(init=False)
+    written: list[list[GeneratedToken]] = field(init=False)
     stop: threading.Event = field(default_factory=threading.Event)
     _named: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.made = [list(row.written) for row in self.request.rows]
+        self.written = [list(row.written) for row in self.request.rows]
 
     def add(self, changes: list[Change | None], seconds: float) -> None:
         """Keep a step, and how long the run took until after it."""
-        for made, change in zip(self.made, changes, strict=True):
+        for tokens, change in zip(self.written, changes, strict=True):
             if change is not None:
-                del made[len(made) - change.drop :]
-                made.extend(change.made)
+                del tokens[len(tokens) - change.drop :]
+                tokens.extend(change.made)
                 self.tokens += len(change.made)
         packed = [None if change is None else _packed_change(change) for change in changes]
-        found = {number for each in packed if each for number in _ids_named(each)} - self._named
-        self._named |= found
-        self.texts.append(texts_of(self.request.model, found))
+        new_ids = {number for each in packed if each for number in _ids_named(each)} - self._named
+        self._named |= new_ids
+        self.texts.append(texts_of(self.request.model, new_ids))
         self.seconds = seconds
         self.ticks.append(packed)
 
     @property
     def measured(self) -> list[dict]:
         """The numbers of every row's whole text."""
-        return [{name: plain(value) for name, value in vars(measure_text(made)).items()} for made in self.made]
+        return [{name: plain(value) for name, value in vars(measure_text(tokens)).items()} for tokens in self.written]
 
 
 def _packed_change(change: Change) -> list:
-    found = [[record(made) for made in change.made], change.drop, change.ended]
-    return [*found, [[list(ids), plain(score)] for ids, score in change.others]] if change.others else found
+    entry = [[record(token) for token in change.made], change.drop, change.ended]
+    return [*entry, [[list(ids), plain(score)] for ids, score in change.others]] if change.others else entry
 
 
 def _ids_named(packed: list) -> list[int]:

@@ -207,7 +207,7 @@ def generate(
         itself, nats), rank, entropy, probability after the steps, and the random number.
     """
     common = {"tokens": new_tokens, "seed": seed, "shared": same_numbers, "stop": list(stop), "chat": chat}
-    sent = cards.asked_for(presets, strategies, common)
+    sent = cards.card_values(presets, strategies, common)
     request = request_of(scene.playground, scene.model, scene.prompt, sent, {})
     race, ended = Race("", request), [""] * len(request.rows)
     until = time.perf_counter() + most_seconds(scene.playground)
@@ -217,18 +217,18 @@ def generate(
         if time.perf_counter() > until:
             race.stop.set()
     names = cards.labels(scene.words, [row.strategy for row in request.rows])
-    found = []
-    for name, made, why, measured in zip(names, race.made, ended, race.measured, strict=True):
-        ids = [each.id for each in made]
+    rows = []
+    for name, tokens, why, measured in zip(names, race.written, ended, race.measured, strict=True):
+        ids = [each.id for each in tokens]
         row = {"strategy": name, "text": scene.model.decode(ids), "ended": why or "time", "measured": measured}
-        found.append(row | ({"tokens": [_made(scene.model, each) for each in made]} if details else {}))
-    return {"texts": found}
+        rows.append(row | ({"tokens": [_token_record(scene.model, each) for each in tokens]} if details else {}))
+    return {"texts": rows}
 
 
-def _made(model: LanguageModel, made: GeneratedToken) -> dict:
+def _token_record(model: LanguageModel, token: GeneratedToken) -> dict:
     """A token that was written, with its numbers."""
     names = ("log_probability", "rank", "entropy", "probability", "kept", "uniform")
-    return named(model, made.id) | {name: getattr(made, name) for name in names}
+    return named(model, token.id) | {name: getattr(token, name) for name in names}
 
 
 FEED = Stream(

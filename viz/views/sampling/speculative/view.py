@@ -98,17 +98,17 @@ def text(seen: Seen) -> Payload:
     words, facts, result = seen.here, seen.facts, seen.results["main"]
     if result is None:
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
-    found: Compared = result.compared
-    title = words["title"].format(draft=draft_name(seen), n=len(found.tokens), calls=len(found.rounds))
-    ended = words["ended"] if found.rounds[-1].ended == "end" else ""
+    compared: Compared = result.compared
+    title = words["title"].format(draft=draft_name(seen), n=len(compared.tokens), calls=len(compared.rounds))
+    ended = words["ended"] if compared.rounds[-1].ended == "end" else ""
     return {
         "title": title,
         "note": f"{words['note']} {ended}".strip(),
         "before": [visible(piece) for piece in facts.pieces[-_TAIL:]],
         "cut": len(facts.pieces) > _TAIL,
-        "rounds": records(found.rounds, facts.piece),
-        "same": same(words, found),
-        "plain": None if found.tokens == found.plain_tokens else result.plain_text,
+        "rounds": records(compared.rounds, facts.piece),
+        "same": same(words, compared),
+        "plain": None if compared.tokens == compared.plain_tokens else result.plain_text,
         "words": words.plain() | section(seen.all_words, "plot"),
         **_shared(seen, _python(seen, result.request, "[one.tokens for one in found.rounds]")),
     }
@@ -121,21 +121,21 @@ def draft_name(seen: Seen) -> str:
     return seen.here[f"named_{kind}"].format(n=n, L=seen.facts.config.n_layer, model=label)
 
 
-def certain(found: Compared) -> bool:
+def certain(result: Compared) -> bool:
     """Whether one token alone was possible at every place, as at temperature 0."""
-    chances = [one.p for each in found.rounds for one in each.proposals if one.fate != "unread"]
-    chances += [each.chance for each in found.plain]
+    chances = [one.p for each in result.rounds for one in each.proposals if one.fate != "unread"]
+    chances += [each.chance for each in result.plain]
     return all(chance in (0.0, 1.0) for chance in chances)
 
 
-def same(words: Words, found: Compared) -> str:
+def same(words: Words, result: Compared) -> str:
     """How the text lies beside the one that was written without a draft."""
-    n = len(found.tokens)
-    if found.tokens == found.plain_tokens:
-        return words["same_certain" if certain(found) else "same_luck"].format(n=n)
-    both = zip(found.tokens, found.plain_tokens, strict=False)
-    at = next((place for place, (a, b) in enumerate(both, 1) if a != b), min(n, len(found.plain_tokens)) + 1)
-    return words["differs_rounding" if certain(found) else "differs"].format(at=at)
+    n = len(result.tokens)
+    if result.tokens == result.plain_tokens:
+        return words["same_certain" if certain(result) else "same_luck"].format(n=n)
+    both = zip(result.tokens, result.plain_tokens, strict=False)
+    at = next((place for place, (a, b) in enumerate(both, 1) if a != b), min(n, len(result.plain_tokens)) + 1)
+    return words["differs_rounding" if certain(result) else "differs"].format(at=at)
 
 
 # --- numbers ---
@@ -146,25 +146,25 @@ def _times(speed: float) -> str:
     return factor(speed).removesuffix(" ×")
 
 
-def verdict(words: Words, draft: str, told: Summary) -> list[str]:
+def verdict(words: Words, draft: str, summary: Summary) -> list[str]:
     """Faster or slower, and why."""
-    if not told.tested:
-        return [words[f"nothing_{draft}"], words["nothing"].format(v=number(told.v))]
-    gamma = told.proposed / told.calls
-    given = {
-        "times": _times(told.speed),
-        "cost": number(gamma * told.c + told.v),
+    if not summary.tested:
+        return [words[f"nothing_{draft}"], words["nothing"].format(v=number(summary.v))]
+    gamma = summary.proposed / summary.calls
+    values = {
+        "times": _times(summary.speed),
+        "cost": number(gamma * summary.c + summary.v),
         "g": number(gamma),
-        "c": number(told.c),
-        "v": number(told.v),
-        "per_call": number(told.per_call),
-        "needed": percent(told.needed),
-        "accepted": percent(told.acceptance),
+        "c": number(summary.c),
+        "v": number(summary.v),
+        "per_call": number(summary.per_call),
+        "needed": percent(summary.needed),
+        "accepted": percent(summary.acceptance),
     }
-    how = "faster" if told.speed >= 1.05 else "slower" if told.speed <= 0.95 else "even"
-    lines = [words[how].format(**given), words["why"].format(**given)]
+    how = "faster" if summary.speed >= 1.05 else "slower" if summary.speed <= 0.95 else "even"
+    lines = [words[how].format(**values), words["why"].format(**values)]
     if how == "slower":
-        lines.append(words["never" if math.isinf(told.needed) else "needed"].format(**given))
+        lines.append(words["never" if math.isinf(summary.needed) else "needed"].format(**values))
     if draft == "layers" and how == "slower":
         lines.append(words["why_layers"])
     return lines
@@ -173,22 +173,22 @@ def verdict(words: Words, draft: str, told: Summary) -> list[str]:
 def numbers(seen: Seen) -> Payload:
     """What was measured beside what was predicted, each with its formula."""
     words, result = seen.here, seen.result
-    told = result.summary
-    ms = {name: words["in_ms"].format(n=milliseconds(getattr(told, name))) for name in ("plain", "draft", "check")}
-    expected = f"{percent(told.expected)} ± {percent(told.spread)}" if told.tested else NONE
+    summary = result.summary
+    ms = {name: words["in_ms"].format(n=milliseconds(getattr(summary, name))) for name in ("plain", "draft", "check")}
+    expected = f"{percent(summary.expected)} ± {percent(summary.spread)}" if summary.tested else NONE
     rows = [
-        ("acceptance", f"{percent(told.acceptance)} ({told.accepted} / {told.tested})", expected),
-        ("per_call", number(told.per_call), number(told.predicted_per_call)),
+        ("acceptance", f"{percent(summary.acceptance)} ({summary.accepted} / {summary.tested})", expected),
+        ("per_call", number(summary.per_call), number(summary.predicted_per_call)),
         ("plain_step", ms["plain"], ""),
-        ("draft_step", f"{ms['draft']} · c = {number(told.c)}", ""),
-        ("check_step", f"{ms['check']} · v = {number(told.v)}", "v = 1"),
-        ("speed", factor(told.speed), factor(told.theorem)),
-        ("speed_here", factor(told.speed), factor(told.predicted)),
+        ("draft_step", f"{ms['draft']} · c = {number(summary.c)}", ""),
+        ("check_step", f"{ms['check']} · v = {number(summary.v)}", "v = 1"),
+        ("speed", factor(summary.speed), factor(summary.theorem)),
+        ("speed_here", factor(summary.speed), factor(summary.predicted)),
     ]
     return {
         "title": words["title"],
-        "verdict": verdict(words, seen.settings.draft, told),
-        "slower": told.speed <= 0.95,
+        "verdict": verdict(words, seen.settings.draft, summary),
+        "slower": summary.speed <= 0.95,
         "rows": [[words[f"row_{key}"], words[f"how_{key}"], *cells] for key, *cells in rows],
         "columns": [words["number"], seen.words["measured"], seen.words["predicted"]],
         **_shared(seen, _python(seen, result.request)),
@@ -197,12 +197,12 @@ def numbers(seen: Seen) -> Payload:
 
 def times(seen: Seen) -> Payload:
     """Milliseconds a token, plain and speculative."""
-    words, told = seen.here, seen.result.summary
-    draft = (told.draft if told.proposed else 0.0) * told.proposed / told.written
-    check = told.check * told.calls / told.written
+    words, summary = seen.here, seen.result.summary
+    draft = (summary.draft if summary.proposed else 0.0) * summary.proposed / summary.written
+    check = summary.check * summary.calls / summary.written
     return {
-        "figure": times_figure(told.plain, draft, check, words),
-        "title": words["title"].format(times=_times(told.speed)),
+        "figure": times_figure(summary.plain, draft, check, words),
+        "title": words["title"].format(times=_times(summary.speed)),
         "note": words["note"],
         "columns": [words["series"], words["ms"], words["way"]],
         **_shared(seen, _python(seen, seen.result.request)),
@@ -211,13 +211,13 @@ def times(seen: Seen) -> Payload:
 
 def calls(seen: Seen) -> Payload:
     """How many tokens the calls wrote."""
-    words, told, rounds = seen.here, seen.result.summary, seen.result.compared.rounds
-    accepted = min(told.expected, 1.0) if told.tested else 0.0
+    words, summary, rounds = seen.here, seen.result.summary, seen.result.compared.rounds
+    accepted = min(summary.expected, 1.0) if summary.tested else 0.0
     expected = expected_calls(accepted, [len(one.proposals) for one in rounds])
     names = words.plain() | {"measured": seen.words["measured"]}
     return {
         "figure": calls_figure([len(one.tokens) for one in rounds], expected, names),
-        "title": words["title"].format(n=number(told.per_call)),
+        "title": words["title"].format(n=number(summary.per_call)),
         "note": words["note"],
         "columns": [words["series"], words["tokens"], words["calls"]],
         **_shared(seen, _python(seen, seen.result.request)),
@@ -227,16 +227,16 @@ def calls(seen: Seen) -> Payload:
 def sweep(seen: Seen) -> Payload:
     """What other numbers of proposals would give."""
     words, result = seen.here, seen.result
-    told, rows = result.summary, swept(result.compared)
+    summary, rows = result.summary, swept(result.compared)
     if not rows:
         return {"empty": {"text": words["nothing"], "hint": ""}}
     best = max((row for row in rows if not math.isnan(row[2])), key=lambda row: row[2], default=rows[0])
-    note = words["note"].format(accepted=percent(told.expected), c=number(told.c))
-    if told.covered < 1:
-        note += " " + words["covered"].format(share=percent(told.covered))
+    note = words["note"].format(accepted=percent(summary.expected), c=number(summary.c))
+    if summary.covered < 1:
+        note += " " + words["covered"].format(share=percent(summary.covered))
     names = words.plain() | {"measured": seen.words["measured"]}
     return {
-        "figure": sweep_figure(rows, (result.request.gamma, told.speed), names),
+        "figure": sweep_figure(rows, (result.request.gamma, summary.speed), names),
         "title": words["title" if best[2] > 1 else "title_none"].format(gamma=best[0], times=_times(best[2])),
         "note": note,
         "columns": [words["series"], "γ", words["speed"]],
@@ -277,16 +277,16 @@ def speculative(
         hint = say("Load one of the same vocabulary first: {}.", ", ".join(others) or NONE)
         raise InputError("This model cannot draft.", draft_model[:40], hint)
     pipeline, tokens = Pipeline(steps_of(scene.model, steps)), min(new_tokens, most_tokens(scene))
-    given = {"pipeline": pipeline, "draft": draft, "gamma": gamma, "tokens": tokens, "seed": seed}
-    given |= {"model": draft_model} if draft == "model" else {}
+    values = {"pipeline": pipeline, "draft": draft, "gamma": gamma, "tokens": tokens, "seed": seed}
+    values |= {"model": draft_model} if draft == "model" else {}
     if size is not None:
         high = scene.model.config.n_layer if draft == "layers" else MOST_SUFFIX
         if not 1 <= size <= high:
             within = say("Choose a value from 1 to {}.", high)
             raise InputError("An argument is out of its range.", f"size: {size}", within)
-        given |= {"layers": size} if draft == "layers" else {"suffix": size}
-    drafted: Drafted = measured(VIEW, "main", scene, **given)
-    found = drafted.compared
+        values |= {"layers": size} if draft == "layers" else {"suffix": size}
+    drafted: Drafted = measured(VIEW, "main", scene, **values)
+    compared = drafted.compared
     rounds = [
         {
             "tokens": [named(scene.model, n) for n in each.tokens],
@@ -294,14 +294,14 @@ def speculative(
             "accepted": each.accepted,
             "last": each.kind or None,
         }
-        for each in found.rounds
+        for each in compared.rounds
     ]
     return {
-        "text": scene.model.decode(found.tokens),
-        "same_as_without": found.tokens == found.plain_tokens,
+        "text": scene.model.decode(compared.tokens),
+        "same_as_without": compared.tokens == compared.plain_tokens,
         "summary": drafted.summary,
         "rounds": rounds,
-        "by_gamma": [dict(zip(("gamma", "tokens_per_call", "speed"), row, strict=True)) for row in swept(found)],
+        "by_gamma": [dict(zip(("gamma", "tokens_per_call", "speed"), row, strict=True)) for row in swept(compared)],
     }
 
 

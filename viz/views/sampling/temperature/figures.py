@@ -49,11 +49,11 @@ def map_figure(
     ids, temperatures = heated.ids.tolist(), heated.temperatures.tolist()
     hovers = []
     for token, piece, row in zip(ids, pieces, heated.probabilities.tolist(), strict=True):
-        told = {"token": plotly_text(shorten(visible(piece), 40)), "id": token}
+        labels = {"token": plotly_text(shorten(visible(piece), 40)), "id": token}
         template = plotly_text(words["hover"]).replace("\n", "<br>")
         shares = [percent(share) if share else plotly_text(words["out"]) for share in row]
         cells = zip(temperatures, shares, strict=True)
-        hovers.append([template.format(**told, T=number(T), share=share) for T, share in cells])
+        hovers.append([template.format(**labels, T=number(T), share=share) for T, share in cells])
     ramp = scales("share", "sqrt")
     heat = go.Heatmap(
         x=temperatures,
@@ -122,8 +122,8 @@ def _looks(widest: Heated) -> dict[str, dict]:
     """How each panel's axis goes: choices and tokens left by powers of ten."""
     top = {"choices": np.exp(widest.entropy).max(), "kept": widest.kept.max()}
     power = {
-        name: {"type": "log", "range": [-0.06, math.log10(max(10.0, float(most))) + 0.06], "dtick": 1}
-        for name, most in top.items()
+        name: {"type": "log", "range": [-0.06, math.log10(max(10.0, float(largest))) + 0.06], "dtick": 1}
+        for name, largest in top.items()
     }
     return {"entropy": {"rangemode": "tozero"}, "largest": {"range": [0, 1.03], "tickformat": ".0%"}, **power}
 

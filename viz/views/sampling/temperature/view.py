@@ -59,16 +59,16 @@ def _others(steps: tuple[Step, ...]) -> list[Step]:
 
 def _scale(seen: Seen) -> Scale:
     """The temperatures, and the pipeline's own: that of its first temperature, 1 where it has none."""
-    own = [step for step in seen.settings.pipeline if step.warp == "temperature"]
-    return Scale(seen.settings.axis == "log", values_of(own[0])["temperature"] if own else 1.0)
+    steps = [step for step in seen.settings.pipeline if step.warp == "temperature"]
+    return Scale(seen.settings.axis == "log", values_of(steps[0])["temperature"] if steps else 1.0)
 
 
 def _note(seen: Seen) -> str:
     """Which temperature is the one that varies."""
     steps = seen.settings.pipeline
     names = zip(numbered(seen.all_words, steps), steps, strict=True)
-    own = [name for name, step in names if step.warp == "temperature"]
-    return seen.here["changes"].format(step=own[0]) if own else seen.here["first"]
+    temperatures = [name for name, step in names if step.warp == "temperature"]
+    return seen.here["changes"].format(step=temperatures[0]) if temperatures else seen.here["first"]
 
 
 def _python(seen: Seen, last: str, *imports: str) -> str:

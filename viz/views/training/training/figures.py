@@ -18,7 +18,7 @@ def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Ca
     """One saved step: weights as little-endian 16-bit fixed point, 65535 for 1, and None for what is no number."""
     shown = {i: visible(piece(i)) for i in {int(n) for n in snapshot.top_ids.flat}}
     top = zip(snapshot.top_ids, snapshot.top_logits, snapshot.top_share, strict=True)
-    given, ids = snapshot.prompt, snapshot.sample
+    prompt, ids = snapshot.prompt, snapshot.sample
     codes = np.round(snapshot.patterns * 65535).astype("<u2")
     return {
         "step": snapshot.step,
@@ -30,7 +30,7 @@ def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Ca
             [[shown[int(i)], plain(logit), plain(share)] for i, logit, share in zip(*row, strict=True)] for row in top
         ],
         "next": [plain(share) for share in snapshot.next_share],
-        "sample": {"given": decode(ids[:given]), "written": decode(ids[given:])},
+        "sample": {"given": decode(ids[:prompt]), "written": decode(ids[prompt:])},
     } | {name: _numbers(getattr(snapshot, name)) for name in _SCORES}
 
 

@@ -44,20 +44,20 @@ def lab(seen: Seen) -> Payload:
     return {"empty": {"text": text, "hint": hint}}
 
 
-def first_lab(own: Words) -> Payload:
+def first_lab(here: Words) -> Payload:
     """The form before the server's bounds are known."""
-    return form(own, Limits())
+    return form(here, Limits())
 
 
-def form(own: Words, limits: Limits) -> Payload:
+def form(here: Words, limits: Limits) -> Payload:
     """What the page's script needs for the form; a run's settings are checked again where it starts."""
-    catalogue, recipe = own.catalogue, Job().recipe
+    catalogue, recipe = here.catalogue, Job().recipe
     plot = section(catalogue, "plot") | some(catalogue, "pattern", "query", "key", "weight")
     choices = {"placement": CHOICES["norm_placement"], "schedule": tuple(SCHEDULES)}
     choices |= {name: CHOICES[name] for name in ("norm", "positions", "mlp")}
     bounds = {name: [low, getattr(limits, name)] for name, low in LOWEST.items()}
     return {
-        "words": own.within("lab").plain() | plot | {"plot": plot},
+        "words": here.within("lab").plain() | plot | {"plot": plot},
         "tasks": [_task(catalogue, name, recipe) for name in (*TASKS, TEXT)],
         "choices": {name: {key: catalogue[f"choice.{key}"] for key in keys} for name, keys in choices.items()},
         "limits": bounds | {"bytes": [0, limits.text_bytes]},
