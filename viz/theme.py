@@ -1,5 +1,7 @@
 """One colour language: a sequential, colour-blind safe ramp for weights, light and dark, and the figures' frame."""
 
+import functools
+
 import numpy as np
 import plotly.graph_objects as go
 
@@ -44,6 +46,17 @@ def colorscale(stops: tuple[str, ...], curve: str = "sqrt") -> list[list]:
     return [[float(share), ramp_at(stops, float(place(share, curve)))] for share in shares]
 
 
+def written(scale: list[list]) -> str:
+    """A colour scale as one text, "0 rgb(1,2,3);1 rgb(4,5,6)": Plotly copies a figure's lists over and over."""
+    return ";".join(f"{share:.12g} {colour}" for share, colour in scale)
+
+
+def scale_of(text: str) -> list[list]:
+    """The colour scale that was written as this text."""
+    return [[float(share), colour] for share, colour in (stop.split(" ") for stop in text.split(";"))]
+
+
+@functools.cache
 def scales(kind: str, curve: str) -> dict[str, list[list]]:
     """Colour scales for the light and the dark page. `kind` is "share", "size" or "signed"; signed ones are linear."""
     if kind == "signed":
@@ -52,9 +65,15 @@ def scales(kind: str, curve: str) -> dict[str, list[list]]:
 
 
 def frame_layout(meta: dict) -> dict:
-    """The look shared by all figures; text colours follow the page, see static/parts/figure_look.js."""
+    """The look shared by all figures; colours of text and scales follow the page's theme, static/parts/figure_look.js.
+
+    `meta["scales"]`, {"light": colour scale, "dark": colour scale}, is what `layout.coloraxis` takes there.
+    """
+    if "scales" in meta:
+        meta = meta | {"scales": {theme: written(scale) for theme, scale in meta["scales"].items()}}
     return {
-        "template": None,
+        "template": {},  # Plotly's own would be copied into every figure
+        "autotypenumbers": "strict",  # a token that is a number is a name, too
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "ui-sans-serif, system-ui, sans-serif", "size": 12},
@@ -67,4 +86,5 @@ def frame_layout(meta: dict) -> dict:
 
 def frame(figure: go.Figure, *, meta: dict) -> go.Figure:
     """A figure with that look."""
+    figure.layout.template = {}  # an update would keep the one that is there
     return figure.update_layout(frame_layout(meta))

@@ -1,7 +1,7 @@
 // One Plotly figure that stays on the page: keeps its zoom, follows the theme, exports, and has a table behind it.
 //
 // payload: { figure (JSON), title, note, source, file, run, columns, python, words }
-//   figure.layout.meta: scales { light, dark } of coloraxis, more { coloraxis2: { light, dark } }, height, narrow;
+//   figure.layout.meta: scales { light, dark } of coloraxis, as text, height, narrow;
 //   of a pattern also block, window [q0, q1, k0, k1] and whole. A point's customdata { head } or { tokens } is what a
 //   click on it selects, and { part } is told to who mounted the figure; in a heat map of layers x heads (meta.heads
 //   true) the cell itself is the head.

@@ -14,8 +14,11 @@ export function themed(layout, { text, line, isDark, narrow }) {
   layout.font = { ...layout.font, color: text };
   for (const name of Object.keys(layout))
     if (/^[xy]axis/.test(name)) Object.assign(layout[name], { color: text, gridcolor: line });
-  if (meta.scales && layout.coloraxis) layout.coloraxis.colorscale = meta.scales[theme];
-  for (const [name, scales] of Object.entries(meta.more || {})) layout[name].colorscale = scales[theme];
+  if (meta.scales && layout.coloraxis)
+    layout.coloraxis.colorscale = meta.scales[theme].split(";").map((stop) => {
+      const [share, colour] = stop.split(" ");
+      return [+share, colour];
+    });
   for (const name of Object.keys(layout))
     if (/^coloraxis/.test(name)) {
       layout[name].colorbar = { ...layout[name].colorbar, tickcolor: text, tickfont: { color: text } };

@@ -13,6 +13,7 @@ GREY = "rgba(128,134,150,0.9)"
 HEIGHT = 320
 MOST_TICKS = 24  # labels of tokens on one axis; more of them cost more than the cells
 LOG: dict[str, Any] = {"type": "log", "tickformat": ",~g", "nticks": 7}  # of an axis, for `more`
+ZERO: dict[str, Any] = {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}  # of an axis with a line at 0
 LEGEND: dict[str, Any] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 
 

@@ -3,8 +3,9 @@
 import base64
 import functools
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -83,17 +84,31 @@ def pool(z: np.ndarray, block: int) -> np.ndarray:
     return np.where(high >= -low, high, low)
 
 
+def pooling(window: Window, panels: int) -> int:
+    """How many cells a side are drawn as one, where so many panels show a window."""
+    longest = max(window.q1 - window.q0, window.k1 - window.k0)
+    return -(-longest * min(panels, 2) // MAX_CELLS)
+
+
 def pattern_figure(
-    panels: Sequence[Panel], tokens: Tokens, words: PatternWords, window: Window, look: Look = Look()
+    panels: Sequence[Panel],
+    tokens: Tokens,
+    words: PatternWords,
+    window: Window,
+    look: Look = Look(),
+    *,
+    meta: Mapping[str, object] = MappingProxyType({}),
+    revision: str = "",
 ) -> go.Figure:
     """Heat maps side by side on one colour scale: queries down, keys across, blank where NaN, exact values on hover.
 
     A window of more cells than MAX_CELLS a side, for all panels together, is pooled to its largest values (by size,
     for signed ones); `layout.meta` says by how much, and the page asks for a smaller window when the reader zooms.
+    `meta`: what else the page is to know of it; the reader's zoom outlives a figure of the same `revision`.
     """
     columns = min(len(panels), 2)
     parts = [panel.z[window.q0 : window.q1, window.k0 : window.k1].astype(np.float32) for panel in panels]
-    block = -(-max(parts[0].shape) * columns // MAX_CELLS)
+    block = pooling(window, len(panels))
     drawn = [pool(part, block) for part in parts]
     top = 1.0 if look.kind == "share" else max((_largest(z) for z in drawn), default=0) or 1.0
     y, y_ticks, y_text = _axis(tokens, window.q0, window.q1, block, MAX_TICKS // columns)
@@ -122,18 +137,19 @@ def pattern_figure(
                 hovertemplate=template,
             )
         )
-    found = scales(look.kind, look.curve)
-    meta = {"block": block, "window": [window.q0, window.q1, window.k0, window.k1], "scales": found}
+    place = [window.q0, window.q1, window.k0, window.k1]
+    meta = {"block": block, "window": place, "scales": scales(look.kind, look.curve)} | dict(meta)
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": _bar_ticks(look, top), "tickformat": ".3~g"}
     bar["title"] = {"text": plotly_text(words.weight), "side": "right"}
     low = -top if look.kind == "signed" else 0
     looks = _axis_look(x_ticks, x_text), _axis_look(y_ticks, y_text) | (_SQUARE if len(x) == len(y) else {})
-    common = frame_layout(meta) | {
-        "coloraxis": {"colorscale": found["light"], "cmin": low, "cmax": top, "colorbar": bar},
-        "showlegend": False,
-    }
     if len(panels) > 1:
         meta["stacked"] = _axes(panels, words, *looks, columns=1)  # for a narrow page
+    common = frame_layout(meta) | {
+        "uirevision": f"{revision} {place}" if revision else None,
+        "coloraxis": {"cmin": low, "cmax": top, "colorbar": bar},
+        "showlegend": False,
+    }
     # One dictionary, checked once: Plotly's own updates cost more than all of the numbers.
     return go.Figure(heats, common | _axes(panels, words, *looks, columns=columns))
 

@@ -67,6 +67,4 @@ def head_figure(
     figure.update_yaxes(**count_axis(words.head, H, more), autorange="reversed")
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".2~g"}
     bar["title"] = {"text": plotly_text(words.value), "side": "right"}
-    return figure.update_layout(
-        coloraxis={"colorscale": found["light"], "cmin": -top if signed else 0, "cmax": top, "colorbar": bar}
-    )
+    return figure.update_layout(coloraxis={"cmin": -top if signed else 0, "cmax": top, "colorbar": bar})

@@ -27,6 +27,7 @@ from viz.seam.background import Result
 from viz.seam.layout import slots
 from viz.seam.playground import Options, Playground
 from viz.seam.tab import Tab
+from viz.theme import scale_of
 from viz.views.tabs import TABS
 from viz.words import words
 
@@ -192,11 +193,9 @@ def _dressed(payload: Mapping[str, Any], theme: str) -> go.Figure:
     meta = figure.layout.meta or {}
     axis = {"color": text, "gridcolor": grid}
     figure.update_xaxes(axis).update_yaxes(axis)
-    ramps = {"coloraxis": meta.get("scales")} | dict(meta.get("more", {}))
-    for name, scales in ramps.items():
-        if scales and name in figure.layout:
-            bar = {"tickcolor": text, "tickfont": {"color": text}}
-            figure.layout[name].update(colorscale=scales[theme], colorbar=bar)
+    if "scales" in meta and "coloraxis" in figure.layout:
+        bar = {"tickcolor": text, "tickfont": {"color": text}}
+        figure.layout.coloraxis.update(colorscale=scale_of(meta["scales"][theme]), colorbar=bar)
     title = f"{plotly_text(payload['title'])}<br><sup>{plotly_text(payload['source'])}</sup>"
     return figure.update_layout(
         template="none",

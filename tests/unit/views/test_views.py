@@ -1,5 +1,6 @@
 """Every view of the tabs that are rows of views: drawn for every way to wire a block, short prompts and edited runs."""
 
+import plotly.graph_objects as go
 import pytest
 
 from model.api import LanguageModel
@@ -7,6 +8,7 @@ from model.gpt.transformer import Block, Transformer
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads
+from viz.theme import scale_of
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
 
@@ -97,3 +99,29 @@ def test_a_view_that_is_not_chosen_is_not_drawn(playgrounds):
     parts = payloads(playgrounds["gpt2"], asked)[0]
     assert "stream_picture_map" in parts
     assert "neurons_top" not in parts
+
+
+def figures(part):
+    """The figures of a payload, wherever they are in it."""
+    if isinstance(part, go.Figure):
+        return [part]
+    inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    return [figure for each in inner for figure in figures(each)]
+
+
+def coloured(trace: dict) -> bool:
+    """Whether a trace says its colours itself."""
+    look = [trace, *(trace.get(of, {}) for of in ("line", "marker", "textfont"))]
+    return any({"color", "colors", "coloraxis", "colorscale"} & each.keys() for each in look if each)
+
+
+@pytest.mark.parametrize(("tab", "view"), VIEWS)
+def test_figures_say_their_colours_and_carry_no_look_of_plotlys(playgrounds, tab, view):
+    """Plotly's template would be copied into every figure, and its colours are not the page's."""
+    parts, _ = drawn(playgrounds["gpt2"], tab, view, tokens=[1, 3])
+    for figure in figures(parts):
+        plain = figure.to_dict()
+        assert len(str(plain["layout"]["template"])) < 60  # as good as nothing
+        assert all(map(coloured, plain["data"])), [trace for trace in plain["data"] if not coloured(trace)]
+        ramps = plain["layout"]["meta"].get("scales", {})
+        assert ("coloraxis" in plain["layout"]) == bool(ramps) and all(map(scale_of, ramps.values()))

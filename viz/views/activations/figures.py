@@ -76,7 +76,7 @@ def grid_figure(grid: Grid) -> go.Figure:
     across = [-R - C, -R] if grid.notes else [0, C]
     meta = {"block": 1, "window": [-R, 0, *across], "whole": True, "scales": scales, "height": height, "narrow": height}
     layout = frame_layout(meta) | {
-        "coloraxis": {"colorscale": scales["light"], **bar},
+        "coloraxis": bar,
         "xaxis": _names(grid.columns, {"tickangle": -60, "range": [-0.5, C - 0.5]}),  # dots would widen it
         "yaxis": _names(grid.rows, {"range": [-0.5, R - 0.5]}),
     }

@@ -20,7 +20,7 @@ from viz.page.parts import packed
 from viz.page.pipeline import Asked, payloads, scene_of
 from viz.seam import background, panels
 from viz.seam.playground import Options
-from viz.theme import RAMPS, ramp_at
+from viz.theme import RAMPS, ramp_at, scale_of
 from viz.views.predictions.lens import measure as lens
 from viz.views.predictions.lens.figures import COLOURS, CURVES, colour_scale, table_payload
 from viz.views.predictions.lens.measure import page_of, settled
@@ -360,7 +360,7 @@ def test_the_maps_colours_of_kl_are_the_tables(playground, lm):
     top, (_, layout, _) = payload["lens_table"]["top"], heat(payload["lens_map"])
     assert payload["lens_table"]["curve"] == "log1p" and "log1p: (value, top)" in SCRIPT
     for theme, stops in RAMPS.items():
-        scale = layout["meta"]["scales"][theme]
+        scale = scale_of(layout["meta"]["scales"][theme])
         assert [scale[0][0], scale[-1][0]] == [0, 1] and scale == sorted(scale, key=lambda stop: stop[0])
         for share, colour in scale:
             assert colour == ramp_at(stops, float(np.log1p(share * top) / np.log1p(top)))

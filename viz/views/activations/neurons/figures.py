@@ -62,7 +62,7 @@ def map_figure(
     down = {"type": "category", "showgrid": False, "autorange": "reversed", "tickfont": {"size": 10}, "dtick": 1}
     bar = _bar(words["activation"], ".2~g")
     layout = frame_layout({"scales": colours, "height": height, "narrow": height, **window}) | {
-        "coloraxis": {"colorscale": colours["light"], "cmin": -top, "cmax": top, "colorbar": bar},
+        "coloraxis": {"cmin": -top, "cmax": top, "colorbar": bar},
         "xaxis": axis(words["token"], across),
         "yaxis": axis(words["neuron"], down),
     }
@@ -145,7 +145,7 @@ def bins_figure(counts: np.ndarray, edges: np.ndarray, words: Mapping[str, str])
     )
     bar = _bar(words["share"], ".2~%")
     layout = frame_layout({"scales": colours, "height": height, "narrow": narrow}) | {
-        "coloraxis": {"colorscale": colours["light"], "cmin": 0, "cmax": float(share.max()), "colorbar": bar},
+        "coloraxis": {"cmin": 0, "cmax": float(share.max()), "colorbar": bar},
         "xaxis": _layers(len(counts), words["layer"]),
         "yaxis": axis(words["activation"], {"type": "category", "showgrid": False, "tickfont": {"size": 10}}),
     }

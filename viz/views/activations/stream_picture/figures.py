@@ -43,7 +43,7 @@ def space_figure(drawn: Drawn, pieces: Sequence[str], words: Mapping[str, str]) 
     bar = {"thickness": 10, "len": 0.7, "outlinewidth": 0, "title": title}
     last = max(len(pieces) - 1, 1)
     layout = frame_layout({"scales": scales, "height": _HEIGHT, "narrow": _NARROW}) | {
-        "coloraxis": {"colorscale": scales["light"], "cmin": 0, "cmax": last, "colorbar": bar},
+        "coloraxis": {"cmin": 0, "cmax": last, "colorbar": bar},
         "xaxis": _axis(drawn, 0, x, words),
         "yaxis": _axis(drawn, 1, y, words),
         "legend": LEGEND | {"bgcolor": "rgba(0,0,0,0)"},

@@ -59,7 +59,7 @@ def heads_figure(values: np.ndarray, words: Mapping[str, str], kind: str) -> go.
         axis(words["head"], _whole(heads) | {"range": [heads - 0.5, -0.5]}),
         height=height,
         meta={"scales": ramps, "heads": True},
-        more={"coloraxis": {"colorscale": ramps["light"], "cmin": 0, "cmax": top, "colorbar": bar}},
+        more={"coloraxis": {"cmin": 0, "cmax": top, "colorbar": bar}},
     )
 
 

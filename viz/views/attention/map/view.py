@@ -10,7 +10,7 @@ from viz.api.answers import largest_cells
 from viz.api.arguments import OneOf, Rows
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, on, places, prompt_tokens
-from viz.charts.heatmap import Look, Panel, PatternWords, Window, pattern_figure
+from viz.charts.heatmap import Look, Panel, PatternWords, Window, pattern_figure, pooling
 from viz.numbers import whole
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice
@@ -36,16 +36,14 @@ def plot(seen: Seen) -> Payload:
     words = PatternWords(texts["pattern.query"], texts["pattern.key"], measure, texts["pattern.largest"])
     panels = [Panel(name, z) for name, z in zip(shown.panels, result.z, strict=True)]
     look = Look(MEASURES[settings.measure].scale, settings.curve)
-    figure = pattern_figure(panels, facts.tokens, words, settings.plot, look)
-    meta, n = figure.layout.meta, len(panels)
-    size = {"height": PANEL * -(-n // 2), "narrow": PANEL * n} if n > 1 else {}
-    figure.layout.meta = meta | {"whole": _whole(seen)} | size
-    figure.layout.uirevision = f"{facts.run} {meta['window']}"  # the zoom outlives a change of head
+    window, n = settings.plot, len(panels)
+    meta = {"whole": _whole(seen)} | ({"height": PANEL * -(-n // 2), "narrow": PANEL * n} if n > 1 else {})
+    figure = pattern_figure(panels, facts.tokens, words, window, look, meta=meta, revision=facts.run)
     ramp = texts["attention.ramp"].format(curve=texts[f"attention.settings.curve_{settings.curve}"])
     return {
         "figure": figure,
         "title": shown.title,
-        "note": " ".join(notes(seen, meta["block"])),
+        "note": " ".join(notes(seen, pooling(window, n))),
         "source": f"{facts.source} · {ramp}",
         "file": shown.file,
         "run": f"{facts.run} {shown.name}",

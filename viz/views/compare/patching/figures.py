@@ -53,5 +53,5 @@ def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words:
     bar["title"] = {"text": plotly_text(words.share), "side": "right"}
     top = float(np.abs(shares[np.isfinite(shares)]).max(initial=0)) or 1.0
     return figure.update_layout(
-        coloraxis={"colorscale": colours["light"], "cmin": -top, "cmax": top, "colorbar": bar},
+        coloraxis={"cmin": -top, "cmax": top, "colorbar": bar},
     )

@@ -16,14 +16,14 @@ def map_figure(z: np.ndarray, tokens: Tokens, words: PatternWords, kind: str, to
 
     `kind` as in viz.charts.heatmap.Look.
     """
-    figure = pattern_figure([Panel(words.weight, z)], tokens, words, Window.whole(len(tokens)), Look(kind))
+    window, meta = Window.whole(len(tokens)), {"whole": True, "height": _MAP, "narrow": 344}
+    figure = pattern_figure([Panel(words.weight, z)], tokens, words, window, Look(kind), meta=meta)
     signed = kind == "signed"
     shares = [-1, 0, 1] if signed else [0, 0.05, 0.25, 0.5, 1]
     axis = figure.layout.coloraxis
     axis.update(cmin=-top if signed else 0, cmax=top)
     axis.colorbar.update(tickvals=[share * top for share in shares], tickformat=".2~g")
-    meta = {**figure.layout.meta, "whole": True, "height": _MAP, "narrow": 344}
-    return figure.update_layout(meta=meta)
+    return figure
 
 
 def largest(*maps: np.ndarray) -> float:

@@ -74,7 +74,7 @@ def _scores_above(
     weights = {"domain": [0, below / inner], "autorange": "reversed", "showgrid": False, "type": "category"}
     y = axis("", weights | {"tickfont": {"size": 10}})
     y2 = axis(words["score"], {"domain": [1 - SCORES / inner, 1], "anchor": "x"})
-    colours = {"colorscale": ramps["light"], "cmin": 0, "cmax": 1, "colorbar": bar}
+    colours = {"cmin": 0, "cmax": 1, "colorbar": bar}
     meta, more = {"places": True, "scales": ramps}, {"yaxis2": y2, "coloraxis": colours}
     return figure([points, top, heat], x, y, height=inner + FOOT, meta=meta, more=more)
 

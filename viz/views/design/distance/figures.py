@@ -117,7 +117,7 @@ def layer_figure(weights: np.ndarray, layer: int, buckets: Buckets, words: Mappi
         axis(words["head"], look | {"autorange": "reversed"}),
         height=height,
         meta={"scales": colours},
-        more={"coloraxis": {"colorscale": colours["light"], "cmin": 0, "cmax": top or 1.0, "colorbar": bar}},
+        more={"coloraxis": {"cmin": 0, "cmax": top or 1.0, "colorbar": bar}},
     )
 
 

@@ -54,7 +54,7 @@ def gate_figure(x: np.ndarray, values: np.ndarray, words: Mapping[str, str]) -> 
     )
     ramps = scales("signed", "linear")
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "title": {"text": passed, "side": "right"}}
-    colours = {"colorscale": ramps["light"], "cmin": -top, "cmax": top, "colorbar": bar}
+    colours = {"cmin": -top, "cmax": top, "colorbar": bar}
     across, along = (axis(words[key], {"showgrid": False}) for key in ("gate", "up"))
     return figure([heat], across, along, height=HEIGHT, meta={"scales": ramps}, more={"coloraxis": colours})
 

@@ -95,5 +95,5 @@ def heat_figure(norms: np.ndarray, x: str, y: str, value: str) -> go.Figure:
     bar["colorbar"]["title"] = {"text": plotly_text(value), "side": "right"}
     across = axis(x, {"showgrid": False, "nticks": 9})
     up = axis(y, {"showgrid": False, "dtick": 1 if values.shape[0] <= 8 else 2})
-    more = {"coloraxis": {"colorscale": scales["light"], **bar}}
+    more = {"coloraxis": bar}
     return figure([heat], across, up, height=HEIGHT, meta={"scales": scales}, more=more)

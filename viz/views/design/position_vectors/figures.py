@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, PINK, axis, figure
+from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, PINK, ZERO, axis, figure
 from viz.charts.lines import band, line
 from viz.labels import plotly_text
 from viz.numbers import exact, number, whole
@@ -16,7 +16,6 @@ HEIGHT, NARROW = 420, 380
 COLOURS = {"learned": GREEN, "sinusoidal": ORANGE, "rope": BLUE, "unscaled": HUES[7]}
 SECOND = PINK
 _CROWDED = 64  # pairs beyond which their marks run into a line
-_ZERO = {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +96,7 @@ def similarity_figure(lines: Sequence[Line], bound: Line | None, words: Mapping[
         more = {"mode": "lines", "legendgroup": plotly_text(each.name)}
         traces.append(line(each.name, each.x, each.y, each.colour, hover=hover, dash=dash, width=width, more=more))
     x = axis(words["distance"], {"tickformat": ",", "rangemode": "tozero"})
-    y = axis(words["cosine"], _ZERO)
+    y = axis(words["cosine"], ZERO)
     if not bound:
         return figure(traces, x, y, height=HEIGHT, narrow=NARROW)
     more = {"mode": "lines", "yaxis": "y2", "showlegend": False}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, RED, axis, figure
+from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, RED, ZERO, axis, figure
 from viz.charts.lines import bars, line
 from viz.labels import plotly_text
 from viz.numbers import whole
@@ -14,7 +14,6 @@ from viz.numbers import whole
 QUERY, KEY, SUM = BLUE, ORANGE, GREEN
 HEIGHT, NARROW = 400, 380
 _PALE = "rgba(128,134,150,0.35)"
-_ZERO = {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,7 @@ def bars_figure(before: np.ndarray, after: np.ndarray, names: Sequence[str], wor
     for hover, trace in zip(hovers, traces, strict=True):
         trace.update(hovertemplate=hover)
     x_axis = axis(words["pair_axis"], {"range": [-0.8, n + 0.6], "nticks": 12, "tickformat": "d"})
-    return figure(traces, x_axis, axis(words["adds"], _ZERO), height=HEIGHT, narrow=NARROW, more={"barmode": "overlay"})
+    return figure(traces, x_axis, axis(words["adds"], ZERO), height=HEIGHT, narrow=NARROW, more={"barmode": "overlay"})
 
 
 def distance_figure(curve: Curve, words: Mapping[str, str], slow_name: str) -> go.Figure:
@@ -79,7 +78,7 @@ def distance_figure(curve: Curve, words: Mapping[str, str], slow_name: str) -> g
         line(words["here"], [curve.distance], [here], KEY, hover=hover, more=dot),
     ]
     x_axis = axis(words["distance"], {"tickformat": ",", "range": [-0.01 * len(x), 1.01 * len(x)]})
-    return figure(traces, x_axis, axis(words["score"], _ZERO), height=HEIGHT, narrow=NARROW)
+    return figure(traces, x_axis, axis(words["score"], ZERO), height=HEIGHT, narrow=NARROW)
 
 
 def shift_figure(by: Sequence[int], shifted: Sequence[Shifted], context: int, words: Mapping[str, str]) -> go.Figure:

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from viz.charts.axes import axis, figure
+from viz.charts.axes import ZERO, axis, figure
 from viz.charts.packed import packed
 from viz.labels import plotly_text
 from viz.numbers import exact, number
@@ -119,7 +119,7 @@ def scatter_figure(plane: Plane, picked: Sequence[Head]) -> go.Figure:
         points = _by_name(plane)
     else:
         points = [_points(plane, plane.measured.values.index)]
-        more["coloraxis"] = _point_scale(colour, ramps)
+        more["coloraxis"] = _point_scale(colour)
     return figure(
         [*points, _rings(plane, picked)],
         _metric_axis(plane.x),
@@ -134,7 +134,7 @@ def scatter_figure(plane: Plane, picked: Sequence[Head]) -> go.Figure:
 def _metric_axis(metric: Metric) -> dict:
     """An axis with the name and the unit of a metric, and a line at zero where numbers lie on both sides of it."""
     signed = metric.kind == "signed"
-    return axis(f"{metric.label} ({metric.unit})", {"zeroline": signed, "zerolinecolor": "rgba(128,128,128,0.5)"})
+    return axis(f"{metric.label} ({metric.unit})", ZERO if signed else None)
 
 
 def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
@@ -224,10 +224,10 @@ def _visible_scales() -> dict[str, list[list]]:
     return {name: colorscale(stops[2:], "linear") for name, stops in RAMPS.items()}
 
 
-def _point_scale(colour: Colour, ramps: Mapping[str, list]) -> dict:
+def _point_scale(colour: Colour) -> dict:
     """The colour axis of points that are coloured by a number."""
     bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": plotly_text(colour.label), "side": "right"}}
-    return {"colorscale": ramps["light"], "colorbar": bar} | ({"cmin": -1, "cmax": 1} if colour.signed else {})
+    return {"colorbar": bar} | ({"cmin": -1, "cmax": 1} if colour.signed else {})
 
 
 # --- which heads work together ---------------------------------------------------------------------
@@ -260,8 +260,7 @@ def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -
             hovertemplate="%{hovertext}<extra></extra>",
         )
         maps.add_trace(heat, row=1 if across else n + 1, col=n + 1 if across else 1)
-    ramps = scales("signed", "linear")
-    frame(maps, meta={"scales": ramps, "heads": True, "height": height, "narrow": height})
+    frame(maps, meta={"scales": scales("signed", "linear"), "heads": True, "height": height, "narrow": height})
     maps.update_xaxes(axis(words["layer"], _whole(L, 12))).update_yaxes(axis(words["head"], _whole(H, 6)))
     maps.update_yaxes(autorange="reversed")
     if across:  # the name of the axis once
@@ -270,7 +269,7 @@ def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -
         maps.update_xaxes(title=None, row=1).update_xaxes(title=None, row=2)
     top = max((float(np.nanmax(np.abs(z))) for z in above.values() if np.isfinite(z).any()), default=0) or 1.0
     bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": plotly_text(words["above"]), "side": "right"}}
-    colours = {"colorscale": ramps["light"], "cmin": -top, "cmax": top, "colorbar": bar}
+    colours = {"cmin": -top, "cmax": top, "colorbar": bar}
     return maps.update_annotations(font_size=12).update_layout(coloraxis=colours, showlegend=False, margin={"t": 26})
 
 

@@ -131,7 +131,7 @@ def map_figure(
     across = {"type": "category", "tickmode": "array", "tickangle": -60, "showgrid": False, **marks}
     up = {"tickmode": "linear", "tick0": 0, "dtick": -(-K // 16), "showgrid": False}
     layout = {
-        "coloraxis": bar | {"colorscale": colours["light"]},
+        "coloraxis": bar,
         "xaxis": axis(words.position, across),
         "yaxis": axis(words.place, up),
     }

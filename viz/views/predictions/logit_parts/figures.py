@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from viz.charts.axes import axis, figure, token_axis
+from viz.charts.axes import ZERO, axis, figure, token_axis
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.charts.lines import bars
 from viz.labels import plotly_text, visible
@@ -149,7 +149,7 @@ def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) 
             "bargap": 0.15,
             "showlegend": False,
             "xaxis": axis(words["axis_layer"], across),
-            "yaxis": axis(words["axis_total"], {"zeroline": True}),
+            "yaxis": axis(words["axis_total"], ZERO),
         }
     )
     return go.Figure({"data": [*traces, running], "layout": layout})

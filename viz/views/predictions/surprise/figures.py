@@ -96,7 +96,7 @@ def bits_figure(result: Scored, pieces: Sequence[str], V: int, words: Mapping[st
     colours = scales("size", "linear")
     bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": plotly_text(words["surprisal"]), "side": "right"}}
     more = {
-        "coloraxis": {"colorscale": colours["light"], "cmin": 0, "cmax": blind(V), "colorbar": bar},
+        "coloraxis": {"cmin": 0, "cmax": blind(V), "colorbar": bar},
         "bargap": 0.25 if few else 0,
         "hovermode": "x",
         "showlegend": True,

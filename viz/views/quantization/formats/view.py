@@ -160,9 +160,8 @@ def maps(seen: Seen) -> Payload:
     name, moves = name_of(FORMATS[settings.one], seen.all_words), run.outcomes[settings.one].moved
     panels = map_panels(patterns.before, patterns.after, (words["before"], name))
     axes = PatternWords(*(words[key] for key in ("query", "key", "weight", "largest")))
-    figure = pattern_figure(panels, seen.facts.tokens, axes, Window(0, t, 0, t))
-    # No part of it can be asked for.
-    figure.update_layout(meta={**figure.layout.meta, "whole": True, "height": 400, "narrow": 660})
+    meta = {"whole": True, "height": 400, "narrow": 660}  # no part of it can be asked for
+    figure = pattern_figure(panels, seen.facts.tokens, axes, Window(0, t, 0, t), meta=meta)
     largest = most_moved(moves)
     distances = {"moved": float(moves[layer, head]), "mean": mean_moved(moves), "most": largest[2]}
     distances = {key: moved(value) for key, value in distances.items()}

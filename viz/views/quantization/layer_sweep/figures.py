@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import axis, figure, ticks
+from viz.charts.axes import ZERO, axis, figure, ticks
 from viz.charts.lines import line
 from viz.labels import plotly_text
 from viz.theme import HUES, scales
@@ -39,7 +39,7 @@ def heat_figure(z: np.ndarray, parts: Sequence[str], words: Mapping[str, str], *
     low = -top if signed else 0
     x = axis(words["part"], {"type": "category", "side": "bottom", "showgrid": False})
     y = axis(words["layer"], _layers(L) | {"autorange": "reversed", "showgrid": False})
-    more = {"coloraxis": {"colorscale": colours["light"], "cmin": low, "cmax": top, "colorbar": bar}}
+    more = {"coloraxis": {"cmin": low, "cmax": top, "colorbar": bar}}
     return figure([heat], x, y, height=height, meta={"scales": colours}, more=more)
 
 
@@ -55,7 +55,7 @@ def line_figure(columns: Mapping[str, np.ndarray], words: Mapping[str, str], *, 
         width = 1.5 if n else 2.5
         traces.append(line(name, range(len(y)), y, HUES[n], hover=hover, dash=_DASHES[n % 3], width=width, more=more))
     L = max(len(each) for each in columns.values())
-    kind = {"zeroline": True} if signed else {"type": "log", "tickformat": ".2~g", "nticks": 6}
+    kind = ZERO if signed else {"type": "log", "tickformat": ".2~g", "nticks": 6}
     x, y = axis(words["layer"], _layers(L)), axis(words["value"], kind)
     return figure(traces, x, y, height=340, narrow=320, more={"showlegend": len(traces) > 1})
 

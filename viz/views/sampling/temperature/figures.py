@@ -68,7 +68,7 @@ def map_figure(
     ticks = [row_tick(piece, token == following) for token, piece in zip(ids, pieces, strict=True)]
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".0%"}
     bar["title"] = {"text": plotly_text(words["probability"]), "side": "right"}
-    colours = {"colorscale": ramp["light"], "cmin": 0, "cmax": 1, "colorbar": bar}
+    colours = {"cmin": 0, "cmax": 1, "colorbar": bar}
     return figure(
         [heat],
         _across(scale, words["temperature"], {"showgrid": False}),

@@ -42,5 +42,5 @@ def _numbers(scores: np.ndarray) -> list[list[float | None]]:
 def blank_figure(tokens: Tokens, words: PatternWords) -> go.Figure:
     """The heat map of a head without its weights, which the page fills in for each saved step."""
     T = len(tokens)
-    figure = pattern_figure([Panel("", np.full((T, T), np.nan, np.float32))], tokens, words, Window.whole(T))
-    return figure.update_layout(meta={**figure.layout.meta, "whole": True})
+    empty = Panel("", np.full((T, T), np.nan, np.float32))
+    return pattern_figure([empty], tokens, words, Window.whole(T), meta={"whole": True})
