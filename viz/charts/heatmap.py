@@ -122,14 +122,14 @@ def pattern_figure(
                 hovertemplate=template,
             )
         )
-    found = scales(look.kind, look.curve)
-    meta = {"block": block, "window": [window.q0, window.q1, window.k0, window.k1], "scales": found}
+    colours = scales(look.kind, look.curve)
+    meta = {"block": block, "window": [window.q0, window.q1, window.k0, window.k1], "scales": colours}
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": _bar_ticks(look, top), "tickformat": ".3~g"}
     bar["title"] = {"text": plotly_text(words.weight), "side": "right"}
     low = -top if look.kind == "signed" else 0
     looks = _axis_look(x_ticks, x_text), _axis_look(y_ticks, y_text) | (_SQUARE if len(x) == len(y) else {})
     common = frame_layout(meta) | {
-        "coloraxis": {"colorscale": found["light"], "cmin": low, "cmax": top, "colorbar": bar},
+        "coloraxis": {"colorscale": colours["light"], "cmin": low, "cmax": top, "colorbar": bar},
         "showlegend": False,
     }
     if len(panels) > 1:
@@ -228,14 +228,14 @@ def _axis_look(ticks: list[str], texts: list[str]) -> dict:
     }
 
 
-def _axis(tokens: Tokens, start: int, end: int, block: int, most: int) -> tuple[list[str], list[str], list[str]]:
+def _axis(tokens: Tokens, start: int, end: int, block: int, limit: int) -> tuple[list[str], list[str], list[str]]:
     """Category names of a window's tokens or blocks of tokens, those that get a tick, and the ticks' texts."""
     starts = range(start, end, block)
     if block == 1:
         names = [axis_name(i, tokens.pieces[i]) for i in starts]
     else:
         names = [f"{i}–{min(i + block, end) - 1} {tick_text(tokens.pieces[i])}…" for i in starts]
-    step = -(-len(names) // most)
+    step = -(-len(names) // limit)
     shown = range(0, len(names), step)
     return names, [names[n] for n in shown], [tick_text(tokens.pieces[starts[n]]) for n in shown]
 
