@@ -91,16 +91,16 @@ def answer(assets: Assets) -> Callable[[Request], Response]:
     """Send a file; how long it may be kept is said with the other headers of answers."""
 
     def send(request: Request) -> Response:
-        found = assets.files.get(request.path_params["name"])
-        if found is None or request.path_params["digest"] != assets.digest:
+        file = assets.files.get(request.path_params["name"])
+        if file is None or request.path_params["digest"] != assets.digest:
             return Response("There is no such file in this version.", status_code=404, media_type="text/plain")
-        headers = {"etag": found.etag, "vary": "Accept-Encoding"}
-        if request.headers.get("if-none-match") == found.etag:
+        headers = {"etag": file.etag, "vary": "Accept-Encoding"}
+        if request.headers.get("if-none-match") == file.etag:
             return Response(status_code=304, headers=headers)
         packs = "gzip" in request.headers.get("accept-encoding", "")
         if packs:
             headers["content-encoding"] = "gzip"
-        return Response(found.packed if packs else found.body, headers=headers, media_type=found.media_type)
+        return Response(file.packed if packs else file.body, headers=headers, media_type=file.media_type)
 
     return send
 
@@ -145,7 +145,7 @@ class Head:
 
 def with_tags(page: bytes, more: str) -> bytes:
     """A page with more in its head, where addresses are already relative to the folder of the app."""
-    found = _BASE.search(page)
-    if not found:
+    base = _BASE.search(page)
+    if not base:
         raise ValueError("the page has no <base> that tells where the app is")
-    return page[: found.end()] + more.encode() + page[found.end() :]
+    return page[: base.end()] + more.encode() + page[base.end() :]
