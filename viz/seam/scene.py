@@ -31,8 +31,8 @@ class SceneKey:
         tokens = model.tokenizer.tokens(list(self.ids))
         trace = playground.trace_tokens(model, tokens, self.selection.edits)
         run = run_id(trace.key, self.language)
-        said = words(self.language)
-        return Scene(playground, model, self.prompt, trace, run, said, self.language, self.selection)
+        catalogue = words(self.language)
+        return Scene(playground, model, self.prompt, trace, run, catalogue, self.language, self.selection)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +93,10 @@ class Scene:
                 self._others[key] = self.playground.trace(self.playground.opened(model_id), prompt)
             except PlaygroundError as error:
                 self._others[key] = error
-        found = self._others[key]
-        if isinstance(found, PlaygroundError):
-            raise found
-        return found
+        other = self._others[key]
+        if isinstance(other, PlaygroundError):
+            raise other
+        return other
 
     @cached_property
     def limit(self) -> int:

@@ -149,11 +149,11 @@ class Tab:
             "value": self.views[0].key,
             "options": [[view.key, words[f"{view.key}.view"]] for view in self.views],
         }
-        own = Words(words, f"{self.key}.settings")
+        here = Words(words, f"{self.key}.settings")
         controls: dict[str, Payload] = {}
         for view in self.views:
             for each in view.tab_settings:
-                control = controls.setdefault(each.name, each.control(own, None) | {"when": {"view": []}})
+                control = controls.setdefault(each.name, each.control(here, None) | {"when": {"view": []}})
                 control["when"]["view"].append(view.key)
         return {
             "controls": [row, *controls.values()],

@@ -356,8 +356,8 @@ class View:
 
 def question_of(measure: Measure, scene: Scene, settings: Settings) -> Settings:
     """What the measure is to measure under the settings of the view."""
-    own = settings.only(measure.settings)
-    return measure.question(scene, own) if measure.question else own
+    chosen = settings.only(measure.settings)
+    return measure.question(scene, chosen) if measure.question else chosen
 
 
 def call(

@@ -18,7 +18,7 @@ from viz.api.endpoints import ENDPOINTS
 from viz.api.reading import measured
 from viz.numbers import nats
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.views.anatomy import subject
 from viz.views.anatomy.diagram.figures import EDGE, STREAM, SUM, drawing, drawn, heads_drawn, sub
@@ -58,7 +58,7 @@ def llama(tokenizer):
 
 def question(values=None, view="diagram", prompt=PROMPT, language="en", **selection):
     sent = {"anatomy_view": {"view": view}} | (values or {})
-    return Asked("tiny", prompt, selection or None, sent, {}, language, "anatomy")
+    return PageRequest("tiny", prompt, selection or None, sent, {}, language, "anatomy")
 
 
 def shown(playground, values=None, **changes):

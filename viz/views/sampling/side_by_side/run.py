@@ -291,7 +291,7 @@ def effect_of(playground: Playground, request: Request) -> Effect | None:
         with playground.computing:
             return effect(request.model.model, request.writer.model, ids)
 
-    return background.kept(playground, ("int8", request.model.id, ids), make)
+    return background.computed_once(playground, ("int8", request.model.id, ids), make)
 
 
 @dataclass(eq=False)
@@ -351,7 +351,7 @@ def texts_of(model: LanguageModel, ids) -> dict:
 class Races:
     """The last runs by their ids, one a visitor; a page that missed a piece is sent it again from here."""
 
-    most: int = 16
+    capacity: int = 16
     _kept: dict[str, Race] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -361,7 +361,7 @@ class Races:
             for other in [each for each in self._kept.values() if each.owner == race.owner]:
                 self._kept.pop(other.id).stop.set()
             over = [each.id for each in self._kept.values() if each.state != "running"]
-            for gone in over[: max(0, len(self._kept) + 1 - self.most)]:
+            for gone in over[: max(0, len(self._kept) + 1 - self.capacity)]:
                 del self._kept[gone]
             self._kept[race.id] = race
 
