@@ -1,4 +1,4 @@
-"""Arrays cut to what a program asked for: the largest cells, the strongest heads."""
+"""Arrays cut to the requested length: the largest cells, the strongest heads."""
 
 import numpy as np
 import pandas as pd

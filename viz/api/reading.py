@@ -19,7 +19,7 @@ from viz.server.limits import within
 from viz.words import words
 
 HUB = "hub:"
-MOST_SECONDS = 300.0  # of computing, for one answer: nobody sees it work who could stop it
+MOST_SECONDS = 300.0  # of computing for one answer, which has no cancel button
 BY_ID = "id:"
 
 

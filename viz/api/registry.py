@@ -62,7 +62,7 @@ class Argument:
 
     name: str
     hint: object
-    default: object  # inspect.Parameter.empty where it must be given
+    default: object  # inspect.Parameter.empty for a required one
     description: str
 
 
@@ -79,7 +79,7 @@ def arguments(endpoint: Endpoint) -> list[Argument]:
         listed.append(Argument(each.name, hints[each.name], default, text))
     shared = {"model": "", "edits": []}
     listed += [Argument(name, _HINTS[name], shared[name], SHARED[name]) for name in _SHARED[endpoint.reads]]
-    return sorted(listed, key=lambda each: each.default is not empty)  # stable: what must be given comes first
+    return sorted(listed, key=lambda each: each.default is not empty)  # stable: required ones come first
 
 
 def _ranged(text: str, hint: object, default: object) -> str:

@@ -36,7 +36,7 @@ class Window:
 
     @staticmethod
     def of(value: object, T: int) -> "Window":
-        """The window a browser asked for, or all of it where that is not four positions in order."""
+        """The requested window, or all of it where the request is not four positions in order."""
         if not (isinstance(value, list | tuple) and len(value) == 4 and all(isinstance(v, int) for v in value)):
             return Window.whole(T)
         q0, q1, k0, k1 = (min(max(v, 0), T) for v in value)
@@ -50,7 +50,7 @@ class PatternWords:
     query: str
     key: str
     weight: str  # what a cell's number is
-    largest: str  # said of a pooled cell
+    largest: str  # the label of a pooled cell
 
 
 @dataclass(frozen=True, eq=False)

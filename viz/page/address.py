@@ -1,4 +1,4 @@
-"""The page's state as a link or a file gives it: what is asked for is checked here before anything is shown of it.
+"""The page's state in a link or a file, checked before any of it is shown.
 
 A link is a stranger's input. It may name a model, but never has one fetched: that takes a click.
 """
@@ -24,7 +24,7 @@ BUNDLED = "tinygpt"
 
 @dataclass(frozen=True)
 class Link:
-    """What a link asks for; None is what the page starts with."""
+    """The state in a link; None is what the page starts with."""
 
     step: int  # tells the page which of its questions an answer is to
     model: str | None
@@ -52,7 +52,7 @@ def step_of(value: object) -> int:
 
 
 def link_of(value: object, tabs: tuple[str, ...]) -> Link:
-    """What a page says that a link asks for; whatever is wrong with it counts as not said."""
+    """The link that a page sent; invalid fields count as absent."""
     sent = value if isinstance(value, Mapping) else {}
     model, tab = _text(sent.get("model"), MOST_NAME), sent.get("tab")
     fits = model is not None and model.isprintable() and model.strip()
@@ -73,7 +73,7 @@ def _text(value: object, limit: int) -> str | None:
 
 
 def name_of(playground: Playground, model_id: str) -> str:
-    """What a link calls a model: its id, but of a folder or file its name alone: a path is nobody else's business."""
+    """What a link calls a model: its id, but of a folder or file its name alone: a path stays private."""
     local = playground.options.local
     return f"local:{local.label}" if local and model_id == local.model_id else model_id
 

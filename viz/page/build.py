@@ -37,7 +37,7 @@ from viz.words import words
 
 
 def _input_row(playground: Playground, catalogue: Mapping[str, str]) -> tuple[gr.Dropdown, gr.Textbox, gr.Dropdown]:
-    """The row in which a person asks: model, prompt, examples."""
+    """The row of inputs: model, prompt, examples."""
     with gr.Row(elem_id="asking"):
         picker = gr.Dropdown(
             playground.choices(),
@@ -173,7 +173,7 @@ def build(playground: Playground) -> gr.Blocks:
         # One dependency for all that changes what is shown: two would start each other again and again.
         triggers = [page.load, prompt.change, selection.select, loaded.change, active.change, done.change]
         triggers += [address_of.select, *(each.select for each in screens.values())]
-        # `show_progress_on`: else the page tells every output twice that something is under way, which nobody sees.
+        # `show_progress_on`: else the page sends every output two progress messages, which nobody sees.
         once = {"trigger_mode": "always_last", "concurrency_limit": 4, "show_progress_on": notice}
         gr.on(triggers, refresh, asking, [*head, *screens.values(), shown], **once, **_QUIET)
         forget_bars = wire_jobs(playground, jobs, asking, page_request, done)

@@ -36,7 +36,7 @@ def opened(model_id: str) -> dict:
 
 
 def choose_model(playground: Playground, model_id: str, old: dict, language: str) -> Iterator[tuple]:
-    """Load a model and yield (notice, loaded, picker, wanted) as it goes; on failure the old model stays.
+    """Load a model and yield (notice, loaded, picker, requested) as it goes; on failure the old model stays.
 
     The change of `loaded` redraws the page. Closing the iterator, as Gradio does on cancel, stops the work.
     """

@@ -88,7 +88,7 @@ def tokens_payload(scene: Scene) -> dict:
 
 
 def selection_payload(catalogue: Catalogue, picked: Selection | None) -> dict:
-    """What is picked, of what the page asked for; the page takes it over.
+    """The valid part of the selection that the page sent; the page takes it over.
 
     New each time: Gradio tells a page nothing where a payload is the one it sent last, but the visitor may have picked
     something else since.
@@ -128,7 +128,7 @@ class PageRequest:
     tab: str = TABS[0].key  # the one that is open; the others are drawn when they are opened
     done: str = ""  # changes when a job ends
     step: int = 0  # the last question of viz.page.address that the page waits for
-    again: Mapping[str, str] = field(default_factory=dict)  # by tab: a screen that lost a payload asks for all of it
+    again: Mapping[str, str] = field(default_factory=dict)  # by tab: a screen that lost a payload requests all of it
     visitor: str = ""  # whose page it is
 
 

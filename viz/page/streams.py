@@ -134,7 +134,7 @@ def _failed(why: Payload, sent: object) -> Payload:
 
 
 def _changes(visit: Visit, wish: Payload | Open | Models, loaded: dict) -> Iterator[tuple]:
-    """(channel, notice, loaded, picker, wanted, prompt, tabs) for what an event yields."""
+    """(channel, notice, loaded, picker, requested, prompt, tabs) for what an event yields."""
     if isinstance(wish, Models):
         choices = visit.playground.choices(visit.session)
         yield _SKIP, _SKIP, _SKIP, gr.Dropdown(choices=choices), _SKIP, _SKIP, _SKIP

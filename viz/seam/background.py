@@ -27,7 +27,7 @@ WAIT = 0.002  # seconds in which others get at the model between two steps of a 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What to compute, and the key under which its result is kept."""
+    """What to compute, and the key under which its result is stored."""
 
     key: tuple
     work: Callable[[Progress], object]

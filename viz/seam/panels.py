@@ -134,7 +134,7 @@ def job_of(view: View, name: str, scene: Scene, settings: Settings) -> backgroun
 
 
 def _pace(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple[tuple, float]:
-    """The key under which a slow measure's seconds a unit of work are kept, and how much work it is."""
+    """The key under which a slow measure's seconds a unit of work are stored, and the amount of work."""
     assert measure.pace
     what, amount = measure.pace(scene, question_of(measure, scene, settings))
     return ("pace", view.key, measure.name, scene.model.id, what), amount
@@ -218,7 +218,7 @@ def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
 
 
 def _refused(view: View, scene: Scene, facts: Facts, error: InputError) -> dict[str, Picture]:
-    """What an asking part could not read, said by one part; those that ask are drawn, the others stay as they are."""
+    """The error of an asking part, shown by one part; the asking parts are drawn, the others stay as they are."""
 
     def say() -> Payload:
         raise error

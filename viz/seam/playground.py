@@ -1,4 +1,4 @@
-"""What every tab is given: the loaded models and recent traces, behind the limits this server was started with."""
+"""What all tabs share: the loaded models and recent traces, behind the limits this server was started with."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

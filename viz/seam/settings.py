@@ -28,7 +28,7 @@ class Choice:
     label: Callable[[Words, str], str] | None = None  # text of an option where it is more than a word
     scene_label: Callable[[Words, str, Any], str] | None = None  # the same where it depends on the scene, too
     title: Callable[[Words, Any], str] | None = None  # (words, scene): its own label where that depends on the scene
-    help: Callable[[Words, str], str] | None = None  # what is said of an option, where it is more than a word
+    help: Callable[[Words, str], str] | None = None  # the help of an option, where a name is not enough
 
     def options_in(self, scene: object) -> tuple[str, ...]:
         """The options in this scene."""

@@ -53,7 +53,7 @@ class Tab:
 
     @cached_property
     def asks(self) -> tuple[str, ...]:
-        """The parts whose "select" asks for a new drawing; `draw` gets their values."""
+        """The parts whose "select" requests a new drawing; `draw` gets their values."""
         asking = dict.fromkeys(name for view in self.all_views for name in panels.asks_of(view))
         return (*(() if self.alone else (self.chooser,)), *asking)
 

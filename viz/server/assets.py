@@ -1,4 +1,4 @@
-"""The page's own scripts and styles, served under the hash of all of them: a browser asks for each version once.
+"""The page's own scripts and styles, served under the hash of all of them: a browser requests each version once.
 
 One hash stands for the whole folder, so that the scripts' imports of one another, which are relative, just work.
 """
@@ -75,7 +75,7 @@ def stylesheet(folder: Path) -> bytes:
 
 
 def tags(assets: Assets) -> str:
-    """What the page's head needs: the styles, the scripts, and the scripts' imports before anybody asks for them."""
+    """What the page's head needs: the styles, the scripts, and the scripts' imports ahead of their first use."""
     modules = [name for name in assets.files if name.endswith(".js") and not name.startswith("vendor/")]
     return "".join(
         (
@@ -88,7 +88,7 @@ def tags(assets: Assets) -> str:
 
 
 def answer(assets: Assets) -> Callable[[Request], Response]:
-    """Send a file; how long it may be kept is said with the other headers of answers."""
+    """Send a file; the middleware adds the headers for caching."""
 
     def send(request: Request) -> Response:
         file = assets.files.get(request.path_params["name"])
@@ -107,7 +107,7 @@ def answer(assets: Assets) -> Callable[[Request], Response]:
 
 @dataclass(eq=False)
 class Head:
-    """Writes into the head of the page: what the framework is given for it, it adds only once its own scripts run.
+    """Writes into the head of the page: the framework adds its own `head` only once its scripts run.
 
     There the styles hold before anything is seen, and the scripts run before the framework's.
     """

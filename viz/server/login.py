@@ -21,7 +21,7 @@ def hashed(password: str, salt: bytes | None = None) -> str:
 
 
 def read(path: Path) -> dict[str, str]:
-    """name -> password, or what `hashed` made of it, from lines "name:password"; "#" begins a comment.
+    """name -> password or its hash by `hashed`, from lines "name:password"; "#" begins a comment.
 
     Raises InputError for a file that cannot be read, has no names, or a line that is not of this form.
     """
@@ -70,12 +70,12 @@ def matches(stored: str, password: str) -> bool:
     if stored.startswith(SCRYPT):
         salt = bytes.fromhex(stored.removeprefix(SCRYPT).partition(":")[0])
         return hmac.compare_digest(hashed(password, salt), stored)
-    salt = b"compared"  # of equal length and after equal work, whichever way a password is kept
+    salt = b"compared"  # of equal length and after equal work, whichever way a password is stored
     return hmac.compare_digest(hashed(password, salt), hashed(stored, salt))
 
 
 def checker(people: Mapping[str, str]) -> Callable[[str, str], Awaitable[bool]]:
-    """What Gradio asks: may this name with this password come in? A name that nobody has takes as long."""
+    """The check for Gradio: whether a name with a password may log in. An unknown name takes as long."""
     nobody = hashed(secrets.token_hex())
 
     def check(name: str, password: str) -> bool:

@@ -124,7 +124,7 @@ def policy(options: Options) -> dict[str, str]:
 
 
 def cached(path: str) -> str:
-    """How long a browser may keep an answer without asking again: some addresses change with what is found there."""
+    """The caching header of an answer: only files under a hash never change."""
     if path.startswith(HASHED):
         return "public, max-age=31536000, immutable"
     return KEPT if path.startswith(("/playground/plotly/", "/static/")) else "no-store"
@@ -149,7 +149,7 @@ def dress(start: Message, path: str, options: Options) -> None:
 def client_of(scope: Scope, proxies: int) -> str:
     """The client's address: the peer's, or the one that the outermost trusted proxy saw. Of IPv6 the network.
 
-    Each proxy appends the address it was asked from, so that what a visitor wrote there stays to the left.
+    Each proxy appends the address of its client, so that anything forged by a visitor stays to the left.
     """
     peer = (scope.get("client") or ("",))[0]
     if proxies:

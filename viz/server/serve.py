@@ -98,7 +98,7 @@ def trained_archive(playground: Playground) -> Callable[[Request], Response]:
 
 
 def identity() -> str:
-    """Which server made the page, and what the page says while it cannot ask it."""
+    """The id of this server and the messages of the page while the server cannot be reached."""
     content = {"server": middleware.SERVER, "words": {name: section(words(name), "connection") for name in LANGUAGES}}
     return f'<meta id="pg-connection-words" content="{html.escape(json.dumps(content, ensure_ascii=False))}">'
 

@@ -13,7 +13,7 @@ from viz.seam.settings import Choice, Settings, Text, form, read_all
 from viz.seam.view import Asking, Payload, Seen
 from viz.words import Words
 
-FORM = "anatomy_form"  # the part that asks, and the setting that it makes
+FORM = "anatomy_form"  # the asking part and its setting
 LOADED, PASTED = "loaded", "pasted"
 Chosen = tuple[str, str]  # of `WHICH`, and the pasted text
 Which = Annotated[str, OneOf((LOADED, *ARCHITECTURES))]  # of an endpoint

@@ -48,7 +48,7 @@ class Unfit:
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """What a sweep found."""
+    """The result of a sweep."""
 
     start: float  # the number before any head is replaced
     effects: np.ndarray  # [L, H]

@@ -161,7 +161,7 @@ def maps(seen: Seen) -> Payload:
     panels = map_panels(patterns.before, patterns.after, (words["before"], name))
     axes = PatternWords(*(words[key] for key in ("query", "key", "weight", "largest")))
     figure = pattern_figure(panels, seen.facts.tokens, axes, Window(0, t, 0, t))
-    # No part of it can be asked for.
+    # No window of it can be requested.
     figure.update_layout(meta={**figure.layout.meta, "whole": True, "height": 400, "narrow": 660})
     largest = most_moved(moves)
     distances = {"moved": float(moves[layer, head]), "mean": mean_moved(moves), "most": largest[2]}

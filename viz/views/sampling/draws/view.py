@@ -38,7 +38,7 @@ class Numbers:
 
 
 def read(sent: object, scene: Scene) -> Numbers:
-    """The random numbers that a page asks for, within bounds."""
+    """The requested random numbers, within bounds."""
     seed = int(number_sent(sent, "seed", 0, MOST_SEED, 0))
     step = int(number_sent(sent, "step", 0, MOST_STEP, 0))
     u = number_sent(sent, "u", 0, 1 - 2**-53, -1)

@@ -1,4 +1,4 @@
-"""What a page asks to be written, checked; and a run that writes it and keeps what a page is sent piece by piece."""
+"""A checked request for texts, and a run that writes them and keeps the pieces that were sent to the page."""
 
 import dataclasses
 import math
@@ -54,7 +54,7 @@ class Request:
     """What is to be written, and the page's own name for it."""
 
     model: LanguageModel
-    writer: LanguageModel  # the same with 8-bit weights, where these were asked for
+    writer: LanguageModel  # the same with 8-bit weights, where these were requested
     kind: str  # "start", "branch" or "go"
     tag: str
     prompt: tuple[int, ...]
@@ -70,7 +70,7 @@ class Request:
 
 
 def request_of(playground: Playground, model: LanguageModel, prompt: str, cards: object, sent: object) -> Request:
-    """The texts that a page asks for; raises InputError for anything that cannot be written.
+    """The requested texts; raises InputError for anything that cannot be written.
 
     {"kind": "start"} writes what the strategies' cards say after the prompt. {"kind": "branch"} or "go" sends the
     tokens it goes on from: {"model", "prompt": [ids], "rows": [{"strategy", "number", "written": [records]}],
@@ -208,7 +208,7 @@ def before(request: Request, row: Row) -> tuple[int, ...]:
 
 
 def plan_of(request: Request, row: Row) -> Plan:
-    """What is asked for besides the strategies: a branch has the random numbers that its parent had."""
+    """The settings besides the strategies: a branch has the random numbers that its parent had."""
     return Plan(
         request.tokens,
         request.settings.seed,
