@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from model.gpt.transformer import Block  # noqa: E402
-from viz.page.pipeline import Asked, payloads  # noqa: E402
+from viz.page.pipeline import PageRequest, payloads  # noqa: E402
 from viz.seam.playground import Options, Playground  # noqa: E402
 from viz.views.tabs import TABS  # noqa: E402
 
@@ -34,7 +34,7 @@ def views(key: str) -> list[str]:
 
 def ask(playground: Playground, prompt: str, tab: str, view: str, token: int) -> tuple[float, int]:
     """Seconds until the view's payloads are there, and their bytes as text."""
-    asked = Asked(
+    asked = PageRequest(
         playground.options.model,
         prompt,
         {"heads": [[3, 1]], "tokens": [token]},

@@ -68,4 +68,4 @@ window.playground = {
   page: pageState,
   lab,
 };
-for (const [name, given] of waiting) window.playground[name](...given);
+for (const [name, values] of waiting) window.playground[name](...values);

@@ -42,12 +42,12 @@ class Catalogue(Mapping):
 @functools.cache
 def words(language: str) -> Catalogue:
     """The catalogue of a language, from all its files; an unknown language is English."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     known = language if language in LANGUAGES else "en"
     ours = sorted(path for path in (_FOLDER / known).rglob("*.toml") if path.parent.name != "errors")
     for path in [*_outside(known), *ours]:  # ours last: nobody rewords the page
-        found |= dict(_flat(tomllib.loads(path.read_text(encoding="utf-8")), ""))
-    return Catalogue(found)
+        texts |= dict(_flat(tomllib.loads(path.read_text(encoding="utf-8")), ""))
+    return Catalogue(texts)
 
 
 def _outside(language: str) -> Iterator[Path]:
@@ -77,10 +77,10 @@ class Words(Mapping):
     place: str  # "score_scaling", or "score_scaling.table"
 
     def __getitem__(self, key: str) -> str:
-        found = self.catalogue.get(f"{self.place}.{key}") or self.catalogue.get(f"common.{key}")
-        if found is None:
+        text = self.catalogue.get(f"{self.place}.{key}") or self.catalogue.get(f"common.{key}")
+        if text is None:
             raise KeyError(f"{self.place}.{key}")
-        return found
+        return text
 
     def __iter__(self) -> Iterator[str]:
         return iter(section(self.catalogue, self.place))
@@ -112,10 +112,10 @@ def some(catalogue: Mapping[str, str], section: str, *keys: str) -> dict[str, st
     return {key: catalogue[f"{section}.{key}"] for key in keys}
 
 
-def pick_language(asked: str | None, accepted: str | None) -> str:
+def pick_language(requested: str | None, accepted: str | None) -> str:
     """The language of a reader: `?lang=` where it is one of ours, else the browser's first that is, else English."""
-    if asked and asked.lower()[:2] in LANGUAGES:
-        return asked.lower()[:2]
+    if requested and requested.lower()[:2] in LANGUAGES:
+        return requested.lower()[:2]
     for entry in (accepted or "").split(","):
         if entry.strip().lower()[:2] in LANGUAGES:
             return entry.strip().lower()[:2]

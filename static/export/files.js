@@ -12,8 +12,8 @@ export function fileName(name) {
   const plain = String(name)
     .normalize("NFKD")
     .replace(/[\u0300-\u036f]/g, "");
-  const [, given, ending = ""] = plain.match(/^([^]*?)(\.[A-Za-z0-9]{1,8})?$/);
-  const clean = given
+  const [, base, ending = ""] = plain.match(/^([^]*?)(\.[A-Za-z0-9]{1,8})?$/);
+  const clean = base
     .replace(/[^A-Za-z0-9._-]+/g, "-")
     .replace(/\.{2,}/g, ".")
     .replace(/-{2,}/g, "-")
@@ -36,9 +36,9 @@ const cell = (value) => {
 };
 // The last column says in its first line what the numbers are and where they are from.
 export function csv({ names, lines, title, source }, label) {
-  const told = `${title} · ${source}`,
+  const caption = `${title} · ${source}`,
     all = lines.length ? lines : [names.map(() => "")];
-  const rows = [[...names, label], ...all.map((line, i) => [...line, i ? "" : told])];
+  const rows = [[...names, label], ...all.map((line, i) => [...line, i ? "" : caption])];
   return new Blob(["\ufeff", rows.map((line) => line.map(cell).join(",")).join("\r\n")], { type: "text/csv" });
 }
 
@@ -116,7 +116,7 @@ function npy(array) {
   if (Array.isArray(array)) {
     // numpy's unicode: UTF-32, all of one length
     const points = array.map((text) => [...text].map((c) => c.codePointAt(0)));
-    const width = points.reduce((most, p) => Math.max(most, p.length), 1);
+    const width = points.reduce((longest, p) => Math.max(longest, p.length), 1);
     data = new Uint32Array(width * array.length);
     points.forEach((p, i) => data.set(p, i * width));
     shape = [array.length];

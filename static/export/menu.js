@@ -17,7 +17,7 @@ import { tools } from "../parts/tools.js";
 import { csv, json, npz, parquet, save } from "./files.js";
 import * as onefile from "./onefile.js";
 import { picture } from "./picture.js";
-import { exportWords, given, label, sources, told } from "./sources.js";
+import { exportWords, label, resolved, sourceOf, sources } from "./sources.js";
 
 const MOST = 100; // rows of a table below a figure
 const MAKE = {
@@ -47,7 +47,7 @@ function groups(one) {
 function menu(button, root, done) {
   const words = exportWords();
   const list = el("div", "pg-export-menu", "", { role: "menu", popover: "auto" }),
-    one = told(root);
+    one = sourceOf(root);
   list.setAttribute("aria-label", words.open);
   for (const [name, keys] of groups(one)) {
     if (!keys.length) continue;
@@ -159,7 +159,7 @@ export function exporting(root, source) {
   const whole = el("div", "pg-export"),
     foot = el("div", "pg-foot"),
     row = tools([]),
-    said = el("span", "pg-export-said pg-muted", "", { role: "status" });
+    status = el("span", "pg-export-said pg-muted", "", { role: "status" });
   const grid = el("div", "pg-table", "", { tabindex: 0 }),
     python = el("div", "pg-code");
   grid.hidden = python.hidden = true;
@@ -169,46 +169,46 @@ export function exporting(root, source) {
     row.append(node);
     return node;
   };
-  row.append(...(source.extra ?? []), said);
+  row.append(...(source.extra ?? []), status);
   if (source.table)
     button("table", async () => {
-      const { names, lines } = await told(root).numbers();
-      table(grid, source.table === true ? { names, lines } : given(source.table));
+      const { names, lines } = await sourceOf(root).numbers();
+      table(grid, source.table === true ? { names, lines } : resolved(source.table));
     });
-  if (source.python) button("python", () => code(python, told(root).python));
+  if (source.python) button("python", () => code(python, sourceOf(root).python));
   const take = async (key) => {
-    const one = told(root);
+    const one = sourceOf(root);
     const { words } = one;
     if (key === "copy") {
       try {
         await navigator.clipboard.writeText(one.python);
-        said.textContent = words.copied;
+        status.textContent = words.copied;
       } catch {
         python.hidden = true;
         code(python, one.python);
       }
       return;
     }
-    said.textContent = words.making;
+    status.textContent = words.making;
     open.disabled = true;
     await new Promise((ready) => setTimeout(ready));
     try {
       save(`${one.file}.${key}`, await MAKE[key](one));
-      said.textContent = "";
+      status.textContent = "";
     } catch (error) {
-      said.textContent = words.failed;
+      status.textContent = words.failed;
       console.warn(error);
     }
     open.disabled = false;
   };
   const open = button("open", () => {
-    said.textContent = "";
+    status.textContent = "";
     menu(open, root, take);
   });
   open.classList.add("pg-export-open");
   open.setAttribute("aria-haspopup", "menu");
   open.setAttribute("aria-expanded", "false");
-  foot.append(el("span", "pg-source", given(source.source) ?? ""), row);
+  foot.append(el("span", "pg-source", resolved(source.source) ?? ""), row);
   whole.append(foot, grid, python);
   return whole;
 }

@@ -2,7 +2,7 @@
 // light or dark, and can be printed. All that people or models wrote stands in it as text.
 import { el, fill } from "../page/dom.js";
 import { themed } from "../parts/figure_look.js";
-import { sources, told } from "./sources.js";
+import { sourceOf, sources } from "./sources.js";
 import { still } from "./still.js";
 import { colours, styles } from "./styles.js";
 
@@ -137,7 +137,7 @@ function copied(root, figures) {
     dead: true,
     chart: (node) => {
       if (!charts.has(node)) return null;
-      const { figure, title } = told(charts.get(node)),
+      const { figure, title } = sourceOf(charts.get(node)),
         place = el("div", "pg-chart", "", { "data-figure": figures.length, role: "img", "aria-label": title });
       figures.push(figure());
       return place;

@@ -3,7 +3,7 @@ import { el } from "../page/dom.js";
 import { isDark } from "../page/theme.js";
 import { themed } from "../parts/figure_look.js";
 import { plotly } from "../parts/plotly.js";
-import { sources, told } from "./sources.js";
+import { sourceOf, sources } from "./sources.js";
 import { still } from "./still.js";
 import { vendor } from "./vendor.js";
 
@@ -24,10 +24,10 @@ const dataOf = (blob) =>
   });
 const image = (url) =>
   new Promise((resolve, reject) => {
-    const made = new Image();
-    made.onload = () => resolve(made);
-    made.onerror = () => reject(new Error("a picture could not be read"));
-    made.src = url;
+    const picture = new Image();
+    picture.onload = () => resolve(picture);
+    picture.onerror = () => reject(new Error("a picture could not be read"));
+    picture.src = url;
   });
 const looks = (root) => {
   const style = getComputedStyle(root),
@@ -80,16 +80,16 @@ function frame({ title, source }, { text, soft, font }, width, height) {
 async function ofPlotly(one, format) {
   const Plotly = await plotly(),
     { data, layout } = one.figure(),
-    own = looks(one.root),
+    look = looks(one.root),
     high = layout.meta?.height ? Math.max(480, layout.meta.height) : 780;
-  themed(layout, { text: own.text, line: own.line, isDark: isDark(), narrow: false });
-  const { top, whole, lines } = frame(one, own, WIDTH, high);
+  themed(layout, { text: look.text, line: look.line, isDark: isDark(), narrow: false });
+  const { top, whole, lines } = frame(one, look, WIDTH, high);
   const bare = {
     ...layout,
     title: undefined,
     height: undefined,
     width: undefined,
-    paper_bgcolor: own.ground,
+    paper_bgcolor: look.ground,
     margin: { l: EDGE, r: EDGE, t: 32, b: 16 },
   };
   const url = await Plotly.toImage(
@@ -101,10 +101,10 @@ async function ofPlotly(one, format) {
     const inner = new DOMParser().parseFromString(await blobOf(url).text(), "image/svg+xml").documentElement;
     inner.setAttribute("y", top);
     svg.append(
-      drawn("rect", { width: "100%", height: "100%", fill: own.ground }),
+      drawn("rect", { width: "100%", height: "100%", fill: look.ground }),
       inner,
       ...lines.map(({ line, y, size, weight, fill }) =>
-        drawn("text", { x: EDGE, y, "font-size": size, "font-weight": weight, "font-family": own.font, fill }, line),
+        drawn("text", { x: EDGE, y, "font-size": size, "font-weight": weight, "font-family": look.font, fill }, line),
       ),
     );
     return asSvg(svg);
@@ -112,11 +112,11 @@ async function ofPlotly(one, format) {
   const canvas = el("canvas", "", "", { width: WIDTH * 2, height: whole * 2 }),
     pen = canvas.getContext("2d");
   pen.scale(2, 2);
-  pen.fillStyle = own.ground;
+  pen.fillStyle = look.ground;
   pen.fillRect(0, 0, WIDTH, whole);
   pen.drawImage(await image(url), 0, top, WIDTH, high);
   for (const { line, y, size, weight, fill } of lines) {
-    pen.font = `${weight} ${size}px ${own.font}`;
+    pen.font = `${weight} ${size}px ${look.font}`;
     pen.fillStyle = fill;
     pen.fillText(line, EDGE, y);
   }
@@ -129,7 +129,7 @@ async function ofPage(one, format) {
   const charts = new Map();
   for (const [root, source] of sources)
     if (source.figure && one.root.contains(root)) {
-      const src = await dataOf(await ofPlotly(told(root), "png"));
+      const src = await dataOf(await ofPlotly(sourceOf(root), "png"));
       charts.set(root.querySelector(".pg-chart"), el("img", "", "", { src, style: "width: 100%" }));
     }
   const copy = still(one.root, { chart: (node) => charts.get(node), dead: false });

@@ -6,7 +6,7 @@ import { selection } from "../page/selection.js";
 import { pageState } from "../page/state.js";
 import { save } from "./files.js";
 import { folded, page, pause, section } from "./onefile.js";
-import { exportWords, sources, told as toldOf } from "./sources.js";
+import { exportWords, sourceOf, sources } from "./sources.js";
 import { styles } from "./styles.js";
 
 const MOST = 1500; // tokens of the prompt that are listed
@@ -52,19 +52,19 @@ function opened() {
     const question = mounted.get(`${key}_question`) ?? (key === "attention" ? mounted.get("question") : null);
     const panel = question?.root.closest(".tabitem");
     if (!panel) return [];
-    const own = parts.filter(({ root }) => panel.contains(root)).sort(before);
-    const choosing = own
+    const inPanel = parts.filter(({ root }) => panel.contains(root)).sort(before);
+    const choosing = inPanel
       .filter(({ kind }) => kind === "controls")
       .map(payloadOf)
       .find((payload) => payload?.shows);
     const labels = new Map(choosing?.controls.find(({ kind }) => kind === "views")?.options ?? []);
     const inView = new Set(Object.values(choosing?.shows ?? {}).flat()),
       taken = new Set();
-    const views = [{ label: "", parts: own.filter(({ name }) => !inView.has(name)) }];
+    const views = [{ label: "", parts: inPanel.filter(({ name }) => !inView.has(name)) }];
     for (const [view, names] of Object.entries(choosing?.shows ?? {})) {
       views.push({
         label: labels.get(view) ?? view,
-        parts: own.filter(({ name }) => names.includes(name) && !taken.has(name)),
+        parts: inPanel.filter(({ name }) => names.includes(name) && !taken.has(name)),
       });
       names.forEach((name) => taken.add(name));
     }
@@ -84,10 +84,10 @@ function figuresOf(part) {
 }
 function asFigure(root, roots) {
   const source = sources.has(root) ? root : roots.length === 1 ? roots[0] : null,
-    told = source ? toldOf(source) : null;
-  const plain = told && source !== root; // the part has more in it than the figure with the menu
-  return told
-    ? { ...told, root, figure: plain && root.children.length > 1 ? undefined : told.figure }
+    description = source ? sourceOf(source) : null;
+  const plain = description && source !== root; // the part has more in it than the figure with the menu
+  return description
+    ? { ...description, root, figure: plain && root.children.length > 1 ? undefined : description.figure }
     : { root, title: "", source: "", python: "", words: exportWords() };
 }
 
@@ -114,13 +114,13 @@ function facts() {
   );
   if (tokens.length > MOST) chips.append(el("span", "", fill(words.tokens_cut, { n: tokens.length - MOST })));
   fact(list, fill(words.tokens, { n: tokens.length }), chips);
-  const said = [
+  const selected = [
     heads.length && fill(words.heads, { heads: heads.map((head) => head.join(".")).join(", ") }),
     picked.length &&
       fill(words.positions, { tokens: picked.map((at) => `${at} ${tokens[at]?.text ?? ""}`).join(", ") }),
     pair && fill(words.cell, { query: pair[0], key: pair[1] }),
   ].filter(Boolean);
-  fact(list, words.picked, el("bdi", "", said.join(" · ") || words.nothing));
+  fact(list, words.picked, el("bdi", "", selected.join(" · ") || words.nothing));
   fact(
     list,
     words.edits,
@@ -143,17 +143,17 @@ async function gather(tell) {
     figures = [],
     left = [],
     contents = el("ol"),
-    found = opened();
-  const all = found.flatMap(({ views }) =>
+    tabs = opened();
+  const all = tabs.flatMap(({ views }) =>
     views.flatMap(({ parts }) => parts.filter(({ kind }) => !ASKING.has(kind) || kind === "training")),
   ).length;
   let done = 0,
     n = 0;
-  for (const tab of found) {
+  for (const tab of tabs) {
     const inside = el("ol"),
-      made = [];
+      views = [];
     for (const view of tab.views) {
-      const kept = [],
+      const entries = [],
         texts = [];
       for (const part of view.parts) {
         const payload = payloadOf(part);
@@ -189,23 +189,23 @@ async function gather(tell) {
               name = one.title || titleOf(part, payload) || view.label || tab.label;
             if (!node.textContent.trim() && !node.querySelector("[data-figure], img, svg")) continue;
             node.id = id;
-            kept.push({ node, name, id });
+            entries.push({ node, name, id });
           } catch (error) {
             left.push([where, words.left_broken]);
             console.warn(error);
           }
         }
       }
-      if (!kept.length) continue;
+      if (!entries.length) continue;
       const id = `v${++n}`,
         box = el("section"),
         listed = el("li"),
         items = el("ul");
       if (view.label) box.append(heading("h3", view.label, id), ...texts.filter(Boolean));
       else box.append(...texts.filter(Boolean));
-      box.append(...kept.map(({ node }) => node));
+      box.append(...entries.map(({ node }) => node));
       items.append(
-        ...kept.map(({ name, id: at }) => {
+        ...entries.map(({ name, id: at }) => {
           const item = el("li");
           item.append(el("a", "", name, { href: `#${at}` }));
           return item;
@@ -213,14 +213,18 @@ async function gather(tell) {
       );
       if (view.label) listed.append(el("a", "", view.label, { href: `#${id}` }), items);
       inside.append(...(view.label ? [listed] : items.childNodes));
-      made.push(box.outerHTML);
+      views.push(box.outerHTML);
     }
-    if (!made.length) continue;
+    if (!views.length) continue;
     const id = `t${++n}`,
       item = el("li");
     item.append(el("a", "", tab.label, { href: `#${id}` }), inside);
     contents.append(item);
-    body.push(heading("h2", tab.label, id).outerHTML, tab.question ? el("p", "", tab.question).outerHTML : "", ...made);
+    body.push(
+      heading("h2", tab.label, id).outerHTML,
+      tab.question ? el("p", "", tab.question).outerHTML : "",
+      ...views,
+    );
   }
   return { body, figures, left, contents };
 }
@@ -273,26 +277,26 @@ nav ol, nav ul { padding-left: 20px; }
 
 const item = el("span", "pg-report"),
   button = el("button", "pg-button pg-quiet pg-report-open", "", { type: "button" });
-const told = el("span", "pg-muted", "", { role: "status" });
-item.append(button, told);
+const progress = el("span", "pg-muted", "", { role: "status" });
+item.append(button, progress);
 button.onclick = async () => {
   if (busy || !words) return;
   busy = button.disabled = true;
-  told.textContent = fill(words.making, { done: 0, all: "…" });
+  progress.textContent = fill(words.making, { done: 0, all: "…" });
   await pause();
   try {
     const blob = await report((done, all) => {
-      told.textContent = fill(words.making, { done, all });
+      progress.textContent = fill(words.making, { done, all });
     });
     save(`attention-report-${status[0] ?? ""}-${new Date().toISOString().slice(0, 10)}.html`, blob);
-    told.textContent = words.done;
+    progress.textContent = words.done;
   } catch (error) {
-    told.textContent = words.failed;
+    progress.textContent = words.failed;
     console.warn(error);
   }
   busy = button.disabled = false;
 };
-headerItem(30, (said) => {
-  button.textContent = said.report;
+headerItem(30, (catalogue) => {
+  button.textContent = catalogue.report;
   return item;
 });

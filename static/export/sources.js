@@ -5,7 +5,7 @@ import { arraysOf } from "./files.js";
 export const sources = new Map(); // root -> source, of all that is on the page
 let words = null,
   status = ""; // whose numbers they are where a figure does not say so itself: the page's own line
-export const given = (value, ...more) => (typeof value === "function" ? value(...more) : value);
+export const resolved = (value, ...more) => (typeof value === "function" ? value(...more) : value);
 
 // The words come with the page's head; what was made before them gets its names then.
 const waiting = new Set();
@@ -27,7 +27,7 @@ onDrawn((root, payload) => {
 export const exportWords = () => words;
 
 // Everything there is to say of a figure, as it is now.
-export function told(root) {
+export function sourceOf(root) {
   const source = sources.get(root),
     has = (name) => source[name] !== undefined && source[name] !== null;
   return {
@@ -36,19 +36,19 @@ export function told(root) {
     has,
     figure: source.figure,
     own: source.picture,
-    file: given(source.file),
-    title: given(source.title) ?? "",
-    note: given(source.note) ?? "",
-    source: given(source.source) || status,
-    python: given(source.python) ?? "",
+    file: resolved(source.file),
+    title: resolved(source.title) ?? "",
+    note: resolved(source.note) ?? "",
+    source: resolved(source.source) || status,
+    python: resolved(source.python) ?? "",
     numbers: async () => ({
-      names: given(source.names),
-      lines: given(source.lines),
+      names: resolved(source.names),
+      lines: resolved(source.lines),
       ...(await source.all?.()),
-      title: given(source.title) ?? "",
-      source: given(source.source) || status,
+      title: resolved(source.title) ?? "",
+      source: resolved(source.source) || status,
     }),
-    arrays: (table) => (has("arrays") ? given(source.arrays) : arraysOf(table)),
-    json: () => given(source.json),
+    arrays: (table) => (has("arrays") ? resolved(source.arrays) : arraysOf(table)),
+    json: () => resolved(source.json),
   };
 }

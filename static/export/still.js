@@ -7,11 +7,11 @@ const KEPT =
   /^(class|style|title|alt|src|width|height|dir|lang|open|scope|colspan|rowspan|role|start|value|max|min|data-[\w-]+|aria-(hidden|pressed|sort|current|label))$/;
 
 const renamed = (node, tag) => {
-  const made = document.createElement(tag);
-  for (const { name, value } of [...node.attributes]) made.setAttribute(name, value);
-  made.append(...node.childNodes);
-  node.replaceWith(made);
-  return made;
+  const replacement = document.createElement(tag);
+  for (const { name, value } of [...node.attributes]) replacement.setAttribute(name, value);
+  replacement.append(...node.childNodes);
+  node.replaceWith(replacement);
+  return replacement;
 };
 const isSvg = (node) => node.namespaceURI === "http://www.w3.org/2000/svg";
 // Only what shapes an element stays on it: no handlers, no addresses.
@@ -24,7 +24,7 @@ function strip(node) {
     if (!fine) node.removeAttribute(name);
   }
 }
-const said = (field) => {
+const textOf = (field) => {
   if (field.type === "checkbox" || field.type === "radio") return field.checked ? "☑" : "☐";
   return field.matches("select") ? (field.selectedOptions[0]?.textContent ?? "") : field.value;
 };
@@ -33,11 +33,11 @@ const said = (field) => {
 // <pg-button>: they look the same, and there is nothing to press.
 export function still(root, { chart, dead }) {
   const copy = root.cloneNode(true),
-    own = [...root.querySelectorAll("*")],
-    made = [...copy.querySelectorAll("*")];
+    originals = [...root.querySelectorAll("*")],
+    copies = [...copy.querySelectorAll("*")];
   const later = [];
-  own.forEach((node, i) => {
-    const twin = made[i];
+  originals.forEach((node, i) => {
+    const twin = copies[i];
     const gone = node.closest(GONE);
     if (gone && gone !== root && root.contains(gone)) {
       if (gone === node) later.push(() => twin.remove());
@@ -57,7 +57,7 @@ export function still(root, { chart, dead }) {
         twin.replaceWith(image);
       });
     else if (node.matches("input, select, textarea"))
-      later.push(() => twin.replaceWith(el("span", "pg-said", node.type === "range" ? "" : said(node))));
+      later.push(() => twin.replaceWith(el("span", "pg-said", node.type === "range" ? "" : textOf(node))));
     else if (dead && node.matches("button"))
       later.push(() => {
         const text = twin.textContent

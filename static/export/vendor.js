@@ -5,7 +5,7 @@ let failed = 0; // a browser does not ask again for a module that it could not l
 export function vendor(name) {
   if (!libraries.has(name)) {
     const address = `../vendor/${name}${failed ? `?${failed}` : ""}`;
-    const library = import(address).then(({ default: found }) => found);
+    const library = import(address).then(({ default: exported }) => exported);
     library.catch(() => {
       failed += 1;
       libraries.delete(name);

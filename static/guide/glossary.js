@@ -22,8 +22,8 @@ const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 const bounded = (form) =>
   `${/^\w/.test(form) ? "(?<![\\w-])" : ""}${escaped(form)}${/\w$/.test(form) ? "(?!\\w)" : ""}`;
 
-export function learn(given, said) {
-  ({ terms, words } = { terms: given, words: said });
+export function learn(entries, catalogue) {
+  ({ terms, words } = { terms: entries, words: catalogue });
   byForm = new Map(Object.entries(terms).flatMap(([id, { forms }]) => forms.map((form) => [form.toLowerCase(), id])));
   const forms = [...byForm.keys()].sort((a, b) => b.length - a.length);
   find = forms.length ? new RegExp(forms.map(bounded).join("|"), "giu") : null;
@@ -50,20 +50,20 @@ function termOf(id, text) {
 function mark(node, seen, allowed) {
   const text = node.data,
     quotes = [...text.matchAll(QUOTED)].map((match) => [match.index, match.index + match[0].length]);
-  const found = [];
+  const matches = [];
   for (const match of text.matchAll(find)) {
     const id = byForm.get(match[0].toLowerCase()),
       at = match.index;
     if (!id || seen.has(id) || !allowed(id, match[0]) || quotes.some(([from, to]) => at >= from && at < to)) continue;
     seen.add(id);
-    found.push([at, match[0], id]);
+    matches.push([at, match[0], id]);
   }
-  for (const [at, form, id] of found.reverse()) {
+  for (const [at, form, id] of matches.reverse()) {
     const rest = node.splitText(at);
     rest.splitText(form.length);
     rest.replaceWith(termOf(id, form));
   }
-  return found.length;
+  return matches.length;
 }
 
 const textsOf = (box, avoid) => {
@@ -83,9 +83,9 @@ function link(root) {
   const prompt = new Set((pageState.tokens ?? []).map(({ text }) => text.replace(/^[·\s]+/, "").toLowerCase()));
   // What stands below a picture may name a token of the prompt without quotation marks.
   const allowed = plain ? () => true : (id, form) => !terms[id].common && !prompt.has(form.toLowerCase());
-  let made = 0;
-  for (const box of boxes) for (const node of textsOf(box, AVOID)) made += mark(node, seen, allowed);
-  if (made) reach(root);
+  let count = 0;
+  for (const box of boxes) for (const node of textsOf(box, AVOID)) count += mark(node, seen, allowed);
+  if (count) reach(root);
 }
 
 // One term of a part is reached by Tab, the others by the arrow keys.
@@ -254,8 +254,8 @@ function build() {
     return { node, text: [name, ...forms, about, source].join(" ").toLowerCase() };
   });
   const filter = () => {
-    const wanted = search.value.trim().toLowerCase();
-    for (const { node, text } of all) node.hidden = !text.includes(wanted);
+    const query = search.value.trim().toLowerCase();
+    for (const { node, text } of all) node.hidden = !text.includes(query);
     const n = all.filter(({ node }) => !node.hidden).length;
     count.textContent = fill(words.count, { n, all: all.length });
     none.hidden = n > 0;
@@ -307,8 +307,8 @@ function reveal(id) {
   node.focus({ preventScroll: true });
 }
 
-headerItem(20, (said) => {
-  const button = el("button", "pg-button pg-quiet pg-glossary-open", said.glossary, {
+headerItem(20, (catalogue) => {
+  const button = el("button", "pg-button pg-quiet pg-glossary-open", catalogue.glossary, {
     type: "button",
     "aria-haspopup": "dialog",
   });

@@ -10,7 +10,7 @@ import { onSelect, selection } from "../page/selection.js";
 import { pageState } from "../page/state.js";
 import * as glossary from "./glossary.js";
 import { nameBack } from "./last_good.js";
-import { first, kept, shown, tabButton, tabOpen, target, viewButton, viewOpen } from "./tour_places.js";
+import { first, menuButton, shown, tabButton, tabOpen, target, viewButton, viewOpen } from "./tour_places.js";
 
 const KEY = "playground-tour";
 const EVERY = 250; // milliseconds between two looks at where things are
@@ -22,7 +22,7 @@ let at = 0,
   known = false; // known: the tour was opened or waved aside before
 let panel = null,
   before = null,
-  wanted = null,
+  awaited = null,
   timer = null,
   going = null,
   pointed = null,
@@ -32,10 +32,10 @@ let panel = null,
 
 function recall() {
   try {
-    const kept = JSON.parse(localStorage.getItem(KEY)) ?? {};
-    known = kept.known === true;
-    done = new Set(Array.isArray(kept.done) ? kept.done : []);
-    at = Number.isInteger(kept.at) && kept.at >= 0 ? kept.at : 0;
+    const stored = JSON.parse(localStorage.getItem(KEY)) ?? {};
+    known = stored.known === true;
+    done = new Set(Array.isArray(stored.done) ? stored.done : []);
+    at = Number.isInteger(stored.at) && stored.at >= 0 ? stored.at : 0;
   } catch {
     /* a private window, or storage that is full or forbidden */
   }
@@ -69,9 +69,9 @@ recall();
 
 // One move towards a step's control; the rest follows when the page has answered.
 function walk(step) {
-  if (!tabOpen(step)) return (tabButton(step.tab) ?? kept(step))?.click();
+  if (!tabOpen(step)) return (tabButton(step.tab) ?? menuButton(step))?.click();
   if (!viewOpen(step)) return viewButton(step)?.click();
-  wanted = null;
+  awaited = null;
   bring(first(step.at));
 }
 
@@ -111,7 +111,7 @@ function dodge(node) {
 
 function look() {
   const step = steps[at];
-  if (wanted && wanted === step) walk(step);
+  if (awaited && awaited === step) walk(step);
   const node = step ? target(step) : null;
   if (node !== pointed) {
     pointed?.removeAttribute("data-pg-pointed");
@@ -152,13 +152,13 @@ function tick(step) {
 }
 
 // What the server sends is no deed: when the strip of what is picked or of the tokens has been drawn, it is only noted.
-let asked = false;
+let scheduled = false;
 onSelect(() => {
-  if (!panel || asked) return;
-  asked = true;
+  if (!panel || scheduled) return;
+  scheduled = true;
   queueMicrotask(() => {
-    if (!asked) return;
-    asked = false;
+    if (!scheduled) return;
+    scheduled = false;
     const step = steps[at],
       kind = step?.done.picks;
     if (kind && selection[kind].length && picked()[kind] !== before[kind]) tick(step);
@@ -167,7 +167,7 @@ onSelect(() => {
 onDrawn((root) => {
   const { part } = root.dataset;
   if (!panel || (part !== "selection" && part !== "tokens")) return;
-  asked = false;
+  scheduled = false;
   const step = steps[at];
   if (step?.done.typed && part === "tokens" && prompt() !== before.prompt) tick(step);
   note();
@@ -244,7 +244,7 @@ function draw() {
         button(
           words.show,
           () => {
-            wanted = step;
+            awaited = step;
             look();
           },
           "pg-primary",
@@ -287,7 +287,7 @@ function draw() {
 function go(to) {
   clearTimeout(going);
   at = Math.max(0, Math.min(to, steps.length));
-  wanted = null;
+  awaited = null;
   panel.dataset.corner = "br";
   keep();
   note();
@@ -332,7 +332,7 @@ function end(back = false) {
   clearTimeout(going);
   pointed?.removeAttribute("data-pg-pointed");
   panel?.remove();
-  panel = pointed = wanted = null;
+  panel = pointed = awaited = null;
   stay(false);
   keep();
   if (back)
@@ -352,13 +352,13 @@ function hint() {
     if (away) away.hidden = known;
   }
 }
-headerItem(10, (said) => {
-  const box = el("span", "pg-tour-item", "", { "data-all": said.tour_first, "data-short": said.tour });
-  const open = el("button", "pg-button pg-quiet pg-tour-open", known ? said.tour : said.tour_first, {
+headerItem(10, (catalogue) => {
+  const box = el("span", "pg-tour-item", "", { "data-all": catalogue.tour_first, "data-short": catalogue.tour });
+  const open = el("button", "pg-button pg-quiet pg-tour-open", known ? catalogue.tour : catalogue.tour_first, {
     type: "button",
     "aria-haspopup": "dialog",
   });
-  const away = el("button", "pg-cross", "×", { type: "button", "aria-label": said.tour_away });
+  const away = el("button", "pg-cross", "×", { type: "button", "aria-label": catalogue.tour_away });
   open.onclick = () => start();
   away.onclick = () => {
     known = true;

@@ -11,7 +11,7 @@ export const tabOpen = ({ tab }) =>
 export const viewButton = ({ view }) => view && first([`#pg-${view[0]} button[data-key="${view[1]}"]`]);
 export const viewOpen = (step) => !step.view || viewButton(step)?.getAttribute("aria-selected") === "true";
 // A narrow page keeps the tabs that do not fit in a menu, where they have only their names.
-export const kept = ({ label }) =>
+export const menuButton = ({ label }) =>
   [...document.querySelectorAll(".overflow-dropdown button")].find((button) => button.textContent.trim() === label);
 
 // What a step points at now: its control, or the way there.

@@ -31,9 +31,9 @@ let waits = null; // a model that is not here: { model, was }
 const late = new Map(Object.entries(goal?.values ?? {})); // values of parts that are not on the page yet
 
 // What is not said is as an untouched page has it.
-function complete(said) {
+function complete(partial) {
   const { model, prompt, tab } = usual ?? {};
-  const first = { model, prompt, tab, tokens: [], pair: null, edits: [], values: {}, ...said };
+  const first = { model, prompt, tab, tokens: [], pair: null, edits: [], values: {}, ...partial };
   const untouched = first.model === model && first.prompt === prompt;
   return { v: 1, heads: untouched ? (pageState.firstHeads ?? []) : [], ...first };
 }
@@ -42,8 +42,8 @@ const spelled = (of) => fragment(of, complete({}));
 const plain = (value) => JSON.parse(JSON.stringify(value ?? null));
 export function state() {
   const values = Object.fromEntries(late);
-  for (const [name, { kept, props, initial }] of mounted) {
-    const value = kept && isRecord(props.value) ? kept(plain(props.value)) : null;
+  for (const [name, { stateOf, props, initial }] of mounted) {
+    const value = stateOf && isRecord(props.value) ? stateOf(plain(props.value)) : null;
     if (value && Object.keys(value).length && JSON.stringify(value) !== initial) values[name] = value;
   }
   const { model, prompt } = pageState.shown ?? usual ?? {};
@@ -174,7 +174,7 @@ function setValues(values) {
   late.clear();
   for (const [name, value] of Object.entries(values)) if (!asks || asks.includes(name)) late.set(name, value);
   for (const [name, entry] of mounted) {
-    if (!entry.kept) continue;
+    if (!entry.stateOf) continue;
     const next = late.has(name) ? late.get(name) : JSON.parse(entry.initial);
     late.delete(name);
     if (same(next, plain(entry.props.value))) continue;
@@ -183,9 +183,9 @@ function setValues(values) {
   }
 }
 // Show a state: resolves once the server has drawn it.
-export function restore(given) {
+export function restore(sent) {
   clearTimeout(timer);
-  goal = checked(given).state;
+  goal = checked(sent).state;
   waits = null;
   acted = false;
   pageState.restoring = true;
@@ -205,8 +205,8 @@ window.addEventListener("popstate", follow);
 window.addEventListener("hashchange", follow);
 
 onMount((name, entry) => {
-  if (!entry.kept || !late.has(name)) return;
-  give(name, entry.kept(late.get(name)) ?? late.get(name));
+  if (!entry.stateOf || !late.has(name)) return;
+  give(name, entry.stateOf(late.get(name)) ?? late.get(name));
   late.delete(name);
   redrawSoon();
 });
@@ -257,17 +257,17 @@ define("linked", (root, props, trigger) => {
     root.className = "pg-linked pg-notice";
     root.setAttribute("role", "status");
     if (payload.model) {
-      const said = el("div", "pg-notice-text"),
+      const text = el("div", "pg-notice-text"),
         load = el("button", "pg-button pg-primary", payload.load, { type: "button" });
       const close = el("button", "pg-button", payload.close, { type: "button" });
-      said.append(el("strong", "", payload.text), el("span", "", payload.hint));
+      text.append(el("strong", "", payload.text), el("span", "", payload.hint));
       load.onclick = () => trigger("follow");
       close.onclick = () => {
         stay();
         goal = null;
         soon();
       };
-      root.replaceChildren(said, load, close);
+      root.replaceChildren(text, load, close);
       waits = { model: payload.model, was: pageState.shown?.model };
     } else goal = null;
     redrawSoon(); // once the prompt and all else that came with this answer is in its place
@@ -275,15 +275,15 @@ define("linked", (root, props, trigger) => {
 });
 
 // A state of which no link was followed, as a step of its own. Resolves once the server has drawn it.
-export function enter(said) {
+export function enter(partial) {
   write();
-  const whole = complete(said),
+  const whole = complete(partial),
     text = spelled(whole),
     fits = linkTo(whole).text;
   const { playground: old, ...rest } = history.state ?? {};
   if (text !== last.text)
     history.pushState(fits ? rest : { ...rest, playground: whole }, "", fits ? bare() + text : bare());
-  return restore(said);
+  return restore(partial);
 }
 
 export const link = () => linkTo().text;

@@ -25,12 +25,12 @@ export const FORMS = {
     Object.entries(value).every(([name, each]) => /^\w{1,60}$/.test(name) && isRecord(each) && shallow(each)),
 };
 // The entries that are what they should be, and the names of the others.
-export function checked(given) {
+export function checked(sent) {
   const state = {},
     wrong = [];
   for (const [name, fits] of Object.entries(FORMS)) {
-    if (given?.[name] === undefined) continue;
-    if (fits(given[name])) state[name] = given[name];
+    if (sent?.[name] === undefined) continue;
+    if (fits(sent[name])) state[name] = sent[name];
     else wrong.push(name);
   }
   return { state, wrong };
@@ -52,25 +52,25 @@ export const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 // Once anything differs from an untouched page, the model and the heads are named, too: another server may begin
 // with others. `first` is the state of that page.
 export function fragment(state, first) {
-  const said = new URLSearchParams();
+  const query = new URLSearchParams();
   if (Object.keys(FORMS).every((name) => same(state[name], first[name]))) return "";
-  said.set("model", state.model);
-  for (const name of ["prompt", "tab"]) if (state[name] !== first[name]) said.set(name, state[name]);
-  if (state.heads.length) said.set("heads", spell(state.heads));
-  if (state.tokens.length) said.set("tokens", spell(state.tokens));
-  if (state.pair) said.set("pair", spell(state.pair));
-  if (state.edits.length) said.set("edits", JSON.stringify(state.edits));
-  if (Object.keys(state.values).length) said.set("values", JSON.stringify(state.values));
-  return `#${String(said).replaceAll("%2C", ",").replaceAll("%3A", ":")}`;
+  query.set("model", state.model);
+  for (const name of ["prompt", "tab"]) if (state[name] !== first[name]) query.set(name, state[name]);
+  if (state.heads.length) query.set("heads", spell(state.heads));
+  if (state.tokens.length) query.set("tokens", spell(state.tokens));
+  if (state.pair) query.set("pair", spell(state.pair));
+  if (state.edits.length) query.set("edits", JSON.stringify(state.edits));
+  if (Object.keys(state.values).length) query.set("values", JSON.stringify(state.values));
+  return `#${String(query).replaceAll("%2C", ",").replaceAll("%3A", ":")}`;
 }
 // The state that a fragment says, or null where it is none.
 export function parse(hash) {
-  const said = new URLSearchParams(hash.replace(/^#/, ""));
-  if (![...said.keys()].some((name) => name in FORMS)) return null;
-  const given = Object.fromEntries([...said].filter(([name]) => name in FORMS));
-  for (const name of ["edits", "values"]) if (name in given) given[name] = parsed(given[name]);
-  if ("heads" in given) given.heads = read(given.heads, ".").filter(isPair).slice(-8);
-  if ("tokens" in given) given.tokens = read(given.tokens).filter(Number.isInteger);
-  if ("pair" in given) given.pair = read(given.pair);
-  return checked(given).state;
+  const query = new URLSearchParams(hash.replace(/^#/, ""));
+  if (![...query.keys()].some((name) => name in FORMS)) return null;
+  const values = Object.fromEntries([...query].filter(([name]) => name in FORMS));
+  for (const name of ["edits", "values"]) if (name in values) values[name] = parsed(values[name]);
+  if ("heads" in values) values.heads = read(values.heads, ".").filter(isPair).slice(-8);
+  if ("tokens" in values) values.tokens = read(values.tokens).filter(Number.isInteger);
+  if ("pair" in values) values.pair = read(values.pair);
+  return checked(values).state;
 }

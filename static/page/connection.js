@@ -7,7 +7,7 @@ import { link, state } from "./address.js";
 import { el } from "./dom.js";
 import { pageState } from "./state.js";
 
-const told = JSON.parse(document.getElementById("pg-connection-words").content); // { server, words: { en, zh } }
+const identity = JSON.parse(document.getElementById("pg-connection-words").content); // { server, words: { en, zh } }
 const PAUSES = [1, 2, 3, 5]; // seconds between two attempts to reach the server
 const LOOK = 15_000; // milliseconds between two looks for a server that seems to be there
 const MOST_TRIES = 24; // of a question to a server that is busy
@@ -15,9 +15,9 @@ const HEADER = "x-playground-server";
 const ask = window.fetch.bind(window);
 const never = new Promise(() => {});
 
-const asked = [new URLSearchParams(location.search).get("lang") ?? "", ...navigator.languages];
-const language = asked.map((name) => name.toLowerCase().slice(0, 2)).find((name) => name in told.words) ?? "en";
-const words = told.words[language];
+const languages = [new URLSearchParams(location.search).get("lang") ?? "", ...navigator.languages];
+const language = languages.map((name) => name.toLowerCase().slice(0, 2)).find((name) => name in identity.words) ?? "en";
+const words = identity.words[language];
 
 // --- the notice ---
 
@@ -43,7 +43,7 @@ const calm = () => {
   if (kind && kind !== "back") say("");
 };
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
-const aLittle = (most) => most * Math.random(); // so that not all pages ask at the same moment
+const aLittle = (limit) => limit * Math.random(); // so that not all pages ask at the same moment
 window.addEventListener("online", () => wake());
 
 // --- reaching the server ---
@@ -70,7 +70,7 @@ const reachable = () =>
   (reaching ??= (async () => {
     for (let n = 0; ; n++) {
       const server = await probe();
-      if (server === told.server) break;
+      if (server === identity.server) break;
       if (server) return reopen();
       if (!leaving) say("lost");
       const called = new Promise((resolve) => {
@@ -120,7 +120,7 @@ function keep() {
   history.replaceState(here, "", address ?? location.pathname + location.search);
 }
 
-const isOther = (answer) => (answer.headers.get(HEADER) ?? told.server) !== told.server;
+const isOther = (answer) => (answer.headers.get(HEADER) ?? identity.server) !== identity.server;
 const isGone = (answer) => answer.status >= 500 && !answer.headers.has(HEADER); // a proxy answers in its place
 
 // --- what Gradio asks ---
@@ -220,7 +220,7 @@ new PerformanceObserver((list) => {
 
 // A connection that hangs does not end, so the page also looks for itself.
 const look = async () => {
-  if (!document.hidden && !reaching && (await probe(10_000)) !== told.server) reachable();
+  if (!document.hidden && !reaching && (await probe(10_000)) !== identity.server) reachable();
 };
 setInterval(look, LOOK);
 document.addEventListener("visibilitychange", look);

@@ -1,7 +1,7 @@
 // Parts of the page: what draws each kind, which are on the page, and who is told.
 //
 // A kind is a function (root, props, ask) -> draw(payload). props.value is what the server reads; ask(event, data)
-// tells it. draw.kept(value), where there is one, says what of the value belongs to the page's state, or null.
+// tells it. draw.stateOf(value), where there is one, is the part of the value that belongs to the page's state, or null.
 import { el } from "./dom.js";
 
 const kinds = {};
@@ -32,7 +32,7 @@ export function mountPart(kind, root, props, trigger) {
     trigger(event, data);
     if (event === "select") for (const listener of askListeners) listener(root);
   };
-  let told = null; // what is wrong, or what is not there yet
+  let message = null; // what is wrong, or what is not there yet
   let shown = null;
   root.hidden = hidden.has(name);
   problem.hidden = true;
@@ -51,16 +51,16 @@ export function mountPart(kind, root, props, trigger) {
   };
   const show = (payload) => {
     shown = payload;
-    told = payload?.problem ?? payload?.empty;
+    message = payload?.problem ?? payload?.empty;
     tell();
     problem.className = payload?.problem ? "pg-problem" : "pg-problem pg-quiet-box";
-    problem.replaceChildren(...(told ? [el("strong", "", told.text), el("span", "", told.hint)] : []));
-    root.classList.toggle("pg-failed", Boolean(told));
-    if (payload && !told) drawn(payload);
+    problem.replaceChildren(...(message ? [el("strong", "", message.text), el("span", "", message.hint)] : []));
+    root.classList.toggle("pg-failed", Boolean(message));
+    if (payload && !message) drawn(payload);
     for (const listener of drawnListeners) listener(root, payload);
   };
   const tell = () => {
-    problem.hidden = !told || hidden.has(name);
+    problem.hidden = !message || hidden.has(name);
   };
   const initial = JSON.stringify(props.value ?? null);
   const entry = {
@@ -71,7 +71,7 @@ export function mountPart(kind, root, props, trigger) {
     redraw: () => show(shown),
     payload: () => shown,
     tell,
-    kept: draw?.kept,
+    stateOf: draw?.stateOf,
     initial,
     foreign: false,
   };

@@ -6,9 +6,9 @@ define("notice", (root, props, trigger) => (payload) => {
   root.hidden = !payload.text;
   root.className = `pg-notice pg-notice-${payload.kind ?? "info"}`;
   root.setAttribute("role", payload.kind === "error" ? "alert" : "status");
-  const said = el("div", "pg-notice-text");
-  said.append(el("strong", "", payload.text ?? ""), el("span", "", payload.hint ?? ""));
-  root.replaceChildren(said);
+  const text = el("div", "pg-notice-text");
+  text.append(el("strong", "", payload.text ?? ""), el("span", "", payload.hint ?? ""));
+  root.replaceChildren(text);
   if (payload.bar) {
     const bar = el("progress", "", "", { max: 1, "aria-label": payload.text });
     if (payload.fraction !== null) bar.value = payload.fraction;

@@ -44,7 +44,7 @@ export function screen(element, props, trigger, watch) {
     }),
   );
   for (const [name, kind, place] of parts) {
-    const own = {
+    const partProps = {
       get value() {
         return values[name];
       },
@@ -58,12 +58,12 @@ export function screen(element, props, trigger, watch) {
       jobs.props.value = { part: name };
       jobs.trigger(event, { index: 0, value: name });
     };
-    mountPart(kind, place, own, ask);
+    mountPart(kind, place, partProps, ask);
   }
   const update = () => {
     if (!props.payload) return;
     const payload = JSON.parse(props.payload);
-    for (const [name, own] of Object.entries(payload.parts)) mounted.get(name)?.show(own);
+    for (const [name, partPayload] of Object.entries(payload.parts)) mounted.get(name)?.show(partPayload);
     const lost = payload.previous !== seen && payload.previous !== 0;
     seen = payload.seq;
     if (!lost) return;

@@ -29,11 +29,11 @@ const title = el("h2"),
   address = el("input", "", "", { readonly: "", type: "text" });
 const long = el("p", "pg-share-long"),
   buttons = el("div", "pg-share-buttons"),
-  told = el("p", "pg-share-told", "", { role: "status" });
+  status = el("p", "pg-share-told", "", { role: "status" });
 const button = (name, act) => {
-  const made = el("button", "pg-button", "", { type: "button", "data-what": name });
-  made.onclick = act;
-  return made;
+  const node = el("button", "pg-button", "", { type: "button", "data-what": name });
+  node.onclick = act;
+  return node;
 };
 const copy = button("copy", copyLink),
   keep = button("save", saveFile),
@@ -43,19 +43,19 @@ const file = el("input", "", "", { type: "file", accept: ".json,application/json
 field.append(label, address);
 copy.classList.add("pg-primary");
 buttons.append(copy, keep, open, close, file);
-box.append(title, about, field, long, buttons, told);
+box.append(title, about, field, long, buttons, status);
 
-function paint(said) {
-  words = said;
+function paint(catalogue) {
+  words = catalogue;
   title.textContent = words.title;
   about.textContent = words.about;
   label.textContent = words.link;
   box.setAttribute("aria-label", words.title);
-  for (const made of [copy, keep, open, close]) made.textContent = words[made.dataset.what];
+  for (const node of [copy, keep, open, close]) node.textContent = words[node.dataset.what];
   file.setAttribute("aria-label", words.open);
 }
 const say = (text) => {
-  told.textContent = text;
+  status.textContent = text;
 };
 function showLink() {
   if (!words || !box.matches(":popover-open")) return;
@@ -89,18 +89,18 @@ async function openFile(picked) {
   const name = picked.name.slice(0, 80),
     wrong = (key, more = {}) => say(fill(words[key], { name, ...more }));
   if (picked.size > MOST_BYTES) return wrong("file_large");
-  let given;
+  let parsed;
   try {
-    given = JSON.parse(await picked.text());
+    parsed = JSON.parse(await picked.text());
   } catch {
     return wrong("file_json");
   }
-  if (!isRecord(given) || !Number.isInteger(given.v) || given.v < 1) return wrong("file_state");
-  if (given.v > 1) return wrong("file_version");
-  const found = checked(given);
-  if (!Object.keys(found.state).length) return wrong("file_state");
-  enter(found.state).then(showLink);
-  wrong(found.wrong.length ? "file_fields" : "opened", { fields: found.wrong.join(", ") });
+  if (!isRecord(parsed) || !Number.isInteger(parsed.v) || parsed.v < 1) return wrong("file_state");
+  if (parsed.v > 1) return wrong("file_version");
+  const result = checked(parsed);
+  if (!Object.keys(result.state).length) return wrong("file_state");
+  enter(result.state).then(showLink);
+  wrong(result.wrong.length ? "file_fields" : "opened", { fields: result.wrong.join(", ") });
 }
 file.onchange = () => {
   const [picked] = file.files;

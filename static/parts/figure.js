@@ -86,15 +86,15 @@ export function mountPlot(root, on) {
 
   const names = () => {
     const { columns, words } = payload,
-      found = columns ?? [words.query, words.key, words.weight];
-    const width = lines(figure)[0]?.length ?? found.length;
-    return width > found.length ? [words.series ?? "", ...found].slice(-width) : found.slice(-width);
+      names = columns ?? [words.query, words.key, words.weight];
+    const width = lines(figure)[0]?.length ?? names.length;
+    return width > names.length ? [words.series ?? "", ...names].slice(-width) : names.slice(-width);
   };
   // As the server sent it, with what is picked framed.
   const whole = () => {
-    const found = ownFigure(payload);
-    found.layout.shapes = marks(found, root, marked());
-    return found;
+    const figure = ownFigure(payload);
+    figure.layout.shapes = marks(figure, root, marked());
+    return figure;
   };
   const footer = () => {
     const { file, source, python, words } = payload,
@@ -158,7 +158,7 @@ define("plot", (root, props, trigger) =>
         trigger("select", { index: 0, value: JSON.stringify(window) });
       },
     }),
-    { kept: (value) => (value.window ? value : null) },
+    { stateOf: (value) => (value.window ? value : null) },
   ),
 );
 define("figure", (root) => mountPlot(root, {}));

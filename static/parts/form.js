@@ -89,30 +89,30 @@ define("controls", (root, props, trigger) => {
   const fields = new Map();
   const help = el("p", "pg-control-help");
   // The control's own value, or the one it starts with where a link says something that it cannot be.
-  const fits = ({ kind, value, options }, said) => {
-    if (options) return options.some(([key]) => key === said || String(key) === said);
+  const fits = ({ kind, value, options }, chosen) => {
+    if (options) return options.some(([key]) => key === chosen || String(key) === chosen);
     return (
       value === null ||
-      typeof said === typeof value ||
-      (kind === "number" && [said, value].every((each) => each === "" || Number.isFinite(each)))
+      typeof chosen === typeof value ||
+      (kind === "number" && [chosen, value].every((each) => each === "" || Number.isFinite(each)))
     );
   };
-  const own = (control) => {
-    const said = props.value?.[control.name] ?? control.value;
-    return fits(control, said) ? said : control.value;
+  const controlValue = (control) => {
+    const chosen = props.value?.[control.name] ?? control.value;
+    return fits(control, chosen) ? chosen : control.value;
   };
-  const values = () => Object.fromEntries(payload.controls.map((control) => [control.name, own(control)]));
+  const values = () => Object.fromEntries(payload.controls.map((control) => [control.name, controlValue(control)]));
   const show = () => {
     const now = values();
     for (const { name, when } of payload.controls) {
       const fits = Object.entries(when ?? {}).every(([other, allowed]) => allowed.includes(now[other]));
       fields.get(name).hidden = !fits;
     }
-    const said = payload.controls
+    const texts = payload.controls
       .filter(({ name }) => !fields.get(name).hidden)
       .map(({ name, options }) => options?.find(([key]) => key === now[name])?.[2])
       .filter(Boolean);
-    help.replaceChildren(...said.map((text) => el("span", "", text)));
+    help.replaceChildren(...texts.map((text) => el("span", "", text)));
     if (payload.shows) {
       const chosen = payload.shows[now[payload.controls[0].name]] ?? [];
       choose(chosen, [...new Set(Object.values(payload.shows).flat())]);
@@ -164,12 +164,12 @@ define("controls", (root, props, trigger) => {
     goOn();
   };
   // What differs from the settings it starts with.
-  draw.kept = (value) =>
+  draw.stateOf = (value) =>
     Object.fromEntries(
-      Object.entries(value).filter(([name, said]) => {
+      Object.entries(value).filter(([name, chosen]) => {
         const control = payload?.controls.find((each) => each.name === name);
         return payload
-          ? control && fits(control, said) && JSON.stringify(said) !== JSON.stringify(control.value)
+          ? control && fits(control, chosen) && JSON.stringify(chosen) !== JSON.stringify(control.value)
           : true;
       }),
     );

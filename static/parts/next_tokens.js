@@ -30,7 +30,7 @@ export function chances(root, { rows, words, label, marks }) {
       el("th", kind && `pg-surprise-${kind}`, words[`column_${name}`], { scope: "col" }),
     ),
   );
-  const most = Math.max(...rows.map((row) => row.share)) || 1;
+  const largest = Math.max(...rows.map((row) => row.share)) || 1;
   rows.forEach((row, i) => {
     const line = el("tr", row.rank > (rows[i - 1]?.rank ?? 0) + 1 ? "pg-surprise-gap" : "");
     const name = el("th", "", "", { scope: "row", title: `${row.text} (id ${row.id})` });
@@ -42,7 +42,7 @@ export function chances(root, { rows, words, label, marks }) {
     const share = el("td", "pg-surprise-share"),
       track = el("span", "pg-surprise-track", "", { "aria-hidden": true }),
       bar = el("i");
-    bar.style.width = `${(100 * row.share) / most}%`;
+    bar.style.width = `${(100 * row.share) / largest}%`;
     track.append(bar);
     share.append(el("span", "", row.percent), track);
     line.append(

@@ -7,10 +7,10 @@ import { exporting } from "../export/menu.js";
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
 
-const told = (cell) => (typeof cell === "object" && cell !== null ? cell.text : cell);
+const textOf = (cell) => (typeof cell === "object" && cell !== null ? cell.text : cell);
 
 function fillCell(node, cell) {
-  node.textContent = told(cell);
+  node.textContent = textOf(cell);
   if (cell?.help) node.title = cell.help;
   if (cell?.bar === undefined) return node;
   const bar = el("span", "pg-lab-bar", "", { "aria-hidden": "true" });
@@ -50,7 +50,7 @@ define("labtable", (root) => (payload) => {
       source: payload.source,
       python: payload.python,
       names: payload.columns,
-      lines: payload.lines ?? payload.rows.map((row) => row.map(told)),
+      lines: payload.lines ?? payload.rows.map((row) => row.map(textOf)),
     }),
   );
   root.replaceChildren(...parts);

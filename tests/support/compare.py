@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from viz.page.pipeline import Asked, payloads
+from viz.page.pipeline import PageRequest, payloads
 from viz.seam.playground import Playground
 
 
-def asked(prompt: str = "abcab", b: object = None, view: str = "runs", **changes) -> Asked:
+def asked(prompt: str = "abcab", b: object = None, view: str = "runs", **changes) -> PageRequest:
     """A page with a view of the tab open; `b` is the value of the form of run B, `values` those of other parts."""
     values = {"compare_view": {"view": view}, "run_b": b or {}, **changes.pop("values", {})}
     first = {"model_id": "tiny", "selection": {"heads": [[1, 2]]}, "shown": {}, "language": "en", "tab": "compare"}
-    return Asked(**{**first, "prompt": prompt, "values": values, **changes})
+    return PageRequest(**{**first, "prompt": prompt, "values": values, **changes})
 
 
 def drawn(playground: Playground, *given, **changes) -> dict[str, dict]:

@@ -6,7 +6,7 @@ from model.api import LanguageModel
 from model.predictions.predictions import predict
 from model.text.tokenizer import from_tiktoken
 from tests.support.helpers import serving, tiny_model
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam.playground import Options
 from viz.views.predictions import expected
 
@@ -32,7 +32,7 @@ def serve(lm):
 def asked(view, value=None, prompt=PROMPT, language="en", shown=None, **selection):
     part = {"surprise": "surprise_form", "guess": "guess_board", "follow": "follow_form"}[view]
     values = {"predictions_view": {"view": view}, part: value}
-    return Asked("tiny", prompt, selection or None, values, shown or {}, language, "predictions")
+    return PageRequest("tiny", prompt, selection or None, values, shown or {}, language, "predictions")
 
 
 def drawn(playground, view, value=None, prompt=PROMPT, **changes):

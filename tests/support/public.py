@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from viz.page.pipeline import Asked, scene_of
+from viz.page.pipeline import PageRequest, scene_of
 from viz.server.limits import PUBLIC
 
 PROMPT = "abcab"
@@ -11,7 +11,7 @@ GREEDY = {"name": "", "method": "sample", "options": {}, "steps": []}
 
 
 def scene(playground, values=None):
-    return scene_of(playground, Asked("tiny", PROMPT, None, values or {}, {}, "en"))
+    return scene_of(playground, PageRequest("tiny", PROMPT, None, values or {}, {}, "en"))
 
 
 def cards(texts=1, tokens=8):

@@ -29,7 +29,7 @@ class Component:
 
 def wired(playground: Playground, view: View) -> tuple[Component, types.SimpleNamespace]:
     """The channel of a view with one stream, and what the page shares with it."""
-    names = ("picker", "prompt", "tabs", "told", "loaded", "wanted")
+    names = ("picker", "prompt", "tabs", "notice", "loaded", "requested")
     shared = types.SimpleNamespace(
         playground=playground,
         language_of=lambda request: "en",

@@ -10,7 +10,7 @@ import numpy as np
 from model.api import LanguageModel
 from tests.support.helpers import VARIANTS, serving, tiny_model
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background, panels
 from viz.seam.scene import Scene
 from viz.seam.view import View
@@ -27,7 +27,7 @@ def playground_of(tokenizer, variant="gpt2", changes=None, options=None):
 def question(tab: str, view: str, form: object = None, prompt: str = PROMPT, language: str = "en", **selection):
     """What a page asks that shows this view with this form."""
     sent = {f"{tab}_view": {"view": view}} | ({} if form is None else {f"{view}_form": form})
-    return Asked("tiny", prompt, selection or None, sent, {}, language, tab=tab)
+    return PageRequest("tiny", prompt, selection or None, sent, {}, language, tab=tab)
 
 
 def drawn(playground, tab: str, view: str, form: object = None, **changes) -> dict[str, dict]:

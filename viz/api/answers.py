@@ -1,23 +1,23 @@
-"""Arrays cut to what a program asked for: the largest cells, the strongest heads."""
+"""Arrays cut to the requested length: the largest cells, the strongest heads."""
 
 import numpy as np
 import pandas as pd
 
 
-def largest_cells(z: np.ndarray, most: int) -> list[tuple[int, int, float]]:
+def largest_cells(z: np.ndarray, limit: int) -> list[tuple[int, int, float]]:
     """(row, column, value) of the largest numbers of a matrix, the largest first; of equals the earlier cell.
 
     NaN and what is not finite is left out. [R, C]
     """
     flat = np.where(np.isfinite(z), z, -np.inf).ravel()
-    order = np.argsort(-flat, kind="stable")[:most]
+    order = np.argsort(-flat, kind="stable")[:limit]
     return [(int(n // z.shape[1]), int(n % z.shape[1]), float(flat[n])) for n in order if np.isfinite(flat[n])]
 
 
-def ranked_heads(values: np.ndarray, most: int, *, size: bool = False) -> list[dict]:
+def ranked_heads(values: np.ndarray, limit: int, *, size: bool = False) -> list[dict]:
     """Heads with their numbers, the largest first, with `size` the largest in size. [L, H]"""
-    found = np.abs(values) if size else values
-    cells = largest_cells(found, most)
+    ranking = np.abs(values) if size else values
+    cells = largest_cells(ranking, limit)
     return [{"layer": layer, "head": head, "value": float(values[layer, head])} for layer, head, _ in cells]
 
 
@@ -31,14 +31,14 @@ def by_head(values: dict[str, np.ndarray]) -> list[dict]:
     ]
 
 
-def top_of(shares: np.ndarray, most: int) -> list[int]:
+def top_of(shares: np.ndarray, limit: int) -> list[int]:
     """The indices of the largest numbers, the largest first, of equals the smaller. [V]"""
-    return [int(n) for n in np.argsort(-shares, kind="stable")[:most]]
+    return [int(n) for n in np.argsort(-shares, kind="stable")[:limit]]
 
 
-def largest_parts(parts: pd.DataFrame, most: int) -> list[dict]:
+def largest_parts(parts: pd.DataFrame, limit: int) -> list[dict]:
     """The parts of a logit that are largest in size: kind, layer, head, value; None in place of -1, which is none."""
-    order = parts["value"].abs().sort_values(ascending=False, kind="stable").index[:most]
+    order = parts["value"].abs().sort_values(ascending=False, kind="stable").index[:limit]
     return [
         row | {name: None if row[name] == -1 else row[name] for name in ("layer", "head")}
         for row in parts.loc[order].to_dict("records")

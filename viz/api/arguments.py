@@ -48,24 +48,24 @@ def rule(hint: object) -> object:
 
 def bare(hint: object) -> object:
     """The type hint as a schema knows it: names as Literal, without the rules."""
-    told = rule(hint)
-    if isinstance(told, OneOf):
-        return Literal[told.names]
+    constraint = rule(hint)
+    if isinstance(constraint, OneOf):
+        return Literal[constraint.names]
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
 def checked(name: str, value: object, hint: object) -> object:
     """The value of one argument; raises InputError where it does not fit its type hint and rule."""
-    told = rule(hint)
-    found = _typed(name, value, get_args(hint)[0] if told else hint, isinstance(told, Long))
-    if isinstance(told, OneOf) and found not in told.names:
+    constraint = rule(hint)
+    result = _typed(name, value, get_args(hint)[0] if constraint else hint, isinstance(constraint, Long))
+    if isinstance(constraint, OneOf) and result not in constraint.names:
         raise InputError(
-            "An argument is none of its names.", got(name, found), say("Choose one of: {}.", _list(told.names))
+            "An argument is none of its names.", got(name, result), say("Choose one of: {}.", _list(constraint.names))
         )
-    if isinstance(told, Within) and not told.low <= found <= told.high:
-        hint = say("Choose a value from {} to {}.", f"{told.low:g}", f"{told.high:g}")
-        raise InputError("An argument is out of its range.", got(name, found), hint)
-    return found
+    if isinstance(constraint, Within) and not constraint.low <= result <= constraint.high:
+        hint = say("Choose a value from {} to {}.", f"{constraint.low:g}", f"{constraint.high:g}")
+        raise InputError("An argument is out of its range.", got(name, result), hint)
+    return result
 
 
 def _list(names: tuple[str, ...]) -> str:
@@ -106,5 +106,5 @@ def _is_a(value: object, hint: type) -> bool:
     return math.isfinite(value) and (hint is float or value % 1 == 0)
 
 
-def _wrong(name: str, value: object, wanted: str) -> InputError:
-    return InputError("An argument is of the wrong kind.", got(name, value), say("Give {}.", wanted))
+def _wrong(name: str, value: object, expected: str) -> InputError:
+    return InputError("An argument is of the wrong kind.", got(name, value), say("Give {}.", expected))

@@ -19,7 +19,7 @@ from viz.server.limits import within
 from viz.words import words
 
 HUB = "hub:"
-MOST_SECONDS = 300.0  # of computing, for one answer: nobody sees it work who could stop it
+MOST_SECONDS = 300.0  # of computing for one answer, which has no cancel button
 BY_ID = "id:"
 
 
@@ -92,8 +92,8 @@ def token_id(model: LanguageModel, text: str) -> int:
         return number
     token, pieces = token_of(model, text[:MOST_TYPED])
     if token is None:
-        told = " ".join(f"“{shown(piece)}”" for piece in pieces[:8])
-        raise InputError("This is not one token.", told, "Give one token as its text, or as id: and its number.")
+        names = " ".join(f"“{shown(piece)}”" for piece in pieces[:8])
+        raise InputError("This is not one token.", names, "Give one token as its text, or as id: and its number.")
     return token
 
 
@@ -131,9 +131,9 @@ def done(playground: Playground, job: background.Job) -> object:
 
     The model is handed to others between two steps, as by a page's job.
     """
-    kept = playground.results.peek(job.key)
-    if kept is not None:
-        return kept.value
+    known = playground.results.peek(job.key)
+    if known is not None:
+        return known.value
     began = time.perf_counter()
 
     def progress(step: int, total: int | None, what: str) -> None:
@@ -144,5 +144,5 @@ def done(playground: Playground, job: background.Job) -> object:
     work = within(job.work, dataclasses.replace(playground.options.allowed, job_seconds=most_seconds(playground)))
     with playground.computing.later():
         value = work(progress)
-    made = background.Result(value, time.perf_counter() - began)
-    return playground.results.get(job.key, lambda: made).value
+    result = background.Result(value, time.perf_counter() - began)
+    return playground.results.get(job.key, lambda: result).value

@@ -1,7 +1,7 @@
 """What an endpoint is: a typed function of a run, a model or the server, and how it is offered to programs.
 
-The docstring of a function is what a reader of the API page and a language model are told: first what it gives, then
-"Args:" with every argument of its own, then "Returns:". What all endpoints share is told here once.
+The docstring of a function is the documentation on the API page and for language models: first a summary, then
+"Args:" with every argument of its own, then "Returns:". What all endpoints share is documented here once.
 """
 
 import inspect
@@ -37,7 +37,7 @@ SHARED = {
     "edits": 'Changes of the run, each {"kind", "layer", "head"} and, for "scale", "factor"; or {"kind": "block_edge", '
     f'"query", "key"}} for one cell of all heads. Kinds: {", ".join(EDITS)}. At most {MOST_EDITS}; none by default.',
 }
-COMMON = {  # arguments that several endpoints have, where their docstrings say nothing else
+COMMON = {  # descriptions of arguments that several endpoints have; a docstring may override them
     "layer": "Layer, counted from 0.",
     "head": "Head of the layer, counted from 0.",
     "position": "The token after which one looks, counted from 0; negative numbers count from the end.",
@@ -62,109 +62,109 @@ class Argument:
 
     name: str
     hint: object
-    default: object  # inspect.Parameter.empty where it must be given
-    told: str
+    default: object  # inspect.Parameter.empty for a required one
+    description: str
 
 
 def arguments(endpoint: Endpoint) -> list[Argument]:
-    """All arguments in the order in which they are given: the prompt, its own, and what all share."""
+    """All arguments in the order of a call: the prompt, its own, and what all share."""
     hints = typing.get_type_hints(endpoint.function, include_extras=True)
-    _, told, _ = told_of(endpoint.function)
+    _, texts, _ = parse_docstring(endpoint.function)
     empty = inspect.Parameter.empty
-    found = [Argument(name, _HINTS[name], empty, SHARED[name]) for name in _OWN[endpoint.reads]]
-    given = list(inspect.signature(endpoint.function).parameters.values())[2 if endpoint.reads == "model" else 1 :]
-    for each in given:
+    listed = [Argument(name, _HINTS[name], empty, SHARED[name]) for name in _OWN[endpoint.reads]]
+    parameters = list(inspect.signature(endpoint.function).parameters.values())[2 if endpoint.reads == "model" else 1 :]
+    for each in parameters:
         default = list(each.default) if isinstance(each.default, tuple) else each.default
-        text = _ranged(told.get(each.name) or COMMON[each.name], hints[each.name], default)
-        found.append(Argument(each.name, hints[each.name], default, text))
+        text = _ranged(texts.get(each.name) or COMMON[each.name], hints[each.name], default)
+        listed.append(Argument(each.name, hints[each.name], default, text))
     shared = {"model": "", "edits": []}
-    found += [Argument(name, _HINTS[name], shared[name], SHARED[name]) for name in _SHARED[endpoint.reads]]
-    return sorted(found, key=lambda each: each.default is not empty)  # stable: what must be given comes first
+    listed += [Argument(name, _HINTS[name], shared[name], SHARED[name]) for name in _SHARED[endpoint.reads]]
+    return sorted(listed, key=lambda each: each.default is not empty)  # stable: required ones come first
 
 
-def _ranged(told: str, hint: object, default: object) -> str:
-    """What is told of an argument, with its range and a default that speaks for itself."""
+def _ranged(text: str, hint: object, default: object) -> str:
+    """An argument's description with its range and its default."""
     within = rule(hint)
     notes = [f"{within.low:g} to {within.high:g}"] if isinstance(within, Within) else []
     if isinstance(default, int | float | str) and default != "":
         notes.append(f"default {str(default).lower() if isinstance(default, bool) else default}")
-    return f"{told} ({'; '.join(notes)})" if notes else told
+    return f"{text} ({'; '.join(notes)})" if notes else text
 
 
-def told_of(function: Callable) -> tuple[str, dict[str, str], str]:
-    """A docstring as (what it gives, {argument: text}, what comes back), each on one line."""
+def parse_docstring(function: Callable) -> tuple[str, dict[str, str], str]:
+    """A docstring as (summary, {argument: description}, return value), each on one line."""
     text, _, back = inspect.getdoc(function).partition("Returns:")
     about, _, listed = text.partition("Args:")
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for line in textwrap.dedent(listed.strip("\n")).splitlines():
-        if line.startswith(" ") and told:
-            told[next(reversed(told))] += f" {line.strip()}"
+        if line.startswith(" ") and texts:
+            texts[next(reversed(texts))] += f" {line.strip()}"
         elif line:
             name, _, rest = line.partition(":")
-            told[name] = rest.strip()
-    return " ".join(about.split()), told, " ".join(back.split())
+            texts[name] = rest.strip()
+    return " ".join(about.split()), texts, " ".join(back.split())
 
 
 def document(endpoint: Endpoint) -> str:
     """The docstring that Gradio reads: a line for each argument."""
-    about, _, back = told_of(endpoint.function)
-    lines = [f"    {each.name}: {each.told}" for each in arguments(endpoint)]
+    about, _, back = parse_docstring(endpoint.function)
+    lines = [f"    {each.name}: {each.description}" for each in arguments(endpoint)]
     return "\n".join([about, "", *(["Args:", *lines, ""] if lines else []), "Returns:", f"    {back}"])
 
 
 # --- calling ---------------------------------------------------------------------------------------------
 
 
-def call(playground: Playground, endpoint: Endpoint, given: dict[str, object], owner: str = "") -> dict:
-    """The answer to arguments that nobody has checked, as JSON holds it; raises PlaygroundError.
+def call(playground: Playground, endpoint: Endpoint, sent: dict[str, object], owner: str = "") -> dict:
+    """The answer to unchecked arguments, as JSON holds it; raises PlaygroundError.
 
     Long work waits for its turn, as that of the page does; `owner` is the visitor it counts for.
     """
-    values = _given(arguments(endpoint), given)
+    values = _checked_arguments(arguments(endpoint), sent)
     if not endpoint.long:
-        return _answered(playground, endpoint, values)
+        return _answer(playground, endpoint, values)
     ticket = playground.desk.join(owner)
     try:
         if ticket.wait(MOST_WAITING):
             raise PlaygroundError("The server is busy with others' work.", "", "Try again in a moment.")
-        return _answered(playground, endpoint, values)
+        return _answer(playground, endpoint, values)
     finally:
         ticket.leave()
 
 
-def _given(asked: list[Argument], given: dict[str, object]) -> dict[str, object]:
-    """Every argument with its value; raises InputError."""
-    if unknown := [name for name in given if name not in {each.name for each in asked}]:
+def _checked_arguments(declared: list[Argument], sent: dict[str, object]) -> dict[str, object]:
+    """Every declared argument with its value or default; raises InputError."""
+    if unknown := [name for name in sent if name not in {each.name for each in declared}]:
         raise InputError("There is no such argument.", unknown[0][:40], "Leave it out.")
     values = {}
-    for each in asked:
-        if each.name not in given and each.default is inspect.Parameter.empty:
+    for each in declared:
+        if each.name not in sent and each.default is inspect.Parameter.empty:
             raise InputError("An argument is missing.", each.name, "Give it.")
-        values[each.name] = checked(each.name, given.get(each.name, each.default), each.hint)
+        values[each.name] = checked(each.name, sent.get(each.name, each.default), each.hint)
     return values
 
 
-def _answered(playground: Playground, endpoint: Endpoint, values: dict[str, object]) -> dict:
-    """The answer to arguments that were checked."""
+def _answer(playground: Playground, endpoint: Endpoint, values: dict[str, object]) -> dict:
+    """The answer to checked arguments."""
     began = time.perf_counter()
-    own = {name: value for name, value in values.items() if name not in _HINTS}
+    parameters = {name: value for name, value in values.items() if name not in _HINTS}
     about: dict[str, object] = {"model": None, "dtype": None, "tokens": None}
     if endpoint.reads == "server":
-        found = endpoint.function(playground, **own)
+        result = endpoint.function(playground, **parameters)
     else:
         model = model_of(playground, values["model"])
         about |= {"model": model.id, "dtype": model.dtype}
         if endpoint.reads == "model":
-            found = endpoint.function(playground, model, **own)
+            result = endpoint.function(playground, model, **parameters)
         else:
             scene = scene_of(playground, model, values["prompt"], values.get("edits", []))
             about["tokens"] = len(scene.trace.tokens)
-            found = endpoint.function(scene, **own)
-    if (size := count(found)) > MOST_NUMBERS:
+            result = endpoint.function(scene, **parameters)
+    if (size := count(result)) > MOST_NUMBERS:
         hint = say("Ask for at most {} numbers: fewer rows, or a shorter prompt.", MOST_NUMBERS)
         raise InputError("The answer would be too large.", f"{size} numbers", hint)
     about |= {"seconds": time.perf_counter() - began, "kind": endpoint.kind}
-    return plain({"about": about} | found)
+    return plain({"about": about} | result)
 
 
 def scene_of(playground: Playground, model: LanguageModel, prompt: str, edits: list[dict]) -> Scene:
@@ -172,9 +172,9 @@ def scene_of(playground: Playground, model: LanguageModel, prompt: str, edits: l
     tokens = playground.tokens(model, prompt)
     if len(edits) > MOST_EDITS:
         raise InputError("These are too many edits.", str(len(edits)), say("At most {}.", MOST_EDITS))
-    made = tuple(dict.fromkeys(edit_of(each, model.config, len(tokens)) for each in edits))
-    trace = playground.trace_tokens(model, tokens, made)
-    picked = Selection(heads=((0, 0),), edits=made)
+    checked_edits = tuple(dict.fromkeys(edit_of(each, model.config, len(tokens)) for each in edits))
+    trace = playground.trace_tokens(model, tokens, checked_edits)
+    picked = Selection(heads=((0, 0),), edits=checked_edits)
     return Scene(playground, model, prompt, trace, run_id(trace.key, "en"), words("en"), "en", picked)
 
 
@@ -182,23 +182,23 @@ def scene_of(playground: Playground, model: LanguageModel, prompt: str, edits: l
 
 
 def offered(playground: Playground, endpoint: Endpoint) -> Callable[..., dict]:
-    """The endpoint as a function that Gradio can call: its signature and docstring say what a caller may give."""
-    asked = arguments(endpoint)
+    """The endpoint as a function that Gradio can call, with its signature and docstring."""
+    declared = arguments(endpoint)
 
     def answer(request: gr.Request, *values: object) -> dict:
         try:
-            given = dict(zip((each.name for each in asked), values, strict=True))
-            return call(playground, endpoint, given, request.session_hash or "")
+            sent = dict(zip((each.name for each in declared), values, strict=True))
+            return call(playground, endpoint, sent, request.session_hash or "")
         except PlaygroundError as error:
-            raise _told(str(error)) from None
+            raise _error(str(error)) from None
         except Exception:
             log.exception("the endpoint %s failed", endpoint.name)
-            said = words("en")
-            raise _told(f"{said['notice.failed']} {said['notice.failed_hint']}") from None
+            catalogue = words("en")
+            raise _error(f"{catalogue['notice.failed']} {catalogue['notice.failed_hint']}") from None
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [
-        inspect.Parameter(each.name, kind, default=each.default, annotation=bare(each.hint)) for each in asked
+        inspect.Parameter(each.name, kind, default=each.default, annotation=bare(each.hint)) for each in declared
     ]
     answer.__name__ = answer.__qualname__ = endpoint.name
     answer.__doc__ = document(endpoint)
@@ -208,7 +208,7 @@ def offered(playground: Playground, endpoint: Endpoint) -> Callable[..., dict]:
     return answer
 
 
-def _told(text: str) -> gr.Error:
+def _error(text: str) -> gr.Error:
     """An error whose text reaches the caller, without a traceback here or there."""
     return gr.Error(text, title="Not possible", print_exception=False)
 
@@ -218,8 +218,8 @@ def register(playground: Playground, endpoints: tuple[Endpoint, ...]) -> None:
     for endpoint in endpoints:
         group = "endpoints long" if endpoint.long else "endpoints"
         function = offered(playground, endpoint)
-        made = gr.api(function, api_name=endpoint.name, concurrency_limit=2, concurrency_id=group)
-        describe(made, [(each.name, each.told) for each in arguments(endpoint)])
+        api_function = gr.api(function, api_name=endpoint.name, concurrency_limit=2, concurrency_id=group)
+        describe(api_function, [(each.name, each.description) for each in arguments(endpoint)])
 
 
 def table(endpoints: tuple[Endpoint, ...]) -> str:
@@ -232,5 +232,5 @@ def table(endpoints: tuple[Endpoint, ...]) -> str:
 
 
 def _first(endpoint: Endpoint) -> str:
-    """The first sentence of what it gives."""
-    return told_of(endpoint.function)[0].split(". ")[0].rstrip(".") + "."
+    """The first sentence of its summary."""
+    return parse_docstring(endpoint.function)[0].split(". ")[0].rstrip(".") + "."

@@ -23,16 +23,16 @@ def axis(title: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {"automargin": True, "zeroline": False, **named, **(more or {})}
 
 
-def ticks(n: int, most: int = MOST_TICKS) -> list[int]:
+def ticks(n: int, limit: int = MOST_TICKS) -> list[int]:
     """Positions 0 .. n - 1 thinned to at most so many labels, evenly."""
-    return list(range(0, n, max(1, -(-n // most))))
+    return list(range(0, n, max(1, -(-n // limit))))
 
 
 def token_axis(
-    title: str, pieces: Sequence[str], more: Mapping[str, Any] | None = None, most: int = MOST_TICKS
+    title: str, pieces: Sequence[str], more: Mapping[str, Any] | None = None, limit: int = MOST_TICKS
 ) -> dict[str, Any]:
     """An axis of token positions: short texts at a few of them; names for hovers come from `token_names`."""
-    at = ticks(len(pieces), most)
+    at = ticks(len(pieces), limit)
     labels = [tick_text(pieces[i]) for i in at]
     shown = {"tickvals": at, "ticktext": labels, "tickangle": -60, "showgrid": False}
     return axis(title, {**shown, "range": [-0.6, len(pieces) - 0.4], **(more or {})})
@@ -72,8 +72,8 @@ def figure(
     more: Mapping[str, Any] | None = None,
 ) -> go.Figure:
     """Traces on one pair of axes with a legend above. `narrow`: the height on a phone; `meta`: see parts/figure.js."""
-    told = {"height": height, "narrow": narrow or height, **(meta or {})}
-    layout = frame_layout(told) | {"xaxis": dict(x), "yaxis": dict(y), "legend": LEGEND} | dict(more or {})
+    full_meta = {"height": height, "narrow": narrow or height, **(meta or {})}
+    layout = frame_layout(full_meta) | {"xaxis": dict(x), "yaxis": dict(y), "legend": LEGEND} | dict(more or {})
     return go.Figure(list(traces), layout)
 
 

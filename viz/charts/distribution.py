@@ -9,9 +9,9 @@ from viz.labels import visible
 from viz.numbers import difference, logit, nats, percent
 
 
-def likeliest(logits: np.ndarray, most: int) -> list[int]:
+def likeliest(logits: np.ndarray, limit: int) -> list[int]:
     """The tokens with the largest logits, the largest first, of equals the smaller id first. logits [V]"""
-    return [int(number) for number in np.argsort(-logits, kind="stable")[:most]]
+    return [int(number) for number in np.argsort(-logits, kind="stable")[:limit]]
 
 
 def entropy(logits: np.ndarray) -> float:

@@ -37,7 +37,7 @@ class Window:
 
     @staticmethod
     def of(value: object, T: int) -> "Window":
-        """The window a browser asked for, or all of it where that is not four positions in order."""
+        """The requested window, or all of it where the request is not four positions in order."""
         if not (isinstance(value, list | tuple) and len(value) == 4 and all(isinstance(v, int) for v in value)):
             return Window.whole(T)
         q0, q1, k0, k1 = (min(max(v, 0), T) for v in value)
@@ -51,7 +51,7 @@ class PatternWords:
     query: str
     key: str
     weight: str  # what a cell's number is
-    largest: str  # said of a pooled cell
+    largest: str  # the label of a pooled cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,14 +244,14 @@ def _axis_look(ticks: list[str], texts: list[str]) -> dict:
     }
 
 
-def _axis(tokens: Tokens, start: int, end: int, block: int, most: int) -> tuple[list[str], list[str], list[str]]:
+def _axis(tokens: Tokens, start: int, end: int, block: int, limit: int) -> tuple[list[str], list[str], list[str]]:
     """Category names of a window's tokens or blocks of tokens, those that get a tick, and the ticks' texts."""
     starts = range(start, end, block)
     if block == 1:
         names = [axis_name(i, tokens.pieces[i]) for i in starts]
     else:
         names = [f"{i}–{min(i + block, end) - 1} {tick_text(tokens.pieces[i])}…" for i in starts]
-    step = -(-len(names) // most)
+    step = -(-len(names) // limit)
     shown = range(0, len(names), step)
     return names, [names[n] for n in shown], [tick_text(tokens.pieces[starts[n]]) for n in shown]
 

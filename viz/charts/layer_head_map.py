@@ -44,7 +44,7 @@ def head_figure(
 ) -> go.Figure:
     """A number a head as a map, blank where NaN. `hover`: the template after the place. z [L, H], customdata [H, L]"""
     L, H = z.shape
-    fixed, each, least, most = _NARROW
+    fixed, each, smallest, largest = _NARROW
     finite = np.abs(z[np.isfinite(z)])
     top = float(finite.max(initial=0)) or 1.0
     place = f"{plotly_text(words.layer)} %{{x}}, {plotly_text(words.head)} %{{y}}"
@@ -59,9 +59,9 @@ def head_figure(
         hoverongaps=False,
         hovertemplate=f"{place}<br>{hover}<extra></extra>",
     )
-    found = scales("signed" if signed else "size", "sqrt")
-    height = min(max(fixed + each * H, least), most)
-    figure = frame(go.Figure(heat), meta={"scales": found, "heads": True, "height": height, "narrow": height})
+    colours = scales("signed" if signed else "size", "sqrt")
+    height = min(max(fixed + each * H, smallest), largest)
+    figure = frame(go.Figure(heat), meta={"scales": colours, "heads": True, "height": height, "narrow": height})
     more = {"constrain": "domain"}
     figure.update_xaxes(**count_axis(words.layer, L, more))
     figure.update_yaxes(**count_axis(words.head, H, more), autorange="reversed")

@@ -94,8 +94,9 @@ def runs(
     """The mean of several runs over a band from the smallest to the largest, which its hover names. y [runs, N]"""
     low, high = y.min(0), y.max(0)
     spans = [f"{number(a)} – {number(b)}" for a, b in zip(low, high, strict=True)]
-    own = {"legendgroup": plotly_text(name), **(more or {})}
-    mean = line(name, x, y.mean(0), colour, hover=f"{hover}<br>[%{{text}}]", text=spans, dash=dash, width=2.5, more=own)
+    style = {"legendgroup": plotly_text(name), **(more or {})}
+    hover = f"{hover}<br>[%{{text}}]"
+    mean = line(name, x, y.mean(0), colour, hover=hover, text=spans, dash=dash, width=2.5, more=style)
     return [*band(name, x, low, high, colour), mean]
 
 
@@ -167,15 +168,15 @@ def stacked(
 ) -> go.Figure:
     """Panels one above the other on one x axis: name -> traces, and name -> y axis, from top to bottom."""
     traces, layout, n = [], {}, len(panels)
-    for at, (name, own) in enumerate(panels.items()):
+    for at, (name, panel) in enumerate(panels.items()):
         tail = str(at + 1) if at else ""
         low = 1 - (at + 1) / n
         domain = [low + (gap if at < n - 1 else 0), 1 - at / n - gap / 2]
         layout[f"yaxis{tail}"] = dict(y[name]) | {"domain": domain, "anchor": "x"}
-        traces += [trace.update(yaxis=f"y{tail}") for trace in own]
+        traces += [trace.update(yaxis=f"y{tail}") for trace in panel]
     layout["xaxis"] = dict(x) | {"anchor": f"y{n}" if n > 1 else "y"}
-    told = {"height": height, "narrow": height, **(meta or {})}
-    return go.Figure(traces, frame_layout(told) | layout | {"legend": dict(legend)})
+    full_meta = {"height": height, "narrow": height, **(meta or {})}
+    return go.Figure(traces, frame_layout(full_meta) | layout | {"legend": dict(legend)})
 
 
 def grid(
@@ -191,20 +192,20 @@ def grid(
 ) -> go.Figure:
     """Panels side by side, each with axes of its own. `columns`: how many a row, and how many on a narrow page."""
     names, traces = list(panels), []
-    for at, own in enumerate(panels.values()):
+    for at, panel in enumerate(panels.values()):
         tail = str(at + 1) if at else ""
-        traces += [trace.update(xaxis=f"x{tail}", yaxis=f"y{tail}") for trace in own]
+        traces += [trace.update(xaxis=f"x{tail}", yaxis=f"y{tail}") for trace in panel]
     wide, few = columns
     beside, narrowed = _places(names, x, y, wide, 0.24 / wide), _places(names, x, y, few, 0.24)
-    told = {"height": height, "narrow": narrow, "stacked": narrowed, **(meta or {})}
-    return go.Figure(traces, frame_layout(told) | beside | {"legend": dict(legend)})
+    full_meta = {"height": height, "narrow": narrow, "stacked": narrowed, **(meta or {})}
+    return go.Figure(traces, frame_layout(full_meta) | beside | {"legend": dict(legend)})
 
 
 def _places(
     names: Sequence[str], x: Mapping[str, Mapping], y: Mapping[str, Mapping], columns: int, beside: float
 ) -> dict:
     """The axes of panels in so many columns, `beside` of the width between two."""
-    n_rows, found = -(-len(names) // columns), {}
+    n_rows, axes = -(-len(names) // columns), {}
     gap = 0.2 / n_rows if columns == 1 else 0.15
     height, width = (1 - gap * (n_rows - 1)) / n_rows, (1 - beside * (columns - 1)) / columns
     for at, name in enumerate(names):
@@ -212,6 +213,6 @@ def _places(
         top = 1 - (at // columns) * (height + gap)
         left = (at % columns) * (width + beside)
         across = [left, min(1.0, left + width)]
-        found[f"xaxis{tail}"] = dict(x[name]) | {"domain": across, "anchor": f"y{tail}"}
-        found[f"yaxis{tail}"] = dict(y[name]) | {"domain": [max(0.0, top - height), top], "anchor": f"x{tail}"}
-    return found
+        axes[f"xaxis{tail}"] = dict(x[name]) | {"domain": across, "anchor": f"y{tail}"}
+        axes[f"yaxis{tail}"] = dict(y[name]) | {"domain": [max(0.0, top - height), top], "anchor": f"x{tail}"}
+    return axes

@@ -20,9 +20,9 @@ def unpacked_figure(figure: str | go.Figure) -> dict:
     return json.loads(text, object_hook=_array)
 
 
-def _array(found: dict) -> dict | np.ndarray:
-    if set(found) - {"shape"} != {"dtype", "bdata"}:
-        return found
-    flat = np.frombuffer(base64.b64decode(found["bdata"]), dtype=np.dtype(found["dtype"]).newbyteorder("<"))
-    shape = found.get("shape")
+def _array(entry: dict) -> dict | np.ndarray:
+    if set(entry) - {"shape"} != {"dtype", "bdata"}:
+        return entry
+    flat = np.frombuffer(base64.b64decode(entry["bdata"]), dtype=np.dtype(entry["dtype"]).newbyteorder("<"))
+    shape = entry.get("shape")
     return flat.reshape([int(n) for n in str(shape).split(",")]) if shape else flat

@@ -1,4 +1,4 @@
-"""The colour ramp on which tokens of a text are placed by how likely the model found them."""
+"""The colour ramp on which tokens of a text are placed by their probability in the model."""
 
 import math
 

@@ -30,18 +30,18 @@ def coloured(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str
 
     A logarithm has no place for 0: such a cell stays blank.
     """
-    found = np.abs(values[np.isfinite(values) & (values != 0)])
-    top = float(found.max()) if found.size else 1.0
+    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    top = float(sizes.max()) if sizes.size else 1.0
     scales = {name: colorscale(stops, "linear") for name, stops in RAMPS.items()}
     if shade in ("signed", "symlog"):
         scales = {name: colorscale(stops, "linear") for name, stops in SIGNED_RAMPS.items()}
-        knee = float(np.median(found)) if shade == "symlog" else 0.0
+        knee = float(np.median(sizes)) if shade == "symlog" else 0.0
         ticks = _signed_ticks(top, knee)
         places = [float(_signed(np.float64(tick), knee)) for tick in ticks]
         end = float(_signed(np.float64(top), knee))
         return _signed(values, knee), _bar(places, ticks, -end, end), scales
     if shade == "log":
-        low = max(float(found.min()), DEPTH * top)
+        low = max(float(sizes.min()), DEPTH * top)
         ticks = decades(low, top)
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.where(values > 0, np.log10(np.maximum(values, low)), np.nan)
@@ -70,9 +70,9 @@ def decades(low: float, high: float) -> list[float]:
     """Round numbers from low to high: powers of ten, with 2 and 5 times them where there are few."""
     steps = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for parts in ((1,), (1, 2, 5)):
-        found = [part * 10.0**step for step in steps for part in parts if low <= part * 10.0**step <= high]
-        if len(found) >= 3:
-            return found[:: -(-len(found) // 8)]
+        numbers = [part * 10.0**step for step in steps for part in parts if low <= part * 10.0**step <= high]
+        if len(numbers) >= 3:
+            return numbers[:: -(-len(numbers) // 8)]
     return [low, high]
 
 

@@ -1,4 +1,4 @@
-"""The page's state as a link or a file gives it: what is asked for is checked here before anything is shown of it.
+"""The page's state in a link or a file, checked before any of it is shown.
 
 A link is a stranger's input. It may name a model, but never has one fetched: that takes a click.
 """
@@ -24,7 +24,7 @@ BUNDLED = "tinygpt"
 
 @dataclass(frozen=True)
 class Link:
-    """What a link asks for; None is what the page starts with."""
+    """The state in a link; None is what the page starts with."""
 
     step: int  # tells the page which of its questions an answer is to
     model: str | None
@@ -52,28 +52,28 @@ def step_of(value: object) -> int:
 
 
 def link_of(value: object, tabs: tuple[str, ...]) -> Link:
-    """What a page says that a link asks for; whatever is wrong with it counts as not said."""
-    given = value if isinstance(value, Mapping) else {}
-    model, tab = _text(given.get("model"), MOST_NAME), given.get("tab")
+    """The link that a page sent; invalid fields count as absent."""
+    sent = value if isinstance(value, Mapping) else {}
+    model, tab = _text(sent.get("model"), MOST_NAME), sent.get("tab")
     fits = model is not None and model.isprintable() and model.strip()
     return Link(
         step_of(value),
         model if fits else None,
-        _text(given.get("prompt"), MAX_CHARACTERS),
+        _text(sent.get("prompt"), MAX_CHARACTERS),
         tab if isinstance(tab, str) and tab in tabs else None,
-        {name: given.get(name) for name in ("heads", "tokens", "pair", "edits")},
+        {name: sent.get(name) for name in ("heads", "tokens", "pair", "edits")},
     )
 
 
-def _text(value: object, most: int) -> str | None:
+def _text(value: object, limit: int) -> str | None:
     """A text that is not too long; halves of characters, which no file can hold, become question marks."""
-    if not isinstance(value, str) or len(value) > most:
+    if not isinstance(value, str) or len(value) > limit:
         return None
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def name_of(playground: Playground, model_id: str) -> str:
-    """What a link calls a model: its id, but of a folder or file its name alone: a path is nobody else's business."""
+    """What a link calls a model: its id, but of a folder or file its name alone: a path stays private."""
     local = playground.options.local
     return f"local:{local.label}" if local and model_id == local.model_id else model_id
 
@@ -96,17 +96,17 @@ def answer(playground: Playground, link: Link, present: str, first: tuple[str, s
 
     A model that failed to load is shown all the same: the page then says why, and offers to try again.
     """
-    wanted = id_of(playground, link.model or playground.options.model)
+    model_id = id_of(playground, link.model or playground.options.model)
     text, tab = first[0] if link.prompt is None else link.prompt, link.tab or first[1]
-    if not there(playground, wanted):
-        return Answer(present, text, tab, wanted, None, "")
+    if not there(playground, model_id):
+        return Answer(present, text, tab, model_id, None, "")
     try:
-        model = playground.opened(wanted)
+        model = playground.opened(model_id)
         tokens = playground.tokens(model, text)
     except PlaygroundError:
-        return Answer(wanted, text, tab, "", None, "")
-    found = picked(link.selection, model.config, len(tokens))
-    return Answer(wanted, text, tab, "", found, tokens_id(model, tokens.ids.tolist()))
+        return Answer(model_id, text, tab, "", None, "")
+    selection = picked(link.selection, model.config, len(tokens))
+    return Answer(model_id, text, tab, "", selection, tokens_id(model, tokens.ids.tolist()))
 
 
 def tokens_id(model: LanguageModel, ids: list[int]) -> str:
@@ -114,24 +114,24 @@ def tokens_id(model: LanguageModel, ids: list[int]) -> str:
     return run_id(RunKey(model.id, tuple(ids)), "")
 
 
-def payload(said: Catalogue, usual: Mapping[str, str], asks: tuple[str, ...], step: int) -> dict:
+def payload(catalogue: Catalogue, usual: Mapping[str, str], asks: tuple[str, ...], step: int) -> dict:
     """What the page's script needs: its words, what an untouched page shows, which parts have values of their own,
     and the last question that is answered."""
-    return {"words": section(said, "address"), "usual": dict(usual), "asks": list(asks), "settled": step}
+    return {"words": section(catalogue, "address"), "usual": dict(usual), "asks": list(asks), "settled": step}
 
 
 def linked_payload(step: int, waits: str, language: str) -> dict:
     """The answer to a link, with what to say and to press where its model is not here."""
     if not waits:
         return {"n": step}
-    said, name = words(language), waits if len(waits) <= 80 else f"{waits[:79]}…"
+    catalogue, name = words(language), waits if len(waits) <= 80 else f"{waits[:79]}…"
     return {
         "n": step,
         "model": waits,
-        "text": said["address.waits"].format(model=name),
-        "hint": said["address.waits_hint"],
-        "load": said["address.load"].format(model=name),
-        "close": said["address.stay"],
+        "text": catalogue["address.waits"].format(model=name),
+        "hint": catalogue["address.waits_hint"],
+        "load": catalogue["address.load"].format(model=name),
+        "close": catalogue["address.stay"],
     }
 
 
@@ -148,17 +148,17 @@ def wire(
     def restore(request: gr.Request, value, loaded):
         language = shared.language_of(request)
         link = link_of(value, tabs)
-        found = answer(shared.playground, link, loaded["id"], first)
-        new = found.model_id != loaded["id"]
+        restored = answer(shared.playground, link, loaded["id"], first)
+        new = restored.model_id != loaded["id"]
         return (
-            update(linked_payload(link.step, found.waits, language)),
-            found.prompt,
-            gr.skip() if found.waits else found.model_id,
-            gr.Tabs(selected=found.tab),
-            found.tab,
-            opened(found.model_id) if new else gr.skip(),
-            found.waits or found.model_id,
-            selection_update(words(language), found.selection, found.run) if found.selection else gr.skip(),
+            update(linked_payload(link.step, restored.waits, language)),
+            restored.prompt,
+            gr.skip() if restored.waits else restored.model_id,
+            gr.Tabs(selected=restored.tab),
+            restored.tab,
+            opened(restored.model_id) if new else gr.skip(),
+            restored.waits or restored.model_id,
+            selection_update(words(language), restored.selection, restored.run) if restored.selection else gr.skip(),
         )
 
     parts["address"].restore(
@@ -171,7 +171,7 @@ def wire(
             shared.tabs,
             active,
             shared.loaded,
-            shared.wanted,
+            shared.requested,
             parts["selection"],
         ],
         trigger_mode="always_last",

@@ -16,7 +16,7 @@ from viz.page.parts import packed, part
 from viz.page.pipeline import (
     EXAMPLES,
     FIRST,
-    Asked,
+    PageRequest,
     language_of,
     payloads,
     screen_payload,
@@ -36,13 +36,13 @@ from viz.views.tabs import TABS
 from viz.words import words
 
 
-def _asking(playground: Playground, said: Mapping[str, str]) -> tuple[gr.Dropdown, gr.Textbox, gr.Dropdown]:
-    """The row in which a person asks: model, prompt, examples."""
+def _input_row(playground: Playground, catalogue: Mapping[str, str]) -> tuple[gr.Dropdown, gr.Textbox, gr.Dropdown]:
+    """The row of inputs: model, prompt, examples."""
     with gr.Row(elem_id="asking"):
         picker = gr.Dropdown(
             playground.choices(),
             value=playground.options.model,
-            label=said["page.model"],
+            label=catalogue["page.model"],
             allow_custom_value=not playground.options.allowed.models,
             scale=1,
             min_width=250,
@@ -50,8 +50,8 @@ def _asking(playground: Playground, said: Mapping[str, str]) -> tuple[gr.Dropdow
         )
         prompt = gr.Textbox(
             FIRST,
-            label=said["page.prompt"],
-            placeholder=said["page.placeholder"],
+            label=catalogue["page.prompt"],
+            placeholder=catalogue["page.placeholder"],
             lines=2,
             max_lines=6,
             scale=4,
@@ -59,9 +59,9 @@ def _asking(playground: Playground, said: Mapping[str, str]) -> tuple[gr.Dropdow
             elem_id="prompt",
         )
         examples = gr.Dropdown(
-            _examples(said),
+            _examples(catalogue),
             value=FIRST,
-            label=said["page.examples"],
+            label=catalogue["page.examples"],
             scale=1,
             min_width=200,
             elem_id="examples",
@@ -75,21 +75,21 @@ def _translated(request: gr.Request) -> tuple:
     language = language_of(request)
     if language == "en":  # as they were built
         return (gr.skip(),) * (3 + len(TABS))
-    said = words(language)
+    catalogue = words(language)
     return (
-        gr.Dropdown(label=said["page.model"]),
-        gr.Textbox(label=said["page.prompt"], placeholder=said["page.placeholder"]),
-        gr.Dropdown(choices=_examples(said), label=said["page.examples"]),
-        *(gr.Tab(label=said[f"tab.{tab.key}"]) for tab in TABS),
+        gr.Dropdown(label=catalogue["page.model"]),
+        gr.Textbox(label=catalogue["page.prompt"], placeholder=catalogue["page.placeholder"]),
+        gr.Dropdown(choices=_examples(catalogue), label=catalogue["page.examples"]),
+        *(gr.Tab(label=catalogue[f"tab.{tab.key}"]) for tab in TABS),
     )
 
 
-def _examples(said: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(said[f"example.{key}"], text) for key, text in EXAMPLES.items()]
+def _examples(catalogue: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(catalogue[f"example.{key}"], text) for key, text in EXAMPLES.items()]
 
 
 def _wire_models(
-    playground: Playground, told: gr.HTML, linked: gr.HTML, loaded: gr.State, picker: gr.Dropdown, wanted: gr.State
+    playground: Playground, notice: gr.HTML, linked: gr.HTML, loaded: gr.State, picker: gr.Dropdown, requested: gr.State
 ) -> None:
     """Choosing a model, trying again, following a link to one, cancelling."""
 
@@ -99,13 +99,13 @@ def _wire_models(
     def stopped(model_id, old, request: gr.Request):
         return cancelled(model_id, old, language_of(request))
 
-    outputs = [told, loaded, picker, wanted]
+    outputs = [notice, loaded, picker, requested]
     # A model chosen while another one is being loaded is the next one, not lost; one may wait minutes for a download.
     several: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "models", **_QUIET}
     picked = picker.input(choose, [picker, loaded], outputs, trigger_mode="always_last", **several)
-    again = told.retry(choose, [wanted, loaded], outputs, **several)
-    followed = linked.follow(choose, [wanted, loaded], outputs, **several)
-    told.cancel(stopped, [wanted, loaded], [told, picker], cancels=[picked, again, followed], **_QUIET)
+    again = notice.retry(choose, [requested, loaded], outputs, **several)
+    followed = linked.follow(choose, [requested, loaded], outputs, **several)
+    notice.cancel(stopped, [requested, loaded], [notice, picker], cancels=[picked, again, followed], **_QUIET)
 
 
 def screen(tab: Tab, payload: dict | None) -> gr.HTML:
@@ -125,18 +125,18 @@ def screen(tab: Tab, payload: dict | None) -> gr.HTML:
 
 def build(playground: Playground) -> gr.Blocks:
     """The whole page; theme, scripts and styles go to launch()."""
-    said = words("en")
-    first, showing = payloads(playground, Asked(playground.options.model, FIRST, None, {}, {}, "en"))
-    with gr.Blocks(title=said["page.title"], analytics_enabled=False) as page:
+    catalogue = words("en")
+    first, showing = payloads(playground, PageRequest(playground.options.model, FIRST, None, {}, {}, "en"))
+    with gr.Blocks(title=catalogue["page.title"], analytics_enabled=False) as page:
         header = part("header", first["header"])
         guide_of = part("guide", first["guide"])
-        picker, prompt, examples = _asking(playground, said)
-        told = part("notice", first["notice"], events=("cancel", "retry"))
+        picker, prompt, examples = _input_row(playground, catalogue)
+        notice = part("notice", first["notice"], events=("cancel", "retry"))
         linked = part("linked", None, events=("follow",))
         address_of = part("address", first["address"], value={}, events=("restore",))
         tokens = part("tokens", first.get("tokens"))
         selection = part("selection", first["selection"], value={"heads": first["selection"].get("heads", [])})
-        head = [header, told, guide_of, address_of, tokens, selection]
+        head = [header, notice, guide_of, address_of, tokens, selection]
         jobs = job_channel()
         labels: list[gr.Tab] = []
         screens: dict[str, gr.HTML] = {}
@@ -144,9 +144,9 @@ def build(playground: Playground) -> gr.Blocks:
         active = gr.State(TABS[0].key)
         with gr.Tabs() as tabs:
             for tab in TABS:
-                with gr.Tab(said[f"tab.{tab.key}"], id=tab.key) as label:
-                    own = {name: first[name] for name in tab.parts if name in first}
-                    screens[tab.key] = screen(tab, screen_payload(own, 0) if own else None)
+                with gr.Tab(catalogue[f"tab.{tab.key}"], id=tab.key) as label:
+                    tab_payloads = {name: first[name] for name in tab.parts if name in first}
+                    screens[tab.key] = screen(tab, screen_payload(tab_payloads, 0) if tab_payloads else None)
                     streams |= channels(tab)
                 note = f"() => {{ playground.opened({tab.key!r}); return []; }}"
                 label.select(functools.partial(str, tab.key), None, active, js=note, **_QUIET)
@@ -159,26 +159,28 @@ def build(playground: Playground) -> gr.Blocks:
         )
         asking = [loaded, prompt, selection, shown, done, active, address_of, *screens.values()]
 
-        def asked(request: gr.Request, loaded, prompt, selection, shown, done, tab, step, *sent) -> Asked:
+        def page_request(request: gr.Request, loaded, prompt, selection, shown, done, tab, step, *sent) -> PageRequest:
             values, again = values_of(dict(zip(screens, sent, strict=True)))
             step = address.step_of(step)
             language, visitor = language_of(request), request.session_hash or ""
-            return Asked(loaded["id"], prompt, selection, values, shown, language, tab, done, step, again, visitor)
+            return PageRequest(
+                loaded["id"], prompt, selection, values, shown, language, tab, done, step, again, visitor
+            )
 
         def refresh(request: gr.Request, *values):
-            return view(playground, asked(request, *values))
+            return view(playground, page_request(request, *values))
 
         # One dependency for all that changes what is shown: two would start each other again and again.
         triggers = [page.load, prompt.change, selection.select, loaded.change, active.change, done.change]
         triggers += [address_of.select, *(each.select for each in screens.values())]
-        # `show_progress_on`: else the page tells every output twice that something is under way, which nobody sees.
-        once = {"trigger_mode": "always_last", "concurrency_limit": 4, "show_progress_on": told}
+        # `show_progress_on`: else the page sends every output two progress messages, which nobody sees.
+        once = {"trigger_mode": "always_last", "concurrency_limit": 4, "show_progress_on": notice}
         gr.on(triggers, refresh, asking, [*head, *screens.values(), shown], **once, **_QUIET)
-        forget_bars = wire_jobs(playground, jobs, asking, asked, done)
+        forget_bars = wire_jobs(playground, jobs, asking, page_request, done)
         page.load(_translated, None, [picker, prompt, examples, *labels], **_QUIET)
-        wanted = gr.State(playground.options.model)
-        _wire_models(playground, told, linked, loaded, picker, wanted)
-        shared = Shared(playground, picker, prompt, tabs, told, loaded, wanted, language_of, screens)
+        requested = gr.State(playground.options.model)
+        _wire_models(playground, notice, linked, loaded, picker, requested)
+        shared = Shared(playground, picker, prompt, tabs, notice, loaded, requested, language_of, screens)
         parts = {"address": address_of, "linked": linked, "selection": selection}
         address.wire(shared, parts, active, (FIRST, TABS[0].key), selection_update)
         for tab in TABS:

@@ -19,28 +19,28 @@ def table(name: str) -> Mapping[str, Any]:
 
 def payload(words: Catalogue) -> dict:
     """Both, in the reader's language."""
-    said = {name: section(words, name) for name in ("tour", "glossary", "states")}
-    return {"steps": steps(words), "terms": terms(words), "words": said}
+    texts = {name: section(words, name) for name in ("tour", "glossary", "states")}
+    return {"steps": steps(words), "terms": terms(words), "words": texts}
 
 
 def steps(words: Catalogue) -> list[dict]:
     """The tour in its order: each step's control, what ticks it off, and its words."""
-    found = table("tour")["step"]
-    labels = [words[f"tab.{step['tab']}"] if "tab" in step else "" for step in found]
+    entries = table("tour")["step"]
+    labels = [words[f"tab.{step['tab']}"] if "tab" in step else "" for step in entries]
     return [
         step | section(words, f"tour_{step['id']}") | {"label": label}
-        for step, label in zip(found, labels, strict=True)
+        for step, label in zip(entries, labels, strict=True)
     ]
 
 
 def terms(words: Catalogue) -> dict[str, dict]:
     """The glossary by term, in the order of their names: what it means, its formula, its source, and its forms."""
-    found = {key: term_of(words, key, entry) for key, entry in table("glossary").items()}
-    return dict(sorted(found.items(), key=lambda item: item[1]["name"].casefold()))
+    by_key = {key: term_of(words, key, entry) for key, entry in table("glossary").items()}
+    return dict(sorted(by_key.items(), key=lambda item: item[1]["name"].casefold()))
 
 
 def term_of(words: Catalogue, key: str, entry: Mapping[str, object]) -> dict:
     """One term."""
-    said = section(words, f"term_{key}")
-    forms = [form.strip() for form in said["forms"].split(",")]
-    return {"name": said["name"], "about": said["about"], "forms": forms, "common": False, **entry}
+    texts = section(words, f"term_{key}")
+    forms = [form.strip() for form in texts["forms"].split(",")]
+    return {"name": texts["name"], "about": texts["about"], "forms": forms, "common": False, **entry}

@@ -13,7 +13,7 @@ import gradio as gr
 
 from model.errors import PlaygroundError
 from viz.page.parts import packed
-from viz.page.pipeline import QUIET, Asked, scene_of
+from viz.page.pipeline import QUIET, PageRequest, scene_of
 from viz.seam.background import failed, perform_in_turn
 from viz.seam.playground import Playground
 from viz.seam.tab import Plan
@@ -60,7 +60,7 @@ def part_of(value: object) -> str:
 
 
 def wire_jobs(
-    playground: Playground, jobs: gr.HTML, asking: list, asked: Callable[..., Asked], done: gr.State
+    playground: Playground, jobs: gr.HTML, asking: list, page_request: Callable[..., PageRequest], done: gr.State
 ) -> Callable[[str], None]:
     """Start and cancel; a finished job has the page drawn again. Returns what forgets a visitor whose page was closed.
 
@@ -74,7 +74,7 @@ def wire_jobs(
         if not name:
             return
         bars = visitors.setdefault(visitor, Bars())
-        question = asked(request, *values)
+        question = page_request(request, *values)
         try:
             job = PLANS[name](scene_of(playground, question), question.values)
         except PlaygroundError as error:
@@ -83,8 +83,8 @@ def wire_jobs(
         stop = bars.stops[name] = threading.Event()
         try:
             for payload, ended in perform_in_turn(playground, visitor, job, question.language, stop):
-                told = gr.skip() if payload is None else gr.HTML(payload=packed(bars.say(name, payload)))
-                yield told, ended or gr.skip()
+                update = gr.skip() if payload is None else gr.HTML(payload=packed(bars.say(name, payload)))
+                yield update, ended or gr.skip()
         finally:
             if bars.stops.get(name) is stop:
                 del bars.stops[name]

@@ -36,11 +36,11 @@ def opened(model_id: str) -> dict:
 
 
 def choose_model(playground: Playground, model_id: str, old: dict, language: str) -> Iterator[tuple]:
-    """Load a model and yield (notice, loaded, picker, wanted) as it goes; on failure the old model stays.
+    """Load a model and yield (notice, loaded, picker, requested) as it goes; on failure the old model stays.
 
     The change of `loaded` redraws the page. Closing the iterator, as Gradio does on cancel, stops the work.
     """
-    label, said = plain(str(model_id)[:80]), words(language)
+    label, catalogue = plain(str(model_id)[:80]), words(language)
     reports: queue.SimpleQueue = queue.SimpleQueue()
     stop = threading.Event()
 
@@ -66,7 +66,7 @@ def choose_model(playground: Playground, model_id: str, old: dict, language: str
     started, latest = time.monotonic(), None
     shown, report = started, None
     try:
-        yield update(_bar(label, None, 0.0, said)), gr.skip(), gr.skip(), model_id
+        yield update(_bar(label, None, 0.0, catalogue)), gr.skip(), gr.skip(), model_id
         while True:
             try:
                 report = reports.get(timeout=_SHOW_EVERY)
@@ -79,7 +79,7 @@ def choose_model(playground: Playground, model_id: str, old: dict, language: str
                 pass  # show the bar all the same: a cancel takes hold at a yield
             if time.monotonic() - shown > _SHOW_EVERY:
                 shown = time.monotonic()
-                yield update(_bar(label, latest, shown - started, said)), gr.skip(), gr.skip(), gr.skip()
+                yield update(_bar(label, latest, shown - started, catalogue)), gr.skip(), gr.skip(), gr.skip()
     finally:
         stop.set()
     if report is None:
@@ -97,18 +97,18 @@ def cancelled(model_id: str, old: dict, language: str) -> tuple:
     return update({"kind": "info", "text": text}), old["id"]
 
 
-def _bar(label: str, report: tuple | None, seconds: float, said: Mapping[str, str]) -> dict:
-    """A progress bar with what is known: megabytes done, and the time left once it can be told."""
+def _bar(label: str, report: tuple | None, seconds: float, catalogue: Mapping[str, str]) -> dict:
+    """A progress bar with megabytes done, and the time left once it can be estimated."""
     done, total, what = report or (0, None, "")
     fraction = done / total if total else None
     parts = []
     if total:
-        parts.append(said["notice.progress"].format(done=done // 1_000_000, total=total // 1_000_000))
+        parts.append(catalogue["notice.progress"].format(done=done // 1_000_000, total=total // 1_000_000))
         if seconds > 1 and 0 < done < total:
-            parts.append(said["notice.left"].format(seconds=round(seconds * (total - done) / done)))
+            parts.append(catalogue["notice.left"].format(seconds=round(seconds * (total - done) / done)))
     phase = _PHASES.get(what, "fetching") if report else "loading"
-    text = said[f"notice.{phase}"].format(model=label)
-    cancel = [{"name": "cancel", "text": said["notice.cancel"]}]
+    text = catalogue[f"notice.{phase}"].format(model=label)
+    cancel = [{"name": "cancel", "text": catalogue["notice.cancel"]}]
     return {
         "kind": "info",
         "text": text,

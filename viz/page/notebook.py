@@ -22,7 +22,7 @@ from model.gpt.edits import Edit
 from model.progress import Progress, silent
 from viz.charts.packed import unpacked_figure
 from viz.labels import plotly_text
-from viz.page.pipeline import Asked, edit_payload, payloads, scene_of
+from viz.page.pipeline import PageRequest, edit_payload, payloads, scene_of
 from viz.seam.background import Result
 from viz.seam.layout import slots
 from viz.seam.playground import Options, Playground
@@ -40,16 +40,16 @@ class Page:
     """A prompt on a model with what is picked, as one visitor's page would have it. Made by `page_of`."""
 
     playground: Playground
-    asked: Asked
+    request: PageRequest
 
     def figures(self) -> dict[str, str]:
         """The names of all figures, each with the place where the page shows it: "Tab / View"."""
-        said = words(self.asked.language)
-        found = {}
+        catalogue = words(self.request.language)
+        names = {}
         for tab, view, name in _places():
-            shown = said.get(f"{view}.view")
-            found[name] = " / ".join(text for text in (said[f"tab.{tab.key}"], shown) if text)
-        return found
+            shown = catalogue.get(f"{view}.view")
+            names[name] = " / ".join(text for text in (catalogue[f"tab.{tab.key}"], shown) if text)
+        return names
 
     def figure(self, name: str, *, theme: str = "light", **settings: Mapping[str, object]) -> go.Figure:
         """One figure by its name in `figures()`, in the colours of the light or the dark page.
@@ -61,15 +61,15 @@ class Page:
         """
         if theme not in _LOOKS:
             raise ValueError(f"theme is {theme!r}, not one of {', '.join(_LOOKS)}")
-        found = next(((tab, view) for tab, view, part in _places() if part == name), None)
-        if found is None:
+        place = next(((tab, view) for tab, view, part in _places() if part == name), None)
+        if place is None:
             raise InputError("There is no figure of this name.", name[:40], "Choose one of figures().")
-        parts, _ = payloads(self.playground, self._asking(*found, settings))
-        told = parts["notice"] or parts[name].get("problem") or parts[name].get("empty")
-        if told:
-            job = _job_of(found[0], name)
+        parts, _ = payloads(self.playground, self._request(*place, settings))
+        problem = parts["notice"] or parts[name].get("problem") or parts[name].get("empty")
+        if problem:
+            job = _job_of(place[0], name)
             first = f'Measure it with run("{job}") first.' if job and "empty" in parts[name] else ""
-            raise InputError(told["text"], name, " ".join(text for text in (told["hint"], first) if text))
+            raise InputError(problem["text"], name, " ".join(text for text in (problem["hint"], first) if text))
         payload = parts[name] if "figure" in parts[name] else parts[name].get("map", {})
         if "figure" not in payload:
             raise InputError("This figure is not drawn with these settings.", name, "Change the settings of its view.")
@@ -80,24 +80,24 @@ class Page:
         tab = next((tab for tab in TABS if job in tab.jobs), None)
         if tab is None:
             raise InputError("There is no measure of this name.", job[:40], "Choose one of jobs().")
-        asked = self._asking(tab, _view_of(tab, job), settings)
-        planned = tab.jobs[job](scene_of(self.playground, asked), asked.values)
+        request = self._request(tab, _view_of(tab, job), settings)
+        planned = tab.jobs[job](scene_of(self.playground, request), request.values)
         started = time.perf_counter()
-        found = planned.work(progress)
-        result = Result(found, time.perf_counter() - started)
+        value = planned.work(progress)
+        result = Result(value, time.perf_counter() - started)
         return self.playground.results.get(planned.key, lambda: result).value
 
     def jobs(self) -> tuple[str, ...]:
         """The names of the slow measures."""
         return tuple(name for tab in TABS for name in tab.jobs)
 
-    def _asking(self, tab: Tab, view: str, settings: Mapping[str, Mapping[str, object]]) -> Asked:
+    def _request(self, tab: Tab, view: str, settings: Mapping[str, Mapping[str, object]]) -> PageRequest:
         unknown = sorted(set(settings) - set(tab.asks))
         if unknown:
             raise InputError("These settings do not belong to it.", ", ".join(unknown), "Use: " + ", ".join(tab.asks))
         chooser, control, _ = _chooser(tab)
         chosen = {chooser: {control: view}} if view else {}
-        return dataclasses.replace(self.asked, tab=tab.key, values=chosen | dict(settings))
+        return dataclasses.replace(self.request, tab=tab.key, values=chosen | dict(settings))
 
 
 def page_of(
@@ -121,8 +121,8 @@ def page_of(
         "pair": None,
         "edits": [edit_payload(edit) for edit in edits],
     }
-    page = Page(playground, Asked(lm.id, prompt, picked, {}, {}, language))
-    scene_of(playground, page.asked)
+    page = Page(playground, PageRequest(lm.id, prompt, picked, {}, {}, language))
+    scene_of(playground, page.request)
     return page
 
 
@@ -160,12 +160,12 @@ def _places() -> Iterator[tuple[Tab, str, str]]:
 @functools.cache
 def _choosers() -> dict[str, tuple[str, str, Mapping[str, list[str]]]]:
     """By tab: the part in which its views are chosen, the name of that control, and the parts of each view."""
-    found = {}
+    choosers = {}
     for tab in TABS:
         for name, payload in tab.fixed(words("en")).items():
             if "shows" in payload:
-                found[tab.key] = name, payload["controls"][0]["name"], payload["shows"]
-    return found
+                choosers[tab.key] = name, payload["controls"][0]["name"], payload["shows"]
+    return choosers
 
 
 def _chooser(tab: Tab) -> tuple[str, str, Mapping[str, list[str]]]:

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 def part(
     name: str, payload: dict | None, *, kind: str = "", value: object = None, events: tuple[str, ...] = ()
 ) -> gr.HTML:
-    """A component of the kind `kind` (`name`, unless said otherwise).
+    """A component of the kind `kind` (`name` by default).
 
     `events` are those it triggers beyond Gradio's own.
     """

@@ -1,4 +1,4 @@
-"""The one pipeline behind the page: from what a page asks for to the payloads of the parts that change."""
+"""The one pipeline behind the page: from a request to the payloads of the parts that change."""
 
 import dataclasses
 import hashlib
@@ -48,31 +48,31 @@ def language_of(request: gr.Request | None) -> str:
     return pick_language(request.query_params.get("lang"), request.headers.get("accept-language"))
 
 
-def header_payload(said: Catalogue, language: str, scene: Scene | None) -> dict:
+def header_payload(catalogue: Catalogue, language: str, scene: Scene | None) -> dict:
     """Name, tagline, and which model and prompt the numbers are of."""
     status = []
     if scene is not None:
         model, tokens = scene.model, scene.trace.tokens
         status = [
             model.label,
-            said["status.model"].format(params=_count(model.n_params), dtype=model.dtype, device=model.device),
-            said["status.run" if len(tokens) > 1 else "status.run_one"].format(
+            catalogue["status.model"].format(params=_count(model.n_params), dtype=model.dtype, device=model.device),
+            catalogue["status.run" if len(tokens) > 1 else "status.run_one"].format(
                 tokens=len(tokens), ms=round(scene.trace.seconds * 1000)
             ),
         ]
     languages = [{"code": code, "text": words(code)["page.language"]} for code in LANGUAGES if code != language]
     slow = scene is not None and scene.trace.seconds > SLOW
     return {
-        "title": said["page.title"],
-        "tagline": said["page.tagline"],
+        "title": catalogue["page.title"],
+        "tagline": catalogue["page.tagline"],
         "status": status,
         "languages": languages,
         "slow": slow,
-        "words": section(said, "header"),
-        "exports": section(said, "exports"),
-        "report": section(said, "report"),
+        "words": section(catalogue, "header"),
+        "exports": section(catalogue, "exports"),
+        "report": section(catalogue, "report"),
         "run": scene.run if scene else "",
-        "tabs": [[tab.key, said[f"tab.{tab.key}"]] for tab in TABS],
+        "tabs": [[tab.key, catalogue[f"tab.{tab.key}"]] for tab in TABS],
     }
 
 
@@ -82,19 +82,19 @@ def _count(n: int) -> str:
 
 def tokens_payload(scene: Scene) -> dict:
     """The prompt as chips."""
-    said = some(scene.words, "tokens", "label", "hint", "help")
+    texts = some(scene.words, "tokens", "label", "hint", "help")
     shown = {"model": address.name_of(scene.playground, scene.model.id), "prompt": scene.prompt}
-    return {"tokens": token_chips(scene.trace.tokens), "words": said, "run": prompt_id(scene)} | shown
+    return {"tokens": token_chips(scene.trace.tokens), "words": texts, "run": prompt_id(scene)} | shown
 
 
-def selection_payload(said: Catalogue, picked: Selection | None) -> dict:
-    """What is picked, of what the page asked for; the page takes it over.
+def selection_payload(catalogue: Catalogue, picked: Selection | None) -> dict:
+    """The valid part of the selection that the page sent; the page takes it over.
 
     New each time: Gradio tells a page nothing where a payload is the one it sent last, but the visitor may have picked
     something else since.
     """
-    kinds = {kind: said[f"edit.{kind}"] for kind in EDITS}
-    payload = {"words": section(said, "selection"), "kinds": kinds, "hues": list(HUES), "stamp": uuid.uuid4().hex}
+    kinds = {kind: catalogue[f"edit.{kind}"] for kind in EDITS}
+    payload = {"words": section(catalogue, "selection"), "kinds": kinds, "hues": list(HUES), "stamp": uuid.uuid4().hex}
     if picked is None:
         return payload
     heads, edits = [list(head) for head in picked.heads], [edit_payload(edit) for edit in picked.edits]
@@ -106,18 +106,18 @@ def edit_payload(edit: Edit) -> dict:
     return {name: value for name, value in vars(edit).items() if value is not None}
 
 
-def selection_update(said: Catalogue, picked: Selection, run: str) -> gr.HTML:
+def selection_update(catalogue: Catalogue, picked: Selection, run: str) -> gr.HTML:
     """The selection set from here, with the tokens and the cell of the prompt `run`."""
     heads, edits = [list(head) for head in picked.heads], [edit_payload(edit) for edit in picked.edits]
     cell = list(picked.pair) if picked.pair else None
     value = {"heads": heads, "tokens": list(picked.tokens), "pair": cell, "edits": edits}
-    payload = selection_payload(said, picked) | {"tokens": value["tokens"], "pair": cell, "run": run}
+    payload = selection_payload(catalogue, picked) | {"tokens": value["tokens"], "pair": cell, "run": run}
     return replaced(payload, value)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a visitor's page asks for, and what it shows: {"run", "language", "drawn": {part: what}}."""
+class PageRequest:
+    """A request of a visitor's page; `shown` is what it shows now: {"run", "language", "drawn": {part: key}}."""
 
     model_id: str
     prompt: str
@@ -128,7 +128,7 @@ class Asked:
     tab: str = TABS[0].key  # the one that is open; the others are drawn when they are opened
     done: str = ""  # changes when a job ends
     step: int = 0  # the last question of viz.page.address that the page waits for
-    again: Mapping[str, str] = field(default_factory=dict)  # by tab: a screen that lost a payload asks for all of it
+    again: Mapping[str, str] = field(default_factory=dict)  # by tab: a screen that lost a payload requests all of it
     visitor: str = ""  # whose page it is
 
 
@@ -138,103 +138,106 @@ PARTS = (*HEAD, *(name for tab in TABS for name in tab.parts))
 ASKS = tuple(name for tab in TABS for name in tab.asks)
 
 
-def payloads(playground: Playground, asked: Asked) -> tuple[dict[str, dict], dict]:
+def payloads(playground: Playground, request: PageRequest) -> tuple[dict[str, dict], dict]:
     """New payloads by part, for the parts that change, and what the page shows then.
 
-    What a person did wrong, or what broke, is said in the notice and the old pictures stay; where only one part
-    cannot be drawn, it says so itself.
+    A user's mistake or a failure goes into the notice and the old pictures stay; a single part that cannot be drawn
+    shows its own message.
     """
-    said, shown = words(asked.language), asked.shown
+    catalogue, shown = words(request.language), request.shown
     parts: dict[str, dict] = {}
-    if shown.get("language") != asked.language:
-        parts |= {"header": header_payload(said, asked.language, None), "selection": selection_payload(said, None)}
-        parts["guide"] = guide.payload(said)
-    if shown.get("language") != asked.language or shown.get("step") != asked.step:
+    if shown.get("language") != request.language:
+        parts |= {
+            "header": header_payload(catalogue, request.language, None),
+            "selection": selection_payload(catalogue, None),
+        }
+        parts["guide"] = guide.payload(catalogue)
+    if shown.get("language") != request.language or shown.get("step") != request.step:
         start = address.name_of(playground, playground.options.model)
         usual = {"model": start, "prompt": FIRST, "tab": TABS[0].key}  # as an untouched page
-        parts["address"] = address.payload(said, usual, ASKS, asked.step)
-    tab = opened_tab(asked)
-    if f"tab {tab.key}" not in _drawn(asked):
-        parts |= tab.fixed(said)
+        parts["address"] = address.payload(catalogue, usual, ASKS, request.step)
+    tab = opened_tab(request)
+    if f"tab {tab.key}" not in _drawn(request):
+        parts |= tab.fixed(catalogue)
     try:
-        pictures, now = _pictures(playground, asked, tab)
+        pictures, now = _pictures(playground, request, tab)
     except PlaygroundError as error:
-        return parts | {"notice": notice(error, asked.language)}, shown | {"step": asked.step}
+        return parts | {"notice": notice(error, request.language)}, shown | {"step": request.step}
     except Exception:
         log.exception("the view failed")
-        return parts | {"notice": broken(asked.language)}, shown | {"step": asked.step}
-    return parts | pictures, now | {"step": asked.step}
+        return parts | {"notice": broken(request.language)}, shown | {"step": request.step}
+    return parts | pictures, now | {"step": request.step}
 
 
-def opened_tab(asked: Asked) -> Tab:
+def opened_tab(request: PageRequest) -> Tab:
     """The tab that is open."""
-    return next((tab for tab in TABS if tab.key == asked.tab), TABS[0])
+    return next((tab for tab in TABS if tab.key == request.tab), TABS[0])
 
 
-def _drawn(asked: Asked) -> dict[str, str]:
+def _drawn(request: PageRequest) -> dict[str, str]:
     """What is drawn in the reader's language: part, or "tab " and its key -> a short name of what it shows."""
-    if asked.shown.get("language") != asked.language:
+    if request.shown.get("language") != request.language:
         return {}
-    drawn, answered = asked.shown.get("drawn", {}), asked.shown.get("again", {})
-    lost = [tab for tab in TABS if asked.again.get(tab.key) != answered.get(tab.key)]
+    drawn, answered = request.shown.get("drawn", {}), request.shown.get("again", {})
+    lost = [tab for tab in TABS if request.again.get(tab.key) != answered.get(tab.key)]
     forgotten = {name for tab in lost for name in (*tab.parts, f"tab {tab.key}")}
     return {name: key for name, key in drawn.items() if name not in forgotten} if forgotten else drawn
 
 
-def scene_of(playground: Playground, asked: Asked) -> Scene:
-    """The run that is asked for, with what is picked on it; raises PlaygroundError."""
-    model = playground.opened(asked.model_id)
-    tokens = playground.tokens(model, asked.prompt)
-    picked = selected(asked.selection, model.config, len(tokens))
+def scene_of(playground: Playground, request: PageRequest) -> Scene:
+    """The requested run with its selection; raises PlaygroundError."""
+    model = playground.opened(request.model_id)
+    tokens = playground.tokens(model, request.prompt)
+    picked = selected(request.selection, model.config, len(tokens))
     trace = playground.trace_tokens(model, tokens, picked.edits)
     if not picked.heads:
         picked = dataclasses.replace(picked, heads=(default_head(trace),))
-    run, said = run_id(trace.key, asked.language), words(asked.language)
-    return Scene(playground, model, asked.prompt, trace, run, said, asked.language, picked, asked.visitor)
+    run, catalogue = run_id(trace.key, request.language), words(request.language)
+    return Scene(playground, model, request.prompt, trace, run, catalogue, request.language, picked, request.visitor)
 
 
-def _pictures(playground: Playground, asked: Asked, tab: Tab) -> tuple[dict[str, dict], dict]:
+def _pictures(playground: Playground, request: PageRequest, tab: Tab) -> tuple[dict[str, dict], dict]:
     """Everything that is computed from the prompt and is not on the page yet, and what is on it then."""
-    scene, drawn = scene_of(playground, asked), _drawn(asked)
+    scene, drawn, language = scene_of(playground, request), _drawn(request), request.language
     parts: dict[str, dict] = {"notice": {}}
-    wanted = selection_payload(scene.words, scene.picked)
-    if not _same(wanted, asked.selection):
-        parts["selection"] = wanted  # else the page knows: sending it back could undo the next click
+    selection = selection_payload(scene.words, scene.picked)
+    if not _same(selection, request.selection):
+        parts["selection"] = selection  # else the page knows: sending it back could undo the next click
     pictures = {
-        "header": Picture((scene.run, scene.trace.seconds), lambda: header_payload(scene.words, asked.language, scene)),
+        "header": Picture((scene.run, scene.trace.seconds), lambda: header_payload(scene.words, language, scene)),
         "tokens": Picture((prompt_id(scene), scene.prompt), lambda: tokens_payload(scene)),
-    } | tab.draw(scene, asked.values)
+    } | tab.draw(scene, request.values)
     for name, picture in pictures.items():
         # A job's part is drawn again when a job ended, which may have been one with other settings.
-        what = (picture.key, asked.done) if name in tab.jobs else picture.key
+        what = (picture.key, request.done) if name in tab.jobs else picture.key
         key = hashlib.sha256(repr(what).encode()).hexdigest()[:12]
         if drawn.get(name) != key:
-            parts[name] = _made(picture, asked.language)
+            parts[name] = _payload(picture, language)
             drawn = drawn | {name: key}
-    return parts, {"run": scene.run, "language": asked.language, "drawn": drawn | {f"tab {tab.key}": ""}}
+    return parts, {"run": scene.run, "language": language, "drawn": drawn | {f"tab {tab.key}": ""}}
 
 
-def _same(wanted: dict, sent: object) -> bool:
-    """Whether the page's heads and edits were taken as they are."""
-    return isinstance(sent, Mapping) and all(wanted[name] == (sent.get(name) or []) for name in ("heads", "edits"))
+def _same(selection: dict, sent: object) -> bool:
+    """Whether the page's heads and edits are the selection's, none of them dropped."""
+    return isinstance(sent, Mapping) and all(selection[name] == (sent.get(name) or []) for name in ("heads", "edits"))
 
 
-def _made(picture: Picture, language: str) -> dict:
-    """The payload, or why there is none."""
+def _payload(picture: Picture, language: str) -> dict:
+    """The payload, or the error in its place."""
     try:
         return picture.make()
     except PlaygroundError as error:
-        told = notice(error, language)
-        return {"problem": {"text": told["text"], "hint": told["hint"]}}
+        reason = notice(error, language)
+        return {"problem": {"text": reason["text"], "hint": reason["hint"]}}
 
 
-def view(playground: Playground, asked: Asked) -> tuple:
+def view(playground: Playground, request: PageRequest) -> tuple:
     """The same as updates of the page's components, those that do not change skipped, and what is shown then."""
-    parts, shown = payloads(playground, asked)
+    parts, shown = payloads(playground, request)
     drawn, scene = shown.get("drawn", {}), {"scene": shown.get("run", "")}  # a picture says which run it is of
     named = {name: payload | scene if name in drawn else payload for name, payload in parts.items()}
     head = [update(named[name]) if name in named else gr.skip() for name in HEAD]
-    screens, sent = [], dict(asked.shown.get("sent", {}))
+    screens, sent = [], dict(request.shown.get("sent", {}))
     for tab in TABS:
         changed = {name: named[name] for name in tab.parts if name in named}
         if changed:
@@ -242,7 +245,7 @@ def view(playground: Playground, asked: Asked) -> tuple:
             sent[tab.key] = sent.get(tab.key, 0) + 1
         else:
             screens.append(gr.skip())
-    return *head, *screens, shown | {"sent": sent, "again": dict(asked.again)}
+    return *head, *screens, shown | {"sent": sent, "again": dict(request.again)}
 
 
 def screen_payload(parts: Mapping[str, dict], previous: int) -> dict:
@@ -256,8 +259,8 @@ def values_of(screens: Mapping[str, object]) -> tuple[dict[str, object], dict[st
     again: dict[str, str] = {}
     for key, sent in screens.items():
         if isinstance(sent, Mapping):
-            given = sent.get("values")
-            values |= {name: given[name] for name in _ASKS_OF[key] if isinstance(given, Mapping) and name in given}
+            parts = sent.get("values")
+            values |= {name: parts[name] for name in _ASKS_OF[key] if isinstance(parts, Mapping) and name in parts}
             if isinstance(sent.get("again"), str):
                 again[key] = sent["again"][:40]
     return values, again

@@ -32,9 +32,9 @@ class Shared:
     picker: gr.Dropdown
     prompt: gr.Textbox
     tabs: gr.Tabs
-    told: gr.HTML  # the notice
+    notice: gr.HTML
     loaded: gr.State
-    wanted: gr.State
+    requested: gr.State  # the id of the model that was chosen last
     language_of: Callable[[gr.Request], str]
     screens: Mapping[str, gr.HTML]  # by tab
     leaving: list[Callable[[str], None]] = field(default_factory=list)  # called with a visitor whose page was closed
@@ -51,11 +51,11 @@ def channels(tab: Tab) -> dict[str, gr.HTML]:
     }
 
 
-def wire_streams(tab: Tab, made: Mapping[str, gr.HTML], shared: Shared) -> None:
-    """The events of a tab's streams. `made`: their components."""
+def wire_streams(tab: Tab, components: Mapping[str, gr.HTML], shared: Shared) -> None:
+    """The events of a tab's streams. `components`: theirs, by name on the page."""
     for view in tab.all_views:
         for stream in view.streams:
-            place = _Place(tab, view, made[view.part_name(stream.name)], stream.state(), shared)
+            place = _Place(tab, view, components[view.part_name(stream.name)], stream.state(), shared)
             for name, event in stream.events.items():
                 _wire(place, name, event)
             shared.leaving.append(_leaving(stream, place.state))
@@ -71,7 +71,7 @@ class _Place:
 
     tab: Tab
     view: View
-    own: gr.HTML  # the channel
+    channel: gr.HTML
     state: object
     shared: Shared
 
@@ -95,17 +95,18 @@ def _wire(place: _Place, name: str, event: Event) -> None:
                 for changes in _changes(visit, each, loaded):
                     yield changes if event.page else (changes[0], changes[3])
 
-    outputs: list[Block] | None = [place.own]
+    outputs: list[Block] | None = [place.channel]
     if event.page:
-        outputs = [place.own, shared.told, shared.loaded, shared.picker, shared.wanted, shared.prompt, shared.tabs]
+        outputs = [place.channel, shared.notice, shared.loaded, shared.picker, shared.requested]
+        outputs += [shared.prompt, shared.tabs]
     elif event.models:
-        outputs = [place.own, shared.picker]
+        outputs = [place.channel, shared.picker]
     function = change if event.page or event.models else answer
     if not inspect.isgeneratorfunction(event.handle):
         function, outputs = act, None
-    inputs = [place.own, shared.loaded, shared.prompt, shared.screens[place.tab.key]]
+    inputs = [place.channel, shared.loaded, shared.prompt, shared.screens[place.tab.key]]
     limits = {"concurrency_limit": event.concurrency, "trigger_mode": event.trigger}
-    getattr(place.own, name)(function, inputs, outputs, **limits, **_QUIET)
+    getattr(place.channel, name)(function, inputs, outputs, **limits, **_QUIET)
 
 
 def _visit(place: _Place, request: gr.Request, loaded: dict, prompt: str, screen: object) -> Visit:
@@ -133,16 +134,16 @@ def _failed(why: Payload, sent: object) -> Payload:
 
 
 def _changes(visit: Visit, wish: Payload | Open | Models, loaded: dict) -> Iterator[tuple]:
-    """(channel, notice, loaded, picker, wanted, prompt, tabs) for what an event yields."""
+    """(channel, notice, loaded, picker, requested, prompt, tabs) for what an event yields."""
     if isinstance(wish, Models):
         choices = visit.playground.choices(visit.session)
         yield _SKIP, _SKIP, _SKIP, gr.Dropdown(choices=choices), _SKIP, _SKIP, _SKIP
     elif isinstance(wish, Open):
-        for told, now, picked, wanted in choose_model(visit.playground, wish.model_id, loaded, visit.language):
+        for message, now, picked, requested in choose_model(visit.playground, wish.model_id, loaded, visit.language):
             if "opened" not in now:  # not there yet, or never
-                yield _SKIP, told, now, picked, wanted, _SKIP, _SKIP
+                yield _SKIP, message, now, picked, requested, _SKIP, _SKIP
                 continue
             picker = gr.Dropdown(choices=visit.playground.choices(visit.session), value=wish.model_id)
-            yield _SKIP, told, now, picker, wanted, wish.prompt, gr.Tabs(selected=wish.tab)
+            yield _SKIP, message, now, picker, requested, wish.prompt, gr.Tabs(selected=wish.tab)
     else:
         yield update(wish), *[_SKIP] * 6

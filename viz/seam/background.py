@@ -27,7 +27,7 @@ WAIT = 0.002  # seconds in which others get at the model between two steps of a 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What to compute, and the key under which its result is kept."""
+    """What to compute, and the key under which its result is stored."""
 
     key: tuple
     work: Callable[[Progress], object]
@@ -35,7 +35,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a job found, how long it took, and about how many bytes it is."""
+    """A job's result, its duration and its approximate size."""
 
     value: object
     seconds: float
@@ -47,8 +47,10 @@ def held(value: object) -> int:
     return getattr(value, "nbytes", Result.nbytes)
 
 
-def kept(playground: Playground, key: tuple, make: Callable[[], Any], size: Callable[[object], int] = held) -> Any:
-    """A value that takes a while, worked out once; what `make` raises is raised and nothing is kept."""
+def computed_once(
+    playground: Playground, key: tuple, make: Callable[[], Any], size: Callable[[object], int] = held
+) -> Any:
+    """A value that takes a while, computed once and cached; an exception of `make` is raised and nothing is cached."""
 
     def result() -> Result:
         value = make()
@@ -61,15 +63,15 @@ class Cancelled(Exception):
     """The visitor pressed cancel, or left."""
 
 
-def button(name: str, said: Mapping[str, str], result: Result | None, hint: str = "") -> dict:
+def button(name: str, catalogue: Mapping[str, str], result: Result | None, hint: str = "") -> dict:
     """The payload of a job's part before it starts, or when its result is there. `name` is the word on the button."""
-    note = said["job.done"].format(seconds=f"{result.seconds:.1f}") if result else hint
-    return {"state": "done" if result else "idle", "start": name, "text": note, "cancel": said["job.cancel"]}
+    note = catalogue["job.done"].format(seconds=f"{result.seconds:.1f}") if result else hint
+    return {"state": "done" if result else "idle", "start": name, "text": note, "cancel": catalogue["job.cancel"]}
 
 
-def unready(said: Mapping[str, str], name: str, why: str) -> dict:
+def unready(catalogue: Mapping[str, str], name: str, why: str) -> dict:
     """The payload of a job's part that cannot start yet, and why."""
-    return {"state": "unready", "start": name, "text": why, "cancel": said["job.cancel"]}
+    return {"state": "unready", "start": name, "text": why, "cancel": catalogue["job.cancel"]}
 
 
 def perform_in_turn(
@@ -98,8 +100,8 @@ def perform_in_turn(
 
 def waiting(ahead: int, language: str) -> str:
     """What stands beside a bar while others are before."""
-    said = words(language)
-    return said["job.ahead_one"] if ahead == 1 else said["job.ahead"].format(n=ahead)
+    catalogue = words(language)
+    return catalogue["job.ahead_one"] if ahead == 1 else catalogue["job.ahead"].format(n=ahead)
 
 
 def perform(
@@ -114,7 +116,7 @@ def perform(
     The model is handed to others between two steps, so that a click is answered while a job runs. `ended` is called
     when the work has ended, which is one step after a cancel.
     """
-    said = words(language)
+    catalogue = words(language)
     reports: queue.SimpleQueue = queue.SimpleQueue()
     stop = stop or threading.Event()
 
@@ -133,8 +135,8 @@ def perform(
                 if stop.is_set():
                     raise Cancelled
                 value = job.work(progress)
-            kept = Result(value, time.perf_counter() - started)
-            playground.results.get(job.key, lambda: kept)
+            result = Result(value, time.perf_counter() - started)
+            playground.results.get(job.key, lambda: result)
             reports.put(None)
         except BaseException as error:
             reports.put(error)
@@ -146,7 +148,7 @@ def perform(
     started = time.monotonic()
     try:
         while isinstance(report, tuple) and not stop.is_set():
-            yield _bar(said, report, time.monotonic() - started), ""
+            yield _bar(catalogue, report, time.monotonic() - started), ""
             report = _newest(reports, report)
     finally:
         stop.set()
@@ -162,7 +164,7 @@ def perform(
 
 
 def _newest(reports: queue.SimpleQueue, report: Any) -> Any:
-    """The last of what is reported within a moment, or what was known before. What ends a job is reported last."""
+    """The newest report within _SHOW_EVERY seconds, else `report`. The one that ends a job comes last."""
     until = time.monotonic() + _SHOW_EVERY
     while isinstance(report, tuple) and (left := until - time.monotonic()) > 0:
         try:
@@ -172,31 +174,31 @@ def _newest(reports: queue.SimpleQueue, report: Any) -> Any:
     return report
 
 
-def _bar(said: Mapping[str, str], report: tuple[int, int | None], seconds: float) -> dict:
-    """How far it is, and the time left once it can be told."""
+def _bar(catalogue: Mapping[str, str], report: tuple[int, int | None], seconds: float) -> dict:
+    """The progress, and the time left once it can be estimated."""
     done, total = report
     share = done / total if total else None
-    left = said["job.left"].format(seconds=round(seconds * (1 - share) / share)) if share and seconds > 1 else ""
-    return {"state": "running", "fraction": share, "text": left, "cancel": said["job.cancel"]}
+    left = catalogue["job.left"].format(seconds=round(seconds * (1 - share) / share)) if share and seconds > 1 else ""
+    return {"state": "running", "fraction": share, "text": left, "cancel": catalogue["job.cancel"]}
 
 
 def failed(error: BaseException, language: str) -> dict:
     """Why there is no result; the button is there to try again."""
-    said = words(language)
+    catalogue = words(language)
     if isinstance(error, PlaygroundError):
         got = f" ({error.got})" if error.got else ""
         text = f"{translate(error.what, language)}{got} {translate(error.hint, language)}"
     else:
-        text = f"{said['notice.failed']} {said['notice.failed_hint']}"
-    return {"state": "failed", "text": text, "start": said["notice.retry"], "cancel": said["job.cancel"]}
+        text = f"{catalogue['notice.failed']} {catalogue['notice.failed_hint']}"
+    return {"state": "failed", "text": text, "start": catalogue["notice.retry"], "cancel": catalogue["job.cancel"]}
 
 
 def stopped(language: str) -> dict:
     """What a job's part shows after a cancel."""
-    said = words(language)
+    catalogue = words(language)
     return {
         "state": "idle",
-        "start": said["notice.retry"],
-        "text": said["job.cancelled"],
-        "cancel": said["job.cancel"],
+        "start": catalogue["notice.retry"],
+        "text": catalogue["job.cancelled"],
+        "cancel": catalogue["job.cancel"],
     }

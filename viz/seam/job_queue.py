@@ -46,8 +46,8 @@ class Desk:
     def join(self, owner: str) -> Ticket:
         """A ticket for a visitor's work; raises PlaygroundError where there is no room."""
         with self.changed:
-            own = sum(ticket.owner == owner for ticket in (*self.line, *self.working))
-            if own >= self.bounds.each:
+            tickets = sum(ticket.owner == owner for ticket in (*self.line, *self.working))
+            if tickets >= self.bounds.each:
                 raise PlaygroundError(
                     "The server is still busy with what you started before.", "", "Wait until it ends, or cancel it."
                 )

@@ -59,12 +59,12 @@ def slots(nodes: tuple[Node, ...]) -> Iterator[Slot]:
 
 def plain(nodes: tuple[Node, ...]) -> list:
     """As JSON holds it: a part is [name, kind], a box {"box", "of"} with class and id where it has them."""
-    found: list = []
+    rows: list = []
     for each in nodes:
         if isinstance(each, Slot):
-            found.append([each.name, each.kind])
+            rows.append([each.name, each.kind])
         else:
             more = {"class": each.classes} if each.classes else {}
             more |= {"id": each.id} if each.id else {}
-            found.append({"box": each.kind, "of": plain(each.children), **more})
-    return found
+            rows.append({"box": each.kind, "of": plain(each.children), **more})
+    return rows

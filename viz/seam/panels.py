@@ -22,11 +22,11 @@ from viz.words import Catalogue, Words, plot_words
 
 def settings_of(view: View, scene: Scene, values: Values) -> Settings:
     """What a page sent for the view's form and its asking parts, checked. An asking part may raise InputError."""
-    own = read_all((*view.tab_settings, *view.settings), values.get(f"{view.key}_form"), scene)
-    asked = [
+    from_form = read_all((*view.tab_settings, *view.settings), values.get(f"{view.key}_form"), scene)
+    from_parts = [
         (name, part.read(values.get(view.part_name(name)), scene)) for name, part in view.parts.items() if part.read
     ]
-    return Settings(own.items_ + tuple(asked))
+    return Settings(from_form.items_ + tuple(from_parts))
 
 
 def depended(scene: Scene, names: tuple[Depends, ...]) -> tuple:
@@ -126,7 +126,7 @@ def job_of(view: View, name: str, scene: Scene, settings: Settings) -> backgroun
         if measure.pace:
             key, amount = _pace(view, measure, scene, settings)
             seconds = (time.perf_counter() - began) / amount
-            background.kept(scene.playground, key, lambda: seconds)
+            background.computed_once(scene.playground, key, lambda: seconds)
         return value
 
     prepare(measure, scene, settings)
@@ -134,7 +134,7 @@ def job_of(view: View, name: str, scene: Scene, settings: Settings) -> backgroun
 
 
 def _pace(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple[tuple, float]:
-    """The key under which a slow measure's seconds a unit of work are kept, and how much work it is."""
+    """The key under which a slow measure's seconds a unit of work are stored, and the amount of work."""
     assert measure.pace
     what, amount = measure.pace(scene, question_of(measure, scene, settings))
     return ("pace", view.key, measure.name, scene.model.id, what), amount
@@ -142,11 +142,11 @@ def _pace(view: View, measure: Measure, scene: Scene, settings: Settings) -> tup
 
 def _paces(view: View, needed: list[Measure], scene: Scene, settings: Settings) -> dict[str, float]:
     """What is known of the seconds a unit of work."""
-    found = {}
+    paces = {}
     for each in needed:
         if each.pace and (known := scene.playground.results.peek(_pace(view, each, scene, settings)[0])):
-            found[each.name] = known.value
-    return found
+            paces[each.name] = known.value
+    return paces
 
 
 def nbytes_of(value: object) -> int:
@@ -207,26 +207,26 @@ def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
         if not view.problems:
             raise
         return _refused(view, scene, facts, error)
-    found = {
+    result = {
         view.part_name(name): _picture(view, name, part, scene, settings, facts) for name, part in view.parts.items()
     }
     if view.settings and "form" not in view.parts and not static_form(view):
         key = (view.key, "form", depended(scene, view.form_depends), scene.language)
         words = Words(scene.words, f"{view.key}.settings")
-        found[f"{view.key}_form"] = Picture(key, lambda: form(view.settings, words, scene))
-    return found
+        result[f"{view.key}_form"] = Picture(key, lambda: form(view.settings, words, scene))
+    return result
 
 
 def _refused(view: View, scene: Scene, facts: Facts, error: InputError) -> dict[str, Picture]:
-    """What an asking part could not read, said by one part; those that ask are drawn, the others stay as they are."""
+    """The error of an asking part, shown by one part; the asking parts are drawn, the others stay as they are."""
 
     def say() -> Payload:
         raise error
 
     none = Settings()
     asking = {name: part for name, part in view.parts.items() if part.read and part.settings == () and not part.of}
-    found = {view.part_name(name): _picture(view, name, part, scene, none, facts) for name, part in asking.items()}
-    return found | {view.part_name(view.problems): Picture((view.key, str(error), scene.language), say)}
+    result = {view.part_name(name): _picture(view, name, part, scene, none, facts) for name, part in asking.items()}
+    return result | {view.part_name(view.problems): Picture((view.key, str(error), scene.language), say)}
 
 
 def static_form(view: View) -> bool:
@@ -239,9 +239,9 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
     states = [_state_of(view, each, scene, settings) for each in needed]
     drawn = settings if part.settings is None else settings.only(part.settings)
     # A picture names its model and whether there are edits, whatever it was measured on.
-    said = () if part.steady else (scene.model.id, bool(scene.picked.edits))
+    origin = () if part.steady else (scene.model.id, bool(scene.picked.edits))
     owner = "" if part.shared else view.key
-    key = (owner, name, *states, depended(scene, part.depends), drawn, said, scene.language)
+    key = (owner, name, *states, depended(scene, part.depends), drawn, origin, scene.language)
 
     def make() -> Payload:
         results = {each.name: measured(view, each.name, scene, settings) for each in needed}
@@ -266,10 +266,10 @@ def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
     """The payload with what every picture carries: whose numbers these are, a file name, a name of its own."""
     if "empty" in payload or "problem" in payload:
         return payload
-    said = seen.words.get(f"{seen.part}.source")
+    template = seen.words.get(f"{seen.part}.source")
     usual: Payload = {
         "run": f"{scene.run} {hashlib.sha256(repr(key).encode()).hexdigest()[:10]}",
-        "source": said.format(model=scene.model.label, dtype=scene.model.dtype) if said else source(scene),
+        "source": template.format(model=scene.model.label, dtype=scene.model.dtype) if template else source(scene),
         "file": f"{seen.view}-{seen.part}".replace("_", "-"),
     }
     if "figure" in payload:
@@ -277,7 +277,7 @@ def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
     return usual | payload
 
 
-def _button(part: Part, seen: Seen, found: background.Result | None) -> Payload:
+def _button(part: Part, seen: Seen, result: background.Result | None) -> Payload:
     """The payload of a job's button."""
     hint = part.draw(seen) if part.draw else {"text": seen.here.get("hint") or ""}
     start = seen.here["start"]
@@ -285,31 +285,31 @@ def _button(part: Part, seen: Seen, found: background.Result | None) -> Payload:
         return background.unready(seen.all_words, start, hint["text"])
     if hint.get("done"):
         return background.button(start, seen.all_words, None) | {"state": "done", "text": hint["text"]}
-    return background.button(start, seen.all_words, found, hint.get("text", ""))
+    return background.button(start, seen.all_words, result, hint.get("text", ""))
 
 
 def fixed(view: View, words: Catalogue) -> dict[str, Payload]:
     """Payloads that depend on the language alone: a form without options of the scene, the first of a steady part."""
-    own = Words(words, view.key)
-    found = {view.part_name(name): part.first(own) for name, part in view.parts.items() if part.first}
+    here = Words(words, view.key)
+    payloads = {view.part_name(name): part.first(here) for name, part in view.parts.items() if part.first}
     if view.settings and "form" not in view.parts and static_form(view):
-        found[f"{view.key}_form"] = form(view.settings, own.within("settings"), None)
-    return found
+        payloads[f"{view.key}_form"] = form(view.settings, here.within("settings"), None)
+    return payloads
 
 
 def names_of(view: View) -> tuple[str, ...]:
     """All parts of the view on the page, in the order of its layout."""
-    found: list[str] = []
+    names: list[str] = []
 
     def walk(layout: tuple | str) -> None:
         for each in (layout,) if isinstance(layout, str) else layout:
             if isinstance(each, str):
-                found.append(view.part_name(each))
+                names.append(view.part_name(each))
             else:
                 walk(each)
 
     walk(view.layout)
-    return tuple(found)
+    return tuple(names)
 
 
 def asks_of(view: View) -> tuple[str, ...]:

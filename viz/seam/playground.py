@@ -1,4 +1,4 @@
-"""What every tab is given: the loaded models and recent traces, behind the limits this server was started with."""
+"""What all tabs share: the loaded models and recent traces, behind the limits this server was started with."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,8 +118,8 @@ class Playground:
 
     def loaded(self) -> dict[str, LanguageModel]:
         """The models of the list that are in memory, by id."""
-        found = {model_id: self.models.peek(model_id) for _, model_id in self.choices()}
-        return {model_id: model for model_id, model in found.items() if model is not None}
+        models = {model_id: self.models.peek(model_id) for _, model_id in self.choices()}
+        return {model_id: model for model_id, model in models.items() if model is not None}
 
     def eight_bit(self, model: LanguageModel) -> LanguageModel:
         """The same model with 8-bit weights, made once."""

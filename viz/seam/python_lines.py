@@ -12,10 +12,10 @@ def python_lines(scene: Scene, lines: Sequence[str], imports: Sequence[str] = ()
     edits = scene.picked.edits
     imports = ["from model.api import load_model", *imports]
     imports += ["from model.gpt.edits import Edit"] if edits else []
-    made = f"run = lm.trace({scene.prompt!r})"
+    run = f"run = lm.trace({scene.prompt!r})"
     if edits:
-        made += f".edit({', '.join(_edit(edit) for edit in edits)})"
-    return "\n".join([*sorted(set(imports)), "", f"lm = {loading(scene.model.id)}", made, *lines])
+        run += f".edit({', '.join(_edit(edit) for edit in edits)})"
+    return "\n".join([*sorted(set(imports)), "", f"lm = {loading(scene.model.id)}", run, *lines])
 
 
 def script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
@@ -41,6 +41,6 @@ def loading(model_id: str) -> str:
 
 
 def _edit(edit: Edit) -> str:
-    given = {name: value for name, value in vars(edit).items() if name != "kind" and value is not None}
-    fields = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    values = {name: value for name, value in vars(edit).items() if name != "kind" and value is not None}
+    fields = ", ".join(f"{name}={value!r}" for name, value in values.items())
     return f"Edit({edit.kind!r}, {fields})"

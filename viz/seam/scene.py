@@ -26,13 +26,13 @@ class SceneKey:
     language: str
 
     def open(self, playground: Playground) -> "Scene":
-        """The scene with its model and its trace, looked up or made again; raises PlaygroundError."""
+        """The scene with its model and its trace, looked up or computed again; raises PlaygroundError."""
         model = playground.opened(self.model_id)
         tokens = model.tokenizer.tokens(list(self.ids))
         trace = playground.trace_tokens(model, tokens, self.selection.edits)
         run = run_id(trace.key, self.language)
-        said = words(self.language)
-        return Scene(playground, model, self.prompt, trace, run, said, self.language, self.selection)
+        catalogue = words(self.language)
+        return Scene(playground, model, self.prompt, trace, run, catalogue, self.language, self.selection)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Scene:
     language: str
     picked: Selection  # with at least one head
     visitor: str = ""  # whose page it is; no part of its key, so only "visitor" may depend on it
-    measured: dict[tuple, Any] = field(default_factory=dict, repr=False)  # what is not kept beyond one drawing
+    measured: dict[tuple, Any] = field(default_factory=dict, repr=False)  # results that are dropped after one drawing
     _plain: list[Trace] = field(default_factory=list, repr=False)
     _others: dict[tuple[str, str], Trace | PlaygroundError] = field(default_factory=dict, repr=False)
 
@@ -93,10 +93,10 @@ class Scene:
                 self._others[key] = self.playground.trace(self.playground.opened(model_id), prompt)
             except PlaygroundError as error:
                 self._others[key] = error
-        found = self._others[key]
-        if isinstance(found, PlaygroundError):
-            raise found
-        return found
+        other = self._others[key]
+        if isinstance(other, PlaygroundError):
+            raise other
+        return other
 
     @cached_property
     def limit(self) -> int:

@@ -23,21 +23,21 @@ class Selection:
 
 def picked(value: object, config: ModelConfig, T: int) -> Selection:
     """The selection a page sent, without what is not of this model or this prompt of T tokens."""
-    given = value if isinstance(value, Mapping) else {}
-    heads = [head for head in map(_whole, _list(given, "heads")) if head and _is_head(head, config)]
-    tokens = [t for t in _list(given, "tokens") if _is_int(t) and 0 <= t < T]
-    pair = _whole(given.get("pair"))
+    sent = value if isinstance(value, Mapping) else {}
+    heads = [head for head in map(_whole, _list(sent, "heads")) if head and _is_head(head, config)]
+    tokens = [t for t in _list(sent, "tokens") if _is_int(t) and 0 <= t < T]
+    pair = _whole(sent.get("pair"))
     fits = pair and 0 <= pair[1] <= pair[0] < T
     return Selection(
         tuple(dict.fromkeys(heads))[-MOST_HEADS:],
         tuple(dict.fromkeys(tokens)),
         pair if fits else None,
-        tuple(edit for edit in (_edit(each, config, T) for each in _list(given, "edits")[:MOST_EDITS]) if edit),
+        tuple(edit for edit in (_edit(each, config, T) for each in _list(sent, "edits")[:MOST_EDITS]) if edit),
     )
 
 
-def _list(given: Mapping, name: str) -> list:
-    value = given.get(name)
+def _list(sent: Mapping, name: str) -> list:
+    value = sent.get(name)
     return value if isinstance(value, list) else []
 
 

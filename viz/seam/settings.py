@@ -28,7 +28,7 @@ class Choice:
     label: Callable[[Words, str], str] | None = None  # text of an option where it is more than a word
     scene_label: Callable[[Words, str, Any], str] | None = None  # the same where it depends on the scene, too
     title: Callable[[Words, Any], str] | None = None  # (words, scene): its own label where that depends on the scene
-    help: Callable[[Words, str], str] | None = None  # what is said of an option, where it is more than a word
+    help: Callable[[Words, str], str] | None = None  # the help of an option, where a name is not enough
 
     def options_in(self, scene: object) -> tuple[str, ...]:
         """The options in this scene."""
@@ -93,8 +93,8 @@ class Range:
     def control(self, words: Words, scene: object) -> dict:
         """What static/parts/form.js shows."""
         empty: Any = ""  # what the field starts with
-        asked = dataclasses.replace(self, default=empty) if self.blank else self
-        low, high, default = asked.bounds(scene)
+        setting = dataclasses.replace(self, default=empty) if self.blank else self
+        low, high, default = setting.bounds(scene)
         label = {"label": self.label(words, scene)} if self.label else {}
         shown = {"value": default, "min": low, "max": high, "step": self.step or "any"}
         return _control(self, self.kind, words) | label | shown
@@ -137,14 +137,14 @@ class Text:
 
     name: str
     default: str = ""
-    most: int = 200  # characters that are read
+    max_length: int = 200  # characters that are read
     lines: int = 1
     when: Mapping[str, tuple] = field(default_factory=dict)
 
     def read(self, value: object, scene: object) -> str:
         """The beginning of the text, halves of characters as question marks."""
         text = value if isinstance(value, str) else self.default
-        return text[: self.most].encode("utf-8", "replace").decode("utf-8")
+        return text[: self.max_length].encode("utf-8", "replace").decode("utf-8")
 
     def control(self, words: Words, scene: object) -> dict:
         """What static/parts/form.js shows."""
@@ -157,8 +157,8 @@ Setting = Choice | Range | Check | Text
 
 def _control(setting: Setting, kind: str, words: Words) -> dict:
     shown: dict[str, object] = {"name": setting.name, "kind": kind, "label": words[setting.name]}
-    if told := words.get(f"{setting.name}_help"):
-        shown["help"] = told
+    if help_text := words.get(f"{setting.name}_help"):
+        shown["help"] = help_text
     if setting.when:
         shown["when"] = {name: list(values) for name, values in setting.when.items()}
     return shown
@@ -206,8 +206,8 @@ class Settings(Mapping):
 
 def read_all(declared: tuple[Setting, ...], sent: object, scene: object) -> Settings:
     """The settings in what a page sent for a form; anything that does not fit is the default."""
-    given = sent if isinstance(sent, Mapping) else {}
-    return Settings(tuple((each.name, each.read(given.get(each.name), scene)) for each in declared))
+    values = sent if isinstance(sent, Mapping) else {}
+    return Settings(tuple((each.name, each.read(values.get(each.name), scene)) for each in declared))
 
 
 def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
@@ -227,13 +227,13 @@ def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
 
 def choice(value: object, name: str, allowed: tuple[str, ...]) -> str:
     """A setting that a page sent in a part's value, or the first that is allowed."""
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, str) and found in allowed else allowed[0]
+    sent = value.get(name) if isinstance(value, dict) else None
+    return sent if isinstance(sent, str) and sent in allowed else allowed[0]
 
 
 def number(value: object, name: str, low: float, high: float, default: float) -> float:
     """A finite number that a page sent in a part's value, kept within its bounds."""
-    found = value.get(name) if isinstance(value, dict) else None
-    if isinstance(found, int | float) and not isinstance(found, bool) and found == found:
-        return min(max(found, low), high)
+    sent = value.get(name) if isinstance(value, dict) else None
+    if isinstance(sent, int | float) and not isinstance(sent, bool) and sent == sent:
+        return min(max(sent, low), high)
     return default

@@ -53,7 +53,7 @@ class Tab:
 
     @cached_property
     def asks(self) -> tuple[str, ...]:
-        """The parts whose "select" asks for a new drawing; `draw` gets their values."""
+        """The parts whose "select" requests a new drawing; `draw` gets their values."""
         asking = dict.fromkeys(name for view in self.all_views for name in panels.asks_of(view))
         return (*(() if self.alone else (self.chooser,)), *asking)
 
@@ -149,11 +149,11 @@ class Tab:
             "value": self.views[0].key,
             "options": [[view.key, words[f"{view.key}.view"]] for view in self.views],
         }
-        own = Words(words, f"{self.key}.settings")
+        here = Words(words, f"{self.key}.settings")
         controls: dict[str, Payload] = {}
         for view in self.views:
             for each in view.tab_settings:
-                control = controls.setdefault(each.name, each.control(own, None) | {"when": {"view": []}})
+                control = controls.setdefault(each.name, each.control(here, None) | {"when": {"view": []}})
                 control["when"]["view"].append(view.key)
         return {
             "controls": [row, *controls.values()],

@@ -16,9 +16,9 @@ def quoted(scene: Scene, token: int) -> str:
     return shorten(visible(scene.model.tokenizer.piece(token)), 40)
 
 
-def typed_token(scene: Scene, asked: object, name: str) -> int | None:
+def typed_token(scene: Scene, values: object, name: str) -> int | None:
     """The token that was typed into a field, None for an empty one; raises InputError where it is not one token."""
-    text = asked.get(name) if isinstance(asked, Mapping) else None
+    text = values.get(name) if isinstance(values, Mapping) else None
     if not isinstance(text, str) or not text:
         return None
     token, pieces = token_of(scene.model, text[:MOST_TYPED])
@@ -49,7 +49,7 @@ def ids_of(model: LanguageModel, text: str) -> list[int]:
     if text in model.tokenizer.special:
         return [model.tokenizer.special[text]]
     lead = len(text) - len(text.lstrip(" ·"))
-    meant = (" " * lead + text[lead:]).replace("↵", "\n").replace("⇥", "\t")
-    ids = model.tokenizer.encode_ids(meant)
-    literal = model.tokenizer.encode_ids(text) if len(ids) != 1 and meant != text else []
+    typed = (" " * lead + text[lead:]).replace("↵", "\n").replace("⇥", "\t")
+    ids = model.tokenizer.encode_ids(typed)
+    literal = model.tokenizer.encode_ids(text) if len(ids) != 1 and typed != text else []
     return literal if len(literal) == 1 else ids

@@ -63,7 +63,7 @@ class Measure:
     beside: Callable[[Scene, Settings], tuple[str, str] | None] | None = None
     # False: quick to make and large, measured anew for every drawing; a function of its settings where that depends.
     keep: bool | Callable[[Settings], bool] = True
-    # Of a slow one whose time can be told beforehand: (scene, settings) -> (what decides its pace besides the model,
+    # For a slow one whose time can be estimated: (scene, settings) -> (what decides its pace besides the model,
     # how much work it is). A part that names the measure finds the seconds of a unit of work as `seen.pace`.
     pace: Callable[[Scene, Settings], tuple[Hashable, float]] | None = None
     owner: str = ""  # views that give the same measure the same owner measure it once; else each has its own
@@ -308,7 +308,7 @@ def forget_nothing(state: Any, session: str) -> None:
 
 @dataclass(frozen=True)
 class Stream:
-    """A channel between a script of the page and the server: the script sends events and is given payloads.
+    """A channel between a script of the page and the server: the script sends events and receives payloads.
 
     `state` is made once for each page that is built; every event finds it as `visit.state`.
     """
@@ -356,8 +356,8 @@ class View:
 
 def question_of(measure: Measure, scene: Scene, settings: Settings) -> Settings:
     """What the measure is to measure under the settings of the view."""
-    own = settings.only(measure.settings)
-    return measure.question(scene, own) if measure.question else own
+    chosen = settings.only(measure.settings)
+    return measure.question(scene, chosen) if measure.question else chosen
 
 
 def call(

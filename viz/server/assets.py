@@ -1,4 +1,4 @@
-"""The page's own scripts and styles, served under the hash of all of them: a browser asks for each version once.
+"""The page's own scripts and styles, served under the hash of all of them: a browser requests each version once.
 
 One hash stands for the whole folder, so that the scripts' imports of one another, which are relative, just work.
 """
@@ -75,7 +75,7 @@ def stylesheet(folder: Path) -> bytes:
 
 
 def tags(assets: Assets) -> str:
-    """What the page's head needs: the styles, the scripts, and the scripts' imports before anybody asks for them."""
+    """What the page's head needs: the styles, the scripts, and the scripts' imports ahead of their first use."""
     modules = [name for name in assets.files if name.endswith(".js") and not name.startswith("vendor/")]
     return "".join(
         (
@@ -88,26 +88,26 @@ def tags(assets: Assets) -> str:
 
 
 def answer(assets: Assets) -> Callable[[Request], Response]:
-    """Send a file; how long it may be kept is said with the other headers of answers."""
+    """Send a file; the middleware adds the headers for caching."""
 
     def send(request: Request) -> Response:
-        found = assets.files.get(request.path_params["name"])
-        if found is None or request.path_params["digest"] != assets.digest:
+        file = assets.files.get(request.path_params["name"])
+        if file is None or request.path_params["digest"] != assets.digest:
             return Response("There is no such file in this version.", status_code=404, media_type="text/plain")
-        headers = {"etag": found.etag, "vary": "Accept-Encoding"}
-        if request.headers.get("if-none-match") == found.etag:
+        headers = {"etag": file.etag, "vary": "Accept-Encoding"}
+        if request.headers.get("if-none-match") == file.etag:
             return Response(status_code=304, headers=headers)
         packs = "gzip" in request.headers.get("accept-encoding", "")
         if packs:
             headers["content-encoding"] = "gzip"
-        return Response(found.packed if packs else found.body, headers=headers, media_type=found.media_type)
+        return Response(file.packed if packs else file.body, headers=headers, media_type=file.media_type)
 
     return send
 
 
 @dataclass(eq=False)
 class Head:
-    """Writes into the head of the page: what the framework is given for it, it adds only once its own scripts run.
+    """Writes into the head of the page: the framework adds its own `head` only once its scripts run.
 
     There the styles hold before anything is seen, and the scripts run before the framework's.
     """
@@ -145,7 +145,7 @@ class Head:
 
 def with_tags(page: bytes, more: str) -> bytes:
     """A page with more in its head, where addresses are already relative to the folder of the app."""
-    found = _BASE.search(page)
-    if not found:
+    base = _BASE.search(page)
+    if not base:
         raise ValueError("the page has no <base> that tells where the app is")
-    return page[: found.end()] + more.encode() + page[found.end() :]
+    return page[: base.end()] + more.encode() + page[base.end() :]

@@ -30,7 +30,7 @@ class Allowed:
     desk: Bounds = field(default_factory=Bounds)  # jobs and texts at once, and of one visitor
     training: Limits = field(default_factory=Limits)
     models: tuple[str, ...] = ()  # the only ones there are; () for all, with hub:OWNER/NAME typed by hand
-    sessions: int = 128  # pages whose state is kept; an open page beyond them would start anew
+    sessions: int = 128  # pages whose state is stored; an open page beyond them starts anew
     queue: int = 64  # requests that wait
     body: int = 8 << 20  # bytes of a request
 

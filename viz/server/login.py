@@ -21,7 +21,7 @@ def hashed(password: str, salt: bytes | None = None) -> str:
 
 
 def read(path: Path) -> dict[str, str]:
-    """name -> password, or what `hashed` made of it, from lines "name:password"; "#" begins a comment.
+    """name -> password or its hash by `hashed`, from lines "name:password"; "#" begins a comment.
 
     Raises InputError for a file that cannot be read, has no names, or a line that is not of this form.
     """
@@ -33,7 +33,7 @@ def read(path: Path) -> dict[str, str]:
             str(path)[:200],
             "Give a text file with a line name:password for each person.",
         ) from error
-    found = {}
+    passwords = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -44,14 +44,14 @@ def read(path: Path) -> dict[str, str]:
                 f"line {number}",
                 "Write name:password, or the line that app.py --hash-password prints.",
             )
-        found[name.strip()] = password
-    if not found:
+        passwords[name.strip()] = password
+    if not passwords:
         raise InputError(
             "The file of names and passwords is empty.",
             str(path)[:200],
             "Give a text file with a line name:password for each person.",
         )
-    return found
+    return passwords
 
 
 def _is_whole(password: str) -> bool:
@@ -65,17 +65,17 @@ def _is_whole(password: str) -> bool:
         return False
 
 
-def matches(kept: str, given: str) -> bool:
-    """Whether a password is the kept one, in a time that does not tell where they differ."""
-    if kept.startswith(SCRYPT):
-        salt = bytes.fromhex(kept.removeprefix(SCRYPT).partition(":")[0])
-        return hmac.compare_digest(hashed(given, salt), kept)
-    salt = b"compared"  # of equal length and after equal work, whichever way a password is kept
-    return hmac.compare_digest(hashed(given, salt), hashed(kept, salt))
+def matches(stored: str, password: str) -> bool:
+    """Whether a password is the stored one, in constant time."""
+    if stored.startswith(SCRYPT):
+        salt = bytes.fromhex(stored.removeprefix(SCRYPT).partition(":")[0])
+        return hmac.compare_digest(hashed(password, salt), stored)
+    salt = b"compared"  # of equal length and after equal work, whichever way a password is stored
+    return hmac.compare_digest(hashed(password, salt), hashed(stored, salt))
 
 
 def checker(people: Mapping[str, str]) -> Callable[[str, str], Awaitable[bool]]:
-    """What Gradio asks: may this name with this password come in? A name that nobody has takes as long."""
+    """The check for Gradio: whether a name with a password may log in. An unknown name takes as long."""
     nobody = hashed(secrets.token_hex())
 
     def check(name: str, password: str) -> bool:

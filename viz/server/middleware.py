@@ -36,7 +36,7 @@ METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP ends a session by 
 KEPT = "public, max-age=3600"
 HASHED = ("/assets/", "/playground/static/")
 API = "/gradio_api/"
-# What the page, its API and MCP need of Gradio; files, uploads, streams, proxies and editors are not among it.
+# What the page, its API and MCP need of Gradio, without files, uploads, streams, proxies and editors.
 PAGE = ("/", "/login", "/logout", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt")
 FOLDERS = ("/assets/", "/static/", "/playground/", "/pwa_icon")
 CALLS = (
@@ -54,7 +54,7 @@ CALLS = (
     "login_check",
     "theme.css",
 )
-ASKING = ("queue/join", "call/", "run/", "api/", "mcp")  # POSTs that have something computed
+COMPUTING_CALLS = ("queue/join", "call/", "run/", "api/", "mcp")  # POSTs that have something computed
 # Those who have not logged in are shown the login and nothing else.
 OUTSIDE = (
     "/",
@@ -72,10 +72,10 @@ OUTSIDE = (
     f"{API}theme.css",
 )
 # A class of thirty sits behind one address: its pages ask about as often as the model can answer, and open together.
-VISITS = Rate(burst=6000, per_second=200)  # of anything, an address
-ASKED = Rate(burst=600, per_second=60)  # of computing, an address
-ASKED_EACH = Rate(burst=60, per_second=12)  # and a page: above a fast typist, who asks once for each answer
-LOGINS = Rate(burst=60, per_second=0.5)  # an address
+VISITS = Rate(burst=6000, per_second=200)  # of any request, for an address
+COMPUTING = Rate(burst=600, per_second=60)  # of calls that compute, for an address
+COMPUTING_EACH = Rate(burst=60, per_second=12)  # and for a page: more than fast typing needs, one call an answer
+LOGINS = Rate(burst=60, per_second=0.5)  # for an address
 _SESSION = re.compile(rb'"session_hash"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
 _NAMED = {
     400: "bad",
@@ -112,7 +112,7 @@ def policy(options: Options) -> dict[str, str]:
         "form-action": "'self'",
         "frame-ancestors": ancestors,
     }
-    found = {
+    headers = {
         "content-security-policy": "; ".join(f"{name} {value}" for name, value in sources.items()),
         "x-content-type-options": "nosniff",
         "referrer-policy": "same-origin",
@@ -120,11 +120,11 @@ def policy(options: Options) -> dict[str, str]:
         "cross-origin-resource-policy": "same-origin",
         SERVER_HEADER: SERVER,
     }
-    return found if options.embed else found | {"x-frame-options": "SAMEORIGIN"}
+    return headers if options.embed else headers | {"x-frame-options": "SAMEORIGIN"}
 
 
 def cached(path: str) -> str:
-    """How long a browser may keep an answer without asking again: some addresses change with what is found there."""
+    """The caching header of an answer: only files under a hash never change."""
     if path.startswith(HASHED):
         return "public, max-age=31536000, immutable"
     return KEPT if path.startswith(("/playground/plotly/", "/static/")) else "no-store"
@@ -143,13 +143,13 @@ def dress(start: Message, path: str, options: Options) -> None:
         headers["x-accel-buffering"] = "no"  # a proxy is to pass each piece on at once
 
 
-# --- who asks ---------------------------------------------------------------------------------------
+# --- the client ---------------------------------------------------------------------------------------
 
 
 def client_of(scope: Scope, proxies: int) -> str:
-    """The address that asks: the peer's, or the one that the outermost trusted proxy saw. Of IPv6 the network.
+    """The client's address: the peer's, or the one that the outermost trusted proxy saw. Of IPv6 the network.
 
-    Each proxy appends the address it was asked from, so that what a visitor wrote there stays to the left.
+    Each proxy appends the address of its client, so that anything forged by a visitor stays to the left.
     """
     peer = (scope.get("client") or ("",))[0]
     if proxies:
@@ -180,8 +180,14 @@ def is_ours(name: str, options: Options) -> bool:
     """
     if options.public:
         return True
-    own = socket.gethostname().lower()
-    if name in ("localhost", options.host.lower(), own, f"{own}.local", *(host.lower() for host in options.hosts)):
+    hostname = socket.gethostname().lower()
+    if name in (
+        "localhost",
+        options.host.lower(),
+        hostname,
+        f"{hostname}.local",
+        *(host.lower() for host in options.hosts),
+    ):
         return True
     try:
         ipaddress.ip_address(name)
@@ -191,7 +197,7 @@ def is_ours(name: str, options: Options) -> bool:
 
 
 def is_foreign(scope: Scope, options: Options) -> bool:
-    """Whether another website's page asks, other than by a link to this one."""
+    """Whether a request comes from another website's page, other than by a link to this one."""
     headers = Headers(scope=scope)
     if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
         return True
@@ -202,58 +208,58 @@ def is_foreign(scope: Scope, options: Options) -> bool:
 
 
 def is_inside(scope: Scope) -> bool:
-    """Whether who asks has logged in, as Gradio remembers it."""
+    """Whether the client has logged in, as Gradio remembers it."""
     return is_logged_in(scope, cookie_parser(Headers(scope=scope).get("cookie", "")))
 
 
-# --- what is asked ----------------------------------------------------------------------------------
+# --- the request ----------------------------------------------------------------------------------
 
 
 def path_of(scope: Scope) -> str:
-    """The address that is asked for, without the folder that the app may be mounted at."""
+    """The path of a request, without the folder that the app may be mounted at."""
     path, root = scope["path"], scope.get("root_path", "").rstrip("/")
     return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
 
 
 def is_open(path: str) -> bool:
-    """Whether there is anything at an address that anybody needs."""
+    """Whether a path is served at all."""
     if path.startswith(API):
         return path.removeprefix(API).startswith(CALLS)
     return path in PAGE or path.startswith(FOLDERS)
 
 
 def is_outside(path: str) -> bool:
-    """Whether an address is for those who have not logged in, too."""
+    """Whether a path is served without a login, too."""
     return path in OUTSIDE or any(path.startswith(each) for each in OUTSIDE if each.endswith("/") and each != "/")
 
 
-async def body_of(receive: Receive, most: int) -> bytes | None:
-    """The whole body of a request; None where it is larger than it may be, however it comes."""
-    found = bytearray()
+async def body_of(receive: Receive, limit: int) -> bytes | None:
+    """The whole body of a request; None where it is larger than `limit`, in however many pieces it comes."""
+    body = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            return bytes(found)
-        found += message.get("body", b"")
-        if len(found) > most:
+            return bytes(body)
+        body += message.get("body", b"")
+        if len(body) > limit:
             return None
         if not message.get("more_body", False):
-            return bytes(found)
+            return bytes(body)
 
 
 def again(body: bytes, receive: Receive) -> Receive:
     """A channel that gives a body that was read already, and then what comes after it."""
     left = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def given() -> Message:
+    async def receive_again() -> Message:
         return left.pop() if left else await receive()
 
-    return given
+    return receive_again
 
 
 @dataclass(eq=False)
 class Refused(Exception):
-    """Why a request is not answered, and after how many seconds it may be asked again."""
+    """Why a request is refused, and after how many seconds it may be repeated."""
 
     status: int
     wait: float = 0.0
@@ -261,10 +267,10 @@ class Refused(Exception):
 
 
 def refusal(refused: Refused, scope: Scope) -> Response:
-    """The answer, in the reader's language; as JSON for what scripts ask, since Gradio shows its "detail"."""
+    """The answer, in the reader's language; as JSON for scripts, since Gradio shows its "detail"."""
     query = dict(part.partition("=")[::2] for part in scope["query_string"].decode("latin-1").split("&"))
-    said = words(pick_language(query.get("lang"), Headers(scope=scope).get("accept-language")))
-    text = said[f"server.{'host' if refused.name else _NAMED[refused.status]}"].format(name=refused.name)
+    catalogue = words(pick_language(query.get("lang"), Headers(scope=scope).get("accept-language")))
+    text = catalogue[f"server.{'host' if refused.name else _NAMED[refused.status]}"].format(name=refused.name)
     headers = {"retry-after": str(int(refused.wait) + 1)} if refused.wait else {}
     if path_of(scope).startswith(API):
         return Response(json.dumps({"detail": text}), refused.status, headers, "application/json")
@@ -281,8 +287,8 @@ class Guard:
     app: ASGIApp
     options: Options
     visits: Buckets = field(default_factory=lambda: Buckets(VISITS))
-    asked: Buckets = field(default_factory=lambda: Buckets(ASKED))
-    asked_each: Buckets = field(default_factory=lambda: Buckets(ASKED_EACH))
+    computing: Buckets = field(default_factory=lambda: Buckets(COMPUTING))
+    computing_each: Buckets = field(default_factory=lambda: Buckets(COMPUTING_EACH))
     logins: Buckets = field(default_factory=lambda: Buckets(LOGINS))
     under_way: Counter = field(default_factory=Counter)  # requests by address
 
@@ -292,7 +298,7 @@ class Guard:
             return
         begun = False
 
-        async def told(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
@@ -302,20 +308,20 @@ class Guard:
         client = client_of(scope, self.options.proxies)
         self.under_way[client] += 1
         try:
-            await self.app(scope, await self._looked_at(scope, receive, client), told)
+            await self.app(scope, await self._admitted(scope, receive, client), send_with_headers)
         except Refused as refused:
-            await refusal(refused, scope)(scope, receive, told)
+            await refusal(refused, scope)(scope, receive, send_with_headers)
         except Exception:
             if begun:
                 raise
             log.exception("a request failed")
-            await refusal(Refused(500), scope)(scope, receive, told)
+            await refusal(Refused(500), scope)(scope, receive, send_with_headers)
         finally:
             self.under_way[client] -= 1
             if not self.under_way[client]:
                 del self.under_way[client]
 
-    async def _looked_at(self, scope: Scope, receive: Receive, client: str) -> Receive:
+    async def _admitted(self, scope: Scope, receive: Receive, client: str) -> Receive:
         """The channel of a request that may pass; raises Refused."""
         path, method = path_of(scope), scope["method"]
         host = Headers(scope=scope).get("host", "")
@@ -341,22 +347,22 @@ class Guard:
 
     async def _bounded(self, scope: Scope, receive: Receive, client: str) -> Receive:
         """The channel of a request whose body is not too large and not one too many; raises Refused."""
-        most, path = self.options.allowed.body, path_of(scope)
+        limit, path = self.options.allowed.body, path_of(scope)
         length = Headers(scope=scope).get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
             raise Refused(400)
-        if len(length) > 15 or int(length) > most:
+        if len(length) > 15 or int(length) > limit:
             raise Refused(413)
         try:
-            body = await asyncio.wait_for(body_of(receive, most), BODY_SECONDS)
+            body = await asyncio.wait_for(body_of(receive, limit), BODY_SECONDS)
         except TimeoutError as error:
             raise Refused(408) from error
         if body is None:
             raise Refused(413)
-        if self.options.public and path.removeprefix(API).startswith(ASKING):
+        if self.options.public and path.removeprefix(API).startswith(COMPUTING_CALLS):
             session = _SESSION.search(body)
-            self._count(self.asked_each, (client, session[1] if session else b""))
-            self._count(self.asked, client)
+            self._count(self.computing_each, (client, session[1] if session else b""))
+            self._count(self.computing, client)
         return again(body, receive)
 
     def _count(self, buckets: Buckets, client: object) -> None:

@@ -17,14 +17,14 @@ class Rate:
 
 @dataclass(eq=False)
 class Buckets:
-    """One bucket a client, full at first. Of those not seen for longest the oldest are forgotten beyond `most`.
+    """One bucket a client, full at first. Of those not seen for longest the oldest are forgotten beyond `capacity`.
 
     A bucket that had time to fill says nothing, so forgetting it changes nothing; forgetting an emptier one, which
-    takes more than `most` clients at once, gives that client a new burst.
+    takes more than `capacity` clients at once, gives that client a new burst.
     """
 
     rate: Rate
-    most: int = 4096
+    capacity: int = 4096
     clock: Callable[[], float] = time.monotonic
     _levels: OrderedDict[Hashable, tuple[float, float]] = field(default_factory=OrderedDict)  # level, at what time
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -37,7 +37,7 @@ class Buckets:
             level = min(self.rate.burst, level + (now - then) * self.rate.per_second)
             allowed = level >= 1
             self._levels[client] = (level - 1 if allowed else level, now)
-            while len(self._levels) > self.most:
+            while len(self._levels) > self.capacity:
                 self._levels.popitem(last=False)
         return 0.0 if allowed else (1 - level) / self.rate.per_second
 

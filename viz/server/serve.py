@@ -36,9 +36,9 @@ def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
     On a shared server every model that is offered is loaded now, so that no visitor starts a download.
     """
     playground = Playground(options_of(options))
-    told = playground.options
-    others = told.allowed.models if told.public else ()
-    for model_id in dict.fromkeys((told.model, *others)):
+    server_options = playground.options
+    others = server_options.allowed.models if server_options.public else ()
+    for model_id in dict.fromkeys((server_options.model, *others)):
         try:
             playground.load(model_id, progress)
         except PlaygroundError as error:
@@ -46,35 +46,35 @@ def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
     return playground
 
 
-def options_of(given: argparse.Namespace) -> Options:
+def options_of(arguments: argparse.Namespace) -> Options:
     """The command line as the server keeps it. A folder or file named there is a model by its name, not its path,
     where strangers come."""
-    public, local = given.public, None
-    if given.login:
-        login.read(given.login)  # what is wrong with it is told before anything is loaded
-    if Path(given.model).expanduser().exists():
-        local = resolve(given.model, allow_paths=True)
+    public, local = arguments.public, None
+    if arguments.login:
+        login.read(arguments.login)  # an error in it is reported before anything is loaded
+    if Path(arguments.model).expanduser().exists():
+        local = resolve(arguments.model, allow_paths=True)
         if public:
-            taken = {model.id for model in BUILT_IN} | set(given.models)
+            taken = {model.id for model in BUILT_IN} | set(arguments.models)
             name = local.label if local.label not in taken else f"local-{local.label}"
             local = dataclasses.replace(local, model_id=name)
-    model = local.model_id if local else given.model
-    only = tuple(dict.fromkeys((model, *given.models))) if public or given.models else ()
+    model = local.model_id if local else arguments.model
+    only = tuple(dict.fromkeys((model, *arguments.models))) if public or arguments.models else ()
     return Options(
         model,
-        given.max_tokens,
-        given.memory,
-        given.training_minutes,
-        given.offline,
+        arguments.max_tokens,
+        arguments.memory,
+        arguments.training_minutes,
+        arguments.offline,
         local,
-        given.mcp,
+        arguments.mcp,
         dataclasses.replace(PUBLIC if public else PRIVATE, models=only),
         public,
-        given.host,
-        tuple(given.allow_host),
-        tuple(given.embed),
-        given.behind_proxy,
-        given.login,
+        arguments.host,
+        tuple(arguments.allow_host),
+        tuple(arguments.embed),
+        arguments.behind_proxy,
+        arguments.login,
     )
 
 
@@ -98,9 +98,9 @@ def trained_archive(playground: Playground) -> Callable[[Request], Response]:
 
 
 def identity() -> str:
-    """Which server made the page, and what the page says while it cannot ask it."""
-    told = {"server": middleware.SERVER, "words": {name: section(words(name), "connection") for name in LANGUAGES}}
-    return f'<meta id="pg-connection-words" content="{html.escape(json.dumps(told, ensure_ascii=False))}">'
+    """The id of this server and the messages of the page while the server cannot be reached."""
+    content = {"server": middleware.SERVER, "words": {name: section(words(name), "connection") for name in LANGUAGES}}
+    return f'<meta id="pg-connection-words" content="{html.escape(json.dumps(content, ensure_ascii=False))}">'
 
 
 def alive(request: Request) -> Response:

@@ -37,7 +37,7 @@ _NICE = 10
 
 @dataclass(frozen=True)
 class Failed:
-    """What a person should be told; `what` is "" where the fault is ours."""
+    """An error for the user; `what` is "" where the fault is the server's."""
 
     what: str
     got: str = ""

@@ -57,7 +57,7 @@ define("neurontop", (root, props, trigger) => {
   box.onblur = paint;
   roving(frame, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
 
-  const line = (row, index, most) => {
+  const line = (row, index, largest) => {
     const { words } = payload,
       tr = el("tr"),
       value = el("td", "pg-neuron-value"),
@@ -71,7 +71,7 @@ define("neurontop", (root, props, trigger) => {
     button.setAttribute("aria-label", fill(words.row_name, { ...row, ...row.shown }));
     button.tabIndex = index ? -1 : 0;
     bar.className = row.value < 0 ? "pg-neuron-below" : "";
-    bar.style.width = `${(100 * Math.abs(row.value)) / most}%`;
+    bar.style.width = `${(100 * Math.abs(row.value)) / largest}%`;
     lane.append(bar);
     value.append(el("b", "", row.shown.value), lane);
     const head = el("th", "", "", { scope: "row" }),
@@ -87,7 +87,7 @@ define("neurontop", (root, props, trigger) => {
   const take = (next) => {
     payload = next;
     const { words, rows, last } = payload,
-      most = Math.max(...rows.map(({ value }) => Math.abs(value))) || 1;
+      largest = Math.max(...rows.map(({ value }) => Math.abs(value))) || 1;
     title.textContent = payload.title;
     note.textContent = payload.note;
     label.textContent = fill(words.number, { last });
@@ -102,7 +102,7 @@ define("neurontop", (root, props, trigger) => {
       ),
     );
     thead.append(head);
-    body.append(...rows.map((row, index) => line(row, index, most)));
+    body.append(...rows.map((row, index) => line(row, index, largest)));
     grid.append(thead, body);
     const focused = frame.contains(document.activeElement) ? document.activeElement.dataset.index : null;
     frame.replaceChildren(grid);
@@ -122,7 +122,7 @@ define("neurontop", (root, props, trigger) => {
     draw({ ...payload.map, run: payload.run });
     root.dataset.run = payload.run;
   };
-  take.kept = (value) => value;
+  take.stateOf = (value) => value;
   return take;
 });
 
@@ -143,7 +143,7 @@ define("neuronone", (root) => {
   let payload = null,
     shown = "";
 
-  const most = () => payload.columns.post.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1;
+  const largest = () => payload.columns.post.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1;
   // Black or white, whichever is read better on a colour; WCAG 2.2, relative luminance.
   const ink = (rgb) => {
     const part = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
@@ -152,7 +152,7 @@ define("neuronone", (root) => {
   const paint = () => {
     if (!payload) return;
     const colours = lookup(payload.ramps[isDark() ? "dark" : "light"]),
-      top = most(),
+      top = largest(),
       picked = new Set(selection.tokens.length ? selection.tokens : [payload.at]);
     for (const token of text.querySelectorAll("button")) {
       const value = payload.columns.post[+token.dataset.index];
@@ -199,7 +199,7 @@ define("neuronone", (root) => {
     return part;
   };
   const footer = () => {
-    const { words, columns, tokens, file, source, python, title: named, note: told } = payload,
+    const { words, columns, tokens, file, source, python, title: named, note } = payload,
       gated = Boolean(columns.up);
     const names = [
       words.column_position,
@@ -215,9 +215,7 @@ define("neuronone", (root) => {
       ...(gated ? [columns.up[at]] : []),
       columns.post[at],
     ]);
-    foot.replaceChildren(
-      exporting(root, { file, source, python, title: named, note: told, names, lines, table: true }),
-    );
+    foot.replaceChildren(exporting(root, { file, source, python, title: named, note, names, lines, table: true }));
   };
   text.addEventListener("click", (event) => {
     const token = event.target.closest(".pg-reading-token");
@@ -248,9 +246,9 @@ define("neuronone", (root) => {
     if (now !== shown) build(); // else the buttons stay where they are, and so does the focus
     shown = now;
     for (const token of text.querySelectorAll("button")) {
-      const said = name(+token.dataset.index);
-      token.setAttribute("aria-label", said);
-      token.title = said;
+      const label = name(+token.dataset.index);
+      token.setAttribute("aria-label", label);
+      token.title = label;
     }
     lists.replaceChildren(list("up", words.promotes), list("down", words.suppresses));
     about.textContent = words.pushes_about;

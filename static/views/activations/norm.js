@@ -58,9 +58,10 @@ define("normwalk", (root) => {
   const mark = (d) => {
     at = d;
     draw();
-    for (const { node, own } of lines) node.classList.toggle("pg-here", own === d);
-    const told = () => payload.steps.map(({ sign, values }) => `${sign}: ${short(values[d])}`).join(" → ");
-    line.textContent = d === null ? payload.words.dimension_help : `${fill(payload.words.dimension, { d })}: ${told()}`;
+    for (const { node, dimension } of lines) node.classList.toggle("pg-here", dimension === d);
+    const stepsText = () => payload.steps.map(({ sign, values }) => `${sign}: ${short(values[d])}`).join(" → ");
+    line.textContent =
+      d === null ? payload.words.dimension_help : `${fill(payload.words.dimension, { d })}: ${stepsText()}`;
     slider.setAttribute("aria-valuenow", d ?? 0);
     slider.setAttribute("aria-valuetext", line.textContent);
   };
@@ -111,7 +112,7 @@ define("normwalk", (root) => {
     return slider;
   };
   const grid = () => {
-    const { table, words, table_note: told, mean_note: mean } = payload;
+    const { table, words, table_note: tableNote, mean_note: meanNote } = payload;
     const scroll = el("div", "pg-why-scroll", "", { tabindex: 0, role: "group", "aria-label": payload.title });
     const all = el("table", "pg-why-row pg-norm-table"),
       head = el("thead"),
@@ -127,7 +128,7 @@ define("normwalk", (root) => {
         ...cells.map(([text, exact]) => el("td", "", text, { title: String(exact) })),
       );
       node.onmouseenter = () => mark(d);
-      return { node, own: d };
+      return { node, dimension: d };
     });
     body.append(...lines.map(({ node }) => node));
     body.onmouseleave = leave;
@@ -136,24 +137,24 @@ define("normwalk", (root) => {
     const check = el("p", payload.same ? "pg-why-same" : "pg-why-apart");
     if (payload.same) check.append(el("span", "", "✓ "));
     check.append(payload.check);
-    side.replaceChildren(walker(), el("p", "pg-muted", [told, mean].filter(Boolean).join(" ")), scroll, check);
+    side.replaceChildren(walker(), el("p", "pg-muted", [tableNote, meanNote].filter(Boolean).join(" ")), scroll, check);
   };
   const footer = () => {
-    const { words, file, table, steps: made } = payload;
-    const columns = made.map((step) => step.title);
-    const rows = () => made[0].values.map((_, d) => [d, ...made.map(({ values }) => values[d])]);
+    const { words, file, table, steps } = payload;
+    const columns = steps.map((step) => step.title);
+    const rows = () => steps[0].values.map((_, d) => [d, ...steps.map(({ values }) => values[d])]);
     const arrays = () =>
       Object.fromEntries(
-        made.map(({ name, values }) => [name, { data: Float64Array.from(values), shape: [values.length] }]),
+        steps.map(({ name, values }) => [name, { data: Float64Array.from(values), shape: [values.length] }]),
       );
-    const { source, python, title: named, note: told } = payload;
+    const { source, python, title: named, note } = payload;
     foot.replaceChildren(
       exporting(root, {
         file,
         source,
         python,
         title: named,
-        note: told,
+        note,
         names: [fill(words.dimension, { d: "" }).trim(), ...columns],
         lines: rows,
         arrays,

@@ -56,7 +56,7 @@ define("gridmap", (root, props, trigger) => {
     draw(next);
     paint();
   };
-  take.kept = (value) => value;
+  take.stateOf = (value) => value;
   return take;
 });
 
@@ -122,14 +122,14 @@ define("outlierlist", (root) => {
       [names.norm, names.dimension, names.token, names.value, names.ratio],
       rows.map((each, index) => [each.row, String(each.dimension), token(each, index), ...each.shown.map(number)]),
     );
-    const { file, source, python, title: named, note: told } = payload;
+    const { file, source, python, title: named, note: noteText } = payload;
     foot.replaceChildren(
       exporting(root, {
         file,
         source,
         python,
         title: named,
-        note: told,
+        note: noteText,
         names: [names.norm, names.dimension, names.token, names.value, names.ratio],
         lines: rows.map((each) => [each.row, each.dimension, each.text, each.value, each.ratio]),
       }),

@@ -251,6 +251,6 @@ define("modeldiagram", (root, props, trigger) => {
     width = board.clientWidth;
     if (payload) lines();
   }).observe(board);
-  draw.kept = (value) => value;
+  draw.stateOf = (value) => value;
   return draw;
 });

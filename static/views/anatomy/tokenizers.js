@@ -53,14 +53,14 @@ define("mergesteps", (root) => {
     slider = el("input", "", "", { type: "range", min: 0, step: 1 });
   const shown = el("output"),
     parts = el("div", "pg-merge-parts"),
-    told = el("p", "pg-merge-told", "", { "aria-live": "polite" });
+    status = el("p", "pg-merge-told", "", { "aria-live": "polite" });
   const pairs = el("div", "pg-merge-pairs"),
     foot = el("div");
   let payload = null,
     piece = 0,
     step = 0;
   bar.append(named, slider, shown);
-  root.append(title, about, pieces, bar, parts, told, pairs, foot);
+  root.append(title, about, pieces, bar, parts, status, pairs, foot);
   roving(
     pieces,
     (key, at, n) => ({ ArrowRight: (at + 1) % n, ArrowLeft: (at - 1 + n) % n, Home: 0, End: n - 1 })[key] ?? null,
@@ -96,16 +96,16 @@ define("mergesteps", (root) => {
         return box;
       }),
     );
-    if (one.added) told.textContent = fill(words.added, { id: one.ids[0] });
-    else if (one.whole) told.textContent = fill(words.whole, { id: one.ids[0] });
+    if (one.added) status.textContent = fill(words.added, { id: one.ids[0] });
+    else if (one.whole) status.textContent = fill(words.whole, { id: one.ids[0] });
     else if (done)
-      told.textContent = fill(n ? words.done : words.nothing, {
+      status.textContent = fill(n ? words.done : words.nothing, {
         tokens: one.ids.length,
         bytes: one.bytes.length,
         merges: n,
         ids: one.ids.slice(0, 12).join(", ") + (one.ids.length > 12 ? ", …" : ""),
       });
-    else told.textContent = fill(words.next, { left: now[next[0]], right: now[next[0] + 1], rank: next[1] });
+    else status.textContent = fill(words.next, { left: now[next[0]], right: now[next[0] + 1], rank: next[1] });
     pairs.replaceChildren();
     if (next && next[3].length > 0) {
       pairs.append(el("span", "pg-muted", words.pairs));

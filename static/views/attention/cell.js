@@ -69,8 +69,8 @@ function pickers(go) {
         query.list.replaceChildren(...texts.map((text, at) => new Option(`${at} ${text}`, at)));
       }
       // What was pressed meanwhile stays: its steps are on their way.
-      const asked = selection.pair && JSON.stringify(selection.pair) !== JSON.stringify(payload.cell) && same;
-      show(asked ? cell : payload.cell);
+      const pending = selection.pair && JSON.stringify(selection.pair) !== JSON.stringify(payload.cell) && same;
+      show(pending ? cell : payload.cell);
     },
   };
 }
@@ -82,7 +82,7 @@ define("why", (root) => {
     steps = el("ol", "pg-why-steps");
   const foot = el("div");
   root.append(title, picking.row, steps, foot);
-  const kept = { stage: "", order: "dimension" }; // what was switched stays from cell to cell
+  const choices = { stage: "", order: "dimension" }; // what was switched stays from cell to cell
   let payload = null;
   const step = (name, content) => {
     const item = el("li");
@@ -94,8 +94,8 @@ define("why", (root) => {
     const walk = dimensions(steps, payload),
       paint = painter(payload);
     steps.replaceChildren(
-      step("vectors", vectorsStep(payload, walk, paint, kept)),
-      step("products", productsStep(payload, walk, paint, kept)),
+      step("vectors", vectorsStep(payload, walk, paint, choices)),
+      step("products", productsStep(payload, walk, paint, choices)),
       step("score", scoreStep(payload)),
       step("mask", maskStep(payload)),
       step("softmax", softmaxStep(payload, go)),

@@ -1,10 +1,10 @@
 // The numbers of one cell as lines and arrays to take away. Nothing here knows the page.
 
 function vectors(payload) {
-  const found = {};
-  for (const { name, q, k } of payload.stages) Object.assign(found, { [`q_${name}`]: q, [`k_${name}`]: k });
+  const numbers = {};
+  for (const { name, q, k } of payload.stages) Object.assign(numbers, { [`q_${name}`]: q, [`k_${name}`]: k });
   return {
-    ...found,
+    ...numbers,
     ...(payload.angles ? { angles: payload.angles } : {}),
     products: payload.products,
     value: payload.value,

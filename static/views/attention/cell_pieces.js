@@ -20,8 +20,8 @@ export const math = (text) => text.split(/_(\w+)/).map((piece, i) => (i % 2 ? el
 // A template with its gaps filled by text and elements.
 export const pieces = (template, values) =>
   template.split(/(\{\w+\})/).flatMap((piece) => {
-    const found = piece.startsWith("{") ? values[piece.slice(1, -1)] : undefined;
-    return found === undefined ? math(piece) : [found];
+    const value = piece.startsWith("{") ? values[piece.slice(1, -1)] : undefined;
+    return value === undefined ? math(piece) : [value];
   });
 export const say = (template, values) => {
   const line = el("p");
@@ -108,7 +108,7 @@ export function dimensions(root, payload) {
     E = payload.products.length,
     w = payload.words;
   const partner = (d) => (d < half ? d + half : d < 2 * half ? d - half : null);
-  const told = (d, stage) => {
+  const description = (d, stage) => {
     const parts = [
       fill(w.dimension, { d }),
       `q ${short(payload.stages[stage].q[d])}`,
@@ -130,7 +130,7 @@ export function dimensions(root, payload) {
       cell.classList.toggle("pg-at", +cell.dataset.d === d);
       cell.classList.toggle("pg-with", d !== null && +cell.dataset.d === partner(d));
     }
-    const text = d === null ? w.dimension_help : told(d, stage);
+    const text = d === null ? w.dimension_help : description(d, stage);
     for (const line of lines) line.textContent = text;
     for (const box of boxes) {
       box.setAttribute("aria-valuenow", d ?? 0);

@@ -2,7 +2,7 @@ import { el, fill } from "../../page/dom.js";
 import { bars, figure, formula, minus, more, say, short, signed, strip, switcher } from "./cell_pieces.js";
 
 const length = (values) => Math.sqrt(values.reduce((sum, value) => sum + value ** 2, 0));
-export function vectorsStep(payload, walk, paint, kept) {
+export function vectorsStep(payload, walk, paint, choices) {
   const {
       words: w,
       stages,
@@ -20,13 +20,13 @@ export function vectorsStep(payload, walk, paint, kept) {
   const numbers = el("span"),
     last = stages.length - 1;
   const show = (n) => {
-    kept.stage = stages[n].name;
+    choices.stage = stages[n].name;
     walk.show(n);
     numbers.replaceChildren("‖q‖ = ", figure(length(stages[n].q)), ",  ‖k‖ = ", figure(length(stages[n].k)));
     box.replaceChildren(strip("q", stages[n].q, paint), strip("k", stages[n].k, paint));
     walk.mark();
   };
-  const before = stages.findIndex(({ name }) => name === kept.stage),
+  const before = stages.findIndex(({ name }) => name === choices.stage),
     first = before < 0 ? last : before;
   show(first);
   if (last) {
@@ -43,27 +43,27 @@ export function vectorsStep(payload, walk, paint, kept) {
     lines.push(field);
   }
   const normed = stages.some(({ name }) => name === "normed");
-  const made = (vector, matrix, at) => {
+  const formulaOf = (vector, matrix, at) => {
     const plain = `${matrix}·x_${at}`,
       scaled = normed ? `norm(${plain})` : plain;
     return `${vector} = ${half ? `R_${at}·` : ""}${scaled}`;
   };
-  return [...lines, box, line, formula(`${made("q", "W_Q", "i")},  ${made("k", "W_K", "j")}`, [numbers])];
+  return [...lines, box, line, formula(`${formulaOf("q", "W_Q", "i")},  ${formulaOf("k", "W_K", "j")}`, [numbers])];
 }
 
-export function productsStep(payload, walk, paint, kept) {
+export function productsStep(payload, walk, paint, choices) {
   const { words: w, products, named } = payload;
   const byDimension = products.map((_, d) => d);
   const bySize = [...byDimension].sort((a, b) => Math.abs(products[b]) - Math.abs(products[a]));
   let order = byDimension;
   const [box, line] = walk.frame(() => order);
   const show = (key) => {
-    kept.order = key;
+    choices.order = key;
     order = key === "size" ? bySize : byDimension;
     box.replaceChildren(bars("q·k", products, order, paint));
     walk.mark();
   };
-  show(kept.order);
+  show(choices.order);
   const field = el("div", "pg-why-choose");
   field.append(
     el("span", "pg-muted", w.order),
@@ -73,7 +73,7 @@ export function productsStep(payload, walk, paint, kept) {
         ["dimension", w.by_dimension],
         ["size", w.by_size],
       ],
-      kept.order,
+      choices.order,
       show,
     ),
   );
@@ -191,7 +191,7 @@ export function softmaxStep(payload, go) {
   line(w.sum, ["", "", figure(row.denominator, fixed(row.shown[0])), fixed(row.shown[1])], 0, "pg-sum");
   const top = el("thead"),
     scroll = el("div", "pg-why-scroll"),
-    own = payload.exponentials[key];
+    shown = payload.exponentials[key];
   top.append(head);
   grid.append(top, body);
   scroll.append(grid);
@@ -206,7 +206,7 @@ export function softmaxStep(payload, go) {
       ") / ",
       figure(row.denominator),
       " = ",
-      figure(own),
+      figure(shown),
       " / ",
       figure(row.denominator),
       " = ",

@@ -11,7 +11,7 @@ import { pageState } from "../../page/state.js";
 const PAUSE = 80; // milliseconds between two questions while chips are toggled
 
 const chosenOn = () => JSON.stringify({ tokens: selection.tokens, pair: selection.pair });
-const asked = ({ from, to, measure }) => JSON.stringify([from, to, measure]);
+const keyOf = ({ from, to, measure }) => JSON.stringify([from, to, measure]);
 
 // A row of chips that are switched on and off.
 function chipRow(name, change) {
@@ -63,8 +63,8 @@ function chipRow(name, change) {
       );
       painted = new Set();
     },
-    show(positions, said) {
-      words = said;
+    show(positions, catalogue) {
+      words = catalogue;
       [label.textContent, all.textContent, none.textContent] = [words[name], words.all, words.none];
       for (const button of [all, none]) button.setAttribute("aria-label", `${words[name]}: ${button.textContent}`);
       on = new Set(positions);
@@ -100,12 +100,12 @@ define("find", (root, props, trigger) => {
   root.append(title, rows.from.root, rows.to.root, field, help, refused, sentence, list, even, foot);
   measures.onchange = () => ask({ measure: measures.value });
 
-  const value = (found) => ({
+  const value = (request) => ({
     run: payload.prompt,
     at: payload.at,
-    from: found.from,
-    to: found.to,
-    measure: found.measure,
+    from: request.from,
+    to: request.to,
+    measure: request.measure,
   });
   const ask = (change) => {
     mine = { ...value(mine ?? payload), at: JSON.parse(chosenOn()), ...change };
@@ -162,7 +162,7 @@ define("find", (root, props, trigger) => {
       mine &&
       mine.run === next.prompt &&
       JSON.stringify(mine.at) === chosenOn() &&
-      asked(mine) !== asked(next);
+      keyOf(mine) !== keyOf(next);
     if (waits) return;
     const w = next.words;
     payload = next;
@@ -200,17 +200,17 @@ define("find", (root, props, trigger) => {
         title: w.title,
         note: payload.sentence,
         names: ["layer", "head", "name", w.measure],
-        lines: payload.lines.map(({ head, name, value: found }) => [...head, name, found]),
+        lines: payload.lines.map(({ head, name, value: number }) => [...head, name, number]),
       }),
     );
     mark();
-    root.dataset.run = `${payload.run} ${asked(payload)}`;
+    root.dataset.run = `${payload.run} ${keyOf(payload)}`;
     if (moved)
       requestAnimationFrame(() => {
         rows.from.reveal();
         rows.to.reveal();
       });
   };
-  draw.kept = (value) => (chosen || pageState.restoring ? value : null);
+  draw.stateOf = (value) => (chosen || pageState.restoring ? value : null);
   return draw;
 });

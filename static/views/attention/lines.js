@@ -75,9 +75,9 @@ define("lines", (root) => {
   const visit = (take, from = 0, to = T) => visitLinks(settled(), active(), take, from, to);
   const shown = () => {
     // as lists, for exports
-    const found = [];
-    visit((...link) => found.push(link));
-    return found;
+    const links = [];
+    visit((...link) => links.push(link));
+    return links;
   };
 
   const partners = (now) => partnersOf(settled(), now);
@@ -154,14 +154,14 @@ define("lines", (root) => {
   // Names who is looked at, sets the numbers beside the partners, and dims all others.
   const isolate = () => {
     const now = active(),
-      found = now ? partners(now) : [],
+      readers = now ? partners(now) : [],
       { words } = payload;
     grid.classList.toggle("pg-lines-alone", Boolean(now));
     for (const button of marked) button.classList.remove("pg-lines-on");
     marked = now
       ? [
           ...now.tokens.map((at) => buttons(now.left ? "left" : "right")[at]),
-          ...[...new Set(found.map(({ other }) => other))].map((at) => buttons(now.left ? "right" : "left")[at]),
+          ...[...new Set(readers.map(({ other }) => other))].map((at) => buttons(now.left ? "right" : "left")[at]),
         ]
       : [];
     for (const button of marked) button.classList.add("pg-lines-on");
@@ -173,8 +173,8 @@ define("lines", (root) => {
       readout.textContent = words.help;
       return;
     }
-    readout.replaceChildren(...readoutOf(payload, now, found, panels.length > 1));
-    for (const [other, items] of grouped(found.slice(0, NUMBERS))) {
+    readout.replaceChildren(...readoutOf(payload, now, readers, panels.length > 1));
+    for (const [other, items] of grouped(readers.slice(0, NUMBERS))) {
       const at = { button: buttons(now.left ? "right" : "left")[other], left: now.left, top: other * step() };
       numbers.append(numbersAt(at, items, panels.length > 1, grid.clientWidth));
     }

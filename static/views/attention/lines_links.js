@@ -63,9 +63,9 @@ export const partnersOf = ({ panels, hide }, now) =>
     .sort((a, b) => b.value - a.value || a.other - b.other);
 
 // [[other, [item]]] in the order in which they first appear.
-export function grouped(found) {
+export function grouped(items) {
   const groups = new Map();
-  for (const item of found)
+  for (const item of items)
     if (groups.has(item.other)) groups.get(item.other).push(item);
     else groups.set(item.other, [item]);
   return [...groups];
@@ -82,13 +82,13 @@ export const namesOf = ({ words, measure }) => [
   measure,
 ];
 
-export const asLines = (found, tokens) =>
-  found.map(([panel, row, key, weight]) => [panel.name, row, tokens[row], key, tokens[key], weight]);
+export const asLines = (links, tokens) =>
+  links.map(([panel, row, key, weight]) => [panel.name, row, tokens[row], key, tokens[key], weight]);
 
-export function asArrays(found, panels, tokens) {
-  const column = (at, Type) => ({ data: Type.from(found, (link) => link[at]), shape: [found.length] });
+export function asArrays(links, panels, tokens) {
+  const column = (at, Type) => ({ data: Type.from(links, (link) => link[at]), shape: [links.length] });
   return {
-    head: { data: Int32Array.from(found, ([panel]) => panel.index), shape: [found.length] },
+    head: { data: Int32Array.from(links, ([panel]) => panel.index), shape: [links.length] },
     query: column(1, Int32Array),
     key: column(2, Int32Array),
     weight: column(3, Float32Array),

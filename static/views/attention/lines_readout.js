@@ -9,10 +9,10 @@ const HEADS = 4; // heads that it names of each
 const withSwatch = (panel, value, several) => [...(several ? [swatch(panel.index)] : []), digits(value)];
 
 // `found`: [{ panel, other, value }], the largest first; `several`: whether more than one head is there to tell apart.
-export function readoutOf({ words, tokens }, now, found, several) {
+export function readoutOf({ words, tokens }, now, partners, several) {
   const [first] = now.tokens,
     who = now.tokens.length > 1 ? fill(words.sum, { n: now.tokens.length }) : `${tokens[first]} (${first})`,
-    groups = grouped(found);
+    groups = grouped(partners);
   const items = groups.slice(0, MOST).map(([other, each]) => {
     const item = el("span", "pg-links-item");
     item.append(el("span", "pg-links-mono", `${tokens[other]} (${other})`));

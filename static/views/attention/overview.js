@@ -197,7 +197,7 @@ function picker(root, changed) {
     const value = (at) => payload.metrics[at][m] ?? -Infinity;
     return all.filter((at) => +least.value === 0 || value(at) >= from).sort((a, b) => value(b) - value(a) || a - b);
   };
-  const told = () => {
+  const describe = () => {
     const m = metric();
     fields[2].hidden = m === null;
     shown.textContent = m === null ? "" : (+least.value * top()).toPrecision(2);
@@ -207,11 +207,11 @@ function picker(root, changed) {
   };
   order.onchange = () => {
     least.value = 0;
-    told();
+    describe();
     changed();
   };
   layer.onchange = least.oninput = () => {
-    told();
+    describe();
     changed();
   };
   return {
@@ -236,7 +236,7 @@ function picker(root, changed) {
         order.value = was[0];
         layer.value = +was[1] < payload.layers ? was[1] : "";
       }
-      told();
+      describe();
     },
   };
 }

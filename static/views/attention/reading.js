@@ -47,21 +47,21 @@ define("reading", (root) => {
     return values;
   };
   // The mean over heads. In a short prompt every number is known: where a head has none, there is no mean.
-  const mean = (found) =>
+  const mean = (rows) =>
     Float64Array.from({ length: T }, (_, at) => {
-      const known = found.filter((values) => !Number.isNaN(values[at]));
-      if (!known.length || (payload.kept === null && known.length < found.length)) return NaN;
-      return known.reduce((sum, values) => sum + values[at], 0) / found.length;
+      const known = rows.filter((values) => !Number.isNaN(values[at]));
+      if (!known.length || (payload.kept === null && known.length < rows.length)) return NaN;
+      return known.reduce((sum, values) => sum + values[at], 0) / rows.length;
     });
   const values = (asLeft = left) => mean(chosen().map((panel) => valuesOf(panel, centre(), asLeft)));
-  const top = (found) =>
-    [...found.keys()]
-      .filter((at) => found[at] > 0)
-      .sort((a, b) => found[b] - found[a] || a - b)
+  const top = (numbers) =>
+    [...numbers.keys()]
+      .filter((at) => numbers[at] > 0)
+      .sort((a, b) => numbers[b] - numbers[a] || a - b)
       .slice(0, TOP);
   const named = (at) => fill(payload.words.of_one, { token: payload.tokens[at], position: at });
   const who = () => (centre().length > 1 ? fill(payload.words.sum, { n: centre().length }) : named(centre()[0]));
-  const said = (value) =>
+  const numberText = (value) =>
     Number.isNaN(value) ? "" : value >= 1e-4 || value === 0 ? value.toFixed(6) : value.toExponential(3);
 
   const colours = () => {
@@ -75,17 +75,17 @@ define("reading", (root) => {
     };
   };
   const colour = () => {
-    const found = values(),
-      most = found.reduce((a, b) => (b > a ? b : a), 0),
+    const weights = values(),
+      largest = weights.reduce((a, b) => (b > a ? b : a), 0),
       { none, full, text: plain } = colours(),
       framed = new Set(centre());
     for (const token of text.querySelectorAll("button")) {
       const at = +token.dataset.index,
-        share = found[at] > 0 ? Math.sqrt(found[at] / most) : 0;
+        share = weights[at] > 0 ? Math.sqrt(weights[at] / largest) : 0;
       const ground = mixed(none, full, share),
         style = share ? `background-color: rgb(${ground}); color: ${ink(ground, plain)}` : "";
       if (token.style.cssText !== style) token.style.cssText = style;
-      token.dataset.value = Number.isNaN(found[at]) ? "" : found[at];
+      token.dataset.value = Number.isNaN(weights[at]) ? "" : weights[at];
       if (token.ariaPressed !== String(framed.has(at))) token.ariaPressed = framed.has(at);
     }
     const bar = el("i", "pg-reading-ramp", "", { "aria-hidden": "true" });
@@ -94,7 +94,7 @@ define("reading", (root) => {
       el("span", "", payload.measure),
       el("b", "", "0"),
       bar,
-      el("b", "", digits(most)),
+      el("b", "", digits(largest)),
       el("span", "", `(${payload.words.scale})`),
     );
   };
@@ -109,9 +109,9 @@ define("reading", (root) => {
       );
       return;
     }
-    const found = values()[hovered],
+    const weight = values()[hovered],
       pair = left ? { query: who(), key: named(hovered) } : { query: named(hovered), key: who() };
-    if (Number.isNaN(found)) {
+    if (Number.isNaN(weight)) {
       readout.replaceChildren(el("span", "pg-muted", fill(words.readout_nothing, pair)));
       return;
     }
@@ -121,22 +121,22 @@ define("reading", (root) => {
             const item = el("span", "pg-links-item");
             item.append(
               swatch(panel.index),
-              `${panel.head.join(".")} ${said(valuesOf(panel, centre(), left)[hovered])}`,
+              `${panel.head.join(".")} ${numberText(valuesOf(panel, centre(), left)[hovered])}`,
             );
             return item;
           })
         : [];
     readout.replaceChildren(
       el("span", "pg-links-mono", fill(words.readout_reads, pair)),
-      el("strong", "pg-reading-number", said(found)),
+      el("strong", "pg-reading-number", numberText(weight)),
       ...each,
     );
   };
   const list = (asLeft) => {
     const { words } = payload,
-      found = values(asLeft),
-      best = top(found),
-      most = found[best[0]],
+      weights = values(asLeft),
+      best = top(weights),
+      largest = weights[best[0]],
       part = el("div", "pg-reading-list");
     part.dataset.list = asLeft ? "reads" : "read_by";
     part.append(el("h3", "", words[asLeft ? "top_reads" : "top_read_by"]));
@@ -150,11 +150,11 @@ define("reading", (root) => {
         "aria-label": fill(words.token_name, { token: payload.tokens[at], position: at }),
       });
       chip.onclick = (event) => pickToken(at, adding(event));
-      bar.style.width = `${(100 * found[at]) / most}%`;
+      bar.style.width = `${(100 * weights[at]) / largest}%`;
       bar.style.background = colours().full;
       const track = el("span", "pg-reading-track");
       track.append(bar);
-      line.append(chip, el("span", "pg-muted", String(at)), track, el("b", "", digits(found[at])));
+      line.append(chip, el("span", "pg-muted", String(at)), track, el("b", "", digits(weights[at])));
       part.append(line);
     }
     return part;
@@ -162,13 +162,13 @@ define("reading", (root) => {
   const switches = () => {
     const { words } = payload;
     const button = (label, pressed, act) => {
-      const made = el("button", "pg-button pg-quiet pg-links-head", "", { type: "button", "aria-pressed": pressed });
-      made.append(...label);
-      made.onclick = () => {
+      const node = el("button", "pg-button pg-quiet pg-links-head", "", { type: "button", "aria-pressed": pressed });
+      node.append(...label);
+      node.onclick = () => {
         act();
         refresh();
       };
-      return made;
+      return node;
     };
     const keep = document.activeElement,
       group = [directions, heads].find((each) => each.contains(keep)),
@@ -240,8 +240,10 @@ define("reading", (root) => {
     else refresh();
   };
   const lines = () => {
-    const found = values();
-    return [...found.keys()].filter((at) => !Number.isNaN(found[at])).map((at) => [at, payload.tokens[at], found[at]]);
+    const weights = values();
+    return [...weights.keys()]
+      .filter((at) => !Number.isNaN(weights[at]))
+      .map((at) => [at, payload.tokens[at], weights[at]]);
   };
   const names = () =>
     (left

@@ -180,9 +180,9 @@ define("checktable", (root) => {
     payload = next;
     const { words, rows, verdict, state } = payload;
     head.dataset.state = state;
-    const said = el("p");
-    said.append(el("strong", "", verdict[0]), ...verdict.slice(1).map((text) => el("span", "", text)));
-    head.replaceChildren(el("b", "pg-check-sign", SIGNS[state], { "aria-hidden": true }), said);
+    const text = el("p");
+    text.append(el("strong", "", verdict[0]), ...verdict.slice(1).map((text) => el("span", "", text)));
+    head.replaceChildren(el("b", "pg-check-sign", SIGNS[state], { "aria-hidden": true }), text);
     note.textContent = payload.note;
     note.hidden = !payload.note;
     const grid = el("table", "pg-check-table", "", { "aria-label": words.table }),

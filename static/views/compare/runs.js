@@ -55,7 +55,7 @@ define("alignment", (root) => {
   });
   roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   onSelect(paint);
-  return ({ steps, counts, words, note: said, run }) => {
+  return ({ steps, counts, words, note: noteText, run }) => {
     title.textContent = words.title;
     strip.setAttribute("aria-label", words.title);
     legend.replaceChildren(
@@ -83,13 +83,13 @@ define("alignment", (root) => {
         return step;
       }),
     );
-    note.textContent = said;
-    note.hidden = !said;
+    note.textContent = noteText;
+    note.hidden = !noteText;
     foot.replaceChildren(
       exporting(root, {
         file: "alignment",
         title: words.title,
-        note: said,
+        note: noteText,
         names: ["kind", "position A", "token A", "position B", "token B"],
         lines: steps.map(([kind, ...rest]) => [words[kind], ...rest]),
       }),
@@ -125,7 +125,7 @@ define("compare_next", (root) => {
     return cell;
   };
   const grid = (names, lines, sides) => {
-    const made = el("table", "pg-next-table"),
+    const table = el("table", "pg-next-table"),
       head = el("tr"),
       body = el("tbody");
     head.append(...names.map((name) => el("th", "", name, { scope: "col" })));
@@ -140,8 +140,8 @@ define("compare_next", (root) => {
     }
     const top = el("thead");
     top.append(head);
-    made.append(top, body);
-    return made;
+    table.append(top, body);
+    return table;
   };
   return (payload) => {
     root.classList.toggle("pg-absent", Boolean(payload.absent));
@@ -159,8 +159,10 @@ define("compare_next", (root) => {
       lines = payload.lists.flatMap((list, i) =>
         list.map(({ token, shares }) => [...(both ? [] : ["AB"[i]]), token, ...shares]),
       ),
-      { title: named, note: told, source, file, python } = payload;
-    foot.replaceChildren(exporting(root, { file, source, python, title: named, note: told, names: columns, lines }));
+      { title: named, note: noteText, source, file, python } = payload;
+    foot.replaceChildren(
+      exporting(root, { file, source, python, title: named, note: noteText, names: columns, lines }),
+    );
     root.dataset.run = payload.run;
   };
 });

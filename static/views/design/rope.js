@@ -165,11 +165,11 @@ define("ropepairs", (root) => {
       bar,
     );
     box.append(svg, caption);
-    const draw = (pair, most) => {
+    const draw = (pair, largest) => {
       hands.q.setAttribute("d", hand(size.q, pair.q, Math.min(9, size.q)));
       hands.k.setAttribute("d", hand(size.k, pair.k, Math.min(9, size.k)));
       adds.textContent = signed(pair.adds);
-      const share = (50 * Math.abs(pair.adds)) / most;
+      const share = (50 * Math.abs(pair.adds)) / largest;
       fillings.style.width = `${share}%`;
       fillings.style.left = `${pair.adds < 0 ? 50 - share : 50}%`;
       fillings.className = pair.adds < 0 ? "pg-rope-less" : "pg-rope-more";
@@ -206,8 +206,8 @@ define("ropepairs", (root) => {
     const { words, q, k, root: scale } = payload,
       { m, n } = positions(),
       pairs = turned(m, n);
-    const most = Math.max(...q.map((size, i) => (size * k[i]) / scale)) || 1;
-    for (const { i, draw } of cells) draw(pairs[i], most);
+    const largest = Math.max(...q.map((size, i) => (size * k[i]) / scale)) || 1;
+    for (const { i, draw } of cells) draw(pairs[i], largest);
     const score = total(pairs),
       here = total(turned(payload.query, payload.key));
     const values = {

@@ -30,13 +30,13 @@ export function withEdit(edits, edit, kinds) {
 
 // The edits that Apply would put in force: { next }, or why it cannot: { problem } or { note }.
 // `limits`: { words, kinds, factor, most }; `form`: { kind, factor, everywhere }; `pair`: the link [query, key] to block.
-export function wantedEdits({ words, kinds, factor: most, most: room }, form, [query, key], { heads, edits }) {
+export function wantedEdits({ words, kinds, factor: maxFactor, most: room }, form, [query, key], { heads, edits }) {
   const { kind } = form;
   const block = kind === "block_edge";
   if (!heads.length && !(block && form.everywhere)) return { problem: words.no_heads };
   const factor = form.factor === "" ? NaN : Number(form.factor);
-  if (kind === "scale" && !(Math.abs(factor) <= most)) {
-    return { problem: fill(words.bad_factor, { low: -most, high: most }) };
+  if (kind === "scale" && !(Math.abs(factor) <= maxFactor)) {
+    return { problem: fill(words.bad_factor, { low: -maxFactor, high: maxFactor }) };
   }
   if (block && key > query) return { problem: words.key_later };
   if (block && query === 0) return { problem: words.query_first };

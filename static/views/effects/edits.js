@@ -15,11 +15,11 @@ define("edits", (root) => {
     help = el("p", "pg-about");
   const heads = el("div", "pg-effect-heads"),
     link = el("div", "pg-controls");
-  const told = el("p", "pg-effect-told", "", { role: "status" }),
+  const status = el("p", "pg-effect-told", "", { role: "status" }),
     buttons = el("div", "pg-buttons");
   const active = el("div", "pg-effect-active"),
     title = el("h2");
-  root.append(title, about, fields, help, heads, link, told, buttons, active);
+  root.append(title, about, fields, help, heads, link, status, buttons, active);
 
   // The link to block: what is picked on the page, until another is chosen here.
   const pair = () => {
@@ -32,7 +32,7 @@ define("edits", (root) => {
     return [query, Math.max(query - 1, 0)];
   };
 
-  const wanted = () => wantedEdits(payload, form, pair(), selection);
+  const newEdits = () => wantedEdits(payload, form, pair(), selection);
   const drawFields = () => {
     const { words, kinds } = payload;
     const kind = choices(
@@ -147,7 +147,7 @@ define("edits", (root) => {
     );
   };
   const apply = () => {
-    const { next } = wanted();
+    const { next } = newEdits();
     if (next) select({ edits: next });
   };
   const undo = () => {
@@ -156,20 +156,20 @@ define("edits", (root) => {
     select({ edits: JSON.parse(last) });
   };
   // Buttons stay where they are, so that the focus does too.
-  const made = {
+  const actions = {
     apply: button("", apply, "pg-primary"),
     undo: button("", undo),
     clear: button("", () => select({ edits: [] })),
   };
-  buttons.append(...Object.values(made));
+  buttons.append(...Object.values(actions));
   const paint = () => {
     if (!payload) return;
-    const { next, problem, note } = wanted();
-    told.textContent = problem ?? note ?? "";
-    told.classList.toggle("pg-effect-problem", Boolean(problem));
-    made.apply.disabled = !next;
-    made.undo.disabled = !history.length;
-    made.clear.disabled = !selection.edits.length;
+    const { next, problem, note } = newEdits();
+    status.textContent = problem ?? note ?? "";
+    status.classList.toggle("pg-effect-problem", Boolean(problem));
+    actions.apply.disabled = !next;
+    actions.undo.disabled = !history.length;
+    actions.clear.disabled = !selection.edits.length;
     drawActive();
     heads.hidden = form.kind === "block_edge" && form.everywhere;
   };
@@ -202,9 +202,9 @@ define("edits", (root) => {
     }
     title.textContent = words.title;
     about.textContent = words.replaces;
-    made.apply.textContent = words.apply;
-    made.undo.textContent = words.undo;
-    made.clear.textContent = words.remove_all;
+    actions.apply.textContent = words.apply;
+    actions.undo.textContent = words.undo;
+    actions.clear.textContent = words.remove_all;
     drawFields();
     drawHeads();
     paint();

@@ -43,8 +43,8 @@ function nameCell(names, about, words) {
   const cell = el("td", "pg-names");
   for (const [name, score, baseline] of names) {
     const [, text, , hue] = about.get(name);
-    const told = fill(words.score_of, { score: score.toPrecision(3), baseline: baseline.toPrecision(2) });
-    const chip = el("span", "pg-name", `${text} ${score.toFixed(2)}`, { title: told });
+    const hint = fill(words.score_of, { score: score.toPrecision(3), baseline: baseline.toPrecision(2) });
+    const chip = el("span", "pg-name", `${text} ${score.toFixed(2)}`, { title: hint });
     chip.style.setProperty("--pg-hue", hue);
     cell.append(chip);
   }
@@ -117,7 +117,7 @@ define("headtable", (root) => {
     rows = [],
     clicked = false;
   let sort = { by: HEAD, down: false };
-  const wanted = { layer: "", name: "" };
+  const filter = { layer: "", name: "" };
 
   // What a row is sorted by; NaN goes last either way.
   const rank = (at) => {
@@ -130,14 +130,14 @@ define("headtable", (root) => {
   };
   const fits = (at) => {
     const { index, names } = now.payload,
-      found = names?.[at] ?? [];
-    if (wanted.layer !== "" && index[at][0] !== +wanted.layer) return false;
-    if (wanted.name === "" || !names) return true;
-    return wanted.name === "any"
-      ? found.length > 0
-      : wanted.name === "none"
-        ? !found.length
-        : found.some(([name]) => name === wanted.name);
+      labels = names?.[at] ?? [];
+    if (filter.layer !== "" && index[at][0] !== +filter.layer) return false;
+    if (filter.name === "" || !names) return true;
+    return filter.name === "any"
+      ? labels.length > 0
+      : filter.name === "none"
+        ? !labels.length
+        : labels.some(([name]) => name === filter.name);
   };
 
   const arrange = () => {
@@ -212,10 +212,10 @@ define("headtable", (root) => {
     const choice = (name, label, options) => {
       const field = el("label", "pg-control"),
         select = el("select", "", "", { name });
-      for (const [value, text] of options) select.append(new Option(text, value, false, value === wanted[name]));
-      wanted[name] = select.value; // a layer that the model lacks is gone
+      for (const [value, text] of options) select.append(new Option(text, value, false, value === filter[name]));
+      filter[name] = select.value; // a layer that the model lacks is gone
       select.onchange = () => {
-        wanted[name] = select.value;
+        filter[name] = select.value;
         arrange();
       };
       field.append(el("span", "pg-control-label", label), select);
@@ -224,13 +224,15 @@ define("headtable", (root) => {
     const layers = [...new Set(payload.index.map(([layer]) => String(layer)))];
     const items = [choice("layer", words.filter_layer, [["", words.every], ...layers.map((layer) => [layer, layer])])];
     if (payload.names) {
-      const own = payload.names_of.filter(([name]) => payload.names.some((each) => each.some(([key]) => key === name)));
+      const used = payload.names_of.filter(([name]) =>
+        payload.names.some((each) => each.some(([key]) => key === name)),
+      );
       items.push(
         choice("name", words.filter_name, [
           ["", words.every],
           ["any", words.any_name],
           ["none", words.nameless],
-          ...own.map(([name, text]) => [name, text]),
+          ...used.map(([name, text]) => [name, text]),
         ]),
       );
     }

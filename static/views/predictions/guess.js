@@ -10,8 +10,8 @@ define("guessing", (root, props, trigger) => {
     head = el("div", "pg-try-head");
   const text = el("p", "pg-reading-text pg-try-text"),
     form = el("form", "pg-try-form pg-no-export"),
-    told = el("p", "pg-try-told", "", { role: "alert" });
-  const said = el("div", "pg-try-said", "", { "aria-live": "polite" }),
+    error = el("p", "pg-try-told", "", { role: "alert" });
+  const verdict = el("div", "pg-try-said", "", { "aria-live": "polite" }),
     more = el("div", "pg-surprise-facts");
   const expected = el("h3"),
     frame = el("div", "pg-surprise-frame", "", { tabindex: 0 }),
@@ -23,15 +23,15 @@ define("guessing", (root, props, trigger) => {
     right = el("div", "pg-try-side");
   const both = el("div", "pg-try-both");
   head.append(title, progress);
-  answered.append(said, more, expected, frame);
-  left.append(text, form, told);
+  answered.append(verdict, more, expected, frame);
+  left.append(text, form, error);
   right.append(waiting, answered);
   both.append(left, right, score);
   root.append(head, both, foot);
   const button = (kind, action) => {
-    const made = el("button", `pg-button ${kind}`.trim(), "", { type: "button" });
-    made.onclick = action;
-    return made;
+    const node = el("button", `pg-button ${kind}`.trim(), "", { type: "button" });
+    node.onclick = action;
+    return node;
   };
   const field = el("input", "", "", { type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
   const label = el("label", "pg-control pg-try-field"),
@@ -56,15 +56,15 @@ define("guessing", (root, props, trigger) => {
 
   let payload = null,
     run = null,
-    wanted = false;
+    focusNext = false;
   const rounds = new Map(); // position -> { right, model, bits }, of the guesses
 
   // Asks for one turn: the text before a token, or, with what was typed, the answer.
   function ask(at, typed) {
     props.value = { run: payload.scene, at, ...(typed === undefined ? {} : { typed }) };
-    wanted = true;
+    focusNext = true;
     if (payload.at === at && typed === undefined && !payload.answer) {
-      wanted = false;
+      focusNext = false;
       draw(payload);
       field.focus();
       return;
@@ -156,15 +156,15 @@ define("guessing", (root, props, trigger) => {
     if (answer && answer.guess !== null) marks[answer.guess] = words[answer.right ? "is_both" : "is_guess"];
     send.hidden = reveal.hidden = field.disabled = Boolean(answer);
     next.hidden = !answer || now.last;
-    told.textContent = now.refused ?? (answer && now.last ? words.done : "");
-    told.classList.toggle("pg-try-refused", Boolean(now.refused));
+    error.textContent = now.refused ?? (answer && now.last ? words.done : "");
+    error.classList.toggle("pg-try-refused", Boolean(now.refused));
     if (!answer && !now.refused) field.value = "";
     send.disabled = !field.value;
     answered.hidden = !answer;
     waiting.hidden = Boolean(answer);
     waiting.textContent = words.waiting;
     if (answer) {
-      said.replaceChildren(
+      verdict.replaceChildren(
         ...answer.said.map((each, i) =>
           el(
             "p",
@@ -189,18 +189,18 @@ define("guessing", (root, props, trigger) => {
     root.dataset.run = `${now.run} ${now.at} ${answer ? "answer" : "guess"}`;
     cover();
   };
-  const take = (found) => {
-    if (found.scene !== run) {
+  const take = (sent) => {
+    if (sent.scene !== run) {
       rounds.clear();
-      run = found.scene;
+      run = sent.scene;
     }
-    payload = found;
-    if (found.answer && found.answer.right !== null && !rounds.has(found.at)) rounds.set(found.at, found.answer);
-    const follow = wanted || root.contains(document.activeElement);
-    wanted = false;
-    draw(found);
-    if (follow) (found.answer ? (found.last ? restart : next) : field).focus({ preventScroll: true });
+    payload = sent;
+    if (sent.answer && sent.answer.right !== null && !rounds.has(sent.at)) rounds.set(sent.at, sent.answer);
+    const follow = focusNext || root.contains(document.activeElement);
+    focusNext = false;
+    draw(sent);
+    if (follow) (sent.answer ? (sent.last ? restart : next) : field).focus({ preventScroll: true });
   };
-  take.kept = (value) => value;
+  take.stateOf = (value) => value;
   return take;
 });

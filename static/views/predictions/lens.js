@@ -152,9 +152,9 @@ define("lenstable", (root) => {
       fill(words.kl_short, { value: cell.kl.toFixed(3) }),
       fill(words.rank_short, { token: names[cell.final], rank: cell.rank.toLocaleString("en") }),
     ];
-    const told = el("span", "pg-lens-facts");
-    told.append(...facts.map((text) => el("span", "", text)));
-    readout.replaceChildren(first, list, told);
+    const details = el("span", "pg-lens-facts");
+    details.append(...facts.map((text) => el("span", "", text)));
+    readout.replaceChildren(first, list, details);
   };
   const here = () => {
     const column = now.payload.positions.indexOf(looked(now.payload.last));
@@ -320,7 +320,8 @@ define("lenstable", (root) => {
     if (now && root.clientWidth) show();
   }).observe(root);
   return (payload) => {
-    const kept = now?.payload.positions.join() === payload.positions.join() ? [box.scrollLeft, box.scrollTop] : null;
+    const scrolled =
+      now?.payload.positions.join() === payload.positions.join() ? [box.scrollLeft, box.scrollTop] : null;
     now = read(payload);
     if (pinned !== null && pinned >= now.K) pinned = null;
     title.textContent = payload.title;
@@ -330,7 +331,7 @@ define("lenstable", (root) => {
     furnish();
     paint();
     mark();
-    if (kept) [box.scrollLeft, box.scrollTop] = kept;
+    if (scrolled) [box.scrollLeft, box.scrollTop] = scrolled;
     else {
       box.scrollTop = 0;
       show();

@@ -149,7 +149,7 @@ define("wrotemap", (root, props, trigger) => {
     });
     paint();
   };
-  take.kept = (value) => value;
+  take.stateOf = (value) => value;
   return take;
 });
 

@@ -9,12 +9,12 @@ import { chances, facts, likely, piece } from "../../parts/next_tokens.js";
 
 define("surprisetext", (root) => {
   const title = el("h2"),
-    told = el("div", "pg-surprise-facts"),
+    details = el("div", "pg-surprise-facts"),
     scale = el("div", "pg-surprise-scale");
   const text = el("div", "pg-reading-text pg-surprise-text", "", { role: "group" }),
     readout = el("p", "pg-surprise-readout", "", { "aria-live": "polite" }),
     foot = el("div");
-  root.append(title, told, scale, text, readout, foot);
+  root.append(title, details, scale, text, readout, foot);
   let payload = null;
 
   const colour = () => {
@@ -87,7 +87,7 @@ define("surprisetext", (root) => {
       breaks = new Map(payload.breaks);
     title.textContent = payload.title;
     text.setAttribute("aria-label", words.text_label);
-    facts(told, payload.facts);
+    facts(details, payload.facts);
     if (!same) {
       // else only the colours change, and the focus stays
       text.replaceChildren(
@@ -125,19 +125,19 @@ define("surprisetext", (root) => {
 
 define("surprisedetail", (root) => {
   const title = el("h2"),
-    own = el("p", "pg-surprise-own"),
+    tokenText = el("p", "pg-surprise-own"),
     next = el("p", "pg-surprise-own"),
-    told = el("div", "pg-surprise-facts");
+    details = el("div", "pg-surprise-facts");
   const frame = el("div", "pg-surprise-frame", "", { tabindex: 0 }),
     foot = el("div");
-  root.append(title, own, next, told, frame, foot);
+  root.append(title, tokenText, next, details, frame, foot);
   root.setAttribute("aria-live", "polite");
   return (payload) => {
     const { rows, words, following } = payload;
     title.textContent = payload.title;
-    own.textContent = payload.own;
+    tokenText.textContent = payload.own;
     next.textContent = payload.next;
-    facts(told, payload.facts);
+    facts(details, payload.facts);
     chances(frame, {
       rows,
       words,

@@ -20,17 +20,17 @@ const pairs = (list, words) =>
 // payload: { title, facts, next { text, facts }, words, run }
 define("shapefacts", (root) => {
   const title = el("h2"),
-    told = el("div", "pg-shape-facts"),
+    facts = el("div", "pg-shape-facts"),
     next = el("div", "pg-shape-next"),
     legend = el("p", "pg-muted"),
     foot = el("div");
-  root.append(title, legend, told, next, foot);
+  root.append(title, legend, facts, next, foot);
   return (payload) => {
     const { words } = payload,
       text = el("span", "pg-shape-next-text", payload.next.text);
     title.textContent = payload.title;
     legend.textContent = `${words.before} → ${words.then}`;
-    told.replaceChildren(...pairs(payload.facts, words));
+    facts.replaceChildren(...pairs(payload.facts, words));
     next.replaceChildren(text, ...pairs(payload.next.facts, words));
     foot.replaceChildren(
       exporting(root, {
@@ -117,7 +117,7 @@ define("shapetable", (root, props, trigger) => {
   let payload = null,
     columns = "",
     timer = null,
-    wanted = null;
+    requested = null;
   top.append(head);
   grid.append(top, body);
   frame.append(grid);
@@ -141,8 +141,8 @@ define("shapetable", (root, props, trigger) => {
   // Every row of the vocabulary, which the page has to ask for; a file has all of them.
   const everything = () =>
     new Promise((resolve) => {
-      wanted = { number: Date.now() % 1e9, resolve };
-      ask({ all: wanted.number });
+      requested = { number: Date.now() % 1e9, resolve };
+      ask({ all: requested.number });
     });
   // A first click sorts so that most comes first; names, ranks and ids begin at their start.
   const upward = new Set(["rank", "token", "id", "out"]);
@@ -172,14 +172,14 @@ define("shapetable", (root, props, trigger) => {
       name.append(el("small", "", words.next));
     }
     const cells = row.numbers.map((text) => el("td", "pg-number", text || "–"));
-    const kept = el("td", "pg-number pg-shape-kept", row.out ? fill(words.out_by, { n: row.out }) : words.kept);
+    const count = el("td", "pg-number pg-shape-kept", row.out ? fill(words.out_by, { n: row.out }) : words.kept);
     const shares = row.shares.map((text) => el("td", "pg-number", text || "–"));
     line.append(
       el("td", "pg-number", row.rank),
       name,
       el("td", "pg-number", String(row.id)),
       ...cells,
-      kept,
+      count,
       ...shares,
     );
     return line;
@@ -190,8 +190,8 @@ define("shapetable", (root, props, trigger) => {
     const { words } = payload,
       names = JSON.stringify(payload.columns);
     if (payload.table) {
-      if (payload.all === wanted?.number) wanted.resolve(payload.table);
-      wanted = null;
+      if (payload.all === requested?.number) requested.resolve(payload.table);
+      requested = null;
       props.value = { ...props.value, all: 0 };
       delete payload.table;
     }
@@ -228,6 +228,6 @@ define("shapetable", (root, props, trigger) => {
     );
     root.dataset.run = payload.run;
   };
-  draw.kept = ({ query, page, by, down }) => JSON.parse(JSON.stringify({ query, page, by, down })); // all rows are a download: by a click only
+  draw.stateOf = ({ query, page, by, down }) => JSON.parse(JSON.stringify({ query, page, by, down })); // all rows are a download: by a click only
   return draw;
 });

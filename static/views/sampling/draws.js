@@ -21,7 +21,7 @@ define("drawbar", (root, props, trigger) => {
   const title = el("h2"),
     note = el("p", "pg-about"),
     form = el("div", "pg-controls");
-  const said = el("p", "pg-draw-said", "", { role: "status" }),
+  const status = el("p", "pg-draw-said", "", { role: "status" }),
     read = el("p", "pg-about pg-draw-read");
   const stage = el("div", "pg-draw-stage"),
     flag = el("span", "pg-draw-flag", "", { "aria-hidden": "true" });
@@ -37,21 +37,21 @@ define("drawbar", (root, props, trigger) => {
   const again = el("button", "pg-button pg-primary", "", { type: "button" });
   for (const text of ["0", "0.25", "0.5", "0.75", "1"]) axis.append(el("span", "", text));
   stage.append(flag, bar, slider, rug, axis, line);
-  root.append(title, note, form, said, stage, read, caption, foot);
+  root.append(title, note, form, status, stage, read, caption, foot);
   let payload = null,
     parts = [],
     timer = null,
-    wanted = null;
+    requested = null;
 
   const now = () => ({ seed: 0, step: 0, u: null, ...props.value });
   const number = () => {
-    const { seed: own, step: at, u } = now();
+    const { seed, step: at, u } = now();
     if (u !== null) return u;
-    return own === payload.seed ? payload.numbers[at - payload.first] : undefined;
+    return seed === payload.seed ? payload.numbers[at - payload.first] : undefined;
   };
   // Where u falls: the first part that ends beyond it.
   const placed = (u) => {
-    const { edges, texts, shares, ids, total, count, found } = payload;
+    const { edges, texts, shares, ids, total, count, found: hits } = payload;
     let at = edges.findIndex((edge) => edge > u * total);
     if (at < 0 && edges.length === count) at = count - 1; // rounding
     if (at >= 0)
@@ -63,14 +63,14 @@ define("drawbar", (root, props, trigger) => {
         from: at ? edges[at - 1] : 0,
         to: edges[at],
       };
-    return found.find((each) => each.u === u);
+    return hits.find((each) => each.u === u);
   };
   const ask = (pause = 0) => {
     const question = JSON.stringify(now());
-    if (question === wanted) return;
+    if (question === requested) return;
     clearTimeout(timer);
     timer = setTimeout(() => {
-      wanted = question;
+      requested = question;
       trigger("select", { index: 0, value: question });
     }, pause);
   };
@@ -82,7 +82,7 @@ define("drawbar", (root, props, trigger) => {
   // The sentence, with the token set apart; what a token says is never a template.
   const sentence = (template, values) => {
     const [before, after = ""] = template.split("{token}");
-    said.replaceChildren(
+    status.replaceChildren(
       fill(before, values),
       ...(template.includes("{token}") ? [el("b", "pg-draw-token", values.token)] : []),
       fill(after, values),
@@ -110,10 +110,10 @@ define("drawbar", (root, props, trigger) => {
         Boolean(place) && (rank === place.rank || (rank === 0 && place.rank > payload.edges.length)),
       );
     if (!place) {
-      said.textContent = words.looking;
+      status.textContent = words.looking;
       return false;
     }
-    const given = {
+    const values = {
       ...value,
       u: digits(u),
       from: digits(place.from),
@@ -123,20 +123,20 @@ define("drawbar", (root, props, trigger) => {
       rank: place.rank.toLocaleString("en"),
       n: count.toLocaleString("en"),
     };
-    sentence(`${value.u === null ? words.random : words.by_hand} ${words.falls}`, given);
-    slider.setAttribute("aria-valuetext", said.textContent);
+    sentence(`${value.u === null ? words.random : words.by_hand} ${words.falls}`, values);
+    slider.setAttribute("aria-valuetext", status.textContent);
     root.dataset.token = place.id;
     return true;
   };
 
-  const partOf = (rank, text, share, from, told) => {
+  const partOf = (rank, text, share, from, label) => {
     const node = el("div", rank ? "pg-draw-part" : "pg-draw-part pg-draw-rest");
     const { total } = payload;
     node.style.left = `${(from / total) * 100}%`;
     node.style.width = `${(share / total) * 100}%`;
     if (rank) node.style.setProperty("--pg-tint", `${Math.round(14 + 34 / Math.sqrt(rank))}%`);
     node.onpointerenter = () => {
-      read.textContent = told;
+      read.textContent = label;
     };
     parts.push({ node, rank, text, share });
     return node;
@@ -146,7 +146,7 @@ define("drawbar", (root, props, trigger) => {
     parts = [];
     const nodes = texts.map((text, at) => {
       const from = at ? edges[at - 1] : 0;
-      const given = {
+      const values = {
         token: text,
         id: ids[at],
         rank: at + 1,
@@ -154,7 +154,7 @@ define("drawbar", (root, props, trigger) => {
         from: digits(from),
         to: digits(edges[at]),
       };
-      return partOf(at + 1, text, shares[at], from, fill(words.part, given));
+      return partOf(at + 1, text, shares[at], from, fill(words.part, values));
     });
     if (edges.length < count) {
       const from = edges.at(-1),
@@ -180,11 +180,11 @@ define("drawbar", (root, props, trigger) => {
     if (!wide) return;
     for (const { node, rank, text, share } of parts) {
       const room = (share / payload.total) * wide - 8,
-        told = percent(share);
+        label = percent(share);
       const labels = [];
       if (text.length * 7.9 <= room) {
         labels.push(el("span", rank ? "pg-draw-text" : "pg-draw-more", text));
-        if (told.length * 6.6 <= room) labels.push(el("span", "pg-draw-share", told));
+        if (label.length * 6.6 <= room) labels.push(el("span", "pg-draw-share", label));
       }
       node.style.borderRightWidth = room > -4 ? "" : 0; // of parts that are hardly wider than their border
       node.replaceChildren(...labels);
@@ -214,17 +214,17 @@ define("drawbar", (root, props, trigger) => {
     label.append(el("span", "pg-control-label", text), input);
     return label;
   };
-  const whole = (input, name, most) => () => {
+  const whole = (input, name, limit) => () => {
     if (input.value === "" || !input.validity.valid) return;
     change({ [name]: +input.value, u: null }, PAUSE, name === "seed");
-    input.max = most;
+    input.max = limit;
   };
   const footer = () => {
     const { words, file, source } = payload;
     const lines = () => payload.texts.map((text, at) => [payload.ids[at], text, payload.shares[at], payload.edges[at]]);
     const text = () => {
-      const { seed: own, step: at, u } = now();
-      return payload.python.replace(/^u = .*$/m, () => `u = ${u === null ? `uniform(${own}, ${at})` : u}`);
+      const { seed, step: at, u } = now();
+      return payload.python.replace(/^u = .*$/m, () => `u = ${u === null ? `uniform(${seed}, ${at})` : u}`);
     };
     const names = [words.column_id, words.column_token, words.column_share, words.column_edge];
     foot.replaceChildren(
@@ -254,15 +254,15 @@ define("drawbar", (root, props, trigger) => {
 
   const draw = (next) => {
     payload = next;
-    const { words, most } = payload;
+    const { words, most: limits } = payload;
     if (!form.childElementCount) form.append(field("", seed), field("", step), again);
     [...form.querySelectorAll(".pg-control-label")].forEach((label, at) => {
       label.textContent = at ? words.step : words.seed;
     });
-    seed.max = most.seed;
-    step.max = most.step;
-    seed.oninput = whole(seed, "seed", most.seed);
-    step.oninput = whole(step, "step", most.step);
+    seed.max = limits.seed;
+    step.max = limits.step;
+    seed.oninput = whole(seed, "seed", limits.seed);
+    step.oninput = whole(step, "step", limits.step);
     again.textContent = words.again;
     slider.setAttribute("aria-label", words.slider);
     title.textContent = payload.title;
@@ -278,6 +278,6 @@ define("drawbar", (root, props, trigger) => {
     if (!show()) ask();
     root.dataset.run = payload.run;
   };
-  draw.kept = (value) => value;
+  draw.stateOf = (value) => value;
   return draw;
 });

@@ -165,7 +165,7 @@ define("manytable", (root, props, trigger) => {
     mark();
   };
   const taken = () => {
-    const { words, measures, rows, file, source, title: named, note: told } = payload;
+    const { words, measures, rows, file, source, title: named, note } = payload;
     const names = ["mean", "sd", "low", "median", "high"].map((name) => words[name]);
     const columns = measures.flatMap(({ label }) => names.map((name) => `${label}, ${name}`));
     const lines = rows.map((row) => [
@@ -181,7 +181,7 @@ define("manytable", (root, props, trigger) => {
       file,
       source,
       title: named,
-      note: told,
+      note,
       names: [words.strategy, words.how, words.texts, words.ended, words.different, words.together, ...columns],
       lines,
     };
@@ -219,7 +219,7 @@ define("manytable", (root, props, trigger) => {
     foot.replaceChildren(exporting(root, taken()));
     root.dataset.run = payload.run;
   };
-  draw.kept = (value) => value;
+  draw.stateOf = (value) => value;
   return draw;
 });
 

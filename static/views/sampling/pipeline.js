@@ -31,7 +31,7 @@ export function pipelineEditor(spec, start, onChange) {
     list = el("ol", "pg-pipe-steps", "", { "aria-label": words.label });
   const none = el("p", "pg-muted pg-pipe-none", words.none),
     help = el("p", "pg-pipe-help"),
-    said = el("p", "pg-pipe-said", "", { role: "status" });
+    status = el("p", "pg-pipe-said", "", { role: "status" });
   const presets = el("select", "pg-pipe-presets", "", { "aria-label": words.presets }),
     add = el("select", "pg-pipe-add", "", { "aria-label": words.add });
   const reset = el("button", "pg-button pg-quiet", words.reset, { type: "button" }),
@@ -77,14 +77,14 @@ export function pipelineEditor(spec, start, onChange) {
     if (!focus) return;
     const [at, what] = focus,
       buttons = [...(list.children[at]?.querySelectorAll("button") ?? [])];
-    const wanted = buttons.find((button) => button.dataset.what === what);
-    (wanted && !wanted.disabled ? wanted : (buttons.find((button) => !button.disabled) ?? add)).focus();
+    const target = buttons.find((button) => button.dataset.what === what);
+    (target && !target.disabled ? target : (buttons.find((button) => !button.disabled) ?? add)).focus();
   };
   const move = (at, by) => {
     const [step] = steps.splice(at, 1);
     steps.splice(at + by, 0, step);
     rebuild([at + by, by < 0 ? "up" : "down"]);
-    said.textContent = fill(words.moved, { name: warps[step.warp].label, n: at + by + 1, total: steps.length });
+    status.textContent = fill(words.moved, { name: warps[step.warp].label, n: at + by + 1, total: steps.length });
     tell(true);
   };
   const remove = (at) => {
@@ -111,7 +111,7 @@ export function pipelineEditor(spec, start, onChange) {
     });
     const usual = el("i", "", "", { "aria-hidden": "true" }),
       value = () => step.values[parameter.name];
-    const told = fill(words.default, { value: parameter.default });
+    const label = fill(words.default, { value: parameter.default });
     const span = range.max - range.min,
       share = (number) => (placeOf(parameter, number) - range.min) / span;
     usual.style.setProperty("--pg-at", share(parameter.default));
@@ -128,7 +128,7 @@ export function pipelineEditor(spec, start, onChange) {
       paint(source);
       if (number !== before || settled) tell(settled);
     };
-    slider.title = told;
+    slider.title = label;
     slider.oninput = () => set(valueAt(parameter, +slider.value), slider, false);
     slider.ondblclick = () => set(parameter.default, null, true);
     box.oninput = () => {
@@ -150,14 +150,14 @@ export function pipelineEditor(spec, start, onChange) {
       warp.parameters.map(({ name, default: usual }) => [name, step.values?.[name] ?? usual]),
     );
     const button = (what, sign, act) => {
-      const made = el("button", "pg-pipe-button", sign, {
+      const node = el("button", "pg-pipe-button", sign, {
         type: "button",
         "data-what": what,
         "aria-label": fill(words[what], { name: warp.label }),
         title: fill(words[what], { name: warp.label }),
       });
-      made.onclick = act;
-      return made;
+      node.onclick = act;
+      return node;
     };
     const up = button("up", "↑", () => move(at, -1)),
       down = button("down", "↓", () => move(at, 1));
@@ -234,7 +234,7 @@ export function pipelineEditor(spec, start, onChange) {
   start_from.append(el("span", "pg-muted", words.presets), presets);
   head.append(el("span", "pg-label", words.label), start_from, reset);
   foot.append(add, help);
-  root.append(head, none, list, foot, said);
+  root.append(head, none, list, foot, status);
   rebuild();
   explain(steps[0]?.warp);
   return root;
@@ -266,6 +266,6 @@ define("pipeline", (root, props, trigger) => {
     );
     root.dataset.ready = "yes";
   };
-  draw.kept = (value) => (spec && JSON.stringify(value.steps) === JSON.stringify(spec.default) ? null : value);
+  draw.stateOf = (value) => (spec && JSON.stringify(value.steps) === JSON.stringify(spec.default) ? null : value);
   return draw;
 });

@@ -76,13 +76,13 @@ define("race", (root) => {
     looks = now;
     const focused = buttons.contains(document.activeElement);
     const button = (name, enabled, act, primary) => {
-      const made = el("button", `pg-button${primary ? " pg-primary" : ""}`, words[name], {
+      const node = el("button", `pg-button${primary ? " pg-primary" : ""}`, words[name], {
         type: "button",
         "data-name": name,
       });
-      made.disabled = !enabled;
-      made.onclick = act;
-      return made;
+      node.disabled = !enabled;
+      node.onclick = act;
+      return node;
     };
     buttons.replaceChildren(
       running
@@ -134,12 +134,12 @@ define("race", (root) => {
   const paintChoices = () => {
     const { words } = state.payload;
     const field = (label, options, value, change) => {
-      const made = el("label", "pg-field pg-inline"),
+      const node = el("label", "pg-field pg-inline"),
         select = el("select");
       for (const [key, name] of options) select.append(new Option(name, key, false, key === value));
       select.onchange = () => change(select.value);
-      made.append(el("span", "", label), select);
-      return made;
+      node.append(el("span", "", label), select);
+      return node;
     };
     const from = reference();
     choices.replaceChildren(
@@ -201,10 +201,10 @@ define("race", (root) => {
   };
   const arrange = () => {
     const all = inOrder().filter((row) => row.shown),
-      kept = new Map();
-    for (const row of all) kept.set(row.id, views.get(row.id) ?? rowView(row, stage));
-    views = kept;
-    const nodes = all.map((row) => kept.get(row.id).node);
+      reused = new Map();
+    for (const row of all) reused.set(row.id, views.get(row.id) ?? rowView(row, stage));
+    views = reused;
+    const nodes = all.map((row) => reused.get(row.id).node);
     if (nodes.length !== rows.children.length || nodes.some((node, at) => rows.children[at] !== node)) {
       const focused = document.activeElement;
       rows.replaceChildren(...nodes);
@@ -236,9 +236,9 @@ define("race", (root) => {
   // On a narrow page the panel lies over the end of the window: the token that was chosen stays in sight.
   const uncover = (chip) => {
     const over = side.getBoundingClientRect(),
-      own = chip.getBoundingClientRect();
-    if (getComputedStyle(side).bottom === "0px" && own.bottom > over.top - 8)
-      scrollBy({ top: own.bottom - over.top + 40 });
+      chipBox = chip.getBoundingClientRect();
+    if (getComputedStyle(side).bottom === "0px" && chipBox.bottom > over.top - 8)
+      scrollBy({ top: chipBox.bottom - over.top + 40 });
   };
   const at = (event) => {
     const chip = event.target.closest?.(".pg-reading-token"),
@@ -246,9 +246,9 @@ define("race", (root) => {
     return chip ? { row: row.dataset.row, at: +chip.dataset.index } : null;
   };
   const hover = (event) => {
-    const found = at(event);
-    if (!found || rests(event)) return;
-    state.hovered = found;
+    const place = at(event);
+    if (!place || rests(event)) return;
+    state.hovered = place;
     parts?.token();
   };
   rows.addEventListener("mouseover", hover);
@@ -260,10 +260,10 @@ define("race", (root) => {
     }
   });
   rows.addEventListener("click", (event) => {
-    const found = at(event);
-    if (!found) return;
-    const again = state.pinned?.row === found.row && state.pinned.at === found.at;
-    Object.assign(state, { pinned: again ? null : found, hovered: found });
+    const place = at(event);
+    if (!place) return;
+    const again = state.pinned?.row === place.row && state.pinned.at === place.at;
+    Object.assign(state, { pinned: again ? null : place, hovered: place });
     update();
     if (!again) uncover(event.target.closest(".pg-reading-token"));
     if (!again && event.detail === 0) side.querySelector("button:not(:disabled)")?.focus(); // by the keyboard

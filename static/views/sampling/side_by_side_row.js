@@ -101,25 +101,25 @@ export function rowView(row, stage) {
     ids = [];
   const chip = (record, at) => {
     const name = text(row, record[0]),
-      made = el("button", "pg-reading-token", "", {
+      node = el("button", "pg-reading-token", "", {
         type: "button",
         "data-index": at,
         tabindex: at ? -1 : 0,
         "aria-label": fill(words.token_name, { token: name, n: at + 1, share: percent(probability(record)) }),
       });
-    piece(made, name);
+    piece(node, name);
     const lines = Array.from({ length: breaks(row, record[0]) }, () => el("br"));
-    if (row.at !== null && at < row.at) made.classList.add("pg-race-before");
-    else stage.paint(made, record);
-    line.append(made, ...lines);
-    return { made, lines };
+    if (row.at !== null && at < row.at) node.classList.add("pg-race-before");
+    else stage.paint(node, record);
+    line.append(node, ...lines);
+    return { node, lines };
   };
   const view = { node, row };
   view.update = () => {
     let same = 0;
     while (same < ids.length && same < row.records.length && ids[same] === row.records[same][0]) same++;
-    for (const { made, lines } of chips.splice(same)) {
-      made.remove();
+    for (const { node, lines } of chips.splice(same)) {
+      node.remove();
       lines.forEach((each) => each.remove());
     }
     for (let at = same; at < row.records.length; at++) chips.push(chip(row.records[at], at));
@@ -127,9 +127,9 @@ export function rowView(row, stage) {
     const marked = state.pinned?.row === row.id ? state.pinned.at : null,
       from = reference();
     const at = row.at ?? (from && from !== row && from.key === row.key ? leaves(row, from) : null);
-    chips.forEach(({ made }, n) => {
-      made.classList.toggle("pg-race-parts", n === at);
-      if (made.ariaPressed !== String(n === marked)) made.ariaPressed = String(n === marked);
+    chips.forEach(({ node }, n) => {
+      node.classList.toggle("pg-race-parts", n === at);
+      if (node.ariaPressed !== String(n === marked)) node.ariaPressed = String(n === marked);
     });
     facts.replaceChildren(
       ...[
@@ -142,15 +142,15 @@ export function rowView(row, stage) {
     );
     node.classList.toggle("pg-race-old", stale(row));
     if (row.parent !== null && row.records[row.at]) fork.textContent = forked(row);
-    const said = sentence(row, from, at);
-    if (note.textContent !== said) note.textContent = said;
+    const summary = sentence(row, from, at);
+    if (note.textContent !== summary) note.textContent = summary;
     if (row.others && others.hidden) best(row);
   };
   view.colour = () =>
-    chips.forEach(({ made }, at) => {
-      if (!made.classList.contains("pg-race-before")) stage.paint(made, row.records[at]);
+    chips.forEach(({ node }, at) => {
+      if (!node.classList.contains("pg-race-before")) stage.paint(node, row.records[at]);
     });
-  view.chip = (at) => chips[at]?.made;
+  view.chip = (at) => chips[at]?.node;
   // Room for all that is to come, so that the rows below stay where they are.
   view.reserve = (on) => {
     line.style.minHeight =
@@ -158,14 +158,14 @@ export function rowView(row, stage) {
   };
   const best = () => {
     const list = el("ol");
-    for (const [found, score] of row.others) {
+    for (const [ids, score] of row.others) {
       const item = el("li");
       item.append(
         el("b", "", score.toFixed(3)),
         el(
           "span",
           "",
-          found
+          ids
             .map((id) => text(row, id))
             .join("")
             .replace(/·/g, " "),
@@ -192,12 +192,12 @@ function sentence(row, from, at) {
   if (row.parent !== null) {
     const parent = state.rows.get(row.parent),
       other = parent?.records[row.at],
-      own = row.records[row.at];
-    return own
+      record = row.records[row.at];
+    return record
       ? fill(words.branched, {
           name: row.name,
           n: row.at + 1,
-          token: text(row, own[0]),
+          token: text(row, record[0]),
           other: other ? text(row, other[0]) : "–",
         })
       : "";
@@ -211,7 +211,7 @@ function sentence(row, from, at) {
   const mine = row.records[at],
     theirs = from.records[at],
     shared = mine[6] !== null && theirs[6] === mine[6];
-  const told = (whose, record) => {
+  const describe = (whose, record) => {
     const token = text(whose, record[0]),
       range = share(whose, record);
     if (record[5] === 1) return fill(words.told_alone, { token });
@@ -228,7 +228,7 @@ function sentence(row, from, at) {
     name,
     n: at + 1,
     u: mine[6]?.toFixed(3),
-    mine: told(row, mine),
-    theirs: told(from, theirs),
+    mine: describe(row, mine),
+    theirs: describe(from, theirs),
   });
 }

@@ -28,12 +28,12 @@ export const tell = (what) => listeners.forEach((listener) => listener(what));
 // --- what is known of a row -----------------------------------------------------------------------
 
 export const text = (row, id) => {
-  const found = state.texts.get(`${row.model} ${id}`) ?? `#${id}`;
-  return Array.isArray(found) ? found[0] : found;
+  const entry = state.texts.get(`${row.model} ${id}`) ?? `#${id}`;
+  return Array.isArray(entry) ? entry[0] : entry;
 };
 export const breaks = (row, id) => {
-  const found = state.texts.get(`${row.model} ${id}`);
-  return Array.isArray(found) ? found[1] : 0;
+  const entry = state.texts.get(`${row.model} ${id}`);
+  return Array.isArray(entry) ? entry[1] : 0;
 };
 export const probability = (record) => Math.exp(record[1]);
 export const bits = (record) => -record[1] / NAT + 0;
@@ -83,11 +83,11 @@ export const share = (row, record) => {
 
 // --- pieces ---------------------------------------------------------------------------------------
 
-function open(found) {
-  const { opening } = found,
-    asked = state.pending.get(found.tag) ?? {};
+function open(piece) {
+  const { opening } = piece,
+    request = state.pending.get(piece.tag) ?? {};
   const run = {
-    id: found.run,
+    id: piece.run,
     have: 0,
     state: "running",
     kind: opening.kind,
@@ -97,7 +97,7 @@ function open(found) {
     tokens: 0,
     opening,
   };
-  state.pending.delete(found.tag);
+  state.pending.delete(piece.tag);
   const tokens = (id, name) => state.texts.set(`${opening.model} ${id}`, name);
   for (const [id, name] of Object.entries(opening.texts)) tokens(id, name);
   if (opening.kind === "start") {
@@ -106,7 +106,7 @@ function open(found) {
     Object.assign(state, { reference: null, pinned: null, hovered: null });
   } else for (const other of state.runs.values()) if (other.state === "running") other.state = "stopped";
   if (opening.kind === "go") {
-    run.rows = asked.rows?.map((id) => state.rows.get(id)) ?? [];
+    run.rows = request.rows?.map((id) => state.rows.get(id)) ?? [];
     run.rows.forEach((row) => {
       if (row) {
         row.ended = "";
@@ -116,22 +116,22 @@ function open(found) {
       }
     });
   } else {
-    const parent = asked.parent === undefined ? null : state.rows.get(asked.parent);
+    const parent = request.parent === undefined ? null : state.rows.get(request.parent);
     if (opening.kind === "branch" && !parent) return null;
     run.rows = opening.rows.map((about, at) => {
       const row = {
         ...about,
-        id: `${found.run} ${at}`,
+        id: `${piece.run} ${at}`,
         parent: parent?.id ?? null,
-        at: parent ? asked.at : null,
+        at: parent ? request.at : null,
         hue: parent ? parent.hue : at,
-        records: parent ? parent.records.slice(0, asked.at) : [],
+        records: parent ? parent.records.slice(0, request.at) : [],
         ended: "",
         others: null,
         measured: null,
         shown: true,
         python: [opening.python],
-        limit: (parent ? asked.at + 1 : 0) + opening.limit,
+        limit: (parent ? request.at + 1 : 0) + opening.limit,
         key: parent ? parent.key : opening.key,
         model: opening.model,
         prompt: opening.prompt,
@@ -151,34 +151,34 @@ function open(found) {
 }
 
 // Pieces arrive in order; a page that missed one asks for all that it lacks.
-function take(found) {
-  if (found.ahead) {
+function take(piece) {
+  if (piece.ahead) {
     // others' runs are before it
-    if (found.tag === state.waiting) state.ahead = found.ahead;
+    if (piece.tag === state.waiting) state.ahead = piece.ahead;
     return tell("data");
   }
-  if (found.tag && found.tag === state.waiting) state.waiting = null;
-  state.error = found.error ?? (found.run ? null : state.error);
-  if (!found.run) return tell("data");
-  const run = state.runs.get(found.run) ?? (found.opening ? open(found) : null);
-  if (!run) return state.pending.has(found.tag) ? send("again", { run: found.run, have: -1 }) : undefined;
-  for (const [id, name] of Object.entries(found.texts)) state.texts.set(`${run.opening.model} ${id}`, name);
-  if (found.from > run.have) return send("again", { run: run.id, have: run.have });
-  for (const tick of found.ticks.slice(run.have - found.from)) {
+  if (piece.tag && piece.tag === state.waiting) state.waiting = null;
+  state.error = piece.error ?? (piece.run ? null : state.error);
+  if (!piece.run) return tell("data");
+  const run = state.runs.get(piece.run) ?? (piece.opening ? open(piece) : null);
+  if (!run) return state.pending.has(piece.tag) ? send("again", { run: piece.run, have: -1 }) : undefined;
+  for (const [id, name] of Object.entries(piece.texts)) state.texts.set(`${run.opening.model} ${id}`, name);
+  if (piece.from > run.have) return send("again", { run: run.id, have: run.have });
+  for (const tick of piece.ticks.slice(run.have - piece.from)) {
     run.have++;
     tick.forEach((change, at) => {
       const row = run.rows[at];
       if (!change || !row) return;
-      const [made, drop, why, others] = change;
+      const [records, drop, why, others] = change;
       if (drop) row.records.length -= drop;
-      row.records.push(...made);
+      row.records.push(...records);
       row.ended = why;
       if (others) row.others = others;
     });
   }
-  Object.assign(run, { state: found.state, seconds: found.seconds, tokens: found.tokens });
-  run.eight = found.eight ?? "";
-  found.measured?.forEach((numbers, at) => {
+  Object.assign(run, { state: piece.state, seconds: piece.seconds, tokens: piece.tokens });
+  run.eight = piece.eight ?? "";
+  piece.measured?.forEach((numbers, at) => {
     if (run.rows[at]) run.rows[at].measured = numbers;
   });
   tell(run.state === "running" ? "data" : "over");

@@ -31,7 +31,7 @@ export function chosenToken(root, payload, api) {
   let shown = "";
 
   const chosen = () => state.hovered ?? state.pinned;
-  const found = () => {
+  const located = () => {
     const at = chosen(),
       row = at && state.rows.get(at.row),
       record = row?.records[at.at];
@@ -85,11 +85,11 @@ export function chosenToken(root, payload, api) {
     const usable = pinned && row.model === api.payload().model;
     list.replaceChildren(
       ...rows.map(([id, p, after], index) => {
-        const own = id === record[0],
-          line = el("button", `pg-race-choice${own ? " pg-race-own" : ""}`, "", {
+        const isChosen = id === record[0],
+          line = el("button", `pg-race-choice${isChosen ? " pg-race-own" : ""}`, "", {
             type: "button",
             "data-index": index,
-            title: own ? words.written : usable ? fill(words.choose, { token: text(row, id) }) : "",
+            title: isChosen ? words.written : usable ? fill(words.choose, { token: text(row, id) }) : "",
           });
         const model = el("i"),
           left = el("i", "pg-race-after"),
@@ -103,14 +103,14 @@ export function chosenToken(root, payload, api) {
           el("span", "pg-race-number", percent(p)),
           el("span", "pg-race-number", after === null ? "–" : percent(after)),
         );
-        line.disabled = !usable || own;
+        line.disabled = !usable || isChosen;
         line.onclick = () => api.branch(row, at, { token: id });
         return line;
       }),
     );
   };
   const update = () => {
-    const now = found(),
+    const now = located(),
       pinned = Boolean(now && state.pinned && state.pinned.row === now.row.id && state.pinned.at === now.at);
     const looks = now
       ? `${now.row.id} ${now.at} ${now.record[0]} ${pinned} ${now.row.records.length > now.at} ${api.payload().key}`
@@ -126,14 +126,14 @@ export function chosenToken(root, payload, api) {
       return;
     }
     const { row, record, at } = now,
-      [id, , rank, entropy, after, kept, u] = record;
+      [id, , rank, entropy, after, left, u] = record;
     title.textContent = `“${text(row, id)}”`;
     where.textContent = fill(words.token_where, { n: at + 1, name: row.name, id });
     facts.replaceChildren(
       fact(words.fact_model, percent(api.probability(record)), words.help_model),
       fact(words.fact_after, percent(after), words.help_after),
       fact(words.fact_rank, rank.toLocaleString("en"), words.help_rank),
-      fact(words.fact_kept, kept.toLocaleString("en"), words.help_kept),
+      fact(words.fact_kept, left.toLocaleString("en"), words.help_kept),
       fact(words.fact_surprisal, `${api.bits(record).toFixed(2)} ${words.bits}`, words.help_surprisal),
       fact(words.fact_entropy, `${(entropy / NAT).toFixed(2)} ${words.bits}`, words.help_entropy),
       fact(words.fact_uniform, u === null ? "–" : u.toFixed(4), words.help_uniform),

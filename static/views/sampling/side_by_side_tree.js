@@ -26,10 +26,10 @@ function tree(root, { words }, api) {
   let width = 0;
   const draw = () => {
     const rows = api.inOrder(),
-      most = Math.max(1, ...rows.map((row) => Math.max(row.limit, row.records.length)));
+      longest = Math.max(1, ...rows.map((row) => Math.max(row.limit, row.records.length)));
     root.hidden = !rows.some((row) => row.parent !== null);
     if (root.hidden) return;
-    const kept = document.activeElement?.dataset.branch;
+    const focused = document.activeElement?.dataset.branch;
     names.replaceChildren(
       ...rows.map((row) => {
         const line = el("div", "pg-race-name-line"),
@@ -62,14 +62,14 @@ function tree(root, { words }, api) {
         return line;
       }),
     );
-    if (kept) names.querySelector(`[data-branch="${CSS.escape(kept)}"]`)?.focus({ preventScroll: true });
+    if (focused) names.querySelector(`[data-branch="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
     width = chart.clientWidth;
     const room = Math.max(60, width - 46),
-      x = (at) => 6 + (at / most) * room,
+      x = (at) => 6 + (at / longest) * room,
       y = (i) => HEIGHT * (i + 0.5);
     const svg = drawn("svg", { width, height: HEIGHT * rows.length + 18, role: "img", "aria-label": words.tree_about }),
       place = new Map(rows.map((row, i) => [row.id, i]));
-    for (let at = 0; at <= most; at += Math.max(1, 10 ** Math.floor(Math.log10(most)) / (most < 40 ? 2 : 1))) {
+    for (let at = 0; at <= longest; at += Math.max(1, 10 ** Math.floor(Math.log10(longest)) / (longest < 40 ? 2 : 1))) {
       const tick = drawn("text", {
         x: x(at),
         y: HEIGHT * rows.length + 13,
@@ -263,9 +263,9 @@ export function partsBeside(side, below, payload, api) {
     const looks = rows.map((row) => `${row.id} ${row.records.length}`).join();
     if (!rows.length || looks === last) return;
     last = looks;
-    const found = ownFigure({ figure: payload.blank }),
+    const drawing = ownFigure({ figure: payload.blank }),
       plain = (name) => name.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-    found.data = rows.map((row) => {
+    drawing.data = rows.map((row) => {
       const from = row.at ?? 0,
         records = row.records.slice(from),
         name = plain(row.parent === null ? row.name : `${row.name} · ${api.forked(row)}`);
@@ -281,7 +281,7 @@ export function partsBeside(side, below, payload, api) {
       };
     });
     draw.figure({
-      figure: found,
+      figure: drawing,
       title: words.figure,
       note: words.figure_note,
       source: rows[0].source,

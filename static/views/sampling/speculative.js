@@ -41,11 +41,11 @@ define("drafttext", (root) => {
     note = el("p", "pg-about"),
     key = el("ul", "pg-draft-key"),
     text = el("div", "pg-draft-text");
-  const told = el("div", "pg-draft-told", "", { "aria-live": "polite" }),
+  const details = el("div", "pg-draft-told", "", { "aria-live": "polite" }),
     same = el("p", "pg-draft-same");
   const plain = el("details", "pg-draft-plain"),
     foot = el("div");
-  root.append(title, note, key, told, text, same, plain, foot);
+  root.append(title, note, key, details, text, same, plain, foot);
   let payload = null,
     cells = [];
 
@@ -58,14 +58,14 @@ define("drafttext", (root) => {
   };
   const explain = (at) => {
     const { words, rounds } = payload;
-    if (at === null) return told.replaceChildren(line(el("span", "pg-muted", words.help)), line(), line());
+    if (at === null) return details.replaceChildren(line(el("span", "pg-muted", words.help)), line(), line());
     const { round, place, proposal } = cells[at],
       {
         proposals,
         token,
         milliseconds: [draft, check],
       } = rounds[round];
-    const given = { call: round + 1, place: place + 1, n: proposals.length };
+    const values = { call: round + 1, place: place + 1, n: proposals.length };
     const when = fill(words.told_call, { draft: short(draft), check: short(check) });
     if (proposal) {
       const [name, id, p, q, expected, u, fate] = proposal;
@@ -74,10 +74,10 @@ define("drafttext", (root) => {
         u === null
           ? words.told_unread
           : fill(words[fate === "accepted" ? "below" : "not_below"], { u: short(u), ratio: short(ratio(proposal)) });
-      return told.replaceChildren(
+      return details.replaceChildren(
         line(
           el("b", "pg-draft-name", name),
-          el("span", "", ` (${id}) · ${words[fate]} · ${fill(words.call_label, given)}`),
+          el("span", "", ` (${id}) · ${words[fate]} · ${fill(words.call_label, values)}`),
         ),
         line(el("span", "", numbers), gauge(ratio(proposal), u), el("span", "", compare)),
         line(el("span", "pg-muted", `${fill(words.expects, { expected: short(expected) })} · ${when}`)),
@@ -85,13 +85,13 @@ define("drafttext", (root) => {
     }
     const [name, id, chance, u] = token,
       kind = kindOf(rounds[round]);
-    told.replaceChildren(
+    details.replaceChildren(
       line(
         el("b", "pg-draft-name", name),
         el(
           "span",
           "",
-          ` (${id}) · ${words[kind]} · ${fill(words.call_label, { ...given, place: proposals.length + 1, n: proposals.length + 1 })}`,
+          ` (${id}) · ${words[kind]} · ${fill(words.call_label, { ...values, place: proposals.length + 1, n: proposals.length + 1 })}`,
         ),
       ),
       line(el("span", "", words[`told_${kind}`])),

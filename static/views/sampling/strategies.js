@@ -13,19 +13,19 @@ const short = (value) => String(+(+value).toPrecision(6));
 const copy = (strategy) => structuredClone(strategy);
 // A name that is a key of the presets is its word; no two labels are the same. viz/views/sampling/strategies.py does the same.
 function labels(strategies, payload) {
-  const found = [];
+  const names = [];
   for (const { name, method } of strategies) {
     const label =
       payload.names[name] ?? (name.trim() || payload.methods.find(({ key }) => key === method)?.label) ?? "";
     let each = label;
-    for (let n = 2; found.includes(each); n++) each = `${label} ${n}`;
-    found.push(each);
+    for (let n = 2; names.includes(each); n++) each = `${label} ${n}`;
+    names.push(each);
   }
-  return found;
+  return names;
 }
 
-const filled = (parameters, given) =>
-  Object.fromEntries(parameters.map(({ name, default: usual }) => [name, given?.[name] ?? usual]));
+const filled = (parameters, values) =>
+  Object.fromEntries(parameters.map(({ name, default: usual }) => [name, values?.[name] ?? usual]));
 const warp = (payload, key) =>
   payload.pipeline.warps.find((each) => each.key === key) ?? { label: key, parameters: [] };
 const method = (payload, key) => payload.methods.find((each) => each.key === key) ?? payload.methods[0];
@@ -155,10 +155,10 @@ define("strategies", (root, props, trigger) => {
   const relabel = () => {
     const names = labels(strategies, payload);
     [...list.children].forEach((item, i) => {
-      const [name, told] = item.firstChild.children;
+      const [name, description] = item.firstChild.children;
       name.textContent = names[i];
-      told.textContent = summary(strategies[i], payload);
-      item.firstChild.title = `${name.textContent}: ${told.textContent}`;
+      description.textContent = summary(strategies[i], payload);
+      item.firstChild.title = `${name.textContent}: ${description.textContent}`;
     });
   };
   const at = (i) => list.children[i]?.querySelector(".pg-strat-open");
@@ -300,9 +300,9 @@ define("strategies", (root, props, trigger) => {
     stop.value = settings.stop.join("\n");
     stop.oninput = () => set("stop", 2 * PAUSE)(stop.value.split("\n").filter(Boolean));
     const fold = el("details", "pg-strat-stop"),
-      told = el("p", "pg-muted", fill(words.stop_help, { n: bounds.stops }));
+      help = el("p", "pg-muted", fill(words.stop_help, { n: bounds.stops }));
     fold.open = settings.stop.length > 0;
-    fold.append(el("summary", "", words.stop), stop, told);
+    fold.append(el("summary", "", words.stop), stop, help);
     const inline = (text, ...inputs) => {
       const label = el("label", "pg-inline");
       label.append(el("span", "pg-muted", text), ...inputs);
@@ -333,6 +333,6 @@ define("strategies", (root, props, trigger) => {
     edit();
     share();
   };
-  draw.kept = (value) => value;
+  draw.stateOf = (value) => value;
   return draw;
 });

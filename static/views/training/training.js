@@ -29,16 +29,16 @@ function form(payload) {
   const { words, limits, defaults, choices } = payload;
   const node = el("form", "pg-settings");
   const about = el("p", "pg-muted"),
-    own = el("div", "pg-own");
+    box = el("div", "pg-own");
   const area = el("textarea", "", "", { rows: 5, placeholder: words.text_placeholder, "aria-label": words.field_text });
   const file = el("input", "", "", {
     type: "file",
     accept: ".txt,.md,.csv,.json,.py,text/*",
     "aria-label": words.field_file,
   });
-  const told = el("p", "pg-muted");
+  const status = el("p", "pg-muted");
   area.name = "text";
-  own.append(area, file, told, field(words, "vocabulary", number(defaults.vocabulary, limits.vocabulary)));
+  box.append(area, file, status, field(words, "vocabulary", number(defaults.vocabulary, limits.vocabulary)));
   const task = select(
     payload.tasks.map((t) => [t.key, t.label]),
     defaults.task,
@@ -71,11 +71,11 @@ function form(payload) {
     ),
   );
   more.append(el("summary", "", words.more), rest);
-  node.append(field(words, "task", task), about, own, main, more);
+  node.append(field(words, "task", task), about, box, main, more);
   const describe = () => {
     const chosen = payload.tasks.find((t) => t.key === task.value);
     about.textContent = chosen.about + (chosen.example ? ` ${fill(words.example, chosen)}` : "");
-    own.hidden = chosen.key !== "text";
+    box.hidden = chosen.key !== "text";
   };
   task.onchange = () => {
     describe();
@@ -85,13 +85,13 @@ function form(payload) {
   file.onchange = async () => {
     const [picked] = file.files;
     if (!picked) return;
-    const [, most] = limits.bytes;
-    if (picked.size > most) {
-      told.textContent = fill(words.too_large, { most: (most / 1e6).toFixed(0) });
+    const [, limit] = limits.bytes;
+    if (picked.size > limit) {
+      status.textContent = fill(words.too_large, { most: (limit / 1e6).toFixed(0) });
       return;
     }
     area.value = await picked.text();
-    told.textContent = fill(words.read, { name: picked.name, size: (picked.size / 1000).toFixed(0) });
+    status.textContent = fill(words.read, { name: picked.name, size: (picked.size / 1000).toFixed(0) });
   };
   describe();
   return node;
@@ -246,10 +246,10 @@ define("training", (root) => {
   return (next) => {
     payload = next;
     lab.words = next.words;
-    const kept = settings && values(settings);
+    const previous = settings && values(settings);
     settings = form(next);
-    if (kept)
-      for (const [name, value] of Object.entries(kept)) settings.querySelector(`[name="${name}"]`).value = value;
+    if (previous)
+      for (const [name, value] of Object.entries(previous)) settings.querySelector(`[name="${name}"]`).value = value;
     settings.onsubmit = (event) => event.preventDefault();
     side.replaceChildren(settings, buttons);
     const parts = [trainingCharts(charts, next), trainingReplay(replay, next)];

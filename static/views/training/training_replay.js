@@ -59,13 +59,13 @@ export function trainingReplay(root, { words, ramps }) {
   function best() {
     const last = run().snapshots.at(-1);
     const scores = last.induction.flat().some((value) => value > 0.3) ? last.induction : last.previous_token;
-    let found = [0, 0];
+    let place = [0, 0];
     scores.forEach((row, layer) =>
       row.forEach((value, number) => {
-        if (value > scores[found[0]][found[1]]) found = [layer, number];
+        if (value > scores[place[0]][place[1]]) place = [layer, number];
       }),
     );
-    return found;
+    return place;
   }
   function build() {
     const { layers, heads } = run();
@@ -130,10 +130,10 @@ export function trainingReplay(root, { words, ramps }) {
     guesses.append(strip);
   }
   function drawSample(snapshot) {
-    const { given, written } = snapshot.sample;
+    const { given: prompt, written } = snapshot.sample;
     sample.replaceChildren(el("h3", "", words.sample_title));
     const text = el("p", "pg-sample-text");
-    text.append(el("span", "pg-muted", given), el("b", "", written));
+    text.append(el("span", "pg-muted", prompt), el("b", "", written));
     sample.append(text);
   }
   function draw(what) {

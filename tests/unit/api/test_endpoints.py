@@ -12,7 +12,7 @@ from model.errors import InputError
 from tests.support.endpoints import NAMED, TEXT, ask
 from tests.support.helpers import assert_close
 from viz.api.endpoints import ENDPOINTS, WITHOUT
-from viz.api.registry import arguments, document, told_of
+from viz.api.registry import arguments, document, parse_docstring
 from viz.views.tabs import TABS
 
 
@@ -41,14 +41,14 @@ def test_names_are_unique():
 @pytest.mark.parametrize("name", NAMED)
 def test_everything_is_described(name):
     endpoint = NAMED[name]
-    about, told, back = told_of(endpoint.function)
+    about, told, back = parse_docstring(endpoint.function)
     hints = typing.get_type_hints(endpoint.function)
     assert about.endswith(".") and back.endswith(".")
     assert set(told) <= set(hints)
     for each in arguments(endpoint):
-        assert each.told.endswith((".", ")")) and each.hint is not inspect.Parameter.empty, each.name
+        assert each.description.endswith((".", ")")) and each.hint is not inspect.Parameter.empty, each.name
         if each.default in ("", None) and each.default is not inspect.Parameter.empty:
-            assert "mpty" in each.told or "ot given" in each.told or "empty" in each.told
+            assert "mpty" in each.description or "ot given" in each.description or "empty" in each.description
     lines = document(endpoint).splitlines()
     assert [line.strip().partition(":")[0] for line in lines if line.startswith("    ")][:-1] == [
         each.name for each in arguments(endpoint)

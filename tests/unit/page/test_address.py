@@ -22,7 +22,7 @@ from viz.page.address import (
     tokens_id,
 )
 from viz.page.parts import unpacked
-from viz.page.pipeline import ASKS, FIRST, HEAD, PARTS, Asked, payloads, scene_of, selection_update, view
+from viz.page.pipeline import ASKS, FIRST, HEAD, PARTS, PageRequest, payloads, scene_of, selection_update, view
 from viz.seam.playground import MAX_CHARACTERS, Options, Playground
 from viz.seam.scene import prompt_id
 from viz.seam.selection import Selection, picked
@@ -59,7 +59,7 @@ def test_a_whole_link_is_taken(playground: Playground, lm: LanguageModel):
     )
     assert (found.model_id, found.prompt, found.tab, found.waits) == ("tiny", "Hi there", "heads", "")
     assert found.selection == Selection(((2, 1), (0, 3)), (5, 0), (4, 2), (Edit("zero", 1, 2),))
-    scene = scene_of(playground, Asked("tiny", "Hi there", {}, {}, {}, "en"))
+    scene = scene_of(playground, PageRequest("tiny", "Hi there", {}, {}, {}, "en"))
     assert found.run == prompt_id(scene)  # so that the page knows of which chips its tokens are
 
 
@@ -171,16 +171,17 @@ def test_the_page_gets_the_selection_as_value_and_as_picture(playground: Playgro
 
 
 def test_the_page_is_told_once_that_its_question_was_answered(playground: Playground):
-    question = Asked("tiny", "Hi", {}, {}, {}, "en", step=4)
+    question = PageRequest("tiny", "Hi", {}, {}, {}, "en", step=4)
     parts, shown = payloads(playground, question)
     assert parts["address"]["settled"] == 4 and parts["address"]["asks"] == list(ASKS)
     assert parts["address"]["usual"] == {"model": "tiny", "prompt": FIRST, "tab": KEYS[0]}
     assert parts["tokens"]["model"] == "tiny" and parts["tokens"]["prompt"] == "Hi"
-    again, _ = payloads(playground, Asked("tiny", "Hi", {}, {}, shown, "en", step=4))
+    again, _ = payloads(playground, PageRequest("tiny", "Hi", {}, {}, shown, "en", step=4))
     assert "address" not in again
-    later, shown = payloads(playground, Asked("tiny", "", {}, {}, shown, "en", step=5))  # a prompt that cannot be shown
+    empty = PageRequest("tiny", "", {}, {}, shown, "en", step=5)  # a prompt that cannot be shown
+    later, shown = payloads(playground, empty)
     assert later["address"]["settled"] == 5 and later["notice"]["kind"] == "error"
-    assert "address" not in payloads(playground, Asked("tiny", "", {}, {}, shown, "en", step=5))[0]
+    assert "address" not in payloads(playground, PageRequest("tiny", "", {}, {}, shown, "en", step=5))[0]
 
 
 def test_a_payload_has_its_words():
@@ -194,7 +195,7 @@ def test_tokens_of_one_prompt_have_one_name(lm: LanguageModel):
 
 def test_a_view_has_a_place_for_every_part(playground: Playground):
     assert len(set(PARTS)) == len(PARTS)
-    assert len(view(playground, Asked("tiny", "Hi", {}, {}, {}, "en"))) == len(HEAD) + len(TABS) + 1
+    assert len(view(playground, PageRequest("tiny", "Hi", {}, {}, {}, "en"))) == len(HEAD) + len(TABS) + 1
 
 
 @pytest.mark.parametrize("heads", [[[L, 0]], [[0, H]]])
@@ -210,5 +211,5 @@ def test_a_link_does_not_tell_where_a_model_lies(lm: LanguageModel):
     assert id_of(playground, "local:gpt") == local.model_id and id_of(playground, "hub:a/b") == "hub:a/b"
     found = answer(playground, link_of({"model": "local:gpt", "prompt": "Hi"}, KEYS), local.model_id, START)
     assert (found.model_id, found.waits) == (local.model_id, "")
-    parts, _ = payloads(playground, Asked(local.model_id, "Hi", {}, {}, {}, "en"))
+    parts, _ = payloads(playground, PageRequest(local.model_id, "Hi", {}, {}, {}, "en"))
     assert "secret" not in json.dumps([parts["tokens"], parts["address"]])

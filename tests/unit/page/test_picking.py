@@ -3,7 +3,7 @@
 import pytest
 
 from model.gpt.edits import Edit
-from viz.page.pipeline import Asked, edit_payload, payloads, scene_of
+from viz.page.pipeline import PageRequest, edit_payload, payloads, scene_of
 from viz.seam.playground import Options, Playground
 from viz.seam.scene import prompt_id
 
@@ -20,7 +20,7 @@ def scene(playground):
 
 def asked(prompt=PROMPT, **changes):
     first = {"model_id": "tiny", "selection": None, "values": {}, "shown": {}, "language": "en"}
-    return Asked(**{**first, "prompt": prompt, **changes})
+    return PageRequest(**{**first, "prompt": prompt, **changes})
 
 
 # --- names ---

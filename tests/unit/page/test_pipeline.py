@@ -11,7 +11,7 @@ from model.gpt import linear
 from viz.page import build, pipeline
 from viz.page.loading import Cancelled, choose_model, opened
 from viz.page.parts import unpacked
-from viz.page.pipeline import Asked, payloads, view
+from viz.page.pipeline import PageRequest, payloads, view
 from viz.seam import playground as context
 from viz.seam.playground import Playground
 from viz.server.gradio_patches import rest
@@ -21,7 +21,7 @@ from viz.views.attention.map import view as map
 
 def asked(prompt, **changes):
     first = {"model_id": "tiny", "selection": None, "values": {}, "shown": {}, "language": "en"}
-    return Asked(**{**first, "prompt": prompt, **changes})
+    return PageRequest(**{**first, "prompt": prompt, **changes})
 
 
 def test_first_view_fills_every_part(playground):

@@ -13,7 +13,7 @@ import app
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "docs" / "examples" / "views"
 DRAW = """
-from viz.page.pipeline import Asked, payloads
+from viz.page.pipeline import PageRequest, payloads
 from viz.seam.playground import Options, Playground
 from viz.views.tabs import TABS
 from viz.words import words
@@ -22,7 +22,7 @@ assert TABS[-1].key == "own" and [view.key for view in TABS[-1].views] == ["toke
 playground = Playground(Options())
 for language in ("en", "zh"):
     values = {"token_lengths_form": {"unit": "characters"}}
-    parts, _ = payloads(playground, Asked("tinygpt", "The cat sat", None, values, {}, language, "own"))
+    parts, _ = payloads(playground, PageRequest("tinygpt", "The cat sat", None, values, {}, language, "own"))
     drawn = parts["token_lengths_lengths"]
     assert drawn["title"] == "How long each token is"
     assert list(drawn["figure"].data[0].y) == [3, 4, 4], drawn["figure"].data[0].y

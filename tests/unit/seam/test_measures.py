@@ -4,14 +4,14 @@ import pytest
 
 from model.errors import InputError
 from tests.support.helpers import byte_model, serving
-from viz.page.pipeline import Asked, scene_of
+from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.view import Asking, Custom, Measure, View
 
 
 @pytest.fixture
 def scene(tmp_path):
-    return scene_of(serving(byte_model(tmp_path)), Asked("tiny", "abcabd ab", None, {}, {}, "en"))
+    return scene_of(serving(byte_model(tmp_path)), PageRequest("tiny", "abcabd ab", None, {}, {}, "en"))
 
 
 def odd(sent, scene):

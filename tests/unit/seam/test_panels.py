@@ -6,7 +6,7 @@ import pytest
 
 from model.errors import InputError
 from tests.support.helpers import byte_model, serving
-from viz.page.pipeline import Asked, scene_of
+from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.background import Result
 from viz.seam.tab import Tab
@@ -15,7 +15,7 @@ from viz.seam.view import Custom, Measure, Steady, View
 
 @pytest.fixture
 def scene(tmp_path):
-    return scene_of(serving(byte_model(tmp_path)), Asked("tiny", "abcabd ab", None, {}, {}, "en"))
+    return scene_of(serving(byte_model(tmp_path)), PageRequest("tiny", "abcabd ab", None, {}, {}, "en"))
 
 
 def length(scene, settings):
@@ -52,7 +52,7 @@ def test_a_measure_gets_the_results_of_those_that_it_uses(scene):
 
 def test_it_depends_on_what_those_depend_on(scene):
     none = panels.settings_of(VIEW, scene, {})
-    other = scene_of(scene.playground, Asked("tiny", "abc", None, {}, {}, "en"))
+    other = scene_of(scene.playground, PageRequest("tiny", "abc", None, {}, {}, "en"))
     key = panels.key_of(VIEW, VIEW.measure("both"), scene, none)
     assert key != panels.key_of(VIEW, VIEW.measure("both"), other, none)
 
@@ -74,9 +74,9 @@ def test_a_steady_part_is_drawn_once_in_a_language(scene):
     }
     view = View("tried", ("note", "lab"), parts, (Measure("length", lambda scene, settings: 7, depends=()),))
     other = scene_of(
-        scene.playground, Asked("tiny", "abc", {"edits": [{"kind": "zero", "layer": 1, "head": 2}]}, {}, {}, "en")
+        scene.playground, PageRequest("tiny", "abc", {"edits": [{"kind": "zero", "layer": 1, "head": 2}]}, {}, {}, "en")
     )
-    chinese = scene_of(scene.playground, Asked("tiny", "abc", None, {}, {}, "zh"))
+    chinese = scene_of(scene.playground, PageRequest("tiny", "abc", None, {}, {}, "zh"))
     here, there, translated = (panels.pictures(view, each, {}) for each in (scene, other, chinese))
     assert here["tried_lab"].key == there["tried_lab"].key != translated["tried_lab"].key
     assert here["tried_note"].key != there["tried_note"].key  # it names the run

@@ -2,7 +2,7 @@
 
 import pytest
 
-from viz.page.pipeline import Asked, scene_of
+from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.layout import Box, slots
 from viz.seam.settings import Choice, Settings
@@ -40,7 +40,7 @@ TAB = Tab("t", (view("one", SIZE, COLOUR), view("two", SIZE)), beside=ALL)
 
 @pytest.fixture
 def scene(playground):
-    return scene_of(playground, Asked("tiny", "abc", None, {}, {}, "en"))
+    return scene_of(playground, PageRequest("tiny", "abc", None, {}, {}, "en"))
 
 
 def test_a_setting_of_the_tab_stands_beside_the_row_of_views_and_is_shown_with_those_that_name_it():

@@ -7,7 +7,7 @@ from model.errors import CheckpointError, InputError
 from model.store import ByteLRU
 from tests.support.public import PROMPT
 from viz.page.build import build
-from viz.page.pipeline import Asked, payloads
+from viz.page.pipeline import PageRequest, payloads
 from viz.seam.playground import MOST_FAILURES, Options, Playground
 from viz.server import serve
 from viz.server.limits import PRIVATE
@@ -150,7 +150,7 @@ def test_the_memory_of_the_command_line_is_for_traces_and_results_together():
 
 
 def test_the_page_of_a_shared_server_is_drawn(shared):
-    parts, _ = payloads(shared, Asked("tiny", PROMPT, None, {}, {}, "zh"))
+    parts, _ = payloads(shared, PageRequest("tiny", PROMPT, None, {}, {}, "zh"))
     assert parts["tokens"]["tokens"] and not parts["notice"]
-    told, _ = payloads(shared, Asked("tinygpt", PROMPT, None, {}, {}, "zh"))
+    told, _ = payloads(shared, PageRequest("tinygpt", PROMPT, None, {}, {}, "zh"))
     assert told["notice"]["text"].startswith("此服务器不提供该模型")

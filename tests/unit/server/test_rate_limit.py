@@ -20,7 +20,7 @@ def test_a_bucket_empties_and_fills():
 
 
 def test_buckets_of_many_clients_take_bounded_memory():
-    bucket = Buckets(Rate(2, 1), most=10, clock=Clock())
+    bucket = Buckets(Rate(2, 1), capacity=10, clock=Clock())
     bucket.wait("kept"), bucket.wait("kept")
     for n in range(100):
         bucket.wait(n)
@@ -34,7 +34,7 @@ def join(guarded, session="abc", **more):
 
 def test_a_page_is_asked_to_wait_and_others_are_not():
     clock = Clock()
-    ours = guarded(asked_each=Buckets(Rate(2, 1), clock=clock))
+    ours = guarded(computing_each=Buckets(Rate(2, 1), clock=clock))
     assert [join(ours).status for _ in range(3)] == [200, 200, 429]
     answer = join(ours)
     assert answer.headers["retry-after"] == "2" and "busy" in answer.text
@@ -45,14 +45,14 @@ def test_a_page_is_asked_to_wait_and_others_are_not():
 
 
 def test_an_address_cannot_have_more_by_many_pages():
-    ours = guarded(asked=Buckets(Rate(5, 1), clock=Clock()))
+    ours = guarded(computing=Buckets(Rate(5, 1), clock=Clock()))
     assert [join(ours, f"page{n}").status for n in range(7)] == [200] * 5 + [429] * 2
     assert join(ours, "page", client=("10.0.0.2", 1)).status == 200
 
 
 def test_every_request_of_a_shared_server_is_counted_and_none_of_a_private_one():
     def few():
-        return {name: Buckets(Rate(3, 1), clock=Clock()) for name in ("visits", "asked", "asked_each")}
+        return {name: Buckets(Rate(3, 1), clock=Clock()) for name in ("visits", "computing", "computing_each")}
 
     assert [ask(ours, "/config").status for ours in [guarded(**few())] * 5] == [200] * 3 + [429] * 2
     private = guarded(Options(), **few())
@@ -60,7 +60,7 @@ def test_every_request_of_a_shared_server_is_counted_and_none_of_a_private_one()
 
 
 def test_a_text_cannot_pretend_to_be_another_page():
-    ours = guarded(asked_each=Buckets(Rate(1, 1), clock=Clock()))
+    ours = guarded(computing_each=Buckets(Rate(1, 1), clock=Clock()))
     forged = rb'{"data":["\"session_hash\":\"forged%d\""],"session_hash":"abc"}'
     assert [ask(ours, JOIN, "POST", body=(forged % n,)).status for n in range(3)] == [200, 429, 429]
 
@@ -89,14 +89,18 @@ def test_so_many_connections_of_one_address(monkeypatch):
 def test_a_class_behind_one_address_is_not_held_up():
     """Thirty pages are opened within a second, then each is typed into at seven keys a second for a minute."""
     clock = Clock()
-    rates = {"visits": middleware.VISITS, "asked": middleware.ASKED, "asked_each": middleware.ASKED_EACH}
+    rates = {
+        "visits": middleware.VISITS,
+        "computing": middleware.COMPUTING,
+        "computing_each": middleware.COMPUTING_EACH,
+    }
     ours = guarded(**{name: Buckets(rate, clock=clock) for name, rate in rates.items()})
     for _ in range(30 * 80):
         assert ours.visits.wait("class") == 0
     for _ in range(10 * 60):  # the model answers some dozens of questions a second, and a page asks one at a time
         clock.now += 0.1
         for page in range(6):
-            assert ours.asked_each.wait(("class", page)) == 0 and ours.asked.wait("class") == 0
+            assert ours.computing_each.wait(("class", page)) == 0 and ours.computing.wait("class") == 0
             assert ours.visits.wait("class") == 0 and ours.visits.wait("class") == 0
 
 

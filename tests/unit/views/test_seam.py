@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.support.helpers import byte_model, serving
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.playground import Options, Playground
 from viz.seam.scene import SceneKey
@@ -30,7 +30,7 @@ def playground(tmp_path_factory):
 
 
 def scene(playground: Playground, **selection):
-    return scene_of(playground, Asked("tiny", "abcabd ab", selection or None, {}, {}, "en"))
+    return scene_of(playground, PageRequest("tiny", "abcabd ab", selection or None, {}, {}, "en"))
 
 
 def same(a: object, b: object) -> bool:
@@ -158,7 +158,7 @@ def test_a_view_is_whole(playground, tab, view):
 @pytest.mark.parametrize(("tab", "view"), DECLARED, ids=NAMES)
 def test_every_figure_can_be_exported(playground, tab, view):
     """It has a title, a file's name, a source, names of its columns, and Python lines."""
-    asked = Asked("tiny", "abcabd ab", None, {f"{tab}_view": {"view": view.key}}, {}, "en", tab)
+    asked = PageRequest("tiny", "abcabd ab", None, {f"{tab}_view": {"view": view.key}}, {}, "en", tab)
     parts = payloads(playground, asked)[0]
     for name in panels.names_of(view):
         payload = parts[name]
@@ -171,7 +171,7 @@ def test_every_figure_can_be_exported(playground, tab, view):
 def test_a_view_that_was_measured_is_drawn_in_every_language(playground, language):
     opened = scene(playground)
     for tab, view in DECLARED:
-        asked = Asked("tiny", opened.prompt, None, {f"{tab}_view": {"view": view.key}}, {}, language, tab)
+        asked = PageRequest("tiny", opened.prompt, None, {f"{tab}_view": {"view": view.key}}, {}, language, tab)
         parts, _ = payloads(playground, asked)
         assert not parts["notice"], view.key
         assert not [name for name in panels.names_of(view) if "problem" in parts[name]], view.key

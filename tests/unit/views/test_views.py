@@ -7,7 +7,7 @@ from model.api import LanguageModel
 from model.gpt.transformer import Block, Transformer
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads
+from viz.page.pipeline import PageRequest, payloads
 from viz.theme import scale_of
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
@@ -34,7 +34,7 @@ def playgrounds(tmp_path_factory):
 
 def drawn(playground, tab, view, prompt="abcabd ab", language="en", **selection):
     """The parts of a view by name, and the notice."""
-    asked = Asked("tiny", prompt, selection or None, {f"{tab}_view": {"view": view}}, {}, language, tab)
+    asked = PageRequest("tiny", prompt, selection or None, {f"{tab}_view": {"view": view}}, {}, language, tab)
     parts = payloads(playground, asked)[0]
     packed(parts)  # as it is sent
     views = dict(next(t for t in TABS if t.key == tab).fixed(words(language))[f"{tab}_view"]["shows"])
@@ -95,7 +95,9 @@ def test_every_view_says_how_to_read_it(language):
 
 
 def test_a_view_that_is_not_chosen_is_not_drawn(playgrounds):
-    asked = Asked("tiny", "abcabd ab", None, {"activations_view": {"view": "stream_picture"}}, {}, "en", "activations")
+    asked = PageRequest(
+        "tiny", "abcabd ab", None, {"activations_view": {"view": "stream_picture"}}, {}, "en", "activations"
+    )
     parts = payloads(playgrounds["gpt2"], asked)[0]
     assert "stream_picture_map" in parts
     assert "neurons_top" not in parts

@@ -1,6 +1,6 @@
-"""Whether a further run of the prompt is made at once or waits for a button."""
+"""Whether a further run of the prompt starts at once or waits for a button."""
 
-QUICK = 8e9  # parameters times tokens up to which it is made at once: about 0.3 s
+QUICK = 8e9  # parameters times tokens up to which it starts at once: about 0.3 s
 
 
 def is_quick(n_params: int, T: int) -> bool:

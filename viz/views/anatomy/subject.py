@@ -13,9 +13,9 @@ from viz.seam.settings import Choice, Settings, Text, form, read_all
 from viz.seam.view import Asking, Payload, Seen
 from viz.words import Words
 
-FORM = "anatomy_form"  # the part that asks, and the setting that it makes
+FORM = "anatomy_form"  # the asking part and its setting
 LOADED, PASTED = "loaded", "pasted"
-Asked = tuple[str, str]  # of `WHICH`, and the pasted text
+Chosen = tuple[str, str]  # of `WHICH`, and the pasted text
 Which = Annotated[str, OneOf((LOADED, *ARCHITECTURES))]  # of an endpoint
 
 
@@ -25,7 +25,7 @@ def _label(words: Words, option: str) -> str:
 
 WHICH = Choice("which", (LOADED, *ARCHITECTURES, PASTED), label=_label)
 # One character more than can be read, so that a longer text is refused and not cut.
-CONFIG = Text("config", most=MOST_TEXT + 1, lines=6, when={"which": (PASTED,)})
+CONFIG = Text("config", max_length=MOST_TEXT + 1, lines=6, when={"which": (PASTED,)})
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Subject:
         return self.key == LOADED
 
 
-def read(value: object, scene: Scene) -> Asked:
+def read(value: object, scene: Scene) -> Chosen:
     """What a page sent for the form; the loaded model where nothing is pasted."""
     which, text = read_all((WHICH, CONFIG), value, scene).values()
     if which != PASTED:

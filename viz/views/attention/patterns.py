@@ -37,7 +37,7 @@ class Patterns:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The heads whose matrices are wanted, and whether they become one. Layers are measured as one of their heads."""
+    """The requested heads, and whether their matrices become one. Layers are measured as one of their heads."""
     name, (layer, _) = settings.measure, scene.head
     heads, of = scene.picked.heads, settings.of
     if MEASURES[name].of == "layer":  # all heads of all layers up to this one

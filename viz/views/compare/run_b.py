@@ -66,7 +66,7 @@ class Other:
 
 @dataclass(frozen=True)
 class Refused:
-    """Why there is no run B: a word of `run_b`, or "" and what the model said."""
+    """Why there is no run B: a word of `run_b`, or "" and the model's error."""
 
     word: str  # "no_model" or "no_edits"
     what: str = ""
@@ -74,7 +74,7 @@ class Refused:
     hint: str = ""
 
 
-# --- what is asked for ---
+# --- the request ---
 
 
 def suggestion(prompt: str) -> str:

@@ -58,20 +58,20 @@ class Offer:
     """What of the cards depends on the model and on this server."""
 
     chat: bool  # whether the model has a chat template
-    tokens: int  # new ones that may be asked for
-    strategies: int  # that may be asked for
+    tokens: int  # new ones, at most
+    strategies: int  # at most
     vocabulary: int  # tokens that the model can write
 
 
 def measure_offer(scene: Scene, settings: Settings) -> Offer:
-    """What can be asked for here."""
+    """The bounds of this server."""
     allowed = scene.playground.options.allowed
     tokens, strategies = min(MOST_TOKENS, allowed.new_tokens), min(MOST_STRATEGIES, allowed.texts)
     return Offer(has_chat(scene.model), tokens, strategies, scene.model.tokenizer.vocab_size)
 
 
 def read_cards(sent: object, scene: Scene) -> Cards:
-    """The cards that a page sent; what is wrong with them is said where they are used."""
+    """The cards that a page sent; errors in them are raised where they are used."""
     try:
         strategies, common = chosen(scene.model, sent), common_of(sent)
         check_writing(scene.playground.options.allowed, len(strategies), common.tokens)
@@ -252,7 +252,7 @@ def _stops(sent: object) -> tuple[str, ...]:
 
 
 def labels(catalogue: Mapping[str, str], strategies: Sequence[Strategy]) -> list[str]:
-    """A name for each strategy, no two the same: the one it was given, the word of its preset, or its method."""
+    """A name for each strategy, no two the same: its own, the word of its preset, or its method."""
     words, names = Words(catalogue, "strategies"), []
     for each in strategies:
         name = words.get(f"names.{each.name}", each.name) or words[f"methods.{each.method}"]
@@ -284,7 +284,7 @@ def _short(catalogue: Mapping[str, str], step: Step) -> str:
 
 
 def prompt_ids(model: LanguageModel, prompt: str, chat: bool) -> list[int]:
-    """The tokens that are continued: of the prompt, as a user's message in the model's chat template where asked for.
+    """The tokens that are continued: of the prompt, as a user's message in the model's chat template where requested.
 
     A model without a template is given the plain prompt. Raises InputError where the template does not take it.
     """
@@ -293,7 +293,7 @@ def prompt_ids(model: LanguageModel, prompt: str, chat: bool) -> list[int]:
 
 
 def prompt_code(prompt: str, chat: bool) -> str:
-    """The same in Python: what `lm.generate` is given."""
+    """The same in Python: the argument of `lm.generate`."""
     return f"lm.chat([{_message(prompt)!r}]).ids" if chat else repr(prompt)
 
 

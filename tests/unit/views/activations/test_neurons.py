@@ -15,7 +15,7 @@ from tests.support.views import array, perform, run_lines
 from viz.labels import quoted
 from viz.numbers import number, percent
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.panels import names_of
 from viz.seam.playground import Options
@@ -47,7 +47,7 @@ def playground(lm):
 
 def asked(prompt=PROMPT, language="en", values=None, shown=None, **selection):
     values = {"activations_view": {"view": VIEW.key}, **(values or {})}
-    return Asked("tiny", prompt, selection or None, values, shown or {}, language, "activations")
+    return PageRequest("tiny", prompt, selection or None, values, shown or {}, language, "activations")
 
 
 def drawn(playground, prompt=PROMPT, **changes):

@@ -15,7 +15,7 @@ from tests.support.scripts import words_read
 from tests.support.views import array, perform, run_lines
 from viz.charts.distribution import entropy, prediction_rows
 from viz.numbers import nats, number
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.panels import names_of
 from viz.seam.playground import Options, Playground
@@ -38,7 +38,7 @@ def lm(request, tmp_path_factory):
 
 def asked(form=None, prompt=PROMPT, language="en", shown=None, **selection):
     values = {"activations_view": {"view": VIEW.key}, f"{VIEW.key}_form": form}
-    return Asked("tiny", prompt, selection or None, values, shown or {}, language, "activations")
+    return PageRequest("tiny", prompt, selection or None, values, shown or {}, language, "activations")
 
 
 def drawn(playground, *given, **changes):

@@ -21,7 +21,7 @@ from tests.support.scripts import script
 from tests.support.views import run_lines
 from viz.numbers import number
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam.panels import names_of
 from viz.views.activations.one_norm import measure
 from viz.views.activations.one_norm.figures import counted, decimals_for, shown_dimensions
@@ -41,7 +41,7 @@ def lm(request, tmp_path_factory):
 
 def asked(form=None, prompt=PROMPT, language="en", shown=None, **selection):
     values = {"activations_view": {"view": VIEW.key}, f"{VIEW.key}_form": form}
-    return Asked("tiny", prompt, selection or None, values, shown or {}, language, "activations")
+    return PageRequest("tiny", prompt, selection or None, values, shown or {}, language, "activations")
 
 
 def drawn(playground, *given, **changes):

@@ -13,7 +13,7 @@ from model.gpt.trace import run
 from tests.support.helpers import D, V, tiny_model, tokens_of
 from tests.support.views import array, run_lines
 from viz.numbers import number, percent
-from viz.page.pipeline import Asked, payloads
+from viz.page.pipeline import PageRequest, payloads
 from viz.seam.panels import names_of
 from viz.views.activations.outliers.figures import dimension_figure
 from viz.views.activations.outliers.view import VIEW, median_of_others
@@ -24,7 +24,7 @@ PROMPT = "abcab"
 
 def drawn(playground, values=None, **selection):
     sent = {"activations_view": {"view": "outliers"}, **(values or {})}
-    return payloads(playground, Asked("tiny", PROMPT, selection or None, sent, {}, "en", "activations"))[0]
+    return payloads(playground, PageRequest("tiny", PROMPT, selection or None, sent, {}, "en", "activations"))[0]
 
 
 def traces(payload):

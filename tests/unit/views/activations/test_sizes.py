@@ -11,7 +11,7 @@ from tests.support.helpers import byte_model, tiny_model
 from tests.support.views import array, run_lines
 from viz.numbers import number
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads
+from viz.page.pipeline import PageRequest, payloads
 from viz.seam.panels import names_of
 from viz.views.activations import stream as shared
 from viz.views.activations.figures import Grid, Line, grid_figure, layer_line, token_line
@@ -25,7 +25,7 @@ PROFILE = {"value": "v", "layers": "layer", "median": "median", "p10": "low", "p
 
 
 def asked(values=None, prompt=PROMPT, language="en", shown=None, **selection):
-    return Asked("tiny", prompt, selection or None, values or {}, shown or {}, language, "activations")
+    return PageRequest("tiny", prompt, selection or None, values or {}, shown or {}, language, "activations")
 
 
 def drawn(playground, values=None, **changes):

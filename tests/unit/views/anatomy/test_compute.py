@@ -14,7 +14,7 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import flops, number, signed_percent, whole
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background, panels
 from viz.seam.settings import Settings
 from viz.views.anatomy.compute.figures import Band, Bar, Mark, times_figure, work_figure
@@ -50,7 +50,7 @@ def playground(tokenizer):
 
 def question(values=None, text=PROMPT, language="en", **selection):
     sent = {"anatomy_view": {"view": "compute"}} | (values or {})
-    return Asked("tiny", text, selection or None, sent, {}, language, "anatomy")
+    return PageRequest("tiny", text, selection or None, sent, {}, language, "anatomy")
 
 
 def drawn(playground, values=None, **changes):

@@ -17,7 +17,7 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_config
 from viz.api.reading import measured
 from viz.numbers import nats
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.views.anatomy import subject
 from viz.views.anatomy.diagram.figures import EDGE, STREAM, SUM, drawing, drawn, heads_drawn, sub
@@ -56,7 +56,7 @@ def llama(tokenizer):
 
 def question(values=None, view="diagram", prompt=PROMPT, language="en", **selection):
     sent = {"anatomy_view": {"view": view}} | (values or {})
-    return Asked("tiny", prompt, selection or None, sent, {}, language, "anatomy")
+    return PageRequest("tiny", prompt, selection or None, sent, {}, language, "anatomy")
 
 
 def shown(playground, values=None, **changes):

@@ -15,7 +15,7 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import percent, signed_percent, whole
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background, panels
 from viz.seam.settings import Settings
 from viz.views.anatomy.memory.figures import Layer, memory_figure
@@ -48,7 +48,7 @@ def playground(tokenizer):
 
 def question(values=None, language="en", **selection):
     sent = {"anatomy_view": {"view": "memory"}} | (values or {})
-    return Asked("tiny", PROMPT, selection or None, sent, {}, language, "anatomy")
+    return PageRequest("tiny", PROMPT, selection or None, sent, {}, language, "anatomy")
 
 
 def drawn(playground, values=None, **changes):

@@ -10,7 +10,7 @@ from model.api import LanguageModel
 from model.gpt.config import PRESETS
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
 from viz.numbers import whole
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam.settings import Settings
 from viz.views.anatomy.parameters.figures import MOST_LAYERS, nodes, tree_figure
 from viz.views.anatomy.parameters.view import measure
@@ -40,7 +40,7 @@ def wired(request, tokenizer):
 
 def question(form=None):
     sent = {"anatomy_view": {"view": "parameters"}, "anatomy_form": form}
-    return Asked("tiny", "abcabd ab", None, sent, {}, "en", "anatomy")
+    return PageRequest("tiny", "abcabd ab", None, sent, {}, "en", "anatomy")
 
 
 def shown(playground, form=None):

@@ -17,7 +17,7 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import money
-from viz.page.pipeline import Asked, payloads
+from viz.page.pipeline import PageRequest, payloads
 from viz.views.anatomy.prices.figures import Bar, price_figure
 from viz.views.anatomy.prices.view import priced
 from viz.words import LANGUAGES, Words, words
@@ -142,7 +142,7 @@ def playground(tmp_path_factory):
 
 def drawn(playground, value=None, language="en"):
     values = {"anatomy_view": {"view": "prices"}, "prices_form": value}
-    return payloads(playground, Asked("tiny", "abcabd ab", None, values, {}, language, "anatomy"))[0]
+    return payloads(playground, PageRequest("tiny", "abcabd ab", None, values, {}, language, "anatomy"))[0]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -13,7 +13,7 @@ from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import count, interval, number, power
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.settings import read_all
 from viz.server.training_process import LiveRun
@@ -36,7 +36,7 @@ PICTURES = [f"scaling_laws_{name}" for name in ("plan", "loss", "plane", "price"
 
 def drawn(playground, form=None, language="en", visitor=""):
     values = {"anatomy_view": {"view": "scaling_laws"}, "scaling_laws_form": form}
-    asked = Asked("tiny", "abc", None, values, {}, language, "anatomy", visitor=visitor)
+    asked = PageRequest("tiny", "abc", None, values, {}, language, "anatomy", visitor=visitor)
     parts = payloads(playground, asked)[0]
     packed(parts)
     return parts
@@ -214,7 +214,7 @@ def test_a_visitor_sees_own_runs_only(playground, monkeypatch):
     monkeypatch.setattr(type(playground.workshop), "of", lambda self, owner: owners.append(owner) or [own_run(7, 500)])
     parts = drawn(playground, visitor="somebody")
     assert set(owners) == {"somebody"} and parts["scaling_laws_mine_table"]["rows"]
-    scene = scene_of(playground, Asked("tiny", "abc", None, {}, {}, "en", visitor="somebody"))
+    scene = scene_of(playground, PageRequest("tiny", "abc", None, {}, {}, "en", visitor="somebody"))
     assert panels.depended(scene, ("visitor",)) == ((("7", 200),),)
     assert scene.key.open(playground).visitor == ""  # a scene as a value is nobody's
 

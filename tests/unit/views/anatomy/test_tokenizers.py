@@ -11,7 +11,7 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.playground import Options
 from viz.views.anatomy.tokenizers import measure
@@ -36,7 +36,7 @@ def playground(tmp_path, monkeypatch):
 
 def drawn(playground, form=None, prompt="the cat", language="en"):
     values = {"anatomy_view": {"view": "tokenizers"}, "tokenizers_form": form}
-    parts = payloads(playground, Asked("tiny", prompt, None, values, {}, language, "anatomy"))[0]
+    parts = payloads(playground, PageRequest("tiny", prompt, None, values, {}, language, "anatomy"))[0]
     packed(parts)
     return parts
 
@@ -51,7 +51,7 @@ def test_everything_is_drawn_at_once(playground, language):
 
 
 def test_what_is_measured_is_every_vocabulary(playground):
-    scene = scene_of(playground, Asked("tiny", "the cat", None, {}, {}, "en", "anatomy"))
+    scene = scene_of(playground, PageRequest("tiny", "the cat", None, {}, {}, "en", "anatomy"))
     settings = panels.settings_of(VIEW, scene, {"tokenizers_form": {"text": "人", "merges": "tinygpt"}})
     compared, samples = measure.measure(scene, settings), measure.measure_samples(scene, settings)
     assert [(row.key, row.counted.tokens) for row in compared.rows][2:] == [("bytes", 3), ("characters", 1)]

@@ -9,7 +9,7 @@ import pytest
 from model.attention.measures import measure
 from tests.support.helpers import tokens_of
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.views.attention.lines import view as lines
 from viz.views.attention.links import ALL_UP_TO, MOST_LINKS, STRONGEST, links_payload, strongest
@@ -172,7 +172,7 @@ PARTS = {"lines": "lines_links", "text": "text_reading"}
 
 
 def drawn(playground, view: str, settings: dict, heads=((1, 2),), language="en") -> dict:
-    asked = Asked(
+    asked = PageRequest(
         "tiny",
         "abcabd",
         {"heads": [list(head) for head in heads]},
@@ -210,7 +210,7 @@ def test_several_heads_are_panels_or_one(playground, view: str):
 
 
 def test_both_views_measure_the_same_once(playground):
-    asked = Asked("tiny", "abcabd", None, {"attention_view": {"view": "lines", "measure": "rollout"}}, {}, "en")
+    asked = PageRequest("tiny", "abcabd", None, {"attention_view": {"view": "lines", "measure": "rollout"}}, {}, "en")
     scene = scene_of(playground, asked)
     settings = panels.settings_of(lines.VIEW, scene, {"lines_form": {"measure": "rollout"}})
     keys = {panels.key_of(view, view.measure("main"), scene, settings) for view in (lines.VIEW, text.VIEW)}

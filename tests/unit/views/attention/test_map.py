@@ -12,7 +12,7 @@ from tests.support.helpers import H
 from tests.support.views import array, traces
 from viz.charts.heatmap import Window
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.views.attention import patterns
 from viz.views.attention.cells import cell_of
@@ -34,7 +34,7 @@ def scene(playground):
 
 def asked(prompt=PROMPT, **changes):
     first = {"model_id": "tiny", "selection": None, "values": {}, "shown": {}, "language": "en"}
-    return Asked(**{**first, "prompt": prompt, **changes})
+    return PageRequest(**{**first, "prompt": prompt, **changes})
 
 
 def measured(scene, name="weights", of="each"):

@@ -12,7 +12,7 @@ from model.checks.registry import CHECKS, GROUPS, quick, run_checks
 from model.checks.result import REASONS, RULES, UNITS, Finding, unable
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from viz.numbers import percent
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.background import perform
 from viz.seam.playground import Options, Playground
@@ -34,7 +34,7 @@ def without_transformers(monkeypatch):
 
 
 def asked(prompt="abcabd ab", language="en", **selection):
-    return Asked("tiny", prompt, selection or None, {}, {}, language, "checks")
+    return PageRequest("tiny", prompt, selection or None, {}, {}, language, "checks")
 
 
 def table(playground, *given, **named):

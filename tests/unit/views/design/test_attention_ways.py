@@ -15,7 +15,7 @@ from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import decimals, number
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, scene_of
+from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import background, panels
 from viz.seam.playground import Options
 from viz.server.limits import PUBLIC
@@ -50,7 +50,7 @@ def short(monkeypatch):
 
 
 def opened(playground, prompt=PROMPT, language="en", **selection):
-    return scene_of(playground, Asked("tiny", prompt, selection or None, {}, {}, language))
+    return scene_of(playground, PageRequest("tiny", prompt, selection or None, {}, {}, language))
 
 
 def drawn(playground, form=None, **changes):

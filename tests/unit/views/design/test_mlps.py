@@ -10,7 +10,7 @@ from model.design.mlp_trials import KINDS, Compared, MlpTrial, train_mlps
 from tests.support.helpers import byte_model, serving
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
-from viz.page.pipeline import Asked, scene_of
+from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import background, panels
 from viz.seam.view import Seen
 from viz.views.design.mlps import view as mlps
@@ -33,7 +33,7 @@ def playground(model):
 
 
 def opened(playground, language="en"):
-    return scene_of(playground, Asked("tiny", "abc", None, {}, {}, language))
+    return scene_of(playground, PageRequest("tiny", "abc", None, {}, {}, language))
 
 
 def drawn(playground, sent=None, language="en"):

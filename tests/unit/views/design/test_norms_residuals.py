@@ -15,7 +15,7 @@ from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import decimals, number
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, scene_of
+from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import background, panels
 from viz.seam.view import Seen
 from viz.views.design.norms_residuals import first_steps
@@ -46,7 +46,7 @@ def short(monkeypatch):
 
 
 def opened(playground, language="en"):
-    return scene_of(playground, Asked("tiny", "abc", None, {}, {}, language))
+    return scene_of(playground, PageRequest("tiny", "abc", None, {}, {}, language))
 
 
 def values(form=None, training=None):

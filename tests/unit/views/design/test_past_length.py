@@ -24,7 +24,7 @@ from viz.api.reading import unprompted
 from viz.api.registry import Endpoint, call
 from viz.numbers import difference, nats
 from viz.page.parts import unpacked, update
-from viz.page.pipeline import Asked, scene_of
+from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import background, panels
 from viz.seam.playground import Options
 from viz.server.limits import PUBLIC
@@ -55,7 +55,7 @@ def playground(tokenizer):
 
 
 def scene(playground, prompt=PROMPT, language="en", **selection):
-    return scene_of(playground, Asked("tiny", prompt, selection or None, {}, {}, language, tab="design"))
+    return scene_of(playground, PageRequest("tiny", prompt, selection or None, {}, {}, language, tab="design"))
 
 
 def data(payload):

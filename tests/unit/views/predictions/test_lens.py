@@ -17,7 +17,7 @@ from tests.support.scripts import script
 from viz.labels import visible
 from viz.numbers import nats
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background, panels
 from viz.seam.playground import Options
 from viz.theme import RAMPS, ramp_at, scale_of
@@ -56,7 +56,7 @@ def tuned(monkeypatch):
 
 def asked(prompt=PROMPT, form=None, language="en", **selection):
     values = {"predictions_view": {"view": "lens"}, "lens_form": form}
-    return Asked("tiny", prompt, selection or None, values, {}, language, "predictions")
+    return PageRequest("tiny", prompt, selection or None, values, {}, language, "predictions")
 
 
 def scene(playground, prompt=PROMPT, **changes):

@@ -16,7 +16,7 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from viz.labels import visible
 from viz.numbers import exact, signed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background, panels
 from viz.seam.playground import Options, Playground
 from viz.views.predictions.logit_parts import measure as logit_parts
@@ -33,7 +33,7 @@ FIGURE = Words(words("en"), "logit_parts.figure")
 
 def asked(prompt=PROMPT, form=None, inside=None, language="en", **selection):
     values = {"predictions_view": {"view": "logit_parts"}, "logit_parts_form": form, "logit_parts_map": inside}
-    return Asked("tiny", prompt, selection or None, values, {}, language, "predictions")
+    return PageRequest("tiny", prompt, selection or None, values, {}, language, "predictions")
 
 
 def drawn(playground, prompt=PROMPT, **changes):

@@ -18,7 +18,7 @@ from tests.support.helpers import VARIANTS, L, byte_tokenizer, serving, tiny_mod
 from viz.api.reading import unprompted
 from viz.numbers import nats
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background, panels
 from viz.views.quantization.formats import measure as formats_run
 from viz.views.quantization.formats import view as formats
@@ -49,7 +49,7 @@ def playground(tokenizer):
 
 def question(view, form=None, prompt=PROMPT, language="en", **selection):
     sent = {"quantization_view": {"view": view}} | ({} if form is None else {f"{view}_form": form})
-    return Asked("tiny", prompt, selection or None, sent, {}, language, "quantization")
+    return PageRequest("tiny", prompt, selection or None, sent, {}, language, "quantization")
 
 
 def drawn(playground, view, form=None, **changes):

@@ -29,7 +29,7 @@ from model.quantization.rounding import (
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background, panels
 from viz.seam.settings import Settings
 from viz.views.quantization.rounding import view as rounding
@@ -257,7 +257,7 @@ def playground(tmp_path):
 
 def asked(value=None, language="en", heads=((1, 2),)):
     values = {"quantization_view": {"view": "rounding"}, "rounding_form": value}
-    return Asked("tiny", "abcabd ab", {"heads": [list(h) for h in heads]}, values, {}, language, "quantization")
+    return PageRequest("tiny", "abcabd ab", {"heads": [list(h) for h in heads]}, values, {}, language, "quantization")
 
 
 def measured(playground, value=None, language="en"):

@@ -21,7 +21,7 @@ from tests.support.scripts import script
 from viz.labels import visible
 from viz.numbers import logit, nats, percent
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads
+from viz.page.pipeline import PageRequest, payloads
 from viz.seam import panels
 from viz.seam.playground import Options, Playground
 from viz.views.sampling.distribution.figures import place, shown_tokens, stages_of, step_rows
@@ -41,7 +41,7 @@ OURS = (Step("temperature", (("temperature", 0.5),)), Step("top_k", (("k", 20.0)
 
 def asked(prompt=PROMPT, language="en", values=None, view="distribution", **selection):
     given = {"sampling_view": {"view": view}, "pipeline": {"steps": STEPS}} | (values or {})
-    return Asked("tiny", prompt, selection or None, given, {}, language, tab="sampling")
+    return PageRequest("tiny", prompt, selection or None, given, {}, language, tab="sampling")
 
 
 def drawn(playground, prompt=PROMPT, **changes):

@@ -15,7 +15,7 @@ from model.sampling.warps import final
 from tests.support.helpers import byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.view import Seen
 from viz.views.sampling.draws import figures as pictures
@@ -39,7 +39,7 @@ def lm(tmp_path_factory):
 
 def question(values=None, prompt=PROMPT, language="en", shown=None, **selection):
     sent = {"sampling_view": {"view": "draws"}} | (values or {})
-    return Asked("tiny", prompt, selection or None, sent, shown or {}, language, tab="sampling")
+    return PageRequest("tiny", prompt, selection or None, sent, shown or {}, language, tab="sampling")
 
 
 def scene(playground, **changes):

@@ -13,7 +13,7 @@ from model.gpt.transformer import Transformer
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.numbers import factor, milliseconds, number, size
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background, panels
 from viz.seam.playground import Options
 from viz.seam.view import Seen
@@ -44,7 +44,7 @@ def playground(tokenizer):
 
 def question(values=None, prompt=PROMPT, language="en", **selection):
     sent = {"sampling_view": {"view": "kv_cache"}} | (values or {})
-    return Asked("tiny", prompt, selection or None, sent, {}, language, tab="sampling")
+    return PageRequest("tiny", prompt, selection or None, sent, {}, language, tab="sampling")
 
 
 def drawn(playground, values=None, **changes):

@@ -14,7 +14,7 @@ from tests.support.scripts import words_read
 from tests.unit.views.test_seam import same, values_only
 from viz.numbers import plain
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background
 from viz.seam.panels import job_of, key_of, measured, settings_of
 from viz.views.sampling.many_samples.figures import (
@@ -38,7 +38,7 @@ ASKED = {"strategies": {"strategies": CARDS, "settings": {"tokens": 6, "seed": 2
 
 
 def asked(values, language="en", prompt=PROMPT, **selection):
-    return Asked(
+    return PageRequest(
         "tiny", prompt, selection or None, {"sampling_view": {"view": "many_samples"}} | values, {}, language, TAB.key
     )
 
@@ -251,7 +251,7 @@ def test_the_time_is_told_from_the_last_time(playground):
     taken(playground)
     assert playground.results.peek(("pace", "many_samples", "main", "tiny", False)).value > 0
     slow = serving(playground.opened("tiny"))
-    background.kept(slow, ("pace", "many_samples", "main", "tiny", False), lambda: 0.5)
+    background.computed_once(slow, ("pace", "many_samples", "main", "tiny", False), lambda: 0.5)
     assert "about 9 s" in drawn(slow)["many_samples_job"]["text"]  # a batch a strategy, of 6 steps each
     eight = ASKED["strategies"] | {"settings": {"tokens": 6, "eight": True}}
     assert "about 1 s" in drawn(slow, ASKED | {"strategies": eight})["many_samples_job"]["text"]  # another pace

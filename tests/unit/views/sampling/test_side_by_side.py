@@ -151,7 +151,7 @@ def test_a_new_run_takes_the_place_of_the_last_one(playground, lm):
 
 
 def test_only_so_many_runs_are_kept(playground):
-    races = Races(most=3)
+    races = Races(capacity=3)
     for owner in "abcdef":
         pieces(playground, races=races, owner=owner)
     assert [owner for owner in "abcdef" if races.of(owner)] == ["d", "e", "f"]

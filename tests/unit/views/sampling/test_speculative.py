@@ -14,7 +14,7 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from tests.unit.views.test_seam import same, values_only
 from viz.numbers import factor, number, percent, plain
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background
 from viz.seam.panels import job_of, key_of, settings_of
 from viz.views.sampling.speculative import measure
@@ -41,7 +41,7 @@ def asked(form=None, steps=None, prompt=PROMPT, language="en", **selection):
         "speculative_form": form,
         "pipeline": steps and {"steps": steps},
     }
-    return Asked("tiny", prompt, selection or None, values, {}, language, "sampling")
+    return PageRequest("tiny", prompt, selection or None, values, {}, language, "sampling")
 
 
 def drawn(playground, *given, **changes):

@@ -10,7 +10,7 @@ from model.errors import InputError
 from model.generation.strategies import METHODS, STRATEGIES, Strategy
 from model.sampling.pipeline import Step
 from tests.support.scripts import script
-from viz.page.pipeline import Asked, scene_of
+from viz.page.pipeline import PageRequest, scene_of
 from viz.views.sampling import strategies
 from viz.views.sampling.strategies import (
     DEFAULT,
@@ -139,7 +139,7 @@ def test_what_is_no_setting_is_refused_in_a_sentence(asked):
 
 
 def test_cards_that_cannot_be_written_say_why_where_they_are_used(playground):
-    scene = scene_of(playground, Asked("tiny", "abc", None, {}, {}, "en"))
+    scene = scene_of(playground, PageRequest("tiny", "abc", None, {}, {}, "en"))
     read = read_cards({"strategies": [card(name="<b>")], "settings": {"seed": 7}}, scene)
     assert read.strategies[0].name == "<b>" and read.common.seed == 7 and read.check() is None
     assert hash(read) == hash(read_cards({"strategies": [card(name="<b>")], "settings": {"seed": 7}}, scene))

@@ -11,7 +11,7 @@ from model.sampling.pipeline import Context, Step, entropy
 from model.sampling.temperatures import HIGHEST, LOWEST, MANY, at_temperature, heat, temperatures
 from model.sampling.warps import WARPS, shape
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads
+from viz.page.pipeline import PageRequest, payloads
 from viz.words import LANGUAGES
 
 PROMPT = "abcab"
@@ -21,7 +21,7 @@ CUTS = (Step("top_k", (("k", 20.0),)), Step("top_p", (("p", 0.8),)))
 def drawn(playground, steps=None, axis="log", language="en", prompt=PROMPT, **selection):
     values = {"sampling_view": {"view": "temperature"}, "temperature_form": {"axis": axis}}
     values |= {} if steps is None else {"pipeline": {"steps": steps}}
-    return payloads(playground, Asked("tiny", prompt, selection or None, values, {}, language, tab="sampling"))[0]
+    return payloads(playground, PageRequest("tiny", prompt, selection or None, values, {}, language, tab="sampling"))[0]
 
 
 def figure_of(payload):

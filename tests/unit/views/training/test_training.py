@@ -16,7 +16,7 @@ from tests.support.scripts import script, words_read
 from viz.charts.packed import unpacked_figure
 from viz.labels import visible
 from viz.page.parts import packed
-from viz.page.pipeline import Asked, payloads, scene_of
+from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.playground import Options, Playground
 from viz.views.training import tab
@@ -111,16 +111,16 @@ def test_the_settings_that_the_form_begins_with_can_be_trained():
 
 
 def test_the_form_is_drawn_with_the_servers_bounds_once_in_a_language(playground):
-    scene = scene_of(playground, Asked("tiny", "abc", None, {}, {}, "en"))
+    scene = scene_of(playground, PageRequest("tiny", "abc", None, {}, {}, "en"))
     picture = panels.pictures(VIEW, scene, {})["training_lab"]
     assert picture.make() == first_form("en")  # this server has the usual bounds
     other = scene_of(
-        playground, Asked("tiny", "abcab", {"edits": [{"kind": "zero", "layer": 1, "head": 2}]}, {}, {}, "en")
+        playground, PageRequest("tiny", "abcab", {"edits": [{"kind": "zero", "layer": 1, "head": 2}]}, {}, {}, "en")
     )
     assert (
         panels.pictures(VIEW, other, {})["training_lab"].key == picture.key
     )  # a new prompt leaves the replay as it is
-    parts, _ = payloads(playground, Asked("tiny", "", None, {}, {}, "en", "training"))
+    parts, _ = payloads(playground, PageRequest("tiny", "", None, {}, {}, "en", "training"))
     assert parts["notice"] and parts["training_lab"] == first_form("en")  # there whatever stands at the top
 
 

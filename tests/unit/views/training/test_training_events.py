@@ -6,7 +6,7 @@ import pytest
 from tests.support.rehearsal import LONG, SMALL, TALE, finish, in_threads, quick, until
 from tests.support.streams import ask, trigger, wired
 from viz.page.parts import unpacked
-from viz.page.pipeline import Asked, payloads
+from viz.page.pipeline import PageRequest, payloads
 from viz.page.streams import answers
 from viz.seam.playground import Options, Playground
 from viz.seam.view import Models, Open, Visit
@@ -202,7 +202,7 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
 
     def ask(tab, prompt="abcab", language="en"):
         nonlocal shown
-        asked = Asked(run.model_id, prompt, {"heads": [[0, 1]]}, {}, shown, language, tab)
+        asked = PageRequest(run.model_id, prompt, {"heads": [[0, 1]]}, {}, shown, language, tab)
         parts, shown = payloads(playground, asked)
         return parts
 

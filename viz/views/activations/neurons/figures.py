@@ -1,4 +1,4 @@
-"""Pictures of MLP neurons: who is active where, the activation function with what it is given, and all layers."""
+"""Pictures of MLP neurons: who is active where, the activation function with its inputs, and all layers."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

@@ -54,7 +54,7 @@ class Neuron:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The activation function of a layer and what it is given; y are its values, before any product."""
+    """The activation function of a layer and its inputs; y are its values, before any product."""
 
     x: np.ndarray  # float32 [n]
     y: np.ndarray  # float32 [n]
@@ -65,7 +65,7 @@ class Curve:
     neuron_y: np.ndarray  # float32 [T]
 
 
-# --- what is asked ---
+# --- the question ---
 
 
 def of_layer(model_id: str, layer: int) -> str:

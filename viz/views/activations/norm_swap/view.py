@@ -70,7 +70,7 @@ _FIELDS = ("swap", "where", "norm")
 
 
 def job(seen: Seen) -> Payload:
-    """What a further run takes, or that it is made at once."""
+    """How long a further run takes, or that it starts at once."""
     facts = seen.facts
     if is_quick(facts.n_params, len(facts.tokens)):
         return {"text": seen.here["at_once"], "done": True}
@@ -81,7 +81,7 @@ def job(seen: Seen) -> Payload:
 
 
 def _changed(seen: Seen) -> Changed | None:
-    """The changed run, made at once or by the button; None before that."""
+    """The changed run, computed at once or by the button; None before that."""
     return seen.results["quick"] or seen.results["changed"]
 
 

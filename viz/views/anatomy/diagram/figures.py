@@ -80,7 +80,7 @@ class Drawing:
 
 
 def drawing(config, parts: Sequence[str]) -> Drawing:
-    """Where the parts of `model.anatomy.anatomy.blueprint.blueprint` stand, given by key in their order."""
+    """Where the parts of `model.anatomy.blueprint.blueprint` stand, given by key in their order."""
     result = Drawing()
     tokens = result.put("tokens", 0, (0, EDGE), LOW)
     embed = result.put("embed", tokens.foot + GAP, (0, EDGE))

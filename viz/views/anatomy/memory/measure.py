@@ -89,7 +89,7 @@ def measure(scene: Scene, settings: Settings) -> Memory:
 
 
 def setting_of(subject: Subject, settings: Settings) -> Setting:
-    """What is held, by the form; the whole context where none is given."""
+    """What is held, by the form; the default is the whole context."""
     return Setting(
         mode=settings.mode,
         form=settings.form,
@@ -150,5 +150,5 @@ def measure_expected(scene: Scene, settings: Settings) -> Expected:
 
 
 def measure_held(scene: Scene, settings: Settings, progress: Progress) -> MemoryUse:
-    """Bytes of the tensors that are made while the loaded model runs the prompt's first tokens, without edits."""
+    """Bytes of the tensors that exist while the loaded model runs the prompt's first tokens, without edits."""
     return measured_memory.measure(scene.model.model, scene.tokens.ids.tolist(), progress)

@@ -22,7 +22,7 @@ _SETTINGS = (
     Number("times", 1, MOST, 1000),
     Choice("table", ("bundled", "own")),
     # One character more than is read, so that a longer table is refused and not cut.
-    Text("csv", bundled().strip(), most=MOST_CHARACTERS + 1, lines=8, when={"table": ("own",)}),
+    Text("csv", bundled().strip(), max_length=MOST_CHARACTERS + 1, lines=8, when={"table": ("own",)}),
 )
 
 

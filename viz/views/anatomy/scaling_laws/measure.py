@@ -56,7 +56,7 @@ LAW = Choice("law", ("besiroglu", "hoffmann3_source", "hoffmann3"), label=law_na
 
 
 def budget(settings: Settings) -> tuple[Given, float]:
-    """What is given, and how much of it; accelerator hours are compute."""
+    """The kind of budget and its value; accelerator hours are converted to compute."""
     if settings.given == "gpu":
         return "compute", compute_of(settings.hours, 1e12 * settings.rate, settings.used / 100)
     return settings.given, settings["flops" if settings.given == "compute" else settings.given]

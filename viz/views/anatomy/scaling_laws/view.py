@@ -293,13 +293,13 @@ def scaling_laws(
     return {"given": given, "value": result.value, "plans": rows, "models": [vars(each) for each in (*KNOWN, TINYGPT)]}
 
 
-_ASKED = tuple(each.name for each in BUDGET)
+_BUDGET_NAMES = tuple(each.name for each in BUDGET)
 VIEW = View(
     "scaling_laws",
     settings=(*BUDGET, LAW),
     measures=(
-        Measure("plan", measure_plans, (), _ASKED, locks=False),
-        Measure("losses", measure_losses, (), (*_ASKED, "law"), locks=False),
+        Measure("plan", measure_plans, (), _BUDGET_NAMES, locks=False),
+        Measure("losses", measure_losses, (), (*_BUDGET_NAMES, "law"), locks=False),
         Measure("lines", measure_lines, (), ("law",), locks=False),
         Measure("models", measure_models, ("model",), ("law",), locks=False),
         Measure("mine", own_runs.measure, ("visitor",), locks=False),

@@ -21,7 +21,7 @@ def _label(words: Words, option: str) -> str:
     return words["merges_loaded"] if option == LOADED else Words(words.catalogue, "tokenizers.names")[option]
 
 
-TEXT = Text("text", most=20_000, lines=2)  # more than is compared, so that a longer text is refused and not cut
+TEXT = Text("text", max_length=20_000, lines=2)  # more than is compared, so that a longer text is refused and not cut
 MERGES = Choice("merges", lambda scene: (LOADED, *here()), label=_label)
 
 

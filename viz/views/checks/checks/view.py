@@ -27,7 +27,7 @@ _IMPORTS = ("from model.checks.registry import run_checks", "from model.checks.r
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found, and what decides the last digits besides the model."""
+    """The results, and what decides the last digits besides the model."""
 
     findings: dict[str, Finding]  # by keys of CHECKS; those that wait for the button are missing
     device: str
@@ -39,7 +39,7 @@ class Checked:
 class Plan:
     """What the button starts."""
 
-    waiting: int  # checks that are not made at once
+    waiting: int  # checks that wait for the button
     seconds: float  # that all take, roughly
 
 
@@ -60,7 +60,7 @@ def measure_all(scene: Scene, settings: Settings, progress: Progress = silent) -
 
 
 def measure_shown(scene: Scene, settings: Settings, results: Mapping[str, Checked | None]) -> Checked:
-    """All checks once the button has made them; before that those that take no longer than a click may."""
+    """All checks after the button; before that those that are quick enough for a click."""
     if results["all"]:
         return results["all"]
     subject = subject_of(scene)

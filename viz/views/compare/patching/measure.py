@@ -28,8 +28,8 @@ MOST_TYPED = 200  # characters of a token
 SETTINGS = (
     Choice("site", PATCH_SITES),
     Choice("into", INTO),
-    Text("token", most=MOST_TYPED),
-    Text("distractor", most=MOST_TYPED),
+    Text("token", max_length=MOST_TYPED),
+    Text("distractor", max_length=MOST_TYPED),
 )
 _TOKENS = ("token", "distractor")
 

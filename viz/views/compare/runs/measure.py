@@ -25,7 +25,7 @@ OF_HEADS = tuple(name for name, entry in OF_ATTENTION.items() if entry.of == "he
 PATTERN = "pattern"
 METRICS = (*HEAD_METRICS, PATTERN)
 MOST_LIKELY = 10
-MOST_CELLS = 80_000_000  # of all heads' patterns together that are compared without being asked for
+MOST_CELLS = 80_000_000  # of all heads' patterns together that are compared without an explicit request
 # The names of the measures are words of the whole page.
 MEASURE = Choice(
     "measure",
@@ -76,7 +76,7 @@ def _trace_b(scene: Scene, settings: Settings) -> Trace:
 
 
 def _head_of(scene: Scene, b: Trace, request: Request, other: Other) -> tuple[int, int]:
-    """The head of another model: the one asked for, else the same one, else the one with the nearest numbers."""
+    """The head of another model: the requested one, else the same one, else the one with the nearest numbers."""
     if other.same_model:
         return scene.head
     shares = [n for n, entry in enumerate(HEAD_METRICS.values()) if entry.high == 1]

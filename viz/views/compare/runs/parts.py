@@ -172,7 +172,7 @@ def map_difference(seen: Seen) -> Payload:
 
 
 def read_metric(sent: object, scene: Scene) -> str:
-    """Which number of a head a page asks for."""
+    """The requested number of a head."""
     return choice(sent, "metric", METRICS)
 
 

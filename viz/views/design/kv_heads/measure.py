@@ -12,7 +12,7 @@ from model.progress import Progress
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 
-QUICK = 8e9  # parameters times tokens up to which a run is made at once: about 0.3 s
+QUICK = 8e9  # parameters times tokens up to which a run starts at once: about 0.3 s
 SPEED = 2e10  # of them a second
 
 

@@ -44,7 +44,7 @@ MERGE = Choice("merge", tuple(MERGES))
 
 
 def _survey(seen: Seen) -> Survey | None:
-    """Every variant, where it was quick or was asked for."""
+    """Every variant, where it is quick or was started."""
     return seen.results["quick_survey"] or seen.results["survey"]
 
 

@@ -79,9 +79,9 @@ FACTOR = Choice(
 )
 SHOW = Choice("show", ("loss", "difference"))
 TEXT = Choice("text", ("bundled", "own"))
-OWN = Text("own", most=2 * PRIVATE.characters, lines=5, when={"text": ("own",)})
+OWN = Text("own", max_length=2 * PRIVATE.characters, lines=5, when={"text": ("own",)})
 SETTINGS = (LENGTH, FAMILY, FACTOR, SHOW, TEXT, OWN)
-ASKED = ("length", "family", "factor", "text", "own")  # those that decide the numbers
+QUESTION = ("length", "family", "factor", "text", "own")  # those that decide the numbers
 
 
 def question(scene: Scene, settings: Settings) -> Settings:

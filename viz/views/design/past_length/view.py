@@ -17,9 +17,9 @@ from viz.seam.python_lines import script
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.design.past_length.figures import Curve, loss_figure
 from viz.views.design.past_length.measure import (
-    ASKED,
     AUTO,
     MOST,
+    QUESTION,
     SETTINGS,
     Measured,
     lengths_of,
@@ -206,8 +206,8 @@ VIEW = View(
     settings=SETTINGS,
     form_depends=("model",),
     measures=(
-        Measure("plan", plan, depends=("model",), settings=ASKED, question=question, locks=False),
-        Measure("main", measure, depends=("model",), settings=ASKED, question=question, slow=True),
+        Measure("plan", plan, depends=("model",), settings=QUESTION, question=question, locks=False),
+        Measure("main", measure, depends=("model",), settings=QUESTION, question=question, slow=True),
     ),
     layout=("form", "job", ("figure", ("table", "facts"))),
     parts={

@@ -26,7 +26,7 @@ from viz.seam.settings import Settings
 MOST_SHIFT = 1 << 20  # a million positions
 SHOWN = 16  # circles at first
 FARTHEST = 1024  # distances of the slider, where the context is longer
-DRAWN = 256  # and of the curve: more of its ripples could not be told apart
+DRAWN = 256  # and of the curve: more of its ripples could not be distinguished
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ def _needing(name: str) -> tuple[str, ...]:
 SETTINGS = (
     Choice("how", ABLATIONS),
     Choice("kind", tuple(TARGETS)),
-    *(Text(name, most=MOST_TYPED, when={"kind": _needing(name)}) for name in _TOKENS),
+    *(Text(name, max_length=MOST_TYPED, when={"kind": _needing(name)}) for name in _TOKENS),
 )
 _NAMES = tuple(each.name for each in SETTINGS)
 
@@ -48,7 +48,7 @@ class Unfit:
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """What a sweep found."""
+    """The result of a sweep."""
 
     start: float  # the number before any head is replaced
     effects: np.ndarray  # [L, H]

@@ -47,7 +47,7 @@ def _named(seen: Seen, target: Target) -> dict[str, object]:
 
 
 def _watching(seen: Seen, target: Target) -> str:
-    """Which number is watched, with the ids of the tokens that are meant."""
+    """The number that is watched, with the ids of its tokens."""
     return seen.words[f"watching_{target.kind}"].format(**_named(seen, target))
 
 

@@ -157,7 +157,7 @@ def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
 
 
 def _hover(plane: Plane, head: Head) -> str:
-    """What is said of a point: the head, both numbers with their spread, its names or the number of its colour."""
+    """The hover of a point: the head, both numbers with their spread, its names or the number of its colour."""
     measured, colour = plane.measured, plane.colour
     lines = [plane.named.format(layer=head[0], head=head[1])]
     for metric in dict.fromkeys((plane.x, plane.y)):
@@ -279,7 +279,7 @@ def _whole(count: int, limit: int) -> dict:
 
 
 def _wired(wiring: Wiring, kind: str, words: Mapping[str, str]) -> list[list[str]]:
-    """What is said of each cell: who reads whom, the score, and what random heads score. [H][L]"""
+    """The hover of each cell: who reads whom, the score, and what random heads score. [H][L]"""
     scores, (layer, head) = wiring.scores(kind), wiring.head
     random = words["random"].format(mean=number(wiring.baseline), sd=number(wiring.baseline_sd))
     texts = []

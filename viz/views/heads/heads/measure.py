@@ -36,12 +36,12 @@ class Surveyed:
 
 
 def run_of(scene: Scene, settings: Settings) -> Settings:
-    """The run, where its numbers are asked for: those of a probe outlive it."""
+    """The run, where its numbers are requested: those of a probe outlive it."""
     return Settings((("run", scene.trace.key if settings.source == "prompt" else None),))
 
 
 def prompt(scene: Scene, settings: Settings) -> Prompt | None:
-    """The numbers of the run; None where those of a probe are asked for."""
+    """The numbers of the run; None where those of a probe are requested."""
     return Prompt(scene.trace.head_metrics()) if settings.run else None
 
 

@@ -167,7 +167,7 @@ def scatter(seen: Seen) -> Payload:
 
 
 def axes_of(seen: Seen, result: Measured, every: Mapping[str, Metric]) -> tuple[tuple[Metric, Metric], list[str]]:
-    """The two metrics; one that no head has on this prompt gives way to another, and that is said."""
+    """The two metrics; one without numbers on this prompt is replaced by another, with a note."""
     chosen, notes = [], []
     for key in (seen.settings.x, seen.settings.y):
         taken = {seen.settings.x, seen.settings.y, *(metric.key for metric in chosen)}

@@ -32,7 +32,7 @@ SHOWN = 5  # likeliest tokens in an answer
 
 @dataclass(frozen=True)
 class Turn:
-    """What a page asks for: the token to guess, and what was typed, None before the guess, "" for no guess."""
+    """A request: the token to guess, and what was typed, None before the guess, "" for no guess."""
 
     at: int
     typed: str | None = None
@@ -65,7 +65,7 @@ class Refused:
 
 
 def turn_of(sent: object, scene: Scene) -> Turn:
-    """What the page asks for, if it is of this run; else the first turn."""
+    """The turn that the page sent, if it is of this run; else the first turn."""
     values, T = sent if isinstance(sent, Mapping) else {}, len(scene.tokens)
     at, typed = values.get("at"), values.get("typed")
     fits = isinstance(at, int) and not isinstance(at, bool) and 0 < at < T and values.get("run") == scene.run
@@ -165,7 +165,7 @@ def answer(seen: Seen, turn: Turn, guess: Guess | None) -> dict:
 
 
 def _verdict(seen: Seen, turn: Turn, guess: Guess | None) -> list[str]:
-    """Was the guess right, how it was read, and what the model made of it."""
+    """Whether the guess was right, its token, and the model's prediction."""
     words, tokens, expected, before = seen.here, seen.facts.tokens, seen.results["main"], turn.at - 1
     actual = actual_row(expected, before, tokens)
     named = {"real": quoted(tokens.pieces[turn.at]), "rank": whole(actual["rank"]), "share": actual["percent"]}

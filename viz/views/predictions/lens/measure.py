@@ -38,12 +38,12 @@ class Curves:
     """The points of the stream at one position, with the tokens that are followed."""
 
     reading: Reading  # [K, 1, ...]; candidates are the tokens
-    typed: int  # the last ones, which a person asked for
+    typed: int  # the last ones, which were typed
     settled: float  # blocks passed from which on the first choice is the final one
 
 
 def translator(scene: Scene, kind: str) -> TunedLens | None:
-    """The tuned lens where it is asked for; raises InputError, in the reader's language, where the model has none."""
+    """The tuned lens where it is requested; raises InputError, in the reader's language, where the model has none."""
     if kind == "plain":
         return None
     lens = load_lens(scene.model.id, scene.model.config)

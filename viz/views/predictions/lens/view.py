@@ -80,7 +80,7 @@ def table(seen: Seen) -> Payload:
 
 
 def _tuned_notes(seen: Seen) -> list[str]:
-    """What is said of a tuned lens, and of one on an edited run."""
+    """The notes on a tuned lens, and on one on an edited run."""
     words, kl = seen.here, seen.results["there"].kl
     if seen.settings.lens == "plain":
         return []

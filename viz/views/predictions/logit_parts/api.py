@@ -14,7 +14,7 @@ from viz.views.predictions.logit_parts.measure import Watched, places
 
 
 def _watched(scene: Scene, position: int, token: str, distractor: str) -> Watched:
-    """The logit that is asked of; raises InputError."""
+    """The watched logit; raises InputError."""
     t = place(scene, position)
     target = token_or_likeliest(scene, token, t)
     other = token_id(scene.model, distractor) if distractor else None
@@ -30,7 +30,7 @@ def _written(scene: Scene, position: int) -> Components:
 
 
 def _named(scene: Scene, watched: Watched) -> dict:
-    """The tokens that are asked of."""
+    """The watched tokens."""
     other = watched.distractor
     return {
         "position": watched.position,

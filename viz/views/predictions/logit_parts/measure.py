@@ -71,7 +71,7 @@ class Written:
 
 
 def measure_target(scene: Scene, settings: Settings) -> Watched | Refused:
-    """What the form asks for: an empty target is the likeliest next token without edits, an empty distractor none."""
+    """The logit in the form: an empty target is the likeliest next token without edits, an empty distractor none."""
     tokens: list[int | None] = []
     for name in FIELDS:
         token, pieces = token_of(scene.model, settings[name]) if settings[name] else (None, [])

@@ -38,7 +38,7 @@ _HUES = [SIGNED[1], SIGNED[-2]]  # of what lowers the logit, and of what raises 
 
 
 def _target(seen: Seen) -> Watched | Refused:
-    """The logit that is asked for."""
+    """The requested logit."""
     return seen.results["target"]
 
 

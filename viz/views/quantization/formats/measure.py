@@ -57,7 +57,7 @@ class Levels:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What the button found."""
+    """The result of the measurement that the button starts."""
 
     outcomes: Mapping[str, Outcome]
     text: int  # tokens of the held-out text

@@ -27,7 +27,7 @@ BITS = ("2", "3", "4")
 GROUPS = ("32", "64", "128", "row")
 TOKENS = ("128", "512", "2048")
 WINDOW = 512  # tokens that are read at once
-_OVERFITS = 1.5  # how many times the error on unseen text may be that on the seen one before it is said
+_OVERFITS = 1.5  # ratio of the error on unseen text to that on the seen one from which there is a note
 
 
 def _kinds(scene: Scene) -> tuple[str, ...]:

@@ -189,11 +189,11 @@ def _hover(words: Mapping[str, str], drops: Sequence[str], values: Mapping[str, 
 
 @dataclass(frozen=True)
 class Cut:
-    """A step that cuts, on the curve of what it was given: how many tokens it left, and up to which mass."""
+    """A step that cuts, on the curve of its input: how many tokens it left, and up to which mass."""
 
-    stage: int  # the stage it was given
+    stage: int  # its input stage
     name: str
-    reach: float | None = None  # the mass that top-p asks for
+    reach: float | None = None  # the mass of top-p
 
 
 def curve_figure(stages: Stages, cuts: Sequence[Cut], words: Mapping[str, str]) -> go.Figure:

@@ -200,7 +200,7 @@ def curve(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """A page of the vocabulary; all of it where that is asked for."""
+    """A page of the vocabulary; all of it on request."""
     words, request, pieces = seen.here, _request(seen), seen.results["pieces"]
     every = frame(seen.result)
     page = page_of(every, request, pieces)
@@ -231,7 +231,7 @@ def table(seen: Seen) -> Payload:
 
 
 def _request(seen: Seen) -> Request:
-    """What is asked of the table; by rank where it asks for a step that is not there."""
+    """The request for the table; sorted by rank where it names a step that does not exist."""
     request, last = seen.settings.table, len(seen.settings.pipeline)
     known = not request.by.startswith("after_") or int(request.by.removeprefix("after_")) <= last
     return request if known else dataclasses.replace(request, by="rank")

@@ -58,7 +58,7 @@ class Request:
 
 
 def read(sent: object, scene: Scene) -> Request:
-    """What a page asks of the table; a wish that makes no sense is the first page."""
+    """The request for the table that a page sent; an invalid one is the first page."""
     query = sent.get("query") if isinstance(sent, Mapping) else None
     query = query[:_LONGEST] if isinstance(query, str) else ""
     columns = ("rank", "token", "id", "logit", *_AFTER, "out", "before", "after")
@@ -78,7 +78,7 @@ class Rows:
 
 
 def page_of(table: pd.DataFrame, request: Request, pieces: Sequence[str]) -> Rows:
-    """The rows asked for. `pieces`: the texts of all tokens; not read where the request does not need them."""
+    """The requested rows. `pieces`: the texts of all tokens; not read where the request does not need them."""
     rows = table if not request.query else table[matches(request.query, pieces)]
     if request.by == "token":
         ids = rows["id"].tolist()

@@ -23,7 +23,7 @@ from viz.words import Words, plot_words
 NUMBERS = (100, 1000, 10_000)  # of draws
 AHEAD = 64  # random numbers that are sent at once, so that the page can go on by itself
 MOST_SEED, MOST_STEP = 2**31 - 1, 999_999
-MOST_ASKED = 999_999  # the largest seed that a program may give, as for texts
+MAX_SEED = 999_999  # the largest seed that a program may give, as for texts
 COUNT = Choice("n", tuple(map(str, NUMBERS)), "1000", label=lambda words, option: whole(int(option)))
 
 
@@ -38,7 +38,7 @@ class Numbers:
 
 
 def read(sent: object, scene: Scene) -> Numbers:
-    """The random numbers that a page asks for, within bounds."""
+    """The requested random numbers, within bounds."""
     seed = int(number_sent(sent, "seed", 0, MOST_SEED, 0))
     step = int(number_sent(sent, "step", 0, MOST_STEP, 0))
     u = number_sent(sent, "u", 0, 1 - 2**-53, -1)
@@ -217,7 +217,7 @@ def draws(
     scene: Scene,
     steps: list[dict] | None = None,
     position: int = -1,
-    seed: Annotated[int, Within(0, MOST_ASKED)] = 0,
+    seed: Annotated[int, Within(0, MAX_SEED)] = 0,
     count: Annotated[int, Within(1, 10_000)] = 1000,
     most: Rows = 20,
 ) -> dict:

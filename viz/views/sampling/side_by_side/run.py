@@ -1,4 +1,4 @@
-"""What a page asks to be written, checked; and a run that writes it and keeps what a page is sent piece by piece."""
+"""A checked request for texts, and a run that writes them and keeps the pieces that were sent to the page."""
 
 import dataclasses
 import math
@@ -54,7 +54,7 @@ class Request:
     """What is to be written, and the page's own name for it."""
 
     model: LanguageModel
-    writer: LanguageModel  # the same with 8-bit weights, where these were asked for
+    writer: LanguageModel  # the same with 8-bit weights, where these were requested
     kind: str  # "start", "branch" or "go"
     tag: str
     prompt: tuple[int, ...]
@@ -70,7 +70,7 @@ class Request:
 
 
 def request_of(playground: Playground, model: LanguageModel, prompt: str, cards: object, sent: object) -> Request:
-    """The texts that a page asks for; raises InputError for anything that cannot be written.
+    """The requested texts; raises InputError for anything that cannot be written.
 
     {"kind": "start"} writes what the strategies' cards say after the prompt. {"kind": "branch"} or "go" sends the
     tokens it goes on from: {"model", "prompt": [ids], "rows": [{"strategy", "number", "written": [records]}],
@@ -208,7 +208,7 @@ def before(request: Request, row: Row) -> tuple[int, ...]:
 
 
 def plan_of(request: Request, row: Row) -> Plan:
-    """What is asked for besides the strategies: a branch has the random numbers that its parent had."""
+    """The settings besides the strategies: a branch has the random numbers that its parent had."""
     return Plan(
         request.tokens,
         request.settings.seed,
@@ -291,7 +291,7 @@ def effect_of(playground: Playground, request: Request) -> Effect | None:
         with playground.computing:
             return effect(request.model.model, request.writer.model, ids)
 
-    return background.kept(playground, ("int8", request.model.id, ids), make)
+    return background.computed_once(playground, ("int8", request.model.id, ids), make)
 
 
 @dataclass(eq=False)
@@ -351,7 +351,7 @@ def texts_of(model: LanguageModel, ids) -> dict:
 class Races:
     """The last runs by their ids, one a visitor; a page that missed a piece is sent it again from here."""
 
-    most: int = 16
+    capacity: int = 16
     _kept: dict[str, Race] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -361,7 +361,7 @@ class Races:
             for other in [each for each in self._kept.values() if each.owner == race.owner]:
                 self._kept.pop(other.id).stop.set()
             over = [each.id for each in self._kept.values() if each.state != "running"]
-            for gone in over[: max(0, len(self._kept) + 1 - self.most)]:
+            for gone in over[: max(0, len(self._kept) + 1 - self.capacity)]:
                 del self._kept[gone]
             self._kept[race.id] = race
 

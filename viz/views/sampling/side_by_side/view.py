@@ -50,7 +50,7 @@ def texts(seen: Seen) -> Payload:
     }
 
 
-# --- what the page is told -------------------------------------------------------------------------
+# --- messages to the page -------------------------------------------------------------------------
 
 
 def piece(race: Race, have: int, language: str) -> Payload:
@@ -126,7 +126,7 @@ def _row(row: Row, name: str, catalogue: Mapping[str, str]) -> Payload:
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Write what is asked for and yield pieces as it goes on. Closing the iterator ends the work."""
+    """Write the requested texts and yield pieces as it goes on. Closing the iterator ends the work."""
     playground, races = visit.playground, visit.state
     model = playground.opened(visit.model_id)
     race = Race(visit.session, request_of(playground, model, visit.prompt, visit.values.get("strategies"), sent))

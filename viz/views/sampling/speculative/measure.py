@@ -47,7 +47,7 @@ class Drafted:
 
 
 def read_pipeline(sent: object, scene: Scene) -> Pipeline:
-    """The steps that a page sent; what is wrong with them is said where they are used."""
+    """The steps that a page sent; errors in them are raised where they are used."""
     try:
         return Pipeline(steps_of(scene.model, sent.get("steps") if isinstance(sent, Mapping) else None))
     except InputError as error:

@@ -1,4 +1,4 @@
-"""What the page is told of a model at one step of its training."""
+"""The payload of a model at one step of its training."""
 
 import base64
 from collections.abc import Callable, Sequence

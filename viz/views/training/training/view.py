@@ -97,7 +97,7 @@ def _task(catalogue: Mapping[str, str], name: str, recipe: Recipe) -> Payload:
     }
 
 
-# --- what the page is told of a run ---
+# --- payloads of a run ---
 
 
 def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload:
