@@ -154,16 +154,16 @@ def chosen(model: LanguageModel, sent: object) -> list[Strategy]:
     A name that is a key of STRATEGIES is shown as its word. Raises InputError for anything that is no such list, for
     too many of them, and for numbers out of bounds.
     """
-    values = sent.get("strategies") if isinstance(sent, Mapping) else None
-    if values is None:
+    cards = sent.get("strategies") if isinstance(sent, Mapping) else None
+    if cards is None:
         return [STRATEGIES[key] for key in DEFAULT]
-    if not isinstance(values, list) or not all(isinstance(each, Mapping) for each in values):
+    if not isinstance(cards, list) or not all(isinstance(each, Mapping) for each in cards):
         raise InputError("These strategies cannot be read.", "", "Choose one of the list.")
-    if not values:
+    if not cards:
         raise InputError("There is no strategy.", "", "Add a strategy.")
-    if len(values) > MOST_STRATEGIES:
-        raise InputError("There are too many strategies.", str(len(values)), say("From 1 to {}.", MOST_STRATEGIES))
-    return [_strategy(model, each) for each in values]
+    if len(cards) > MOST_STRATEGIES:
+        raise InputError("There are too many strategies.", str(len(cards)), say("From 1 to {}.", MOST_STRATEGIES))
+    return [_strategy(model, each) for each in cards]
 
 
 def _strategy(model: LanguageModel, sent: Mapping) -> Strategy:
@@ -211,12 +211,12 @@ def common_of(sent: object, default: Common = Common()) -> Common:
 
     What is not sent is the default's. Raises InputError for what is no such setting or out of bounds.
     """
-    sent_values = sent.get("settings") if isinstance(sent, Mapping) else None
-    if sent_values is None:
+    common = sent.get("settings") if isinstance(sent, Mapping) else None
+    if common is None:
         return default
-    if not isinstance(sent_values, Mapping) or not set(sent_values) <= set(vars(default)):
+    if not isinstance(common, Mapping) or not set(common) <= set(vars(default)):
         raise InputError("These settings cannot be read.", "", "Choose one of the list.")
-    values = vars(default) | dict(sent_values)
+    values = vars(default) | dict(common)
     tokens, seed = (
         _whole(name, values[name], low, high)
         for name, low, high in (("tokens", 1, MOST_TOKENS), ("seed", 0, MOST_SEED))

@@ -252,8 +252,8 @@ def work(
         a byte of weights and cache). crossing: contexts at which scores and mix take as much as the projections, and as
         the rest of the layer. rules: 2 N and 6 N a token, N of the blocks' matrices or of all parameters.
     """
-    values = {FORM: (architecture, ""), "tokens": tokens, "logits": "every" if every_head else "last", "item": item}
-    result = measured(VIEW, "main", unprompted(playground, model), **values)
+    settings = {FORM: (architecture, ""), "tokens": tokens, "logits": "every" if every_head else "last", "item": item}
+    result = measured(VIEW, "main", unprompted(playground, model), **settings)
     crossings = {name: result.crossings[name] for name in AGAINST}
     return {name: _answer(result, name) for name in result.operations} | {"crossing": crossings, "rules": result.rules}
 

@@ -133,8 +133,8 @@ def vectors(parts: Parts, key: str, sizes: Mapping[str, Sizes], head: int, posit
             if key == "o" and way == "reads":
                 site = "heads"
             if site in sizes:
-                head_index = _head(flow, head, config.group_size) if part.block and site != "heads" else None
-                ways.append(Way(way, site, head_index, vector(sizes[site], position if part.block else 0, head_index)))
+                owner = _head(flow, head, config.group_size) if part.block and site != "heads" else None
+                ways.append(Way(way, site, owner, vector(sizes[site], position if part.block else 0, owner)))
     return ways
 
 

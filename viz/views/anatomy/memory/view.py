@@ -247,8 +247,8 @@ def memory(
         longest context at this batch and the largest batch at this context, 0 where nothing fits; parameters.
     """
     attention = ATTENTION.options[explicit_attention]
-    values = {"mode": mode, "form": weights, "tokens": tokens, "batch": batch, "item": item, "attention": attention}
-    result: Memory = measured(VIEW, "main", unprompted(playground, model), **{FORM: (architecture, ""), **values})
+    settings = {"mode": mode, "form": weights, "tokens": tokens, "batch": batch, "item": item, "attention": attention}
+    result: Memory = measured(VIEW, "main", unprompted(playground, model), **{FORM: (architecture, ""), **settings})
     rows = [
         {"gigabytes": each, "context": longest, "batch": largest} for each, (longest, largest) in result.fits.items()
     ]

@@ -277,15 +277,15 @@ def speculative(
         hint = say("Load one of the same vocabulary first: {}.", ", ".join(others) or NONE)
         raise InputError("This model cannot draft.", draft_model[:40], hint)
     pipeline, tokens = Pipeline(steps_of(scene.model, steps)), min(new_tokens, most_tokens(scene))
-    values = {"pipeline": pipeline, "draft": draft, "gamma": gamma, "tokens": tokens, "seed": seed}
-    values |= {"model": draft_model} if draft == "model" else {}
+    settings = {"pipeline": pipeline, "draft": draft, "gamma": gamma, "tokens": tokens, "seed": seed}
+    settings |= {"model": draft_model} if draft == "model" else {}
     if size is not None:
         high = scene.model.config.n_layer if draft == "layers" else MOST_SUFFIX
         if not 1 <= size <= high:
             within = say("Choose a value from 1 to {}.", high)
             raise InputError("An argument is out of its range.", f"size: {size}", within)
-        values |= {"layers": size} if draft == "layers" else {"suffix": size}
-    drafted: Drafted = measured(VIEW, "main", scene, **values)
+        settings |= {"layers": size} if draft == "layers" else {"suffix": size}
+    drafted: Drafted = measured(VIEW, "main", scene, **settings)
     compared = drafted.compared
     rounds = [
         {
