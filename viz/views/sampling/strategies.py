@@ -29,7 +29,7 @@ MOST_STOP = 40  # characters of a stop text
 
 @dataclass(frozen=True)
 class Common:
-    """What all strategies share."""
+    """The settings that all strategies share."""
 
     tokens: int = 60  # new ones, at most
     seed: int = 0
@@ -41,7 +41,7 @@ class Common:
 
 @dataclass(frozen=True)
 class Cards:
-    """What the cards on the page ask for, or why that cannot be written."""
+    """The strategies on the page's cards, or why they cannot be written."""
 
     strategies: tuple[Strategy, ...] = ()
     common: Common = Common()
@@ -55,7 +55,7 @@ class Cards:
 
 @dataclass(frozen=True)
 class Offer:
-    """What of the cards depends on the model and on this server."""
+    """The bounds of the cards that depend on the model and on this server."""
 
     chat: bool  # whether the model has a chat template
     tokens: int  # new ones, at most
@@ -95,7 +95,7 @@ def has_chat(model: LanguageModel) -> bool:
 
 
 def payload(catalogue: Mapping[str, str], offer: Offer) -> Payload:
-    """What static/views/sampling/strategies.js shows: presets, methods, the editor of pipelines, and words."""
+    """The payload for static/views/sampling/strategies.js: presets, methods, the editor of pipelines, and words."""
     words = Words(catalogue, "strategies")
     return {
         "presets": {key: value_of((strategy,))[0] for key, strategy in STRATEGIES.items()},
@@ -207,7 +207,7 @@ def _between(low: float, high: float) -> str:
 
 
 def common_of(sent: object, default: Common = Common()) -> Common:
-    """What all share, of the part's value {"settings": {"tokens", "seed", "shared", "stop", "chat", "eight"}}.
+    """The shared settings in the part's value {"settings": {"tokens", "seed", "shared", "stop", "chat", "eight"}}.
 
     What is not sent is the default's. Raises InputError for what is no such setting or out of bounds.
     """
@@ -311,7 +311,7 @@ def code(strategies: Sequence[Strategy], names: Sequence[str]) -> list[str]:
 
 
 def card_values(presets: Sequence[str], strategies: Sequence[dict], common: dict) -> dict:
-    """What the page's cards would send for presets, further strategies and what all share.
+    """The value of the page's cards for presets, further strategies and the shared settings.
 
     Raises InputError for a preset that is not there.
     """

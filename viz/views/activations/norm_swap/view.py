@@ -86,7 +86,7 @@ def _changed(seen: Seen) -> Changed | None:
 
 
 def _nothing(seen: Seen) -> Payload:
-    """What stands in a part's place before the change was run."""
+    """The placeholder of a part before the change was run."""
     return {"empty": {"text": seen.here["empty"], "hint": seen.here["empty_hint"]}}
 
 

@@ -57,7 +57,7 @@ def measure_space(scene: Scene, settings: Settings, progress: Progress) -> Space
 
 
 def job(seen: Seen) -> Payload:
-    """What computing the components takes, or nothing where they are there at once."""
+    """The cost of computing the components, or nothing where they are there at once."""
     quick = is_quick(seen.facts.config, len(seen.facts.tokens))
     return {"text": "", "done": True} if quick else {"text": seen.here["hint"]}
 

@@ -202,7 +202,7 @@ def _row(words: Words, op: Operation, every: int) -> list:
 
 
 def _check(words: Words, counted: dict[str, int] | None, which: str, every: int) -> dict:
-    """What PyTorch's counter says of the same forward."""
+    """The comparison with PyTorch's counter on the same forward."""
     if counted is None:
         return {"check": words["uncounted"].format(n=COUNTED_LAYERS), "same": False}
     same = counted[which] == every

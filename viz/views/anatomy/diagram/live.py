@@ -13,12 +13,12 @@ _OF_HEADS = ("q", "k", "v", "qk_norm", "rope", "scores", "softmax", "mix")
 
 
 def name_of(seen: Seen, key: str) -> str:
-    """What a part is called."""
+    """The name of a part."""
     return seen.words.within("names")[_both(seen, key)]
 
 
 def does(seen: Seen, key: str) -> str:
-    """What a part does."""
+    """The function of a part in words."""
     return seen.words.within("does")[_both(seen, key)]
 
 

@@ -43,7 +43,7 @@ _TAIL = 10  # tokens of the prompt before the text
 
 
 def hint(seen: Seen) -> Payload:
-    """What the button does, or why it cannot."""
+    """The text beside the button, or why it cannot start."""
     settings = seen.settings
     if settings.pipeline.refusal:
         return {"unready": True, "text": ""}  # the text says why
@@ -171,7 +171,7 @@ def verdict(words: Words, draft: str, summary: Summary) -> list[str]:
 
 
 def numbers(seen: Seen) -> Payload:
-    """What was measured beside what was predicted, each with its formula."""
+    """The measured numbers beside the predicted ones, each with its formula."""
     words, result = seen.here, seen.result
     summary = result.summary
     ms = {name: words["in_ms"].format(n=milliseconds(getattr(summary, name))) for name in ("plain", "draft", "check")}
@@ -225,7 +225,7 @@ def calls(seen: Seen) -> Payload:
 
 
 def sweep(seen: Seen) -> Payload:
-    """What other numbers of proposals would give."""
+    """The predicted effect of other numbers of proposals."""
     words, result = seen.here, seen.result
     summary, rows = result.summary, swept(result.compared)
     if not rows:
