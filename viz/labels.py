@@ -53,7 +53,7 @@ def quoted(piece: str) -> str:
 
 
 def run_label(task: str, config: Mapping, steps: int, words: Mapping[str, str]) -> str:
-    """What a training run is called: what it learns, the choices that tell runs apart, its steps.
+    """The name of a training run: its task, the choices that distinguish runs, its steps.
 
     `config`: the sizes and choices of its model. `words`: the whole catalogue.
     """

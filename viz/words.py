@@ -103,7 +103,7 @@ def section(catalogue: Catalogue, name: str) -> dict[str, str]:
 
 
 def plot_words(catalogue: Catalogue) -> dict[str, str]:
-    """What stands below every figure."""
+    """The words below every figure."""
     return section(catalogue, "plot")
 
 
@@ -124,7 +124,7 @@ def pick_language(requested: str | None, accepted: str | None) -> str:
 
 @functools.cache
 def _sentences(language: str) -> Mapping[str, str]:
-    """What the model code says, by its English template with "{}" for what is filled in."""
+    """The sentences of the model code, by their English template with "{}" for what is filled in."""
     path = _FOLDER / language / "errors" / "errors.toml"
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 

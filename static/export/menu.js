@@ -4,7 +4,7 @@
 //   file, title, source   whose numbers these are
 //   note                  one sentence about what is seen
 //   names, lines          the numbers as a table, every digit; without them there are no numbers to take
-//   all                   a promise of { names, lines }, for those that have to ask for them
+//   all                   a promise of { names, lines }, for those that request them from the server
 //   arrays                { name: { data: typed array, shape } or [texts] } for NPZ; else the columns of the lines
 //   json                  an object, for those that have more than a table
 //   table                 true, or { names, lines, note }: a button that shows the numbers below

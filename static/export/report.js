@@ -10,7 +10,7 @@ import { exportWords, sourceOf, sources } from "./sources.js";
 import { styles } from "./styles.js";
 
 const MOST = 1500; // tokens of the prompt that are listed
-// Parts that ask or explain; what they say stands at its place in the report.
+// Parts with inputs or explanations; the report shows their content elsewhere.
 const ASKING = new Set([
   "header",
   "notice",

@@ -1,6 +1,6 @@
-// A library that only some exports need, loaded when the first of them is asked for.
+// A library that only some exports need, loaded with the first of them.
 const libraries = new Map(); // name -> a promise of what it exports
-let failed = 0; // a browser does not ask again for a module that it could not load, unless its address is another one
+let failed = 0; // a browser does not retry a module that failed to load, unless its address differs
 
 export function vendor(name) {
   if (!libraries.has(name)) {

@@ -1,7 +1,7 @@
 // The guided tour: steps that point at the page's own controls and tick themselves off when they have been done.
 //
-// payload: { steps: [{ id, tab, label, view, at, done, title, text }], terms, words: { tour, glossary } }; what the
-// entries of a step mean is said in viz/tour.toml.
+// payload: { steps: [{ id, tab, label, view, at, done, title, text }], terms, words: { tour, glossary } }; the
+// entries of a step are described in viz/tour.toml.
 
 import { el, fill } from "../page/dom.js";
 import { headerItem } from "../page/header_items.js";

@@ -30,7 +30,7 @@ let goal = arrived(); // of a link that is being followed
 let waits = null; // a model that is not here: { model, was }
 const late = new Map(Object.entries(goal?.values ?? {})); // values of parts that are not on the page yet
 
-// What is not said is as an untouched page has it.
+// Missing fields have the values of an untouched page.
 function complete(partial) {
   const { model, prompt, tab } = usual ?? {};
   const first = { model, prompt, tab, tokens: [], pair: null, edits: [], values: {}, ...partial };
@@ -71,7 +71,7 @@ export function linkTo(of = state()) {
 
 // --- writing ---
 
-let written = () => {}; // told after each change of the address
+let written = () => {}; // called after each change of the address
 export const onWritten = (listener) => {
   written = listener;
 };

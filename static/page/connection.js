@@ -43,7 +43,7 @@ const calm = () => {
   if (kind && kind !== "back") say("");
 };
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
-const aLittle = (limit) => limit * Math.random(); // so that not all pages ask at the same moment
+const aLittle = (limit) => limit * Math.random(); // so that not all pages send at the same moment
 window.addEventListener("online", () => wake());
 
 // --- reaching the server ---
@@ -58,7 +58,7 @@ async function probe(patience = 2500) {
 }
 
 let reaching = null;
-let leaving = false; // then every request ends, and nobody is to be told
+let leaving = false; // then every request ends, without a message
 window.addEventListener("pagehide", () => {
   leaving = true;
 });
@@ -123,9 +123,9 @@ function keep() {
 const isOther = (answer) => (answer.headers.get(HEADER) ?? identity.server) !== identity.server;
 const isGone = (answer) => answer.status >= 500 && !answer.headers.has(HEADER); // a proxy answers in its place
 
-// --- what Gradio asks ---
+// --- Gradio's requests ---
 
-// A question: asked again until the server is there and has room for it.
+// A request that is repeated until the server is there and has room for it.
 async function joined(input, options) {
   for (let tries = 0; ; tries++) {
     let answer = null;
@@ -173,7 +173,7 @@ async function answers(input, options) {
           if (!read.decode(value, { stream: true }).includes('"msg":"unexpected_error"'))
             return controller.enqueue(value);
         } catch {
-          if (options?.signal?.aborted) return controller.close(); // Gradio wanted it to end
+          if (options?.signal?.aborted) return controller.close(); // Gradio ended it
         }
         await reachable();
         await reopen();
@@ -185,7 +185,7 @@ async function answers(input, options) {
 }
 
 window.fetch = (input, options) => {
-  // Gradio puts the signal by which it ends a stream into a Request: an end that it wants is no failure.
+  // Gradio puts the signal by which it ends a stream into a Request: such an end is no failure.
   if (input instanceof Request) options = { ...options, signal: options?.signal ?? input.signal };
   const { origin, pathname } = new URL(input?.url ?? input, document.baseURI);
   const name = origin === location.origin ? (pathname.split("/gradio_api/")[1] ?? "") : "";

@@ -1,4 +1,4 @@
-// Parts of the page: what draws each kind, which are on the page, and who is told.
+// Parts of the page: what draws each kind, which are on the page, and their listeners.
 //
 // A kind is a function (root, props, ask) -> draw(payload). props.value is what the server reads; ask(event, data)
 // tells it. draw.stateOf(value), where there is one, is the part of the value that belongs to the page's state, or null.
@@ -16,11 +16,11 @@ export function define(kind, make) {
   kinds[kind] = make;
 }
 
-// Told after each drawing of a part: listener(root, payload).
+// Called after each drawing of a part: listener(root, payload).
 export const onDrawn = (listener) => drawnListeners.add(listener);
-// Told when a part comes onto the page, before it is drawn: listener(name, entry).
+// Called when a part comes onto the page, before it is drawn: listener(name, entry).
 export const onMount = (listener) => mountListeners.add(listener);
-// Told when a part has asked the server for another drawing: listener(root).
+// Called when a part has requested another drawing from the server: listener(root).
 export const onAsk = (listener) => askListeners.add(listener);
 
 // Put a part into its root, an element with data-part. `props` holds the part's `value`; `trigger` sends an event.

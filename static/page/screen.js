@@ -2,7 +2,7 @@
 //
 // data-places: JSON, a list of [name, kind] and { box: "row" | "column", of: [...], class, id }.
 // props.payload: JSON { seq, previous, parts: { name: payload } }: the parts that changed. Where `previous` is not the
-//   last one that was seen, one was lost: the screen asks for everything again.
+//   last one that was seen, one was lost: the screen requests everything again.
 // props.value: { values: { name: value }, again }: what the server reads.
 // Jobs run in a channel of their own, so that their bars and the screens' pictures cannot swallow each other:
 // props.payload { parts: { name: { stamp, payload } } }, props.value { part }.

@@ -1,4 +1,4 @@
-// What is selected, and who is told when it changes.
+// The selection and its listeners.
 
 // heads: the last one is the main one; pair: one cell [query, key]; edits: changes to the run, as the server reads them.
 export const selection = { heads: [], tokens: [], pair: null, edits: [] };

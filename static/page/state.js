@@ -1,4 +1,4 @@
-// What the parts of the page tell one another beside the selection. A part writes its own entries, any part reads them.
+// State that the parts of the page share beside the selection. A part writes its own entries, any part reads them.
 export const pageState = {
   shown: null, // { model, prompt } of what is drawn; written by tokens.js
   tokens: null, // [{ text, id, bytes }] of the prompt; written by tokens.js

@@ -1,4 +1,4 @@
-// The light or dark theme, and who is told when it changes.
+// The light or dark theme and its listeners.
 const listeners = new Set();
 
 export const isDark = () => document.body.classList.contains("dark");

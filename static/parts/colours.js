@@ -2,7 +2,7 @@
 
 const READABLE = 4.5; // contrast of text, WCAG 2.2 AA
 
-// The 255 colours [r, g, b] of a ramp that is given by some of them.
+// The 255 colours [r, g, b] of a ramp, from some of them.
 export function lookup(stops) {
   const rgb = stops.map((stop) => [1, 3, 5].map((at) => parseInt(stop.slice(at, at + 2), 16)));
   return Array.from({ length: 255 }, (_, code) => {

@@ -3,7 +3,7 @@
 // payload: { figure (JSON), title, note, source, file, run, columns, python, words }
 //   figure.layout.meta: scales { light, dark } of coloraxis, as text, height, narrow;
 //   of a pattern also block, window [q0, q1, k0, k1] and whole. A point's customdata { head } or { tokens } is what a
-//   click on it selects, and { part } is told to who mounted the figure; in a heat map of layers x heads (meta.heads
+//   click on it selects, and { part } is passed to the figure's owner; in a heat map of layers x heads (meta.heads
 //   true) the cell itself is the head.
 import { exporting } from "../export/menu.js";
 import { el } from "../page/dom.js";
@@ -146,7 +146,7 @@ export function mountPlot(root, on) {
   };
 }
 
-// A pattern: a click on a cell picks its pair, a zoom asks for the part in full.
+// A pattern: a click on a cell picks its pair, a zoom requests the part in full.
 define("plot", (root, props, trigger) =>
   Object.assign(
     mountPlot(root, {

@@ -1,7 +1,7 @@
 // The likeliest next tokens as a table, facts about a token, and a token as running text shows it.
 import { el } from "../page/dom.js";
 
-// [name, number, what it means] a fact; the meaning is told where one points at it.
+// [name, number, meaning] a fact; the meaning is its tooltip.
 export const facts = (root, list) =>
   root.replaceChildren(
     ...list.map(([name, value, help]) => {

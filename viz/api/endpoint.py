@@ -1,4 +1,4 @@
-"""What an endpoint is: a typed function of a scene, a model or the server, offered to programs by viz.api.registry."""
+"""An endpoint: a typed function of a scene, a model or the server, offered to programs by viz.api.registry."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -26,6 +26,6 @@ def offer(playground: Playground) -> None:
 
 
 def finish(page: gr.Blocks) -> None:
-    """What is left to do once the page is launched."""
+    """The work that is left once the page is launched."""
     leave_out(page, {each.name for each in ENDPOINTS})
     answer_in_json(page)

@@ -1,4 +1,4 @@
-"""What stands above all tabs: the models, and how they cut text into tokens."""
+"""Endpoints above all tabs: the models, and how they cut text into tokens."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What the endpoints share: positions, heads, tokens by their texts, and work that takes a while."""
+"""Helpers of the endpoints: positions, heads, tokens by their texts, and work that takes a while."""
 
 import dataclasses
 import time

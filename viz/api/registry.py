@@ -1,4 +1,4 @@
-"""What an endpoint is: a typed function of a run, a model or the server, and how it is offered to programs.
+"""Endpoints as typed functions of a run, a model or the server, and how they are offered to programs.
 
 The docstring of a function is the documentation on the API page and for language models: first a summary, then
 "Args:" with every argument of its own, then "Returns:". What all endpoints share is documented here once.

@@ -290,7 +290,7 @@ def _halved(codes: np.ndarray) -> np.ndarray:
 
 
 def token_chips(tokens: Tokens) -> list[dict]:
-    """What the token strip shows: visible text, id, bytes as hex, byte span. Plain text, set by textContent."""
+    """The token strip: visible text, id, bytes as hex, byte span. Plain text, set by textContent."""
     return [
         {"text": visible(piece), "id": int(i), "bytes": raw.hex(" "), "span": [int(a), int(b)]}
         for piece, i, raw, (a, b) in zip(tokens.pieces, tokens.ids, tokens.raw, tokens.spans, strict=True)

@@ -152,7 +152,7 @@ def rows(
 
 
 def token_data(n: int) -> list[dict]:
-    """What a click on the points 0 .. n - 1 selects: the token there."""
+    """The selection by a click on the points 0 .. n - 1: the token there."""
     return [{"tokens": [i]} for i in range(n)]
 
 

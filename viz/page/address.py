@@ -35,7 +35,7 @@ class Link:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What the page shows of a link."""
+    """The page's answer to a link."""
 
     model_id: str  # the one that is shown
     prompt: str
@@ -73,7 +73,7 @@ def _text(value: object, limit: int) -> str | None:
 
 
 def name_of(playground: Playground, model_id: str) -> str:
-    """What a link calls a model: its id, but of a folder or file its name alone: a path stays private."""
+    """A model's name in a link: its id, but of a folder or file its name alone: a path stays private."""
     local = playground.options.local
     return f"local:{local.label}" if local and model_id == local.model_id else model_id
 
@@ -92,7 +92,7 @@ def there(playground: Playground, model_id: str) -> bool:
 
 
 def answer(playground: Playground, link: Link, present: str, first: tuple[str, str]) -> Answer:
-    """What to show of a link: `present` is the model that is shown now, `first` the prompt and tab of a new page.
+    """The answer to a link: `present` is the model that is shown now, `first` the prompt and tab of a new page.
 
     A model that failed to load is shown all the same: the page then says why, and offers to try again.
     """
@@ -110,12 +110,12 @@ def answer(playground: Playground, link: Link, present: str, first: tuple[str, s
 
 
 def tokens_id(model: LanguageModel, ids: list[int]) -> str:
-    """What viz.seam.scene.prompt_id says of a run on these tokens."""
+    """The run id as by viz.seam.scene.prompt_id, of a run on these tokens."""
     return run_id(RunKey(model.id, tuple(ids)), "")
 
 
 def payload(catalogue: Catalogue, usual: Mapping[str, str], asks: tuple[str, ...], step: int) -> dict:
-    """What the page's script needs: its words, what an untouched page shows, which parts have values of their own,
+    """The payload of the page's script: its words, the state of an untouched page, the parts with values of their own,
     and the last question that is answered."""
     return {"words": section(catalogue, "address"), "usual": dict(usual), "asks": list(asks), "settled": step}
 

@@ -13,7 +13,7 @@ _FOLDER = Path(__file__).parents[1]
 
 @functools.cache
 def table(name: str) -> Mapping[str, Any]:
-    """What a file beside the words says in any language."""
+    """A language-independent file beside the words."""
     return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 

@@ -25,7 +25,7 @@ MOST_BARS = 64  # of a visitor; the oldest ones go
 
 @dataclass
 class Bars:
-    """What a visitor's jobs show: the newest bar of each, and the stops of those under way."""
+    """A visitor's jobs: the newest bar of each, and the stop events of those under way."""
 
     shown: dict[str, dict] = field(default_factory=dict)  # part -> {"stamp", "payload"}
     stops: dict[str, threading.Event] = field(default_factory=dict)

@@ -92,7 +92,7 @@ def choose_model(playground: Playground, model_id: str, old: dict, language: str
 
 
 def cancelled(model_id: str, old: dict, language: str) -> tuple:
-    """What (notice, picker) show after a cancel."""
+    """The (notice, picker) after a cancel."""
     text = words(language)["notice.cancelled"].format(model=str(model_id)[:80])
     return update({"kind": "info", "text": text}), old["id"]
 

@@ -175,7 +175,7 @@ def opened_tab(request: PageRequest) -> Tab:
 
 
 def _drawn(request: PageRequest) -> dict[str, str]:
-    """What is drawn in the reader's language: part, or "tab " and its key -> a short name of what it shows."""
+    """The drawn parts in the reader's language: part, or "tab " and its key -> a short name of what it shows."""
     if request.shown.get("language") != request.language:
         return {}
     drawn, answered = request.shown.get("drawn", {}), request.shown.get("again", {})
@@ -249,7 +249,7 @@ def view(playground: Playground, request: PageRequest) -> tuple:
 
 
 def screen_payload(parts: Mapping[str, dict], previous: int) -> dict:
-    """What a screen gets: the parts that changed, and numbers by which it knows that it has lost none."""
+    """A screen's payload: the parts that changed, and numbers by which it detects a lost one."""
     return {"seq": previous + 1, "previous": previous, "parts": dict(parts)}
 
 

@@ -26,7 +26,7 @@ _SKIP = gr.skip()
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What the streams share with the page: its components."""
+    """The components that the streams share with the page."""
 
     playground: Playground
     picker: gr.Dropdown
@@ -67,7 +67,7 @@ def _leaving(stream: Stream, state: object):
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """What the events of one stream read and change."""
+    """The context of the events of one stream."""
 
     tab: Tab
     view: View
@@ -118,7 +118,7 @@ def _visit(place: _Place, request: gr.Request, loaded: dict, prompt: str, screen
 
 
 def answers(event: Event, visit: Visit, sent: object) -> Generator[Payload | Open | Models, None, None]:
-    """What an event yields; where it fails, why, with the page's own name for its question, {"tag": ...}."""
+    """The payloads of an event; an error carries the page's own name for its question, {"tag": ...}."""
     try:
         yield from event.handle(visit, sent) or ()
     except PlaygroundError as error:

@@ -27,7 +27,7 @@ WAIT = 0.002  # seconds in which others get at the model between two steps of a 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What to compute, and the key under which its result is stored."""
+    """Work in the background, and the key under which its result is stored."""
 
     key: tuple
     work: Callable[[Progress], object]
@@ -99,7 +99,7 @@ def perform_in_turn(
 
 
 def waiting(ahead: int, language: str) -> str:
-    """What stands beside a bar while others are before."""
+    """The text beside a bar while other jobs are before this one."""
     catalogue = words(language)
     return catalogue["job.ahead_one"] if ahead == 1 else catalogue["job.ahead"].format(n=ahead)
 
@@ -194,7 +194,7 @@ def failed(error: BaseException, language: str) -> dict:
 
 
 def stopped(language: str) -> dict:
-    """What a job's part shows after a cancel."""
+    """The payload of a job's part after a cancel."""
     catalogue = words(language)
     return {
         "state": "idle",

@@ -1,11 +1,11 @@
-"""What the page says of an error: the notice above everything, and a part that cannot be drawn."""
+"""Errors on the page: the notice above everything, and a part that cannot be drawn."""
 
 from model.errors import InputError, PlaygroundError
 from viz.words import translate, words
 
 
 def notice(error: PlaygroundError, language: str) -> dict:
-    """What went wrong and what to do, with a button to try again unless the visitor's own input is at fault."""
+    """An error and its remedy, with a button to try again unless the visitor's own input is at fault."""
     catalogue = words(language)
     got = f" ({error.got})" if error.got else ""
     again = [] if isinstance(error, InputError) else [{"name": "retry", "text": catalogue["notice.retry"]}]

@@ -21,7 +21,7 @@ from viz.words import Catalogue, Words, plot_words
 
 
 def settings_of(view: View, scene: Scene, values: Values) -> Settings:
-    """What a page sent for the view's form and its asking parts, checked. An asking part may raise InputError."""
+    """The checked values of the view's form and its asking parts. An asking part may raise InputError."""
     from_form = read_all((*view.tab_settings, *view.settings), values.get(f"{view.key}_form"), scene)
     from_parts = [
         (name, part.read(values.get(view.part_name(name)), scene)) for name, part in view.parts.items() if part.read
@@ -141,7 +141,7 @@ def _pace(view: View, measure: Measure, scene: Scene, settings: Settings) -> tup
 
 
 def _paces(view: View, needed: list[Measure], scene: Scene, settings: Settings) -> dict[str, float]:
-    """What is known of the seconds a unit of work."""
+    """The measured seconds a unit of work, by measure."""
     paces = {}
     for each in needed:
         if each.pace and (known := scene.playground.results.peek(_pace(view, each, scene, settings)[0])):
@@ -172,7 +172,7 @@ def _nbytes(value: object) -> int:
 
 
 def facts_of(scene: Scene) -> Facts:
-    """What a picture may say of its scene."""
+    """The facts of a scene for its pictures."""
     model, picked = scene.model, scene.picked
     return Facts(
         model.id,

@@ -1,4 +1,4 @@
-"""What all tabs share: the loaded models and recent traces, behind the limits this server was started with."""
+"""State shared by all tabs: the loaded models and recent traces, behind the limits this server was started with."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

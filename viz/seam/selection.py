@@ -1,4 +1,4 @@
-"""What a visitor has picked: heads, tokens, a pair of them, and edits of the run. Everything from a page is checked."""
+"""A visitor's selection: heads, tokens, a pair of them, and edits of the run. Everything from a page is checked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

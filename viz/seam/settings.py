@@ -42,7 +42,7 @@ class Choice:
         return value if isinstance(value, str) and value in options else default
 
     def control(self, words: Words, scene: object) -> dict:
-        """What static/parts/form.js shows."""
+        """The payload for static/parts/form.js."""
         listed = []
         for option in self.options_in(scene):
             about = self.help(words, option) if self.help else words.get(f"{self.name}_{option}_help")
@@ -91,7 +91,7 @@ class Range:
         return int(stepped) if isinstance(self.step, int) and isinstance(low, int) else round(min(stepped, high), 9)
 
     def control(self, words: Words, scene: object) -> dict:
-        """What static/parts/form.js shows."""
+        """The payload for static/parts/form.js."""
         empty: Any = ""  # what the field starts with
         setting = dataclasses.replace(self, default=empty) if self.blank else self
         low, high, default = setting.bounds(scene)
@@ -126,7 +126,7 @@ class Check:
         return value if isinstance(value, bool) else self.default
 
     def control(self, words: Words, scene: object) -> dict:
-        """What static/parts/form.js shows."""
+        """The payload for static/parts/form.js."""
         named = {"label": self.label(words, scene)} if self.label else {}
         return _control(self, "check", words) | named | {"value": self.default}
 
@@ -147,7 +147,7 @@ class Text:
         return text[: self.max_length].encode("utf-8", "replace").decode("utf-8")
 
     def control(self, words: Words, scene: object) -> dict:
-        """What static/parts/form.js shows."""
+        """The payload for static/parts/form.js."""
         empty = words.get(f"{self.name}_empty") or ""
         return _control(self, "text", words) | {"value": self.default, "placeholder": empty, "lines": self.lines}
 
@@ -170,7 +170,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 @dataclass(frozen=True)
 class Settings(Mapping):
-    """What a view is set to: `settings.power` or `settings["power"]`. A value: hashable, comparable, picklable."""
+    """A view's settings: `settings.power` or `settings["power"]`. A value: hashable, comparable, picklable."""
 
     items_: tuple[tuple[str, Any], ...] = ()
 

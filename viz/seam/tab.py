@@ -59,7 +59,7 @@ class Tab:
 
     @cached_property
     def jobs(self) -> Mapping[str, Plan]:
-        """What starts a job, by the part with the button."""
+        """The functions that start jobs, by the part with the button."""
         return {
             view.part_name(name): self._plan(view, part.job)
             for view in self.all_views
@@ -110,7 +110,7 @@ class Tab:
         return payloads
 
     def draw(self, scene: Scene, values: Values) -> dict[str, Picture]:
-        """What depends on the scene or on settings: the parts of the chosen view, and of the one beside it."""
+        """The parts that depend on the scene or on settings: those of the chosen view, and of the one beside it."""
         chosen = choice(values.get(self.chooser), "view", tuple(view.key for view in self.views))
         pictures: dict[str, Picture] = {}
         for view in self.all_views:
@@ -133,7 +133,7 @@ class Tab:
         return plan
 
     def _values_for(self, view: View, values: Values) -> Values:
-        """What the page sent, with the settings that the views share in the view's own form."""
+        """The values that the page sent, with the settings that the views share in the view's own form."""
         shared, form = values.get(self.chooser), values.get(f"{view.key}_form")
         if not view.tab_settings or not isinstance(shared, Mapping):
             return values

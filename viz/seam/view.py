@@ -1,4 +1,4 @@
-"""What a view declares about itself. The page, the API and the tests derive all the rest from it.
+"""The declaration of a view. The page, the API and the tests derive all the rest from it.
 
 A view measures first and draws afterwards. A `Measure` is a pure function of a scene and settings; what it returns is
 a frozen dataclass of arrays, frames and plain values, kept under a key that follows from what the measure depends on.
@@ -71,7 +71,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a picture may say of its scene: plain values."""
+    """The facts of a scene for its pictures: plain values."""
 
     model_id: str
     label: str
@@ -102,7 +102,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a part draws from."""
+    """The input of a part's `draw`."""
 
     view: str
     part: str
@@ -285,7 +285,7 @@ class Models:
 
 @dataclass(frozen=True)
 class Event:
-    """What an event of a stream does: `handle(visit, sent)`; `sent` is the value of the channel, unchecked.
+    """An event of a stream: `handle(visit, sent)`; `sent` is the value of the channel, unchecked.
 
     A generator function yields payloads of the channel, and is closed when the visitor leaves. Any other function is
     called for what it does. What either raises is told to the page as {"error": {"text", "hint"}}.
@@ -303,7 +303,7 @@ def nothing() -> None:
 
 
 def forget_nothing(state: Any, session: str) -> None:
-    """What such a stream does when a visitor leaves."""
+    """The hook of such a stream for a visitor who leaves."""
 
 
 @dataclass(frozen=True)
@@ -355,7 +355,7 @@ class View:
 
 
 def question_of(measure: Measure, scene: Scene, settings: Settings) -> Settings:
-    """What the measure is to measure under the settings of the view."""
+    """The question of the measure under the settings of the view."""
     chosen = settings.only(measure.settings)
     return measure.question(scene, chosen) if measure.question else chosen
 

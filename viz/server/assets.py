@@ -75,7 +75,7 @@ def stylesheet(folder: Path) -> bytes:
 
 
 def tags(assets: Assets) -> str:
-    """What the page's head needs: the styles, the scripts, and the scripts' imports ahead of their first use."""
+    """The content of the page's head: the styles, the scripts, and the scripts' imports ahead of their first use."""
     modules = [name for name in assets.files if name.endswith(".js") and not name.startswith("vendor/")]
     return "".join(
         (

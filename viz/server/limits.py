@@ -1,4 +1,4 @@
-"""What visitors may ask of this server: `PRIVATE` on one's own machine, `PUBLIC` where strangers come."""
+"""Limits of this server: `PRIVATE` on one's own machine, `PUBLIC` where strangers come."""
 
 import dataclasses
 import math

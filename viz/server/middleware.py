@@ -1,4 +1,4 @@
-"""What stands between the network and the page: which requests are answered, how large, how often, with what headers.
+"""The layer between the network and the page: which requests are answered, how large, how often, with what headers.
 
 Plain ASGI, so that answers which are sent piece by piece pass through piece by piece.
 """
@@ -92,7 +92,7 @@ _NAMED = {
 
 
 def middleware(options: Options) -> list[Middleware]:
-    """What every request passes through, outermost first."""
+    """The middleware of every request, outermost first."""
     return [Middleware(Guard, options=options)]
 
 

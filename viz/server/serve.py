@@ -79,7 +79,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 
 def head(assets: Assets) -> str:
-    """What the page's head says before what Gradio puts there."""
+    """The beginning of the page's head, before Gradio's part of it."""
     plotly_js = '<link rel="preload" as="script" href="playground/plotly/plotly.min.js">'
     return identity() + plotly_js + tags(assets)
 
@@ -109,7 +109,7 @@ def alive(request: Request) -> Response:
 
 
 def launch_options(static: Path, playground: Playground) -> dict:
-    """What launch() needs whichever way the page is served."""
+    """Options of launch() that are the same whichever way the page is served."""
     bundled = Path(plotly.__file__).parent / "package_data"
     assets = read(static)
     routes = [

@@ -93,7 +93,7 @@ def _teach(connection: Connection, job: Job, limits: Limits, folder: Path) -> No
 
 
 def _paused(connection: Connection, seconds: float) -> str:
-    """What ends a pause: "resume", "stop", or "late" after so many seconds, so that others can train."""
+    """The end of a pause: "resume", "stop", or "late" after so many seconds, so that others can train."""
     until = time.monotonic() + seconds
     while seconds == math.inf or connection.poll(max(0.0, until - time.monotonic())):
         if (wish := connection.recv()) != "pause":
@@ -131,7 +131,7 @@ class LiveRun:
 
     @property
     def model_id(self) -> str:
-        """What the trained model is called in the model picker."""
+        """The name of the trained model in the model picker."""
         return PREFIX + self.id
 
     def tell(self, wish: str) -> None:

@@ -25,7 +25,7 @@ def folders() -> list[Path]:
 
 
 def views() -> tuple[View, ...]:
-    """What they declare. Raises InputError for a folder without views, or a view.py that cannot be used."""
+    """The declared views. Raises InputError for a folder without views, or a view.py that cannot be used."""
     root = os.environ.get(VARIABLE, "")
     if not root:
         return ()

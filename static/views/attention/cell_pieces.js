@@ -100,7 +100,7 @@ export function bars(name, values, order, paint) {
   return row;
 }
 
-// One dimension is looked at in all strips at once, by pointer or with the arrow keys; `say` tells of it.
+// One dimension is looked at in all strips at once, by pointer or with the arrow keys; `say` gets its text.
 export function dimensions(root, payload) {
   const lines = [],
     boxes = [];

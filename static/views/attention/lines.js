@@ -151,7 +151,7 @@ define("lines", (root) => {
     }
   };
 
-  // Names who is looked at, sets the numbers beside the partners, and dims all others.
+  // Names the hovered or pinned tokens, sets the numbers beside the partners, and dims all others.
   const isolate = () => {
     const now = active(),
       readers = now ? partners(now) : [],

@@ -1,11 +1,11 @@
-// Which links are drawn as lines, and whom they join. Nothing here knows the page.
+// Which links are drawn as lines, and which tokens they join; without any access to the page.
 //
 // `settled`: { panels, tokens, share, hide }: the heads that are shown, how many tokens there are, the share of each
-// row's total that is asked for, and whether the first token is left out. `now`: { left, tokens } looked at alone, or
+// row's total to reach, and whether the first token is left out. `now`: the hovered or pinned { left, tokens }, or
 // null. A panel is one of those that links.js decodes.
 import { eachLink } from "./links.js";
 
-// Of each row of all panels, how many links it takes to reach the share of its total that is asked for.
+// Of each row of all panels, how many links it takes to reach the share of its total.
 export function sift(panels, { tokens, share, hide }) {
   for (const panel of panels) {
     const { starts, keys, weights, totals } = panel;

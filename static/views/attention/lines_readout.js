@@ -1,4 +1,4 @@
-// What is said of the tokens that are looked at alone: a line above, and numbers beside whom they join.
+// The text on the hovered or pinned tokens: a line above, and numbers beside the tokens that they join.
 import { el, fill } from "../../page/dom.js";
 import { grouped } from "./lines_links.js";
 import { digits, swatch } from "./links.js";
@@ -8,7 +8,7 @@ const HEADS = 4; // heads that it names of each
 
 const withSwatch = (panel, value, several) => [...(several ? [swatch(panel.index)] : []), digits(value)];
 
-// `found`: [{ panel, other, value }], the largest first; `several`: whether more than one head is there to tell apart.
+// `partners`: [{ panel, other, value }], the largest first; `several`: whether there is more than one head.
 export function readoutOf({ words, tokens }, now, partners, several) {
   const [first] = now.tokens,
     who = now.tokens.length > 1 ? fill(words.sum, { n: now.tokens.length }) : `${tokens[first]} (${first})`,

@@ -51,7 +51,7 @@ export function decode(payload) {
   });
 }
 
-// Every link of a token as (row, key, weight, link): of its row where `left`, else of those who read it.
+// Every link of a token as (row, key, weight, link): of its row where `left`, else of the rows that read it.
 export function eachLink(panel, token, left, visit) {
   const { starts, keys, weights, readers } = panel;
   if (left)

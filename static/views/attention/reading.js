@@ -1,4 +1,4 @@
-// The prompt as running text, coloured by what one token reads, or by who reads it. The payload is described in links.js.
+// The prompt as running text, coloured by what one token reads, or by what reads it. The payload is described in links.js.
 import { exporting } from "../../export/menu.js";
 import { el, fill, rests, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";

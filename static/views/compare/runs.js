@@ -99,7 +99,7 @@ define("alignment", (root) => {
   };
 });
 
-// An empty field shows a suggestion; who goes there to change it finds it as text.
+// An empty field shows a suggestion, which becomes its text on focus.
 document.addEventListener("focusin", ({ target }) => {
   if (!target.matches?.("#pg-run_b textarea") || target.value !== "") return;
   target.value = target.placeholder;

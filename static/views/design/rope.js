@@ -4,7 +4,7 @@
 //   shown, farthest, most, words, source, file, python, run }
 //   q, k: lengths of the pairs; angles in radians before turning; rest: what dimensions that are not turned add; root: the
 //   square root of d_head; first: the pairs that are shown at first; farthest: the longest distance; most: the largest shift
-// Moving a slider asks nobody: the page turns what it was sent.
+// Moving a slider sends no request: the page turns the payload itself.
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";

@@ -1,4 +1,4 @@
-// What a form asks to be edited, as the edits that would be in force, or why it cannot be. Nothing here knows the page.
+// The edits that would be in force with a form, or why it is not valid; without any access to the page.
 import { fill } from "../../page/dom.js";
 import { same } from "./widgets.js";
 

@@ -81,7 +81,7 @@ define("guessing", (root, props, trigger) => {
     send.disabled = !field.value;
   };
 
-  // The prompt and its tokens stand above: hidden while this view is to be seen, if wanted.
+  // The prompt and its tokens stand above: hidden on request while this view is open.
   const cover = () => {
     const on = box.checked && root.clientWidth > 0 && Boolean(payload);
     document.body.classList.toggle("pg-hide-prompt", on);

@@ -22,7 +22,7 @@ const PLACES = {
   log1p: (value, top) => Math.log1p(value) / Math.log1p(top),
   rank: (value, top) => 1 - Math.log(value) / Math.log(Math.max(top, 2)),
 };
-// Dark or light text, whichever is told apart better from the ground: relative luminance of WCAG 2.1.
+// Dark or light text, whichever has more contrast with the ground: relative luminance of WCAG 2.1.
 const ink = (rgb) => {
   const [r, g, b] = rgb.map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
@@ -117,7 +117,7 @@ define("lenstable", (root) => {
   let now = null,
     buttons = [],
     heads = [],
-    pinned = null; // pinned: the row that is told of when nothing is pointed at
+    pinned = null; // pinned: the row that is described while nothing is pointed at
 
   const place = (index) => [now.K - 1 - Math.floor(index / now.P), index % now.P]; // the last block is on top
   const colours = () => {

@@ -93,7 +93,7 @@ define("shapesteps", (root) => {
 });
 
 // payload: { title, note, columns [[key, name]], rows [{ id, text, out, rank, numbers, shares }], total, page, pages,
-//   by, down, following, source, python, words, run, and where all rows were asked for all, csv, file }
+//   by, down, following, source, python, words, run, and after a request for all rows all, csv, file }
 // value: { query, page, by, down ("yes"/"no"), all }
 define("shapetable", (root, props, trigger) => {
   const title = el("h2"),
@@ -138,7 +138,7 @@ define("shapetable", (root, props, trigger) => {
   back.onclick = () => ask({ page: payload.page - 1 });
   on.onclick = () => ask({ page: payload.page + 1 });
   page.onchange = () => ask({ page: Math.min(Math.max(Math.round(+page.value) || 1, 1), payload.pages) - 1 });
-  // Every row of the vocabulary, which the page has to ask for; a file has all of them.
+  // Every row of the vocabulary, requested from the server; a file has all of them.
   const everything = () =>
     new Promise((resolve) => {
       requested = { number: Date.now() % 1e9, resolve };

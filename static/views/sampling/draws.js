@@ -3,7 +3,7 @@
 // payload of "drawbar": { title, note, ids, texts, shares, edges, total, count, seed, first, numbers, most, found, rug,
 //   source, file, python, words, run }; value { seed, step, u }, u a number by hand or null.
 //   The edges of the parts that can be seen are there in full digits, and so are the next random numbers: the page finds
-//   the part by itself. Only a number that falls into the tail, or beyond those numbers, is asked for.
+//   the part by itself. Only a number in the tail, or one beyond those, needs a request.
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -88,7 +88,7 @@ define("drawbar", (root, props, trigger) => {
       fill(after, values),
     );
   };
-  // What u gives now; false where the server has to be asked.
+  // Shows the part that u falls into; false where only the server knows it.
   const show = () => {
     const { words, count } = payload,
       value = now(),

@@ -68,7 +68,7 @@ export const leaves = (row, other) => {
   for (let at = 0; at < n; at++) if (row.records[at][0] !== other.records[at][0]) return at;
   return null;
 };
-// The part of the bar from 0 to 1 that a token had in the draw: [low, high], or null where it cannot be told.
+// The part of the bar from 0 to 1 that a token had in the draw: [low, high], or null where it is unknown.
 export const share = (row, record) => {
   if (!row.ordered || record[6] === null) return null;
   const [id, , rank, , after] = record,
@@ -150,7 +150,7 @@ function open(piece) {
   return run;
 }
 
-// Pieces arrive in order; a page that missed one asks for all that it lacks.
+// Pieces arrive in order; a page that missed one requests all that it lacks.
 function take(piece) {
   if (piece.ahead) {
     // others' runs are before it

@@ -16,7 +16,7 @@ export function decode(base64, type) {
   return new type(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer);
 }
 
-// Pieces arrive in order; when one was missed, ask for all that is lacking.
+// Pieces arrive in order; when one was missed, all missing ones are requested.
 export function take(piece) {
   lab.error = piece.error ?? null;
   if (piece.run) {

@@ -1,4 +1,4 @@
-"""What the views of sizes and outliers share: one survey of the residual stream, and a map with a row to look at."""
+"""Shared by the views of sizes and outliers: one survey of the residual stream, and a map with a row to look at."""
 
 from collections.abc import Mapping, Sequence
 
@@ -41,7 +41,7 @@ def row_name(words: Words, row: Row) -> str:
 
 
 def rows_payload(seen: Seen, figure: go.Figure, rows: Sequence[Row], row: int) -> Payload:
-    """What static/views/activations/sizes.js needs of a map besides its figure: its rows, and the one looked at."""
+    """The fields of static/views/activations/sizes.js beside a map's figure: its rows, and the one looked at."""
     words = shared(seen)
     return {
         "figure": figure,

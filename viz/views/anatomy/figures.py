@@ -1,4 +1,4 @@
-"""What the figures of anatomy share: bands stacked over the context, and upright lines across them."""
+"""Helpers of the figures of anatomy: bands stacked over the context, and upright lines across them."""
 
 from collections.abc import Sequence
 

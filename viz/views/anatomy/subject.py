@@ -44,7 +44,7 @@ class Subject:
 
 
 def read(value: object, scene: Scene) -> Chosen:
-    """What a page sent for the form; the loaded model where nothing is pasted."""
+    """The form's value; the loaded model where nothing is pasted."""
     which, text = read_all((WHICH, CONFIG), value, scene).values()
     if which != PASTED:
         return which, ""

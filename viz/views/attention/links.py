@@ -19,7 +19,7 @@ _MOST_TOKENS = 1 << 16  # a key is a uint16
 
 
 def drawn_links(seen: Seen) -> Payload:
-    """What a view of links shows of the picked heads: links, title, note and words."""
+    """The payload of a view of links for the picked heads: links, title, note and words."""
     facts, words, of = seen.facts, Words(seen.all_words, "attention.links"), seen.settings.of
     signed = MEASURES[seen.settings.measure].scale == "signed"
     name = without_sign(seen.settings.measure)

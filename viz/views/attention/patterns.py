@@ -18,7 +18,7 @@ Head = tuple[int, int]  # layer, head
 
 
 def about(words: Words, name: str) -> str:
-    """What a measure says, how it is computed, from where, and what to beware of."""
+    """A measure's help: its meaning, formula, source and pitfalls."""
     entry, texts = MEASURES[name], words.catalogue
     source = f"{entry.formula} ({entry.source})."
     return f"{texts[f'measure_help.{name}']} {source} {texts[f'measure_caveat.{name}']}"
@@ -87,7 +87,7 @@ PATTERNS, LINKED = of_heads(question), of_heads(unsigned)
 
 @dataclass(frozen=True)
 class Titles:
-    """What the matrices are called."""
+    """The name of the matrices."""
 
     panels: tuple[str, ...]
     heads: tuple[Head, ...]  # of each panel; the main one where several heads are one matrix

@@ -97,7 +97,7 @@ def models_ready(scene: Scene) -> dict[str, str]:
 
 
 def read(sent: object, scene: Scene) -> Request:
-    """What a page sent for the form; whatever does not fit is the first choice."""
+    """The form's value; invalid fields are the first choice."""
     how = choice(sent, "with", WITH)
     if how == "prompt":
         return Request(how, scene.model.id, _text(sent) or suggestion(scene.prompt))

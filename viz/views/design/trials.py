@@ -1,4 +1,4 @@
-"""What the views of tiny trainings share: the text that is learned, a second form, and Python lines."""
+"""Shared by the views of tiny trainings: the text that is learned, a second form, and Python lines."""
 
 import functools
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a run expects at every position: a measure that several views share, and its rows as a person reads them."""
+"""A run's predictions at every position: a measure that several views share, and its rows as a person reads them."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What the figures of this tab share: hovers that fill in a sentence, and names of tokens."""
+"""Helpers of this tab's figures: hovers that fill in a sentence, and names of tokens."""
 
 from collections.abc import Mapping, Sequence
 

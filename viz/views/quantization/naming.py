@@ -1,4 +1,4 @@
-"""What formats are called in this tab, and how its small numbers are written."""
+"""Names of formats in this tab, and its small numbers as text."""
 
 import math
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ def shared_words(catalogue: Mapping[str, str]) -> Words:
 
 
 def name_of(kind: Format, catalogue: Mapping[str, str]) -> str:
-    """What a format is called."""
+    """The name of a format."""
     words, scheme = shared_words(catalogue), kind.scheme
     if scheme is None:
         return words["name_gguf"].format(type=kind.gguf) if kind.gguf else words[f"name_{kind.key}"]

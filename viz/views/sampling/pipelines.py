@@ -42,7 +42,7 @@ PRESETS: dict[str, tuple[Step, ...]] = {
 
 
 def spec(words: Mapping[str, str]) -> dict:
-    """What the editor in static/views/sampling/pipeline.js offers: every warp with its words, source and numbers."""
+    """The editor in static/views/sampling/pipeline.js: every warp with its words, source and numbers."""
     return {
         "warps": [
             {
@@ -164,7 +164,7 @@ def read(sent: object, scene: Scene) -> tuple[Step, ...]:
 
 
 def editor(seen: Seen) -> Payload:
-    """What the editor offers."""
+    """The options of the editor."""
     return spec(seen.all_words)
 
 
@@ -177,7 +177,7 @@ def logits_of(scene: Scene) -> Tensor:
 
 
 def context_of(scene: Scene) -> Context:
-    """What the steps may know: the prompt up to the position."""
+    """The context of the steps: the prompt up to the position."""
     return context_at(scene.trace, scene.position)
 
 

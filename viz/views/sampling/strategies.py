@@ -29,7 +29,7 @@ MOST_STOP = 40  # characters of a stop text
 
 @dataclass(frozen=True)
 class Common:
-    """What all strategies share."""
+    """The settings that all strategies share."""
 
     tokens: int = 60  # new ones, at most
     seed: int = 0
@@ -41,7 +41,7 @@ class Common:
 
 @dataclass(frozen=True)
 class Cards:
-    """What the cards on the page ask for, or why that cannot be written."""
+    """The strategies on the page's cards, or why they cannot be written."""
 
     strategies: tuple[Strategy, ...] = ()
     common: Common = Common()
@@ -55,7 +55,7 @@ class Cards:
 
 @dataclass(frozen=True)
 class Offer:
-    """What of the cards depends on the model and on this server."""
+    """The bounds of the cards that depend on the model and on this server."""
 
     chat: bool  # whether the model has a chat template
     tokens: int  # new ones, at most
@@ -95,7 +95,7 @@ def has_chat(model: LanguageModel) -> bool:
 
 
 def payload(catalogue: Mapping[str, str], offer: Offer) -> Payload:
-    """What static/views/sampling/strategies.js shows: presets, methods, the editor of pipelines, and words."""
+    """The payload for static/views/sampling/strategies.js: presets, methods, the editor of pipelines, and words."""
     words = Words(catalogue, "strategies")
     return {
         "presets": {key: value_of((strategy,))[0] for key, strategy in STRATEGIES.items()},
@@ -154,16 +154,16 @@ def chosen(model: LanguageModel, sent: object) -> list[Strategy]:
     A name that is a key of STRATEGIES is shown as its word. Raises InputError for anything that is no such list, for
     too many of them, and for numbers out of bounds.
     """
-    values = sent.get("strategies") if isinstance(sent, Mapping) else None
-    if values is None:
+    cards = sent.get("strategies") if isinstance(sent, Mapping) else None
+    if cards is None:
         return [STRATEGIES[key] for key in DEFAULT]
-    if not isinstance(values, list) or not all(isinstance(each, Mapping) for each in values):
+    if not isinstance(cards, list) or not all(isinstance(each, Mapping) for each in cards):
         raise InputError("These strategies cannot be read.", "", "Choose one of the list.")
-    if not values:
+    if not cards:
         raise InputError("There is no strategy.", "", "Add a strategy.")
-    if len(values) > MOST_STRATEGIES:
-        raise InputError("There are too many strategies.", str(len(values)), say("From 1 to {}.", MOST_STRATEGIES))
-    return [_strategy(model, each) for each in values]
+    if len(cards) > MOST_STRATEGIES:
+        raise InputError("There are too many strategies.", str(len(cards)), say("From 1 to {}.", MOST_STRATEGIES))
+    return [_strategy(model, each) for each in cards]
 
 
 def _strategy(model: LanguageModel, sent: Mapping) -> Strategy:
@@ -207,16 +207,16 @@ def _between(low: float, high: float) -> str:
 
 
 def common_of(sent: object, default: Common = Common()) -> Common:
-    """What all share, of the part's value {"settings": {"tokens", "seed", "shared", "stop", "chat", "eight"}}.
+    """The shared settings in the part's value {"settings": {"tokens", "seed", "shared", "stop", "chat", "eight"}}.
 
     What is not sent is the default's. Raises InputError for what is no such setting or out of bounds.
     """
-    sent_values = sent.get("settings") if isinstance(sent, Mapping) else None
-    if sent_values is None:
+    common = sent.get("settings") if isinstance(sent, Mapping) else None
+    if common is None:
         return default
-    if not isinstance(sent_values, Mapping) or not set(sent_values) <= set(vars(default)):
+    if not isinstance(common, Mapping) or not set(common) <= set(vars(default)):
         raise InputError("These settings cannot be read.", "", "Choose one of the list.")
-    values = vars(default) | dict(sent_values)
+    values = vars(default) | dict(common)
     tokens, seed = (
         _whole(name, values[name], low, high)
         for name, low, high in (("tokens", 1, MOST_TOKENS), ("seed", 0, MOST_SEED))
@@ -311,7 +311,7 @@ def code(strategies: Sequence[Strategy], names: Sequence[str]) -> list[str]:
 
 
 def card_values(presets: Sequence[str], strategies: Sequence[dict], common: dict) -> dict:
-    """What the page's cards would send for presets, further strategies and what all share.
+    """The value of the page's cards for presets, further strategies and the shared settings.
 
     Raises InputError for a preset that is not there.
     """

@@ -112,7 +112,7 @@ def curve_figure(curve: Any, neuron: int, name: str, pieces: Sequence[str], word
 
 
 def bin_names(edges: np.ndarray) -> list[str]:
-    """What each bin between two edges is called, the ends open. [n + 1] -> n names"""
+    """Names of the bins between two edges, the ends open. [n + 1] -> n names"""
     names = []
     for low, high in pairwise(edges):
         if np.isinf(low):

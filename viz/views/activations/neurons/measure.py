@@ -69,7 +69,7 @@ class Curve:
 
 
 def of_layer(model_id: str, layer: int) -> str:
-    """What a neuron's number is of: with another model or layer the same number is another neuron."""
+    """The scope of a neuron's number: with another model or layer the same number is another neuron."""
     return f"{model_id} {layer}"
 
 

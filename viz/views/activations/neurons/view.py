@@ -216,7 +216,7 @@ def curve(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """What reading all layers takes, or nothing where it is done at once."""
+    """The cost of reading all layers, or nothing where it is done at once."""
     if is_quick(seen.facts.n_params, len(seen.facts.tokens)):
         return {"text": "", "done": True}
     return {"text": seen.here["hint"]}

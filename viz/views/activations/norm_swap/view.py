@@ -86,7 +86,7 @@ def _changed(seen: Seen) -> Changed | None:
 
 
 def _nothing(seen: Seen) -> Payload:
-    """What stands in a part's place before the change was run."""
+    """The placeholder of a part before the change was run."""
     return {"empty": {"text": seen.here["empty"], "hint": seen.here["empty_hint"]}}
 
 
@@ -220,8 +220,8 @@ def norm_swap(
     """
     t, config = place(scene, position), scene.model.config
     one = index_of(scene.model, layer, site) if where == "one" else 0
-    values = {"swap": change, "where": where, "norm": str(one)}
-    result: Changed = measured(VIEW, "quick", scene, **values) or measured(VIEW, "changed", scene, **values)
+    settings = {"swap": change, "where": where, "norm": str(one)}
+    result: Changed = measured(VIEW, "quick", scene, **settings) or measured(VIEW, "changed", scene, **settings)
     rows = None
     if t < len(result.read):
         with scene.playground.computing:

@@ -52,7 +52,7 @@ def _norm(scene: Scene, settings: Settings) -> Norm:
 
 
 def measure_read(scene: Scene, settings: Settings) -> np.ndarray:
-    """What the norm read, float32 [T, D]; raises InputError where edits have driven it out of the range of float32."""
+    """The input of the norm, float32 [T, D]; raises InputError where edits drove it beyond the range of float32."""
     x = norm_input(scene.trace, *place_of(scene.model.config, settings))
     if not np.isfinite(x).all():
         raise InputError(
@@ -69,7 +69,7 @@ def measure_walk(scene: Scene, settings: Settings, results: Mapping[str, np.ndar
 
 
 def measure_values(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray]) -> Both:
-    """What the norm reads and what it writes, over all tokens."""
+    """Input and output of the norm, over all tokens."""
     read = results["read"]
     return Both(counted(read), counted(norm_output(_norm(scene, settings), read)))
 
@@ -87,5 +87,5 @@ def measure_all(scene: Scene, settings: Settings) -> dict[str, np.ndarray]:
 
 
 def measure_batch(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray]) -> BatchCompared:
-    """What becomes of the prompt under the norm and under BatchNorm."""
+    """The prompt under the norm and under BatchNorm."""
     return compare_batch(_norm(scene, settings), results["read"])

@@ -190,7 +190,7 @@ def every(seen: Seen) -> Payload:
 
 
 def batch(seen: Seen) -> Payload:
-    """What has the same size after the model's norm, each token; and after BatchNorm, each dimension."""
+    """The quantity of equal size after the model's norm, each token; and after BatchNorm, each dimension."""
     words, result, kind = seen.here, seen.result, kind_name(seen.facts.config)
     names = (kind, "BatchNorm")
     dimensions = [plotly_text(words["dimension"].format(d=d)) for d in range(len(result.own_dimensions))]

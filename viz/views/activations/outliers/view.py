@@ -32,7 +32,7 @@ RULE, SITE = Choice("rule", tuple(RULES)), Choice("site", tuple(SITES))
 
 @dataclass(frozen=True, eq=False)
 class Outliers:
-    """What is outlying by one rule before R norms, and the dimensions with the largest ratios."""
+    """The outliers by one rule before R norms, and the dimensions with the largest ratios."""
 
     rule: str  # of RULES
     sites: tuple[str, ...]
@@ -60,7 +60,7 @@ class Dimensions:
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Outliers:
-    """What is outlying before the norms of the chosen sites."""
+    """The outliers before the norms of the chosen sites."""
     stream, rule, sites = results["stream"], settings.rule, SITES[settings.site]
     rows, dimensions = stream.rows(sites), top_dimensions(stream, sites, DIMENSIONS)
     ratio = np.stack([ratios(stream, n)[dimensions] for n in rows])
@@ -148,7 +148,7 @@ def grid(seen: Seen) -> Payload:
 
 
 def _cell(seen: Seen, r: int, c: int) -> str:
-    """What the hover of a cell says besides its size."""
+    """The hover of a cell besides its size."""
     result = seen.result
     value, ratio = signed(float(result.value[r, c])), number(float(result.ratio[r, c]))
     return plotly_text(seen.here["cell"].format(value=value, ratio=ratio, token=_token(seen, result.carrier[r, c])))
@@ -199,7 +199,7 @@ def tables(seen: Seen) -> Payload:
 
 
 def _largest(seen: Seen) -> str:
-    """What the largest number is where none is outlying."""
+    """The largest number where there are no outliers."""
     result, r = seen.result, seen.result.row
     return seen.here["none"].format(
         value=signed(float(result.value[r, 0])),

@@ -109,7 +109,7 @@ def grid(seen: Seen) -> Payload:
 
 
 def _reads(seen: Seen) -> str:
-    """What the rows are of, as this model is wired."""
+    """The tensors of the rows, as this model is wired."""
     words, config, name = seen.here, seen.facts.config, seen.result.name
     if STATISTICS[name] == "blocks":
         return words["reads_blocks"]

@@ -18,7 +18,7 @@ _HOVER = "%{text}<br>%{x:.4g}, %{y:.4g}"
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What is drawn of a projection."""
+    """The content of a projection's figure."""
 
     coordinates: np.ndarray  # [L + 1, T, components]
     shares: Sequence[float]  # of the variance, one a component

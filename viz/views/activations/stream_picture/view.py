@@ -57,7 +57,7 @@ def measure_space(scene: Scene, settings: Settings, progress: Progress) -> Space
 
 
 def job(seen: Seen) -> Payload:
-    """What computing the components takes, or nothing where they are there at once."""
+    """The cost of computing the components, or nothing where they are there at once."""
     quick = is_quick(seen.facts.config, len(seen.facts.tokens))
     return {"text": "", "done": True} if quick else {"text": seen.here["hint"]}
 
@@ -108,8 +108,8 @@ def residual_space(scene: Scene, unit: bool = True, first: bool = True) -> dict:
         coordinates: by layer (0: before the first block) and token, three numbers; shares: of the variance; start: the
         position of the first token.
     """
-    values = {"states": "unit" if unit else "raw", "first": first}
-    space: Space = measured(VIEW, "quick", scene, **values) or measured(VIEW, "space", scene, **values)
+    settings = {"states": "unit" if unit else "raw", "first": first}
+    space: Space = measured(VIEW, "quick", scene, **settings) or measured(VIEW, "space", scene, **settings)
     return {
         "tokens": prompt_tokens(scene)[space.start :],
         "start": space.start,

@@ -45,7 +45,7 @@ ITEM = Choice("item", tuple(ITEMS))
 
 @dataclass(frozen=True)
 class Work:
-    """What a prompt and one token after it take. The dictionaries with `prompt` and `step` have one entry for each."""
+    """The work of a prompt and of one token after it. Dictionaries with `prompt` and `step` have one entry for each."""
 
     subject: Subject
     tokens: int
@@ -87,7 +87,7 @@ def measure_work(scene: Scene, settings: Settings) -> Work:
 
 
 def measure_counted(scene: Scene, settings: Settings) -> dict[str, int] | None:
-    """What PyTorch's counter finds in the same two forwards; None for a model of too many layers."""
+    """The counts of PyTorch's counter in the same two forwards; None for a model of too many layers."""
     config = subject_of(scene, settings).config
     if config.n_layer > COUNTED_LAYERS:
         return None

@@ -17,12 +17,12 @@ def kind_of(seen: Seen) -> str:
 
 
 def clocked_of(seen: Seen) -> Clocked | None:
-    """What was measured; None before, and for an architecture that is not loaded."""
+    """The measured times; None before, and for an architecture that is not loaded."""
     return seen.results["times"] if is_live(seen.settings) else None
 
 
 def hint(seen: Seen) -> Payload:
-    """What stands beside the button."""
+    """The text beside the button."""
     if not is_live(seen.settings):
         return {"unready": True, "text": seen.words["not_here"]}
     text = seen.here["hint"].format(seconds=whole(BUDGET))
@@ -30,7 +30,7 @@ def hint(seen: Seen) -> Payload:
 
 
 def empty(seen: Seen) -> Payload:
-    """What a part shows before there is anything to show."""
+    """The placeholder of a part before the measurement."""
     why = seen.words["empty_hint" if is_live(seen.settings) else "not_here"]
     return {"empty": {"text": seen.words[f"empty_{kind_of(seen)}"], "hint": why}}
 

@@ -202,7 +202,7 @@ def _row(words: Words, op: Operation, every: int) -> list:
 
 
 def _check(words: Words, counted: dict[str, int] | None, which: str, every: int) -> dict:
-    """What PyTorch's counter says of the same forward."""
+    """The comparison with PyTorch's counter on the same forward."""
     if counted is None:
         return {"check": words["uncounted"].format(n=COUNTED_LAYERS), "same": False}
     same = counted[which] == every
@@ -252,8 +252,8 @@ def work(
         a byte of weights and cache). crossing: contexts at which scores and mix take as much as the projections, and as
         the rest of the layer. rules: 2 N and 6 N a token, N of the blocks' matrices or of all parameters.
     """
-    values = {FORM: (architecture, ""), "tokens": tokens, "logits": "every" if every_head else "last", "item": item}
-    result = measured(VIEW, "main", unprompted(playground, model), **values)
+    settings = {FORM: (architecture, ""), "tokens": tokens, "logits": "every" if every_head else "last", "item": item}
+    result = measured(VIEW, "main", unprompted(playground, model), **settings)
     crossings = {name: result.crossings[name] for name in AGAINST}
     return {name: _answer(result, name) for name in result.operations} | {"crossing": crossings, "rules": result.rules}
 

@@ -104,7 +104,7 @@ def drawing(config, parts: Sequence[str]) -> Drawing:
 
 
 def _tail(diagram: Drawing, parts: Sequence[str], y: float) -> float:
-    """What follows the blocks; gives where the stream ends: at the first of it."""
+    """The parts after the blocks; returns where the stream ends: at the first of them."""
     shown = [key for key in ("final_norm", "unembed", "output") if key in parts]
     boxes = []
     for key in shown:
@@ -175,7 +175,7 @@ def _parallel(diagram: Drawing, parts: Sequence[str], y: float) -> float:
 
 
 def _sum(diagram: Drawing, key: str, last: Box) -> None:
-    """What a sublayer gives is added to the stream."""
+    """Add the output of a sublayer to the stream."""
     diagram.line("sum", (last.x, last.half), (STREAM, last.half))
     diagram.boxes.append(Box(key, STREAM, last.half - SUM / 2, 0, SUM, True))
 

@@ -13,12 +13,12 @@ _OF_HEADS = ("q", "k", "v", "qk_norm", "rope", "scores", "softmax", "mix")
 
 
 def name_of(seen: Seen, key: str) -> str:
-    """What a part is called."""
+    """The name of a part."""
     return seen.words.within("names")[_both(seen, key)]
 
 
 def does(seen: Seen, key: str) -> str:
-    """What a part does."""
+    """The function of a part in words."""
     return seen.words.within("does")[_both(seen, key)]
 
 
@@ -83,8 +83,8 @@ def _of_vectors(seen: Seen, key: str) -> _Rows:
         place = words["place"].format(value=number(vector.largest), place=vector.place)
         name = words[each.way].format(tensor=tensors[each.site])
         rows.append([name, whole(vector.n), number(vector.rms), number(vector.mean), place])
-        head_index = "" if each.head is None else f", {each.head}"
-        lines.append(f"vector(found[{each.site!r}], {at if block else 0}{head_index})")
+        head_argument = "" if each.head is None else f", {each.head}"
+        lines.append(f"vector(found[{each.site!r}], {at if block else 0}{head_argument})")
     if key == "unembed":
         rows.append(_logits(seen))
         lines.append(f"run.logits_at({at})")

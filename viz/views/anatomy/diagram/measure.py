@@ -74,7 +74,7 @@ class Logits:
 
 @dataclass(frozen=True)
 class Outside:
-    """What passes before and after the blocks at one token."""
+    """The vectors before and after the blocks at one token."""
 
     sizes: dict[str, Sizes]  # by site, of one vector
     logits: Logits
@@ -90,12 +90,12 @@ def measure(scene: Scene, settings: Settings) -> Parts:
 
 
 def measure_inside(scene: Scene, settings: Settings) -> Passed | None:
-    """What passes through the block that is looked at; None for an architecture that is not loaded."""
+    """The vectors in the block that is looked at; None for an architecture that is not loaded."""
     return block_numbers(scene.trace, scene.head[0]) if is_live(settings) else None
 
 
 def measure_outside(scene: Scene, settings: Settings) -> Outside | None:
-    """What passes outside the blocks; None for an architecture that is not loaded."""
+    """The vectors outside the blocks; None for an architecture that is not loaded."""
     if not is_live(settings):
         return None
     sizes, logits = outside_numbers(scene.trace, scene.position), scene.trace.logits_at(scene.position)
@@ -133,8 +133,8 @@ def vectors(parts: Parts, key: str, sizes: Mapping[str, Sizes], head: int, posit
             if key == "o" and way == "reads":
                 site = "heads"
             if site in sizes:
-                head_index = _head(flow, head, config.group_size) if part.block and site != "heads" else None
-                ways.append(Way(way, site, head_index, vector(sizes[site], position if part.block else 0, head_index)))
+                owner = _head(flow, head, config.group_size) if part.block and site != "heads" else None
+                ways.append(Way(way, site, owner, vector(sizes[site], position if part.block else 0, owner)))
     return ways
 
 

@@ -104,7 +104,7 @@ def _sites(flows: tuple[Flow, ...]) -> str:
 
 
 def facts(seen: Seen) -> Payload:
-    """What the part does, its formula, shapes and parameters."""
+    """The part's function, its formula, shapes and parameters."""
     words, (result, key) = seen.here, _chosen(seen)
     part = result.parts[key]
     items = [

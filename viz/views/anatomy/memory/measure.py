@@ -1,4 +1,4 @@
-"""What must be held in memory, derived from a config, and what of it the loaded model really holds."""
+"""Memory as derived from a config, and as the loaded model really uses it."""
 
 from dataclasses import dataclass, replace
 
@@ -89,7 +89,7 @@ def measure(scene: Scene, settings: Settings) -> Memory:
 
 
 def setting_of(subject: Subject, settings: Settings) -> Setting:
-    """What is held, by the form; the default is the whole context."""
+    """The memory by the form; the default is the whole context."""
     return Setting(
         mode=settings.mode,
         form=settings.form,
@@ -126,7 +126,7 @@ def _rules(subject: Subject, setting: Setting) -> Rules:
 
 @dataclass(frozen=True)
 class Expected:
-    """What the formulas say of the loaded model on the prompt, and what its tensors show without running it."""
+    """The formulas' memory of the loaded model on the prompt, and that of its tensors without running it."""
 
     tokens: int
     derived: dict[str, int]  # by field of model.anatomy.measured_memory.MemoryUse

@@ -1,4 +1,4 @@
-"""What must be held: weights, cache, activations, gradients and the optimizer's state; and what of it fits where."""
+"""Memory of weights, cache, activations, gradients and the optimizer's state, and how much fits where."""
 
 import dataclasses
 from typing import Annotated
@@ -180,7 +180,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def hint(seen: Seen) -> Payload:
-    """What stands beside the button."""
+    """The text beside the button."""
     if not is_live(seen.settings):
         return {"unready": True, "text": seen.words["not_here"]}
     return {"text": seen.here["hint"].format(n=MOST_TOKENS)}
@@ -247,8 +247,8 @@ def memory(
         longest context at this batch and the largest batch at this context, 0 where nothing fits; parameters.
     """
     attention = ATTENTION.options[explicit_attention]
-    values = {"mode": mode, "form": weights, "tokens": tokens, "batch": batch, "item": item, "attention": attention}
-    result: Memory = measured(VIEW, "main", unprompted(playground, model), **{FORM: (architecture, ""), **values})
+    settings = {"mode": mode, "form": weights, "tokens": tokens, "batch": batch, "item": item, "attention": attention}
+    result: Memory = measured(VIEW, "main", unprompted(playground, model), **{FORM: (architecture, ""), **settings})
     rows = [
         {"gigabytes": each, "context": longest, "batch": largest} for each, (longest, largest) in result.fits.items()
     ]

@@ -1,4 +1,4 @@
-"""What a conversation costs, model by model: bars of what is read for the first time, read again, and written."""
+"""The cost of a conversation, model by model: bars of what is read for the first time, read again, and written."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a conversation costs by a price table that the visitor may replace, and how much of a context it fills."""
+"""The cost of a conversation by a price table that the visitor may replace, and how much of a context it fills."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -90,7 +90,7 @@ def _source(seen: Seen) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """What the conversations cost, as bars."""
+    """The costs of the conversations, as bars."""
     words, result, times = seen.here, seen.result, seen.settings.times
     bars = [
         Bar(

@@ -1,4 +1,4 @@
-"""What published laws make of a budget, and where known models lie: all of it by formula."""
+"""Published laws on a budget, and the place of known models: all of it by formula."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ def _budget_number(name: str, low: float, high: float, usual: float, chosen: str
 
 
 def law_name(words: Words, law: str) -> str:
-    """What a law is called, from any words of the view."""
+    """The name of a law, from any words of the view."""
     return words.catalogue[f"scaling_laws.laws.{law}"]
 
 
@@ -110,7 +110,7 @@ class Losses:
 
 @dataclass(frozen=True)
 class Lines:
-    """What does not depend on the budget: lines of equal loss under one law, and the optima and prices of all."""
+    """The curves without a budget: lines of equal loss under one law, and the optima and prices of all."""
 
     law: str
     contours: list[Curve]

@@ -92,7 +92,7 @@ def again(seen: Seen) -> Payload:
 
 
 def name_of(run: OwnRun, seen: Seen) -> str:
-    """What the run is called: as in the tab Training, with its size."""
+    """The name of the run: as in the tab Training, with its size."""
     return f"{run_label(run.task, run.config, run.steps, seen.all_words)} · N {count(run.n_params)}"
 
 

@@ -55,7 +55,7 @@ def times(value: float | None) -> str:
 
 
 def plan(seen: Seen) -> Payload:
-    """What each law says."""
+    """The plan of each law."""
     words, result = seen.here, seen.result
     rows, lines = [], []
     for law, each in result.plans.items():
@@ -166,7 +166,7 @@ def _dots(words: Words, key: str, models: Sequence[KnownModel], colour: str, sym
 
 
 def price(seen: Seen) -> Payload:
-    """What a smaller or a larger model than the optimal one costs."""
+    """The price of a smaller or a larger model than the optimal one."""
     words, result = seen.here, seen.result
     law = result.law
     lines = [

@@ -64,7 +64,7 @@ def tried(key: str, tokenizer: Tokenizer | None, text: str) -> Tried:
 
 
 def text_of(scene: Scene, settings: Settings) -> str:
-    """What was written, else the prompt; raises InputError for a text that is too long."""
+    """The text of the form, else the prompt; raises InputError for a text that is too long."""
     if len(settings.text) > MOST_TEXT:
         hint = say("At most {} characters are compared.", MOST_TEXT)
         raise InputError("The text is too long to compare.", f"{len(settings.text)} characters", hint)

@@ -31,7 +31,7 @@ _IMPORTS = ["from model.anatomy.tokenizer_comparison import counted, cut"]
 
 
 def name_of(seen: Seen, key: str) -> str:
-    """What a vocabulary is called."""
+    """The name of a vocabulary."""
     return seen.words.within("names")[key].format(name=seen.facts.label)
 
 

@@ -70,7 +70,7 @@ def shown_steps(seen: Seen) -> Payload:
 
 
 def changes(edits: tuple[Edit, ...], head: tuple[int, int], cell: tuple[int, int]) -> Changed:
-    """What the edits do to this head's row after its queries, keys and values are made."""
+    """The effect of the edits on this head's row after its queries, keys and values are computed."""
     here = [edit for edit in edits if edit.layer in (None, head[0]) and edit.head in (None, head[1])]
     blocked = {edit.key for edit in here if edit.kind == "block_edge" and edit.query == cell[0]}
     sites = {EDITS[edit.kind].site for edit in here}

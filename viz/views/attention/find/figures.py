@@ -13,7 +13,7 @@ SHOWN = 12  # heads in the list
 
 
 def positions_of(value: object, T: int) -> tuple[int, ...] | None:
-    """What is a position of T tokens in a list, sorted, each once; None where the value is not a list."""
+    """The positions of T tokens in a list, sorted, each once; None where the value is not a list."""
     if not isinstance(value, list):
         return None
     return tuple(sorted({at for at in value if type(at) is int and 0 <= at < T}))

@@ -57,7 +57,7 @@ class Refused:
 
 
 def chosen_of(sent: object, scene: Scene) -> Chosen:
-    """What the page asks for, where it chose its rows on this prompt and this selection; else what the selection says.
+    """The rows that the page chose, if on this prompt and this selection; else those of the selection.
 
     A pair asks from its query to its key; several tokens from the last to the others; one token, or none, from it or
     the last one to what the main head reads most there.
@@ -147,7 +147,7 @@ def _place(line: dict) -> dict:
 
 
 def _sentence(seen: Seen, line: dict) -> str:
-    """What the first head of the list does."""
+    """A sentence on the first head of the list."""
     chosen = seen.settings.rows
     several = "_mean" if len(chosen.queries) > 1 else ""
     gaps = {**_ends(seen), "n": whole(len(chosen.queries)), "value": decimals(line["value"], PLACES)}

@@ -23,7 +23,7 @@ class Heads:
 
 
 def measure(scene: Scene, settings: Settings) -> Heads:
-    """What the run has reduced for all heads while it went through the layers."""
+    """The numbers of all heads that the run reduced while it went through the layers."""
     return Heads(scene.trace.thumbnails, scene.trace.head_metrics())
 
 

@@ -37,7 +37,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the button starts."""
+    """The checks that the button starts."""
 
     waiting: int  # checks that wait for the button
     seconds: float  # that all take, roughly
@@ -146,7 +146,7 @@ _NONE |= {"place": None, "at": None, "full": []}
 
 
 def _numbers(words: Words, facts: Facts, finding: Finding) -> Payload:
-    """What was compared, and how far it is apart."""
+    """The compared quantities, and how far they are apart."""
     here, share = words.within("table"), share_of(finding.difference, finding.bound)
     exact = not finding.bound and not finding.difference
     full = finding.difference if math.isfinite(finding.difference) else "inf"
@@ -194,7 +194,7 @@ def where(words: Words, facts: Facts, finding: Finding) -> str:
 
 
 def pick(facts: Facts, finding: Finding) -> dict | None:
-    """What a click on the place picks: its head and its token, as far as it has them."""
+    """The selection by a click on the place: its head and its token, as far as it has them."""
     picked = {}
     if finding.head is not None and finding.layer is not None:
         picked["heads"] = [[finding.layer, finding.head]]

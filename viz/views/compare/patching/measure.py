@@ -125,7 +125,7 @@ def _one_token(model: LanguageModel, text: str, trace: Trace) -> int | None:
 
 
 def measure_patch(scene: Scene, settings: Settings, results: Mapping[str, Any], progress: Progress) -> np.ndarray:
-    """What each vector of one run, put into the other, changes in the watched number. float32 [L, T]
+    """The change of the watched number by each vector of one run, put into the other. float32 [L, T]
 
     Raises InputError where the runs do not fit.
     """

@@ -24,7 +24,7 @@ _IMPORTS = ("from model.attention.effects import Target, metric, patch, recovere
 
 
 def options(seen: Seen) -> Payload:
-    """What to patch, and which two tokens to tell apart; nothing where there is no run B of this model."""
+    """The form of the patch and its two tokens; nothing where there is no run B of this model."""
     usual = seen.results["usual"]
     if usual is None:
         return {"controls": []}

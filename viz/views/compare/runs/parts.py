@@ -1,4 +1,4 @@
-"""What the page shows of two runs."""
+"""The parts of the page on two runs."""
 
 import numpy as np
 import plotly.graph_objects as go

@@ -84,7 +84,7 @@ def measure_exact(scene: Scene, settings: Settings) -> tuple[Exact, ...]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be measured: on random numbers, so that of a model only the shape of its heads counts."""
+    """The plan of the measurement: on random numbers, so that of a model only the shape of its heads counts."""
 
     shape: tuple[int, int, int]  # query heads, KV heads, size of one
     limit: int  # the longest context
@@ -104,7 +104,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def plan(scene: Scene, settings: Settings) -> Plan:
-    """What the button starts."""
+    """The measurement that the button starts."""
     lengths = lengths_of(settings.limit)
     return Plan(settings.shape, settings.limit, lengths, round(BUDGET * sum(lengths) / sum(LENGTHS)) + 2)
 

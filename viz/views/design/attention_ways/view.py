@@ -128,7 +128,7 @@ def way_name(words: Words, way: str) -> str:
 
 
 def job(seen: Seen) -> Payload:
-    """What is measured, and how long it takes."""
+    """The plan of the measurement and its duration."""
     planned = seen.results["plan"]
     values = {"first": whole(planned.lengths[0]), "last": whole(planned.lengths[-1]), "seconds": planned.seconds}
     return {"text": seen.here["hint"].format(**values)}
@@ -144,7 +144,7 @@ def _lengths(costs: Costs) -> list[int]:
 
 
 def _common(seen: Seen) -> Payload:
-    """What the pictures of the costs share."""
+    """The fields that the pictures of the costs share."""
     words, costs, planned = seen.words.within("costs"), seen.result, seen.results["plan"]
     values = {"H": costs.heads, "G": costs.kv_heads, "E": costs.d_head, "threads": costs.threads}
     lines = ["from model.design.kernel_costs import measure", "", f"measure({planned.shape}, {planned.limit})"]
@@ -178,7 +178,7 @@ def draw_times(seen: Seen) -> Payload:
 
 
 def _left_out(seen: Seen) -> list[str]:
-    """What was not run, and why: a sentence each."""
+    """The skipped measurements, and why: a sentence each."""
     words, costs, sentences = seen.here, seen.result, []
     lengths = _lengths(costs)
     missing = sorted(set(lengths) - {cost.length for cost in _of(costs, "naive")})

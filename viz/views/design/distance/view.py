@@ -165,7 +165,7 @@ def scores(seen: Seen) -> Payload:
 
 
 def _alone_note(seen: Seen) -> str:
-    """What the dashed line is, or why there is none."""
+    """The meaning of the dashed line, or why there is none."""
     words, positions = seen.here, seen.facts.config.positions
     if positions in ("rope", "none"):
         return words[f"alone_{positions}"]

@@ -26,7 +26,7 @@ class Maps:
 
     @property
     def change(self) -> np.ndarray:
-        """What merging changed: after - before. float32 [T, T]"""
+        """The change by merging: after - before. float32 [T, T]"""
         return self.after - self.before
 
 

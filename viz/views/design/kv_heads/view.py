@@ -49,14 +49,14 @@ def _survey(seen: Seen) -> Survey | None:
 
 
 def _missing(seen: Seen) -> Payload:
-    """What stands where nothing was measured yet, or where there is nothing to merge."""
+    """The placeholder before the measurement, or where there is nothing to merge."""
     if is_alone(seen.facts.config):
         return {"empty": {"text": seen.words["alone"], "hint": seen.words["alone_hint"]}}
     return {"empty": {"text": seen.here["empty"], "hint": seen.words["empty_hint"]}}
 
 
 def _hint(seen: Seen, there: bool, n: int) -> Payload:
-    """What stands beside a button that makes `n` runs."""
+    """The text beside a button that starts `n` runs."""
     words, facts = seen.here, seen.facts
     edits = f" {seen.words['no_edits']}" if facts.edits else ""
     if there:

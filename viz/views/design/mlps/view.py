@@ -72,7 +72,7 @@ def measure_inside(scene: Scene, settings: Settings) -> Inside:
 
 
 def measure_sizes(scene: Scene, settings: Settings) -> dict[str, Cost]:
-    """What each kind costs."""
+    """The cost of each kind."""
     return {kind: cost(config_of(kind, lesson().vocab_size)) for kind in KINDS}
 
 
@@ -91,7 +91,7 @@ def measure_training(scene: Scene, settings: Settings, progress: Progress) -> Co
 
 
 def name_of(words: Words, key: str) -> str:
-    """What an MLP is called."""
+    """The name of an MLP."""
     return words[f"name_{key}"]
 
 

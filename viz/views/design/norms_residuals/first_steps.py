@@ -42,7 +42,7 @@ def last_mean(losses: np.ndarray, window: int = SMOOTH) -> list[float]:
 
 
 def name_of(words: Words, key: str) -> str:
-    """What a wiring or variant is called."""
+    """The name of a wiring or variant."""
     return words[f"name_{key}"]
 
 

@@ -94,7 +94,7 @@ def _source(seen: Seen, depth: str) -> str:
 
 
 def _tail(seen: Seen) -> str:
-    """What a word of gradients of the stream ends with."""
+    """The ending of words for gradients of the stream."""
     return "" if seen.settings.of == "weights" else "_stream"
 
 

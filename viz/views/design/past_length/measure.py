@@ -1,4 +1,4 @@
-"""What is tried past the trained length, and the loss by position that came of it."""
+"""The experiment past the trained length: its plan, and the loss by position."""
 
 import math
 from dataclasses import dataclass
@@ -98,7 +98,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is tried, and how much of the text is read."""
+    """The plan: the schemes, and how much of the text is read."""
 
     length: int  # tokens of a window
     family: str  # of FAMILIES

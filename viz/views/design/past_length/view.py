@@ -1,4 +1,4 @@
-"""What happens beyond the context a model was trained on: loss by position, and the usual remedies."""
+"""Beyond the context a model was trained on: loss by position, and the usual remedies."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ def scheme_name(words: Words, config: ModelConfig, scheme: Scheme) -> str:
 
 
 def scheme_help(words: Words, config: ModelConfig, scheme: Scheme) -> str:
-    """What it does, in a sentence."""
+    """The effect of a scheme, in a sentence."""
     text = words[f"scheme_help.{_word(config, scheme)}"]
     return text.format(s=number(scheme.factor), n=whole(config.n_ctx), last=whole(config.n_ctx - 1))
 
@@ -63,7 +63,7 @@ def job(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """What this model's positions are, and each scheme that is tried."""
+    """This model's positions, and each scheme that is tried."""
     words, config, planned = seen.here, seen.facts.config, seen.result
     about = words[f"model_{config.positions}"].format(n=whole(config.n_ctx))
     if planned.length <= config.n_ctx:

@@ -1,4 +1,4 @@
-"""What a scheme writes at the first positions of a model, as numbers."""
+"""The numbers of a scheme at the first positions of a model."""
 
 import dataclasses
 from dataclasses import dataclass

@@ -318,7 +318,7 @@ def _formula_facts(seen: Seen) -> list[list[str]]:
 
 
 def _none_facts(seen: Seen) -> list[list[str]]:
-    """What is left to know an order by, and what the model has."""
+    """The mask, which shows order without a scheme, and the model's own scheme."""
     words, facts = seen.here, seen.facts
     items = [[words["mask"], words["mask_text"]]] if seen.result.scheme == "none" else []
     scheme = scheme_name(seen.words, facts.config.positions)

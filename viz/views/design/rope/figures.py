@@ -36,7 +36,7 @@ class Shifted:
 
 
 def bars_figure(before: np.ndarray, after: np.ndarray, names: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """What each pair adds to the score, before and after turning, and the running sum. [n + 1] each.
+    """The contribution of each pair to the score, before and after turning, and the running sum. [n + 1] each.
 
     `names` of the bars; `words`: "pair_axis", "adds", "before", "after", "sum", "running".
     """

@@ -119,7 +119,7 @@ def pairs(seen: Seen) -> Payload:
 
 
 def bars(seen: Seen) -> Payload:
-    """What each pair adds, before and after turning; both add up to a score."""
+    """The contribution of each pair, before and after turning; both add up to a score."""
     result, words = seen.result, seen.here
     n = len(result.theta)
     names = [words["pair"].format(i=i, length=number(length)) for i, length in enumerate(result.wavelength.tolist())]

@@ -23,7 +23,7 @@ COLUMNS = ("column_id", "column_token", "csv_p_before", "csv_p_after", "csv_logi
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What the run predicts at one position without its edits and with them."""
+    """The run's predictions at one position without its edits and with them."""
 
     before: np.ndarray  # logits [V]
     after: np.ndarray  # logits [V]

@@ -55,7 +55,7 @@ class Swept:
 
 
 def question_of(scene: Scene, settings: Settings) -> Settings:
-    """What decides the number: the position and the tokens that its kind reads, as ids where they are tokens."""
+    """The target of the number: the position and the tokens that its kind reads, as ids where they are tokens."""
     needs = TARGETS[settings.kind].needs
     tokens = tuple((name, _token(scene.model, settings[name]) if name in needs else "") for name in _TOKENS)
     position = -1 if settings.kind == "loss" else scene.position

@@ -27,7 +27,7 @@ _WRITTEN = {"logit": logit, "difference": logit, "probability": number, "kl": na
 
 
 def job(seen: Seen) -> Payload:
-    """What is watched and how many heads there are, or why there is nothing to watch."""
+    """The watched number and how many heads there are, or why there is nothing to watch."""
     target: Target | Unfit = seen.results["target"]
     if isinstance(target, Unfit):
         return {"unready": True, "text": target.sentence(seen.words)}
@@ -37,7 +37,7 @@ def job(seen: Seen) -> Payload:
 
 
 def _named(seen: Seen, target: Target) -> dict[str, object]:
-    """What a sentence about a target can say."""
+    """The values of a sentence about a target."""
     values: dict[str, object] = {"position": target.position}
     for name in ("token", "distractor"):
         token = getattr(target, name)

@@ -44,7 +44,7 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Colour:
-    """What the colour of a point says: a number of each head, or which of its names is the first."""
+    """The colour of a point: a number of each head, or which of its names is the first."""
 
     label: str
     values: np.ndarray | None = None  # [N], in the order of the heads
@@ -82,7 +82,7 @@ def head_table(measured: Measured, metrics: Sequence[Metric]) -> dict:
 
 
 def named(labels: pd.DataFrame) -> dict[Head, list[tuple[str, float, float]]]:
-    """What heads are called, the strongest name first. `labels`: label, score and baseline by (layer, head)."""
+    """Names of heads, the strongest name first. `labels`: label, score and baseline by (layer, head)."""
     names: dict[Head, list[tuple[str, float, float]]] = {}
     for (layer, head), row in labels.sort_values("score", ascending=False, kind="stable").iterrows():
         entry = (row["label"], float(row["score"]), float(row["baseline"]))

@@ -27,7 +27,7 @@ class Prompt:
 
 @dataclass(frozen=True, eq=False)
 class Surveyed:
-    """What was measured of a model with no prompt of the visitor's."""
+    """The measured numbers of a model, independent of the visitor's prompt."""
 
     random: Survey
     sentences: Survey

@@ -35,12 +35,12 @@ INSTEAD = ("first_token", "entropy", "self", "distance")  # metrics that every p
 
 
 def name_of(words: Words, key: str) -> str:
-    """What a metric is called."""
+    """The name of a metric."""
     return words.catalogue["heads.copying.name" if key == "copying" else f"metric.{key}"]
 
 
 def help_of(words: Words, key: str) -> str:
-    """What a metric says."""
+    """The help of a metric."""
     return words.catalogue["heads.copying.help" if key == "copying" else f"metric_help.{key}"]
 
 
@@ -79,7 +79,7 @@ def unmeasured(seen: Seen) -> Payload:
 
 
 def caption(seen: Seen) -> str:
-    """What the numbers are of: one run of this prompt, or means over a probe set."""
+    """The subject of the numbers: one run of this prompt, or means over a probe set."""
     words, source = seen.words.within("caption"), seen.settings.source
     if source == "prompt":
         n = len(seen.facts.tokens)
@@ -133,7 +133,7 @@ def table(seen: Seen) -> Payload:
 
 
 def names_only(seen: Seen) -> dict[str, str]:
-    """What a column of names is called, and what stands for none."""
+    """The title of a column of names, and the text for none."""
     return {key: seen.words[key] for key in ("names", "nameless")}
 
 
@@ -181,7 +181,7 @@ def axes_of(seen: Seen, result: Measured, every: Mapping[str, Metric]) -> tuple[
 
 
 def colour_of(seen: Seen, name: str, result: Measured, every: Mapping[str, Metric]) -> Colour:
-    """What the colour of a point says."""
+    """The meaning of a point's colour."""
     words = seen.words
     if name == "layer":
         return Colour(words["layer"], result.values.index.get_level_values("layer").to_numpy(float))

@@ -60,7 +60,7 @@ def follow_figure(
 
 
 def _hovers(each: Line, names: Sequence[str], comes: Sequence[bool], words: Mapping[str, str]) -> list[str]:
-    """What each point of a line says."""
+    """The hover of each point of a line."""
     rows = zip(each.probability.tolist(), each.rank.tolist(), each.logit.tolist(), strict=True)
     hovers = []
     for t, (share, rank, value) in enumerate(rows):

@@ -29,7 +29,7 @@ class Lines:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """What was typed, and the position looked at where it decides the first token."""
+    """The typed text, and the position looked at where it decides the first token."""
     return Settings((*settings.items(), ("at", None if settings.first else scene.position)))
 
 

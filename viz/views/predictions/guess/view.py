@@ -40,7 +40,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Chances:
-    """What the model gave one token after one position."""
+    """The model's numbers for one token after one position."""
 
     rank: int
     share: float
@@ -75,7 +75,7 @@ def turn_of(sent: object, scene: Scene) -> Turn:
 
 
 def measure_guess(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Guess | Refused | None:
-    """What was typed, as a token; None where nothing was."""
+    """The typed text as a token; None where there is none."""
     if not settings.board.typed:
         return None
     try:
@@ -85,7 +85,7 @@ def measure_guess(scene: Scene, settings: Settings, results: Mapping[str, Any]) 
 
 
 def guess_of(scene: Scene, turn: Turn, expected: Predictions) -> Guess:
-    """What a typed text means as the next token.
+    """A typed text as the next token.
 
     A space in front need not be typed: the text counts with or without one, whichever is right, else whichever is
     fewer tokens, else whichever is likelier. Of several tokens the first counts. Raises InputError.
@@ -101,7 +101,7 @@ def guess_of(scene: Scene, turn: Turn, expected: Predictions) -> Guess:
 
 
 def chances_of(scene: Scene, before: int, token: int, expected: Predictions) -> Chances:
-    """What the model gave a token after a position; for a likely one, the numbers that stand in its row."""
+    """The model's numbers for a token after a position; for a likely one, those in its row."""
     likely = expected.ids[before].tolist()
     if token in likely:
         at = likely.index(token)

@@ -1,4 +1,4 @@
-"""What the lens reads: of a page of the table, of the whole prompt, and of single tokens at one position."""
+"""Readings of the lens: of a page of the table, of the whole prompt, and of single tokens at one position."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -98,7 +98,7 @@ def page_of(T: int, position: int, columns: int) -> tuple[int, int]:
 
 
 def measure_all(scene: Scene, settings: Settings) -> Reading | None:
-    """What the lens reads of the whole prompt; None where that takes too long to be done by itself."""
+    """The lens on the whole prompt; None where that takes too long to be done by itself."""
     if not at_once(scene) or not has(scene, settings.lens):
         return None
     return measure_whole(scene, settings)
@@ -118,7 +118,7 @@ def page_question(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure_page(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Reading | None:
-    """What the lens reads of the positions that the table shows; None for a lens that is not there."""
+    """The lens on the positions that the table shows; None for a lens that is not there."""
     if not has(scene, settings.lens):
         return None
     read = results["all"] or results["whole"]
@@ -132,7 +132,7 @@ def measure_page(scene: Scene, settings: Settings, results: Mapping[str, Any]) -
 
 
 def curves_question(scene: Scene, settings: Settings) -> Settings:
-    """What was typed counts only where single tokens are followed."""
+    """The question of the curves; the typed tokens count only where single tokens are followed."""
     typed = tuple(settings[name] for name in FIELDS) if settings.curve in FOLLOWING else ()
     return Settings((("lens", settings.lens), ("typed", typed)))
 

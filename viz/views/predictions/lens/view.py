@@ -133,7 +133,7 @@ def check(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """What reading the whole prompt takes, or that it is done by itself."""
+    """The cost of reading the whole prompt, or that it is done by itself."""
     words, T = seen.here, len(seen.facts.tokens)
     if _missing(seen):
         return {"text": seen.words["nothing"], "unready": True}

@@ -24,7 +24,7 @@ def _watched(scene: Scene, position: int, token: str, distractor: str) -> Watche
 
 
 def _written(scene: Scene, position: int) -> Components:
-    """What every part wrote at a position."""
+    """The output of every part at a position."""
     with scene.playground.computing:
         return components(scene.trace, position)
 

@@ -1,4 +1,4 @@
-"""What every part of the model wrote at one position, as parts of one logit, and what gradients say beside them."""
+"""The output of every part of the model at one position, as parts of one logit, and gradients beside them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ def measure_target(scene: Scene, settings: Settings) -> Watched | Refused:
 
 
 def measure_written(scene: Scene, settings: Settings) -> Written:
-    """What every part wrote at the position that is looked at, for whichever token."""
+    """The output of every part at the position that is looked at, for whichever token."""
     written = components(scene.trace, scene.position)
     position = None if written.pos_embed is None else written.pos_embed.numpy()
     embed, z, mlp, logits = (each.numpy() for each in (written.embed, written.z, written.mlp, written.logits))

@@ -1,4 +1,4 @@
-"""What number formats take in bytes, how far they are from a matrix, and what becomes of the outputs."""
+"""Number formats: their bytes, their distance from a matrix, and their effect on the outputs."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ PROMPT_TOKENS = 256  # of a long prompt the first ones are measured, and at most
 
 @dataclass(frozen=True)
 class Size:
-    """What one format takes of the model."""
+    """The measurements of one format on the model."""
 
     nbytes: int  # of all rounded matrices
     weights: int

@@ -149,7 +149,7 @@ def levels(seen: Seen) -> Payload:
 
 
 def _levels_numbers(result: Levels) -> dict[str, str]:
-    """What the note says of the matrix."""
+    """The note on the matrix."""
     (out, width), (before, after), error = result.weight.shape, result.different, result.error
     counts = {"out": out, "in": width, "before": before, "levels": after}
     return {name: whole(n) for name, n in counts.items()} | {
@@ -166,7 +166,7 @@ def group_of(kind: Format, width: int) -> int:
 
 
 def facts(seen: Seen) -> Payload:
-    """What the loaded file held, and whether a format gives back the same weights; what is simulated; K-quants."""
+    """The formats of the loaded file, whether a format restores the same weights, the simulated ones, K-quants."""
     words, run, matrix, types = seen.here, seen.results["outputs"], seen.results["matrix"], seen.results["file"]
     held = words["no_file"].format(dtype=seen.facts.dtype)
     if types:

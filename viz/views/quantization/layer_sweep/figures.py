@@ -16,7 +16,7 @@ _DASHES = ("solid", "dot", "dash")
 
 
 def heat_figure(z: np.ndarray, parts: Sequence[str], words: Mapping[str, str], *, signed: bool) -> go.Figure:
-    """What rounding one part of one layer does: parts across, layers down. z [L, parts]
+    """The effect of rounding one part of one layer: parts across, layers down. z [L, parts]
 
     Sizes have a logarithmic ramp over four powers of ten, changes with a sign a linear one. `words`: "layer", "part",
     "value".
@@ -44,7 +44,7 @@ def heat_figure(z: np.ndarray, parts: Sequence[str], words: Mapping[str, str], *
 
 
 def line_figure(columns: Mapping[str, np.ndarray], words: Mapping[str, str], *, signed: bool) -> go.Figure:
-    """What rounding a layer does, a line for each part. [L] each
+    """The effect of rounding a layer, a line for each part. [L] each
 
     The axis is logarithmic unless there are signs. `words`: "layer", "value".
     """

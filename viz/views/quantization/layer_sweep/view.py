@@ -60,14 +60,14 @@ def _edited(seen: Seen) -> bool:
 
 
 def _numbers(seen: Seen) -> tuple[np.ndarray, bool]:
-    """What is shown, [L, parts], and whether it is the change of the loss: a text of one token has none."""
+    """The shown numbers, [L, parts], and whether they are changes of the loss: a text of one token has none."""
     result: Sweep = seen.result
     loss = seen.settings.shown == "loss" and result.loss is not None
     return result.loss if loss else result.kl, loss
 
 
 def _value(seen: Seen) -> str:
-    """What a number is."""
+    """The name of the number."""
     return seen.words["value_loss" if _numbers(seen)[1] else "value_kl"]
 
 
@@ -76,7 +76,7 @@ def _part(words: Words, name: str) -> str:
 
 
 def _shared(seen: Seen) -> Payload:
-    """What both figures have."""
+    """The fields of both figures."""
     words, here, settings, facts = seen.words, seen.here, seen.settings, seen.facts
     loss = _numbers(seen)[1]
     note = words["note_loss"] if loss else here["note"]

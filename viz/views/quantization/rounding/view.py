@@ -88,7 +88,7 @@ def job(seen: Seen) -> Payload:
 
 
 def _shared(seen: Seen, last: str) -> Payload:
-    """What all payloads have: whose numbers they are, and how to make them."""
+    """The fields of all payloads: whose numbers they are, and the Python lines."""
     words, facts, settings, result = seen.words, seen.facts, seen.settings, seen.result
     pieces = f"texts = [ids[at : at + size] for at in range(0, {result.fit_tokens + result.held_out_tokens}, size)]"
     if result.fit_tokens < result.held_out_tokens:
@@ -182,7 +182,7 @@ def power(seen: Seen) -> Payload:
 
 
 def columns(seen: Seen) -> Payload:
-    """What compensating does on the way."""
+    """The error column by column, plain and while it is compensated."""
     words, here, result = seen.words, seen.here, seen.result
     texts = {**words.plain(), **here.plain()}
     return _shared(seen, "list(zip(found.columns, found.plain, found.made_up))") | {

@@ -30,7 +30,7 @@ class StageReport(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Stages:
-    """What every stage makes of the vocabulary. Stage 0 is the model's own, stage i what step i left."""
+    """The vocabulary after every stage. Stage 0 is the model's own, stage i what step i left."""
 
     logits: np.ndarray  # float32 [S + 1, V], -inf for a token that is out
     probabilities: np.ndarray  # float64 [S + 1, V]
@@ -106,7 +106,7 @@ def shown_tokens(stages: Stages, stage: int, following: int | None, limit: int =
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What is drawn as bars."""
+    """The tokens that are drawn as bars."""
 
     tokens: Sequence[int]
     pieces: Sequence[str]  # their texts

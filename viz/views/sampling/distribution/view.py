@@ -120,7 +120,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def _next(seen: Seen) -> dict:
-    """What became of the token that really comes next."""
+    """The fate of the token that really comes next."""
     words, stages, token = seen.here, seen.result, _next_token(seen)
     if token is None:
         return {"text": words["no_next"], "facts": []}

@@ -65,12 +65,12 @@ class Many:
 
 
 def measure(scene: Scene, settings: Settings) -> Bar:
-    """What can be drawn at the position: the run's own logits through the pipeline."""
+    """The distribution at the position: the run's own logits through the pipeline."""
     return bar_of(softmax(final(logits_of(scene), settings.pipeline, context_of(scene)).numpy()))
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """What decides many draws: not the step that the page is at, nor a number by hand."""
+    """The question of many draws: without the step that the page is at and without a number by hand."""
     return Settings((("pipeline", settings.pipeline), ("seed", settings.bar.seed), ("n", int(settings.n))))
 
 

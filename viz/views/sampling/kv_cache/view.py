@@ -189,7 +189,7 @@ def _source(seen: Seen) -> str:
 
 
 def _left_out(seen: Seen) -> list[str]:
-    """What was not measured, and why."""
+    """The skipped measurements, and why."""
     words, texts, limit = seen.here, [], seen.facts.limit
     slow = [whole(row.length) for row in seen.result.rows if not row.whole]
     if slow:

@@ -46,7 +46,7 @@ class Taken:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """What decides the texts: names do not, nor whether strategies share random numbers, which texts never do."""
+    """The question of the texts: without names and without shared random numbers, which do not affect these texts."""
     chosen = settings.strategies
     common = replace(chosen.common, shared=True, chat=chosen.common.chat and cards.has_chat(scene.model))
     unnamed = tuple(replace(each, name="") for each in chosen.strategies)

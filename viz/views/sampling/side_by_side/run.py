@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What is to be written, and the page's own name for it."""
+    """A checked request for texts, and the page's own name for it."""
 
     model: LanguageModel
     writer: LanguageModel  # the same with 8-bit weights, where these were requested
@@ -282,7 +282,7 @@ def rounds(playground: Playground, request: Request, stop: threading.Event) -> I
 
 
 def effect_of(playground: Playground, request: Request) -> Effect | None:
-    """What 8-bit weights change on the prompt's first tokens, where they write; worked out once."""
+    """The effect of 8-bit weights on the prompt's first tokens, where they write; computed once."""
     if not request.settings.eight:
         return None
     ids = request.prompt[:MOST_COMPARED]

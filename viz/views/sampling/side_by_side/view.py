@@ -54,7 +54,7 @@ def texts(seen: Seen) -> Payload:
 
 
 def piece(race: Race, have: int, language: str) -> Payload:
-    """What a page lacks that has so many steps of a run; -1 for one that knows nothing of it yet."""
+    """The steps of a run for a page that has `have` of them; -1 for one that does not know the run yet."""
     start = max(have, 0)
     ticks = race.ticks[start:]
     new_texts = race.texts[start : start + len(ticks)]
@@ -74,7 +74,7 @@ def piece(race: Race, have: int, language: str) -> Payload:
 
 
 def eight_bit(playground: Playground, race: Race, language: str) -> Payload:
-    """What 8-bit weights changed, in words; nothing where float32 wrote."""
+    """The effect of 8-bit weights, in words; nothing where float32 wrote."""
     effect = effect_of(playground, race.request)
     if effect is None:
         return {}
@@ -90,7 +90,7 @@ def eight_bit(playground: Playground, race: Race, language: str) -> Payload:
 
 
 def opening(race: Race, catalogue: Mapping[str, str]) -> Payload:
-    """What a run is of."""
+    """The opening of a run: its model, strategies and settings."""
     request = race.request
     model, chosen = request.model, [row.strategy for row in request.rows]
     names = cards.labels(catalogue, chosen)
@@ -167,7 +167,7 @@ def stop(visit: Visit, sent: object) -> None:
 
 
 def again(visit: Visit, sent: object) -> Iterator[Payload]:
-    """What a page lacks of its own run."""
+    """The steps that a page lacks of its own run."""
     race = visit.state.of(visit.session)
     if race is not None and isinstance(sent, Mapping) and sent.get("run") == race.id:
         have = sent.get("have")

@@ -39,7 +39,7 @@ class Round(Protocol):
 
 def records(rounds: Iterable[Round], piece: Callable[[int], str]) -> list[dict]:
     """Every round as the page reads it: proposals [text, id, p, q, sum min(p, q), u, fate], token, milliseconds."""
-    rounds_shown = []
+    entries = []
     for each in rounds:
         proposals = [
             [visible(piece(one.id)), one.id, *map(plain, (one.p, one.q, one.expected, one.uniform)), one.fate]
@@ -49,8 +49,8 @@ def records(rounds: Iterable[Round], piece: Callable[[int], str]) -> list[dict]:
         if each.token is not None:
             token = [visible(piece(each.token)), each.token, plain(each.chance), plain(each.uniform), each.kind]
         times = [plain(1000 * each.draft_seconds), plain(1000 * each.target_seconds)]
-        rounds_shown.append({"proposals": proposals, "token": token, "milliseconds": times})
-    return rounds_shown
+        entries.append({"proposals": proposals, "token": token, "milliseconds": times})
+    return entries
 
 
 def times_figure(alone: float, draft: float, check: float, words: Mapping[str, str]) -> go.Figure:

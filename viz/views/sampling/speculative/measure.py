@@ -1,4 +1,4 @@
-"""What speculative decoding writes and how long it takes, as values: with a draft and without, in turns."""
+"""Speculative decoding and its times, as values: with a draft and without, in turns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -105,7 +105,7 @@ def drafted_by(settings: Settings) -> tuple[str, int, str]:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """What decides the result: of the draft only what its kind uses."""
+    """The question: of the draft only what its kind uses."""
     kind, n, other = drafted_by(settings)
     return settings.but(layers=n if kind == "layers" else 0, suffix=n if kind == "ngram" else 0, model=other)
 

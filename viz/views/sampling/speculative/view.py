@@ -43,7 +43,7 @@ _TAIL = 10  # tokens of the prompt before the text
 
 
 def hint(seen: Seen) -> Payload:
-    """What the button does, or why it cannot."""
+    """The text beside the button, or why it cannot start."""
     settings = seen.settings
     if settings.pipeline.refusal:
         return {"unready": True, "text": ""}  # the text says why
@@ -171,7 +171,7 @@ def verdict(words: Words, draft: str, summary: Summary) -> list[str]:
 
 
 def numbers(seen: Seen) -> Payload:
-    """What was measured beside what was predicted, each with its formula."""
+    """The measured numbers beside the predicted ones, each with its formula."""
     words, result = seen.here, seen.result
     summary = result.summary
     ms = {name: words["in_ms"].format(n=milliseconds(getattr(summary, name))) for name in ("plain", "draft", "check")}
@@ -225,7 +225,7 @@ def calls(seen: Seen) -> Payload:
 
 
 def sweep(seen: Seen) -> Payload:
-    """What other numbers of proposals would give."""
+    """The predicted effect of other numbers of proposals."""
     words, result = seen.here, seen.result
     summary, rows = result.summary, swept(result.compared)
     if not rows:
@@ -277,15 +277,15 @@ def speculative(
         hint = say("Load one of the same vocabulary first: {}.", ", ".join(others) or NONE)
         raise InputError("This model cannot draft.", draft_model[:40], hint)
     pipeline, tokens = Pipeline(steps_of(scene.model, steps)), min(new_tokens, most_tokens(scene))
-    values = {"pipeline": pipeline, "draft": draft, "gamma": gamma, "tokens": tokens, "seed": seed}
-    values |= {"model": draft_model} if draft == "model" else {}
+    settings = {"pipeline": pipeline, "draft": draft, "gamma": gamma, "tokens": tokens, "seed": seed}
+    settings |= {"model": draft_model} if draft == "model" else {}
     if size is not None:
         high = scene.model.config.n_layer if draft == "layers" else MOST_SUFFIX
         if not 1 <= size <= high:
             within = say("Choose a value from 1 to {}.", high)
             raise InputError("An argument is out of its range.", f"size: {size}", within)
-        values |= {"layers": size} if draft == "layers" else {"suffix": size}
-    drafted: Drafted = measured(VIEW, "main", scene, **values)
+        settings |= {"layers": size} if draft == "layers" else {"suffix": size}
+    drafted: Drafted = measured(VIEW, "main", scene, **settings)
     compared = drafted.compared
     rounds = [
         {

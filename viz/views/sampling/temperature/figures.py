@@ -20,7 +20,7 @@ _TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 3)
 
 
 class Heated(Protocol):
-    """What model.sampling.temperatures.heat gives."""
+    """The result of model.sampling.temperatures.heat."""
 
     temperatures: np.ndarray  # [N]
     ids: np.ndarray  # [C]

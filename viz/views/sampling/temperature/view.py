@@ -67,8 +67,8 @@ def _note(seen: Seen) -> str:
     """Which temperature is the one that varies."""
     steps = seen.settings.pipeline
     names = zip(numbered(seen.all_words, steps), steps, strict=True)
-    temperatures = [name for name, step in names if step.warp == "temperature"]
-    return seen.here["changes"].format(step=temperatures[0]) if temperatures else seen.here["first"]
+    matching = [name for name, step in names if step.warp == "temperature"]
+    return seen.here["changes"].format(step=matching[0]) if matching else seen.here["first"]
 
 
 def _python(seen: Seen, last: str, *imports: str) -> str:

@@ -27,7 +27,7 @@ _STEPS = {"modular_addition": 6000, "sort": 1500, "reverse": 1500, "copy": 1000,
 
 
 def measure_limits(scene: Scene, settings: Settings) -> Limits:
-    """What a visitor may ask of this server."""
+    """The limits of this server's trainings."""
     return scene.playground.workshop.limits
 
 
@@ -50,7 +50,7 @@ def first_lab(here: Words) -> Payload:
 
 
 def form(here: Words, limits: Limits) -> Payload:
-    """What the page's script needs for the form; a run's settings are checked again where it starts."""
+    """The payload of the form; a run's settings are checked again where it starts."""
     catalogue, recipe = here.catalogue, Job().recipe
     plot = section(catalogue, "plot") | some(catalogue, "pattern", "query", "key", "weight")
     choices = {"placement": CHOICES["norm_placement"], "schedule": tuple(SCHEDULES)}
@@ -84,7 +84,7 @@ def form(here: Words, limits: Limits) -> Payload:
 
 
 def _task(catalogue: Mapping[str, str], name: str, recipe: Recipe) -> Payload:
-    """What the form says of a task, and the settings that suit it."""
+    """The form's text on a task, and the settings that suit it."""
     task = TASKS.get(name)
     length = task.length if task else 64
     settings = {"length": length, "batch": {4: 64}.get(length, recipe.batch), "steps": _STEPS.get(name, recipe.steps)}
@@ -101,7 +101,7 @@ def _task(catalogue: Mapping[str, str], name: str, recipe: Recipe) -> Payload:
 
 
 def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload:
-    """What is new of a run for a page that has so many reports and snapshots."""
+    """The new parts of a run for a page that has so many reports and snapshots."""
     catalogue = words(language)
     reports, snapshots = run.reports[have[0] :], run.snapshots[have[1] :]
     piece = {
@@ -186,7 +186,7 @@ def _wish(name: str) -> Event:
 
 
 def again(visit: Visit, sent: object) -> Iterator[Payload]:
-    """What a page lacks of a run of its own."""
+    """The parts that a page lacks of a run of its own."""
     run = own_run(visit, sent)
     if run is not None:
         have = tuple(n if isinstance(n := sent.get(key), int) and n >= 0 else 0 for key in ("reports", "snapshots"))
