@@ -32,8 +32,8 @@ WRONG = """() => {
 }"""
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
-# Serious faults of names, roles, contrast and order; what is there for everyone on top is looked at once. What is hidden
-# is taken out meanwhile: axe goes over the whole document each time.
+# Serious faults of names, roles, contrast and order; what is there for everyone on top is looked at once.
+# What is hidden is taken out meanwhile: axe goes over the whole document each time.
 FAULTS = """async ([levels, whole]) => {
   const open = [...document.querySelectorAll("[role=tabpanel]")].find((panel) => panel.offsetParent);
   const hidden = [...document.querySelectorAll("[data-screen], [data-part]")].filter((part) => !part.checkVisibility());
