@@ -175,7 +175,7 @@ def build(playground: Playground) -> gr.Blocks:
         triggers += [address_of.select, *(each.select for each in screens.values())]
         # `show_progress_on`: else the page sends every output two progress messages, which nobody sees.
         once = {"trigger_mode": "always_last", "concurrency_limit": 4, "show_progress_on": notice}
-        gr.on(triggers, refresh, asking, [*head, *screens.values(), shown], **once, **_QUIET)
+        gr.on(triggers, refresh, asking, [*head, *screens.values(), shown], **once, **_QUIET, preprocess=False)
         forget_bars = wire_jobs(playground, jobs, asking, page_request, done)
         page.load(_translated, None, [picker, prompt, examples, *labels], **_QUIET)
         requested = gr.State(playground.options.model)

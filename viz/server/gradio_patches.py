@@ -31,6 +31,31 @@ def rest(page: gr.Blocks) -> None:
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = 0.005
 
 
+def skip_at_once(page: gr.Blocks) -> None:
+    """Have an output that an answer leaves alone cost nothing: Gradio else builds the component again for each.
+
+    That is a millisecond an output, and most answers leave all but two of the page's alone.
+    """
+    whole = page.postprocess_data
+
+    async def postprocess_data(block_fn, predictions, state):
+        outputs = block_fn.outputs
+        if block_fn.batch or not isinstance(predictions, list | tuple) or not len(outputs) == len(predictions) > 1:
+            return await whole(block_fn, predictions, state)
+        data: list = [None if block.stateful else gr.skip() for block in outputs]
+        changed = [n for n, answer in enumerate(predictions) if not isinstance(answer, dict) or answer != gr.skip()]
+        if changed:
+            fewer = copy.copy(block_fn)
+            fewer.outputs = [outputs[n] for n in changed]
+            answers = [predictions[n] for n in changed]
+            sent = await whole(fewer, answers if len(changed) > 1 else answers[0], state)
+            for n, answer in zip(changed, sent, strict=True):
+                data[n] = answer
+        return data
+
+    page.postprocess_data = postprocess_data
+
+
 def let_go(page: gr.Blocks) -> None:
     """End the streams that open pages hold, without which a server waits for them when it stops."""
     page._end_streaming_responses()

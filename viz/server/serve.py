@@ -150,6 +150,7 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
         signal.signal(number, gradio_patches.on_stop(page))
     page.queue(max_size=playground.options.allowed.queue, api_open=False)
     gradio_patches.rest(page)
+    gradio_patches.skip_at_once(page)
     options = launch_options(static, playground)
     page.launch(server_name=host, server_port=port, inbrowser=open_browser, prevent_thread_lock=True, **options)
     endpoints.finish(page)

@@ -88,7 +88,7 @@ def test_no_part_that_has_a_figure_is_left_out(page):
     with_figure = set()
     for tab in TABS:
         for view in _chooser(tab)[2] or [""]:
-            parts, _ = payloads(page.playground, page._asking(tab, view, {}))
+            parts, _ = payloads(page.playground, page._request(tab, view, {}))
             with_figure |= {name for name, part in parts.items() if "figure" in part}
     assert with_figure <= set(page.figures())
 
