@@ -105,18 +105,22 @@ def answer(assets: Assets) -> Callable[[Request], Response]:
     return send
 
 
+_LONG = ("/config", "/gradio_api/info")
+
+
 @dataclass(eq=False)
 class Head:
     """Writes into the head of the page: the framework adds its own `head` only once its scripts run.
 
-    There the styles hold before anything is seen, and the scripts run before the framework's.
+    There the styles hold before anything is seen, and the scripts run before the framework's. The page and what
+    programs read before they ask, half a megabyte, are packed for the way.
     """
 
     app: ASGIApp
     tags: str
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "GET" or path_of(scope) not in ("", "/"):
+        if scope["type"] != "http" or scope["method"] != "GET" or path_of(scope) not in ("", "/", *_LONG):
             await self.app(scope, receive, send)
             return
         packs, begun, body = "gzip" in Headers(scope=scope).get("accept-encoding", ""), [], bytearray()
@@ -130,8 +134,9 @@ class Head:
                 return
             (start,) = begun
             headers, page = MutableHeaders(scope=start), bytes(body)
-            if headers.get("content-type", "").startswith("text/html") and "content-encoding" not in headers:
-                page = with_tags(page, self.tags)
+            kind = headers.get("content-type", "").partition(";")[0]
+            if kind in ("text/html", "application/json") and "content-encoding" not in headers:
+                page = with_tags(page, self.tags) if kind == "text/html" else page
                 headers.add_vary_header("Accept-Encoding")
                 if packs:
                     page = await asyncio.to_thread(gzip.compress, page, 5)

@@ -117,7 +117,7 @@ def page_client(body: bytes = PAGE, media_type: str = "text/html", root: str = "
     async def page(request):
         return Response(body, media_type=media_type)
 
-    routes = [Route("/", page), Route("/other", page)]
+    routes = [Route(path, page) for path in ("/", "/other", "/config")]
     return TestClient(Starlette(routes=routes, middleware=[Middleware(Head, tags="<i>")]), root_path=root)
 
 
@@ -131,6 +131,14 @@ def test_the_page_s_head_begins_with_ours(root):
         assert found.headers.get("content-encoding", "identity") == encoding
         body = gzip.decompress(body) if encoding == "gzip" else body
         assert body == PAGE.replace(b"<script>", b"<i><script>")
+
+
+def test_what_programs_read_first_is_packed():
+    client = page_client(b'{"a": 1}' * 99, "application/json")
+    with client.stream("GET", "/config", headers={"accept-encoding": "gzip"}) as found:
+        body = b"".join(found.iter_raw())
+    assert found.headers["content-encoding"] == "gzip" and gzip.decompress(body) == b'{"a": 1}' * 99
+    assert client.get("/other").headers.get("content-encoding") is None
 
 
 def test_other_answers_stay_as_they_are():
