@@ -21,6 +21,11 @@ WRONG = """() => {
     if (box.width < 8 || box.height < 8) wrong.push(`${part.dataset.part} is ${box.width} x ${box.height}`);
     if (box.right > innerWidth + 1) wrong.push(`${part.dataset.part} ends at ${box.right}`);
   }
+  for (const input of open.querySelectorAll(".pg-control :is(select, input, textarea)")) {
+    const { right } = input.getBoundingClientRect(), part = input.closest("[data-part]");
+    if (input.checkVisibility() && right > part.getBoundingClientRect().right + 1)
+      wrong.push(`${input.closest("[data-name]").dataset.name} of ${part.dataset.part} ends at ${right}`);
+  }
   const whole = ".pg-effect-table, .pg-neuron-table, .pg-lines-box, .pg-reading-text, " +
     "[data-part=cell_steps] *, [data-part=find_rows] *"; // nobody has to scroll within these
   for (const box of open.querySelectorAll(whole))

@@ -28,7 +28,7 @@ from viz.views.design.kv_heads.measure import (
 from viz.words import Words
 
 _IMPORT = ["from model.design.kv_sharing import survey"]
-_SIZE = {"height": 440, "narrow": 400}  # of a map, wide and on a phone
+_MAP = {"whole": True, "height": 440, "narrow": 400}  # no part of it can be requested
 
 
 def _groups_label(words: Words, option: str, scene: Scene) -> str:
@@ -200,7 +200,7 @@ def _map(seen: Seen) -> Payload:
     value, tokens = words["change" if which == "change" else "weight"], seen.facts.tokens
     names = PatternWords(words["query"], words["key"], value, words["largest"])
     look = Look("signed") if which == "change" else Look()
-    figure = pattern_figure([Panel(value, z)], tokens, names, Window.whole(len(tokens)), look, meta=_SIZE)
+    figure = pattern_figure([Panel(value, z)], tokens, names, Window.whole(len(tokens)), look, meta=_MAP)
     original = f"run.unedited().pattern({layer}, {head})"
     merged = f"pattern_at(lm.model, kept, {layer}, {head})"
     last = {"before": original, "after": merged, "change": f"{merged} - {original}"}[which]
