@@ -77,9 +77,7 @@ def training(page) -> Box:
     """A run of the task in which induction heads form, to its end."""
     open_view(page, "Training")
     page.locator("#pg-training_lab").get_by_role("button", name="Start").click()
-    page.locator("#pg-training_lab .pg-train-replay, #pg-training_lab [data-state=finished]").first.wait_for(
-        timeout=3 * LATE
-    )
+    page.locator("p.pg-train-line strong", has_text="Done").wait_for(timeout=3 * LATE)
     page.wait_for_timeout(1500)
     return {"x": 0, "y": 0, "width": 1280, "height": 900}
 
