@@ -43,9 +43,11 @@ def test_chinese_is_chinese():
     assert latin <= {key for key, text in ENGLISH.items() if len(re.sub(r"{\w+}", "", text)) < 12}
 
 
-def test_every_metric_has_a_name_and_an_explanation():
+def test_every_metric_has_a_name_an_explanation_and_a_unit():
     asked = {f"{table}.{key}" for table in ("metric", "metric_help") for key in HEAD_METRICS}
-    assert asked <= set(ENGLISH)
+    asked |= {f"heads.units.{metric.unit.replace(' ', '_')}" for metric in HEAD_METRICS.values()}
+    missing = sorted(asked - set(ENGLISH))
+    assert not missing
 
 
 def test_every_key_the_code_asks_for_exists():
