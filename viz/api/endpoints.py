@@ -1,9 +1,12 @@
 """Every view's numbers as named functions for programs: Gradio's API, and tools of a language model (MCP)."""
 
+import re
+from pathlib import Path
+
 import gradio as gr
 
 from viz.api import page
-from viz.api.registry import Endpoint, register
+from viz.api.registry import Endpoint, register, table
 from viz.seam.playground import Playground
 from viz.server.gradio_patches import answer_in_json, leave_out
 from viz.views.tabs import TABS
@@ -29,3 +32,13 @@ def finish(page: gr.Blocks) -> None:
     """What is left to do once the page is launched."""
     leave_out(page, {each.name for each in ENDPOINTS})
     answer_in_json(page)
+
+
+def documented(text: str) -> str:
+    """The text of docs/endpoints.md with the table of what is there now."""
+    return re.sub(r"(?<=table -->\n)(\|.*\n)*", lambda _: f"{table(ENDPOINTS)}\n", text)
+
+
+if __name__ == "__main__":
+    path = Path(__file__).parents[2] / "docs" / "endpoints.md"
+    path.write_text(documented(path.read_text(encoding="utf-8")), encoding="utf-8")
