@@ -3,15 +3,16 @@
 import functools
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.errors import Message
+from model.errors import InputError, Message
 
 _FOLDER = Path(__file__).parent / "words"
-# A folder of words is a language; English is what code and docstrings are in, and what an unknown reader gets.
+# A folder of words is a language, named by its tag in small letters; English is what code and docstrings are in, and
+# what an unknown reader gets.
 LANGUAGES = ("en", *sorted(path.name for path in _FOLDER.iterdir() if path.is_dir() and path.name != "en"))
 
 
@@ -41,23 +42,34 @@ class Catalogue(Mapping):
 
 @functools.cache
 def words(language: str) -> Catalogue:
-    """The catalogue of a language, from all its files; an unknown language is English."""
-    texts: dict[str, str] = {}
-    known = language if language in LANGUAGES else "en"
-    ours = sorted(path for path in (_FOLDER / known).rglob("*.toml") if path.parent.name != "errors")
-    for path in [*_outside(known), *ours]:  # ours last: nobody rewords the page
-        texts |= dict(_flat(tomllib.loads(path.read_text(encoding="utf-8")), ""))
-    return Catalogue(texts)
+    """The catalogue of a language, in English what it does not say; an unknown language is English."""
+    spoken = dict.fromkeys(("en", language)) if language in LANGUAGES else ("en",)
+    outside = [texts_of(_outside(each)) for each in spoken]
+    ours = [own_texts(each) for each in spoken]  # last: nobody rewords the page
+    return Catalogue({key: text for texts in (*outside, *ours) for key, text in texts.items()})
+
+
+def own_texts(language: str) -> dict[str, str]:
+    """What the project itself says in a language, by key, without what English fills in."""
+    return texts_of(path for path in (_FOLDER / language).rglob("*.toml") if path.parent.name != "errors")
+
+
+def texts_of(paths: Iterable[Path]) -> dict[str, str]:
+    """The texts of some files, by key. Raises InputError that names a file that cannot be read."""
+    return {key: text for path in sorted(paths) for key, text in _flat(_table(path), "")}
+
+
+def _table(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # of UTF-8 or of TOML
+        raise InputError("A file of words cannot be read.", f"{path}: {error}", "Mend it.") from error
 
 
 def _outside(language: str) -> Iterator[Path]:
-    """The words of views from outside the project (viz/views/outside.py), in English where there are no others."""
+    """The words of views from outside the project (viz/views/outside.py)."""
     root = os.environ.get("PLAYGROUND_VIEWS", "")
-    for folder in sorted(Path(root).glob("*/words")) if root else ():
-        for path in (folder / f"{language}.toml", folder / "en.toml"):
-            if path.is_file():
-                yield path
-                break
+    yield from Path(root).glob(f"*/words/{language}.toml") if root else ()
 
 
 def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
@@ -114,11 +126,12 @@ def some(catalogue: Mapping[str, str], section: str, *keys: str) -> dict[str, st
 
 def pick_language(requested: str | None, accepted: str | None) -> str:
     """The language of a reader: `?lang=` where it is one of ours, else the browser's first that is, else English."""
-    if requested and requested.lower()[:2] in LANGUAGES:
-        return requested.lower()[:2]
-    for entry in (accepted or "").split(","):
-        if entry.strip().lower()[:2] in LANGUAGES:
-            return entry.strip().lower()[:2]
+    for entry in (requested or "", *(accepted or "").split(",")):
+        tag = entry.partition(";")[0].strip().lower().replace("_", "-")
+        while tag and tag not in LANGUAGES:  # "pt-br" where there is such a folder, else "pt"
+            tag = tag.rpartition("-")[0]
+        if tag:
+            return tag
     return "en"
 
 
@@ -126,7 +139,7 @@ def pick_language(requested: str | None, accepted: str | None) -> str:
 def _sentences(language: str) -> Mapping[str, str]:
     """The sentences of the model code, by their English template with "{}" for what is filled in."""
     path = _FOLDER / language / "errors" / "errors.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return _table(path) if path.is_file() else {}
 
 
 def translate(sentence: str, language: str) -> str:

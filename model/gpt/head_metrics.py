@@ -6,7 +6,7 @@ can be analysed together.
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -306,14 +306,14 @@ def _reduce(
     position = torch.arange(T, dtype=torch.float32)[None, :, None].expand(G, T, 1)
     parts = (k, position, ones) if v is None else (v, k, position, ones)
     read = torch.cat(parts, dim=-1).transpose(1, 2)  # [G, 2E + 2, S], or [G, E + 2, S]
-    rows = torch.zeros(7, H, T)
+    rows = torch.zeros(len(fields(RowStats)), H, T)
     pooled = torch.zeros(H, -(-T // pool), -(-T // pool))
     z = None if v is None else torch.empty(1, H, T, E)
     for chunk in chunks:
         a, b = chunk.start, chunk.end
         part = q[:, :, a:b].reshape(G, R * (b - a), E)
         stats, small, out = _reduce_chunk(part, k[:, :b], read[:, :, :b], chunk, pool)
-        rows[:, :, a:b] = stats.view(7, H, b - a)
+        rows[:, :, a:b] = stats.view(-1, H, b - a)
         if z is not None:
             z[0, :, a:b] = out[:, :E].transpose(1, 2).reshape(H, b - a, E)
         pooled[:, a // pool : -(-b // pool), : small.shape[-1]] = small.reshape(H, *small.shape[-2:])
@@ -324,7 +324,7 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
     """One block of query rows against all keys up to its end.
 
     Queries are on the contiguous axis, so every reduction over keys is vectorised. q [G, R C, E], k [G, b, E], read
-    [G, (E +) E + 2, b] -> stats [7, G R, C], pooled [G, R, c, t], and the weighted means of `read`,
+    [G, (E +) E + 2, b] -> stats [fields of RowStats, G R, C], pooled [G, R, c, t], and the weighted means of `read`,
     [G, (E +) E + 2, R C].
     """
     G, RC, E = q.shape

@@ -15,8 +15,11 @@ const HEADER = "x-playground-server";
 const ask = window.fetch.bind(window);
 const never = new Promise(() => {});
 
-const languages = [new URLSearchParams(location.search).get("lang") ?? "", ...navigator.languages];
-const language = languages.map((name) => name.toLowerCase().slice(0, 2)).find((name) => name in identity.words) ?? "en";
+// As viz/words.py:pick_language: "pt-br" where there are such words, else "pt".
+const languages = [new URLSearchParams(location.search).get("lang") ?? "", ...navigator.languages]
+  .map((tag) => tag.toLowerCase().replaceAll("_", "-"))
+  .flatMap((tag) => tag.split("-").map((_, i, parts) => parts.slice(0, parts.length - i).join("-")));
+const language = languages.find((tag) => Object.hasOwn(identity.words, tag)) ?? "en";
 const words = identity.words[language];
 
 // --- the notice ---

@@ -27,6 +27,7 @@ from model.strict_json import DEEPEST, parse
 from model.text.bpe_ranks import merge_ranks
 from model.text.tokenizer import from_folder, from_gguf, from_tokenizer_json, from_vocab_merges
 from model.training import loop
+from tests.parity.families import CASES
 from tests.support import corruption, valid_files
 from tests.support.fuzz import wrong_words
 from tests.support.valid_files import ALPHABET, KINDS, LLAMA, SMALL, TOKENS
@@ -48,7 +49,7 @@ def refused(call) -> bool:
 
 
 def config_of(family: str, folder: Path) -> dict:
-    """A config.json of the family, small."""
+    """A config.json of the family, small: with every key that it may have, or as comparing with transformers has it."""
     if family in ("llama", "gpt2", "attention-playground"):
         KINDS[{"llama": "llama", "gpt2": "shards"}.get(family, "native")].write(folder)
         return json.loads((folder / "config.json").read_text())
@@ -65,7 +66,10 @@ def config_of(family: str, folder: Path) -> dict:
     }
     if family == "gpt_neox":
         return values | {"rotary_pct": 0.25, "layer_norm_eps": 1e-5, "hidden_act": "gelu", "is_decoder": True}
-    return values | {"num_key_value_heads": 1, "rms_norm_eps": 1e-6, "hidden_act": "silu", "use_sliding_window": False}
+    if family in ("qwen2", "qwen3"):
+        llama = {"num_key_value_heads": 1, "rms_norm_eps": 1e-6, "hidden_act": "silu"}
+        return values | llama | {"use_sliding_window": False}
+    return next(case for _, kind, case in CASES.values() if kind.model_type == family) | {"model_type": family}
 
 
 @pytest.mark.long

@@ -1,18 +1,34 @@
 """Every view's numbers as named functions for programs: Gradio's API, and tools of a language model (MCP)."""
 
+import re
+from collections import Counter
+from pathlib import Path
+
 import gradio as gr
 
+from model.errors import InputError
 from viz.api import page
-from viz.api.registry import Endpoint, register
+from viz.api.registry import Endpoint, register, table
 from viz.seam.playground import Playground
 from viz.server.gradio_patches import answer_in_json, leave_out
 from viz.views.tabs import TABS
 
-ENDPOINTS = (
-    Endpoint(page.models, reads="server", kind="listed"),
-    Endpoint(page.model_info, reads="model", kind="listed", long=True),
-    Endpoint(page.tokenize, reads="plain run"),
-    *(each for tab in TABS for each in tab.api),
+
+def unique(endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+    """The same endpoints; raises InputError where two have one name, as those of views from outside may."""
+    name, count = Counter(each.name for each in endpoints).most_common(1)[0]
+    if count > 1:
+        raise InputError("The name of an endpoint is taken.", name, "Give its function another name.")
+    return endpoints
+
+
+ENDPOINTS = unique(
+    (
+        Endpoint(page.models, reads="server", kind="listed"),
+        Endpoint(page.model_info, reads="model", kind="listed", long=True),
+        Endpoint(page.tokenize, reads="plain run"),
+        *(each for tab in TABS for each in tab.api),
+    )
 )
 # What has none, and why.
 WITHOUT = {
@@ -29,3 +45,13 @@ def finish(page: gr.Blocks) -> None:
     """The work that is left once the page is launched."""
     leave_out(page, {each.name for each in ENDPOINTS})
     answer_in_json(page)
+
+
+def documented(text: str) -> str:
+    """The text of docs/endpoints.md with the table of what is there now."""
+    return re.sub(r"(?<=table -->\n)(\|.*\n)*", lambda _: f"{table(ENDPOINTS)}\n", text)
+
+
+if __name__ == "__main__":
+    path = Path(__file__).parents[2] / "docs" / "endpoints.md"
+    path.write_text(documented(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,21 +1,50 @@
 """Views from outside the project: the folders that `python app.py --views FOLDER` names, each like one of viz/views.
 
 FOLDER/<name>/view.py declares VIEW; figures.py beside it is imported as `outside_views.<name>.figures`;
-FOLDER/<name>/words/<language>.toml has its words, in English at least. They stand in a tab of their own. This is code
-that runs with the rights of the server, so only the command line names it, never a request or a link.
+FOLDER/<name>/words/<language>.toml has its words, in English at least. They stand in a tab of their own, and what they
+are called is called nothing else on the page. This is code that runs with the rights of the server, so only the command
+line names it, never a request or a link.
 """
 
 import importlib.util
 import os
 import sys
 import types
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from model.errors import InputError
+from viz.seam.tab import Tab
 from viz.seam.view import View
+from viz.words import own_texts, words
 
 VARIABLE = "PLAYGROUND_VIEWS"  # set by app.py before the page's modules are imported: they list the tabs once
 PACKAGE = "outside_views"
+EXPLAINED = ("view", "about", "howto.body", "howto.formula", "howto.caveat", "howto.try")  # words of every view
+
+
+def tabs(others: Sequence[Tab]) -> tuple[Tab, ...]:
+    """Their tab beside the others, or none without a folder. Raises InputError for what the page cannot show."""
+    found = views()
+    if not found:
+        return ()
+    tab = Tab("own", found)
+    check(tab, others, words("en"))
+    return (tab,)
+
+
+def check(tab: Tab, others: Sequence[Tab], texts: Mapping[str, str]) -> None:
+    """Raises InputError for a key or a part that the page has already, and for a view that does not explain itself."""
+    taken = {tab.key, *(other.key for other in others), *(key.split(".")[0] for key in own_texts("en"))}
+    for view in tab.views:
+        if view.key in taken:
+            raise InputError("The key of a view is taken.", view.key, "Choose another one in its view.py.")
+        taken.add(view.key)
+        missing = [key for name in EXPLAINED if (key := f"{view.key}.{name}") not in texts]
+        if missing:
+            raise InputError("A view lacks words.", ", ".join(missing), "Write them in words/en.toml of its folder.")
+    if twice := {name for other in others for name in other.parts}.intersection(tab.parts):
+        raise InputError("The name of a part is taken.", min(twice), "Choose another one in its view.py.")
 
 
 def folders() -> list[Path]:

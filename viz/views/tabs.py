@@ -1,6 +1,5 @@
 """The tabs of the page, in their order: the only list of them."""
 
-from viz.seam.tab import Tab
 from viz.views import outside
 from viz.views.activations import tab as activations
 from viz.views.anatomy import tab as anatomy
@@ -15,7 +14,7 @@ from viz.views.quantization import tab as quantization
 from viz.views.sampling import tab as sampling
 from viz.views.training import tab as training
 
-TABS = (
+_OURS = (
     attention.TAB,
     sampling.TAB,
     predictions.TAB,
@@ -28,5 +27,5 @@ TABS = (
     quantization.TAB,
     training.TAB,
     checks.TAB,
-    *((Tab("own", views),) if (views := outside.views()) else ()),
 )
+TABS = (*_OURS, *outside.tabs(_OURS))

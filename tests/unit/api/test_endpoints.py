@@ -11,7 +11,7 @@ from model.checks.registry import CHECKS
 from model.errors import InputError
 from tests.support.endpoints import NAMED, TEXT, ask
 from tests.support.helpers import assert_close
-from viz.api.endpoints import ENDPOINTS, WITHOUT
+from viz.api.endpoints import ENDPOINTS, WITHOUT, unique
 from viz.api.registry import arguments, document, parse_docstring
 from viz.views.tabs import TABS
 
@@ -35,7 +35,9 @@ def test_every_view_has_a_function_or_a_reason():
 
 
 def test_names_are_unique():
-    assert len(NAMED) == len(ENDPOINTS)
+    assert len(NAMED) == len(ENDPOINTS) == len(unique(ENDPOINTS))
+    with pytest.raises(InputError, match=r"name of an endpoint is taken. Got: models\."):
+        unique((*ENDPOINTS, NAMED["models"]))
 
 
 @pytest.mark.parametrize("name", NAMED)

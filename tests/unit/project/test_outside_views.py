@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,11 @@ from pathlib import Path
 import pytest
 
 import app
+from model.errors import InputError
+from viz.seam.tab import Tab
+from viz.seam.view import Custom, View
+from viz.views.outside import EXPLAINED, check
+from viz.views.tabs import TABS
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "docs" / "examples" / "views"
@@ -33,7 +39,8 @@ assert words("zh")["tab.own"] == "自带视图"
 
 def run(folder: Path, code: str) -> subprocess.CompletedProcess:
     environment = {**os.environ, "PLAYGROUND_VIEWS": str(folder), "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.long
@@ -55,6 +62,52 @@ def test_a_broken_view_is_named(tmp_path, code, says):
     (tmp_path / "mine" / "view.py").write_text(code)
     done = run(tmp_path, "import viz.views.outside as o\ntry: o.views()\nexcept Exception as e: print(e)")
     assert says in done.stdout and "mine" in done.stdout, done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("file", "old", "new", "says"),
+    [
+        ("view.py", '    "token_lengths",', '    "map",', "The key of a view is taken. Got: map."),
+        ("words/en.toml", "formula =", "# ", "A view lacks words. Got: token_lengths.howto.formula."),
+        ("words/en.toml", "[token_lengths.howto]", "[token_lengths.howto", "words/en.toml: "),
+        (
+            "view.py",
+            "    parts=",
+            "    api=(Endpoint(models),),\n    parts=",
+            "The name of an endpoint is taken. Got: models.",
+        ),
+    ],
+)
+def test_a_view_that_the_page_cannot_show_is_refused_at_the_start(tmp_path, file, old, new, says):
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    changed = tmp_path / "token_lengths" / file
+    text = changed.read_text(encoding="utf-8")
+    assert old in text
+    offered = "from viz.api.endpoint import Endpoint\nfrom viz.api.page import models\n"
+    changed.write_text(("" if file != "view.py" else offered) + text.replace(old, new), encoding="utf-8")
+    done = run(tmp_path, f"import app\napp.main(['--views', {str(tmp_path)!r}])")
+    assert done.returncode == 1 and says in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def own(*views: View) -> None:
+    """Have views checked as those of a folder, their words with them."""
+    texts = {f"{view.key}.{name}": "x" for view in views for name in EXPLAINED}
+    check(Tab("own", views), TABS, texts)
+
+
+def test_names_of_the_page_are_taken():
+    drawn = {"plot": Custom("x", lambda seen: {})}
+    own(View("mine", ("plot",), drawn), View("other", ("plot",), drawn))
+    for taken in ("map", "sampling", "page", "own"):
+        with pytest.raises(InputError, match=rf"key of a view is taken\. Got: {taken}\."):
+            own(View(taken, ("plot",), drawn))
+    with pytest.raises(InputError, match=r"key of a view is taken\. Got: mine"):
+        own(View("mine", ("plot",), drawn), View("mine", ("plot",), drawn))
+    with pytest.raises(InputError, match=r"name of a part is taken\. Got: lens_curve"):
+        own(View("mine", ("lens_curve",), {"lens_curve": Custom("x", lambda seen: {}, shared=True)}))
+    with pytest.raises(InputError, match=r"Got: mine\.view, mine\.about, mine\.howto\.body"):
+        check(Tab("own", (View("mine", ("plot",), drawn),)), TABS, {})
 
 
 def test_only_the_command_line_names_views(monkeypatch, tmp_path):

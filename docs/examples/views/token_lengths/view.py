@@ -35,7 +35,7 @@ def lengths(seen: Seen) -> Payload:
     return {
         "title": words["title"],
         "note": words["note"].format(mean=number(float(found.mean()))),
-        "figure": lengths_figure(found, seen.facts.pieces, words.plain()),
+        "figure": lengths_figure(found, seen.facts.pieces, words),
         "columns": [words["token"], words["position"], words["length"]],
         "python": script(seen.facts, [f"[len(text) for text in {texts}]"]),
     }

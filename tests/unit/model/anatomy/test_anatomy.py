@@ -97,17 +97,18 @@ OF_FILE = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", OF_FILE)
 def test_published_configs_are_the_architectures(name):
     assert config_of((PUBLISHED / f"{name}.json").read_text()) == ARCHITECTURES[OF_FILE[name]].config
 
 
 def test_every_family_can_be_pasted():
-    """All families have a published file above but this project's own, whose config.json has our fields."""
-    types = {published(name)["model_type"] for name in FILES}
+    """All families have a published file but this project's own, whose config.json has our fields."""
     own = {"model_type": "attention-playground"} | to_dict(tiny_config())
     assert config_of(json.dumps(own)) == tiny_config()
-    assert types | {own["model_type"]} == set(FAMILIES)
+    types = {published(name)["model_type"] for name in FILES if config_of((PUBLISHED / f"{name}.json").read_text())}
+    missing = set(FAMILIES) - types - {own["model_type"]}
+    assert not missing, f"tests/data/configs has a published config.json of {', '.join(sorted(missing))}"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_every_family_can_be_pasted():
 )
 @pytest.mark.parametrize("name", FILES)
 def test_keys_that_change_nothing_are_forgiven(name, change):
-    assert config_of(json.dumps(published(name) | change)) == ARCHITECTURES[OF_FILE[name]].config
+    assert config_of(json.dumps(published(name) | change)) == config_of(json.dumps(published(name)))
 
 
 def test_what_surrounds_a_paste_is_forgiven():

@@ -43,14 +43,18 @@ def heads(seen: Seen) -> Payload:
 
 
 def head_metrics(scene: Scene) -> dict:
-    """Every head of the model in eight numbers on this prompt. They are: previous token, self, first token (sink),
-    entropy, effective span, mean distance, duplicate token, induction.
+    """Every head of the model in a few numbers on this prompt. They are: METRICS.
 
     Returns:
-        heads: a record a head with layer, head and the metrics. Shares lie between 0 and 1, effective_span and
-        distance are in tokens; null where the prompt has nothing to measure, as without a repeated token.
+        heads: a record a head with layer, head and the metrics, in the units named above; null where the prompt has
+        nothing to measure, as without a repeated token.
     """
     return {"tokens": prompt_tokens(scene), "heads": measured(VIEW, "main", scene).metrics}
+
+
+head_metrics.__doc__ = head_metrics.__doc__.replace(
+    "METRICS", ", ".join(f"{key} ({metric.unit})" for key, metric in HEAD_METRICS.items())
+)
 
 
 VIEW = View(
