@@ -1,10 +1,9 @@
 """What the page does with names that Gradio keeps to itself."""
 
-import asyncio
-
 import gradio as gr
 import pytest
 
+from tests.support.helpers import apart
 from viz.page.parts import part, update
 from viz.server import gradio_patches
 
@@ -22,7 +21,7 @@ def page():
 def answered(page, predictions):
     """What a visitor is sent. Gradio's own answer for a part that is left alone names an empty property of it."""
     (function,) = page.fns.values()
-    data = asyncio.run(page.postprocess_data(function, predictions, gr.state_holder.SessionState(page)))
+    data = apart(page.postprocess_data(function, predictions, gr.state_holder.SessionState(page)))
     return [gr.skip() if each == gr.skip() | {"props": gr.skip()} else each for each in data]
 
 

@@ -75,6 +75,7 @@ def test_a_terminated_server_removes_what_was_trained(playground, monkeypatch):
         queue=lambda **_: None,
         launch=lambda **_: None,
         local_url="",
+        postprocess_data=None,
         block_thread=block,
         _queue=types.SimpleNamespace(),
         fns={},
