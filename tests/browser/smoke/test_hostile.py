@@ -81,13 +81,13 @@ LOOK = r"""() => {
   if (wide > innerWidth) found.push(`${wide} pixels wide`);
   return found;
 }"""
-# Nothing is drawn for a moment: no part changes for 300 ms.
+# Nothing is drawn for a moment: no part changes for 150 ms.
 CALM = """() => new Promise((resolve) => {
   let timer;
   const end = () => { watcher.disconnect(); resolve(); };
-  const watcher = new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(end, 300); });
+  const watcher = new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(end, 150); });
   watcher.observe(document.body, { subtree: true, childList: true });
-  timer = setTimeout(end, 300);
+  timer = setTimeout(end, 150);
   setTimeout(end, 8000);
 })"""
 AREAS = """() => [...document.querySelectorAll(".nsewdrag")].filter((area) => area.checkVisibility()).map((area) => {
@@ -135,11 +135,11 @@ def type_prompt(page) -> None:
 
 
 def point_at_figures(page) -> None:
-    """Move the mouse over three places of every figure that is seen; each shows its numbers."""
+    """Move the mouse over two places of every figure that is seen; each shows its numbers."""
     for x, y, width, height in page.evaluate(AREAS):
         page.evaluate("y => scrollTo(0, y - 200)", y)
         top = y - page.evaluate("scrollY")
-        for across, down in ((0.3, 0.5), (0.55, 0.8), (0.1, 0.15)):
+        for across, down in ((0.3, 0.5), (0.55, 0.8)):
             page.mouse.move(x + width * across, top + height * down)
         page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 

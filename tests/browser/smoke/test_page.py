@@ -254,6 +254,7 @@ def test_chinese_page(open_page, query, locale):
     expect(page.locator("#pg-header")).to_contain_text("Attention playground")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_overflows_and_pictures_are_kept(open_page, scheme, tmp_path):
     page = open_page(viewport={"width": 390, "height": 900}, color_scheme=scheme)
