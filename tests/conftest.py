@@ -25,7 +25,7 @@ ALL = os.environ.get("REQUIRE_ALL") == "1"  # everything runs, and a skipped tes
 
 
 def _place(nodeid: str) -> str:
-    """What stays in one process: a file's tests, and those that drive the browser in three groups that share servers."""
+    """What stays in one process: a file's tests, and those that drive a browser in three groups that share servers."""
     file = nodeid.split("::")[0]
     if "/browser/" not in file:
         return file
@@ -35,7 +35,7 @@ def _place(nodeid: str) -> str:
 
 
 def _turn(nodeid: str) -> int:
-    """When it is begun. Two browsers at once slow each other down: one process begins with the walks and then takes the
+    """When it is begun. Two browsers at once slow each other down: one process begins with the walks and takes the
     first group, the other takes half of the rest and then the second group; who is ready goes on with what is left."""
     place = _place(nodeid)
     late = "/unit/views/" in place or "/unit/server/" in place
