@@ -30,12 +30,12 @@ def _place(nodeid: str) -> str:
     if "/browser/" not in file:
         return file
     if "/journeys/" not in file:
-        return "browser smoke" if file.endswith(("test_walks.py", "test_page.py", "test_head.py")) else "browser"
+        return "browser smoke"
     return "browser late" if file.split("/journeys/")[1] >= "h" else "browser"
 
 
 def _turn(nodeid: str) -> int:
-    """When it is begun. Two browsers at once slow each other down: one process begins with the walks and takes the
+    """When it is begun. Two browsers at once slow each other down: one process begins with the smoke tests and the
     first group, the other takes half of the rest and then the second group; who is ready goes on with what is left."""
     place = _place(nodeid)
     late = "/unit/views/" in place or "/unit/server/" in place

@@ -169,6 +169,7 @@ def test_no_view_turns_text_into_anything_else(open_page):
         assert token in text, token
 
 
+@pytest.mark.long
 def test_fields_and_links_are_text(open_page):
     page = open_page()
     type_prompt(page)
