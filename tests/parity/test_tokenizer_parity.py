@@ -220,6 +220,7 @@ def test_smollm2_equals_the_reference(smollm, special):
             ours.encode("a" + char)
 
 
+@pytest.mark.long
 def test_smollm2_splits_digits_first(smollm):
     """What the conversion in transformers gets wrong, and llama.cpp right: each numeral is a piece of its own."""
     _, ours = smollm
@@ -229,6 +230,7 @@ def test_smollm2_splits_digits_first(smollm):
     assert ours.vocab_size == 49_152 and ours.chat_template.startswith("{% for message in messages %}")
 
 
+@pytest.mark.long
 def test_smollm2_words_each_alone(smollm):
     """Every token's own text, encoded: the longest reach of the merges, token by token."""
     reference, ours = smollm

@@ -116,6 +116,7 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
 TIGHT = {"separators": (",", ":"), "ensure_ascii": False}
 
 
+@pytest.mark.long
 def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
     page = open_page("?lang=en")
     settle(page)

@@ -10,6 +10,7 @@ from tests.support.visitor import SOON, expect
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.long
 def test_parts_that_are_there_before_the_scripts_are_drawn_later(profile, app_url):
     page, wrong = blank_page(profile), []
     page.on("pageerror", lambda error: wrong.append(str(error)))

@@ -232,6 +232,7 @@ def test_numbers_and_pictures_can_be_saved(page, lm):
         assert export(plot, name).read_bytes()[:4] == start
 
 
+@pytest.mark.long
 def test_two_visitors_do_not_share_what_they_see(page, open_page, lm):
     one, two = page, open_page()
     type_prompt(one, "first visitor")
@@ -243,7 +244,7 @@ def test_two_visitors_do_not_share_what_they_see(page, open_page, lm):
     shows(two, *default_head(lm.trace(COREFERENCE)))  # of the page's first prompt
 
 
-@pytest.mark.parametrize("query,locale", [("?lang=zh", "en-US"), ("", "zh-CN")])
+@pytest.mark.parametrize("query,locale", [pytest.param("?lang=zh", "en-US", marks=pytest.mark.long), ("", "zh-CN")])
 def test_chinese_page(open_page, query, locale):
     page = open_page(query, locale=locale)
     expect(page.locator("#pg-header")).to_contain_text("注意力游乐场")

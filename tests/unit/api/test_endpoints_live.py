@@ -142,6 +142,7 @@ async def as_client(address: str, work):
         return await work(session)
 
 
+@pytest.mark.long
 def test_tools_of_a_language_model():
     playground = Playground(Options(max_tokens=64, mcp=True))
     playground.load("tinygpt")

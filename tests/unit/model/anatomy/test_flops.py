@@ -99,6 +99,7 @@ def test_a_training_step_takes_three_forwards(name):
     assert by_pytorch(step) == 2 * training(model.config, prompt(7))  # two texts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["gpt2", "llama-3.1-8b", "qwen3-0.6b", "pythia-70m", "minigpt", "vanilla-decoder"])
 def test_known_architectures_count_the_same_without_numbers(key):
     config = ARCHITECTURES[key].config

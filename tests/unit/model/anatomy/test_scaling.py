@@ -138,6 +138,7 @@ def test_the_closed_form_is_the_best_of_all_sizes(law, power):
     assert 6 * plan.params * plan.tokens == pytest.approx(10**power)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("law", LAWS)
 @settings(deadline=None)
 @given(power=st.floats(14, 29))

@@ -160,6 +160,7 @@ def number(logits: torch.Tensor, target: Target) -> float:
     return float(kinds[target.kind])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("edits", [(), EDITS], ids=["unedited", "edited"])
 @pytest.mark.parametrize("site", PATCH_SITES)
 @pytest.mark.parametrize("name", VARIANTS)

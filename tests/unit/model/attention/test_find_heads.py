@@ -140,6 +140,7 @@ def test_rows_refused(rows, edit):
 # --- ranking ---
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("measured", RANKINGS)
 @pytest.mark.parametrize(("queries", "keys"), EVERY)
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)

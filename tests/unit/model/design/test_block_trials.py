@@ -271,6 +271,7 @@ def test_starts_are_gradients_of_one_batch(lesson):
         assert found.losses[w, 1] == pytest.approx(own.loss, rel=1e-5)
 
 
+@pytest.mark.long
 def test_depths_follow_the_theory_with_glorot_weights(lesson):
     """Xiong et al. 2020, theorem 1: the last block's gradient falls as 1/sqrt(L) for pre-norm, and stays for post."""
     found = starts_by_depth(lesson, "glorot")

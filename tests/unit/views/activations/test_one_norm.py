@@ -191,6 +191,7 @@ def test_one_token_and_hostile_text(playground):
     assert "<extra></extra>" in first["hovertemplate"] and first["text"] == ["0 &lt;"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", [None, 3, {"norm": "99"}, {"norm": ["0"]}, {"norm": 1}])
 def test_forms_that_are_none_are_the_default(playground, lm, form):
     first, changed = drawn(playground), drawn(playground, form=form)

@@ -126,6 +126,7 @@ def test_the_tables_are_the_operations(tokenizer, variant):
         assert rows[-1][5] == whole(sum(op.all_elementwise for op in made))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shown", SHOWN.options)
 @pytest.mark.parametrize("which", [{}, LLAMA])
 def test_the_curves_are_the_groups(playground, shown, which):

@@ -134,6 +134,7 @@ def test_a_sentence_says_what_the_numbers_do(playground, monkeypatch, row, expec
     assert items["Last block, post- over pre-norm"].endswith("a ratio of 1.")
 
 
+@pytest.mark.long
 def test_depths_are_measured_by_a_job(playground):
     parts = done(playground, "depths", values({"depth": "4", "start": "glorot"}))
     lines = {each["name"]: each for each in traces(parts["depths"]) if "name" in each}
