@@ -1,6 +1,7 @@
 """A real server, a real Chromium: `python app.py` in a process of its own, driven through Playwright."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,8 @@ FLAGS = (
 DESKTOP = {"width": 1280, "height": 900}
 READY = "#pg-map_plot [data-run]"  # the first map
 SOON = 30_000  # milliseconds; on a busy machine
+# What the framework says of a page that is left while it is answered.
+LEFT = re.compile(r"^AbortError: signal is aborted|^Unexpected error Connection errored out")
 PASSED = pytest.StashKey[bool]()
 
 
@@ -124,6 +127,12 @@ class Watch:
 
         page.on("request", look)
 
+    def reload(self, page) -> None:
+        """Load a page again; that what it was answered ended there is no fault of it."""
+        self.check()
+        page.reload()
+        self.errors[:] = [error for error in self.errors if not LEFT.search(error)]
+
     def check(self) -> None:
         """Fail where anything went wrong since the last check."""
         errors, elsewhere = self.errors.copy(), self.elsewhere.copy()
@@ -150,10 +159,11 @@ def open_page(profile, app_url):
         load(pages[-1], watch, url, query, ready)
         return pages[-1]
 
+    open_at.reload = watch.reload
     yield open_at
+    watch.check()
     for page in pages:
         page.close()
-    watch.check()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tests.support.visitor import SOON, expect, open_tab
-from tests.support.visitor import settle as drawn
 
 pytestmark = pytest.mark.browser
 
@@ -37,15 +36,6 @@ def until(page, script: str, arg=None):
 
 def view_of(page, name: str):
     page.get_by_role("tab", name=name, exact=True).click()
-
-
-def answers_under_way(page) -> set:
-    """The streams of answers that are open, from now on."""
-    streams = set()
-    page.on("request", lambda request: streams.add(request.url) if "queue/data" in request.url else None)
-    for ended in ("requestfinished", "requestfailed"):
-        page.on(ended, lambda request: streams.discard(request.url))
-    return streams
 
 
 def picture(page, many: int):
@@ -80,7 +70,6 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
 
     # A link starts no job, and names what it was made of.
     other = open_page(link.split("/", 3)[3], ready="#pg-strategies [data-count]")
-    streams = answers_under_way(other)
     shown = picture(other, 5)
     until(other, f"(seen) => JSON.stringify(({SEEN})()) === seen", json.dumps(page.evaluate(SEEN), **TIGHT))
     assert shown["chips"] == ["·time"] and shown["prompt"] == PROMPT
@@ -103,10 +92,7 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
     # A reload is the same page again; the link to the other language keeps the state.
     before = other.evaluate(STATE)
     until(other, "!location.hash.includes('tab=')")
-    drawn(other)
-    while streams:  # a page that is left while it is answered says so in the console
-        other.wait_for_timeout(200)
-    other.reload()
+    open_page.reload(other)
     settle(other)
     until(other, "before => JSON.stringify(playground.state()) === before", json.dumps(before, **TIGHT))
     assert other.locator(".pg-language").get_attribute("href").endswith(other.evaluate("location.hash"))
