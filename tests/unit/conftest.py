@@ -1,8 +1,11 @@
 """What most unit tests of the page start from."""
 
+from functools import partial
+
 import pytest
 
 from tests.support.helpers import byte_model, serving
+from tests.support.picking import opened
 
 
 @pytest.fixture(scope="module")
@@ -15,3 +18,9 @@ def lm(tmp_path_factory):
 def playground(lm):
     """A server with that model only."""
     return serving(lm)
+
+
+@pytest.fixture
+def scene(playground):
+    """What makes the scene of a page on which two heads are picked."""
+    return partial(opened, playground)

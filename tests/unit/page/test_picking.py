@@ -1,27 +1,10 @@
 """What is picked and the page: names of runs, and which parts another selection draws again."""
 
-import pytest
-
 from model.gpt.edits import Edit
-from viz.page.pipeline import PageRequest, edit_payload, payloads, scene_of
+from tests.support.picking import asked
+from viz.page.pipeline import edit_payload, payloads
 from viz.seam.playground import Options, Playground
 from viz.seam.scene import prompt_id
-
-PROMPT = "abcabcab"
-
-
-@pytest.fixture
-def scene(playground):
-    def make(prompt=PROMPT, **selection):
-        return scene_of(playground, asked(prompt, selection={"heads": [[0, 1], [2, 3]], **selection}))
-
-    return make
-
-
-def asked(prompt=PROMPT, **changes):
-    first = {"model_id": "tiny", "selection": None, "values": {}, "shown": {}, "language": "en"}
-    return PageRequest(**{**first, "prompt": prompt, **changes})
-
 
 # --- names ---
 

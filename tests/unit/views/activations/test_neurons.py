@@ -1,21 +1,22 @@
 """The view of neurons without a browser: its numbers are those of the model code."""
 
-import json
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 
 from model.activations.neurons import EDGES, layer_activations, promoted, ranked, survey, write_lengths
-from model.api import LanguageModel
 from model.gpt.edits import Edit
-from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support import activations
+from tests.support.activations import PROMPT, figure, model_of
+from tests.support.helpers import serving
 from tests.support.scripts import script
 from tests.support.views import array, perform, run_lines
 from viz.labels import quoted
 from viz.numbers import number, percent
 from viz.page.parts import packed
-from viz.page.pipeline import PageRequest, payloads, scene_of
+from viz.page.pipeline import payloads, scene_of
 from viz.seam import panels
 from viz.seam.panels import names_of
 from viz.seam.playground import Options
@@ -27,7 +28,8 @@ from viz.views.activations.neurons.view import VIEW
 from viz.views.activations.tab import TAB
 from viz.words import LANGUAGES, words
 
-PROMPT = "abcab"
+asked = partial(activations.asked, VIEW.key)
+drawn = partial(activations.drawn, VIEW.key)
 NAMES = {"neuron": "neuron", "activation": "activation", "token": "token", "layer": "layer", "share": "share"}
 SCRIPT = script("views/activations/neurons")
 ZERO = [{"kind": "zero", "layer": 0, "head": 1}]
@@ -35,27 +37,13 @@ ZERO = [{"kind": "zero", "layer": 0, "head": 1}]
 
 @pytest.fixture(scope="module", params=["gpt2", "llama", "post"])
 def lm(request, tmp_path_factory):
-    """A shaken model of 3 layers over single bytes; its vocabulary is smaller than its output head."""
-    model = tiny_model({**VARIANTS[request.param], "vocab_size": 261, "n_ctx": 300})
-    return LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path_factory.mktemp("bytes")))
+    """Its vocabulary is smaller than its output head."""
+    return model_of(request.param, tmp_path_factory.mktemp("bytes"), 261)
 
 
 @pytest.fixture
 def playground(lm):
     return serving(lm, Options(model="tiny", max_tokens=60))
-
-
-def asked(prompt=PROMPT, language="en", values=None, shown=None, **selection):
-    values = {"activations_view": {"view": VIEW.key}, **(values or {})}
-    return PageRequest("tiny", prompt, selection or None, values, shown or {}, language, "activations")
-
-
-def drawn(playground, prompt=PROMPT, **changes):
-    return payloads(playground, asked(prompt, **changes))[0]
-
-
-def figure(payload):
-    return json.loads(payload["figure"].to_json())
 
 
 # --- words ---
@@ -202,7 +190,7 @@ def test_the_pictures_of_all_layers_are_the_survey(playground, lm):
 
 @pytest.mark.parametrize("prompt", ["a", "\n", "\u202e<b>{token}</b>", "abcd" * 15])
 def test_short_long_and_hostile_prompts_are_drawn(playground, prompt):
-    parts = drawn(playground, prompt)
+    parts = drawn(playground, prompt=prompt)
     for name in names_of(VIEW):
         assert "problem" not in parts[name], name
         assert "\u202e" not in packed(parts[name]), name

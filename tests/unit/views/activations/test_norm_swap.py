@@ -1,7 +1,7 @@
 """The view of changed norms without a browser: its numbers are those of the changed run."""
 
-import json
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,12 +10,14 @@ import torch
 from model.activations.norm_swap import SWAPS, WHERE, divergence_at, places_of, swapped, swaps_of
 from model.api import LanguageModel
 from model.attention.effects import next_tokens
+from tests.support import activations
+from tests.support.activations import PROMPT, figure, model_of
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from tests.support.scripts import words_read
 from tests.support.views import array, perform, run_lines
 from viz.charts.distribution import entropy, prediction_rows
 from viz.numbers import nats, number
-from viz.page.pipeline import PageRequest, payloads, scene_of
+from viz.page.pipeline import scene_of
 from viz.seam import panels
 from viz.seam.panels import names_of
 from viz.seam.playground import Options, Playground
@@ -26,27 +28,14 @@ from viz.views.activations.norm_swap.measure import question
 from viz.views.activations.norm_swap.view import VIEW, perplexity
 from viz.words import LANGUAGES, words
 
-PROMPT = "abcab"
+asked = partial(activations.asked, VIEW.key)
+drawn = partial(activations.drawn, VIEW.key)
 WIRINGS = ("gpt2", "llama", "neox", "post", "post-rope", "mqa")
 
 
 @pytest.fixture(scope="module", params=WIRINGS)
 def lm(request, tmp_path_factory):
-    model = tiny_model({**VARIANTS[request.param], "vocab_size": 256, "n_ctx": 300})
-    return LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path_factory.mktemp("bytes")))
-
-
-def asked(form=None, prompt=PROMPT, language="en", shown=None, **selection):
-    values = {"activations_view": {"view": VIEW.key}, f"{VIEW.key}_form": form}
-    return PageRequest("tiny", prompt, selection or None, values, shown or {}, language, "activations")
-
-
-def drawn(playground, *given, **changes):
-    return payloads(playground, asked(*given, **changes))[0]
-
-
-def figure(payload):
-    return json.loads(payload["figure"].to_json())
+    return model_of(request.param, tmp_path_factory.mktemp("bytes"))
 
 
 def test_every_change_and_place_has_its_words():

@@ -1,7 +1,7 @@
 """The view of one norm without a browser: numbers are the model's, shown digits add up, lines of Python make them."""
 
-import json
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,41 +15,28 @@ from model.activations.norm_walk import (
     quantiles,
     walk,
 )
-from model.api import LanguageModel
-from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.support import activations
+from tests.support.activations import PROMPT, figure, model_of
 from tests.support.scripts import script
 from tests.support.views import run_lines
 from viz.numbers import number
 from viz.page.parts import packed
-from viz.page.pipeline import PageRequest, payloads, scene_of
+from viz.page.pipeline import payloads, scene_of
 from viz.seam.panels import names_of
 from viz.views.activations.one_norm import measure
 from viz.views.activations.one_norm.figures import counted, decimals_for, shown_dimensions
 from viz.views.activations.one_norm.view import VIEW
 from viz.words import LANGUAGES
 
-PROMPT = "abcab"
+asked = partial(activations.asked, VIEW.key)
+drawn = partial(activations.drawn, VIEW.key)
 SCRIPT = script("views/activations/norm")
 WIRINGS = ("gpt2", "llama", "neox", "post", "post-rope", "mqa")
 
 
 @pytest.fixture(scope="module", params=WIRINGS)
 def lm(request, tmp_path_factory):
-    model = tiny_model({**VARIANTS[request.param], "vocab_size": 256, "n_ctx": 300})
-    return LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path_factory.mktemp("bytes")))
-
-
-def asked(form=None, prompt=PROMPT, language="en", shown=None, **selection):
-    values = {"activations_view": {"view": VIEW.key}, f"{VIEW.key}_form": form}
-    return PageRequest("tiny", prompt, selection or None, values, shown or {}, language, "activations")
-
-
-def drawn(playground, *given, **changes):
-    return payloads(playground, asked(*given, **changes))[0]
-
-
-def figure(payload):
-    return json.loads(payload["figure"].to_json())
+    return model_of(request.param, tmp_path_factory.mktemp("bytes"))
 
 
 def read(text: str) -> float:

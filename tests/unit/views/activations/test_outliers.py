@@ -1,7 +1,5 @@
 """The view of outliers without a browser: what is drawn is what the survey of the residual stream found."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -10,6 +8,7 @@ from model.activations import residual_statistics as module
 from model.activations.norm_walk import norm_input
 from model.activations.residual_statistics import RULES, Rule, carriers, outliers, survey
 from model.gpt.trace import run
+from tests.support.activations import PROMPT, heat, traces
 from tests.support.helpers import D, V, tiny_model, tokens_of
 from tests.support.views import array, run_lines
 from viz.numbers import number, percent
@@ -19,22 +18,10 @@ from viz.views.activations.outliers.figures import dimension_figure
 from viz.views.activations.outliers.view import VIEW, median_of_others
 from viz.words import LANGUAGES, words
 
-PROMPT = "abcab"
-
 
 def drawn(playground, values=None, **selection):
     sent = {"activations_view": {"view": "outliers"}, **(values or {})}
     return payloads(playground, PageRequest("tiny", PROMPT, selection or None, sent, {}, "en", "activations"))[0]
-
-
-def traces(payload):
-    """The traces of a payload's figure, as it is sent."""
-    return json.loads(payload["figure"].to_json())["data"]
-
-
-def heat(payload):
-    """The exact numbers of a payload's map."""
-    return array(traces(payload)[0]["customdata"])
 
 
 def test_the_dimensions_of_a_token_by_hand():

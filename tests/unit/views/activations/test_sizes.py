@@ -7,6 +7,7 @@ import pytest
 
 from model.activations.residual_statistics import STATISTICS, nearest_row, statistic, survey
 from model.gpt.edits import Edit
+from tests.support.activations import PROMPT, heat, traces
 from tests.support.helpers import byte_model, tiny_model
 from tests.support.views import array, run_lines
 from viz.numbers import number
@@ -19,7 +20,6 @@ from viz.views.activations.sizes.figures import Curve, profile_figure, row_figur
 from viz.views.activations.sizes.view import VIEW, extreme
 from viz.words import LANGUAGES, words
 
-PROMPT = "abcab"
 TEXT = Line("across", ["a", "b"], [0, 1], ["a", "b"])
 PROFILE = {"value": "v", "layers": "layer", "median": "median", "p10": "low", "p90": "high"}
 
@@ -30,16 +30,6 @@ def asked(values=None, prompt=PROMPT, language="en", shown=None, **selection):
 
 def drawn(playground, values=None, **changes):
     return payloads(playground, asked(values, **changes))[0]
-
-
-def traces(payload):
-    """The traces of a payload's figure, as it is sent."""
-    return json.loads(payload["figure"].to_json())["data"]
-
-
-def heat(payload):
-    """The exact numbers of a payload's map."""
-    return array(traces(payload)[0]["customdata"])
 
 
 # --- figures ---

@@ -1,18 +1,19 @@
 """The picture of the residual stream without a browser: its points are the projection of the model code."""
 
-import json
+from functools import partial
 
 import numpy as np
 import pytest
 
 from model.activations.principal_components import principal
-from model.api import LanguageModel
 from model.gpt.edits import Edit
-from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support import activations
+from tests.support.activations import PROMPT, figure, model_of
+from tests.support.helpers import serving
 from tests.support.views import array, perform, run_lines
 from viz.numbers import percent
 from viz.page.parts import packed
-from viz.page.pipeline import PageRequest, payloads, scene_of
+from viz.page.pipeline import payloads, scene_of
 from viz.seam import panels
 from viz.seam.panels import names_of
 from viz.seam.playground import Options
@@ -22,33 +23,20 @@ from viz.views.activations.stream_picture.view import VIEW
 from viz.views.activations.tab import TAB
 from viz.words import LANGUAGES
 
-PROMPT = "abcab"
+asked = partial(activations.asked, VIEW.key)
+drawn = partial(activations.drawn, VIEW.key)
 ZERO = [{"kind": "zero", "layer": 0, "head": 1}]
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama", "post"])
 def lm(request, tmp_path_factory):
-    """A shaken model of 3 layers over single bytes; its vocabulary is smaller than its output head."""
-    model = tiny_model({**VARIANTS[request.param], "vocab_size": 261, "n_ctx": 300})
-    return LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path_factory.mktemp("bytes")))
+    """Its vocabulary is smaller than its output head."""
+    return model_of(request.param, tmp_path_factory.mktemp("bytes"), 261)
 
 
 @pytest.fixture
 def playground(lm):
     return serving(lm, Options(model="tiny", max_tokens=60))
-
-
-def asked(prompt=PROMPT, language="en", values=None, shown=None, **selection):
-    values = {"activations_view": {"view": VIEW.key}, **(values or {})}
-    return PageRequest("tiny", prompt, selection or None, values, shown or {}, language, "activations")
-
-
-def drawn(playground, prompt=PROMPT, **changes):
-    return payloads(playground, asked(prompt, **changes))[0]
-
-
-def figure(payload):
-    return json.loads(payload["figure"].to_json())
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -89,7 +77,7 @@ def test_points_and_paths_are_the_projection(playground, lm, form, axes, scaled,
 
 def test_picked_tokens_are_followed(playground):
     def followed(tokens, form=None):
-        payload = drawn(playground, "abcab" * 4, values={"stream_picture_form": form}, tokens=tokens)[
+        payload = drawn(playground, prompt="abcab" * 4, values={"stream_picture_form": form}, tokens=tokens)[
             "stream_picture_map"
         ]
         return tuple(trace["customdata"][0]["tokens"][0] for trace in figure(payload)["data"][:-1:2])
@@ -120,7 +108,7 @@ def test_a_wide_model_is_asked_about_first(playground, monkeypatch):
 
 @pytest.mark.parametrize("language,said", [("en", "Nothing is left"), ("zh", "什么都不剩")])
 def test_one_token_without_itself_is_said_in_the_readers_language(playground, language, said):
-    parts = drawn(playground, "a", values={"stream_picture_form": {"first": False}}, language=language)
+    parts = drawn(playground, prompt="a", values={"stream_picture_form": {"first": False}}, language=language)
     assert said in parts["stream_picture_map"]["problem"]["text"]
 
 
@@ -133,14 +121,15 @@ def test_a_form_that_is_none_is_the_usual_picture(playground, form):
 
 def test_labels_stand_beside_few_points_only(playground):
     few, many = (
-        figure(drawn(playground, "a" * n)["stream_picture_map"])["data"][-1] for n in (MOST_LABELS, MOST_LABELS + 1)
+        figure(drawn(playground, prompt="a" * n)["stream_picture_map"])["data"][-1]
+        for n in (MOST_LABELS, MOST_LABELS + 1)
     )
     assert few["mode"] == "markers+text" and many["mode"] == "markers"
 
 
 @pytest.mark.parametrize("prompt", ["a", "\n", "\u202e<b>{token}</b>", "abcd" * 15])
 def test_short_long_and_hostile_prompts_are_drawn(playground, prompt):
-    parts = drawn(playground, prompt)
+    parts = drawn(playground, prompt=prompt)
     for name in names_of(VIEW):
         assert "problem" not in parts[name], name
         assert "\u202e" not in packed(parts[name]), name

@@ -9,10 +9,11 @@ from model import api
 from model.attention.measures import MEASURES, measure, rows_undefined
 from model.gpt.edits import Edit
 from tests.support.helpers import H
+from tests.support.picking import PROMPT, asked
 from tests.support.views import array, traces
 from viz.charts.heatmap import Window
 from viz.page.parts import packed
-from viz.page.pipeline import PageRequest, payloads, scene_of
+from viz.page.pipeline import payloads
 from viz.seam import panels
 from viz.views.attention import patterns
 from viz.views.attention.cells import cell_of
@@ -20,21 +21,6 @@ from viz.views.attention.map import view as map
 from viz.views.attention.patterns import titles
 from viz.views.attention.tab import TAB
 from viz.words import words
-
-PROMPT = "abcabcab"
-
-
-@pytest.fixture
-def scene(playground):
-    def make(prompt=PROMPT, **selection):
-        return scene_of(playground, asked(prompt, selection={"heads": [[0, 1], [2, 3]], **selection}))
-
-    return make
-
-
-def asked(prompt=PROMPT, **changes):
-    first = {"model_id": "tiny", "selection": None, "values": {}, "shown": {}, "language": "en"}
-    return PageRequest(**{**first, "prompt": prompt, **changes})
 
 
 def measured(scene, name="weights", of="each"):

@@ -4,21 +4,11 @@ import pytest
 
 from model.gpt.edits import Edit
 from model.predictions.predictions import follow, predict
-from tests.support.predictions import EDITS, PROMPT, asked, drawn, model_of, ran, scene, serve, token
+from tests.support.predictions import EDITS, PROMPT, asked, drawn, ran, scene, token
 from viz.page.pipeline import payloads
 from viz.seam import panels
 from viz.views.predictions.follow import view as following
 from viz.views.predictions.follow.figures import SHOWN
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    return model_of(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture
-def playground(lm):
-    return serve(lm)
 
 
 @pytest.mark.parametrize("measure", SHOWN)

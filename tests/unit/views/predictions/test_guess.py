@@ -6,21 +6,11 @@ import pytest
 
 from model.gpt.edits import Edit
 from model.predictions.predictions import follow, predict
-from tests.support.predictions import EDITS, PROMPT, drawn, model_of, scene, serve, token
+from tests.support.predictions import EDITS, PROMPT, drawn, scene, token
 from viz.seam.scene import run_id
 from viz.views.predictions.guess import view as guess
 from viz.views.predictions.guess.view import Chances, Guess, Turn, turn_of
 from viz.words import LANGUAGES
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    return model_of(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture
-def playground(lm):
-    return serve(lm)
 
 
 def board(playground, at=None, typed=None, prompt=PROMPT, **changes):

@@ -177,7 +177,7 @@ def test_the_scale_of_the_colours(lm):
 
 
 @pytest.mark.parametrize("colour", COLOURS)
-def test_another_colour_reads_nothing_again(playground, monkeypatch, colour):
+def test_another_colour_reads_nothing_again(playground, lm, monkeypatch, colour):
     first = drawn(playground)["lens_table"]
     monkeypatch.setattr(lens, "read_layers", lambda *_, **__: pytest.fail("read again"))
     again = drawn(playground, form={"colour": colour})
@@ -192,7 +192,7 @@ def test_another_colour_reads_nothing_again(playground, monkeypatch, colour):
         "rank": np.log10(ranks),
     }[colour]
     assert np.allclose(z, expected, atol=1e-6)
-    assert layout["coloraxis"]["cmax"] == pytest.approx(np.log10(256) if colour == "rank" else table["top"])
+    assert layout["coloraxis"]["cmax"] == pytest.approx(np.log10(lm.model.config.vocab_size) if colour == "rank" else table["top"])
 
 
 def test_an_edited_run_is_what_is_read(playground, lm):

@@ -22,7 +22,7 @@ from viz.seam.playground import Options, Playground
 from viz.views.predictions.logit_parts import measure as logit_parts
 from viz.views.predictions.logit_parts.figures import map_figure, steps_of, strongest, tokens_figure
 from viz.views.predictions.logit_parts.measure import Refused, Watched, inside_of, measure_target
-from viz.views.predictions.logit_parts.view import VIEW
+from viz.views.predictions.logit_parts.view import TOP, VIEW
 from viz.words import LANGUAGES, Words, words
 
 PROMPT = "abcab"
@@ -102,7 +102,7 @@ def test_everything_shown_is_of_the_likeliest_token(playground, lm):
     (bars,) = data(shown["logit_parts_sources"])
     assert bars["y"] == pytest.approx(by_source(run, 2, 1, 4, parts.directions[2]), rel=1e-5)
     assert [click["tokens"] for click in bars["customdata"]] == [[4, 0], [4, 1], [4, 2], [4, 3], [4]]
-    best = promoted(found, lm.model, 2, 1)
+    best = promoted(found, lm.model, 2, 1, TOP, lm.tokenizer.vocab_size)
     assert [row["id"] for row in shown["logit_parts_tokens"]["up"]] == best.ids.tolist()
     assert [row["value"] for row in shown["logit_parts_tokens"]["down"]] == best.low_values.tolist()
     assert "2.1" in shown["logit_parts_tokens"]["title"] and signed(best.mean) in shown["logit_parts_tokens"]["note"]

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.support.predictions import EDITS, HOSTILE, drawn, model_of, scene, serve, text_of, token
+from tests.support.predictions import EDITS, HOSTILE, drawn, scene, text_of, token
 from tests.support.scripts import script, words_read
 from viz.api.reading import measured
 from viz.charts.ramp import ramp_ticks
@@ -16,16 +16,6 @@ from viz.views.predictions.follow import view as following
 from viz.views.predictions.surprise import view as surprise
 from viz.views.predictions.surprise.figures import COLOURS, places, scored
 from viz.words import LANGUAGES, words
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    return model_of(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture
-def playground(lm):
-    return serve(lm)
 
 
 def test_numbers_by_hand():

@@ -15,10 +15,8 @@ from tests.support.predictions import (
     asked,
     drawn,
     drawn_anew,
-    model_of,
     ran,
     scene,
-    serve,
     sure,
 )
 from viz.numbers import bits, logit, number, percent
@@ -28,16 +26,6 @@ from viz.views.predictions import expected
 from viz.views.predictions.surprise import view as surprise
 from viz.views.predictions.surprise.figures import COLOURS
 from viz.words import LANGUAGES
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    return model_of(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture
-def playground(lm):
-    return serve(lm)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

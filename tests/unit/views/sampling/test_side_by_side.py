@@ -13,22 +13,16 @@ from viz.page.streams import answers
 from viz.seam.view import Visit
 from viz.views.sampling import strategies
 from viz.views.sampling.side_by_side import figures as numbers
-from viz.views.sampling.side_by_side import run as race_run
-from viz.views.sampling.side_by_side import view as side_by_side
 from viz.views.sampling.side_by_side.run import Races, packed
 from viz.views.sampling.side_by_side.view import FEED
 from viz.words import LANGUAGES, section, words
+
+pytestmark = pytest.mark.usefixtures("every_piece")
 
 
 @pytest.fixture(scope="module")
 def lm(tmp_path_factory):
     return model_of(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture(autouse=True)
-def every_piece(monkeypatch):
-    monkeypatch.setattr(side_by_side, "_EVERY", 0.0)
-    monkeypatch.setattr(race_run.background, "WAIT", 0.0)
 
 
 # --- pieces ---

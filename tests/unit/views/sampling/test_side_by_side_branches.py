@@ -21,20 +21,15 @@ from tests.support.side_by_side import (
     rows_of,
 )
 from viz.views.sampling.side_by_side import run as race_run
-from viz.views.sampling.side_by_side import view as side_by_side
 from viz.views.sampling.side_by_side.python_lines import lines
 from viz.views.sampling.side_by_side.run import packed, plan_of, request_of, strategy_of
+
+pytestmark = pytest.mark.usefixtures("every_piece")
 
 
 @pytest.fixture(scope="module")
 def lm(tmp_path_factory):
     return model_of(tmp_path_factory.mktemp("bytes"))
-
-
-@pytest.fixture(autouse=True)
-def every_piece(monkeypatch):
-    monkeypatch.setattr(side_by_side, "_EVERY", 0.0)
-    monkeypatch.setattr(race_run.background, "WAIT", 0.0)
 
 
 # --- branches and going on ---
