@@ -192,7 +192,8 @@ def test_another_colour_reads_nothing_again(playground, lm, monkeypatch, colour)
         "rank": np.log10(ranks),
     }[colour]
     assert np.allclose(z, expected, atol=1e-6)
-    assert layout["coloraxis"]["cmax"] == pytest.approx(np.log10(lm.model.config.vocab_size) if colour == "rank" else table["top"])
+    most = np.log10(lm.model.config.vocab_size) if colour == "rank" else table["top"]
+    assert layout["coloraxis"]["cmax"] == pytest.approx(most)
 
 
 def test_an_edited_run_is_what_is_read(playground, lm):
