@@ -57,7 +57,7 @@ def start_app(tmp_path_factory):
 
     yield start
     for server in servers:
-        server.terminate()
+        server.kill()  # how it stops when asked to is another test's subject
     for server in servers:
         server.wait(timeout=20)
 

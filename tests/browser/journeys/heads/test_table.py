@@ -9,11 +9,7 @@ import pytest
 
 from model.attention.circuits import copying
 from model.attention.surveys import random_survey
-from model.gpt.config import ModelConfig
 from model.gpt.head_metrics import HEAD_METRICS
-from model.gpt.transformer import Transformer
-from model.loading.checkpoint import save_folder
-from model.training import data
 from tests.support import visitor
 from tests.support.visitor import expect, export, exported_rows, module
 
@@ -24,24 +20,6 @@ PROMPT = "The cat sat on the mat because it was tired"
 KEYS = list(HEAD_METRICS)
 ROWS = "#pg-heads_table tbody tr"
 CHIPS = "#pg-selection .pg-selected"
-
-
-@pytest.fixture(scope="module")
-def app_url(start_app):
-    """An app with the bundled model: 8 layers x 8 heads."""
-    return start_app("--offline", "--max-tokens", "300")
-
-
-@pytest.fixture(scope="module")
-def slow_url(start_app, tmp_path_factory):
-    """An app whose model has so many heads that measuring them takes some seconds."""
-    folder = tmp_path_factory.mktemp("many")
-    vocabulary = data.train_vocabulary([PROMPT], 270)
-    (folder / "tokenizer.json").write_text(vocabulary, encoding="utf-8")
-    size = data.read_vocabulary(vocabulary).vocab_size
-    config = ModelConfig(vocab_size=size, n_ctx=128, n_layer=24, d_model=128, n_head=16)
-    save_folder(folder, Transformer(config))
-    return start_app("--offline", "--model", str(folder))
 
 
 @pytest.fixture
@@ -207,24 +185,6 @@ def test_one_token_is_explained(page):
     expect(page.locator("#pg-heads_table .pg-about")).to_contain_text("single token")
     page.locator("#prompt textarea").fill(PROMPT)
     expect(page.locator("#pg-heads_scatter .pg-problem")).to_be_hidden(timeout=SOON)
-
-
-def test_the_survey_can_be_cancelled(open_page, slow_url):
-    page = open_page(url=slow_url)
-    open_tab(page, count=384)
-    choose(page, "source", "random")
-    expect(page.locator("#pg-heads_table .pg-problem")).to_contain_text("has not been measured", timeout=SOON)
-    page.get_by_role("button", name="Measure over the probe set").click()
-    cancel = page.locator("#pg-heads_survey").get_by_role("button", name="Cancel")
-    cancel.click()
-    page.wait_for_timeout(1500)
-    if cancel.count():  # a last picture of the bar came after the answer
-        cancel.click()
-    expect(page.locator("#pg-heads_survey")).to_contain_text("Stopped", timeout=SOON)
-    expect(page.locator("#pg-heads_survey .pg-primary")).to_be_visible()
-    page.wait_for_timeout(6000)  # longer than the rest would have taken
-    expect(page.locator("#pg-heads_survey")).to_contain_text("Stopped")
-    expect(page.locator("#pg-heads_table .pg-problem")).to_be_visible()
 
 
 def test_the_survey_that_is_measured(page, lm):

@@ -27,8 +27,8 @@ def test_app_with_a_broken_model_says_so_and_another_can_be_chosen(start_app, op
     page.get_by_role("button", name="Try again").click()
     expect(page.locator("#pg-notice")).to_contain_text("broken or cut short")
     page.locator("#model input").click()
-    page.get_by_role("option", name="SmolLM2").click()
-    expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 16.0$"), timeout=30_000)
+    page.get_by_role("option", name="TinyGPT").click()
+    expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 4.1$"), timeout=30_000)
     expect(page.locator("#pg-notice [data-part]")).to_be_hidden()
 
 
