@@ -35,8 +35,8 @@ def _place(nodeid: str) -> str:
 
 
 def _turn(nodeid: str) -> int:
-    """When it is begun. Two browsers at once slow each other down: one process begins with the smoke tests and the
-    first group, the other takes half of the rest and then the second group; who is ready goes on with what is left."""
+    """When it is begun. Browsers slow each other down: one process begins with the smoke tests, the others take half
+    of the rest first and then a group of journeys each; who is ready goes on with what is left."""
     place = _place(nodeid)
     late = "/unit/views/" in place or "/unit/server/" in place
     return {"browser smoke": 0, "browser": 2, "browser late": 3}.get(place, 4 if late else 1)
