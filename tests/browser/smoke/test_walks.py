@@ -47,7 +47,8 @@ FAULTS = """async ([levels, whole]) => {
     inner.append(...part.childNodes);
     return [part, inner];
   });
-  const found = await axe.run(whole ? document : open, { runOnly: levels, resultTypes: ["violations"], preload: false });
+  const asked = { runOnly: levels, resultTypes: ["violations"], preload: false };
+  const found = await axe.run(whole ? document : open, asked);
   for (const [part, inner] of kept) part.append(inner);
   return found.violations.filter(({ impact }) => impact === "serious" || impact === "critical")
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
