@@ -1,7 +1,7 @@
 """Measured memory use of a running model, to set beside the formulas of footprint.py."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,10 +41,9 @@ class Live(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         outputs = func(*args, **(kwargs or {}))
-        inputs = {id(each.untyped_storage()) for each in tree_iter((args, kwargs)) if isinstance(each, Tensor)}
-        for each in tree_iter(outputs):
-            if isinstance(each, Tensor):
-                self._meet(each.untyped_storage(), inputs)
+        inputs = {id(each.untyped_storage()) for each in _with_storage((args, kwargs))}
+        for each in _with_storage(outputs):
+            self._meet(each.untyped_storage(), inputs)
         return outputs
 
     def _meet(self, storage: torch.UntypedStorage, inputs: set[int]) -> None:
@@ -58,6 +57,11 @@ class Live(TorchDispatchMode):
     def _gone(self, key: int, nbytes: int) -> None:
         self._known.pop(key, None)
         self.now -= nbytes
+
+
+def _with_storage(values: object) -> Iterator[Tensor]:
+    """The tensors among values, without weights that were packed for small batches: they have no storage to ask."""
+    return (each for each in tree_iter(values) if isinstance(each, Tensor) and not each.is_mkldnn)
 
 
 def storage_bytes(model: nn.Module) -> int:

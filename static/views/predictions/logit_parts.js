@@ -79,7 +79,7 @@ define("wrotemap", (root, props, trigger) => {
     inside.options[0].textContent = fill(payload.words.inside_head, { layer, head });
     inside.value = mlp ?? "";
     for (const item of lists.querySelectorAll("button")) {
-      const { kind, layer, head } = JSON.parse(item.dataset.part);
+      const { kind, layer, head } = JSON.parse(item.dataset.row);
       const picked =
         kind === "mlp" ? mlp === layer : mlp === null && selection.heads.some((each) => same(each, [layer, head]));
       item.setAttribute("aria-pressed", picked);
@@ -107,7 +107,7 @@ define("wrotemap", (root, props, trigger) => {
       ? el("button", "pg-effect-item pg-wrote-item", "", { type: "button" })
       : el("div", "pg-effect-item pg-wrote-item pg-wrote-still");
     if (opens) {
-      node.dataset.part = JSON.stringify(row);
+      node.dataset.row = JSON.stringify(row);
       node.onclick = (event) => {
         if (row.kind === "mlp") look(row.layer);
         else pick(row.layer, row.head, adding(event));

@@ -35,6 +35,30 @@ WRONG = """() => {
   if (wide > innerWidth) wrong.push(`the page is ${wide} wide`);
   return wrong;
 }"""
+# Text that is laid out and that nobody can see: hidden, transparent, without size, or cut off by its own box. What is
+# meant for screen readers only is one pixel large.
+UNSEEN = """() => {
+  const open = [...document.querySelectorAll("[data-screen]")].find((screen) => screen.offsetParent), unseen = new Set();
+  const walk = document.createTreeWalker(open, NodeFilter.SHOW_TEXT);
+  for (let text = walk.nextNode(); text; text = walk.nextNode()) {
+    const node = text.parentElement, words = text.data.trim();
+    if (!words || node.closest("svg, option, script, style, [aria-hidden=true]")) continue;
+    const range = document.createRange();
+    range.selectNodeContents(text);
+    const box = range.getBoundingClientRect(), of = `${node.closest("[data-part]")?.dataset.part}: ${words.slice(0, 60)}`;
+    if (!range.getClientRects().length) continue; // not laid out
+    if (!node.checkVisibility({ visibilityProperty: true, opacityProperty: true })) unseen.add(`hidden: ${of}`);
+    else if (box.width < 1 || box.height < 1) unseen.add(`without size: ${of}`);
+    for (let at = node; at && at !== open; at = at.parentElement) {
+      const { overflowX, overflowY } = getComputedStyle(at), inner = at.getBoundingClientRect();
+      if (inner.width <= 1 && inner.height <= 1) break;
+      if (overflowX === "hidden" && box.right > inner.right + 2) unseen.add(`cut off at the side: ${of}`);
+      if (overflowY === "hidden" && box.bottom > inner.bottom + 4) unseen.add(`cut off below: ${of}`);
+      if (overflowX === "auto" || overflowX === "scroll" || overflowY === "auto" || overflowY === "scroll") break;
+    }
+  }
+  return [...unseen];
+}"""
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 # Serious faults of names, roles, contrast and order; what is there for everyone on top is looked at once.
@@ -67,7 +91,7 @@ def test_every_view_is_drawn_fits_and_can_be_used_by_everyone(open_page, theme, 
     page.evaluate(AXE)
     wrong = {"page": page.evaluate(FAULTS, [LEVELS, True])}
     for view in every_view(page, language):
-        wrong[view] = page.evaluate(WRONG) + page.evaluate(FAULTS, [LEVELS, False])
+        wrong[view] = page.evaluate(WRONG) + page.evaluate(UNSEEN) + page.evaluate(FAULTS, [LEVELS, False])
     assert len(wrong) > 40
     assert {view: each for view, each in wrong.items() if each} == {}
 
