@@ -38,14 +38,16 @@ WRONG = """() => {
 # Text that is laid out and that nobody can see: hidden, transparent, without size, or cut off by its own box. What is
 # meant for screen readers only is one pixel large.
 UNSEEN = """() => {
-  const open = [...document.querySelectorAll("[data-screen]")].find((screen) => screen.offsetParent), unseen = new Set();
+  const open = [...document.querySelectorAll("[data-screen]")].find((screen) => screen.offsetParent);
+  const unseen = new Set();
   const walk = document.createTreeWalker(open, NodeFilter.SHOW_TEXT);
   for (let text = walk.nextNode(); text; text = walk.nextNode()) {
     const node = text.parentElement, words = text.data.trim();
     if (!words || node.closest("svg, option, script, style, [aria-hidden=true]")) continue;
     const range = document.createRange();
     range.selectNodeContents(text);
-    const box = range.getBoundingClientRect(), of = `${node.closest("[data-part]")?.dataset.part}: ${words.slice(0, 60)}`;
+    const box = range.getBoundingClientRect(), part = node.closest("[data-part]")?.dataset.part;
+    const of = `${part}: ${words.slice(0, 60)}`;
     if (!range.getClientRects().length) continue; // not laid out
     if (!node.checkVisibility({ visibilityProperty: true, opacityProperty: true })) unseen.add(`hidden: ${of}`);
     else if (box.width < 1 || box.height < 1) unseen.add(`without size: ${of}`);
