@@ -207,7 +207,7 @@ def test_bytes_are_told_as_they_are_counted(playground):
     assert "+ 192 scales of 2 bytes + 96 bytes of zero points = 3,552 bytes" in told("int4-32-affine")
     assert "6,144 bytes of whole numbers + 64 scales of 4 bytes = 6,400 bytes" in told("int8-channel")
     assert "blocks of 32 weights in 18 bytes, scales included = 3,456 bytes" in told("Q4_0")
-    assert "2 bytes a weight = 12,288 bytes" in told("bf16") and "2 bytes a weight = 12,288 bytes" in told("TQ1_0")
+    assert "2 bytes per weight = 12,288 bytes" in told("bf16") and "2 bytes per weight = 12,288 bytes" in told("TQ1_0")
 
 
 def test_held_out_tokens(playground):
