@@ -146,7 +146,7 @@ def test_maps_of_the_picked_head_before_and_after(playground):
     twin = run(with_format(lm.model, FORMATS["int4-32"]), lm.encode(PROMPT))
     assert np.nanmax(np.abs(after - twin.pattern(1, 3))) < 1e-3
     assert np.nanmax(np.abs(before - lm.trace(PROMPT).pattern(1, 3))) < 1e-6
-    assert np.isnan(after[0, 1:]).all() and "layer 1, head 3" in parts["formats_maps"]["title"]
+    assert np.isnan(after[0, 1:]).all() and "head 1.3" in parts["formats_maps"]["title"]
     given = run_lines(parts["formats_maps"]["python"], lm)
     assert np.abs(given - twin.pattern(1, 3)).max() == 0
     assert "empty" in drawn(playground, "formats", {"one": "int2-32"})["formats_maps"]
