@@ -189,12 +189,12 @@ def _pythia(n_layer: int, d_model: int, n_head: int, vocab_size: int = 50304) ->
 
 _HUB = "config.json on the Hugging Face Hub"
 _RADFORD = "Radford et al. 2019, table 2; config.json on the Hugging Face Hub"
-_BIDERMAN = "Biderman et al. 2023, table 1; config.json on the Hugging Face Hub"
+_BIDERMAN = "Biderman et al. 2023; model cards (EleutherAI); config.json on the Hugging Face Hub"
 ARCHITECTURES: dict[str, Architecture] = {
     "gpt2": Architecture("GPT-2 (124M)", PRESETS["gpt2"], _RADFORD, 124_439_808),
     "gpt2-medium": Architecture("GPT-2 medium (355M)", PRESETS["gpt2-medium"], _RADFORD, 354_823_168),
     "gpt2-large": Architecture("GPT-2 large (774M)", PRESETS["gpt2-large"], _RADFORD, 774_030_080),
-    "gpt2-xl": Architecture("GPT-2 XL (1.6B)", PRESETS["gpt2-xl"], _RADFORD, 1_557_611_200),
+    "gpt2-xl": Architecture("GPT-2 XL (1.5B)", PRESETS["gpt2-xl"], _RADFORD, 1_557_611_200),
     "gpt3-175b": Architecture(
         "GPT-3 (175B)",
         ModelConfig(vocab_size=50257, n_ctx=2048, n_layer=96, d_model=12_288, n_head=96),

@@ -127,7 +127,7 @@ def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, 
 
 
 def published_kept(config: ModelConfig, batch: int, T: int, explicit: bool = True) -> int:
-    """Korthikanti et al. 2022, eq. 2: L s b h (34 + 5 a s / h) bytes, without the attention part 34 L s b h (eq. 6).
+    """Korthikanti et al. 2022, eq. 1: L s b h (34 + 5 a s / h) bytes, without the attention part 34 L s b h (eq. 6).
 
     16-bit numbers, dropout masks of a byte, GPT's block with an MLP four times as wide; without embedding and head.
     """

@@ -23,9 +23,9 @@ class KnownModel:
         return 6 * self.params * self.tokens
 
 
-_LLAMA, _LLAMA2 = "Touvron et al. 2023a, table 2", "Touvron et al. 2023b, table 1"
+_LLAMA, _LLAMA2 = "Touvron et al. 2023a, table 2", "Touvron et al. 2023b, table 1 (tokens); checkpoints (parameters)"
 _LLAMA3 = "Meta 2024, model card (15T+ tokens)"
-_PYTHIA = "Biderman et al. 2023, table 1"
+_PYTHIA = "Pythia model cards (EleutherAI); tokens: Biderman et al. 2023"
 _QWEN = "Qwen team 2024, Qwen2.5 technical report"
 KNOWN: tuple[KnownModel, ...] = (
     KnownModel("GPT-3 175B", 175e9, 300e9, 2020, "Brown et al. 2020, table 2.1"),
@@ -40,9 +40,9 @@ KNOWN: tuple[KnownModel, ...] = (
     KnownModel("Pythia 70M", 70_426_624, 300e9, 2023, _PYTHIA),
     KnownModel("Pythia 410M", 405_334_016, 300e9, 2023, _PYTHIA),
     KnownModel("Pythia 6.9B", 6_857_302_016, 300e9, 2023, _PYTHIA),
-    KnownModel("Pythia 12B", 12e9, 300e9, 2023, _PYTHIA),
+    KnownModel("Pythia 12B", 11_846_072_320, 300e9, 2023, _PYTHIA),
     KnownModel("Llama 2 7B", 6_738_415_616, 2.0e12, 2023, _LLAMA2),
-    KnownModel("Llama 2 70B", 70e9, 2.0e12, 2023, _LLAMA2),
+    KnownModel("Llama 2 70B", 68_976_648_192, 2.0e12, 2023, _LLAMA2),
     KnownModel("OLMo 7B", 6.9e9, 2.46e12, 2024, "Groeneveld et al. 2024, table 1"),
     KnownModel("Llama 3 8B", 8_030_261_248, 15e12, 2024, _LLAMA3),
     KnownModel("Llama 3 70B", 70.6e9, 15e12, 2024, _LLAMA3),

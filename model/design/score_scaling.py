@@ -71,7 +71,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def jacobian_norm(weights: np.ndarray) -> np.ndarray:
-    """Frobenius norm of the softmax's derivative diag(p) - p p^T, at most sqrt(1/2). Rows p [..., S] -> [...]
+    """Frobenius norm of the softmax's derivative diag(p) - p p^T, at most 1/2. Rows p [..., S] -> [...]
 
     Its square |J|^2 is sum p^2 - 2 sum p^3 + (sum p^2)^2. It is 0 where one key has all the weight, 1/2 for two equal
     weights, and sqrt(n - 1) / n for n equal weights: the softmax passes on a gradient at most this many times as long.

@@ -100,7 +100,7 @@ class Sampler:
 
 METHODS: dict[str, Method] = {
     "sample": Method(Sampler, (), "Devroye 1986, section III.2"),
-    "beam": Method(Beams, BEAM_PARAMETERS, "Lowerre 1976; length penalty as in Wu et al. 2016, section 7"),
+    "beam": Method(Beams, BEAM_PARAMETERS, "Lowerre 1976; divided by length: Wu et al. 2016, section 7, simplified"),
     "contrastive": Method(Contrastive, CONTRASTIVE_PARAMETERS, "Su et al. 2022, eq. 5"),
 }
 

@@ -31,7 +31,7 @@ from model.sampling.pipeline import Context, Parameter, Shaped, Step, Warp
 def temperature(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
     """Divide by T: below 1 sharper, above 1 flatter; at 0 only the largest stays, ties by the smaller id.
 
-    Ackley et al. 1985, eq. 5. Softmax depends on differences only: where a quotient does not fit in float32, the
+    Ackley et al. 1985. Softmax depends on differences only: where a quotient does not fit in float32, the
     largest logit is subtracted first and lower values are clamped, so that nothing is excluded.
     """
     if values["temperature"] == 0:
@@ -46,9 +46,7 @@ def temperature(logits: Tensor, values: Mapping[str, float], context: Context, s
 
 
 WARPS: dict[str, Warp] = {
-    "temperature": Warp(
-        temperature, "scale", "Ackley et al. 1985, eq. 5", (Parameter("temperature", 0, 3, 0.8, 0.01),)
-    ),
+    "temperature": Warp(temperature, "scale", "Ackley et al. 1985", (Parameter("temperature", 0, 3, 0.8, 0.01),)),
     "top_k": Warp(top_k, "cut", "Fan et al. 2018, section 5", (Parameter("k", 1, 1000, 40, 1, whole=True),)),
     "top_p": Warp(top_p, "cut", "Holtzman et al. 2020, section 3.1", (Parameter("p", 0.01, 1, 0.9, 0.01),)),
     "min_p": Warp(min_p, "cut", "Nguyen et al. 2024, arXiv 2407.01082", (Parameter("min_p", 0, 1, 0.05, 0.01),)),
@@ -66,7 +64,10 @@ WARPS: dict[str, Warp] = {
         remember=mirostat_memory,
     ),
     "repetition_penalty": Warp(
-        repetition_penalty, "penalty", "Keskar et al. 2019, section 4.1", (Parameter("penalty", 1, 2, 1.2, 0.01),)
+        repetition_penalty,
+        "penalty",
+        "Keskar et al. 2019, section 4.1; logits below 0 as in transformers",
+        (Parameter("penalty", 1, 2, 1.2, 0.01),),
     ),
     "presence_penalty": Warp(
         presence_penalty, "penalty", "OpenAI API reference", (Parameter("presence", -2, 2, 0.5, 0.1),)

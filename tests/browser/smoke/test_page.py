@@ -71,25 +71,25 @@ def test_first_paint_shows_a_computed_example(same_page, lm):
 
 
 def test_click_on_a_head_opens_it(page, lm):
-    page.get_by_role("button", name="Layer 6, head 1", exact=True).click()
+    page.get_by_role("button", name="Head 6.1", exact=True).click()
     shows(page, 6, 1)
     expect(page.locator("#pg-map_plot h2")).to_have_text("Head 6.1")
     expect(page.locator("#pg-selection")).to_contain_text("head 6.1")
     expect(page.locator(".pg-head[aria-pressed=true]")).to_have_count(1)
-    expect(page.locator(".pg-readout")).to_contain_text("Layer 6, head 1")
+    expect(page.locator(".pg-readout")).to_contain_text("Head 6.1")
     assert_pattern(page, lm, COREFERENCE, 6, 1)
 
 
 def test_quick_clicks_end_on_the_last_head(page):
     for head in range(5):
-        page.get_by_role("button", name=f"Layer 3, head {head}", exact=True).click()
+        page.get_by_role("button", name=f"Head 3.{head}", exact=True).click()
     shows(page, 3, 4)
     page.wait_for_timeout(600)
     shows(page, 3, 4)
 
 
 def test_typing_updates_everything_and_keeps_the_head(page, lm):
-    page.get_by_role("button", name="Layer 2, head 5", exact=True).click()
+    page.get_by_role("button", name="Head 2.5", exact=True).click()
     shows(page, 2, 5)
     before = page.locator("#pg-overview_heads [data-part]").get_attribute("data-run")
     page.locator("#prompt textarea").fill("")
@@ -107,7 +107,7 @@ def test_example_fills_the_prompt(page):
     page.get_by_role("option", name="Repeated text").click()
     expect(page.locator("#prompt textarea")).to_have_value(re.compile("Mrs Pemberton"))
     expect(chips(page).nth(1)).to_have_text("·P")
-    page.get_by_role("button", name="Layer 7, head 0", exact=True).hover()
+    page.get_by_role("button", name="Head 7.0", exact=True).hover()
     expect(page.locator(".pg-readout")).to_contain_text(re.compile(r"induction(0\.\d|1)"))
 
 
@@ -139,11 +139,11 @@ def test_click_on_a_cell_selects_its_pair(page):
 
 
 def test_keyboard_walks_and_opens_heads(page):
-    page.get_by_role("button", name="Layer 0, head 0", exact=True).focus()
+    page.get_by_role("button", name="Head 0.0", exact=True).focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
         page.keyboard.press(key)
-    expect(page.get_by_role("button", name="Layer 2, head 1", exact=True)).to_be_focused()
-    expect(page.locator(".pg-readout")).to_contain_text("Layer 2, head 1")
+    expect(page.get_by_role("button", name="Head 2.1", exact=True)).to_be_focused()
+    expect(page.locator(".pg-readout")).to_contain_text("Head 2.1")
     page.keyboard.press("Enter")
     shows(page, 2, 1)
     page.keyboard.press("/")
@@ -196,7 +196,7 @@ def test_unknown_model_gets_a_message_and_a_way_back(page, lm):
         expect(page.locator("#pg-notice")).to_contain_text(told)
         expect(box).to_have_value(lm.label)  # the model in use, offered again
     expect(chips(page)).to_have_count(10)
-    page.get_by_role("button", name="Layer 5, head 5", exact=True).click()
+    page.get_by_role("button", name="Head 5.5", exact=True).click()
     shows(page, 5, 5)
 
 
@@ -239,7 +239,7 @@ def test_two_visitors_do_not_share_what_they_see(page, open_page, lm):
     type_prompt(two, "the second one writes this")
     expect(chips(two)).to_have_count(6)
     expect(chips(one)).to_have_count(3)
-    one.get_by_role("button", name="Layer 1, head 2", exact=True).click()
+    one.get_by_role("button", name="Head 1.2", exact=True).click()
     shows(one, 1, 2)
     shows(two, *default_head(lm.trace(COREFERENCE)))  # of the page's first prompt
 

@@ -204,7 +204,7 @@ def test_the_head_that_looks_from_it_to_cat_is_found(page, lm):
     heads.first.click()
     expect(page.locator("#pg-selection")).to_contain_text(f"head {layer}.{head}")
     expect(page.locator("#pg-overview_heads .pg-head[aria-pressed=true]")).to_have_attribute(
-        "aria-label", re.compile(rf"Layer {layer}, head {head}\b")
+        "aria-label", re.compile(rf"Head {layer}\.{head}\b")
     )
     expect(heads.first).to_have_attribute("aria-pressed", "true")
     heads.nth(1).click(modifiers=["Control"])

@@ -37,14 +37,14 @@ def page(same_page):
     page.evaluate("playground.select({heads: [[0, 0]], tokens: [], edits: []})")
     title(page, "Head 0.0")
     expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(r" 0\.0$"))
-    expect(page.locator("#pg-map_plot .pg-source")).to_contain_text("colours: square root")
+    expect(page.locator("#pg-map_plot .pg-source")).to_contain_text("colors: square root")
     expect(page.locator("#pg-map_plot .pg-source")).not_to_contain_text("edited run")
     wait_for_maps(page, 1)
     return page
 
 
 def head(page, layer, number):
-    return page.get_by_role("button", name=f"Layer {layer}, head {number}", exact=True)
+    return page.get_by_role("button", name=f"Head {layer}.{number}", exact=True)
 
 
 def title(page, text):
@@ -82,7 +82,7 @@ def test_heads_are_ordered_and_filtered_by_a_metric(page, lm):
         """() => [...document.querySelectorAll('.pg-head')].map((b) => [b.ariaLabel, b.offsetTop, b.offsetLeft])
                  .sort((a, b) => a[1] - b[1] || a[2] - b[2]).map((b) => b[0])"""
     )
-    assert places[:5] == [f"Layer {layer}, head {number}" for layer, number in metrics.index[:5]]
+    assert places[:5] == [f"Head {layer}.{number}" for layer, number in metrics.index[:5]]
     page.get_by_label("Only with at least").fill("0.5")
     enough = int((metrics >= 0.5 * metrics.max()).sum())
     expect(shown).to_have_count(enough)
@@ -145,7 +145,7 @@ def test_the_ramp_can_be_changed(page):
     scale = "document.querySelector('#pg-map_plot .pg-chart')._fullLayout.coloraxis.colorscale"
     before = page.evaluate(scale)
     choose(page, "curve", "log")
-    expect(page.locator("#pg-map_plot .pg-source")).to_contain_text("colours: logarithmic")
+    expect(page.locator("#pg-map_plot .pg-source")).to_contain_text("colors: logarithmic")
     page.wait_for_function(f"JSON.stringify({scale}) !== {str(before)!r}")
     assert page.evaluate(scale)[1][0] == pytest.approx(1e-4)
 

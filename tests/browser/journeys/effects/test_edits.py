@@ -265,7 +265,7 @@ def test_while_a_sweep_runs_clicks_are_answered_and_it_can_be_cancelled(page):
     bar = page.locator("#pg-sweep_job progress")
     bar.wait_for(timeout=SOON)
     open_tab(page, "Attention")
-    page.get_by_role("button", name="Layer 6, head 3", exact=True).click()
+    page.get_by_role("button", name="Head 6.3", exact=True).click()
     expect(page.locator("#pg-map_plot h2")).to_have_text("Head 6.3", timeout=SOON)
     open_tab(page, "Effects")
     expect(bar).to_be_visible()  # the sweep is not done: the head was drawn in between

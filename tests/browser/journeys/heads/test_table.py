@@ -153,11 +153,11 @@ def test_the_keyboard_walks_the_rows(page):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     focused = "() => document.activeElement.getAttribute('aria-label')"
-    assert page.evaluate(focused) == "Layer 0, head 2"
+    assert page.evaluate(focused) == "Head 0.2"
     page.keyboard.press("Enter")
     expect(page.locator(CHIPS)).to_have_text(["head 0.2 (layer 0, head 2)"])
     page.keyboard.press("End")
-    assert page.evaluate(focused) == "Layer 7, head 7"
+    assert page.evaluate(focused) == "Head 7.7"
     assert page.locator(f"{ROWS} button[tabindex='0']").count() == 1
     page.locator("#pg-heads_table select[name=layer]").select_option("4")
     assert page.locator(f"{ROWS} button[tabindex='0']").count() == 1

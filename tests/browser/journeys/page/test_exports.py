@@ -184,7 +184,7 @@ def test_the_report_holds_what_was_drawn(open_page, reader):
     assert (
         shown[0] == "All heads"
         and shown[1].startswith("Head ")
-        and "The prompt, coloured by what the model expected" in shown
+        and "The prompt, colored by what the model expected" in shown
     )
     left = report.locator("section").last
     expect(left).to_contain_text("Heads · Every head")

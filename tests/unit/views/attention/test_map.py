@@ -149,7 +149,7 @@ def test_the_map_shows_the_matrix_of_the_settings_beside_the_row_of_views(playgr
     payload = drawn(playground, values=values, selection={"heads": [[2, 3]]})
     (heat,) = traces(json.loads(packed(payload)))
     same(array(heat["z"]), measure(lm.trace(PROMPT), "scores", 2, 3))
-    assert payload["source"].endswith("colours: logarithmic") and payload["title"] == "Head 2.3"
+    assert payload["source"].endswith("colors: logarithmic") and payload["title"] == "Head 2.3"
     assert payload["columns"][2] == "score before the softmax"
 
 

@@ -183,7 +183,7 @@ def test_facts_follow_from_the_losses(playground):
     assert facts["Vanishing gradients"].endswith(f"in: post-norm ({number(1e-5)}).")
     table = first_steps.table(seen(playground, "table", result))
     names = "pre-norm, pre-norm, no warm-up, post-norm, post-norm, no warm-up"
-    assert table["check"] == f"Below the frequencies by more than 0.02 nats: {names}."
+    assert table["check"] == f"Below the unigram baseline by more than 0.02 nats: {names}."
     level = first_steps.facts(seen(playground, "facts", trained()))["items"]
     assert "no variant" in dict(level)["Vanishing gradients"]
     flat = first_steps.table(seen(playground, "table", trained(np.full((5, 20), 3.3))))

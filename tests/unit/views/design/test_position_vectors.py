@@ -169,7 +169,7 @@ def test_formulas_are_drawn_as_they_are(llama, scheme):
     assert [symbol == "circle-open" for symbol in waves[0]["marker"]["symbol"]] == slow.tolist()
     facts = str(parts["facts"]["items"])
     assert f"{slow.sum()} of {len(theta)} pairs" in facts
-    assert ("theta" in facts.lower()) == (scheme == "rope")
+    assert ("Base θ" in facts) == (scheme == "rope")
 
 
 def test_scaling_is_said_and_drawn(tokenizer):

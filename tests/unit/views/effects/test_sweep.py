@@ -260,8 +260,8 @@ def test_the_line_below_says_how_long_it_took(playground):
     playground.results.get(job_of(opened, form).key, lambda: made)
     payload = shown(playground, form)["sweep_map"]
     assert payload["ranked"][0] == {"head": [2, 1], "effect": -0.25, "text": "−0.25"}
-    assert "1.500 nats a token" in payload["note"] and "in 2.0 s" in payload["source"]
-    assert payload["columns"] == ["head", "layer", "change (nats a token)"]
+    assert "1.500 nats per token" in payload["note"] and "in 2.0 s" in payload["source"]
+    assert payload["columns"] == ["head", "layer", "change (nats per token)"]
 
 
 def test_hover_and_axes_name_what_they_show():

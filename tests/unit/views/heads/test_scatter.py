@@ -36,7 +36,7 @@ def test_points_are_the_heads_numbers(playground, lm):
     assert [array(rings[axis]).tolist() for axis in "xy"] == [[value["entropy"]], [value["distance"]]]
     assert rings["hoverinfo"] == "skip" and "error_x" not in rings
     layout = payload["figure"]["layout"]
-    assert layout["xaxis"]["title"]["text"] == "entropy (share of the most possible)"
+    assert layout["xaxis"]["title"]["text"] == "entropy (share of the maximum)"
     assert layout["yaxis"]["title"]["text"] == "mean distance (tokens)"
     assert payload["columns"] == ["head", "entropy", "mean distance"]
 
@@ -74,7 +74,7 @@ def test_colours_that_need_the_survey_wait_for_it(playground, measured):
         waiting = parts_of(fresh, form={"colour": colour})["scatter"]
         points = traces(waiting)[0]
         assert (array(points["marker"]["color"]) == INDEX.get_level_values("layer")).all()
-        assert "Coloured by layer" in waiting["note"]
+        assert "Colored by layer" in waiting["note"]
     assert "empty" in parts_of(fresh, form={"x": "copying"})["scatter"]
     found = measured[1]
     payload = parts_of(playground, form={"x": "copying", "colour": "copying"})["scatter"]

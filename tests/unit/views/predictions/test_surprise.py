@@ -52,7 +52,7 @@ def test_the_text_shows_what_was_predicted(playground, lm, edits):
     assert text["places"][1:] == pytest.approx((found.surprisal / math.log2(V)).clip(0, 1).tolist(), abs=6e-5)
     numbers = [value for _, value, _ in text["facts"]]
     assert numbers[:2] == [number(told.perplexity), bits(told.bits_per_byte)]
-    assert numbers[2:] == [f"{bits(told.bits)} bits a token", f"{T - 1} of {T} tokens"]
+    assert numbers[2:] == [f"{bits(told.bits)} bits per token", f"{T - 1} of {T} tokens"]
     assert text["bits_text"] == [bits(each) for each in found.surprisal.tolist()]
     assert ("edited" in parts["surprise_plot"]["source"]) == bool(edits)
 

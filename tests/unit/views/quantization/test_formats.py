@@ -146,7 +146,7 @@ def test_maps_of_the_picked_head_before_and_after(playground):
     twin = run(with_format(lm.model, FORMATS["int4-32"]), lm.encode(PROMPT))
     assert np.nanmax(np.abs(after - twin.pattern(1, 3))) < 1e-3
     assert np.nanmax(np.abs(before - lm.trace(PROMPT).pattern(1, 3))) < 1e-6
-    assert np.isnan(after[0, 1:]).all() and "layer 1, head 3" in parts["formats_maps"]["title"]
+    assert np.isnan(after[0, 1:]).all() and "head 1.3" in parts["formats_maps"]["title"]
     given = run_lines(parts["formats_maps"]["python"], lm)
     assert np.abs(given - twin.pattern(1, 3)).max() == 0
     assert "empty" in drawn(playground, "formats", {"one": "int2-32"})["formats_maps"]
@@ -207,7 +207,7 @@ def test_bytes_are_told_as_they_are_counted(playground):
     assert "+ 192 scales of 2 bytes + 96 bytes of zero points = 3,552 bytes" in told("int4-32-affine")
     assert "6,144 bytes of whole numbers + 64 scales of 4 bytes = 6,400 bytes" in told("int8-channel")
     assert "blocks of 32 weights in 18 bytes, scales included = 3,456 bytes" in told("Q4_0")
-    assert "2 bytes a weight = 12,288 bytes" in told("bf16") and "2 bytes a weight = 12,288 bytes" in told("TQ1_0")
+    assert "2 bytes per weight = 12,288 bytes" in told("bf16") and "2 bytes per weight = 12,288 bytes" in told("TQ1_0")
 
 
 def test_held_out_tokens(playground):

@@ -216,7 +216,7 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
     assert set(ask("attention", "abcabc")) == each  # as it was drawn before
     chinese = ask("training", "abcabc", "zh")
     assert ours <= set(chinese) and not others & set(chinese)
-    assert chinese["training_question"]["text"] == "注意力头是怎样形成的?"
+    assert chinese["training_question"]["text"] == "注意力头是怎样形成的？"
     assert not ours & set(ask("training", "abcabc", "zh"))
     assert ours <= set(ask("training", "abcabc"))
     assert set(ask("no such tab", "x")) >= each | {"tokens", "overview_heads", "map_plot"}

@@ -194,7 +194,7 @@ def score_scaling(
 
     Returns:
         trained and chosen: means over the rows of deviation (of the scores within a row), entropy (nats), evenness
-        (share of the most possible), largest weight, jacobian (Frobenius norm of the softmax's derivative) and
+        (share of the maximum), largest weight, jacobian (Frobenius norm of the softmax's derivative) and
         saturated (share of rows with more than 0.99 on one key); null for a prompt of one token. weights: of the row of
         the position under both. random: for random vectors of a size the variance of q.k and the same without scaling
         and with it.
