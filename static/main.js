@@ -3,6 +3,7 @@ import "./page/connection.js"; // first: it stands between Gradio and the server
 import "./page/keyboard.js";
 import "./page/header.js";
 import "./page/notice.js";
+import "./page/examples.js";
 import "./page/tokens.js";
 import "./page/picked.js";
 import "./parts/form.js";

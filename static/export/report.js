@@ -2,6 +2,7 @@
 import { el, fill } from "../page/dom.js";
 import { headerItem } from "../page/header_items.js";
 import { mounted, onDrawn } from "../page/mount.js";
+import { promptText } from "../page/prompt.js";
 import { selection } from "../page/selection.js";
 import { pageState } from "../page/state.js";
 import { save } from "./files.js";
@@ -107,7 +108,7 @@ function facts() {
     tokens = pageState.tokens ?? [],
     { heads, tokens: picked, pair, edits } = selection;
   fact(list, words.model, el("bdi", "", status.join(" · ")));
-  fact(list, words.prompt, el("pre", "", document.querySelector("#prompt textarea, #prompt input")?.value ?? ""));
+  fact(list, words.prompt, el("pre", "", promptText() ?? ""));
   const chips = el("div", "pg-report-tokens");
   chips.append(
     ...tokens.slice(0, MOST).map(({ text, id }, at) => el("bdi", "pg-report-token", text, { title: `${at}: ${id}` })),

@@ -5,6 +5,7 @@
 // answer that was cut off, takes a new page; what is in the address comes back with it.
 import { link, state } from "./address.js";
 import { el } from "./dom.js";
+import { promptText } from "./prompt.js";
 import { pageState } from "./state.js";
 
 const identity = JSON.parse(document.getElementById("pg-connection-words").content); // { server, words: { en, zh } }
@@ -108,6 +109,7 @@ function reopen() {
   say("back");
   setTimeout(() => {
     keep();
+    pageState.leaving = true;
     location.reload();
   }, 300 + aLittle(1200));
   return never;
@@ -115,7 +117,7 @@ function reopen() {
 
 // What was typed meanwhile was never drawn, so the address does not hold it yet.
 function keep() {
-  const typed = document.querySelector("#prompt textarea, #prompt input")?.value;
+  const typed = promptText();
   if (typed === undefined || !pageState.shown || typed === pageState.shown.prompt) return;
   pageState.shown = { ...pageState.shown, prompt: typed };
   const address = link();

@@ -23,5 +23,6 @@ define("header", (root) => (payload) => {
   const items = el("div", "pg-header-items");
   items.append(...headerItems(payload.words), ...payload.languages.map(link));
   pageState.slow = payload.slow;
+  pageState.words = payload.words;
   root.replaceChildren(title, el("p", "pg-tagline", payload.tagline), status, items);
 });

@@ -6,6 +6,9 @@ export const pageState = {
   hues: null, // a colour for each selected head; written by picked.js
   editName: null, // (edit) -> its name; written by picked.js
   firstHeads: null, // the heads that an untouched page selects; written by picked.js
+  words: null, // those that several parts use; written by header.js
+  written: null, // { prompt, from }: a text that was written here, and its byte where that begins
+  leaving: false, // whether the page loads itself again; written by connection.js
   slow: false, // whether runs take long; written by header.js
   restoring: false, // whether a state from a link or a file is on its way; written by address.js
 };

@@ -1,5 +1,6 @@
 // The prompt's tokens as a row of chips; a click selects one.
 import { el, fill, roving } from "./dom.js";
+import { writtenFrom } from "./look_inside.js";
 import { define } from "./mount.js";
 import { onSelect, select, selection } from "./selection.js";
 import { pageState } from "./state.js";
@@ -52,6 +53,11 @@ define("tokens", (root) => {
         return chip;
       }),
     );
+    const from = writtenFrom(payload);
+    if (from > 0) {
+      strip.children[from].classList.add("pg-chip-first");
+      for (const chip of [...strip.children].slice(from)) chip.classList.add("pg-chip-written");
+    }
     root.dataset.run = payload.run;
     pageState.tokens = payload.tokens;
     pageState.shown = { model: payload.model, prompt: payload.prompt };

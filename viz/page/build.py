@@ -10,12 +10,14 @@ import gradio as gr
 
 from viz.api import endpoints
 from viz.page import address
+from viz.page.examples import FIRST
 from viz.page.job_channel import job_channel, wire_jobs
 from viz.page.loading import cancelled, choose_model, opened
 from viz.page.parts import packed, part
 from viz.page.pipeline import (
-    EXAMPLES,
-    FIRST,
+    QUIET as _QUIET,
+)
+from viz.page.pipeline import (
     PageRequest,
     language_of,
     payloads,
@@ -23,9 +25,6 @@ from viz.page.pipeline import (
     selection_update,
     values_of,
     view,
-)
-from viz.page.pipeline import (
-    QUIET as _QUIET,
 )
 from viz.page.streams import Shared, channels, wire_streams
 from viz.seam.layout import plain, slots
@@ -36,7 +35,9 @@ from viz.views.tabs import TABS
 from viz.words import words
 
 
-def _input_row(playground: Playground, catalogue: Mapping[str, str]) -> tuple[gr.Dropdown, gr.Textbox, gr.Dropdown]:
+def _input_row(
+    playground: Playground, catalogue: Mapping[str, str], offered: dict | None
+) -> tuple[gr.Dropdown, gr.Textbox, gr.HTML]:
     """The row of inputs: model, prompt, examples."""
     with gr.Row(elem_id="asking"):
         picker = gr.Dropdown(
@@ -58,34 +59,21 @@ def _input_row(playground: Playground, catalogue: Mapping[str, str]) -> tuple[gr
             min_width=320,
             elem_id="prompt",
         )
-        examples = gr.Dropdown(
-            _examples(catalogue),
-            value=FIRST,
-            label=catalogue["page.examples"],
-            scale=1,
-            min_width=200,
-            elem_id="examples",
-        )
-    examples.input(None, examples, prompt, js="(text) => text", api_visibility="private")
+        examples = part("examples", offered)
     return picker, prompt, examples
 
 
 def _translated(request: gr.Request) -> tuple:
-    """Labels of Gradio's own components in the reader's language: picker, prompt, examples, tabs."""
+    """Labels of Gradio's own components in the reader's language: picker, prompt, tabs."""
     language = language_of(request)
     if language == "en":  # as they were built
-        return (gr.skip(),) * (3 + len(TABS))
+        return (gr.skip(),) * (2 + len(TABS))
     catalogue = words(language)
     return (
         gr.Dropdown(label=catalogue["page.model"]),
         gr.Textbox(label=catalogue["page.prompt"], placeholder=catalogue["page.placeholder"]),
-        gr.Dropdown(choices=_examples(catalogue), label=catalogue["page.examples"]),
         *(gr.Tab(label=catalogue[f"tab.{tab.key}"]) for tab in TABS),
     )
-
-
-def _examples(catalogue: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(catalogue[f"example.{key}"], text) for key, text in EXAMPLES.items()]
 
 
 def _wire_models(
@@ -130,13 +118,13 @@ def build(playground: Playground) -> gr.Blocks:
     with gr.Blocks(title=catalogue["page.title"], analytics_enabled=False) as page:
         header = part("header", first["header"])
         guide_of = part("guide", first["guide"])
-        picker, prompt, examples = _input_row(playground, catalogue)
+        picker, prompt, examples = _input_row(playground, catalogue, first.get("examples"))
         notice = part("notice", first["notice"], events=("cancel", "retry"))
         linked = part("linked", None, events=("follow",))
         address_of = part("address", first["address"], value={}, events=("restore",))
         tokens = part("tokens", first.get("tokens"))
         selection = part("selection", first["selection"], value={"heads": first["selection"].get("heads", [])})
-        head = [header, notice, guide_of, address_of, tokens, selection]
+        head = [header, notice, guide_of, address_of, examples, tokens, selection]
         jobs = job_channel()
         labels: list[gr.Tab] = []
         screens: dict[str, gr.HTML] = {}
@@ -177,7 +165,7 @@ def build(playground: Playground) -> gr.Blocks:
         once = {"trigger_mode": "always_last", "concurrency_limit": 4, "show_progress_on": notice}
         gr.on(triggers, refresh, asking, [*head, *screens.values(), shown], **once, **_QUIET, preprocess=False)
         forget_bars = wire_jobs(playground, jobs, asking, page_request, done)
-        page.load(_translated, None, [picker, prompt, examples, *labels], **_QUIET)
+        page.load(_translated, None, [picker, prompt, *labels], **_QUIET)
         requested = gr.State(playground.options.model)
         _wire_models(playground, notice, linked, loaded, picker, requested)
         shared = Shared(playground, picker, prompt, tabs, notice, loaded, requested, language_of, screens)

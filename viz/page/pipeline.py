@@ -12,7 +12,8 @@ import gradio as gr
 from model.errors import PlaygroundError
 from model.gpt.edits import EDITS, Edit
 from viz.charts.heatmap import token_chips
-from viz.page import address, guide
+from viz.page import address, examples, guide
+from viz.page.examples import FIRST
 from viz.page.parts import replaced, update
 from viz.seam.notices import broken, notice
 from viz.seam.playground import Playground
@@ -27,16 +28,6 @@ from viz.words import LANGUAGES, Catalogue, pick_language, section, some, words
 
 log = logging.getLogger("playground")
 
-EXAMPLES: dict[str, str] = {
-    "coreference": "The cat sat on the mat because it was tired",
-    "indirect_object": "When Mary and John went to the store, John gave a drink to",
-    "induction": "Mrs Pemberton keeps seven grey geese behind the mill, and Mrs Pemberton keeps seven grey geese",
-    "translation": "sea otter => loutre de mer\ncheese => fromage\nplush giraffe => girafe en peluche\nbread =>",
-    "chain": "Q: A shelf holds 3 boxes with 4 cups each. 5 cups break. How many are left?\n"
-    "A: 3 boxes of 4 cups are 12 cups. 12 minus 5 is",
-    "code": "def add(a, b):\n    return a + b\n\ndef subtract(a, b):\n    return a -",
-}
-FIRST = EXAMPLES["coreference"]
 QUIET = {"show_progress": "hidden", "api_visibility": "private"}
 SLOW = 0.2  # seconds of a run beyond which the page waits for a pause in typing
 
@@ -133,7 +124,7 @@ class PageRequest:
 
 
 # The components of the page, in the order in which `view` fills them: its head, then a screen a tab.
-HEAD = ("header", "notice", "guide", "address", "tokens", "selection")
+HEAD = ("header", "notice", "guide", "address", "examples", "tokens", "selection")
 PARTS = (*HEAD, *(name for tab in TABS for name in tab.parts))
 ASKS = tuple(name for tab in TABS for name in tab.asks)
 
@@ -205,6 +196,7 @@ def _pictures(playground: Playground, request: PageRequest, tab: Tab) -> tuple[d
         parts["selection"] = selection  # else the page knows: sending it back could undo the next click
     pictures = {
         "header": Picture((scene.run, scene.trace.seconds), lambda: header_payload(scene.words, language, scene)),
+        "examples": Picture(scene.model.id, lambda: examples.payload(scene.words, scene.model.id)),
         "tokens": Picture((prompt_id(scene), scene.prompt), lambda: tokens_payload(scene)),
     } | tab.draw(scene, request.values)
     for name, picture in pictures.items():

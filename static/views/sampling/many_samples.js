@@ -1,6 +1,7 @@
 // Many samples: a table of what the texts of each strategy have in common, and the texts themselves.
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
+import { lookInside } from "../../page/look_inside.js";
 import { define } from "../../page/mount.js";
 import { mountPlot } from "../../parts/figure.js";
 
@@ -251,6 +252,7 @@ define("manytexts", (root) => {
       el("span", "pg-many-value"),
       el("span", "", words[`why_${sample.ended}`] ?? ""),
     );
+    if (sample.whole) line.append(lookInside(sample.whole, payload.about.prompt));
     node.append(line, el("p", "pg-many-words", compact(sample.text) || words.no_text));
     return { node, sample };
   };

@@ -1,5 +1,6 @@
 // One row: its text as tokens that can be picked, its colours, and how it came to differ from another.
 import { el, fill, roving } from "../../page/dom.js";
+import { lookInside } from "../../page/look_inside.js";
 import { isDark } from "../../page/theme.js";
 import { ink, lookup } from "../../parts/colours.js";
 import { piece } from "../../parts/next_tokens.js";
@@ -63,6 +64,7 @@ export function rowView(row, stage) {
     line = el("div", "pg-race-text", "", { role: "group", "aria-label": fill(words.text_of, { name: row.name }) });
   const note = el("p", "pg-race-note"),
     others = el("details", "pg-race-others"),
+    inside = el("span", "pg-race-inside"),
     before = el("span", "pg-race-prompt", "", { title: words.prompt_end });
   node.style.setProperty("--pg-hue", hueOf(row));
   node.style.setProperty("--pg-depth", Math.min(row.depth, 4));
@@ -85,6 +87,7 @@ export function rowView(row, stage) {
     };
     head.append(gone);
   }
+  head.append(inside);
   const tail = row.prompt.slice(-TAIL);
   before.textContent =
     (row.prompt.length > TAIL ? "… " : "") +
@@ -98,7 +101,8 @@ export function rowView(row, stage) {
   node.append(head, line, note, others);
   roving(line, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   let chips = [],
-    ids = [];
+    ids = [],
+    shown = null;
   const chip = (record, at) => {
     const name = text(row, record[0]),
       node = el("button", "pg-reading-token", "", {
@@ -140,6 +144,10 @@ export function rowView(row, stage) {
         .filter(Boolean)
         .map((each) => el("span", each === words.other_prompt ? "pg-race-stale" : "", each)),
     );
+    if (row.whole !== shown) {
+      shown = row.whole;
+      inside.replaceChildren(...(shown ? [lookInside(shown, row.asked)] : []));
+    }
     node.classList.toggle("pg-race-old", stale(row));
     if (row.parent !== null && row.records[row.at]) fork.textContent = forked(row);
     const summary = sentence(row, from, at);

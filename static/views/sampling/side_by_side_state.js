@@ -111,7 +111,7 @@ function open(piece) {
       if (row) {
         row.ended = "";
         row.limit = row.records.length + opening.limit;
-        row.measured = null;
+        row.measured = row.whole = null;
         row.python.push(opening.python);
       }
     });
@@ -129,6 +129,7 @@ function open(piece) {
         ended: "",
         others: null,
         measured: null,
+        whole: null,
         shown: true,
         python: [opening.python],
         limit: (parent ? request.at + 1 : 0) + opening.limit,
@@ -179,7 +180,8 @@ function take(piece) {
   Object.assign(run, { state: piece.state, seconds: piece.seconds, tokens: piece.tokens });
   run.eight = piece.eight ?? "";
   piece.measured?.forEach((numbers, at) => {
-    if (run.rows[at]) run.rows[at].measured = numbers;
+    if (run.rows[at])
+      Object.assign(run.rows[at], { measured: numbers, whole: piece.whole[at + 1], asked: piece.whole[0] });
   });
   tell(run.state === "running" ? "data" : "over");
 }

@@ -1,5 +1,6 @@
 // The training runs of this page: what came of them so far, and which are looked at.
 import { define } from "../../page/mount.js";
+import { pageState } from "../../page/state.js";
 
 export const runs = new Map(); // id -> run; a page keeps what it was sent
 const listeners = new Set();
@@ -11,6 +12,11 @@ export const choose = (change) => {
   Object.assign(lab, change);
   tell("choice");
 };
+
+// What was trained is kept by this page alone: leaving it is asked for first, unless the page itself leaves.
+window.addEventListener("beforeunload", (event) => {
+  if (!pageState.leaving && [...runs.values()].some(({ reports }) => reports.length)) event.preventDefault();
+});
 
 export function decode(base64, type) {
   return new type(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer);

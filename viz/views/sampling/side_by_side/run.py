@@ -332,6 +332,21 @@ class Race:
         """The numbers of every row's whole text."""
         return [{name: plain(value) for name, value in vars(measure_text(tokens)).items()} for tokens in self.written]
 
+    @property
+    def whole(self) -> list[str | None]:
+        """The prompt, and every row's prompt and text as one; None where tokens cannot be typed, like those of a chat.
+
+        A token that a vocabulary asks for before a text, and one that ended it, are left out.
+        """
+        model = self.request.model
+        special, bos = set(model.tokenizer.special.values()), model.tokenizer.bos_id
+        texts = []
+        for tokens in ([], *self.written):
+            ids = [*self.request.prompt, *(token.id for token in tokens)]
+            ids = ids[bool(ids and ids[0] == bos) : len(ids) - bool(ids and ids[-1] in ending(model.tokenizer))]
+            texts.append(None if special.intersection(ids) else model.decode(ids))
+        return texts
+
 
 def _packed_change(change: Change) -> list:
     entry = [[record(token) for token in change.made], change.drop, change.ended]

@@ -69,7 +69,7 @@ def piece(race: Race, have: int, language: str) -> Payload:
         "tokens": race.tokens,
     }
     if race.state != "running":
-        payload["measured"] = race.measured
+        payload |= {"measured": race.measured, "whole": race.whole}
     return payload if have >= 0 else payload | {"opening": opening(race, words(language))}
 
 

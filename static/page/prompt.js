@@ -1,0 +1,12 @@
+// The prompt's box: what it holds, and putting a text there as if it had been typed.
+const box = () => document.querySelector("#prompt textarea, #prompt input");
+
+export const promptText = () => box()?.value; // undefined where there is no box yet
+
+export function setPrompt(text) {
+  const place = box();
+  if (!place) return;
+  Object.getOwnPropertyDescriptor(Object.getPrototypeOf(place), "value").set.call(place, text);
+  place.dispatchEvent(new Event("input", { bubbles: true }));
+}
+export const focusPrompt = () => box()?.focus();

@@ -1,0 +1,50 @@
+"""Prompts that show something, for each model: what they show happens on that model, and a test asserts it."""
+
+from collections.abc import Mapping
+
+from viz.words import Catalogue
+
+FIRST = "The cat sat on the mat because it was tired"
+_BIRD = "The big red dog saw a small blue bird in the garden. The big red dog saw a small blue"
+_NAME = "One day Max met a dragon called Pim. Everyone loved Max. One day Max met a dragon called"
+_STORE = "When Mary and John went to the store, John gave a drink to"
+_GEESE = "Mrs Pemberton keeps seven grey geese behind the mill, and Mrs Pemberton keeps seven grey geese"
+_BREAD = "sea otter => loutre de mer\ncheese => fromage\nplush giraffe => girafe en peluche\nbread =>"
+_CODE = "def add(a, b):\n    return a + b\n\ndef subtract(a, b):\n    return a -"
+_STORY = {
+    "coreference": FIRST,
+    "repeated": _BIRD,
+    "name": _NAME,
+    "feeling": "Tom lost his favorite toy. He looked for it everywhere, but it was gone. Tom was very",
+    "opening": "Once upon a time, there was a little",
+}
+_TEXT = {
+    "coreference": FIRST,
+    "repeated": _GEESE,
+    "indirect_object": _STORE,
+    "fact": "The Eiffel Tower is in the city of",
+    "translation": _BREAD,
+    "code": _CODE,
+}
+EXAMPLES: Mapping[str, Mapping[str, str]] = {"tinygpt": _STORY, "smollm2-135m": _TEXT}
+ANY = {"coreference": FIRST, "repeated": _BIRD, "indirect_object": _STORE}  # of a model that nobody has tried
+
+
+def examples(model_id: str) -> Mapping[str, str]:
+    """The prompts for a model, by the key of their words."""
+    return EXAMPLES.get(model_id, ANY)
+
+
+def payload(words: Catalogue, model_id: str) -> dict:
+    """The list that the page offers. What a prompt shows is said only of models on which it was tried."""
+    tried = model_id in EXAMPLES
+    items = [
+        {
+            "name": words[f"examples.{key}.name"],
+            "shows": words[f"examples.{key}.{'shows' if tried else 'asks'}"],
+            "text": text,
+        }
+        for key, text in examples(model_id).items()
+    ]
+    title = words["examples.title" if tried else "examples.untried"]
+    return {"label": words["examples.label"], "title": title, "items": items}
