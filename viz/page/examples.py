@@ -9,11 +9,12 @@ _BIRD = "The big red dog saw a small blue bird in the garden. The big red dog sa
 _NAME = "One day Max met a dragon called Pim. Everyone loved Max. One day Max met a dragon called"
 _STORE = "When Mary and John went to the store, John gave a drink to"
 _GEESE = "Mrs Pemberton keeps seven grey geese behind the mill, and Mrs Pemberton keeps seven grey geese"
-_BREAD = "sea otter => loutre de mer\ncheese => fromage\nplush giraffe => girafe en peluche\nbread =>"
+_PAIRS = "hot -> cold\nbig -> small\nhappy -> sad\nfast ->"
 _CODE = "def add(a, b):\n    return a + b\n\ndef subtract(a, b):\n    return a -"
 _STORY = {
     "coreference": FIRST,
-    "repeated": _BIRD,
+    "repeated": _GEESE,
+    "copied": _BIRD,
     "name": _NAME,
     "feeling": "Tom lost his favorite toy. He looked for it everywhere, but it was gone. Tom was very",
     "opening": "Once upon a time, there was a little",
@@ -23,11 +24,11 @@ _TEXT = {
     "repeated": _GEESE,
     "indirect_object": _STORE,
     "fact": "The Eiffel Tower is in the city of",
-    "translation": _BREAD,
+    "few_shot": _PAIRS,
     "code": _CODE,
 }
 EXAMPLES: Mapping[str, Mapping[str, str]] = {"tinygpt": _STORY, "smollm2-135m": _TEXT}
-ANY = {"coreference": FIRST, "repeated": _BIRD, "indirect_object": _STORE}  # of a model that nobody has tried
+ANY = {"coreference": FIRST, "repeated": _GEESE, "indirect_object": _STORE}  # of a model that nobody has tried
 
 
 def examples(model_id: str) -> Mapping[str, str]:

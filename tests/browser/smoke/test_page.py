@@ -103,8 +103,14 @@ def test_typing_updates_everything_and_keeps_the_head(page, lm):
 
 
 def test_example_fills_the_prompt(page):
-    page.locator("#examples input").click()
-    page.get_by_role("option", name="Repeated text").click()
+    page.get_by_role("button", name="Examples").click()
+    offered = page.get_by_role("dialog", name="Prompts that show something")
+    expect(offered.get_by_role("button")).to_have_count(6)
+    page.keyboard.press("Escape")
+    expect(offered).to_be_hidden()
+    page.get_by_role("button", name="Examples").click()
+    offered.get_by_role("button", name="Repeated text").click()
+    expect(offered).to_be_hidden()
     expect(page.locator("#prompt textarea")).to_have_value(re.compile("Mrs Pemberton"))
     expect(chips(page).nth(1)).to_have_text("·P")
     page.get_by_role("button", name="Head 7.0", exact=True).hover()

@@ -30,14 +30,14 @@ from model.predictions.predictions import Predictions, predict
 from model.quantization.formats import FORMATS, stored_bytes
 from model.sampling.pipeline import Step
 from model.sampling.warps import shape
-from viz.page.pipeline import EXAMPLES
+from viz.page.examples import EXAMPLES
 from viz.words import words
 
 CARD = (sources.WEIGHTS / "tinygpt" / "README.md").read_text(encoding="utf-8")
 TEXTS = (
-    EXAMPLES["coreference"],
+    EXAMPLES["tinygpt"]["coreference"],
     "Once upon a time there was a little girl who lived in a house near the woods with her mother",
-    EXAMPLES["induction"],
+    EXAMPLES["tinygpt"]["repeated"],
 )
 
 

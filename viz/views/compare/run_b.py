@@ -23,6 +23,12 @@ SWAPS = (
     ("bread", "water"),
     ("holds 3", "holds 2"),
     ("def subtract", "def multiply"),
+    (" small blue bird", " small blue ball"),
+    (" dragon called Pim", " dragon called Zog"),
+    (" lost his favorite toy", " got a new toy"),
+    ("Once upon a time,", "One day,"),
+    ("The Eiffel Tower", "The Colosseum"),
+    ("hot -> cold", "hot -> warm"),
 )
 _MOST = 999  # the largest layer or head that a page may name
 _OWNER = "run_b"

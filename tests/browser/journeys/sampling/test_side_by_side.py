@@ -120,3 +120,23 @@ def test_stopping_and_going_on_and_another_prompt(open_page, lm):
     press(page, "start_again")
     expect(page.locator(".pg-race-stale")).to_have_count(0, timeout=SOON)
     expect(page.locator(".pg-race-prompt").first).to_contain_text("a</b> time")
+
+
+def test_a_written_text_becomes_the_prompt_with_its_beginning_marked(open_page, lm):
+    page = open_race(open_page)
+    press(page, "start")
+    over(page)
+    row = rows(page).first
+    text = next(iter(written(lm.generate(PROMPT, FOUR, 60, 0), 4)))
+    row.get_by_role("button", name="Look inside").click()
+    whole = PROMPT + lm.decode(text.ids)
+    expect(page.locator("#prompt textarea")).to_have_value(whole)
+    n, before = len(lm.encode(whole)), len(lm.encode(PROMPT))
+    expect(page.locator("#pg-tokens .pg-chip")).to_have_count(n, timeout=SOON)
+    expect(page.locator("#pg-tokens .pg-chip-written")).to_have_count(n - before)
+    expect(page.locator("#pg-tokens .pg-chip-first")).to_have_attribute("data-index", str(before))
+    open_tab(page, "Attention")
+    expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile("."))
+    page.wait_for_function(f"document.querySelector('#pg-map_plot .pg-chart')?._fullData?.[0].z.length === {n}")
+    page.locator("#prompt textarea").fill(PROMPT)
+    expect(page.locator("#pg-tokens .pg-chip-written")).to_have_count(0)

@@ -6,7 +6,8 @@ import pytest
 from model.gpt.edits import Edit
 from model.gpt.head_metrics import HEAD_METRICS
 from tests.support.compare import asked, cells, drawn
-from viz.page.pipeline import EXAMPLES, scene_of
+from viz.page.examples import EXAMPLES
+from viz.page.pipeline import scene_of
 from viz.seam import panels
 from viz.seam.playground import Playground
 from viz.views.compare import run_b
@@ -149,7 +150,7 @@ def test_both_views_measure_run_b_once(playground, monkeypatch):
 
 
 def test_suggestions_differ_from_every_example():
-    for prompt in EXAMPLES.values():
+    for prompt in (text for offered in EXAMPLES.values() for text in offered.values()):
         assert run_b.suggestion(prompt) != prompt
     assert run_b.suggestion("nothing to swap") == "nothing to swap"
 

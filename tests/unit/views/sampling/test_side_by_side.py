@@ -1,6 +1,8 @@
 """Side by side without a browser: pieces of a run, stopping, other visitors, and the words of the script."""
 
+import dataclasses
 import math
+import types
 
 import pytest
 
@@ -13,7 +15,7 @@ from viz.page.streams import answers
 from viz.seam.view import Visit
 from viz.views.sampling import strategies
 from viz.views.sampling.side_by_side import figures as numbers
-from viz.views.sampling.side_by_side.run import Races, packed
+from viz.views.sampling.side_by_side.run import Race, Races, packed, request_of
 from viz.views.sampling.side_by_side.view import FEED
 from viz.words import LANGUAGES, section, words
 
@@ -26,6 +28,23 @@ def lm(tmp_path_factory):
 
 
 # --- pieces ---
+
+
+def test_the_last_piece_has_each_text_whole_as_a_prompt_would_be_typed(playground, lm):
+    found = pieces(playground)
+    assert not any("whole" in piece for piece in found[:-1])
+    ids = [[record[0] for record in row] for row in rows_of(found)]
+    assert found[-1]["whole"] == [PROMPT, *(lm.decode([*lm.encode(PROMPT).ids.tolist(), *row]) for row in ids)]
+
+
+def test_a_text_with_tokens_that_nobody_can_type_is_none(playground, lm):
+    special = dataclasses.replace(lm.tokenizer, special={"<|end|>": 7}, eos_id=7)
+    request = request_of(playground, lm, PROMPT, CARDS, {})
+    race = Race("me", dataclasses.replace(request, model=dataclasses.replace(lm, tokenizer=special)))
+    race.written[0] = [types.SimpleNamespace(id=7)]
+    assert race.whole == [PROMPT] * 3  # what ended a text is no part of it
+    race.written[0].append(types.SimpleNamespace(id=97))
+    assert race.whole == [PROMPT, None, PROMPT]
 
 
 def test_the_pieces_of_a_run_are_what_the_strategies_write(playground, lm):

@@ -1,0 +1,126 @@
+"""What the page's examples say that they show happens, on the model they are offered for."""
+
+import numpy as np
+import pytest
+
+from model.api import LanguageModel, load_model
+from model.gpt.edits import Edit
+from viz.page.examples import ANY, EXAMPLES, examples, payload
+from viz.words import LANGUAGES, words
+
+SHOWN = {}  # (model, key) -> what is to be true of it
+
+
+@pytest.fixture(scope="module")
+def lm(request) -> LanguageModel:
+    return load_model(request.param)
+
+
+def shows(model: str, *keys: str):
+    """Mark a function of (model, text) as what these examples show."""
+
+    def note(check):
+        SHOWN.update({(model, key): check for key in keys})
+        return check
+
+    return note
+
+
+def share(run, lm: LanguageModel, token: str, at: int = -1) -> float:
+    """The probability of a token after a position."""
+    logits = run.logits_at(at).astype(np.float64)
+    (number,) = lm.tokenizer.encode(token).ids.tolist()
+    return float(np.exp(logits[number] - np.logaddexp.reduce(logits)))
+
+
+def first(run, lm: LanguageModel) -> str:
+    return lm.tokenizer.piece(int(run.logits_at(-1).argmax()))
+
+
+@shows("tinygpt", "coreference")
+@shows("smollm2-135m", "coreference")
+def looks_back(lm, text):
+    run = lm.trace(text)
+    pieces = [lm.tokenizer.piece(int(i)) for i in run.tokens.ids]
+    it, cat = pieces.index(" it"), pieces.index(" cat")
+    assert max(run.pattern(*head)[it, cat] for head in np.ndindex(lm.config.n_layer, lm.config.n_head)) > 0.75
+
+
+@shows("tinygpt", "repeated")
+@shows("smollm2-135m", "repeated")
+def has_induction_heads(lm, text):
+    assert lm.trace(text).head_metrics()["induction"].max() > 0.85
+
+
+@shows("tinygpt", "copied")
+def expects_the_bird_the_second_time(lm, text):
+    run = lm.trace(text)
+    before = [lm.tokenizer.piece(int(i)) for i in run.tokens.ids].index(" blue")
+    assert share(run, lm, " bird", before) < 0.03 and share(run, lm, " bird") > 0.6 and first(run, lm) == " bird"
+
+
+@shows("tinygpt", "name")
+def copies_the_name_by_its_induction_heads(lm, text):
+    run = lm.trace(text)
+    assert first(run, lm) == " P" and share(run, lm, " P") > 0.25
+    without = run.edit(*(Edit("zero", 7, head) for head in (0, 1, 3, 5)))
+    assert share(without, lm, " P") < 0.05
+
+
+@shows("tinygpt", "feeling")
+def is_sad(lm, text):
+    run = lm.trace(text)
+    assert share(run, lm, " sad") > 0.35 and share(run, lm, " sad") > 5 * share(run, lm, " happy")
+
+
+@shows("tinygpt", "opening")
+def expects_a_girl_or_a_boy(lm, text):
+    run = lm.trace(text)
+    assert share(run, lm, " girl") + share(run, lm, " boy") > 0.7 and share(run, lm, " boy") > 0.2
+
+
+@shows("smollm2-135m", "indirect_object")
+def gives_it_to_mary(lm, text):
+    run = lm.trace(text)
+    assert first(run, lm) == " Mary" and share(run, lm, " John") < 0.05
+
+
+@shows("smollm2-135m", "fact")
+def knows_paris(lm, text):
+    assert first(lm.trace(text), lm) == " Paris" and "Paris" not in text
+
+
+@shows("smollm2-135m", "few_shot")
+def says_the_opposite(lm, text):
+    assert share(lm.trace(text), lm, " slow") > 0.5
+
+
+@shows("smollm2-135m", "code")
+def copies_the_argument(lm, text):
+    assert share(lm.trace(text), lm, " b") > 0.9
+
+
+def of(model: str) -> list:
+    return [pytest.param(model, key, id=f"{model}-{key}") for key in EXAMPLES[model]]
+
+
+@pytest.mark.parametrize(("lm", "key"), of("tinygpt"), indirect=["lm"])
+def test_an_example_shows_what_it_says(lm, key):
+    SHOWN[lm.id, key](lm, EXAMPLES[lm.id][key])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("lm", "key"), of("smollm2-135m"), indirect=["lm"])
+def test_an_example_of_the_larger_model_shows_what_it_says(lm, key):
+    SHOWN[lm.id, key](lm, EXAMPLES[lm.id][key])
+
+
+def test_of_a_model_that_nobody_tried_nothing_is_promised():
+    assert examples("hub:somebody/model") is ANY
+    for language in LANGUAGES:
+        catalogue = words(language)
+        items = payload(catalogue, "hub:somebody/model")["items"]
+        assert [item["shows"] for item in items] == [catalogue[f"examples.{key}.asks"] for key in ANY]
+        tried = payload(catalogue, "tinygpt")
+        assert [item["text"] for item in tried["items"]] == list(EXAMPLES["tinygpt"].values())
+        assert tried["title"] != payload(catalogue, "x")["title"]
