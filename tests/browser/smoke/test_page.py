@@ -255,8 +255,8 @@ def test_chinese_page(open_page, query, locale):
     page = open_page(query, locale=locale)
     expect(page.locator("#pg-header")).to_contain_text("注意力游乐场")
     expect(page.locator("#pg-map_plot")).to_contain_text("被注意的词元")
-    expect(page.get_by_role("tab", name="注意力")).to_be_visible()
-    expect(page.get_by_label("提示词")).to_be_visible()
+    expect(page.get_by_role("tab", name="注意力", exact=True)).to_be_visible()
+    expect(page.get_by_label("提示词", exact=True)).to_be_visible()
     page.get_by_role("link", name="English").click()
     expect(page.locator("#pg-header")).to_contain_text("Attention playground")
 

@@ -44,6 +44,8 @@ UNSEEN = """() => {
   for (let text = walk.nextNode(); text; text = walk.nextNode()) {
     const node = text.parentElement, words = text.data.trim();
     if (!words || node.closest("svg, option, script, style, [aria-hidden=true]")) continue;
+    const folded = node.closest("details:not([open])");
+    if (folded && !node.closest("summary")) continue;
     const range = document.createRange();
     range.selectNodeContents(text);
     const box = range.getBoundingClientRect(), part = node.closest("[data-part]")?.dataset.part;
@@ -54,6 +56,7 @@ UNSEEN = """() => {
     for (let at = node; at && at !== open; at = at.parentElement) {
       const { overflowX, overflowY } = getComputedStyle(at), inner = at.getBoundingClientRect();
       if (inner.width <= 1 && inner.height <= 1) break;
+      if (getComputedStyle(at).textOverflow === "ellipsis" && at.closest("[title]")) break; // the whole is its tip
       if (overflowX === "hidden" && box.right > inner.right + 2) unseen.add(`cut off at the side: ${of}`);
       if (overflowY === "hidden" && box.bottom > inner.bottom + 4) unseen.add(`cut off below: ${of}`);
       if (overflowX === "auto" || overflowX === "scroll" || overflowY === "auto" || overflowY === "scroll") break;
