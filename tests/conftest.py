@@ -35,11 +35,9 @@ def _place(nodeid: str) -> str:
 
 
 def _turn(nodeid: str) -> int:
-    """When it is begun. Browsers slow each other down: one process begins with the smoke tests, the others take half
-    of the rest first and then a group of journeys each; who is ready goes on with what is left."""
-    place = _place(nodeid)
-    late = "/unit/views/" in place or "/unit/server/" in place
-    return {"browser smoke": 0, "browser": 2, "browser late": 3}.get(place, 4 if late else 1)
+    """When it is begun. The longest first: each process begins with a group that drives a browser, and who is ready goes
+    on with what is left."""
+    return {"browser smoke": 0, "browser": 1, "browser late": 2}.get(_place(nodeid), 3)
 
 
 # Ways to wire a block, of tests.support.helpers.VARIANTS, beyond the two that are always tried: gpt2 and llama.

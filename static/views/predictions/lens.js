@@ -197,7 +197,7 @@ define("lenstable", (root) => {
     heads = columns.map(({ text, next }, column) => {
       const cell = el("th", "", "", { scope: "col", title: `${positions[column]} ${text}` });
       cell.append(
-        el("span", "pg-lens-name", text, { title: text }),
+        el("span", "pg-lens-name", text),
         el("span", "pg-lens-next", next ? `→ ${next}` : "→ ?", {
           title: next ? fill(words.next, { token: next }) : words.no_next,
         }),

@@ -207,7 +207,7 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
         return parts
 
     each = {"notice"}  # of every view
-    assert set(ask("attention")) == each | {"header", "guide", "address", "tokens", "selection"} | others
+    assert set(ask("attention")) == each | {"header", "guide", "address", "examples", "tokens", "selection"} | others
     assert set(ask("training")) == each | ours
     assert set(ask("training")) == each
     assert set(ask("training", "abcabc")) == each | {"header", "tokens"}
