@@ -35,8 +35,8 @@ def _place(nodeid: str) -> str:
 
 
 def _turn(nodeid: str) -> int:
-    """When it is begun. The longest first: each process begins with a group that drives a browser, and who is ready goes
-    on with what is left."""
+    """When it is begun. The longest first: each process begins with a group that drives a browser, and who is ready
+    goes on with what is left."""
     return {"browser smoke": 0, "browser": 1, "browser late": 2}.get(_place(nodeid), 3)
 
 
