@@ -25,19 +25,22 @@ ALL = os.environ.get("REQUIRE_ALL") == "1"  # everything runs, and a skipped tes
 
 
 def _place(nodeid: str) -> str:
-    """What stays in one process: a file's tests, and those that drive a browser in three groups that share servers."""
+    """What stays in one process: a file's tests, and those that drive a browser in groups that share servers."""
     file = nodeid.split("::")[0]
     if "/browser/" not in file:
         return file
     if "/journeys/" not in file:
         return "browser smoke"
-    return "browser late" if file.split("/journeys/")[1] >= "h" else "browser"
+    tab = file.split("/journeys/")[1]
+    return "browser late" if tab >= "q" else "browser middle" if tab >= "h" else "browser"
 
 
 def _turn(nodeid: str) -> int:
-    """When it is begun. The longest first: each process begins with a group that drives a browser, and who is ready
-    goes on with what is left."""
-    return {"browser smoke": 0, "browser": 1, "browser late": 2}.get(_place(nodeid), 3)
+    """When it is begun. Browsers slow each other down: one process begins with the smoke tests, the others take half
+    of the rest first and then a group of journeys each; who is ready goes on with what is left."""
+    place = _place(nodeid)
+    late = "/unit/views/" in place or "/unit/server/" in place
+    return {"browser smoke": 0, "browser": 2, "browser middle": 3, "browser late": 4}.get(place, 5 if late else 1)
 
 
 # Ways to wire a block, of tests.support.helpers.VARIANTS, beyond the two that are always tried: gpt2 and llama.

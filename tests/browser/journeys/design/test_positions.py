@@ -71,7 +71,7 @@ def test_schemes_on_a_narrow_dark_chinese_page(open_page, lm):
     page = open_page("?lang=zh&__theme=dark", viewport={"width": 390, "height": 844})
     open_tab(page, "设计")
     matrix = page.locator("#pg-position_vectors_matrix")
-    expect(matrix.locator("h2")).to_contain_text("学习的表", timeout=SOON)
+    expect(matrix.locator("h2")).to_contain_text("可学习的位置表", timeout=SOON)
     page.locator("#pg-position_vectors_waves .main-svg").first.wait_for(timeout=SOON)
     scheme = page.locator("#pg-position_vectors_form select").first
     scheme.select_option("rope")
