@@ -41,7 +41,8 @@ def _turn(nodeid: str) -> int:
     come before all: they have a browser of their own, and a process drives one at a time."""
     place = "js" if "/js/" in nodeid else _place(nodeid)
     late = "/unit/views/" in place or "/unit/server/" in place
-    return {"js": 0, "browser smoke": 1, "browser": 3, "browser middle": 4, "browser late": 5}.get(place, 6 if late else 2)
+    turns = {"js": 0, "browser smoke": 1, "browser": 3, "browser middle": 4, "browser late": 5}
+    return turns.get(place, 6 if late else 2)
 
 
 # Ways to wire a block, of tests.support.helpers.VARIANTS, beyond the two that are always tried: gpt2 and llama.
