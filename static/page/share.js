@@ -6,6 +6,7 @@ import { checked, isRecord } from "./address_format.js";
 import { el, fill } from "./dom.js";
 import { headerItem } from "./header_items.js";
 import { onDrawn } from "./mount.js";
+import { popup } from "./popup.js";
 
 const MOST_BYTES = 1 << 20; // of a file
 let words = null;
@@ -107,50 +108,20 @@ file.onchange = () => {
   file.value = "";
   if (picked) openFile(picked);
 };
-function place() {
-  const { left, bottom } = share.getBoundingClientRect(),
-    room = document.documentElement.clientWidth;
-  const width = Math.min(460, room - 16);
-  Object.assign(box.style, {
-    width: `${width}px`,
-    left: `${Math.max(8, Math.min(left, room - width - 8))}px`,
-    top: `${bottom + 6}px`,
-  });
-}
-box.addEventListener("toggle", ({ newState }) => {
-  share.setAttribute("aria-expanded", newState === "open");
-  if (newState === "open") {
+address.onfocus = () => address.select();
+popup(share, box, {
+  width: 460,
+  opening() {
+    // where the page's styles hold
+    if (!box.isConnected) document.getElementById("pg-header").parentElement.append(box);
+    say("");
+    write();
+  },
+  opened() {
     showLink();
     (copy.hidden ? keep : copy).focus();
-  }
+  },
 });
-box.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape") return;
-  event.stopPropagation(); // for the page it means something else
-  event.preventDefault();
-  box.hidePopover();
-});
-address.onfocus = () => address.select();
-window.addEventListener("resize", () => {
-  if (box.matches(":popover-open")) place();
-});
-// A press on the button closes an open box by itself, before the click: the click is not to open it again.
-let wasOpen = false;
-share.onpointerdown = () => {
-  wasOpen = box.matches(":popover-open");
-};
-share.onclick = () => {
-  if (wasOpen) {
-    wasOpen = false;
-    box.hidePopover();
-    return;
-  }
-  if (!box.isConnected) document.getElementById("pg-header").parentElement.append(box); // where the page's styles hold
-  say("");
-  place();
-  write();
-  box.showPopover({ source: share });
-};
 headerItem(40, ({ share: text }) => {
   share.textContent = text;
   return share;

@@ -167,7 +167,7 @@ class LiveRun:
         except (EOFError, OSError):
             self._take(Failed("", "the process that trains ended"))
         finally:
-            self.process.join(10)
+            self.process.join(60)  # it has a low priority, and may wait long for its turn to end
             if self.process.is_alive():
                 self.process.kill()
 

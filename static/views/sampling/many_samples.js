@@ -252,7 +252,8 @@ define("manytexts", (root) => {
       el("span", "pg-many-value"),
       el("span", "", words[`why_${sample.ended}`] ?? ""),
     );
-    if (sample.whole) line.append(lookInside(sample.whole, payload.about.prompt));
+    const { chat, prompt } = payload.about;
+    if (!chat) line.append(lookInside(prompt + sample.text, prompt));
     node.append(line, el("p", "pg-many-words", compact(sample.text) || words.no_text));
     return { node, sample };
   };

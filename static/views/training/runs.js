@@ -14,9 +14,16 @@ export const choose = (change) => {
 };
 
 // What was trained is kept by this page alone: leaving it is asked for first, unless the page itself leaves.
-window.addEventListener("beforeunload", (event) => {
-  if (!pageState.leaving && [...runs.values()].some(({ reports }) => reports.length)) event.preventDefault();
-});
+// The framework closes its connection at this event; who stays still needs it.
+window.addEventListener(
+  "beforeunload",
+  (event) => {
+    if (pageState.leaving || ![...runs.values()].some(({ reports }) => reports.length)) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  },
+  { capture: true },
+);
 
 export function decode(base64, type) {
   return new type(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer);

@@ -50,3 +50,10 @@ def test_strategies_are_changed_and_samples_taken(open_page):
     assert len(values) == 17 and values == sorted(values, reverse=True)
     ids = [line[-1] for line in exported_rows(page.locator("#pg-many_samples_texts"))[1:]]
     assert ids == [" ".join(map(str, sample.ids)) for each in taken for sample in each]
+    # One of them becomes the prompt.
+    text = taken[0][0].text
+    greedy = page.locator("#pg-many_samples_texts .pg-many-text").filter(has_text="Greedy")
+    greedy.get_by_role("button", name="Look inside").click()
+    expect(page.locator("#prompt textarea")).to_have_value(PROMPT + text)
+    n, before = len(lm.encode(PROMPT + text)), len(lm.encode(PROMPT))
+    expect(page.locator("#pg-tokens .pg-chip-written")).to_have_count(n - before, timeout=SOON)

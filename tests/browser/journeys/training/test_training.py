@@ -113,6 +113,8 @@ def cells(page, chart):
     )
 
 
+# Whether the browser would ask before the page is left.
+ASKS = "() => !window.dispatchEvent(new Event('beforeunload', { cancelable: true }))"
 BIG = ".pg-replay-large .pg-chart"
 
 
@@ -129,6 +131,7 @@ def first_run(page):
     if not page.evaluate(RUNS):
         open_tab(page)
         expect(page.locator(".pg-empty")).to_contain_text("Nothing has been trained")
+        assert not page.evaluate(ASKS)
         run_to_its_end(page, steps=30, positions="learned")
 
 
@@ -136,6 +139,7 @@ def test_a_run_its_replay_and_its_model(same_page):
     page = same_page()
     first_run(page)
     expect(page.locator("p.pg-train-line")).to_contain_text("step 30 of 30")
+    assert page.evaluate(ASKS)
     expect(page.locator(".pg-train-status progress")).to_have_attribute("max", "30")
     names, dashes, points = zip(*curves(page), strict=True)
     assert names == ("each step", "training", "held out") and dashes == ("solid", "solid", "dot")

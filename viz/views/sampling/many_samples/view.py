@@ -202,7 +202,6 @@ def texts(seen: Seen) -> Payload:
             "strategy": at,
             "sample": n + 1,
             "text": sample.text,
-            "whole": None if _chat(seen) else seen.facts.prompt + sample.text,
             "ended": sample.ended,
             "ids": sample.ids.tolist(),
             "measured": {key: plain(value) for key, value in vars(sample.measured).items()},

@@ -1,0 +1,52 @@
+// A box that opens below its button, and closes by Escape, by a press elsewhere and by a second press on the button.
+
+// `opening` is called before the box is shown, `opened` once it is. Gives a function that closes the box.
+export function popup(button, box, { width, right = false, opening = () => {}, opened = () => {} }) {
+  const isOpen = () => box.matches(":popover-open");
+  const close = () => isOpen() && box.hidePopover();
+  const place = () => {
+    const at = button.getBoundingClientRect(),
+      room = document.documentElement.clientWidth,
+      wide = Math.min(width, room - 16);
+    Object.assign(box.style, {
+      width: `${wide}px`,
+      left: `${Math.max(8, Math.min(right ? at.right - wide : at.left, room - wide - 8))}px`,
+      top: `${at.bottom + 6}px`,
+      maxHeight: `${Math.max(200, innerHeight - at.bottom - 20)}px`,
+    });
+  };
+  // A press on the button closes an open box by itself, before the click: the click is not to open it again.
+  let wasOpen = false;
+  button.addEventListener("pointerdown", () => {
+    wasOpen = isOpen();
+  });
+  button.addEventListener("click", () => {
+    if (wasOpen || isOpen()) {
+      wasOpen = false;
+      close();
+      return;
+    }
+    opening();
+    place();
+    box.showPopover({ source: button });
+  });
+  button.setAttribute("aria-expanded", "false");
+  box.addEventListener("toggle", ({ newState }) => {
+    button.setAttribute("aria-expanded", newState === "open");
+    if (newState === "open") opened();
+  });
+  box.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation(); // for the page it means something else
+    event.preventDefault();
+    close();
+    button.focus();
+  });
+  box.addEventListener("focusout", ({ relatedTarget }) => {
+    if (relatedTarget && !box.contains(relatedTarget)) close();
+  });
+  window.addEventListener("resize", () => {
+    if (isOpen()) place();
+  });
+  return close;
+}
