@@ -1,7 +1,9 @@
 // The page's scripts, in the order in which they run where their own imports leave it open.
 import "./page/connection.js"; // first: it stands between Gradio and the server
 import "./page/keyboard.js";
+import "./page/nav.js";
 import "./page/header.js";
+import "./page/stuck.js";
 import "./page/notice.js";
 import "./page/examples.js";
 import "./page/tokens.js";
@@ -11,6 +13,8 @@ import "./parts/job.js";
 import "./parts/figure.js";
 import "./parts/howto.js";
 import "./parts/table.js";
+import "./views/start/next.js";
+import "./views/start/way.js";
 import "./views/attention/overview.js";
 import "./views/attention/lines.js";
 import "./views/attention/reading.js";

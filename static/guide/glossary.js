@@ -284,6 +284,9 @@ function build() {
   });
 }
 
+// Every term with its name and meaning, for a search.
+export const named = () => Object.entries(terms).map(([id, { name, about }]) => ({ id, name, about }));
+
 export function open(id = null) {
   if (!words) return;
   if (!dialog) {

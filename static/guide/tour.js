@@ -6,11 +6,12 @@
 import { el, fill } from "../page/dom.js";
 import { headerItem } from "../page/header_items.js";
 import { define, onDrawn } from "../page/mount.js";
+import { go as openTab } from "../page/places.js";
 import { onSelect, selection } from "../page/selection.js";
 import { pageState } from "../page/state.js";
 import * as glossary from "./glossary.js";
 import { nameBack } from "./last_good.js";
-import { first, menuButton, shown, tabButton, tabOpen, target, viewButton, viewOpen } from "./tour_places.js";
+import { first, shown, tabOpen, target, viewButton, viewOpen } from "./tour_places.js";
 
 const KEY = "playground-tour";
 const EVERY = 250; // milliseconds between two looks at where things are
@@ -69,7 +70,7 @@ recall();
 
 // One move towards a step's control; the rest follows when the page has answered.
 function walk(step) {
-  if (!tabOpen(step)) return (tabButton(step.tab) ?? menuButton(step))?.click();
+  if (!tabOpen(step)) return openTab(step.tab);
   if (!viewOpen(step)) return viewButton(step)?.click();
   awaited = null;
   bring(first(step.at));

@@ -8,6 +8,7 @@
 import { checked, fragment, isRecord, parse, same } from "./address_format.js";
 import { el } from "./dom.js";
 import { define, mounted, onAsk, onDrawn, onMount } from "./mount.js";
+import { arrived as arrivedAt } from "./places.js";
 import { pushAll } from "./screen.js";
 import { onSelect, selection } from "./selection.js";
 import { pageState } from "./state.js";
@@ -291,6 +292,7 @@ export const link = () => linkTo().text;
 // A tab was opened; called from Python.
 export function opened(key) {
   tab = key;
+  arrivedAt(key);
   soon();
 }
 

@@ -37,13 +37,15 @@ define("selection", (root, props, trigger) => {
     const { heads, tokens, edits } = selection;
     const several = heads.length > 1;
     const items = [
-      ...heads.map(([layer, head], i) =>
-        item(
-          fill(several ? words.head : words.heads, { layer, head }),
+      ...heads.map(([layer, head], i) => {
+        const chip = item(
+          fill(words.head, { layer, head }),
           several && (() => select({ heads: heads.filter((_, n) => n !== i) })),
           hues[i % hues.length],
-        ),
-      ),
+        );
+        chip.title = fill(words.heads, { layer, head });
+        return chip;
+      }),
       ...tokens.map((at) =>
         item(`${words.token} ${pageState.tokens?.[at]?.text ?? ""} (${at})`, () =>
           select({ tokens: tokens.filter((token) => token !== at) }),

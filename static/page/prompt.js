@@ -1,4 +1,6 @@
 // The prompt's box: what it holds, and putting a text there as if it had been typed.
+import { pageState } from "./state.js";
+
 const box = () => document.querySelector("#prompt textarea, #prompt input");
 
 export const promptText = () => box()?.value; // undefined where there is no box yet
@@ -10,3 +12,11 @@ export function setPrompt(text) {
   place.dispatchEvent(new Event("input", { bubbles: true }));
 }
 export const focusPrompt = () => box()?.focus();
+
+// The prompt with a written end: all of its tokens that begin after `before` are marked, with those written just before.
+export function writeOn(text, before) {
+  const { written } = pageState;
+  const from = written && written.prompt === before ? written.from : new TextEncoder().encode(before).length;
+  pageState.written = { prompt: text, from };
+  setPrompt(text);
+}

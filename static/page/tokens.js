@@ -9,9 +9,19 @@ define("tokens", (root) => {
   const label = el("span", "pg-label");
   const hint = el("span", "pg-hint");
   const strip = el("div", "pg-chips", "", { role: "group" });
-  const top = el("div", "pg-strip-top");
-  top.append(label, hint);
-  root.append(top, strip);
+  const all = el("button", "pg-button pg-chips-all", "", { type: "button", "aria-expanded": "false" });
+  root.append(label, strip, all, hint);
+  // One row, and all of them on demand.
+  const room = () => {
+    const open = strip.classList.contains("pg-chips-open");
+    all.hidden = !open && strip.scrollWidth <= strip.clientWidth + 1;
+    all.textContent = open ? "▴" : `▾ ${strip.children.length}`;
+  };
+  all.onclick = () => {
+    all.setAttribute("aria-expanded", strip.classList.toggle("pg-chips-open"));
+    room();
+  };
+  new ResizeObserver(room).observe(strip);
   let current = null;
   const paint = () => {
     for (const chip of strip.children) {
@@ -45,6 +55,7 @@ define("tokens", (root) => {
     current = payload;
     label.textContent = payload.words.label;
     strip.setAttribute("aria-label", payload.words.label);
+    all.setAttribute("aria-label", payload.words.all);
     hint.textContent = payload.words.help;
     strip.replaceChildren(
       ...payload.tokens.map((token, index) => {
@@ -63,6 +74,7 @@ define("tokens", (root) => {
     pageState.shown = { model: payload.model, prompt: payload.prompt };
     if (changed) select(payload.run === pageState.tokensOf ? {} : { tokens: [] });
     if (payload.run === pageState.tokensOf) pageState.tokensOf = null; // once: a later return begins without any
+    room();
     paint();
   };
 });

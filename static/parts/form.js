@@ -14,7 +14,7 @@ const PAUSE = 120; // milliseconds between two questions while a slider moves or
 const makers = {
   views(control, value, change) {
     const row = el("div", "pg-views", "", { role: "tablist", "aria-label": control.label });
-    control.options.forEach(([key, text], index) => {
+    control.options.forEach(([key, text, term], index) => {
       const tab = el("button", "pg-view", text, {
         type: "button",
         role: "tab",
@@ -22,6 +22,10 @@ const makers = {
         "data-index": index,
         "data-key": key,
       });
+      if (term) {
+        tab.append(el("small", "", term, { "aria-hidden": "true" })); // the textbook's word for it
+        tab.setAttribute("aria-description", term);
+      }
       tab.tabIndex = key === value ? 0 : -1;
       tab.onclick = () => {
         for (const other of row.children) {
@@ -110,7 +114,7 @@ define("controls", (root, props, trigger) => {
     }
     const texts = payload.controls
       .filter(({ name }) => !fields.get(name).hidden)
-      .map(({ name, options }) => options?.find(([key]) => key === now[name])?.[2])
+      .map(({ name, kind, options }) => (kind === "views" ? "" : options?.find(([key]) => key === now[name])?.[2]))
       .filter(Boolean);
     help.replaceChildren(...texts.map((text) => el("span", "", text)));
     if (payload.shows) {
@@ -146,20 +150,22 @@ define("controls", (root, props, trigger) => {
     payload = next;
     const now = values();
     fields.clear();
-    root.replaceChildren(
-      ...payload.controls.map((control) => {
-        const labelled = !["views", "button"].includes(control.kind);
-        const field = el(labelled ? "label" : "div", `pg-control pg-control-${control.kind}`);
-        field.dataset.name = control.name;
-        const input = makers[control.kind](control, now[control.name], change(control.name));
-        if (labelled) field.append(el("span", "pg-control-label", control.label));
-        if (control.help) field.title = control.help;
-        field.append(input);
-        fields.set(control.name, field);
-        return field;
-      }),
-      help,
-    );
+    const made = payload.controls.map((control) => {
+      const labelled = !["views", "button"].includes(control.kind);
+      const field = el(labelled ? "label" : "div", `pg-control pg-control-${control.kind}`);
+      field.dataset.name = control.name;
+      const input = makers[control.kind](control, now[control.name], change(control.name));
+      if (labelled) field.append(el("span", "pg-control-label", control.label));
+      if (control.help) field.title = control.help;
+      field.append(input);
+      fields.set(control.name, field);
+      return field;
+    });
+    // A row of views stands above what the page says of the view, its settings below.
+    const views = made.filter((field) => field.matches(".pg-control-views")),
+      rest = el("div", "pg-control-rest");
+    rest.append(...made.slice(views.length), help);
+    root.replaceChildren(...views, ...(views.length ? [rest] : rest.childNodes));
     show();
     goOn();
   };

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from model.api import load_model
+from tests.support.visitor import open_tab
 
 ROOT = Path(__file__).parents[2]
 FLAGS = (
@@ -25,6 +26,7 @@ FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # nothing but the app can be reached
 )
 DESKTOP = {"width": 1280, "height": 900}
+FIRST = "#pg-start_next [data-run]"  # what an untouched page shows first
 READY = "#pg-map_plot [data-run]"  # the first map
 SOON = 30_000  # milliseconds; on a busy machine
 # What the framework says of a page that is left while it is answered.
@@ -146,6 +148,9 @@ def load(page, watch: Watch, url: str, query: str, ready: str) -> None:
     """Open an address and wait until the page shows what it is to show."""
     watch.over(page, url)
     page.goto(url + query)
+    if ready == READY and "#" not in query:
+        page.locator(FIRST).wait_for(timeout=40_000)
+        open_tab(page, "Attention")
     page.locator(ready).wait_for(timeout=40_000)
 
 

@@ -18,14 +18,14 @@ SETTLED = """() => {
 
 
 def open_tab(page, name: str) -> None:
-    """Open a tab by its label; a narrow page keeps those that do not fit in a menu."""
-    tab = page.locator("button[role=tab]:visible").filter(has_text=name)
-    kept = page.locator(".overflow-dropdown button").filter(has_text=name)
-    tab.or_(kept).first.wait_for(state="attached", timeout=SOON)
-    if not tab.count():
-        page.locator(".overflow-menu > button").click()
-        tab = kept
-    tab.first.click()
+    """Open a tab by its label, in whichever language; the tabs of a group are there once it is open."""
+    key = next(tab.key for tab in TABS if name in {words(language)[f"tab.{tab.key}"] for language in LANGUAGES})
+    tab = page.locator(f".pg-nav [data-tab={key}]")
+    tab.wait_for(state="attached", timeout=SOON)
+    if not tab.is_visible():
+        page.locator(f".pg-nav .pg-group[data-group={tab.get_attribute('data-group')}]").click()
+    tab.click()
+    expect(tab).to_have_attribute("aria-current", "page")
 
 
 def settle(page) -> None:

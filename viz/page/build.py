@@ -35,32 +35,32 @@ from viz.views.tabs import TABS
 from viz.words import words
 
 
-def _input_row(
+def _inputs(
     playground: Playground, catalogue: Mapping[str, str], offered: dict | None
 ) -> tuple[gr.Dropdown, gr.Textbox, gr.HTML]:
-    """The row of inputs: model, prompt, examples."""
-    with gr.Row(elem_id="asking"):
-        picker = gr.Dropdown(
-            playground.choices(),
-            value=playground.options.model,
-            label=catalogue["page.model"],
-            allow_custom_value=not playground.options.allowed.models,
-            scale=1,
-            min_width=250,
-            elem_id="model",
-        )
-        prompt = gr.Textbox(
-            FIRST,
-            label=catalogue["page.prompt"],
-            placeholder=catalogue["page.placeholder"],
-            lines=2,
-            max_lines=6,
-            scale=4,
-            min_width=320,
-            elem_id="prompt",
-        )
-        examples = part("examples", offered)
-    return picker, prompt, examples
+    """What is asked with: model, prompt, examples."""
+    picker = gr.Dropdown(
+        playground.choices(),
+        value=playground.options.model,
+        label=catalogue["page.model"],
+        show_label=False,
+        container=False,
+        allow_custom_value=not playground.options.allowed.models,
+        min_width=150,
+        elem_id="model",
+    )
+    prompt = gr.Textbox(
+        FIRST,
+        label=catalogue["page.prompt"],
+        show_label=False,
+        container=False,
+        placeholder=catalogue["page.placeholder"],
+        lines=1,
+        max_lines=6,
+        min_width=240,
+        elem_id="prompt",
+    )
+    return picker, prompt, part("examples", offered)
 
 
 def _translated(request: gr.Request) -> tuple:
@@ -116,15 +116,17 @@ def build(playground: Playground) -> gr.Blocks:
     catalogue = words("en")
     first, showing = payloads(playground, PageRequest(playground.options.model, FIRST, None, {}, {}, "en"))
     with gr.Blocks(title=catalogue["page.title"], analytics_enabled=False) as page:
-        header = part("header", first["header"])
+        with gr.Column(elem_id="pg-frame"):
+            nav = part("nav", first["nav"])
+            picker, prompt, examples = _inputs(playground, catalogue, first.get("examples"))
+            header = part("header", first["header"])
+            tokens = part("tokens", first.get("tokens"))
+            selection = part("selection", first["selection"], value={"heads": first["selection"].get("heads", [])})
         guide_of = part("guide", first["guide"])
-        picker, prompt, examples = _input_row(playground, catalogue, first.get("examples"))
         notice = part("notice", first["notice"], events=("cancel", "retry"))
         linked = part("linked", None, events=("follow",))
         address_of = part("address", first["address"], value={}, events=("restore",))
-        tokens = part("tokens", first.get("tokens"))
-        selection = part("selection", first["selection"], value={"heads": first["selection"].get("heads", [])})
-        head = [header, notice, guide_of, address_of, examples, tokens, selection]
+        head = [nav, header, notice, guide_of, address_of, examples, tokens, selection]
         jobs = job_channel()
         labels: list[gr.Tab] = []
         screens: dict[str, gr.HTML] = {}

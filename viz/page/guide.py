@@ -25,12 +25,7 @@ def payload(words: Catalogue) -> dict:
 
 def steps(words: Catalogue) -> list[dict]:
     """The tour in its order: each step's control, what ticks it off, and its words."""
-    entries = table("tour")["step"]
-    labels = [words[f"tab.{step['tab']}"] if "tab" in step else "" for step in entries]
-    return [
-        step | section(words, f"tour_{step['id']}") | {"label": label}
-        for step, label in zip(entries, labels, strict=True)
-    ]
+    return [step | section(words, f"tour_{step['id']}") for step in table("tour")["step"]]
 
 
 def terms(words: Catalogue) -> dict[str, dict]:

@@ -12,7 +12,7 @@ import gradio as gr
 from model.errors import PlaygroundError
 from model.gpt.edits import EDITS, Edit
 from viz.charts.heatmap import token_chips
-from viz.page import address, examples, guide
+from viz.page import address, examples, frame, guide
 from viz.page.examples import FIRST
 from viz.page.parts import replaced, update
 from viz.seam.notices import broken, notice
@@ -24,7 +24,7 @@ from viz.seam.tab import Tab
 from viz.seam.view import Picture
 from viz.theme import HUES
 from viz.views.tabs import TABS
-from viz.words import LANGUAGES, Catalogue, pick_language, section, some, words
+from viz.words import Catalogue, pick_language, section, some, words
 
 log = logging.getLogger("playground")
 
@@ -39,8 +39,8 @@ def language_of(request: gr.Request | None) -> str:
     return pick_language(request.query_params.get("lang"), request.headers.get("accept-language"))
 
 
-def header_payload(catalogue: Catalogue, language: str, scene: Scene | None) -> dict:
-    """Name, tagline, and which model and prompt the numbers are of."""
+def header_payload(catalogue: Catalogue, scene: Scene | None) -> dict:
+    """Which model and prompt the numbers are of."""
     status = []
     if scene is not None:
         model, tokens = scene.model, scene.trace.tokens
@@ -51,15 +51,10 @@ def header_payload(catalogue: Catalogue, language: str, scene: Scene | None) -> 
                 tokens=len(tokens), ms=round(scene.trace.seconds * 1000)
             ),
         ]
-    languages = [{"code": code, "text": words(code)["page.language"]} for code in LANGUAGES if code != language]
     slow = scene is not None and scene.trace.seconds > SLOW
     return {
-        "title": catalogue["page.title"],
-        "tagline": catalogue["page.tagline"],
         "status": status,
-        "languages": languages,
         "slow": slow,
-        "words": section(catalogue, "header"),
         "exports": section(catalogue, "exports"),
         "report": section(catalogue, "report"),
         "run": scene.run if scene else "",
@@ -73,7 +68,7 @@ def _count(n: int) -> str:
 
 def tokens_payload(scene: Scene) -> dict:
     """The prompt as chips."""
-    texts = some(scene.words, "tokens", "label", "hint", "help")
+    texts = some(scene.words, "tokens", "label", "all", "hint", "help")
     shown = {"model": address.name_of(scene.playground, scene.model.id), "prompt": scene.prompt}
     return {"tokens": token_chips(scene.trace.tokens), "words": texts, "run": prompt_id(scene)} | shown
 
@@ -124,7 +119,7 @@ class PageRequest:
 
 
 # The components of the page, in the order in which `view` fills them: its head, then a screen a tab.
-HEAD = ("header", "notice", "guide", "address", "examples", "tokens", "selection")
+HEAD = ("nav", "header", "notice", "guide", "address", "examples", "tokens", "selection")
 PARTS = (*HEAD, *(name for tab in TABS for name in tab.parts))
 ASKS = tuple(name for tab in TABS for name in tab.asks)
 
@@ -139,10 +134,11 @@ def payloads(playground: Playground, request: PageRequest) -> tuple[dict[str, di
     parts: dict[str, dict] = {}
     if shown.get("language") != request.language:
         parts |= {
-            "header": header_payload(catalogue, request.language, None),
+            "header": header_payload(catalogue, None),
             "selection": selection_payload(catalogue, None),
         }
         parts["guide"] = guide.payload(catalogue)
+        parts["nav"] = frame.payload(catalogue, request.language)
     if shown.get("language") != request.language or shown.get("step") != request.step:
         start = address.name_of(playground, playground.options.model)
         usual = {"model": start, "prompt": FIRST, "tab": TABS[0].key}  # as an untouched page
@@ -195,7 +191,7 @@ def _pictures(playground: Playground, request: PageRequest, tab: Tab) -> tuple[d
     if not _same(selection, request.selection):
         parts["selection"] = selection  # else the page knows: sending it back could undo the next click
     pictures = {
-        "header": Picture((scene.run, scene.trace.seconds), lambda: header_payload(scene.words, language, scene)),
+        "header": Picture((scene.run, scene.trace.seconds), lambda: header_payload(scene.words, scene)),
         "examples": Picture(scene.model.id, lambda: examples.payload(scene.words, scene.model.id)),
         "tokens": Picture((prompt_id(scene), scene.prompt), lambda: tokens_payload(scene)),
     } | tab.draw(scene, request.values)

@@ -79,15 +79,16 @@ class Tab:
     @cached_property
     def layout(self) -> tuple[Node, ...]:
         """Where the parts stand. A part that several views show stands with the first of them."""
-        top = (
+        line = (
             Slot(f"{self.key}_question", "question"),
+            *(() if self.alone else tuple(Slot(f"{view.key}_about", "about") for view in self.views)),
             *(Slot(f"{view.key}_howto", "howto") for view in self.views),
         )
-        rows: list[Node] = [] if self.alone else [Slot(self.chooser, "controls", {})]
+        chooser = () if self.alone else (Slot(self.chooser, "controls", {}),)
+        top = (*chooser, Box("row", line, "pg-asked"))
+        rows: list[Node] = []
         placed: set[str] = set()
         for view in self.views:
-            if not self.alone:
-                rows.append(Slot(f"{view.key}_about", "about"))
             rows += of_view(view, placed)
             placed.update(panels.names_of(view))
         if not self.beside:
@@ -147,7 +148,9 @@ class Tab:
             "kind": "views",
             "label": words["page.view"],
             "value": self.views[0].key,
-            "options": [[view.key, words[f"{view.key}.view"]] for view in self.views],
+            "options": [
+                [view.key, words[f"{view.key}.view"], words.get(f"{view.key}.term", "")] for view in self.views
+            ],
         }
         here = Words(words, f"{self.key}.settings")
         controls: dict[str, Payload] = {}

@@ -1,5 +1,6 @@
-"""The tabs of the page, in their order: the only list of them."""
+"""The tabs of the page in their groups, in their order: the only list of them."""
 
+from viz.seam.tab import Tab
 from viz.views import outside
 from viz.views.activations import tab as activations
 from viz.views.anatomy import tab as anatomy
@@ -12,20 +13,17 @@ from viz.views.heads import tab as heads
 from viz.views.predictions import tab as predictions
 from viz.views.quantization import tab as quantization
 from viz.views.sampling import tab as sampling
+from viz.views.start import tab as start
 from viz.views.training import tab as training
 
-_OURS = (
-    attention.TAB,
-    sampling.TAB,
-    predictions.TAB,
-    activations.TAB,
-    heads.TAB,
-    effects.TAB,
-    compare.TAB,
-    anatomy.TAB,
-    design.TAB,
-    quantization.TAB,
-    training.TAB,
-    checks.TAB,
+# A group answers one kind of wish; its tabs stand beside each other, in this order.
+_GROUPS: tuple[tuple[str, tuple[Tab, ...]], ...] = (
+    ("start", (start.TAB,)),
+    ("look", (attention.TAB, predictions.TAB, activations.TAB)),
+    ("write", (sampling.TAB,)),
+    ("prove", (heads.TAB, effects.TAB, compare.TAB, checks.TAB)),
+    ("build", (anatomy.TAB, design.TAB, quantization.TAB, training.TAB)),
 )
-TABS = (*_OURS, *outside.tabs(_OURS))
+_OUTSIDE = outside.tabs(tuple(tab for _, tabs in _GROUPS for tab in tabs))
+GROUPS = (*_GROUPS, *((("own", _OUTSIDE),) if _OUTSIDE else ()))
+TABS = tuple(tab for _, tabs in GROUPS for tab in tabs)

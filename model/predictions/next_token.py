@@ -1,0 +1,50 @@
+"""The next token at every temperature: what a page needs to redraw a distribution by itself, exactly."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True, eq=False)
+class NextToken:
+    """The likeliest tokens of one prediction, and for each temperature the sum over all others.
+
+    p_i(T) = exp(l_i / T - log_sums[T]) for the shifted logits l (Hinton et al. 2015, eq. 1; T = 0 is its limit, the
+    likeliest token alone).
+    """
+
+    ids: np.ndarray  # the likeliest tokens, ties by the smaller id, int64 [n]
+    logits: np.ndarray  # of these, the largest logit subtracted, float64 [n]
+    temperatures: np.ndarray  # float64 [K]
+    log_sums: np.ndarray  # ln of the sum of exp(l / T) over the whole vocabulary; 0 at T = 0, float64 [K]
+    drawn: np.ndarray  # the token that `u` falls on, int64 [K]
+    u: float  # a random number in [0, 1), the same for every temperature
+
+
+def next_token(logits: np.ndarray, temperatures: Sequence[float], u: float, top: int = 10) -> NextToken:
+    """The `top` likeliest tokens of finite logits [V], and what `u` draws at each temperature, none of them negative.
+
+    Raises ValueError for a negative temperature, no token, or `u` outside [0, 1).
+    """
+    if min(temperatures) < 0 or top < 1 or not 0 <= u < 1:
+        raise ValueError(f"temperatures >= 0, top >= 1 and u in [0, 1), not {min(temperatures)}, {top}, {u}")
+    values = torch.from_numpy(np.asarray(logits, dtype=np.float64))
+    values = values - values.max()
+    ranked, order = torch.sort(values, descending=True, stable=True)  # of the likeliest first, at every temperature
+    sums, drawn = [], []
+    for T in temperatures:
+        if T == 0:
+            sums.append(0.0)
+            drawn.append(int(order[0]))
+            continue
+        edges = torch.exp(ranked / T).cumsum(0)
+        sums.append(math.log(edges[-1]))
+        place = int(torch.searchsorted(edges, u * edges[-1], right=True))
+        drawn.append(int(order[min(place, len(order) - 1)]))
+    ids = order[: min(top, len(values))].numpy()
+    return NextToken(
+        ids, values.numpy()[ids], np.asarray(temperatures, dtype=np.float64), np.array(sums), np.array(drawn), u
+    )

@@ -1,0 +1,86 @@
+// The page's navigation: its name, the groups with the tabs of the one that is open, and the controls at its end.
+//
+// payload: { title, groups: [{ key, label, tabs: [{ key, label, question }] }], views, languages, words, search }.
+import { addressIn } from "./address.js";
+import { el } from "./dom.js";
+import { headerItems } from "./header_items.js";
+import { define } from "./mount.js";
+import { arrived, currentTab, go, onTab } from "./places.js";
+import { searchButton } from "./search.js";
+import { pageState } from "./state.js";
+
+// The same page in another language. The state in the address comes along; it may change at any time.
+function link({ code, text }) {
+  const language = el("a", "pg-language", text, { lang: code, hreflang: code });
+  const aim = () => {
+    language.href = addressIn(code);
+  };
+  language.onpointerdown = language.onfocus = language.onclick = aim;
+  aim();
+  return language;
+}
+
+define("nav", (root) => {
+  const title = el("h1", "pg-title"),
+    row = el("nav", "pg-nav"),
+    items = el("div", "pg-header-items"),
+    more = el("button", "pg-button pg-more", "⋯", { type: "button", "aria-expanded": "false" });
+  const search = el("span", "pg-search-place");
+  root.append(title, search, more, row, items);
+  root.classList.add("pg-nav-root");
+  more.onclick = () => more.setAttribute("aria-expanded", items.classList.toggle("pg-open"));
+  let groups = [];
+  const visited = new Map(); // the tab of each group that was open last
+  const paint = (tab) => {
+    const open = groups.find(({ tabs }) => tabs.some(({ key }) => key === tab)) ?? groups[0];
+    if (!open) return;
+    visited.set(open.key, tab);
+    for (const button of row.children) {
+      const { group, tab: of } = button.dataset;
+      if (of && group !== of) button.hidden = group !== open.key;
+      else button.setAttribute("aria-expanded", group === open.key);
+      if (!of) continue;
+      if (of === tab) button.setAttribute("aria-current", "page");
+      else button.removeAttribute("aria-current");
+    }
+    row.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  };
+  onTab(paint);
+  // A group of one tab with its name is that tab.
+  const buttons = ({ key, label, tabs }) => {
+    const only = tabs.length === 1 && tabs[0].key === key;
+    const name = el("button", "pg-group", label, { type: "button", "data-group": key, title: tabs[0].question });
+    if (only) {
+      Object.assign(name.dataset, { tab: key });
+      name.onclick = () => go(key);
+      return [name];
+    }
+    name.title = tabs.map((tab) => `${tab.label}: ${tab.question}`).join("\n");
+    name.onclick = () => go(visited.get(key) ?? tabs[0].key);
+    return [
+      name,
+      ...tabs.map((tab) => {
+        const button = el("button", "pg-tab", tab.label, {
+          type: "button",
+          "data-group": key,
+          "data-tab": tab.key,
+          title: tab.question,
+        });
+        button.onclick = () => go(tab.key);
+        return button;
+      }),
+    ];
+  };
+  return (payload) => {
+    ({ groups } = payload);
+    title.textContent = payload.title;
+    pageState.words = payload.words;
+    more.setAttribute("aria-label", payload.words.more);
+    row.setAttribute("aria-label", payload.words.places);
+    row.replaceChildren(...groups.flatMap(buttons));
+    search.replaceChildren(searchButton(payload));
+    items.replaceChildren(...headerItems(payload.words), ...payload.languages.map(link));
+    if (currentTab()) paint(currentTab());
+    else arrived(groups[0].tabs[0].key);
+  };
+});

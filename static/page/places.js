@@ -1,0 +1,40 @@
+// Where a visitor can go: the tabs of the page and their views. The framework keeps the tabs; its own row is not shown.
+import { el } from "./dom.js";
+
+const listeners = new Set();
+let current = null;
+
+const own = (tab) => document.querySelector(`.tab-container button[data-tab-id="${CSS.escape(tab)}"]`);
+export const onTab = (listener) => listeners.add(listener);
+export const currentTab = () => current;
+
+// A tab was opened, by whomever.
+export function arrived(tab) {
+  current = tab;
+  for (const listener of listeners) listener(tab);
+}
+
+const chooser = (tab, view) => document.querySelector(`#pg-${tab}_view .pg-view[data-key="${CSS.escape(view)}"]`);
+
+// Open a tab, and one of its views.
+export function go(tab, view = "") {
+  if (current !== tab) own(tab)?.click();
+  if (!view) return;
+  const button = chooser(tab, view);
+  if (button) return button.click();
+  const watch = new MutationObserver(() => {
+    const late = chooser(tab, view);
+    if (!late) return;
+    watch.disconnect();
+    late.click();
+  });
+  watch.observe(document.body, { childList: true, subtree: true });
+  setTimeout(() => watch.disconnect(), 10_000); // the tab is not there
+}
+
+// A button that leads to a view.
+export function wayTo(tab, view, text, more = {}) {
+  const button = el("button", "pg-way", text, { type: "button", ...more });
+  button.onclick = () => go(tab, view);
+  return button;
+}

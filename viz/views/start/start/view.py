@@ -1,0 +1,144 @@
+"""The start: what comes next, and this prompt's numbers on their way through the model."""
+
+import numpy as np
+
+from viz.labels import quoted, visible
+from viz.numbers import logit, number, percent, signed
+from viz.seam.python_lines import script
+from viz.seam.view import Custom, Measure, Payload, Seen, View
+from viz.theme import SIGNED
+from viz.views.start.start.measure import TEMPERATURES, Next, Way, measure_next, measure_way, measure_weights
+from viz.words import plot_words
+
+SHOWN = 12  # tokens that the followed head reads
+USUAL = TEMPERATURES.index(1.0)
+
+
+def following(seen: Seen) -> Payload:
+    """The bars, with all that a page needs to redraw them at another temperature and to write a token."""
+    words, facts, measured = seen.here, seen.facts, seen.result
+    next: Next = measured
+    numbers, texts = next.following, dict(next.texts)
+    at = facts.position
+    return {
+        "title": words["title"],
+        "about": words["after"].format(token=quoted(facts.pieces[at]), position=at),
+        "tokens": [
+            {"id": int(token), "text": visible(facts.piece(int(token))), "logit": float(value), "prompt": texts[token]}
+            for token, value in zip(numbers.ids.tolist(), numbers.logits, strict=True)
+        ],
+        "temperatures": list(TEMPERATURES),
+        "sums": numbers.log_sums.tolist(),
+        "drawn": [
+            {"id": int(token), "text": visible(facts.piece(int(token))), "prompt": texts[int(token)]}
+            for token in numbers.drawn
+        ],
+        "u": numbers.u,
+        "usual": USUAL,
+        "before": next.before,
+        "last": at == len(facts.tokens) - 1,
+        "room": at + 2 <= facts.config.n_ctx,
+        "file": f"next-token-{at}",
+        "python": script(
+            facts,
+            [
+                f"found = next_token(run.logits_at({at}), [0.5, 1.0, 1.5], u=uniform(0, {at}))",
+                "[(lm.decode([token]), float(p)) for token, p in zip(",
+                "    found.ids, np.exp(found.logits - found.log_sums[1]))]  # at temperature 1",
+            ],
+            [
+                "import numpy as np",
+                "from model.predictions.next_token import next_token",
+                "from model.sampling.pipeline import uniform",
+            ],
+        ),
+        "words": words.plain() | plot_words(seen.all_words),
+    }
+
+
+def way(seen: Seen) -> Payload:
+    """The model as a picture, with one token and one head followed through it."""
+    words, facts = seen.here, seen.facts
+    measured: Way = seen.result
+    weights: np.ndarray = seen.results["weights"]
+    layer, head = facts.head
+    read = sorted(np.argsort(-weights, kind="stable")[:SHOWN].tolist())
+    left = float(weights.sum() - weights[read].sum())
+    at, answer = facts.position, quoted(facts.piece(measured.token))
+    most = max(float(np.abs(measured.heads).max()), float(np.abs(measured.mlps).max()), 1e-9)
+    return {
+        "title": words["title"],
+        "about": words["about"].format(token=quoted(facts.pieces[at]), position=at, answer=answer),
+        "head": [layer, head],
+        "head_name": words["reads"].format(layer=layer, head=head),
+        "read": [
+            {
+                "index": index,
+                "text": visible(facts.pieces[index]),
+                "share": float(weights[index]),
+                "percent": percent(float(weights[index])),
+            }
+            for index in read
+        ],
+        "left": words["left"].format(n=len(weights) - len(read), share=percent(left)) if len(weights) > SHOWN else "",
+        "position": at,
+        "embedding": words["embedding_value"].format(
+            length=number(float(measured.lengths[0])), logit=signed(measured.embedding), answer=answer
+        ),
+        "blocks": [
+            {
+                "layer": index,
+                "heads": [
+                    _added(words["head_adds"], value, most, answer, layer=index, head=n) for n, value in enumerate(row)
+                ],
+                "mlp": _added(words["mlp_adds"], measured.mlps[index], most, answer, layer=index),
+                "guess": visible(facts.piece(int(measured.guesses[index + 1]))),
+                "share": float(measured.shares[index + 1]),
+                "percent": percent(float(measured.shares[index + 1])),
+                "length": number(float(measured.lengths[index + 1])),
+            }
+            for index, row in enumerate(measured.heads)
+        ],
+        "sum": words["sum"].format(
+            answer=answer,
+            embedding=signed(measured.embedding),
+            heads=signed(float(measured.heads.sum())),
+            mlps=signed(float(measured.mlps.sum())),
+            rest=signed(measured.rest),
+            logit=logit(measured.logit),
+        ),
+        "hues": [SIGNED[1], SIGNED[-2]],
+        "file": f"first-look-{at}-{layer}.{head}",
+        "python": script(
+            facts,
+            [
+                f"parts = attribute(components(run, {at}), lm.model, {measured.token})",
+                "parts.heads, parts.mlps  # [layer, head] and [layer]: what each adds to the logit",
+                f"run.pattern({layer}, {head})[{at}]  # what the head reads",
+                f"run.logit_lens(1, [{at}])  # the guess after each block",
+            ],
+            ["from model.predictions.attribution import attribute, components"],
+        ),
+        "words": words.plain() | plot_words(seen.all_words),
+    }
+
+
+def _added(template: str, value: float, most: float, answer: str, **place: int) -> dict:
+    """One part's share of the logit: its number, how strong it is among all, and what it says of itself."""
+    text = template.format(value=signed(float(value)), answer=answer, **place)
+    return {"value": float(value), "strength": float(value) / most, "text": text}
+
+
+VIEW = View(
+    "start",
+    layout=(("next", "way"),),
+    parts={
+        "next": Custom("startnext", following, "next", depends=("token",)),
+        "way": Custom("startway", way, ("way", "weights"), depends=("token", "head")),
+    },
+    measures=(
+        Measure("next", measure_next, ("run", "token", "prompt")),
+        Measure("way", measure_way, ("run", "token")),
+        Measure("weights", measure_weights, ("run", "token", "head")),
+    ),
+)
