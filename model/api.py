@@ -140,7 +140,10 @@ def _strategy(name: str) -> Strategy:
 
 
 def list_models() -> pd.DataFrame:
-    """The models that can be loaded by name: id, label, one line, download size in bytes, and whether they are here."""
+    """The models that can be loaded by name: id, label, one line, download size in bytes, and whether they are here.
+
+    Beside these n_params, n_ctx in tokens, whether it is a chat model, and the languages it was trained to read.
+    """
     here = sources.available()
     rows = [vars(entry) | {"ready": entry.id in here} for entry in sources.BUILT_IN]
     # A bundled model is either in the repository or cannot be had.

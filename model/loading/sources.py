@@ -23,6 +23,10 @@ class BuiltIn:
     label: str
     line: str  # a one-sentence description
     download_bytes: int  # 0 if it is part of the repository
+    n_params: int
+    n_ctx: int  # tokens
+    chat: bool  # whether it was trained on conversations, and has their template
+    languages: tuple[str, ...] = ("en",)  # that it was trained to read
 
 
 @dataclass(frozen=True)
@@ -36,12 +40,23 @@ class Resolved:
 
 
 BUILT_IN: tuple[BuiltIn, ...] = (
-    BuiltIn("tinygpt", "TinyGPT", "A small GPT-2-style model trained by this project; loads at once.", 0),
+    BuiltIn(
+        "tinygpt",
+        "TinyGPT",
+        "A small GPT-2-style model trained by this project; loads at once.",
+        0,
+        8_546_816,
+        512,
+        False,
+    ),
     BuiltIn(
         "smollm2-135m",
         "SmolLM2 135M Instruct",
         "A real chat model of 30 layers and 9 heads, stored with 4 bits a weight; Apache-2.0.",
         SMOLLM2.wheel_bytes,
+        134_515_008,
+        8_192,
+        True,
     ),
 )
 

@@ -175,6 +175,13 @@ export function exporting(root, source) {
       const { names, lines } = await sourceOf(root).numbers();
       table(grid, source.table === true ? { names, lines } : resolved(source.table));
     });
+  // One picture on the whole screen, and back by the same button or Escape.
+  if (document.fullscreenEnabled) {
+    const wide = button("full", () =>
+      document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
+    );
+    wide.classList.add("pg-full");
+  }
   if (source.python) button("python", () => code(python, sourceOf(root).python));
   const take = async (key) => {
     const one = sourceOf(root);

@@ -1,9 +1,11 @@
 // The page's navigation: its name, the groups with the tabs of the one that is open, and the controls at its end.
 //
-// payload: { title, groups: [{ key, label, tabs: [{ key, label, question }] }], views, languages, words, search }.
+// payload: { title, groups: [{ key, label, tabs: [{ key, label, question }] }], views, languages, words, search,
+//   models: { label, title, items: [{ id, label, line, facts }], add } }.
 import { addressIn } from "./address.js";
 import { el } from "./dom.js";
 import { headerItems } from "./header_items.js";
+import { modelsButton } from "./models.js";
 import { define } from "./mount.js";
 import { arrived, currentTab, go, onTab } from "./places.js";
 import { searchButton } from "./search.js";
@@ -25,8 +27,9 @@ define("nav", (root) => {
     row = el("nav", "pg-nav"),
     items = el("div", "pg-header-items"),
     more = el("button", "pg-button pg-more", "⋯", { type: "button", "aria-expanded": "false" });
-  const search = el("span", "pg-search-place");
-  root.append(title, search, more, row, items);
+  const search = el("span", "pg-search-place"),
+    models = el("span", "pg-models-place");
+  root.append(title, models, search, more, row, items);
   root.classList.add("pg-nav-root");
   more.onclick = () => more.setAttribute("aria-expanded", items.classList.toggle("pg-open"));
   let groups = [];
@@ -79,6 +82,7 @@ define("nav", (root) => {
     row.setAttribute("aria-label", payload.words.places);
     row.replaceChildren(...groups.flatMap(buttons));
     search.replaceChildren(searchButton(payload));
+    models.replaceChildren(modelsButton(payload.models));
     items.replaceChildren(...headerItems(payload.words), ...payload.languages.map(link));
     if (currentTab()) paint(currentTab());
     else arrived(groups[0].tabs[0].key);

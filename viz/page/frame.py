@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator
 
+from model.loading.sources import BUILT_IN, BuiltIn, available
+from viz.numbers import count, size, whole
+from viz.seam.playground import Playground
 from viz.seam.tab import Tab
 from viz.views.tabs import GROUPS
-from viz.words import LANGUAGES, Catalogue, section, words
+from viz.words import LANGUAGES, Catalogue, section, some, words
 
 
-def payload(catalogue: Catalogue, language: str) -> dict:
+def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict:
     """What the page's navigation and its search show."""
     return {
+        "models": _models(playground, catalogue),
         "title": catalogue["page.title"],
         "groups": [
             {"key": key, "label": catalogue[f"group.{key}"], "tabs": [_tab(catalogue, tab) for tab in tabs]}
@@ -40,3 +44,35 @@ def _views(catalogue: Catalogue, tab: Tab) -> Iterator[dict]:
             "term": catalogue.get(f"{view.key}.term", ""),
             "about": catalogue[f"{view.key}.about"],
         }
+
+
+def _models(playground: Playground, catalogue: Catalogue) -> dict:
+    """What is known of the built-in models that this server offers, and how another one is added."""
+    offered = {model_id for _, model_id in playground.choices()}
+    here = available()
+
+    def had(each: BuiltIn) -> str:
+        ready = each.id in here
+        return catalogue["models.here" if ready else "models.download"].format(size=size(each.download_bytes))
+
+    items = [
+        {
+            "id": each.id,
+            "label": each.label,
+            "line": catalogue[f"models.{each.id}"],
+            "facts": [
+                catalogue["models.params"].format(n=count(each.n_params)),
+                catalogue["models.context"].format(n=whole(each.n_ctx)),
+                catalogue["models.chat" if each.chat else "models.base"],
+                *(catalogue[f"models.read_{code}"] for code in each.languages),
+                catalogue["models.here" if each.id in here else "models.download"].format(
+                    size=size(each.download_bytes)
+                ),
+            ],
+        }
+        for each in BUILT_IN
+        if each.id in offered
+    ]
+    limited = bool(playground.options.allowed.models)
+    words = some(catalogue, "models", "label", "title", *(() if limited else ("add",)))
+    return {"add": ""} | words | {"items": items}

@@ -138,7 +138,7 @@ def payloads(playground: Playground, request: PageRequest) -> tuple[dict[str, di
             "selection": selection_payload(catalogue, None),
         }
         parts["guide"] = guide.payload(catalogue)
-        parts["nav"] = frame.payload(catalogue, request.language)
+        parts["nav"] = frame.payload(playground, catalogue, request.language)
     if shown.get("language") != request.language or shown.get("step") != request.step:
         start = address.name_of(playground, playground.options.model)
         usual = {"model": start, "prompt": FIRST, "tab": TABS[0].key}  # as an untouched page

@@ -25,7 +25,7 @@ function byPlace({ layers, heads, group }, width, height) {
     const columns = Math.ceil(layers / bands);
     const across = (width - LABEL) / columns - GAP;
     const down = (height / bands - LABEL - gaps) / heads - GAP;
-    const cell = Math.floor(Math.min(across, down, 56));
+    const cell = Math.floor(Math.min(across, down, 88));
     if (!best || cell > best.cell) best = { columns, cell, bands };
   }
   const { columns, bands } = best,
@@ -286,7 +286,7 @@ define("heads", (root) => {
   const lay = () => {
     if (!codes || !root.clientWidth) return;
     const narrow = root.clientWidth < 480,
-      height = narrow ? 520 : 620;
+      height = narrow ? 520 : Math.max(620, Math.min(0.72 * innerHeight, 900));
     const order = filter.list();
     plan = filter.plain() ? byPlace(payload, root.clientWidth, height) : inOrder(order, root.clientWidth, height);
     paintHeads(canvas, payload, codes, plan, order);

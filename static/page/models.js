@@ -1,0 +1,34 @@
+// What is known of the models that can be chosen, and how another one is added. A click shows the prompt on that model.
+import { enter, state } from "./address.js";
+import { el, roving } from "./dom.js";
+import { popup } from "./popup.js";
+
+export function modelsButton({ label, title, items, add }) {
+  const place = el("span", "pg-models"),
+    button = el("button", "pg-button pg-models-open", "ⓘ", {
+      type: "button",
+      title: label,
+      "aria-label": label,
+      "aria-haspopup": "dialog",
+    }),
+    list = el("div", "pg-examples-list", "", { popover: "auto", role: "dialog", "aria-label": title });
+  const close = popup(button, list, { width: 460, opened: () => list.querySelector("button")?.focus() });
+  list.append(
+    el("p", "pg-muted", title),
+    ...items.map(({ id, label: name, line, facts }, n) => {
+      const item = el("button", "pg-example", "", { type: "button", "data-index": n });
+      item.tabIndex = n ? -1 : 0;
+      item.append(el("strong", "", name), el("span", "", line), el("span", "pg-muted", facts.join(" · ")));
+      item.onclick = () => {
+        close();
+        const { heads, tokens, pair, edits, ...rest } = state();
+        enter({ ...rest, model: id });
+      };
+      return item;
+    }),
+    ...(add ? [el("p", "pg-muted pg-models-add", add)] : []),
+  );
+  roving(list, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+  place.append(button, list);
+  return place;
+}
