@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.browser.conftest import READY, blank_page, load
+from tests.browser.conftest import FIRST, READY, blank_page, load
 from tests.support.visitor import SOON, expect
 
 pytestmark = pytest.mark.browser
@@ -21,11 +21,11 @@ def test_parts_that_are_there_before_the_scripts_are_drawn_later(profile, app_ur
     page.goto(app_url)
     page.wait_for_function("window.playground?.waiting?.length > 5", timeout=SOON)
     frame = page.locator(".gradio-container")
-    assert frame.evaluate("node => getComputedStyle(node).maxWidth") == "1360px"  # styled before any script of ours
-    assert page.locator("#pg-header h1").count() == 0
+    assert frame.evaluate("node => getComputedStyle(node).maxWidth") == "2560px"  # styled before any script of ours
+    assert page.locator("h1.pg-title").count() == 0
     page.add_script_tag(url=first, type="module")
-    page.locator(READY).wait_for(timeout=SOON)
-    expect(page.locator("#pg-header h1")).to_be_visible()
+    page.locator(FIRST).wait_for(timeout=SOON)
+    expect(page.locator("h1.pg-title")).to_be_visible()
     parts = page.locator("[data-part]").evaluate_all("nodes => nodes.map((node) => node.dataset.part)")
     assert len(parts) == len(set(parts)) > 20 and not wrong
     page.close()
@@ -40,7 +40,7 @@ def test_the_page_has_one_name_and_asks_for_its_scripts_once(profile, app_url, k
         .filter(({ name }) => name.includes("/playground/static/")).map((each) => each.transferSize)"""
     assert len(page.evaluate(sizes)) > 60
     page.goto(f"{app_url}?lang=zh")
-    page.locator(READY).wait_for(timeout=SOON)
+    page.locator(FIRST).wait_for(timeout=SOON)
     found = page.evaluate(sizes)
     assert len(found) > 60 and not any(found)  # from the browser's own store
     page.close()

@@ -253,12 +253,12 @@ def test_two_visitors_do_not_share_what_they_see(page, open_page, lm):
 @pytest.mark.parametrize("query,locale", [pytest.param("?lang=zh", "en-US", marks=pytest.mark.long), ("", "zh-CN")])
 def test_chinese_page(open_page, query, locale):
     page = open_page(query, locale=locale)
-    expect(page.locator("#pg-header")).to_contain_text("注意力游乐场")
+    expect(page.get_by_role("heading", level=1)).to_have_text("注意力游乐场")
     expect(page.locator("#pg-map_plot")).to_contain_text("被注意的词元")
-    expect(page.get_by_role("tab", name="注意力", exact=True)).to_be_visible()
+    expect(page.get_by_role("navigation").get_by_role("button", name="注意力", exact=True)).to_be_visible()
     expect(page.get_by_label("提示词", exact=True)).to_be_visible()
     page.get_by_role("link", name="English").click()
-    expect(page.locator("#pg-header")).to_contain_text("Attention playground")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Attention playground")
 
 
 @pytest.mark.long

@@ -28,7 +28,7 @@ def page(same_page, lm):
     page = same_page()
     if page.locator("#prompt textarea").input_value() != PROMPT:
         page.locator("#prompt textarea").fill(PROMPT)
-    page.get_by_role("tab", name="Heads", exact=True).click()
+    visitor.open_tab(page, "Heads")
     source = page.locator("#pg-heads_form [data-name=source] select")
     source.wait_for(timeout=SOON)
     if source.input_value() != "prompt":
@@ -46,7 +46,7 @@ def page(same_page, lm):
 
 
 def open_tab(page, name="Heads", count=64):
-    visitor.open_tab(page, re.compile(rf"^\s*{name}\s*$"))  # "Find the head" is a tab, too
+    visitor.open_tab(page, name)
     expect(page.locator(ROWS)).to_have_count(count, timeout=SOON)
     page.locator("#pg-heads_composition [data-run]").wait_for(timeout=SOON)
 
@@ -144,7 +144,7 @@ def test_a_click_on_a_row_picks_the_head_everywhere(page):
     expect(page.locator("#pg-heads_composition h2")).to_contain_text("head 5.0", timeout=SOON)
     rings = "() => document.querySelector('#pg-heads_scatter .pg-chart').data.at(-1).text.join()"
     page.wait_for_function(f"() => ({rings})() === '2.3,5.0'", timeout=SOON)
-    page.get_by_role("tab", name="Attention", exact=True).click()
+    visitor.open_tab(page, "Attention")
     expect(page.locator("#pg-map_plot h2")).to_contain_text("2.3, 5.0", timeout=SOON)
 
 

@@ -167,7 +167,7 @@ def test_a_run_its_replay_and_its_model(same_page):
 
     probe = "".join(shown_run(page, "run.probe"))
     page.get_by_role("button", name="Open in the attention view").click()
-    expect(page.get_by_role("tab", name="Attention")).to_have_attribute("aria-selected", "true", timeout=SOON)
+    expect(page.locator(".pg-nav [data-tab=attention]")).to_have_attribute("aria-current", "page", timeout=SOON)
     expect(page.locator("#pg-header")).to_contain_text("Repeated random sequence, 30 steps", timeout=SOON)
     expect(page.locator("#prompt textarea")).to_have_value(probe)
     expect(page.locator("#model input")).to_have_value("Repeated random sequence, 30 steps")

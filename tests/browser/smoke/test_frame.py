@@ -1,0 +1,108 @@
+"""The frame around the views: groups, the search, one line that stays, and room for the picture at every width."""
+
+import pytest
+
+from tests.browser.conftest import FIRST
+from tests.support.visitor import SOON, expect, open_tab
+from viz.views.tabs import GROUPS, TABS
+from viz.words import words
+
+pytestmark = pytest.mark.browser
+WORDS = words("en")
+
+
+def top(page, selector: str) -> float:
+    return page.locator(selector).first.bounding_box()["y"]
+
+
+def test_groups_hold_the_tabs_and_the_open_one_shows_its_own(same_page):
+    page = same_page("", ready=FIRST)
+    nav = page.locator(".pg-nav")
+    expect(nav.locator(".pg-group")).to_have_count(len(GROUPS))
+    expect(nav.locator(".pg-tab:visible")).to_have_count(0)  # the start is a group of itself
+    nav.get_by_role("button", name="Prove").click()
+    expect(nav.locator(".pg-tab:visible")).to_have_text(["Heads", "Effects", "Compare", "Checks"])
+    expect(nav.locator("[aria-current=page]")).to_have_text("Heads")
+    nav.get_by_role("button", name="Effects").click()
+    expect(page.locator("#pg-effects_question")).to_be_visible(timeout=SOON)
+    nav.get_by_role("button", name="Start").click()
+    nav.get_by_role("button", name="Prove").click()
+    expect(nav.locator("[aria-current=page]")).to_have_text("Effects")  # where one was
+    assert not page.locator(".tab-wrapper").is_visible()  # the framework's own row
+    keys = page.locator("[data-tab]").evaluate_all("all => all.map((node) => node.dataset.tab)")
+    assert keys == [tab.key for tab in TABS]
+
+
+@pytest.mark.parametrize(
+    ("query", "first", "lands"),
+    [
+        ("logit lens", "When it appears", "#pg-lens_table"),
+        ("patching", "Patching", "#pg-patching_about"),
+        ("GQA", "Shared KV heads", "#pg-kv_heads_about"),
+    ],
+)
+def test_a_view_is_found_by_the_textbooks_word(same_page, query, first, lands):
+    page = same_page("", ready=FIRST)
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("dialog", name=WORDS["search.title"])
+    box.get_by_role("combobox").fill(query)
+    views = box.locator("[data-kind=view]")
+    expect(views.first).to_contain_text(first)
+    views.first.click()
+    expect(box).to_be_hidden()
+    expect(page.locator(lands)).to_be_visible(timeout=SOON)
+
+
+def test_the_search_knows_terms_actions_and_its_keys(same_page):
+    page = same_page("", ready=FIRST)
+    page.get_by_role("button", name="Search").click()
+    box = page.get_by_role("dialog", name=WORDS["search.title"])
+    expect(box.get_by_role("option")).to_have_count(sum(len(tab.views) for tab in TABS))  # all views, to look through
+    box.get_by_role("combobox").fill("induction")
+    expect(box.locator("[data-kind=term]").first).to_contain_text("induction")
+    box.get_by_role("combobox").fill("share")
+    expect(box.locator("[data-kind=action]").first).to_contain_text("Share")
+    box.get_by_role("combobox").press("ArrowUp")
+    box.locator("[data-kind=action]").first.click()
+    expect(page.locator(".pg-share-box")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Search").click()
+    box.get_by_role("combobox").fill("zzzz")
+    expect(box.get_by_text(WORDS["search.none"])).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(box).to_be_hidden()
+
+
+@pytest.mark.parametrize(("width", "height", "frame"), [(1280, 800, 120), (390, 844, 220), (2560, 1300, 120)])
+def test_the_first_picture_is_on_the_first_screen_and_one_line_stays(open_page, width, height, frame):
+    page = open_page("", ready=FIRST, viewport={"width": width, "height": height})
+    assert page.locator("#pg-frame").bounding_box()["height"] <= frame
+    assert top(page, ".pg-start-bar") < 0.45 * height
+    assert page.locator("[data-screen=start]").bounding_box()["width"] > 0.93 * width - 30  # the window is used
+    open_tab(page, "Attention")
+    page.locator("#pg-map_plot [data-run]").wait_for(timeout=SOON)
+    assert top(page, ".pg-board") < 0.78 * height
+    page.evaluate("scrollTo(0, 400)")
+    page.wait_for_timeout(200)
+    if page.evaluate("scrollY") > 200:
+        assert -6 <= top(page, "#pg-tokens") <= 12  # the tokens and what is picked
+        assert page.locator("#pg-nav .pg-title").bounding_box()["y"] < 0
+
+
+def test_the_models_are_described_and_one_is_chosen_there(open_page):
+    page = open_page("", ready=FIRST)
+    page.get_by_role("button", name=WORDS["models.label"]).click()
+    box = page.get_by_role("dialog", name="The models of the list")
+    expect(box.get_by_role("button")).to_have_count(2)
+    expect(box.get_by_role("button").first).to_contain_text("8.55 M parameters · context 512 tokens · base model")
+    expect(box).to_contain_text("hub:OWNER/NAME")
+    page.keyboard.press("Escape")
+    expect(box).to_be_hidden()
+
+
+def test_a_picture_fills_the_screen_and_comes_back(open_page):
+    page = open_page()
+    page.locator("#pg-map_plot .pg-full").click()
+    page.wait_for_function("document.fullscreenElement?.dataset.part === 'map_plot'", timeout=SOON)
+    page.locator("#pg-map_plot .pg-full").click()
+    page.wait_for_function("!document.fullscreenElement", timeout=SOON)
