@@ -10,7 +10,8 @@ define("tokens", (root) => {
   const hint = el("span", "pg-hint");
   const strip = el("div", "pg-chips", "", { role: "group" });
   const all = el("button", "pg-button pg-chips-all", "", { type: "button", "aria-expanded": "false" });
-  root.append(label, strip, all, hint);
+  const note = el("p", "pg-tokens-note", "", { role: "status" });
+  root.append(label, strip, all, hint, note);
   // One row, and all of them on demand.
   const room = () => {
     const open = strip.classList.contains("pg-chips-open");
@@ -56,6 +57,8 @@ define("tokens", (root) => {
     label.textContent = payload.words.label;
     strip.setAttribute("aria-label", payload.words.label);
     all.setAttribute("aria-label", payload.words.all);
+    note.textContent = payload.note;
+    note.hidden = !payload.note;
     hint.textContent = payload.words.help;
     strip.replaceChildren(
       ...payload.tokens.map((token, index) => {

@@ -7,7 +7,7 @@ PROMPT = "abcabcab"
 
 def asked(prompt=PROMPT, **changes) -> PageRequest:
     """What a page sends."""
-    first = {"model_id": "tiny", "selection": None, "values": {}, "shown": {}, "language": "en"}
+    first = {"model_id": "tiny", "selection": None, "values": {}, "shown": {}, "language": "en", "tab": "attention"}
     return PageRequest(**{**first, "prompt": prompt, **changes})
 
 

@@ -69,8 +69,11 @@ def _count(n: int) -> str:
 def tokens_payload(scene: Scene) -> dict:
     """The prompt as chips."""
     texts = some(scene.words, "tokens", "label", "all", "hint", "help")
+    pieces = scene.trace.tokens.raw
+    cut = sum(len(raw) == 1 and raw[0] > 0x7F for raw in pieces)
+    note = scene.words["tokens.bytes"].format(n=cut, all=len(pieces)) if cut > len(pieces) / 4 else ""
     shown = {"model": address.name_of(scene.playground, scene.model.id), "prompt": scene.prompt}
-    return {"tokens": token_chips(scene.trace.tokens), "words": texts, "run": prompt_id(scene)} | shown
+    return {"tokens": token_chips(scene.trace.tokens), "words": texts, "note": note, "run": prompt_id(scene)} | shown
 
 
 def selection_payload(catalogue: Catalogue, picked: Selection | None) -> dict:

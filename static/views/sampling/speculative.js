@@ -1,11 +1,12 @@
 // Speculative decoding: the text call by call with every proposal, and what was measured beside what was predicted.
 //
-// payload of "drafttext": { title, note, before [text], cut, rounds [{ proposals, token, milliseconds }], same, plain,
+// payload of "drafttext": { title, note, prompt, text, before [text], cut, rounds [{ proposals, token, milliseconds }], same, plain,
 //   source, file, run, python, words }; a proposal is [text, id, p, q, sum min(p, q), u, fate], a token
 //   [text, id, chance, u, kind], see viz/views/sampling/speculative/figures.py. Of "draftnumbers": { title, verdict, slower, columns, rows
 //   [[label, how, measured, predicted]], source, file, run, python, words }
 import { exporting } from "../../export/menu.js";
 import { el, fill, rests, roving } from "../../page/dom.js";
+import { lookInside } from "../../page/look_inside.js";
 import { define } from "../../page/mount.js";
 
 const SIGNS = { accepted: "", rejected: "✕", unread: "", corrected: "↺", bonus: "+", alone: "" };
@@ -212,7 +213,7 @@ define("drafttext", (root) => {
     text.setAttribute("aria-label", words.tokens_label);
     const lead = el("span", "pg-draft-before", `${payload.cut ? "… " : ""}${payload.before.join("")}`);
     text.replaceChildren(lead, ...rounds.map(group));
-    same.textContent = payload.same;
+    same.replaceChildren(payload.same, " ", lookInside(payload.prompt + payload.text, payload.prompt));
     plain.hidden = payload.plain === null;
     plain.replaceChildren(el("summary", "", words.plain_text), el("p", "pg-sample-text", payload.plain ?? ""));
     foot.replaceChildren(

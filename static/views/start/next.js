@@ -1,12 +1,14 @@
 // What comes next: the likeliest tokens as bars, at any temperature, and writing one of them.
 //
 // payload of "startnext": { title, about, tokens: [{ id, text, logit, prompt }], temperatures, sums, drawn: [{ id, text,
-//   prompt }], u, usual, before, last, room, words, file, source, python, run }. A share is exp(logit / T - sum of T): the
+//   prompt, ends }], u, usual, before, last, room, words, file, source, python, run }. A share is exp(logit / T - sum of T): the
 //   page computes it by itself. `prompt`: what the prompt would be with that token, "" where no text is read like that.
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { writeOn } from "../../page/prompt.js";
+import { promptText, writeOn } from "../../page/prompt.js";
+
+const PAUSE = 350; // milliseconds between two tokens, to see what changes
 
 const percent = (share) => {
   const points = 100 * share;
@@ -26,10 +28,45 @@ define("startnext", (root) => {
     slider = el("input", "", "", { type: "range", min: 0, step: 1 }),
     shown = el("output"),
     write = el("button", "pg-button pg-primary pg-start-write", "", { type: "button" }),
+    keep = el("button", "pg-button pg-start-keep", "", { type: "button", "aria-pressed": "false" }),
+    buttons = el("div", "pg-start-buttons"),
     why = el("p", "pg-about"),
     foot = el("div");
   control.append(name, slider, shown);
-  root.append(title, about, list, rest, control, write, why, foot);
+  buttons.append(write, keep);
+  root.append(title, about, list, rest, control, buttons, why, foot);
+  // Token after token, each once the page shows the one before; whatever the visitor does with the prompt ends it.
+  let writing = null;
+  const stop = () => {
+    clearTimeout(writing?.timer);
+    writing = null;
+    keep.setAttribute("aria-pressed", "false");
+    if (payload) keep.textContent = payload.words.keep;
+  };
+  const goOn = () => {
+    const { prompt, ends } = payload.drawn[at];
+    if (
+      !writing ||
+      !prompt ||
+      ends ||
+      !payload.room ||
+      !payload.last ||
+      (writing.next ?? payload.before) !== payload.before
+    )
+      return stop();
+    writing.timer = setTimeout(() => {
+      if (!writing || promptText() !== payload.before) return stop();
+      writing.next = prompt;
+      writeOn(prompt, payload.before);
+    }, PAUSE);
+  };
+  keep.onclick = () => {
+    if (writing) return stop();
+    writing = {};
+    keep.setAttribute("aria-pressed", "true");
+    keep.textContent = payload.words.stop;
+    goOn();
+  };
   let payload = null,
     at = null; // which temperature; kept from prompt to prompt
   const rows = [];
@@ -47,12 +84,15 @@ define("startnext", (root) => {
     const pick = drawn[at];
     write.replaceChildren(`${last ? words.write : words.write_here} `, el("code", "", pick.text));
     write.disabled = !pick.prompt || !room;
+    keep.disabled = !writing && (write.disabled || !last || pick.ends);
     why.textContent = room
       ? pick.prompt
         ? T
           ? fill(words.falls, { u: u.toFixed(4) })
           : words.first_choice
-        : words.untypable
+        : pick.ends
+          ? words.ends
+          : words.untypable
       : words.full;
     for (const { line, id } of rows) line.classList.toggle("pg-start-drawn", id === pick.id);
   };
@@ -108,6 +148,8 @@ define("startnext", (root) => {
       }),
     );
     root.dataset.run = run;
+    if (!writing) keep.textContent = words.keep;
     paint();
+    if (writing) goOn();
   };
 });

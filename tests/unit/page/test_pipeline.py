@@ -20,13 +20,13 @@ from viz.views.attention.map import view as map
 
 
 def asked(prompt, **changes):
-    first = {"model_id": "tiny", "selection": None, "values": {}, "shown": {}, "language": "en"}
+    first = {"model_id": "tiny", "selection": None, "values": {}, "shown": {}, "language": "en", "tab": "attention"}
     return PageRequest(**{**first, "prompt": prompt, **changes})
 
 
 def test_first_view_fills_every_part(playground):
     parts, shown = payloads(playground, asked("abcab"))
-    closed = {name for tab in build.TABS[1:] for name in tab.parts}
+    closed = {name for tab in build.TABS if tab.key != "attention" for name in tab.parts}
     turned_away = {"lines_links", "text_reading", "cell_steps", "find_rows", "find_map"}  # views that are not chosen
     assert set(parts) == set(pipeline.PARTS) - closed - turned_away
     assert [chip["text"] for chip in parts["tokens"]["tokens"]] == list("abcab")
@@ -51,7 +51,7 @@ def test_view_skips_what_does_not_change(playground):
     screens = [tab.key for tab in build.TABS]
     changed = [name for name, each in zip([*pipeline.HEAD, *screens], updates, strict=True) if each != gr.skip()]
     assert changed == ["notice", "attention"]
-    assert set(unpacked(updates[len(pipeline.HEAD)])["parts"]) == {"map_plot"}
+    assert set(unpacked(updates[len(pipeline.HEAD) + screens.index("attention")])["parts"]) == {"map_plot"}
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,10 @@ def test_a_text_is_drafted(open_page):
     expect(page.locator("#pg-speculative_numbers tbody tr").first).to_contain_text(f"({accepted} / {tested})")
     for name in ("times", "calls", "sweep"):
         page.locator(f"#pg-speculative_{name} .main-svg").first.wait_for(timeout=SOON)
+    # The text becomes the prompt.
+    text.get_by_role("button", name="Look inside").click()
+    expect(page.locator("#prompt textarea")).to_have_value(PROMPT + lm.decode(kept))
+    expect(page.locator("#pg-tokens .pg-chip-written").first).to_be_visible(timeout=SOON)
 
     # Another draft has not run yet; another model that could draft is not loaded.
     choose = page.locator("#pg-speculative_form [data-name=draft] select")

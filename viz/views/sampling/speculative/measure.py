@@ -40,7 +40,8 @@ class Drafted:
     request: Request
     compared: Compared
     summary: Summary
-    plain_text: str  # of the tokens that were written without a draft
+    text: str  # of the tokens that were written with a draft
+    plain_text: str  # of those that were written without one
 
 
 # --- settings ---
@@ -125,7 +126,7 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Drafted:
     )
     by = drafters(scene).get(other)
     compared = compare(lm.model, ids, Draft(kind, n, by.model if by else None), request, progress)
-    return Drafted(request, compared, summary(compared), lm.decode(compared.plain_tokens))
+    return Drafted(request, compared, summary(compared), lm.decode(compared.tokens), lm.decode(compared.plain_tokens))
 
 
 def measure_drafters(scene: Scene, settings: Settings) -> dict[str, str]:

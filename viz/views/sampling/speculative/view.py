@@ -104,6 +104,8 @@ def text(seen: Seen) -> Payload:
     return {
         "title": title,
         "note": f"{words['note']} {ended}".strip(),
+        "prompt": facts.prompt,
+        "text": result.text,
         "before": [visible(piece) for piece in facts.pieces[-_TAIL:]],
         "cut": len(facts.pieces) > _TAIL,
         "rounds": records(compared.rounds, facts.piece),

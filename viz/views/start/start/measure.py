@@ -24,6 +24,7 @@ class Next:
     following: NextToken
     texts: tuple[tuple[int, str], ...]  # (token, the prompt that ends with it)
     before: str  # the prompt up to the position
+    end: int | None  # the token that ends a text
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,12 @@ def measure_next(scene: Scene, settings: Settings) -> Next:
     before = text_before(tokens, position, scene.prompt)
     ids = tokens.ids[: position + 1].tolist()
     candidates = dict.fromkeys([*following.ids.tolist(), *following.drawn.tolist()])
-    return Next(following, tuple((token, _typed(scene, before, ids, token)) for token in candidates), before)
+    return Next(
+        following,
+        tuple((token, _typed(scene, before, ids, token)) for token in candidates),
+        before,
+        scene.model.tokenizer.eos_id,
+    )
 
 
 def _typed(scene: Scene, before: str, ids: list[int], token: int) -> str:

@@ -7,7 +7,7 @@ from viz.numbers import logit, number, percent, signed
 from viz.seam.python_lines import script
 from viz.seam.view import Custom, Measure, Payload, Seen, View
 from viz.theme import SIGNED
-from viz.views.start.start.measure import TEMPERATURES, Next, Way, measure_next, measure_way, measure_weights
+from viz.views.start.start.measure import TEMPERATURES, Way, measure_next, measure_way, measure_weights
 from viz.words import plot_words
 
 SHOWN = 12  # tokens that the followed head reads
@@ -16,23 +16,23 @@ USUAL = TEMPERATURES.index(1.0)
 
 def following(seen: Seen) -> Payload:
     """The bars, with all that a page needs to redraw them at another temperature and to write a token."""
-    words, facts, measured = seen.here, seen.facts, seen.result
-    next: Next = measured
+    words, facts, next = seen.here, seen.facts, seen.result
     numbers, texts = next.following, dict(next.texts)
     at = facts.position
+
+    def token(number: int) -> dict:
+        return {"id": number, "text": visible(facts.piece(number)), "prompt": texts[number], "ends": number == next.end}
+
     return {
         "title": words["title"],
         "about": words["after"].format(token=quoted(facts.pieces[at]), position=at),
         "tokens": [
-            {"id": int(token), "text": visible(facts.piece(int(token))), "logit": float(value), "prompt": texts[token]}
-            for token, value in zip(numbers.ids.tolist(), numbers.logits, strict=True)
+            token(number) | {"logit": value}
+            for number, value in zip(numbers.ids.tolist(), numbers.logits.tolist(), strict=True)
         ],
         "temperatures": list(TEMPERATURES),
         "sums": numbers.log_sums.tolist(),
-        "drawn": [
-            {"id": int(token), "text": visible(facts.piece(int(token))), "prompt": texts[int(token)]}
-            for token in numbers.drawn
-        ],
+        "drawn": [token(number) for number in numbers.drawn.tolist()],
         "u": numbers.u,
         "usual": USUAL,
         "before": next.before,
