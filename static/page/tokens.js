@@ -71,6 +71,7 @@ define("tokens", (root) => {
     if (from > 0) {
       strip.children[from].classList.add("pg-chip-first");
       for (const chip of [...strip.children].slice(from)) chip.classList.add("pg-chip-written");
+      strip.scrollLeft = strip.scrollWidth; // to what was written last
     }
     root.dataset.run = payload.run;
     pageState.tokens = payload.tokens;

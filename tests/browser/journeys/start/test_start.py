@@ -64,6 +64,16 @@ def test_bars_follow_the_temperature_and_tokens_are_written(open_page, lm):
     page.locator(f"{NEXT} .pg-start-bar").nth(1).click()
     drawn_for(page, text + lm.decode([second]))
     expect(page.locator("#pg-tokens .pg-chip-written")).to_have_count(4)
+    # Token after token, until it is stopped.
+    keep = page.locator(f"{NEXT} .pg-start-keep")
+    keep.click()
+    page.wait_for_function("document.querySelectorAll('#pg-tokens .pg-chip-written').length > 6", timeout=SOON)
+    keep.click()
+    expect(keep).to_have_text("Keep writing")
+    page.wait_for_timeout(800)
+    stopped = page.locator("#prompt textarea").input_value()
+    page.wait_for_timeout(800)
+    assert page.locator("#prompt textarea").input_value() == stopped and stopped.startswith(text)
 
 
 def test_the_way_shows_what_each_part_adds_and_leads_to_its_view(open_page, lm):
