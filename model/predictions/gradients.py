@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import InputError, say
-from model.gpt.edits import shown
+from model.arguments import check_position, check_token, shown
+from model.errors import InputError
 from model.gpt.tap import record
 from model.gpt.trace import Trace
 from model.gpt.transformer import Pass, attend_fused
@@ -234,11 +234,10 @@ def _ids(run: Trace, at: int) -> Tensor:
 def _checked(run: Trace, position: int, tokens: Sequence[int | None], most: int) -> int:
     """The position, not negative; raises InputError for an invalid position or token, or for too few gradients."""
     T, vocab = len(run.tokens), run.config.vocab_size
-    if type(position) is not int or not -T <= position < T:
-        raise InputError("There is no such position.", shown(position), say("Positions run from 0 to {}.", T - 1))
+    check_position(position, T, from_end=True)
     for token in tokens:
-        if token is not None and (type(token) is not int or not 0 <= token < vocab):
-            raise InputError("There is no token with this id.", shown(token), say("Ids run from 0 to {}.", vocab - 1))
+        if token is not None:
+            check_token(token, vocab)
     if type(most) is not int or most < 4:
         raise InputError("The path needs more gradients.", shown(most), "Give a whole number from 4 up.")
     return position % T

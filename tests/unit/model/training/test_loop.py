@@ -39,17 +39,53 @@ def rates(*steps: int, **fields) -> list[float]:
 def test_a_recipe_that_cannot_be_followed_is_refused():
     for name in ("steps", "batch", "length", "accumulate"):
         assert getattr(Recipe(**{"steps": 1, name: 1}), name) == 1
-        with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-            Recipe(**{"steps": 1, name: 0})
+        for wrong in (0, -1, 2.5, True, "3", math.nan):
+            with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 1, got {wrong!r}"):
+                Recipe(**{"steps": 1, name: wrong})
     with pytest.raises(ValueError, match="one of cosine, inverse_sqrt, trapezoid, got 'linear'"):
         Recipe(steps=1, schedule="linear")
 
 
 def test_cosine_by_hand():
     """Ten steps up to 2, then half a cosine down to 0.2: 1.1 is half of the way, (1 + cos 60)/2 = 3/4 a third of it."""
-    found = rates(0, 4, 9, 10, 40, 55, 70, 100, steps=100, warmup=10)
+    found = rates(0, 4, 9, 10, 40, 55, 70, 100, steps=101, warmup=10)
     assert found == pytest.approx([0.2, 1.0, 2.0, 2.0, 0.2 + 1.8 * 0.75, 1.1, 0.2 + 1.8 * 0.25, 0.2])
-    assert rates(0, 50, 100, 1000, steps=100, warmup=0, floor=0.0) == pytest.approx([2.0, 1.0, 0.0, 0.0])
+    assert rates(0, 50, 100, 1000, steps=101, warmup=0, floor=0.0) == pytest.approx([2.0, 1.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "trapezoid"])
+@pytest.mark.parametrize(("steps", "warmup", "decay"), [(10, 3, 0.4), (10, 0, 0.15), (5, 3, 0.5), (600, 50, 0.15)])
+def test_the_last_step_has_the_floor_and_no_earlier_one(schedule, steps, warmup, decay):
+    found = rates(*range(steps), steps=steps, warmup=warmup, decay=decay, floor=0.05, schedule=schedule)
+    assert found[-1] == pytest.approx(0.1) and max(found) == 2.0
+    assert min(found[max(warmup - 1, 0) : -1]) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("clip", -1),
+        ("clip", 0),
+        ("clip", math.nan),
+        ("weight_decay", math.nan),
+        ("weight_decay", -0.1),
+        ("warmup", -3),
+        ("warmup", 1.5),
+        ("floor", 5),
+        ("decay", -1),
+        ("decay", 1.1),
+        ("learning_rate", -1e-3),
+        ("learning_rate", math.inf),
+        ("beta1", 1),
+        ("beta2", math.nan),
+        ("seed", -1),
+        ("seed", True),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused(name, wrong):
+    with pytest.raises(ValueError, match=f"{name} must be .*got {wrong!r}"):
+        Recipe(steps=2, **{name: wrong})
+    assert Recipe(steps=2, clip=math.inf).clip == math.inf
 
 
 def test_inverse_sqrt_by_hand():
@@ -60,10 +96,10 @@ def test_inverse_sqrt_by_hand():
 
 
 def test_trapezoid_by_hand():
-    """Flat to step 80, then straight down over 20 steps to a tenth: 90 is half of the way, 99 has 1/20 of it left."""
-    found = rates(0, 9, 10, 80, 90, 99, 100, steps=100, warmup=10, decay=0.2, schedule="trapezoid")
+    """Flat to step 79, then straight down over 20 steps to a tenth: 89 is half of the way, 98 has 1/20 of it left."""
+    found = rates(0, 9, 10, 79, 89, 98, 99, steps=100, warmup=10, decay=0.2, schedule="trapezoid")
     assert found == pytest.approx([0.2, 2.0, 2.0, 2.0, 0.2 + 1.8 / 2, 0.2 + 1.8 / 20, 0.2])
-    assert rates(0, 9, 10, steps=10, warmup=0, decay=0.0, floor=0.0, schedule="trapezoid") == [2.0, 2.0, 0.0]
+    assert rates(0, 9, steps=10, warmup=0, decay=0.0, floor=0.0, schedule="trapezoid") == [2.0, 2.0]
 
 
 # --- the step ---
