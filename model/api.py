@@ -6,14 +6,15 @@
 array([1., 1., 1., 1., 1., 1.], dtype=float32)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from model.errors import CheckpointError, InputError
+from model.arguments import shown
+from model.errors import CheckpointError, InputError, say
 from model.generation.generate import Tick, generate
 from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.gpt import linear
@@ -111,9 +112,9 @@ class LanguageModel:
         ...     print([lm.decode([made.id for made in change.made]) for change in tick.changes if change])
         """
         tokens = self.encode(prompt) if isinstance(prompt, str) else self.tokenizer.tokens(prompt)
-        several = (strategies,) if isinstance(strategies, str | Strategy) else strategies
+        several = (strategies,) if isinstance(strategies, str | Strategy) else _listed(strategies)
         chosen = [_strategy(each) if isinstance(each, str) else each for each in several]
-        texts = tuple(text for text in ((stop,) if isinstance(stop, str) else stop) if text)
+        texts = tuple(text for text in ((stop,) if isinstance(stop, str) else _listed(stop)) if text)
         plan = Plan(max_new_tokens, seed, shared, ending=ending(self.tokenizer), stop=texts)
         return generate(self.model, tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
 
@@ -133,9 +134,17 @@ class LanguageModel:
         return traced
 
 
+def _listed(values: object) -> list:
+    """Several values as a list; InputError for a single one."""
+    if isinstance(values, bytes | Mapping) or not isinstance(values, Iterable):
+        raise InputError("This is no list.", shown(values), "Give a list, or one name.")
+    return list(values)
+
+
 def _strategy(name: str) -> Strategy:
     if name not in STRATEGIES:
-        raise InputError("There is no strategy of this name.", name[:40], "Choose one of the list.")
+        hint = say("Choose one of: {}.", ", ".join(STRATEGIES))
+        raise InputError("There is no strategy of this name.", shown(name), hint)
     return STRATEGIES[name]
 
 

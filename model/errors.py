@@ -64,6 +64,14 @@ class InputError(PlaygroundError):
     """The prompt, an option or a selection is not usable."""
 
 
+class PromptTooLong(InputError):
+    """The prompt has more tokens than fit; `cut` is its beginning that does, `limit` the tokens that fit."""
+
+    def __init__(self, what: str, got: str, hint: str, cut: str, limit: int) -> None:
+        super().__init__(what, got, hint)
+        self.cut, self.limit = cut, limit
+
+
 class CheckpointError(PlaygroundError):
     """A file of weights, a config or a vocabulary is missing, broken or inconsistent."""
 

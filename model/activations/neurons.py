@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from model.attention.measures import check_layer
+from model.arguments import check_layer, check_position, is_whole, shown
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
-from model.gpt.edits import shown
 from model.gpt.layers import MLPS
 from model.gpt.ranking import top_ids
 from model.gpt.trace import Trace
@@ -92,11 +91,10 @@ def ranked(post: np.ndarray, lengths: np.ndarray, order: str, position: int) -> 
     "here": |post| at the position. "prompt": largest |post| over the prompt. "writes": |post| ||W_out|| at the
     position, the length of the neuron's output there. Raises InputError for another order or position.
     """
-    if order not in ORDERS:
+    if not isinstance(order, str) or order not in ORDERS:
         raise InputError("There is no such order.", shown(order), say("Choose one of: {}.", ", ".join(ORDERS)))
     T = len(post)
-    if not -T <= position < T:
-        raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
+    check_position(position, T, from_end=True)
     size = np.abs(post).max(0) if order == "prompt" else np.abs(post[position])
     return np.argsort(-(size * lengths if order == "writes" else size), kind="stable")
 
@@ -174,6 +172,6 @@ def survey(run: Trace, progress: Progress = silent) -> Survey:
 
 
 def _check_neuron(model: Transformer, neuron: int) -> None:
-    if not 0 <= neuron < model.config.d_mlp:
+    if not (is_whole(neuron) and 0 <= neuron < model.config.d_mlp):
         hint = say("Neurons run from 0 to {}.", model.config.d_mlp - 1)
-        raise InputError("There is no such neuron.", str(neuron), hint)
+        raise InputError("There is no such neuron.", shown(neuron), hint)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from model.activations.norm_walk import Place, norm_input, norm_of, norms_of
+from model.arguments import shown
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
-from model.gpt.edits import shown
 from model.gpt.layers import NORMS
 from model.gpt.tap import Tap
 from model.gpt.trace import Trace
@@ -100,7 +100,12 @@ def swaps_of(config: ModelConfig) -> tuple[str, ...]:
 
 
 def places_of(config: ModelConfig, where: str) -> tuple[Place, ...]:
-    """The norms selected by "all" or the name of a site; none for a missing final norm."""
+    """The norms selected by "all" or the name of a site; none for a missing final norm.
+
+    Raises InputError for any other name.
+    """
+    if where not in ("all", "norm1", "norm2", "final"):
+        raise InputError("There is no such norm.", shown(where), "Norms are called norm1, norm2 and final.")
     return tuple(place for place in norms_of(config) if where in ("all", place[1]))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.attention.measures import check_layer, check_positions
+from model.arguments import check_layer, check_positions, is_whole, shown
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import NORMS
@@ -28,15 +28,16 @@ def norms_of(config: ModelConfig) -> tuple[Place, ...]:
 def norm_of(model: Transformer, layer: int, site: str) -> Norm:
     """The norm at a place; raises InputError where there is none."""
     if site not in ("norm1", "norm2", "final"):
-        raise InputError("There is no such norm.", str(site)[:40], "Norms are called norm1, norm2 and final.")
+        raise InputError("There is no such norm.", shown(site), "Norms are called norm1, norm2 and final.")
     L = model.config.n_layer
     if site != "final":
         check_layer(layer, L)
         return getattr(model.blocks[layer], site)
     if model.final_norm is None:
         raise InputError("This model has no final norm.", "", "Choose a norm inside a layer.")
-    if layer != L:
-        raise InputError("There is no such norm.", f"final at layer {layer}", say("The final norm is at layer {}.", L))
+    if not (is_whole(layer) and layer == L):
+        hint = say("The final norm is at layer {}.", L)
+        raise InputError("There is no such norm.", f"final at layer {shown(layer)}", hint)
     return model.final_norm
 
 

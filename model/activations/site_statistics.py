@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.attention.measures import check_layer, check_positions
+from model.arguments import check_layer, check_positions
 from model.gpt.config import ModelConfig
 from model.gpt.tap import record
 from model.gpt.trace import Trace

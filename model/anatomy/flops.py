@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from model.anatomy.anatomy import n_params, weights
+from model.arguments import is_whole
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
 from model.gpt.transformer import Transformer, attend_explicit
@@ -47,8 +48,10 @@ class Reading:
     logits: int = 1
 
     def __post_init__(self) -> None:
-        if not (1 <= self.T <= self.S and 0 <= self.logits <= self.T):
-            raise ValueError(f"1 <= T <= S and 0 <= logits <= T, got T {self.T}, S {self.S}, logits {self.logits}")
+        sizes = (self.T, self.S, self.logits)
+        if not (all(map(is_whole, sizes)) and 1 <= self.T <= self.S and 0 <= self.logits <= self.T):
+            got = f"got T {self.T}, S {self.S}, logits {self.logits}"
+            raise ValueError(f"whole numbers with 1 <= T <= S and 0 <= logits <= T, {got}")
 
     @property
     def pairs(self) -> int:

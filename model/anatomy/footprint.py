@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from model.anatomy.anatomy import Weight, weights
+from model.arguments import is_whole
 from model.generation.cache_costs import ITEM, cache_bytes
 from model.gpt.config import ModelConfig
 
@@ -40,7 +41,10 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """The workload: `mode` of MODES, B texts of T tokens, weights in `form`, other numbers of `item` bytes."""
+    """The workload: `mode` of MODES, B texts of T tokens, weights in `form`, other numbers of `item` bytes.
+
+    Raises ValueError for an unknown mode or format, and for a size that is no whole number from 1 up.
+    """
 
     mode: str = "inference"
     form: str = "float32"
@@ -48,6 +52,14 @@ class Setting:
     tokens: int = 1024
     item: int = ITEM  # bytes of a number of cache and activations
     explicit: bool = False  # attention matrices are computed and, in training, saved
+
+    def __post_init__(self) -> None:
+        for name, known in (("mode", MODES), ("form", tuple(FORMATS))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+        for name in ("batch", "tokens", "item"):
+            if not is_whole(getattr(self, name)) or getattr(self, name) < 1:
+                raise ValueError(f"{name} must be a whole number from 1 up, got {getattr(self, name)!r}")
 
 
 def weight_bytes(weight: Weight, form: str = "float32") -> int:
@@ -177,10 +189,8 @@ def parts(config: ModelConfig, setting: Setting) -> dict[str, int]:
 
     "adamw": everything float32. "mixed": 16 bytes per parameter, 2 for the weight, 2 for its gradient, 12 for the
     optimizer with its float32 copy of the weight (Rajbhandari et al. 2020, section 3.1), activations 2 bytes per
-    number. Raises ValueError for another mode.
+    number.
     """
-    if setting.mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(MODES)}, got {setting.mode!r}")
     full = weights_bytes(config)  # 4 N
     state = {
         "inference": (weights_bytes(config, setting.form), 0, 0),

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from model.arguments import check_whole
 from model.errors import InputError, say
 
 FILE = Path(__file__).with_name("prices.csv")
@@ -19,6 +20,7 @@ REQUIRED = ("model", "context", "input", "output", "currency", "as_of", "source"
 OPTIONAL = ("cached_input",)
 MOST_ROWS = 40
 MOST_CHARACTERS = 20_000
+MOST_COUNT = 10**12  # of tokens or turns
 _MOST_NAME = 80
 _HINT = say(
     "Give a line of names first: {}; then a line for each model, with prices per million tokens.", ",".join(REQUIRED)
@@ -68,8 +70,11 @@ def talk(question: int, answer: int, turns: int) -> Talk:
     """Tokens read and written in `turns` rounds of one question and one answer.
 
     Turn i reads i questions and i - 1 answers, of which one question is new: the tokens read again grow with the
-    square of the turns, turns (turns - 1) / 2 (question + answer).
+    square of the turns, turns (turns - 1) / 2 (question + answer). Raises InputError for what is no whole number from 0
+    up.
     """
+    for name, value in (("question", question), ("answer", answer), ("turns", turns)):
+        check_whole(name, value, 0, MOST_COUNT)
     again = turns * (turns - 1) // 2 * (question + answer)
     return Talk(turns * question, again, turns * answer, turns * (question + answer))
 

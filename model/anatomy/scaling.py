@@ -8,15 +8,17 @@ tokenizer and the text of each study: they are not comparable between studies.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
+from model.arguments import is_number, shown
 from model.errors import InputError, say
 
 PF_DAY = 8.64e19  # floating-point operations
 LEAST, MOST = 1e3, 1e40  # of a budget
 Given = Literal["compute", "params", "tokens"]
+GIVEN: tuple[Given, ...] = get_args(Given)
 
 
 @dataclass(frozen=True)
@@ -87,22 +89,31 @@ class Plan:
 # --- losses ------------------------------------------------------------------------------------------------
 
 
+def _positive(name: str, value: float) -> float:
+    if not is_number(value) or value <= 0:
+        raise InputError("A setting is out of its range.", f"{name}: {shown(value)}", "Give a number above 0.")
+    return value
+
+
 def kaplan_params(params: float) -> float:
-    """L(N) = (N_c / N)^alpha_N, trained to the end on enough data (Kaplan et al. 2020, equation 1.1)."""
+    """L(N) = (N_c / N)^alpha_N, trained to the end on enough data (Kaplan et al. 2020, equation 1.1).
+
+    This and the next two raise InputError for what is no finite number above 0.
+    """
     scale, exponent = KAPLAN.n
-    return float((scale / params) ** exponent)
+    return float((scale / _positive("params", params)) ** exponent)
 
 
 def kaplan_tokens(tokens: float) -> float:
     """L(D) = (D_c / D)^alpha_D, a large model stopped early (equation 1.2)."""
     scale, exponent = KAPLAN.d
-    return float((scale / tokens) ** exponent)
+    return float((scale / _positive("tokens", tokens)) ** exponent)
 
 
 def kaplan_compute(pf_days: float) -> float:
     """L(C_min) = (C_c / C_min)^alpha_C, the best use of a compute budget in PF-days at small batches (equation 1.3)."""
     scale, exponent = KAPLAN.c_min
-    return float((scale / pf_days) ** exponent)
+    return float((scale / _positive("pf_days", pf_days)) ** exponent)
 
 
 def loss_of(law: str, params: np.ndarray | float, tokens: np.ndarray | float) -> np.ndarray:
@@ -185,7 +196,12 @@ def _between(rows: tuple[tuple[float, float], ...], exponent: float, compute: fl
 
 
 def planned(law: str, quantity: Given, value: float) -> Plan:
-    """The optimum with this compute, or with this number of parameters or tokens: both grow with compute."""
+    """The optimum with this compute, or with this number of parameters or tokens: both grow with compute.
+
+    Raises InputError for another quantity, and for a number out of range as `optimum` does.
+    """
+    if not isinstance(quantity, str) or quantity not in GIVEN:
+        raise InputError("There is no such quantity.", shown(quantity), say("Choose one of: {}.", ", ".join(GIVEN)))
     if quantity == "compute":
         return optimum(law, value)
     _within(value)
@@ -199,10 +215,10 @@ def planned(law: str, quantity: Given, value: float) -> Plan:
 
 
 def _within(value: float) -> float:
-    if not LEAST <= value <= MOST:
+    if not (is_number(value) and LEAST <= value <= MOST):
         raise InputError(
             "The budget is out of range.",
-            f"{value:g}",
+            shown(value),
             say("Choose a number from {} to {}.", f"{LEAST:g}", f"{MOST:g}"),
         )
     return float(value)

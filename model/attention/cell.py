@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.errors import InputError, say
+from model.arguments import check_positions
+from model.errors import InputError
 from model.gpt.layers import rope_frequencies
 from model.gpt.linear import Linear
 from model.gpt.trace import Trace
@@ -108,9 +109,7 @@ def explain(trace: Trace, layer: int, head: int, query: int, key: int) -> Explan
 
 
 def _check_cell(T: int, query: int, key: int) -> None:
-    for position in (query, key):
-        if not 0 <= position < T:
-            raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
+    check_positions((query, key), T)
     if key > query:
         got = f"query {query}, key {key}"
         raise InputError("A token cannot look at a later one.", got, "Choose a key at or before the query.")

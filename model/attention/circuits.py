@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import InputError, say
+from model.arguments import check_head, check_layer
 from model.gpt.transformer import Norm, Transformer
 
 KINDS = ("q", "k", "v")
@@ -81,10 +81,8 @@ def composition(model: Transformer, layer: int, head: int) -> Composition:
     range. Elhage et al. 2021, "The mechanics of head composition".
     """
     config = model.config
-    if not 0 <= layer < config.n_layer:
-        raise InputError("There is no such layer.", str(layer), say("Layers run from 0 to {}.", config.n_layer - 1))
-    if not 0 <= head < config.n_head:
-        raise InputError("There is no such head.", str(head), say("Heads run from 0 to {}.", config.n_head - 1))
+    check_layer(layer, config.n_layer)
+    check_head(head, config.n_head)
     reads, feeds = (
         {kind: np.full((config.n_layer, config.n_head), np.nan, np.float32) for kind in KINDS} for _ in range(2)
     )

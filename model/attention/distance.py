@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.attention.measures import attend_rows, check_layer, query_chunks
+from model.arguments import check_layer
+from model.attention.measures import attend_rows, query_chunks
 from model.gpt.layers import NORMS, future, rotate, sinusoidal_positions, split_heads
 from model.gpt.trace import Trace
 from model.gpt.transformer import Norm

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from model.arguments import check_position, check_token, shown
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
-from model.gpt.edits import shown
 from model.gpt.tap import Tap
 from model.gpt.trace import Trace
 from model.progress import Progress, silent
@@ -269,18 +269,12 @@ def _check_target(target: Target, config: ModelConfig, T: int) -> None:
     """Raise InputError unless the kind is known and its position and tokens exist."""
     if not isinstance(target.kind, str) or target.kind not in TARGETS:
         raise InputError("There is no such target.", shown(target.kind), say("Choose one of: {}.", ", ".join(TARGETS)))
-    if type(target.position) is not int or not -T <= target.position < T:
-        raise InputError(
-            "There is no such position.", shown(target.position), say("Positions run from 0 to {}.", T - 1)
-        )
+    check_position(target.position, T, from_end=True)
     for name in TARGETS[target.kind].needs:
         token = getattr(target, name)
         if token is None:
             raise InputError("The target lacks a token.", name, "Choose one.")
-        if type(token) is not int or not 0 <= token < config.vocab_size:
-            raise InputError(
-                "There is no token with this id.", shown(token), say("Ids run from 0 to {}.", config.vocab_size - 1)
-            )
+        check_token(token, config.vocab_size)
     if target.kind == "loss" and T < 2:
         raise InputError("A single token has no loss.", "", "Give at least two tokens.")
 

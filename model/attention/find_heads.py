@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.attention.measures import attend_rows, check_positions, output_weights, query_chunks, value_rows
+from model.arguments import check_positions
+from model.attention.measures import attend_rows, output_weights, query_chunks, value_rows
 from model.errors import InputError, say
 from model.gpt.trace import Trace
 

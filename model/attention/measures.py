@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.arguments import check_head, check_layer, check_positions, shown
 from model.errors import InputError, say
 from model.gpt.layers import attention_pattern, rotate, split_heads
 from model.gpt.trace import Trace
@@ -84,19 +85,6 @@ def _attention_input(trace: Trace, layer: int, rows: Tensor | slice) -> Tensor:
     """Input of q, k and v of a layer, for some tokens of a run without edits. [n, D]"""
     block, x = trace.model.blocks[layer], trace.residuals[layer][rows]
     return x if block.post_norm else block.norm1(x)
-
-
-def check_layer(layer: int, n_layer: int) -> None:
-    """Raise InputError unless 0 <= layer < n_layer."""
-    if not 0 <= layer < n_layer:
-        raise InputError("There is no such layer.", str(layer), say("Layers run from 0 to {}.", n_layer - 1))
-
-
-def check_positions(positions: Sequence[int], T: int) -> None:
-    """Raise InputError unless all positions lie in 0 .. T - 1."""
-    for position in positions:
-        if not 0 <= position < T:
-            raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
 
 
 # --- measures of one head ---------------------------------------------------------------------------
@@ -322,6 +310,8 @@ def measure(trace: Trace, name: str, layer: int, head: int) -> np.ndarray:
 
     Raises InputError for an unknown name, a layer or head out of range, and a prompt that is too long for flow.
     """
-    if name not in MEASURES:
-        raise InputError("There is no such measure.", name, say("Measures: {}.", ", ".join(MEASURES)))
+    if not isinstance(name, str) or name not in MEASURES:
+        raise InputError("There is no such measure.", shown(name), say("Measures: {}.", ", ".join(MEASURES)))
+    check_layer(layer, trace.config.n_layer)
+    check_head(head, trace.config.n_head)
     return MEASURES[name].function(trace, layer, head)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.arguments import check_head
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import rope_frequencies, rotate
@@ -217,8 +218,7 @@ def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
     """q and k of one head of the run, edits included; the KV head is head // (H / G). One block is run."""
     rope = trace.config.positions == "rope"
     names = ("q", "k", "q_rot", "k_rot") if rope else ("q", "k", "q", "k")
-    if not 0 <= head < trace.config.n_head:
-        raise InputError("There is no such head.", str(head), say("Heads run from 0 to {}.", trace.config.n_head - 1))
+    check_head(head, trace.config.n_head)
     at, kv = trace.sites(layer, dict.fromkeys(names)), head // trace.config.group_size
     parts = (at[name][0, head if name[0] == "q" else kv].numpy().copy() for name in names)
     return HeadQK(*parts)

@@ -19,7 +19,7 @@ from model.generation.decoder import (
 )
 from model.gpt.ranking import top_ids
 from model.sampling.pipeline import Context, Parameter
-from model.sampling.warps import final
+from model.sampling.warps import run_steps
 
 PARAMETERS = (
     Parameter("beams", 1, 16, 4, 1, whole=True),
@@ -96,7 +96,7 @@ class Beams:
             return None
         setup, steps = self.setup, self.strategy.steps
         contexts = [Context((*setup.ids, *beam.ids), setup.prompt) for beam in self.running]
-        return torch.stack([final(row, steps, context) for row, context in zip(rows.logits, contexts, strict=True)])
+        return torch.stack([run_steps(row, steps, context) for row, context in zip(rows.logits, contexts, strict=True)])
 
     def candidates(self, totals: Tensor) -> Sequence[tuple[int, int, float]]:
         """The likeliest continuations: beam, token, and the new sum. totals [n, V]"""

@@ -20,7 +20,7 @@ from model.generation.decoder import (
 )
 from model.gpt.ranking import top_ids
 from model.sampling.pipeline import Context, Parameter
-from model.sampling.warps import final
+from model.sampling.warps import run_steps
 
 PARAMETERS = (Parameter("candidates", 1, 16, 4, 1, whole=True), Parameter("alpha", 0, 1, 0.6, 0.05))
 
@@ -89,4 +89,4 @@ class Contrastive:
         if not self.strategy.steps:
             return warped_row(rows, row, None)
         context = Context((*self.setup.ids, *self.written), self.setup.prompt)
-        return warped_row(rows, row, final(rows.logits[row], self.strategy.steps, context))
+        return warped_row(rows, row, run_steps(rows.logits[row], self.strategy.steps, context))

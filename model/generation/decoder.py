@@ -138,6 +138,13 @@ def rows_of(logits: Tensor) -> Rows:
     return Rows(logits, probabilities, total, entropy, top_ids(logits, TOP))
 
 
+def check_finite(number: float) -> None:
+    """Raise CheckpointError for a number of the model that is NaN or infinite."""
+    if not math.isfinite(number):
+        hint = "Its weights may be broken, or its training went astray."
+        raise CheckpointError("The model computes numbers that are not finite.", "", hint)
+
+
 def _distribution(logits: Tensor) -> tuple[Tensor, float, float]:
     """p = exp(x - max) / mass, ln sum exp x, and the entropy ln mass - sum p (x - max), in float64. [V]"""
     wide = logits.double()
@@ -145,9 +152,7 @@ def _distribution(logits: Tensor) -> tuple[Tensor, float, float]:
     wide.sub_(largest).clamp_(min=_NOTHING)
     p = wide.exp()
     mass = float(p.sum())
-    if not math.isfinite(largest + mass):
-        hint = "Its weights may be broken, or its training went astray."
-        raise CheckpointError("The model computes numbers that are not finite.", "", hint)
+    check_finite(largest + mass)
     p /= mass
     return p, largest + math.log(mass), math.log(mass) - float(p @ wide)
 

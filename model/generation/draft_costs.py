@@ -13,7 +13,8 @@ from statistics import median
 
 import torch
 
-from model.generation.speculative import PLAIN, Draft, Reader, Request, Round, reader, speculate
+from model.generation.requests import PLAIN, Draft, Request, check_request
+from model.generation.speculative import Reader, Round, reader, speculate
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 
@@ -77,6 +78,7 @@ def compare(
 
     The same errors as `speculate`.
     """
+    check_request(model, ids, draft, request)
     first = reader(model, ids, request)
     everyone = torch.tensor([0])
     fast = speculate(model, ids, draft, request, first.cache.rows(everyone))

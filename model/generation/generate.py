@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from model.arguments import check_token, check_whole, shown
 from model.errors import InputError, say
 from model.generation.strategies import (
     METHODS,
@@ -59,8 +60,8 @@ def generate(
     ("stop"), after `plan.max_new_tokens` ("length"), or where the context is full ("context"): its last token need not
     fit, since nothing is read after it.
 
-    Raises InputError at once, before any forward, for an empty prompt or one beyond the context, too many strategies
-    or rows, and settings that are unknown or out of range; ValueError for ids outside the vocabulary. A step raises
+    Raises InputError at once, before any forward, for an empty prompt or one beyond the context, ids outside the
+    vocabulary, no strategy or too many, too many rows, and settings that are unknown or out of range. A step raises
     CheckpointError where the model's logits are not finite.
     """
     check_length(len(ids), model.config.n_ctx)
@@ -74,8 +75,8 @@ def generate(
     setup = Setup(tuple(ids), plan, size, text, model.config.n_ctx - len(ids), read)
     decoders = [METHODS[strategy.method].start(strategy, setup, row) for row, strategy in enumerate(strategies)]
     check_size(strategies, [decoder.width for decoder in decoders])
-    if not all(0 <= token < size for token in ids):
-        raise ValueError(f"ids must lie in 0 .. {size - 1}, got {min(ids)} .. {max(ids)}")
+    for token in ids:
+        check_token(token, size)
     return _ticks(model, setup, decoders)
 
 
@@ -144,20 +145,19 @@ def following(cache: KVCache, source: Sequence[int], shared: int) -> KVCache:
 
 
 def check_plan(plan: Plan) -> None:
-    """Raise InputError for a number of new tokens or a seed out of range."""
-    bounds = (("max_new_tokens", plan.max_new_tokens, 1, MOST_TOKENS), ("seed", plan.seed, 0, MOST_SEED))
-    for name, value, low, high in bounds:
-        if not low <= value <= high or value % 1:
-            raise InputError(
-                "A setting is out of its range.",
-                f"{name}: {value:g}",
-                say("Choose a value from {} to {}.", f"{low:g}", f"{high:g}"),
-            )
+    """Raise InputError for a number of new tokens or a seed out of range, and for a stop text that is none."""
+    check_whole("max_new_tokens", plan.max_new_tokens, 1, MOST_TOKENS)
+    check_whole("seed", plan.seed, 0, MOST_SEED)
+    for text in plan.stop:
+        if not isinstance(text, str):
+            raise InputError("A text that ends the writing is no text.", shown(text), "Give a string.")
 
 
 def check_size(strategies: Sequence[Strategy], widths: list[int]) -> None:
     """Raise InputError for more strategies or rows than one batch takes."""
-    if not 1 <= len(strategies) <= MOST_STRATEGIES:
+    if not strategies:
+        raise InputError("There is no strategy.", "", say("From 1 to {}.", MOST_STRATEGIES))
+    if len(strategies) > MOST_STRATEGIES:
         raise InputError("There are too many strategies.", str(len(strategies)), say("From 1 to {}.", MOST_STRATEGIES))
     if sum(widths) > MOST_ROWS:
         raise InputError("Together the strategies need too many rows.", str(sum(widths)), say("At most {}.", MOST_ROWS))

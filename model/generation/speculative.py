@@ -19,38 +19,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import InputError, say
+from model.generation.decoder import check_finite
+from model.generation.requests import MOST_DRAFTED, Draft, Request, check_request
 from model.gpt.cache import KVCache
 from model.gpt.transformer import Transformer
-from model.sampling.pipeline import Context, Step, draw, softmax, uniform, usable
-from model.sampling.warps import final, remembered
+from model.sampling.pipeline import Context, draw, softmax, uniform, usable
+from model.sampling.warps import remembered, run_steps
 from model.text.tokenizer import Tokenizer
 
-MOST_DRAFTED = 16
 # Random streams of a step by their use. Row 0 is the one that every strategy draws its token with, so a draft that
 # equals the model writes, token by token, the text of plain sampling.
 _DRAW, _ACCEPT, _AGAIN = 0, 1, 2
-
-
-@dataclass(frozen=True, eq=False)
-class Draft:
-    """The source of proposals: the model's own first `n` layers, an n-gram lookup in the text, or another model."""
-
-    kind: str = "layers"  # of DRAFTS
-    n: int = 1
-    model: Transformer | None = None  # of the kind "model"; it must share the tokenizer
-
-
-@dataclass(frozen=True)
-class Request:
-    """Settings besides the prompt and the draft."""
-
-    size: int  # vocabulary size
-    steps: tuple[Step, ...] = ()  # warps, the same for the draft and the model
-    gamma: int = 4  # tokens proposed at a time, 1 .. MOST_DRAFTED
-    max_new_tokens: int = 40
-    seed: int = 0
-    ending: frozenset[int] = frozenset()  # tokens that end a text
 
 
 @dataclass(frozen=True)
@@ -141,11 +120,13 @@ class Reader:
     def logits(self, text: Sequence[int], rows: int) -> Tensor:
         """Logits of the last `rows` places of a text; only uncached tokens are run. [rows, V]"""
         stream = self.model.trunk(torch.tensor([text[self.cache.length :]]), cache=self.cache)
-        return usable(self.model.logits(stream[:, -rows:])[0].float(), self.request.size)
+        logits = usable(self.model.logits(stream[:, -rows:])[0].float(), self.request.size)
+        check_finite(float(logits.amax(-1).sum()))  # NaN where any is
+        return logits
 
     def probabilities(self, logits: Tensor, text: Sequence[int], memory: float | None) -> np.ndarray:
         """Probabilities of the token after a text, after the warps. [V] -> float64 [size]"""
-        warped = final(logits, self.request.steps, Context(tuple(text), self.prompt, memory))
+        warped = run_steps(logits, self.request.steps, Context(tuple(text), self.prompt, memory))
         return softmax(warped.numpy())[: self.request.size]
 
     def along(
@@ -260,18 +241,10 @@ def first_layers(model: Transformer, n: int) -> Transformer:
 
 
 def _own_layers(model: Transformer, ids: Sequence[int], draft: Draft, request: Request) -> Proposer:
-    if not 1 <= draft.n <= model.config.n_layer:
-        hint = say("Choose a value from 1 to {}.", model.config.n_layer)
-        raise InputError("The model does not have that many layers.", str(draft.n), hint)
     return Drawn(reader(first_layers(model, draft.n), ids, request))
 
 
 def _other_model(model: Transformer, ids: Sequence[int], draft: Draft, request: Request) -> Proposer:
-    if draft.model is None:
-        raise InputError("There is no other model to draft with.", "", "Choose another draft.")
-    if len(ids) > draft.model.config.n_ctx:
-        hint = say("Shorten it to {} tokens or fewer.", draft.model.config.n_ctx)
-        raise InputError("The prompt is too long for the model that drafts.", f"{len(ids)} tokens", hint)
     return Drawn(reader(draft.model, ids, request))
 
 
@@ -279,19 +252,16 @@ def _ngrams(model: Transformer, ids: Sequence[int], draft: Draft, request: Reque
     return Lookup(draft.n, request)
 
 
-# The drafts by name; "none" proposes nothing, which is plain decoding. Labels: "speculative.settings.draft_<key>".
-DRAFTS: dict[str, Callable[[Transformer, Sequence[int], Draft, Request], Proposer]] = {
+_PROPOSERS: dict[str, Callable[[Transformer, Sequence[int], Draft, Request], Proposer]] = {
     "layers": _own_layers,
     "ngram": _ngrams,
     "model": _other_model,
 }
-PLAIN = Draft("ngram", 0)  # suffixes of no tokens are never found: plain decoding
 
 
 # --- the loop ---
 
 
-@torch.inference_mode()
 def speculate(
     model: Transformer, ids: Sequence[int], draft: Draft, request: Request, cache: KVCache | None = None
 ) -> Iterator[Round]:
@@ -301,15 +271,22 @@ def speculate(
     possible token at each place (temperature 0) the text is that of plain decoding, unless the two largest logits are
     within float32 rounding: a forward over several tokens sums in another order than a forward over one.
 
-    Raises InputError for a draft that does not apply to this model or prompt.
+    Raises InputError at this call for a prompt or a draft that does not apply to this model. A round raises
+    CheckpointError where logits are not finite.
     """
-    if not 1 <= request.gamma <= MOST_DRAFTED:
-        hint = say("Choose a value from 1 to {}.", MOST_DRAFTED)
-        raise InputError("That many tokens cannot be proposed at a time.", str(request.gamma), hint)
-    target, proposer = reader(model, ids, request, cache), DRAFTS[draft.kind](model, ids, draft, request)
+    check_request(model, ids, draft, request)
+    return _rounds(model, list(ids), draft, request, cache)
+
+
+@torch.inference_mode()
+def _rounds(
+    model: Transformer, ids: list[int], draft: Draft, request: Request, cache: KVCache | None
+) -> Iterator[Round]:
+    """The rounds of a checked request."""
+    target, proposer = reader(model, ids, request, cache), _PROPOSERS[draft.kind](model, ids, draft, request)
     room = model.config.n_ctx - len(ids) + 1  # the last token is written, never read
     full = "length" if request.max_new_tokens <= room else "context"
-    state = _Text(list(ids), min(request.max_new_tokens, room), full)
+    state = _Text(ids, min(request.max_new_tokens, room), full)
     while state.left > 0:
         yield _round(target, proposer, state)
         if state.ended:

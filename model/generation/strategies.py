@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from model.errors import InputError
+from model.arguments import shown
+from model.errors import InputError, say
 from model.generation.beams import PARAMETERS as BEAM_PARAMETERS
 from model.generation.beams import Beams
 from model.generation.contrastive import PARAMETERS as CONTRASTIVE_PARAMETERS
@@ -29,7 +30,7 @@ from model.generation.decoder import (
     warped_row,
 )
 from model.sampling.pipeline import Context, Step, check_numbers, checked, draw, softmax, uniform
-from model.sampling.warps import WARPS, final, remembered
+from model.sampling.warps import WARPS, remembered, run_steps
 
 __all__ = [
     "METHODS",
@@ -72,7 +73,7 @@ class Sampler:
         if not self.written:
             self.recall(hidden)
         context = Context((*setup.ids, *self.written), setup.prompt, self.memory)
-        warped = final(rows.logits[0], self.strategy.steps, context) if self.strategy.steps else None
+        warped = run_steps(rows.logits[0], self.strategy.steps, context) if self.strategy.steps else None
         after = warped_row(rows, 0, warped)
         number = 0 if plan.shared else (plan.numbers[self.row] if plan.numbers else self.row)
         u = uniform(plan.seed, plan.first_step + len(self.written), number)
@@ -88,7 +89,7 @@ class Sampler:
             return
         for start in range(prompt - 1, len(ids) - 1, _CHUNK):
             for at, logits in enumerate(self.setup.read(hidden[start : min(start + _CHUNK, len(ids) - 1)]), start + 1):
-                warped = final(logits, self.strategy.steps, Context(ids[:at], prompt, self.memory))
+                warped = run_steps(logits, self.strategy.steps, Context(ids[:at], prompt, self.memory))
                 probability = float(softmax(warped.numpy())[ids[at]])
                 if probability > 0:  # an inserted token may be excluded
                     self.remember(probability)
@@ -112,8 +113,11 @@ def option(strategy: Strategy, name: str) -> float:
 
 def check_strategy(strategy: Strategy, size: int) -> None:
     """Raise InputError unless the method, its numbers and every step are known and within their bounds."""
-    if strategy.method not in METHODS:
-        raise InputError("This method is not known.", strategy.method[:40], "Choose one of the list.")
+    if not isinstance(strategy, Strategy):
+        raise InputError("This is no strategy.", shown(strategy), say("Choose one of: {}.", ", ".join(STRATEGIES)))
+    if not isinstance(strategy.method, str) or strategy.method not in METHODS:
+        hint = say("Choose one of: {}.", ", ".join(METHODS))
+        raise InputError("This method is not known.", shown(strategy.method), hint)
     check_numbers(strategy.method, strategy.options, METHODS[strategy.method].parameters)
     checked(strategy.steps, WARPS, size)
 

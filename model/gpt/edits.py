@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from model.arguments import shown
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import future
@@ -250,12 +251,3 @@ def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
 def _within(value: object, count: int) -> bool:
     """None, or an integer of 0 .. count - 1; True and 1.0 do not count as integers."""
     return value is None or (type(value) is int and 0 <= value < count)
-
-
-def shown(value: object) -> str:
-    """An unchecked value in at most 40 characters."""
-    if isinstance(value, str):
-        return value[:40]
-    # Digits of a very large integer take long to write, and Python refuses to.
-    plain = isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**12)
-    return repr(value) if plain else type(value).__name__

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import InputError, say
+from model.arguments import check_position, is_whole
 from model.gpt.one_token import alone
 from model.gpt.ranking import ranks_of, top_ids
 from model.gpt.tap import Tap
@@ -178,11 +178,10 @@ def _checked(run: Run, positions: Sequence[int], candidates: Sequence[int] | Non
     if len(positions) == 0:
         raise ValueError("positions must name at least one position, got none")
     for position in positions:
-        if not -T <= position < T:
-            raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
-    if top < 1:
+        check_position(position, T, from_end=True)
+    if not is_whole(top) or top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
-    if candidates is not None and not all(0 <= token < V for token in candidates):
+    if candidates is not None and not all(is_whole(token) and 0 <= token < V for token in candidates):
         raise ValueError(f"candidates must lie in 0 .. {V - 1}, got {list(candidates)}")
     at = torch.tensor([position % T for position in positions])
     tracked = None if candidates is None else torch.tensor(list(candidates), dtype=torch.long)

@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from model.arguments import check_head, check_layer, check_position
 from model.errors import InputError, say
 from model.gpt.edits import Edit, Means, check_edits, mean_heads, sites_edited, tap_of
 from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
@@ -122,16 +123,9 @@ class Trace:
         return q[None, None], k[None, None], v[None, None]
 
     def _checked(self, layer: int, head: int) -> int:
-        self._check_layer(layer, self.config.n_layer - 1)
-        if not 0 <= head < self.config.n_head:
-            raise InputError(
-                "There is no such head.", str(head), say("Heads run from 0 to {}.", self.config.n_head - 1)
-            )
+        check_layer(layer, self.config.n_layer)
+        check_head(head, self.config.n_head)
         return head
-
-    def _check_layer(self, layer: int, last: int) -> None:
-        if not 0 <= layer <= last:
-            raise InputError("There is no such layer.", str(layer), say("Layers run from 0 to {}.", last))
 
     # --- one layer ---
 
@@ -155,7 +149,7 @@ class Trace:
     @torch.inference_mode()
     def sites(self, layer: int, names: Collection[str]) -> dict[str, Tensor]:
         """Tensors of one block at the named sites of model.gpt.tap.SITES, e.g. "mlp_post"; axes as listed there."""
-        self._check_layer(layer, self.config.n_layer - 1)
+        check_layer(layer, self.config.n_layer)
         store: dict[tuple[str, int], Tensor] = {}
         each = self.prepare(layer, len(self.tokens), record(names, store), explicit=not _ATTENTION.isdisjoint(names))
         self.model.blocks[layer](self.residuals[layer][None], layer, each)
@@ -171,13 +165,13 @@ class Trace:
 
     def hidden(self, layer: int) -> np.ndarray:
         """Residual stream entering block `layer`; for n_layer the stream after the last block. float32 [T, D]"""
-        self._check_layer(layer, self.config.n_layer)
+        check_layer(layer, self.config.n_layer + 1)
         return self.residuals[layer].numpy()
 
     @torch.inference_mode()
     def middle(self, layer: int) -> np.ndarray:
         """Residual stream between attention and MLP of a block (resid_mid), its attention half recomputed. [T, D]"""
-        self._check_layer(layer, self.config.n_layer - 1)
+        check_layer(layer, self.config.n_layer)
         each = self.prepare(layer, len(self.tokens))
         x = each.at("resid_pre", layer, self.residuals[layer][None])
         return self.model.blocks[layer].middle(x, layer, each)[0].numpy()
@@ -221,8 +215,7 @@ class Trace:
         The last result is cached: do not write to it.
         """
         T = len(self.tokens)
-        if not -T <= position < T:
-            raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
+        check_position(position, T, from_end=True)
         at, read = position % T, self._read
         if read is None or read[0] != at:
             read = self._read = at, self._logits(self.residuals[-1][at][None])[0]

@@ -17,9 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.attention.measures import attend_rows, check_layer, value_rows
-from model.errors import InputError, say
-from model.gpt.edits import EDITS, shown
+from model.arguments import check_head, check_layer, check_token
+from model.attention.measures import attend_rows, value_rows
+from model.errors import InputError
+from model.gpt.edits import EDITS
 from model.gpt.one_token import alone
 from model.gpt.tap import record
 from model.gpt.trace import Trace
@@ -264,8 +265,7 @@ def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -
     """
     check_layer(layer, run.config.n_layer)
     run.require_key()
-    if not 0 <= head < run.config.n_head:
-        raise InputError("There is no such head.", str(head), say("Heads run from 0 to {}.", run.config.n_head - 1))
+    check_head(head, run.config.n_head)
     if any(EDITS[edit.kind].site == "z" and (edit.layer, edit.head) == (layer, head) for edit in run.key.edits):
         what = "The output of this head is edited, so it is not a sum over tokens."
         raise InputError(what, f"head {layer}.{head}", "Remove the edit, or choose another head.")
@@ -287,8 +287,8 @@ def promoted(
     or head out of range.
     """
     check_layer(layer, model.config.n_layer)
-    if head is not None and not 0 <= head < model.config.n_head:
-        raise InputError("There is no such head.", str(head), say("Heads run from 0 to {}.", model.config.n_head - 1))
+    if head is not None:
+        check_head(head, model.config.n_head)
     if head is None:
         x = outputs.mlp[layer]
     else:
@@ -306,5 +306,5 @@ def promoted(
 def _check_tokens(vocab: int, *tokens: int | None) -> None:
     """Raise InputError for an id without a row in W_U."""
     for token in tokens:
-        if token is not None and (type(token) is not int or not 0 <= token < vocab):
-            raise InputError("There is no token with this id.", shown(token), say("Ids run from 0 to {}.", vocab - 1))
+        if token is not None:
+            check_token(token, vocab)

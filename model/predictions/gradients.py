@@ -6,14 +6,14 @@ one, but for an infinitely small change; integrated gradients add it up from a b
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import InputError, say
-from model.gpt.edits import shown
+from model.arguments import check_position, check_token, shown
+from model.errors import InputError
 from model.gpt.tap import record
 from model.gpt.trace import Trace
 from model.gpt.transformer import Pass, attend_fused
@@ -83,6 +83,26 @@ class _Step:
         return abs(float(self.slope.sum()) * (self.b - self.a) - (self.f_b - self.f_a))
 
 
+@dataclass(eq=False)
+class _Tried:
+    """A step and, where it was halved, its halves: a middle on a spike misses by more than the whole step did."""
+
+    step: _Step
+    halves: "list[_Tried]" = field(default_factory=list)
+
+    def best(self) -> tuple[float, "list[_Tried]"]:
+        """The partition of the step with the least total miss among those that were computed, and that miss."""
+        finer = [each.best() for each in self.halves]
+        miss = sum(each for each, _ in finer)
+        if not finer or self.step.miss <= miss:
+            return self.step.miss, [self]
+        return miss, [part for _, parts in finer for part in parts]
+
+    def worst(self) -> "_Tried":
+        """The step below that was not halved yet, with the largest miss."""
+        return max((each.worst() for each in self.halves), key=lambda each: each.step.miss) if self.halves else self
+
+
 def gradients(
     run: Trace, position: int, token: int, distractor: int | None = None, most: int = MOST, progress: Progress = silent
 ) -> Gradients:
@@ -91,8 +111,9 @@ def gradients(
     With x_s the embedding of token s and b the baseline, integrated_s = (x_s - b) . (mean over a of df/dx_s at b + a
     (x - b)); summed over s that is f(x) - f(b). The mean is taken by the midpoint rule, first over a quarter of `most`
     equal steps; then the steps with the largest errors are halved, until the sum of errors is small or `most`
-    gradients were computed: f can jump within a thousandth of the path. `gap` is the remaining error. Position
-    embeddings stay, edits of the run stay in force, and the weights get no gradient.
+    gradients were computed: f can jump within a thousandth of the path. A middle on such a jump can make the halves
+    worse than the whole step, so the steps with the least sum of errors count, of all that were computed. `gap` is the
+    remaining error. Position embeddings stay, edits of the run stay in force, and the weights get no gradient.
 
     The baseline is the mean embedding of the vocabulary, not zero. The slope of an RMSNorm at 0 is 1 / sqrt(eps), and
     that of a stack of them multiplies: without position embeddings, slopes near zero exceed 10^7 in a model of 30
@@ -111,32 +132,41 @@ def gradients(
             run, _embedded(run, at), _baseline(run), _direction(run, token, distractor), _counter(progress, total)
         )
         _, last = _slopes(path, [1.0], path.x)
-        steps, taken = _first_steps(path, first), first
-        value, baseline = steps[-1].f_b, steps[0].f_a
-        while taken + 2 <= most and sum(step.miss for step in steps) > _ENOUGH * max(1.0, abs(value - baseline)):
-            count = min(
-                _HALVED, (most - taken) // 2, max(1, _TOKENS // (2 * at + 2))
-            )  # halving a step takes two gradients
-            steps.sort(key=lambda step: -step.miss)
-            steps = [*_halved(path, steps[:count]), *steps[count:]]
+        whole, taken = _Tried(_nothing(), _first_steps(path, first)), first
+        value, baseline = whole.halves[-1].step.f_b, whole.halves[0].step.f_a
+        miss, best = whole.best()
+        while taken + 2 <= most and miss > _ENOUGH * max(1.0, abs(value - baseline)):
+            # halving a step takes two gradients
+            count = min(_HALVED, (most - taken) // 2, max(1, _TOKENS // (2 * at + 2)), len(best))
+            best.sort(key=lambda part: -part.step.miss)
+            _halve(path, [part.worst() for part in best[:count]])
+            miss, best = whole.best()
             taken += 2 * count
-        integrated = sum(step.slope * (step.b - step.a) for step in steps)
+        integrated = sum(part.step.slope * (part.step.b - part.step.a) for part in best)
     return Gradients(last[0].numpy(), integrated.numpy(), value, baseline, taken)
 
 
-def _first_steps(path: _Path, count: int) -> list[_Step]:
+def _nothing() -> _Step:
+    """The path in one step that is never chosen: no gradient was taken in its middle."""
+    return _Step(0.0, 1.0, 0.0, 0.0, 0.0, torch.tensor([math.inf]))
+
+
+def _first_steps(path: _Path, count: int) -> list[_Tried]:
     """The path in equal steps."""
     ends = [n / count for n in range(count + 1)]
     f = _values(path, ends)
     middles, slopes = _slopes(path, [(n + 0.5) / count for n in range(count)], path.x - path.base)
-    return [_Step(ends[n], ends[n + 1], f[n], f[n + 1], middles[n], slopes[n]) for n in range(count)]
+    return [_Tried(_Step(ends[n], ends[n + 1], f[n], f[n + 1], middles[n], slopes[n])) for n in range(count)]
 
 
-def _halved(path: _Path, steps: Sequence[_Step]) -> list[_Step]:
-    """Each step split in two."""
+def _halve(path: _Path, tried: Sequence[_Tried]) -> None:
+    """Split each step in two."""
+    steps = [each.step for each in tried]
     halves = [half for s in steps for half in ((s.a, s.middle, s.f_a, s.f_middle), (s.middle, s.b, s.f_middle, s.f_b))]
     middles, slopes = _slopes(path, [(a + b) / 2 for a, b, _, _ in halves], path.x - path.base)
-    return [_Step(*half, middles[n], slopes[n]) for n, half in enumerate(halves)]
+    made = [_Tried(_Step(*half, middles[n], slopes[n])) for n, half in enumerate(halves)]
+    for n, each in enumerate(tried):
+        each.halves = made[2 * n : 2 * n + 2]
 
 
 # --- f and its gradient at places of the path -------------------------------------------------------
@@ -234,11 +264,10 @@ def _ids(run: Trace, at: int) -> Tensor:
 def _checked(run: Trace, position: int, tokens: Sequence[int | None], most: int) -> int:
     """The position, not negative; raises InputError for an invalid position or token, or for too few gradients."""
     T, vocab = len(run.tokens), run.config.vocab_size
-    if type(position) is not int or not -T <= position < T:
-        raise InputError("There is no such position.", shown(position), say("Positions run from 0 to {}.", T - 1))
+    check_position(position, T, from_end=True)
     for token in tokens:
-        if token is not None and (type(token) is not int or not 0 <= token < vocab):
-            raise InputError("There is no token with this id.", shown(token), say("Ids run from 0 to {}.", vocab - 1))
+        if token is not None:
+            check_token(token, vocab)
     if type(most) is not int or most < 4:
         raise InputError("The path needs more gradients.", shown(most), "Give a whole number from 4 up.")
     return position % T

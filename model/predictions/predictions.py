@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import InputError, say
-from model.gpt.edits import shown
+from model.arguments import check_token, is_whole
+from model.errors import InputError
 from model.gpt.ranking import ranks_of, top_ids
 from model.gpt.trace import Trace
 from model.records import Tokens
@@ -83,7 +83,7 @@ def predict(run: Trace, top: int = 10) -> Predictions:
     those of the run, its edits included, and sums over V are in float64. Raises ValueError for `top` below 1.
     Source: Shannon 1948, sections 6 and 7; Levy 2008 for surprisal.
     """
-    if top < 1:
+    if not is_whole(top) or top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
     targets = _ids(run)[1:]  # [T - 1]
     rows = [_reduce(logits, targets[start : start + len(logits)], top) for start, logits in _chunks(run)]
@@ -137,8 +137,7 @@ def follow_all(run: Trace, tokens: Sequence[int], positions: slice = slice(None)
     """`follow` for several tokens at little more than the cost of one; optionally after some positions only."""
     V = run.config.vocab_size
     for token in tokens:
-        if type(token) is not int or not 0 <= token < V:
-            raise InputError("There is no token with this id.", shown(token), say("Ids run from 0 to {}.", V - 1))
+        check_token(token, V)
     if not tokens:
         return []
     parts = []

@@ -17,6 +17,8 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize, quantize
 from torch import Tensor
 
+from model.errors import InputError
+
 
 @dataclass(frozen=True)
 class Scheme:
@@ -66,15 +68,23 @@ class Levels:
         return x.reshape(out, -1)[:, :width].contiguous()  # products of a strided view are a hundred times slower
 
 
+def check_finite(weight: Tensor) -> None:
+    """Raise InputError for a matrix with NaN or an infinite number: no scale fits it."""
+    if weight.numel() and not all(each.isfinite() for each in weight.detach().aminmax()):  # NaN passes through both
+        hint = "Check the weights, or fetch the model again."
+        raise InputError("A weight is not finite, so that it cannot be rounded.", "", hint)
+
+
 def levels(weight: Tensor, scheme: Scheme) -> Levels:
     """The integers, scales and zero points of a matrix, [out, in]; rounding half to even.
 
     Symmetric: scale = max |w| / m. Affine: the range from min to max is widened to include 0, scale = (max - min) /
     (2^bits - 1), zero = round(-min / scale). No weight is off by more than scale / 2. Raises ValueError for a weight
-    that is not a matrix.
+    that is not a matrix, InputError for one with a number that is not finite.
     """
     if weight.ndim != 2:
         raise ValueError(f"weight must be [out, in], got {tuple(weight.shape)}")
+    check_finite(weight)
     parts = _grouped(weight.detach().float(), scheme)  # [out, N, P]
     if scheme.symmetric:
         m = 2 ** (scheme.bits - 1) - 1
@@ -211,8 +221,10 @@ USUAL = (
 def stored(weight: Tensor, kind: Format) -> tuple[Tensor, int]:
     """A matrix as restored from a format, and its bytes in it. [out, in] -> float32 [out, in]
 
-    A row that is not a multiple of the format's block stays float16.
+    A row that is not a multiple of the format's block stays float16. Raises InputError for a weight with a number that
+    is not finite.
     """
+    check_finite(weight)
     weight = weight.detach().float()
     if kind.scheme is not None:
         return rounded(weight, kind.scheme)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from model.arguments import check_layer
 from model.gpt.config import ModelConfig
 from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
@@ -213,9 +214,11 @@ def compare(
 ) -> Comparison:
     """Round one matrix by all methods, fitted to all of `texts` but the last, and measured on the last one.
 
-    `texts` are token ids, each within the model's context. The model is not changed. Raises ValueError for a matrix
-    that the model does not have, fewer than two texts, or a scheme with one scale for the whole matrix.
+    `texts` are token ids, each within the model's context. The model is not changed. Raises InputError for a
+    layer that does not exist, ValueError for a matrix that the model does not have, fewer than two texts, or a scheme
+    with one scale for the whole matrix.
     """
+    check_layer(layer, model.config.n_layer)
     if matrix not in matrices_of(model.config):
         raise ValueError(f"matrix must be one of {', '.join(matrices_of(model.config))}, got {matrix!r}")
     if len(texts) < 2:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from model.sampling.pipeline import order
+from model.arguments import check_whole
+from model.sampling.pipeline import LARGEST, order
 
 LEVEL = 0.95  # of a band: the probability that a count lies inside
 LEAST = 5  # least expected draws of a bin of the chi-square test; Cochran 1954, section 3
@@ -53,8 +54,11 @@ def bar_of(probabilities: np.ndarray) -> Bar:
 def uniforms(seed: int, n: int, first: int = 0, row: int = 0) -> np.ndarray:
     """The random numbers of the steps first .. first + n - 1: model.sampling.pipeline.uniform of each. float64 [n]
 
-    One generator with an advanced counter, instead of a new one per step: about four times as fast.
+    One generator with an advanced counter, instead of a new one per step: about four times as fast. Raises InputError
+    for what is no whole number from 0 up.
     """
+    for name, value in (("seed", seed), ("n", n), ("first", first), ("row", row)):
+        check_whole(name, value, 0, LARGEST)
     bits = np.random.Philox(key=[seed, row], counter=[0, 0, 0, first])
     generator, numbers = np.random.Generator(bits), np.empty(n)
     for step in range(n):

@@ -12,9 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.arguments import check_number, check_token, check_whole, is_number, shown
 from model.errors import InputError, say
 
 MOST_STEPS = 24  # of one pipeline
+MOST_BIAS = 100  # added to the logit of a token
+LARGEST = 2**63 - 1  # of a seed, a step or a row: a word of Philox
 FIRST = 1024  # a draw first considers tokens with a share of at least 1 / FIRST
 
 
@@ -124,8 +127,11 @@ def uniform(seed: int, step: int, row: int = 0) -> float:
     """The random number of a step, in [0, 1): the same for the same seed, step and row, independent of earlier draws.
 
     Philox 4x64 is counter-based and has no state (Salmon et al. 2011), so a branch that starts at step 7 gets the
-    number that step 7 had before. Rows differ only where strategies should not share random numbers.
+    number that step 7 had before. Rows differ only where strategies should not share random numbers. Raises InputError
+    for what is no whole number from 0 to 2^63 - 1.
     """
+    for name, value in (("seed", seed), ("step", step), ("row", row)):
+        check_whole(name, value, 0, LARGEST)
     return float(np.random.Generator(np.random.Philox(key=[seed, row], counter=[0, 0, 0, step])).random())
 
 
@@ -147,9 +153,13 @@ def draw(probabilities: np.ndarray, u: float) -> int:
 
     Inversion of the cumulative distribution: P(draw = i) = p_i for a uniform u. Devroye 1986, section III.2. The bar
     first has the likeliest tokens only, in the order of `order`: at most FIRST can have a share of 1 / FIRST, and u is
-    rarely beyond them.
+    rarely beyond them. Raises InputError for a u outside [0, 1) and for what is no distribution; its sum need not be 1.
     """
     mass = probabilities.sum()
+    if not (is_number(u) and 0 <= u < 1):
+        raise InputError("The random number is out of its range.", shown(u), "Give a number from 0 up to below 1.")
+    if not (0 < mass < np.inf and probabilities.min() >= 0):  # the sum is NaN where any is
+        raise InputError("These are no probabilities.", shown(mass), "Give numbers from 0 up, one of them above 0.")
     target = u * mass
     for least in (mass / FIRST, mass / (32 * FIRST)):
         ids = np.flatnonzero(probabilities >= least)
@@ -173,25 +183,29 @@ def check_numbers(owner: str, numbers: tuple[tuple[str, float], ...], parameters
     """Raise InputError unless every number of the warp or method `owner` is a parameter within its bounds."""
     bounds = {parameter.name: parameter for parameter in parameters}
     for name, value in numbers:
-        parameter = bounds.get(name)
-        if parameter is None or not parameter.low <= value <= parameter.high or (parameter.whole and value % 1):
-            hint = (
-                say("Choose a value from {} to {}.", f"{parameter.low:g}", f"{parameter.high:g}")
-                if parameter
-                else "Choose one of the list."
-            )
-            raise InputError("A setting is out of its range.", f"{owner}, {name[:20]}: {value:g}", hint)
+        parameter = bounds.get(name) if isinstance(name, str) else None
+        if parameter is None:
+            hint = say("Choose one of: {}.", ", ".join(bounds)) if bounds else "Remove it."
+            raise InputError("There is no such setting.", f"{owner}, {shown(name)[:20]}: {shown(value)}", hint)
+        check_number(f"{owner}, {name}", value, parameter.low, parameter.high)
+        if parameter.whole and value % 1:
+            got = f"{owner}, {name}: {value:g}"
+            raise InputError("A setting is not a whole number.", got, "Choose a whole number.")
 
 
 def checked(steps: tuple[Step, ...], warps: Mapping[str, Warp], vocab_size: int) -> tuple[Step, ...]:
     """The steps, if every number is a parameter of its warp within its bounds; raises InputError otherwise."""
+    if not isinstance(steps, tuple | list):
+        raise InputError("The steps are not a list.", shown(steps), "Give a tuple of steps.")
     if len(steps) > MOST_STEPS:
         raise InputError("There are too many steps.", str(len(steps)), say("At most {} steps.", MOST_STEPS))
     for step in steps:
-        warp = warps.get(step.warp)
+        warp = warps.get(step.warp) if isinstance(step, Step) and isinstance(step.warp, str) else None
         if warp is None:
-            raise InputError("This step is not known.", step.warp[:40], "Choose one of the list.")
+            name = step.warp if isinstance(step, Step) else step
+            raise InputError("This step is not known.", shown(name), say("Choose one of: {}.", ", ".join(warps)))
         check_numbers(step.warp, step.values, warp.parameters)
-        if any(not 0 <= token < vocab_size or not abs(number) <= 100 for token, number in step.tokens):
-            raise InputError("A setting is out of its range.", step.warp, "Choose a value from -100 to 100.")
+        for token, number in step.tokens:
+            check_token(token, vocab_size)
+            check_number(step.warp, number, -MOST_BIAS, MOST_BIAS)
     return steps

@@ -1,11 +1,13 @@
 """The warps by name, and pipelines of them."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from model.errors import InputError
 from model.sampling.cuts import (
     LOWEST,
     epsilon,
@@ -25,7 +27,7 @@ from model.sampling.penalties import (
     presence_penalty,
     repetition_penalty,
 )
-from model.sampling.pipeline import Context, Parameter, Shaped, Step, Warp
+from model.sampling.pipeline import Context, Parameter, Shaped, Step, Warp, checked
 
 
 def temperature(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
@@ -90,10 +92,28 @@ def values_of(step: Step) -> dict[str, float]:
     return {parameter.name: step.get(parameter) for parameter in WARPS[step.warp].parameters}
 
 
+def checked_logits(logits: Tensor | np.ndarray) -> Tensor:
+    """One position's logits as float32 [V]. Raises InputError unless they are numbers, -inf for an excluded token.
+
+    At least one has to be finite.
+    """
+    values = torch.as_tensor(logits).float()
+    if values.ndim != 1 or not len(values):
+        raise InputError("These are not the logits of one position.", str(tuple(values.shape)), "Give one row.")
+    largest = float(values.max())  # NaN where any is
+    if not math.isfinite(largest):
+        hint = "Each has to be a number or -inf, and one of them finite."
+        raise InputError("These logits make no distribution.", f"{largest:g}", hint)
+    return values
+
+
 def shape(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context = NOTHING) -> Shaped:
-    """One position's logits [V] through the steps in order; every stage is stored."""
-    stages = [torch.as_tensor(logits).float()]
-    for step in steps:
+    """One position's logits [V] through the steps in order; every stage is stored.
+
+    Raises InputError for logits without a distribution and for steps that are unknown or out of range.
+    """
+    stages = [checked_logits(logits)]
+    for step in checked(steps, WARPS, len(stages[0])):
         stages.append(WARPS[step.warp].apply(stages[-1], values_of(step), context, step))
     return Shaped(steps, torch.stack(stages))
 
@@ -106,8 +126,14 @@ def remembered(steps: tuple[Step, ...], memory: float | None, probability: float
     return memory
 
 
-def final(logits: Tensor, steps: tuple[Step, ...], context: Context = NOTHING) -> Tensor:
-    """The result of the last step only. [V] -> [V]"""
+def final(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context = NOTHING) -> Tensor:
+    """The result of the last step only. [V] -> [V]. The same errors as `shape`."""
+    values = checked_logits(logits)
+    return run_steps(values, checked(steps, WARPS, len(values)), context)
+
+
+def run_steps(logits: Tensor, steps: tuple[Step, ...], context: Context = NOTHING) -> Tensor:
+    """`final` for logits and steps that were checked: a text checks its steps once, not at every token."""
     logits = logits.float()
     for step in steps:
         logits = WARPS[step.warp].apply(logits, values_of(step), context, step)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import tiktoken
 
+from model.arguments import check_token, shown
 from model.errors import CheckpointError, InputError, UnsupportedModel, say
 from model.records import Tokens
 from model.text.bpe_ranks import FRESH_COPY
@@ -92,11 +93,11 @@ class Tokenizer:
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """The bytes of token ids, joined; InputError for ids outside the vocabulary."""
-        return b"".join(self._raw(int(number)) for number in ids)
+        return b"".join(map(self._raw, _listed(ids)))
 
     def tokens(self, ids: Iterable[int]) -> Tokens:
         """The Tokens of ids [T]; InputError for ids outside the vocabulary."""
-        ids = [int(number) for number in ids]
+        ids = _listed(ids)
         raw = tuple(self._raw(number) for number in ids)
         ends = np.fromiter(accumulate(map(len, raw), initial=0), dtype=np.int64, count=len(ids) + 1)
         return Tokens(
@@ -121,13 +122,13 @@ class Tokenizer:
 
         `<unused 50280>` for an id with a row in the model but no token in the vocabulary; InputError below 0.
         """
-        if id < 0:
-            raise InputError("A token id cannot be negative.", str(id))
+        check_token(id, max(self.vocab_size, 1 << 31))
         raw = self._vocabulary.raw[id] if id < self.vocab_size else None
         return f"<unused {int(id)}>" if raw is None else _show(raw)
 
     def _raw(self, number: int) -> bytes:
-        raw = self._vocabulary.raw[number] if 0 <= number < self.vocab_size else None
+        check_token(number, self.vocab_size)
+        raw = self._vocabulary.raw[number]
         if raw is None:
             hint = say("Ids run from 0 to {}.", self.vocab_size - 1)
             raise InputError("There is no token with this id.", str(number), hint)
@@ -178,6 +179,15 @@ class Tokenizer:
                 "Remove that character.",
             )
         return ids
+
+
+def _listed(ids: Iterable[int]) -> list[int]:
+    """Unchecked ids as a list, arrays and tensors as Python's numbers; InputError for what is no sequence of ids."""
+    if hasattr(ids, "tolist"):
+        ids = ids.tolist()
+    if isinstance(ids, str | bytes | Mapping) or not isinstance(ids, Iterable):
+        raise InputError("These are not token ids.", shown(ids), "Give a list of whole numbers.")
+    return list(ids)
 
 
 def _show(raw: bytes) -> str:

@@ -28,6 +28,9 @@ SNAPSHOTS = 60  # approximate number of snapshots of a run
 _TOP = 5  # predictions for each position of the probe
 _SAMPLE_TOKENS = 48
 
+RATES = (1e-6, 0.1)  # bounds of the learning rate
+MOST_SEED = 1_000_000_000
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -118,7 +121,16 @@ def job_of(value: object, limits: Limits) -> Job:
         "positions": text("positions", "learned"),
         "mlp": text("mlp", "gelu_tanh"),
     }
-    steps = whole("steps", default.steps)
+    steps, seed = whole("steps", default.steps), whole("seed", 0)
+    warmup = min(whole("warmup", default.warmup), steps)
+    # What no recipe can hold is told like the other bounds.
+    for what, number, low, high in (
+        ("warm-up steps", warmup, 0, limits.steps),
+        ("seed", seed, 0, MOST_SEED),
+        ("learning rate", rate, *RATES),
+    ):
+        if number < 0:
+            _check_bounds(what, number, low, high)
     try:
         recipe = Recipe(
             steps=steps,
@@ -126,8 +138,8 @@ def job_of(value: object, limits: Limits) -> Job:
             length=whole("length", default.length),
             learning_rate=float(rate),
             schedule=text("schedule", default.schedule),
-            warmup=min(whole("warmup", default.warmup), steps),
-            seed=whole("seed", 0),
+            warmup=warmup,
+            seed=seed,
         )
     except ValueError as error:
         raise InputError("These settings do not describe a model.", str(error)[:80], "Change the settings.") from error
@@ -175,15 +187,10 @@ def check(job: Job, limits: Limits) -> ModelConfig:
         ("tokens a step", recipe.batch * recipe.length * recipe.accumulate, 1, limits.batch_tokens),
         ("warm-up steps", recipe.warmup, 0, limits.steps),
         ("minutes", job.minutes, 0.01, limits.minutes),
-        ("learning rate", recipe.learning_rate, 1e-6, 0.1),
-        ("seed", recipe.seed, 0, 1_000_000_000),
+        ("learning rate", recipe.learning_rate, *RATES),
+        ("seed", recipe.seed, 0, MOST_SEED),
     ):
-        if not low <= value <= high:
-            raise InputError(
-                "A setting is out of bounds on this server.",
-                f"{what}: {value:g}",
-                say("Choose a value from {} to {}.", f"{low:g}", f"{high:g}"),
-            )
+        _check_bounds(what, value, low, high)
     if job.task == TEXT:
         _check_text(job, limits)
     else:
@@ -195,6 +202,12 @@ def check(job: Job, limits: Limits) -> ModelConfig:
                 say("Choose a value from {} to {}.", chosen.shortest, chosen.longest),
             )
     return config
+
+
+def _check_bounds(what: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        hint = say("Choose a value from {} to {}.", f"{low:g}", f"{high:g}")
+        raise InputError("A setting is out of bounds on this server.", f"{what}: {value:g}", hint)
 
 
 def _check_text(job: Job, limits: Limits) -> None:

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from model.arguments import is_number, is_whole
 from model.errors import CheckpointError
 from model.gpt.config import ModelConfig, from_dict, to_dict
 from model.gpt.layers import attention_pattern, fused_attention
@@ -30,7 +31,10 @@ PRECISIONS = ("float32", "bfloat16", "auto")
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How a model is trained. Defaults suit a model of a few million parameters."""
+    """How a model is trained. Defaults suit a model of a few million parameters.
+
+    Raises ValueError for a number out of range, and for an unknown schedule or precision.
+    """
 
     steps: int
     batch: int = 16  # rows per forward
@@ -39,7 +43,7 @@ class Recipe:
     learning_rate: float = 1e-3
     schedule: Literal["cosine", "inverse_sqrt", "trapezoid"] = "cosine"
     warmup: int = 100  # steps
-    floor: float = 0.1  # last learning rate over the largest
+    floor: float = 0.1  # learning rate of the last step over the largest; the inverse square root has none
     decay: float = 0.15  # share of the steps in which the trapezoid decays
     beta1: float = 0.9
     beta2: float = 0.95
@@ -50,9 +54,19 @@ class Recipe:
     compile: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "length", "accumulate"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name, least in {"steps": 1, "batch": 1, "length": 1, "accumulate": 1, "warmup": 0, "seed": 0}.items():
+            value = getattr(self, name)
+            if not is_whole(value) or value < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        for name, most in {"learning_rate": math.inf, "floor": 1, "decay": 1, "weight_decay": math.inf}.items():
+            value = getattr(self, name)
+            if not is_number(value) or not 0 <= value <= most:
+                raise ValueError(f"{name} must be a number from 0 to {most}, got {value!r}")
+        for name in ("beta1", "beta2"):
+            if not is_number(getattr(self, name)) or not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be a number from 0 up to below 1, got {getattr(self, name)!r}")
+        if self.clip != math.inf and (not is_number(self.clip) or self.clip <= 0):
+            raise ValueError(f"clip must be a number above 0, infinite for none, got {self.clip!r}")
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
         if self.schedule not in SCHEDULES:
@@ -63,7 +77,7 @@ class Recipe:
 
 
 def _cosine(step: int, recipe: Recipe) -> float:
-    behind = (step - recipe.warmup) / max(1, recipe.steps - recipe.warmup)
+    behind = (step - recipe.warmup) / max(1, recipe.steps - 1 - recipe.warmup)
     return recipe.floor + (1 - recipe.floor) * 0.5 * (1 + math.cos(math.pi * min(1.0, behind)))
 
 
@@ -72,8 +86,9 @@ def _inverse_sqrt(step: int, recipe: Recipe) -> float:
 
 
 def _trapezoid(step: int, recipe: Recipe) -> float:
-    fall = max(1.0, recipe.decay * recipe.steps)
-    return recipe.floor + (1 - recipe.floor) * min(1.0, (recipe.steps - step) / fall)
+    fall = recipe.decay * recipe.steps
+    left = min(1.0, (recipe.steps - 1 - step) / fall) if fall else 1.0
+    return recipe.floor + (1 - recipe.floor) * left
 
 
 # Learning rate after the warm-up, as a share of the largest.
@@ -85,7 +100,10 @@ SCHEDULES: dict[str, Callable[[int, Recipe], float]] = {
 
 
 def learning_rate(step: int, recipe: Recipe) -> float:
-    """The learning rate of step 0, 1, ...: a linear warm-up, then the schedule."""
+    """The learning rate of step 0, 1, ...: a linear warm-up, then the schedule.
+
+    The last step has the floor, where at least two follow the warm-up.
+    """
     if step < recipe.warmup:
         return recipe.learning_rate * (step + 1) / recipe.warmup
     return recipe.learning_rate * SCHEDULES[recipe.schedule](step, recipe)

@@ -7,7 +7,8 @@ let good = null,
 onDrawn((root, payload) => {
   if (payload) root.dataset.drawn = ""; // until then guide.css hides what has no words yet
   if (root.dataset.part === "tokens") good = payload?.prompt ?? good;
-  if (root.dataset.part !== "notice" || payload?.kind !== "error" || payload.actions?.length || !back) return;
+  if (root.dataset.part !== "notice" || payload?.kind !== "error" || !back) return;
+  if (payload.actions?.some((action) => action.name === "retry")) return;
   if (good === null || [undefined, good].includes(promptText())) return;
   const button = el("button", "pg-button", back, { type: "button" });
   button.onclick = () => {

@@ -1,6 +1,7 @@
 // What is wrong or under way, below the page's head, with buttons to do something about it.
 import { el } from "./dom.js";
 import { define } from "./mount.js";
+import { focusPrompt, setPrompt } from "./prompt.js";
 
 define("notice", (root, props, trigger) => (payload) => {
   root.hidden = !payload.text;
@@ -14,10 +15,17 @@ define("notice", (root, props, trigger) => (payload) => {
     if (payload.fraction !== null) bar.value = payload.fraction;
     root.append(bar);
   }
-  const fire = { cancel: () => trigger("cancel"), retry: () => trigger("retry") };
-  for (const { name, text } of payload.actions ?? []) {
+  const fire = {
+    cancel: () => trigger("cancel"),
+    retry: () => trigger("retry"),
+    cut: (prompt) => {
+      setPrompt(prompt);
+      focusPrompt();
+    },
+  };
+  for (const { name, text, prompt } of payload.actions ?? []) {
     const button = el("button", "pg-button", text, { type: "button" });
-    button.onclick = fire[name];
+    button.onclick = () => fire[name](prompt);
     root.append(button);
   }
 });

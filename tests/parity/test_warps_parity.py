@@ -5,7 +5,7 @@ import torch
 from transformers.generation import logits_process as theirs
 
 from model.sampling.pipeline import Context, Step
-from model.sampling.warps import final
+from model.sampling.warps import run_steps
 
 OUT = -torch.inf
 TEXT = (1, 2, 3, 1, 2, 4, 1, 2)
@@ -33,7 +33,7 @@ ADVERSE = {
 def pair(warp: str, value: float, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Our result and theirs. They compute in the precision they are given; float64 makes their sums comparable."""
     make, name, _ = CUTS[warp]
-    ours = final(logits, (Step(warp, ((name, float(value)),)),))
+    ours = run_steps(logits, (Step(warp, ((name, float(value)),)),))
     return ours, make(value)(None, logits.double()[None])[0].float()
 
 
@@ -52,7 +52,7 @@ def test_cuts_of_few_logits_in_their_own_precision(warp, value, size):
     make, name, _ = CUTS[warp]
     for seed in range(4):
         logits = 2 * torch.randn(size, generator=torch.Generator().manual_seed(seed))
-        ours = final(logits, (Step(warp, ((name, float(value)),)),))
+        ours = run_steps(logits, (Step(warp, ((name, float(value)),)),))
         assert torch.equal(ours, make(value)(None, logits[None])[0])
 
 
@@ -82,7 +82,7 @@ def test_cuts_of_adverse_logits(warp, value, logits):
 def test_two_tied_at_the_edge_both_stay(warp, value):
     logits = torch.tensor([1 / 2, 1 / 8, 1 / 8, 1 / 16, 3 / 16]).log()
     make, name, _ = CUTS[warp]
-    ours = final(logits, (Step(warp, ((name, float(value)),)),))
+    ours = run_steps(logits, (Step(warp, ((name, float(value)),)),))
     assert torch.isfinite(ours[1]) == torch.isfinite(ours[2])
     assert torch.equal(ours, make(value)(None, logits[None])[0])
 
@@ -90,7 +90,7 @@ def test_two_tied_at_the_edge_both_stay(warp, value):
 @pytest.mark.parametrize("t", [0.01, 0.3, 0.7, 1.0, 2.5])
 def test_temperature(t):
     logits = torch.cat((5 * torch.randn(1000), torch.tensor([OUT, 1e30, 0.0])))
-    ours = final(logits, (Step("temperature", (("temperature", t),)),))
+    ours = run_steps(logits, (Step("temperature", (("temperature", t),)),))
     assert torch.equal(ours, theirs.TemperatureLogitsWarper(t)(None, logits[None])[0])
 
 
@@ -98,7 +98,7 @@ def test_temperature(t):
 @pytest.mark.parametrize("logits", [*ADVERSE.values(), [-4.0, -1.0, 0.0, 1.0, 4.0, OUT]])
 def test_repetition_penalty(penalty, logits):
     logits, text = torch.tensor(logits), tuple(id % len(logits) for id in TEXT)
-    ours = final(logits, (Step("repetition_penalty", (("penalty", penalty),)),), Context(text, 3))
+    ours = run_steps(logits, (Step("repetition_penalty", (("penalty", penalty),)),), Context(text, 3))
     processor = theirs.RepetitionPenaltyLogitsProcessor(penalty)
     assert torch.equal(ours, processor(torch.tensor([text]), logits[None])[0])
 
@@ -110,7 +110,7 @@ def test_no_repeat_ngram(n, seed):
     logits = torch.randn(9, generator=generator)
     random = torch.randint(0, 3, (40,), generator=generator).tolist()
     for text in (TEXT, tuple(random), tuple(random[:3])):
-        ours = final(logits, (Step("no_repeat_ngram", (("ngram", n),)),), Context(text, 2))
+        ours = run_steps(logits, (Step("no_repeat_ngram", (("ngram", n),)),), Context(text, 2))
         processor = theirs.NoRepeatNGramLogitsProcessor(n)
         assert torch.equal(ours, processor(torch.tensor([text]), logits[None])[0])
 
@@ -138,6 +138,6 @@ def test_a_chain_of_processors():
         Step("min_p", (("min_p", 0.02),)),
         Step("typical", (("mass", 0.9),)),
     )
-    ours = final(logits, steps, Context(TEXT, 4))
+    ours = run_steps(logits, steps, Context(TEXT, 4))
     assert torch.equal(ours, chain(torch.tensor([TEXT]), logits[None])[0])
     assert 1 < torch.isfinite(ours).sum() < 200

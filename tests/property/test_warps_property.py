@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.sampling.pipeline import Context, Parameter, Step, draw, order, softmax
-from model.sampling.warps import WARPS, final, shape
+from model.sampling.warps import WARPS, final, run_steps, shape
 
 SETTINGS = settings(max_examples=250, deadline=None, derandomize=True, database=None)
 OUT = -math.inf
@@ -65,7 +65,7 @@ def cases(draw_, keys: tuple[str, ...] = tuple(WARPS)) -> tuple[torch.Tensor, St
 def test_a_warp_leaves_a_distribution_and_its_input(case):
     logits, step, context = case
     before = logits.clone()
-    left = final(logits, (step,), context)
+    left = run_steps(logits, (step,), context)
     assert torch.equal(logits, before) and left.data_ptr() != logits.data_ptr()
     assert left.shape == logits.shape and left.dtype == torch.float32
     assert not left.isnan().any() and not (left == math.inf).any()
@@ -79,7 +79,7 @@ def test_a_warp_leaves_a_distribution_and_its_input(case):
 @given(case=cases(tuple(CUTS)))
 def test_a_cut_changes_no_logit_that_stays(case):
     logits, step, context = case
-    left = final(logits, (step,), context)
+    left = run_steps(logits, (step,), context)
     stays = torch.isfinite(left)
     assert torch.equal(left[stays], logits[stays])
 
@@ -88,7 +88,7 @@ def test_a_cut_changes_no_logit_that_stays(case):
 @given(case=cases(tuple(BELOW_AN_EDGE)))
 def test_a_cut_removes_only_what_is_not_above_what_stays(case):
     logits, step, context = case
-    stays = torch.isfinite(final(logits, (step,), context))
+    stays = torch.isfinite(run_steps(logits, (step,), context))
     assert stays[logits.argmax()]
     gone = logits[~stays]
     assert not len(gone) or gone.max() <= logits[stays].min()
@@ -98,7 +98,7 @@ def test_a_cut_removes_only_what_is_not_above_what_stays(case):
 @given(case=cases(tuple(BY_VALUE)))
 def test_equal_logits_share_one_fate(case):
     logits, step, context = case
-    stays = torch.isfinite(final(logits, (step,), context))
+    stays = torch.isfinite(run_steps(logits, (step,), context))
     for value in logits.unique():
         assert len(stays[logits == value].unique()) == 1
 
@@ -107,15 +107,15 @@ def test_equal_logits_share_one_fate(case):
 @given(case=cases(tuple(SETTLED)))
 def test_a_second_time_changes_nothing(case):
     logits, step, context = case
-    once = final(logits, (step,), context)
-    assert torch.equal(final(once, (step,), context), once)
+    once = run_steps(logits, (step,), context)
+    assert torch.equal(run_steps(once, (step,), context), once)
 
 
 @SETTINGS
 @given(logits=rows(), p=st.floats(0.01, 0.99))
 def test_top_p_is_the_smallest_set_that_reaches_p(logits, p):
     probabilities = softmax(logits.numpy())
-    stays = torch.isfinite(final(logits, (Step("top_p", (("p", p),)),))).numpy()
+    stays = torch.isfinite(run_steps(logits, (Step("top_p", (("p", p),)),))).numpy()
     mine = probabilities[stays]
     assert mine.sum() >= p * (1 - 1.2e-7) - 1e-15
     assert mine.sum() - mine.min() < p
@@ -127,7 +127,7 @@ def test_top_p_is_the_smallest_set_that_reaches_p(logits, p):
 @given(logits=rows(), mass=st.floats(0.01, 0.99))
 def test_typical_reaches_its_mass_with_the_least_distances(logits, mass):
     probabilities = softmax(logits.numpy())
-    stays = torch.isfinite(final(logits, (Step("typical", (("mass", mass),)),))).numpy()
+    stays = torch.isfinite(run_steps(logits, (Step("typical", (("mass", mass),)),))).numpy()
     inside = np.isfinite(logits.numpy())
     surprisal = np.log(np.exp(logits.double().numpy()[inside] - logits.max().item()).sum()) - (
         logits.double().numpy()[inside] - logits.max().item()
@@ -142,7 +142,7 @@ def test_typical_reaches_its_mass_with_the_least_distances(logits, mass):
 @SETTINGS
 @given(logits=rows(), t=st.floats(0, 3) | st.sampled_from([1e-300, 1e-40, 0.01]))
 def test_temperature_keeps_the_order_and_at_zero_the_first_of_the_largest(logits, t):
-    left = final(logits, (Step("temperature", (("temperature", t),)),))
+    left = run_steps(logits, (Step("temperature", (("temperature", t),)),))
     if t == 0:
         assert torch.isfinite(left).nonzero().tolist() == [[logits.tolist().index(logits.max())]]
         return
@@ -157,7 +157,7 @@ def test_temperature_keeps_the_order_and_at_zero_the_first_of_the_largest(logits
 def test_a_falling_temperature_ends_at_the_largest(logits):
     values = logits.double()[logits > OUT].unique()
     t = float(values[-1] - values[-2]) / 800 if len(values) > 1 else 1.0  # e^-800 is 0
-    left = softmax(final(logits, (Step("temperature", (("temperature", t),)),)).numpy())
+    left = softmax(run_steps(logits, (Step("temperature", (("temperature", t),)),)).numpy())
     largest = logits.numpy() == logits.max().item()
     assert np.allclose(left, largest / largest.sum(), rtol=0, atol=1e-12)
 
@@ -172,7 +172,7 @@ def test_a_pipeline_is_its_steps_one_after_the_other(data, logits):
     assert torch.equal(shaped.logits, final(logits, pipeline, context))
     left = logits
     for step, stage in zip(pipeline, shaped.stages[1:], strict=True):
-        left = final(left, (step,), context)
+        left = run_steps(left, (step,), context)
         assert torch.equal(stage, left)
     reports = shaped.report()
     kept = [report.kept for report in reports]

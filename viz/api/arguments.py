@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args, get_origin
 
+from model.arguments import shown
 from model.errors import InputError, say
-from model.gpt.edits import shown
 
 MOST_TEXT = 1000  # characters of a text that is no prompt
 MOST_ITEMS = 4096  # entries of a list

@@ -5,9 +5,8 @@ import time
 from typing import Any
 
 from model.api import LanguageModel
-from model.attention.measures import check_layer
+from model.arguments import check_layer, shown
 from model.errors import InputError, say
-from model.gpt.edits import shown
 from viz.charts.distribution import likeliest
 from viz.seam import background, panels
 from viz.seam.playground import Playground

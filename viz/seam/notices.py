@@ -1,14 +1,21 @@
 """Errors on the page: the notice above everything, and a part that cannot be drawn."""
 
-from model.errors import InputError, PlaygroundError
+from model.errors import InputError, PlaygroundError, PromptTooLong
+from viz.numbers import whole
 from viz.words import translate, words
 
 
 def notice(error: PlaygroundError, language: str) -> dict:
-    """An error and its remedy, with a button to try again unless the visitor's own input is at fault."""
+    """An error and its remedy, with a button to try again unless the visitor's own input is at fault.
+
+    A prompt that is too long can be cut where the model's context ends.
+    """
     catalogue = words(language)
     got = f" ({error.got})" if error.got else ""
     again = [] if isinstance(error, InputError) else [{"name": "retry", "text": catalogue["notice.retry"]}]
+    if isinstance(error, PromptTooLong) and error.cut:
+        text = catalogue["notice.cut"].format(n=whole(error.limit))
+        again = [{"name": "cut", "text": text, "prompt": error.cut}]
     text = translate(error.what, language) + got
     return {"kind": "error", "text": text, "hint": translate(error.hint, language), "actions": again}
 

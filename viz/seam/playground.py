@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from model.api import LanguageModel, list_models, load_resolved
-from model.errors import InputError, PlaygroundError, say
+from model.errors import InputError, PlaygroundError, PromptTooLong, say
 from model.gpt.edits import Edit
 from model.gpt.trace import Trace, check_length
 from model.loading.sources import Resolved, resolve
@@ -139,11 +139,11 @@ class Playground:
 
     def tokens(self, model: LanguageModel, prompt: str) -> Tokens:
         """The prompt's tokens; raises InputError for none, or too many for the model or this server."""
-        limit = min(model.config.n_ctx, self.options.max_tokens)
-        if len(prompt) > self.options.allowed.characters:
-            hint = say("Shorten it to {} tokens or fewer.", limit)
-            raise InputError("The prompt is too long.", f"{len(prompt)} characters", hint)
-        tokens = model.encode(prompt)
+        limit, most = min(model.config.n_ctx, self.options.max_tokens), self.options.allowed.characters
+        tokens = model.encode(prompt[:most])
+        if len(tokens) > limit or len(prompt) > most:
+            got = f"{len(tokens)} tokens" if len(prompt) <= most else f"{len(prompt)} characters"
+            raise _too_long(model, tokens, got, limit)
         check_length(len(tokens), limit)
         return tokens
 
@@ -162,3 +162,19 @@ class Playground:
 def shown(name: str) -> str:
     """The beginning of a name on one line, for a message."""
     return " ".join(name[:MOST_NAME].split())[:80]
+
+
+def _too_long(model: LanguageModel, tokens: Tokens, got: str, limit: int) -> PromptTooLong:
+    """The error for a prompt beyond the model's context or the server's limit, with the beginning that fits."""
+    start = 1 if model.tokenizer.add_bos and len(tokens) and tokens.ids[0] == model.tokenizer.bos_id else 0
+    count = limit
+    while True:  # the beginning alone may be cut into other tokens, and more of them
+        cut = b"".join(tokens.raw[start:count]).decode("utf-8", "ignore")
+        if count <= start or len(model.encode(cut)) <= limit:
+            break
+        count -= 1
+    if limit < model.config.n_ctx:
+        most = say("This server takes {} tokens at most.", limit)
+        return PromptTooLong("The prompt is too long for this server.", got, most, cut, limit)
+    hint = say("Its context is {} tokens: it can read no more at once.", limit)
+    return PromptTooLong("The prompt is too long for this model.", got, hint, cut, limit)

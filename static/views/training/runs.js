@@ -4,7 +4,7 @@ import { pageState } from "../../page/state.js";
 
 export const runs = new Map(); // id -> run; a page keeps what it was sent
 const listeners = new Set();
-export const lab = { runs, current: null, other: null, error: null, words: null, send: () => {} };
+export const lab = { runs, current: null, other: null, head: null, error: null, words: null, send: () => {} };
 const tell = (what) => listeners.forEach((listener) => listener(what));
 // Told of each piece ("data") and of each choice ("choice").
 export const changed = (listener) => listeners.add(listener);

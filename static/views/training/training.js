@@ -1,6 +1,7 @@
 // The training tab: its settings, the run that goes on, and what is kept of runs on this page.
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { pickHead } from "../../page/selection.js";
 import { changed, choose, lab, runs } from "./runs.js";
 import { trainingCharts } from "./training_charts.js";
 import { trainingReplay } from "./training_replay.js";
@@ -12,6 +13,18 @@ function field(words, name, control) {
   label.append(el("span", "", words[`field_${name}`]), control);
   control.name = name;
   return label;
+}
+// Click a button as soon as it is on the screen, unless it takes a minute, and then go on.
+function onceShown(selector, then) {
+  const until = Date.now() + 60_000;
+  const timer = setInterval(() => {
+    const node = [...document.querySelectorAll(selector)].find((each) => each.getClientRects().length);
+    if (!node && Date.now() < until) return;
+    clearInterval(timer);
+    if (!node) return;
+    node.click();
+    then();
+  }, 100);
 }
 function select(options, value) {
   const node = el("select");
@@ -197,12 +210,18 @@ define("training", (root) => {
       const row = el("div", "pg-buttons");
       const link = el("a", "pg-button", words.download, { href: run.download, download: "" });
       row.append(
-        button("open", true, () => lab.send("open", { run: run.id })),
+        button("open", true, () => open(run)),
         link,
         el("span", "pg-muted", words.picker_note),
       );
       status.append(row);
     }
+  };
+  // The trained model in the attention tab, at the head of the replay.
+  const open = (run) => {
+    const head = lab.current === run.id ? lab.head : null;
+    lab.send("open", { run: run.id });
+    if (head) onceShown("#pg-attention_view button[data-key=map]", () => pickHead(...head, false));
   };
   const picker = () => {
     const { words } = payload,

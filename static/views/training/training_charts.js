@@ -3,6 +3,7 @@ import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { plotly } from "../../parts/plotly.js";
+import { formed } from "./forming.js";
 import { lab } from "./runs.js";
 
 const MOST = 1200; // points of a curve; more are averaged in groups
@@ -176,6 +177,25 @@ export function trainingCharts(root, { words }) {
         );
       }),
     );
+    const mark = formed(run.snapshots, name);
+    if (mark)
+      out.push({
+        ...line(
+          [
+            [mark.step, 0],
+            [mark.step, 1],
+          ],
+          fill(words.forms, mark) + (named ? ` · ${run.label}` : ""),
+          "#888888",
+          {
+            line: { dash: "dot", width: 1.2 },
+          },
+        ),
+        mode: "lines+text",
+        text: ["", fill(words.forms, mark)],
+        textposition: "bottom right",
+        cliponaxis: false,
+      });
     if (name === "induction" && run.snapshots.length) {
       const worst = run.snapshots.map((s) => [s.step, Math.max(...s.induction_baseline.flat())]);
       out.push(

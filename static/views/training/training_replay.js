@@ -162,6 +162,7 @@ export function trainingReplay(root, { words, ramps }) {
     if (what === "data" && at !== null && place === draw.last) return; // a picture of the past does not change
     draw.last = place;
     const chosen = head ?? best();
+    lab.head = chosen;
     board.querySelectorAll("button").forEach((button, i) => {
       const [layer, number] = [Math.floor(i / shown.heads), i % shown.heads];
       paintCell(button.firstChild, weights(snapshot, layer, number), shown.probe.length);

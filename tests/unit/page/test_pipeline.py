@@ -1,5 +1,6 @@
 """The pipeline behind the page, without a browser: what is computed, what is skipped, what is said of mistakes."""
 
+import dataclasses
 import threading
 
 import gradio as gr
@@ -73,6 +74,22 @@ def test_bad_prompts_are_explained_and_keep_the_old_pictures(playground, prompt,
     assert set(parts) == {"notice"}
     assert parts["notice"]["kind"] == "error" and what in parts["notice"]["text"] and parts["notice"]["hint"]
     assert after == shown
+
+
+@pytest.mark.parametrize("allowed", [40, 10_000])
+@pytest.mark.parametrize("after", ["xx", "é and more", "z" * 300_000])
+def test_a_long_prompt_can_be_cut_where_the_server_or_the_context_ends(playground, allowed, after):
+    """A token a byte: a letter of two bytes on the edge is left out whole."""
+    playground = dataclasses.replace(playground, options=dataclasses.replace(playground.options, max_tokens=allowed))
+    limit = min(allowed, playground.load("tiny").config.n_ctx)
+    prompt = "x" * (limit - 1) + after
+    notice = payloads(playground, asked(prompt))[0]["notice"]
+    whose = "for this server" if limit == 40 else "for this model"
+    assert f"too long {whose}" in notice["text"] and f"{limit} tokens" in notice["hint"]
+    (cut,) = notice["actions"]
+    assert (cut["name"], cut["text"]) == ("cut", f"Cut it to {limit} tokens")
+    assert prompt.startswith(cut["prompt"]) and len(cut["prompt"]) == (limit - 1 if "é" in prompt else limit)
+    assert payloads(playground, asked(cut["prompt"]))[0]["notice"] == {}
 
 
 def test_errors_are_said_in_the_readers_language(playground):

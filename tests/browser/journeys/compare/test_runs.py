@@ -236,7 +236,7 @@ def test_another_model(page):
 
 def test_a_prompt_that_cannot_be_run_is_said_here_and_the_page_goes_on(page):
     page.locator("#pg-run_b textarea").fill("word " * 600)
-    expect(page.locator("#pg-runs_alignment .pg-problem")).to_contain_text("The prompt is too long.", timeout=SOON)
+    expect(page.locator("#pg-runs_alignment .pg-problem")).to_contain_text("The prompt is too long", timeout=SOON)
     expect(page.locator("#pg-notice [data-part]")).to_be_hidden()
     page.locator("#pg-run_b textarea").fill(HOSTILE)
     expect(page.locator("#pg-runs_alignment .pg-problem")).to_be_hidden(timeout=SOON)

@@ -3,7 +3,8 @@
 import pytest
 
 from model.api import load_model
-from model.generation.speculative import Draft, Request, speculate
+from model.generation.requests import Draft, Request
+from model.generation.speculative import speculate
 from model.sampling.pipeline import Step
 from tests.support.visitor import SOON, expect, exported_rows, open_tab
 

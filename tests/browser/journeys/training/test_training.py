@@ -172,7 +172,6 @@ def test_a_run_its_replay_and_its_model(same_page):
     expect(page.locator("#prompt textarea")).to_have_value(probe)
     expect(page.locator("#model input")).to_have_value("Repeated random sequence, 30 steps")
     expect(page.locator(".pg-head")).to_have_count(4, timeout=SOON)
-    page.get_by_role("button", name="Head 1.0", exact=True).click()
     expect(page.locator("#pg-map_plot h2")).to_have_text("Head 1.0")
     expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 1.0$"), timeout=SOON)
     page.wait_for_function("() => document.querySelector('#pg-map_plot .pg-chart')._fullData[0].z.length === 16")

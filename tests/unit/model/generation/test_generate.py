@@ -291,7 +291,7 @@ def test_a_stop_text_ends_any_method(name, tmp_path):
 
 TOP_K = Step("top_k", (("k", 0),))
 BAD = [
-    ([], {}, "too many strategies"),
+    ([], {}, "There is no strategy"),
     ([Strategy()] * 9, {}, "too many strategies"),
     ([Strategy(method="beam", options=(("beams", 16),))] * 5, {}, "too many rows"),
     ([Strategy(method="guess")], {}, "method is not known"),
@@ -300,7 +300,7 @@ BAD = [
     ([Strategy((Step("top_k", (("p", 1),)),))], {}, "top_k, p: 1"),
     ([Strategy(method="beam", options=(("beams", 17),))], {}, "from 1 to 16"),
     ([Strategy(method="beam", options=(("beams", 1.5),))], {}, "beams: 1.5"),
-    ([Strategy(method="beam", options=(("alpha", 0.5),))], {}, "Choose one of the list"),
+    ([Strategy(method="beam", options=(("alpha", 0.5),))], {}, "Choose one of: beams, length_penalty"),
     ([Strategy(method="contrastive", options=(("alpha", math.nan),))], {}, "alpha: nan"),
     ([Strategy(options=(("beams", 2),))], {}, "sample, beams: 2"),
     (["nothing"], {}, "no strategy of this name"),
@@ -325,7 +325,7 @@ def test_a_prompt_is_refused_at_the_call(tmp_path):
     for prompt, said in (("", "prompt is empty"), ("a" * 11, "Shorten it to 10"), ([300], "no token with this id")):
         with pytest.raises(InputError, match=said):
             lm.generate(prompt)
-    with pytest.raises(ValueError, match=r"ids must lie in 0 \.\. 52, got 0 \.\. 53"):
+    with pytest.raises(InputError, match=r"no token with this id. Got: 53"):
         generate(tiny_model(), [0, 53], [Strategy()], Plan(), V)
 
 

@@ -16,12 +16,9 @@ from model.generation.draft_costs import (
     swept,
     tokens_per_call,
 )
+from model.generation.requests import MOST_DRAFTED, PLAIN, Draft, Request
 from model.generation.speculative import (
-    MOST_DRAFTED,
-    PLAIN,
-    Draft,
     Proposal,
-    Request,
     Round,
     first_layers,
     lookup,

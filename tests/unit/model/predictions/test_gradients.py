@@ -96,6 +96,39 @@ def test_more_places_leave_a_smaller_gap(monkeypatch):
     assert gaps[0] > 2 * gaps[1] > 20 * gaps[2]
 
 
+def test_halves_that_miss_by_more_than_the_whole_step_do_not_count():
+    """By hand: the middle of the right half is on a spike of slope 9, which the whole step and its left half missed."""
+
+    def tried(a, b, slope, change, *halves):
+        step = module._Step(a, b, 0.0, change, 0.0, torch.tensor([slope], dtype=torch.float64))
+        return module._Tried(step, list(halves))
+
+    spike = tried(0.75, 1.0, 9.0, 0.25)  # 2.25 instead of 0.25
+    fine = tried(0.5, 0.75, 1.0, 0.25)
+    left, right = tried(0.0, 0.5, 2.0, 0.75), tried(0.5, 1.0, 2.0, 0.5, fine, spike)
+    whole = tried(0.0, 1.0, 3.0, 1.25, left, right)
+    miss, best = whole.best()
+    assert best == [left, right] and miss == pytest.approx(0.25 + 0.5)
+    assert right.worst() is spike and whole.worst() is spike and left.worst() is left
+    spike.halves = [tried(0.75, 0.875, 1.0, 0.125), tried(0.875, 1.0, 1.0, 0.125)]
+    assert whole.best() == (pytest.approx(0.25), [left, fine, *spike.halves])  # found what was there
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_gap_is_within_the_least_total_miss_that_was_computed(name, monkeypatch):
+    monkeypatch.setattr(module, "_ENOUGH", 0.0)
+    seen, best = [], module._Tried.best
+
+    def watched(self):
+        found = best(self)
+        seen.append(found[0])
+        return found
+
+    monkeypatch.setattr(module._Tried, "best", watched)
+    found = gradients(traced(name), 8, TOKEN, OTHER, most=32)
+    assert abs(found.gap) <= seen[-1] + 1e-6 and found.taken == 32
+
+
 def test_equal_steps_are_the_midpoint_rule(monkeypatch):
     monkeypatch.setattr(module, "_ENOUGH", 1e9)  # no step is halved
     trace = traced()

@@ -21,7 +21,7 @@ from model.sampling.pipeline import (
     uniform,
     usable,
 )
-from model.sampling.warps import WARPS, final, shape, values_of
+from model.sampling.warps import WARPS, final, run_steps, shape, values_of
 from tests.support.helpers import assert_close
 from viz.words import words
 
@@ -36,7 +36,7 @@ def logits_of(probabilities: list[float]) -> torch.Tensor:
 
 
 def warped(warp: str, values: dict[str, float], logits: torch.Tensor, context: Context | None = None) -> torch.Tensor:
-    return final(logits, (Step(warp, tuple(values.items())),), context or Context())
+    return run_steps(logits, (Step(warp, tuple(values.items())),), context or Context())
 
 
 def kept(warp: str, values: dict[str, float], logits: torch.Tensor, context: Context | None = None) -> list[int]:

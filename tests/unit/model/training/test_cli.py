@@ -290,7 +290,7 @@ REFUSED = {
     ),
     "odd sizes": ('train --data {texts}/data --out {out}/run --steps 1 --config {{"n_head":3}}', "multiple of n_head"),
     "too long a row": ('train --data {texts}/data --out {out}/run --steps 1 --config {{"n_ctx":8}}', "learned up to 8"),
-    "no steps": ("train --task sort --out {out}/run --steps 0", "steps must be at least 1"),
+    "no steps": ("train --task sort --out {out}/run --steps 0", "steps must be a whole number of at least 1, got 0"),
     "no run": ("export --run {out}/none --out {out}/model", "no checkpoint"),
     "no model": ("evaluate --model {out}/none --data {texts}/data", "no config.json"),
     "no examples": ("tune --model {texts}/run --examples {out}/none.jsonl --out {out}/run --steps 1", "cannot be read"),

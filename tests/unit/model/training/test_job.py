@@ -56,14 +56,11 @@ BOUNDS = [  # what is told, the last value that is accepted, the first that is r
     ),
     ("steps: 20001", job(steps=20_000), job(steps=20_001)),
     ("warm-up steps: 20001", recipe(job(), warmup=20_000), recipe(job(), warmup=20_001)),
-    ("warm-up steps: -1", job(warmup=0), job(warmup=-1)),
     ("minutes: 20.5", dataclasses.replace(job(), minutes=20.0), dataclasses.replace(job(), minutes=20.5)),
     ("minutes: 0.009", dataclasses.replace(job(), minutes=0.01), dataclasses.replace(job(), minutes=0.009)),
-    ("learning rate: 0.11", job(rate=0.1), job(rate=0.11)),
-    ("learning rate: 9e-07", job(rate=1e-6), job(rate=9e-7)),
-    ("learning rate: nan", job(), recipe(job(), learning_rate=math.nan)),
-    ("seed: -1", job(seed=0), job(seed=-1)),
-    ("seed: 1e+09", job(seed=1_000_000_000), job(seed=1_000_000_001)),
+    ("learning rate: 0.11", recipe(job(), learning_rate=0.1), recipe(job(), learning_rate=0.11)),
+    ("learning rate: 9e-07", recipe(job(), learning_rate=1e-6), recipe(job(), learning_rate=9e-7)),
+    ("seed: 1e+09", recipe(job(), seed=1_000_000_000), recipe(job(), seed=1_000_000_001)),
     ("vocabulary: 256", own(vocabulary=257), own(vocabulary=256)),
     ("vocabulary: 4097", own(vocabulary=4096), own(vocabulary=4097)),
 ]
@@ -76,6 +73,21 @@ def test_every_setting_has_its_bounds(told, accepted, refused):
         check(refused, LIMITS)
     assert (error.value.what, error.value.got) == ("A setting is out of bounds on this server.", told)
     assert error.value.hint.startswith("Choose a value from ")
+
+
+@pytest.mark.parametrize(
+    ("told", "accepted", "refused"),
+    [
+        ("warm-up steps: -1", {"warmup": 0}, {"warmup": -1}),
+        ("learning rate: -1", {}, {"rate": -1}),
+        ("seed: -1", {"seed": 0}, {"seed": -1}),
+    ],
+)
+def test_what_a_recipe_cannot_hold_is_told_like_other_bounds(told, accepted, refused):
+    check(job(**accepted), LIMITS)
+    with pytest.raises(InputError) as error:
+        job(**refused)
+    assert (error.value.what, error.value.got) == ("A setting is out of bounds on this server.", told)
 
 
 def test_the_bounds_are_those_of_the_server():

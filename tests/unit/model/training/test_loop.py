@@ -1,4 +1,4 @@
-"""Training: schedules and steps by hand, runs that repeat and resume bit by bit, measures, and checkpoints."""
+"""Training: steps by hand, runs that repeat and resume bit by bit, measures, and checkpoints."""
 
 import dataclasses
 import itertools
@@ -30,40 +30,6 @@ def source(rng: np.random.Generator, rows: int, length: int, done: float) -> Bat
 
 def recipe(**changes) -> Recipe:
     return Recipe(**{"steps": 6, "batch": 4, "length": 9, "warmup": 2, "accumulate": 2, "seed": 3} | changes)
-
-
-def rates(*steps: int, **fields) -> list[float]:
-    return [loop.learning_rate(step, Recipe(learning_rate=2.0, **fields)) for step in steps]
-
-
-def test_a_recipe_that_cannot_be_followed_is_refused():
-    for name in ("steps", "batch", "length", "accumulate"):
-        assert getattr(Recipe(**{"steps": 1, name: 1}), name) == 1
-        with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-            Recipe(**{"steps": 1, name: 0})
-    with pytest.raises(ValueError, match="one of cosine, inverse_sqrt, trapezoid, got 'linear'"):
-        Recipe(steps=1, schedule="linear")
-
-
-def test_cosine_by_hand():
-    """Ten steps up to 2, then half a cosine down to 0.2: 1.1 is half of the way, (1 + cos 60)/2 = 3/4 a third of it."""
-    found = rates(0, 4, 9, 10, 40, 55, 70, 100, steps=100, warmup=10)
-    assert found == pytest.approx([0.2, 1.0, 2.0, 2.0, 0.2 + 1.8 * 0.75, 1.1, 0.2 + 1.8 * 0.25, 0.2])
-    assert rates(0, 50, 100, 1000, steps=100, warmup=0, floor=0.0) == pytest.approx([2.0, 1.0, 0.0, 0.0])
-
-
-def test_inverse_sqrt_by_hand():
-    """Warm-up over 4 steps; step 15 is the 16th: sqrt(4 / 16) = 1/2. Without warm-up step n has 1/sqrt(n)."""
-    found = rates(0, 3, 4, 15, 63, steps=100, warmup=4, schedule="inverse_sqrt")
-    assert found == pytest.approx([0.5, 2.0, 2 * math.sqrt(4 / 5), 1.0, 0.5])
-    assert rates(0, 3, steps=9, warmup=0, schedule="inverse_sqrt") == pytest.approx([2.0, 1.0])
-
-
-def test_trapezoid_by_hand():
-    """Flat to step 80, then straight down over 20 steps to a tenth: 90 is half of the way, 99 has 1/20 of it left."""
-    found = rates(0, 9, 10, 80, 90, 99, 100, steps=100, warmup=10, decay=0.2, schedule="trapezoid")
-    assert found == pytest.approx([0.2, 2.0, 2.0, 2.0, 0.2 + 1.8 / 2, 0.2 + 1.8 / 20, 0.2])
-    assert rates(0, 9, 10, steps=10, warmup=0, decay=0.0, floor=0.0, schedule="trapezoid") == [2.0, 2.0, 0.0]
 
 
 # --- the step ---

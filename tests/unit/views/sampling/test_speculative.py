@@ -8,7 +8,8 @@ import pytest
 
 from model.api import LanguageModel
 from model.generation.draft_costs import summary, swept
-from model.generation.speculative import DRAFTS, Draft, Request, speculate
+from model.generation.requests import DRAFTS, Draft, Request
+from model.generation.speculative import speculate
 from model.sampling.pipeline import Step
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from tests.support.scripts import script

@@ -46,7 +46,8 @@ def _swap(words: Mapping[str, str], option: str, norm: str) -> str:
 
 def _where(words: Mapping[str, str], option: str, config: ModelConfig) -> str:
     key = place_key(config, option).removeprefix("at_") if option.startswith("norm") else option
-    return words[f"where_{key}"].format(n=len(places_of(config, option)))
+    count = 1 if option == "one" else len(places_of(config, option))
+    return words[f"where_{key}"].format(n=count)
 
 
 def _norm(words: Words, option: str, scene: Scene) -> str:

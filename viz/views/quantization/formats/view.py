@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from model.api import LanguageModel
-from model.attention.measures import check_layer
+from model.arguments import check_layer
 from model.errors import InputError, say
 from model.quantization.experiments import KINDS, Outcome, Reading, kinds_of, layer_of, total_bytes, usable
 from model.quantization.formats import FORMATS, WeightError, stored, weight_error

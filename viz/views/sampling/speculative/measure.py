@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from model.api import LanguageModel
 from model.errors import InputError
 from model.generation.draft_costs import Compared, Summary, compare, summary
-from model.generation.speculative import DRAFTS, MOST_DRAFTED, Draft, Request, shares_tokenizer
+from model.generation.requests import DRAFTS, MOST_DRAFTED, Draft, Request
+from model.generation.speculative import shares_tokenizer
 from model.progress import Progress
 from model.sampling.pipeline import Step
 from viz.seam.scene import Scene

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from model.errors import InputError, say
 from model.generation.draft_costs import Compared, Summary, swept
-from model.generation.speculative import DRAFTS, MOST_DRAFTED
+from model.generation.requests import DRAFTS, MOST_DRAFTED
 from viz.api.arguments import OneOf, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, named

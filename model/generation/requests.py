@@ -1,0 +1,91 @@
+"""What speculative decoding is asked for: the draft and the settings, checked when they are made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from model.arguments import check_token, check_whole, is_whole, shown
+from model.errors import InputError, say
+from model.generation.generate import MOST_SEED, MOST_TOKENS
+from model.gpt.config import ModelConfig
+from model.gpt.trace import check_length
+from model.gpt.transformer import Transformer
+from model.sampling.pipeline import Step, checked
+from model.sampling.warps import WARPS
+
+DRAFTS = ("layers", "ngram", "model")  # labels: "speculative.settings.draft_<key>"
+MOST_DRAFTED = 16
+_MOST_SUFFIX = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """The source of proposals: the model's own first `n` layers, an n-gram lookup in the text, or another model.
+
+    Raises InputError for an unknown kind, an `n` that is no whole number from 0 up, and a model that is none.
+    """
+
+    kind: str = "layers"  # of DRAFTS
+    n: int = 1
+    model: Transformer | None = None  # of the kind "model"; it must share the tokenizer
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kind, str) or self.kind not in DRAFTS:
+            hint = say("Choose one of: {}.", ", ".join(DRAFTS))
+            raise InputError("There is no such draft.", shown(self.kind), hint)
+        check_whole("n", self.n, 0, _MOST_SUFFIX)
+        if self.kind == "model" and not isinstance(self.model, Transformer):
+            got = "" if self.model is None else shown(self.model)
+            raise InputError("There is no other model to draft with.", got, "Choose another draft.")
+
+
+PLAIN = Draft("ngram", 0)  # suffixes of no tokens are never found: plain decoding
+
+
+@dataclass(frozen=True)
+class Request:
+    """Settings besides the prompt and the draft. Raises InputError for what is unknown or out of range."""
+
+    size: int  # vocabulary size
+    steps: tuple[Step, ...] = ()  # warps, the same for the draft and the model
+    gamma: int = 4  # tokens proposed at a time, 1 .. MOST_DRAFTED
+    max_new_tokens: int = 40
+    seed: int = 0
+    ending: frozenset[int] = frozenset()  # tokens that end a text
+
+    def __post_init__(self) -> None:
+        if not (is_whole(self.size) and self.size > 0):
+            raise InputError("This is no size of a vocabulary.", shown(self.size), "Give its number of tokens.")
+        if not (is_whole(self.gamma) and 1 <= self.gamma <= MOST_DRAFTED):
+            hint = say("Choose a value from 1 to {}.", MOST_DRAFTED)
+            raise InputError("That many tokens cannot be proposed at a time.", shown(self.gamma), hint)
+        check_whole("max_new_tokens", self.max_new_tokens, 1, MOST_TOKENS)
+        check_whole("seed", self.seed, 0, MOST_SEED)
+        checked(self.steps, WARPS, self.size)
+        for token in self.ending:
+            check_token(token, self.size)
+
+
+def check_request(model: Transformer, ids: Sequence[int], draft: Draft, request: Request) -> None:
+    """Raise InputError for a prompt, a draft or a vocabulary that does not fit the model."""
+    config = model.config
+    check_length(len(ids), config.n_ctx)
+    if request.size > config.vocab_size:
+        what = "The vocabulary has more tokens than the model has rows."
+        raise InputError(what, str(request.size), say("The model has {} of them.", config.vocab_size))
+    for token in ids:
+        check_token(token, request.size)
+    if draft.kind == "layers" and not 1 <= draft.n <= config.n_layer:
+        hint = say("Choose a value from 1 to {}.", config.n_layer)
+        raise InputError("The model does not have that many layers.", str(draft.n), hint)
+    if draft.kind == "model":
+        _check_other(draft.model.config, len(ids), request.size)
+
+
+def _check_other(config: ModelConfig, T: int, size: int) -> None:
+    """Raise InputError unless another model has a row for each token and room for the prompt."""
+    if config.vocab_size < size:
+        what = "The model that drafts has other tokens."
+        raise InputError(what, f"{config.vocab_size} rows", "Choose a draft of the same vocabulary.")
+    if config.n_ctx < T:
+        hint = say("Shorten it to {} tokens or fewer.", config.n_ctx)
+        raise InputError("The prompt is too long for the model that drafts.", f"{T} tokens", hint)

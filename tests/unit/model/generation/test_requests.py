@@ -1,0 +1,95 @@
+"""What speculative decoding refuses, before any forward of the model."""
+
+import math
+
+import pytest
+import torch
+
+from model.errors import CheckpointError, InputError
+from model.generation.draft_costs import compare
+from model.generation.requests import MOST_DRAFTED, Draft, Request
+from model.generation.speculative import speculate
+from model.sampling.pipeline import Step
+from tests.support.helpers import L, V, tiny_model
+
+NO_WHOLE = (1.5, True, "3", None, math.nan, -3)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny_model()
+
+
+@pytest.mark.parametrize("wrong", NO_WHOLE, ids=repr)
+@pytest.mark.parametrize("name", ["size", "gamma", "max_new_tokens", "seed"])
+def test_settings_are_whole_numbers(name, wrong):
+    with pytest.raises(InputError):
+        Request(**{"size": V, name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"size": 0}, "no size of a vocabulary. Got: 0"),
+        ({"gamma": 0}, "cannot be proposed at a time. Got: 0"),
+        ({"gamma": MOST_DRAFTED + 1}, f"Choose a value from 1 to {MOST_DRAFTED}"),
+        ({"max_new_tokens": 0}, "max_new_tokens: 0"),
+        ({"max_new_tokens": 4097}, "from 1 to 4096"),
+        ({"seed": -1}, "seed: -1"),
+        ({"steps": (Step("temperature", (("temperature", -1),)),)}, "temperature: -1"),
+        ({"steps": (Step("top_k", (("p", 0.1),)),)}, "top_k, p: 0.1"),
+        ({"ending": frozenset([1.5])}, "no token with this id. Got: 1.5"),
+        ({"ending": frozenset([V])}, f"no token with this id. Got: {V}"),
+    ],
+)
+def test_settings_out_of_range_are_refused(changes, said):
+    with pytest.raises(InputError, match=said):
+        Request(**{"size": V} | changes)
+
+
+@pytest.mark.parametrize("kind", ["foo", "", None, 3])
+def test_drafts_that_there_are_not(kind):
+    with pytest.raises(InputError, match="Choose one of: layers, ngram, model"):
+        Draft(kind)
+
+
+@pytest.mark.parametrize("n", NO_WHOLE, ids=repr)
+def test_a_draft_has_a_whole_number_of_layers_or_tokens(n):
+    for kind in ("layers", "ngram"):
+        with pytest.raises(InputError, match="n: "):
+            Draft(kind, n)
+
+
+@pytest.mark.parametrize("other", [None, "x", 3])
+def test_a_draft_by_another_model_has_one(other):
+    with pytest.raises(InputError, match="no other model"):
+        Draft("model", model=other)
+
+
+CALLS = [
+    ([], Draft(), Request(V), "prompt is empty"),
+    ([1] * 41, Draft(), Request(V), "Shorten it to 40"),
+    ([1, 2.5], Draft(), Request(V), "no token with this id. Got: 2.5"),
+    ([1, V], Draft(), Request(V), "no token with this id"),
+    ([1, 30], Draft(), Request(20), "no token with this id. Got: 30. Ids run from 0 to 19"),
+    ([1], Draft(), Request(V + 1), "more tokens than the model has rows"),
+    ([1], Draft("layers", 0), Request(V), "that many layers"),
+    ([1], Draft("layers", L + 1), Request(V), f"from 1 to {L}"),
+    ([1], Draft("model", model=tiny_model({"vocab_size": V - 1})), Request(V), "has other tokens"),
+    ([1] * 11, Draft("model", model=tiny_model({"n_ctx": 10})), Request(V), "too long for the model that drafts"),
+]
+
+
+@pytest.mark.parametrize(("ids", "draft", "request_", "said"), CALLS)
+def test_what_does_not_fit_the_model_is_refused_at_the_call(model, ids, draft, request_, said):
+    for call in (speculate, compare):
+        with pytest.raises(InputError, match=said):
+            call(model, ids, draft, request_)  # without a step of the iterator
+
+
+def test_a_broken_model_writes_nothing():
+    broken = tiny_model()
+    broken.unembed.weight.data[3, 0] = math.nan
+    with pytest.raises(CheckpointError, match="not finite"):
+        list(speculate(broken, [1, 2], Draft("ngram", 1), Request(V, max_new_tokens=4)))
+    assert torch.isnan(broken.unembed.weight).sum() == 1
