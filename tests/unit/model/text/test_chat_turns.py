@@ -94,6 +94,7 @@ def test_a_template_that_hides_its_turns_has_all_tokens(bytes_only):
 
 def test_a_frame_and_a_text_of_its_own():
     assert places("[a]b]", "[X]", ["a]b"], ["X"]) == [(1, 4, 0)]  # not up to the first bracket
+    assert places("[a][b][c]", "[X][Y]", ["a][b", "c"], ["X", "Y"]) == [(1, 5, 0), (7, 8, 1)]
     assert places("<a><b>", "<X><Y>", ["a", "b"], ["X", "Y"]) == [(1, 2, 0), (4, 5, 1)]
     assert places("other", "<X>", ["a"], ["X"]) == []
     assert places("plain", "plain", [], []) == []
