@@ -5,6 +5,8 @@ import "./page/header.js";
 import "./page/notice.js";
 import "./page/examples.js";
 import "./page/tokens.js";
+import "./page/chat.js";
+import "./page/chat_tokens.js";
 import "./page/picked.js";
 import "./parts/form.js";
 import "./parts/job.js";

@@ -36,9 +36,9 @@ from viz.words import words
 
 
 def _input_row(
-    playground: Playground, catalogue: Mapping[str, str], offered: dict | None
-) -> tuple[gr.Dropdown, gr.Textbox, gr.HTML]:
-    """The row of inputs: model, prompt, examples."""
+    playground: Playground, catalogue: Mapping[str, str], offered: dict | None, talk: dict | None
+) -> tuple[gr.Dropdown, gr.Textbox, gr.HTML, gr.HTML]:
+    """The row of inputs: model, prompt or conversation, examples."""
     with gr.Row(elem_id="asking"):
         picker = gr.Dropdown(
             playground.choices(),
@@ -59,8 +59,9 @@ def _input_row(
             min_width=320,
             elem_id="prompt",
         )
+        chat = part("chat", talk, value={})
         examples = part("examples", offered)
-    return picker, prompt, examples
+    return picker, prompt, chat, examples
 
 
 def _translated(request: gr.Request) -> tuple:
@@ -118,13 +119,13 @@ def build(playground: Playground) -> gr.Blocks:
     with gr.Blocks(title=catalogue["page.title"], analytics_enabled=False) as page:
         header = part("header", first["header"])
         guide_of = part("guide", first["guide"])
-        picker, prompt, examples = _input_row(playground, catalogue, first.get("examples"))
+        picker, prompt, chat, examples = _input_row(playground, catalogue, first.get("examples"), first.get("chat"))
         notice = part("notice", first["notice"], events=("cancel", "retry"))
         linked = part("linked", None, events=("follow",))
         address_of = part("address", first["address"], value={}, events=("restore",))
         tokens = part("tokens", first.get("tokens"))
         selection = part("selection", first["selection"], value={"heads": first["selection"].get("heads", [])})
-        head = [header, notice, guide_of, address_of, examples, tokens, selection]
+        head = [header, notice, guide_of, address_of, examples, chat, tokens, selection]
         jobs = job_channel()
         labels: list[gr.Tab] = []
         screens: dict[str, gr.HTML] = {}
@@ -145,21 +146,23 @@ def build(playground: Playground) -> gr.Blocks:
             gr.State(showing | {"sent": sent}),
             gr.State(""),
         )
-        asking = [loaded, prompt, selection, shown, done, active, address_of, *screens.values()]
+        asking = [loaded, prompt, chat, selection, shown, done, active, address_of, *screens.values()]
 
-        def page_request(request: gr.Request, loaded, prompt, selection, shown, done, tab, step, *sent) -> PageRequest:
+        def page_request(
+            request: gr.Request, loaded, prompt, chat, selection, shown, done, tab, step, *sent
+        ) -> PageRequest:
             values, again = values_of(dict(zip(screens, sent, strict=True)))
             step = address.step_of(step)
             language, visitor = language_of(request), request.session_hash or ""
             return PageRequest(
-                loaded["id"], prompt, selection, values, shown, language, tab, done, step, again, visitor
+                loaded["id"], prompt, selection, values, shown, language, tab, done, step, again, visitor, chat
             )
 
         def refresh(request: gr.Request, *values):
             return view(playground, page_request(request, *values))
 
         # One dependency for all that changes what is shown: two would start each other again and again.
-        triggers = [page.load, prompt.change, selection.select, loaded.change, active.change, done.change]
+        triggers = [page.load, prompt.change, chat.select, selection.select, loaded.change, active.change, done.change]
         triggers += [address_of.select, *(each.select for each in screens.values())]
         # `show_progress_on`: else the page sends every output two progress messages, which nobody sees.
         once = {"trigger_mode": "always_last", "concurrency_limit": 4, "show_progress_on": notice}
@@ -168,7 +171,7 @@ def build(playground: Playground) -> gr.Blocks:
         page.load(_translated, None, [picker, prompt, *labels], **_QUIET)
         requested = gr.State(playground.options.model)
         _wire_models(playground, notice, linked, loaded, picker, requested)
-        shared = Shared(playground, picker, prompt, tabs, notice, loaded, requested, language_of, screens)
+        shared = Shared(playground, picker, prompt, chat, tabs, notice, loaded, requested, language_of, screens)
         parts = {"address": address_of, "linked": linked, "selection": selection}
         address.wire(shared, parts, active, (FIRST, TABS[0].key), selection_update)
         for tab in TABS:

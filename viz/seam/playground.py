@@ -14,6 +14,7 @@ from model.quantization.int8 import int8
 from model.records import RunKey, Tokens
 from model.store import ByteLRU
 from viz.seam.job_queue import Desk
+from viz.seam.prompt import Prompt, Read, read
 from viz.server.fair_lock import Turns
 from viz.server.limits import PRIVATE, Allowed, limits_of
 from viz.server.training_process import PREFIX, Workshop, label
@@ -133,19 +134,29 @@ class Playground:
             return trained
         return resolve(model_id, progress, offline=self.options.offline)
 
-    def trace(self, model: LanguageModel, prompt: str, edits: tuple[Edit, ...] = ()) -> Trace:
+    def trace(self, model: LanguageModel, prompt: Prompt, edits: tuple[Edit, ...] = ()) -> Trace:
         """The trace of a prompt; raises InputError for one that is empty or too long for the model or this server."""
         return self.trace_tokens(model, self.tokens(model, prompt), edits)
 
-    def tokens(self, model: LanguageModel, prompt: str) -> Tokens:
+    def tokens(self, model: LanguageModel, prompt: Prompt) -> Tokens:
         """The prompt's tokens; raises InputError for none, or too many for the model or this server."""
+        return self.read(model, prompt).tokens
+
+    def read(self, model: LanguageModel, prompt: Prompt) -> Read:
+        """The prompt's tokens with their turns; the same errors, and those of a chat template.
+
+        A template runs in a process of its own: what it wrote is kept.
+        """
         limit = min(model.config.n_ctx, self.options.max_tokens)
-        if len(prompt) > self.options.allowed.characters:
+        if prompt.characters > self.options.allowed.characters:
             hint = say("Shorten it to {} tokens or fewer.", limit)
-            raise InputError("The prompt is too long.", f"{len(prompt)} characters", hint)
-        tokens = model.encode(prompt)
-        check_length(len(tokens), limit)
-        return tokens
+            raise InputError("The prompt is too long.", f"{prompt.characters} characters", hint)
+        if prompt.turns:
+            found = self.results.get(("conversation", model.id, prompt), lambda: read(model, prompt))
+        else:
+            found = read(model, prompt)
+        check_length(len(found.tokens), limit)
+        return found
 
     def trace_tokens(self, model: LanguageModel, tokens: Tokens, edits: tuple[Edit, ...] = ()) -> Trace:
         """The trace of tokens that are within the limits."""
