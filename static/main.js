@@ -7,6 +7,7 @@ import "./page/examples.js";
 import "./page/tokens.js";
 import "./page/chat.js";
 import "./page/chat_tokens.js";
+import "./page/chat_answer.js";
 import "./page/picked.js";
 import "./parts/form.js";
 import "./parts/job.js";

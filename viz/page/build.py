@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from viz.api import endpoints
-from viz.page import address
+from viz.page import address, answer
 from viz.page.examples import FIRST
 from viz.page.job_channel import job_channel, wire_jobs
 from viz.page.loading import cancelled, choose_model, opened
@@ -120,6 +120,7 @@ def build(playground: Playground) -> gr.Blocks:
         header = part("header", first["header"])
         guide_of = part("guide", first["guide"])
         picker, prompt, chat, examples = _input_row(playground, catalogue, first.get("examples"), first.get("chat"))
+        answer_of = part("answer", None, value={}, events=("start", "stop"))
         notice = part("notice", first["notice"], events=("cancel", "retry"))
         linked = part("linked", None, events=("follow",))
         address_of = part("address", first["address"], value={}, events=("restore",))
@@ -174,6 +175,7 @@ def build(playground: Playground) -> gr.Blocks:
         shared = Shared(playground, picker, prompt, chat, tabs, notice, loaded, requested, language_of, screens)
         parts = {"address": address_of, "linked": linked, "selection": selection}
         address.wire(shared, parts, active, (FIRST, TABS[0].key), selection_update)
+        answer.wire(shared, answer_of)
         for tab in TABS:
             wire_streams(tab, streams, shared)
 

@@ -1,6 +1,7 @@
 """The conversation on the page: what its part is told, and how the row of tokens shows who wrote what."""
 
 from model.api import LanguageModel
+from model.generation.strategies import STRATEGIES
 from model.text.chat import default_system
 from viz.labels import visible
 from viz.seam.background import computed_once
@@ -8,7 +9,7 @@ from viz.seam.playground import Playground
 from viz.seam.prompt import MOST_TURNS, ROLES, Prompt
 from viz.seam.scene import Scene
 from viz.seam.turns import turn_names
-from viz.words import Catalogue, section
+from viz.words import Catalogue, Words, section
 
 MOST_FOUND = 4  # special tokens that are named
 
@@ -21,7 +22,7 @@ def found_in(model: LanguageModel, text: str) -> tuple[str, ...]:
 
 def payload(playground: Playground, model: LanguageModel, words: Catalogue, text: str) -> dict:
     """The payload for static/page/chat.js; `text` stands in the prompt's box."""
-    offered = bool(model.tokenizer.chat_template)
+    offered, names = bool(model.tokenizer.chat_template), Words(words, "strategies.names")
     return {
         "offered": offered,
         "system": computed_once(playground, ("system message", model.id), lambda: default_system(model.tokenizer)),
@@ -29,6 +30,7 @@ def payload(playground: Playground, model: LanguageModel, words: Catalogue, text
         "found": [visible(each) for each in found_in(model, text)],
         "roles": [[role, words[f"chat.{role}"]] for role in ROLES],
         "most": MOST_TURNS,
+        "strategies": [[key, names[key]] for key in STRATEGIES],
         "words": section(words, "chat"),
     }
 
