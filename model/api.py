@@ -26,7 +26,7 @@ from model.loading.checkpoint import build, load_folder, load_gguf
 from model.progress import Progress
 from model.records import Tokens
 from model.text import tokenizer
-from model.text.chat import chat_ids, ending
+from model.text.chat import chat_turns, ending
 from model.text.tokenizer import Tokenizer
 
 
@@ -118,14 +118,19 @@ class LanguageModel:
         plan = Plan(max_new_tokens, seed, shared, ending=ending(self.tokenizer), stop=texts)
         return generate(self.model, tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
 
-    def chat(self, messages: Sequence[Mapping[str, str]]) -> Tokens:
+    def chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool = True) -> Tokens:
         """A conversation as the tokens that this model was trained to answer, up to where its answer begins.
 
         Messages are {"role": "system", "user" or "assistant", "content": text}. Special tokens in the text of a
-        message stay plain text. Raises InputError where the model has no chat template, or its template does not
-        accept these messages, UnsupportedModel for a template that cannot be used.
+        message stay plain text. Without `answer` the conversation ends with its last message. Raises InputError where
+        the model has no chat template, or its template does not accept these messages, UnsupportedModel for a template
+        that cannot be used.
         """
-        return self.tokenizer.tokens(chat_ids(self.tokenizer, messages))
+        return self.tokenizer.tokens(chat_turns(self.tokenizer, messages, answer=answer)[0])
+
+    def turns(self, messages: Sequence[Mapping[str, str]], *, answer: bool = True) -> np.ndarray:
+        """The message that each token of `chat` is of, -1 for what the template wrote. [T]"""
+        return np.array(chat_turns(self.tokenizer, messages, answer=answer)[1], np.int64)
 
     def trace_tokens(self, tokens: Tokens) -> Trace:
         """`trace` for existing Tokens."""

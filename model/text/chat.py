@@ -4,11 +4,15 @@ import json
 import re
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from model.errors import InputError, UnsupportedModel, say
+from model.text.chat_places import TEMPLATE, places, turn_of_characters, turn_of_tokens
 from model.text.tokenizer import Tokenizer
 
 ROLES = ("system", "user", "assistant", "tool")
@@ -30,8 +34,8 @@ def ending(tokenizer: Tokenizer) -> frozenset[int]:
     return frozenset(ids if tokenizer.eos_id is None else {*ids, tokenizer.eos_id})
 
 
-def chat_ids(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]]) -> list[int]:
-    """The ids of a conversation, up to where the assistant's answer begins.
+def chat_ids(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], *, answer: bool = True) -> list[int]:
+    """The ids of a conversation, with `answer` up to where the assistant's next answer begins.
 
     Special tokens in the template's own text are recognised. Those that a person wrote into a message stay plain text:
     while the template is rendered, each is replaced by an unused character, which is replaced back after the special
@@ -39,42 +43,87 @@ def chat_ids(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]]) -> lis
     template, for invalid messages, or for messages that the template refuses; UnsupportedModel for a template that is
     broken or takes too long.
     """
+    return chat_turns(tokenizer, messages, answer=answer)[0]
+
+
+def chat_turns(
+    tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], *, answer: bool = True
+) -> tuple[list[int], list[int]]:
+    """The ids of `chat_ids`, and for each of them the message whose text it is of, -1 for what the template wrote.
+
+    A token with bytes of both is the message's. All tokens are the template's where it changes the messages beyond
+    recognition. The same errors.
+    """
     if not tokenizer.chat_template:
         raise InputError("This model has no chat template.", "", "Choose a model that was taught to chat.")
     _check(messages)
-    stands = _stand_ins(tokenizer, messages)
-    hidden = [{"role": each["role"], "content": _replace(each["content"], stands)} for each in messages]
-    text = render(
-        tokenizer.chat_template,
-        {
-            "messages": hidden,
-            "tools": None,
-            "documents": None,
-            "add_generation_prompt": True,
-            **_ends(tokenizer),
-        },
+    stands, marks = _stand_ins(tokenizer, messages)
+    contents = [_replace(each["content"], stands) for each in messages]
+    text, frame = (
+        _values(tokenizer, [{"role": each["role"], "content": shown} for each, shown in pairs], answer)
+        for pairs in (zip(messages, contents, strict=True), zip(messages, marks, strict=True))
     )
+    written, framed = _render_each(tokenizer.chat_template, [text, frame])
+    text = _text_of(written)
+    turns = turn_of_characters(len(text), places(text, framed.get("text", ""), contents, marks))
     back = {ord(character): special for special, character in stands.items()}
     ids: list[int] = []
+    owners: list[int] = []
+    at = 0
     for part, special in _cut(text, tokenizer.special):
-        ids += [special] if special is not None else tokenizer.encode_ids(part.translate(back))
-    return ids
+        own = [special] if special is not None else tokenizer.encode_ids(part.translate(back))
+        ids += own
+        owners += [TEMPLATE] if special is not None else _owners(tokenizer, part, own, turns[at : at + len(part)], back)
+        at += len(part)
+    return ids, owners
+
+
+def default_system(tokenizer: Tokenizer) -> str | None:
+    """The system message that the template writes where a conversation has none; None where it takes none.
+
+    "" where the template takes one and has none of its own. Found by rendering a conversation with and without.
+    """
+    if not tokenizer.chat_template:
+        return None
+    ours = chr(_UNUSED[0]), chr(_UNUSED[1])
+    user = {"role": "user", "content": ours[1]}
+    several = [[user], [{"role": "system", "content": ours[0]}, user]]
+    without, with_one = (
+        each.get("text", "")
+        for each in _render_each(tokenizer.chat_template, [_values(tokenizer, each, False) for each in several])
+    )
+    before, found, after = with_one.partition(ours[0])
+    if not found or ours[1] not in after:
+        return None
+    if without.startswith(before) and without.endswith(after) and len(without) >= len(before) + len(after):
+        return without[len(before) : len(without) - len(after)]
+    return ""
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
     """The rendered template, from a process with limited time and memory. Raises InputError or UnsupportedModel."""
+    return _text_of(_render_each(template, [values])[0])
+
+
+def _render_each(template: str, several: Sequence[Mapping[str, object]]) -> list[dict[str, str]]:
+    """The template with each of several values, in one process: {"text"} or {"error", "got"} for each."""
+    limit = [{"error": "limit", "got": ""}] * len(several)
     try:
         process = subprocess.run(
             [sys.executable, "-I", str(_RENDER)],
-            input=json.dumps({"template": template, "values": values}),
+            input=json.dumps({"template": template, "several": list(several)}),
             capture_output=True,
             text=True,
             timeout=PATIENCE,
             check=False,
         )
-        answer = json.loads(process.stdout) if process.returncode == 0 else {"error": "limit", "got": ""}
+        return json.loads(process.stdout) if process.returncode == 0 else limit
     except (subprocess.TimeoutExpired, json.JSONDecodeError):
-        answer = {"error": "limit", "got": ""}
+        return limit
+
+
+def _text_of(answer: Mapping[str, str]) -> str:
+    """The text of one answer; raises InputError or UnsupportedModel."""
     match answer:
         case {"text": text}:
             return text
@@ -84,6 +133,25 @@ def render(template: str, values: Mapping[str, object]) -> str:
             what = "The chat template of this model does not take these messages."
             raise InputError(what, got[:120].rstrip("."), "Let user and assistant take turns, the user first.")
     raise UnsupportedModel("The chat template of this model takes too much time or memory.")
+
+
+def _values(tokenizer: Tokenizer, messages: list[dict[str, str]], answer: bool) -> dict[str, object]:
+    """What a template is given."""
+    nothing = {"tools": None, "documents": None}
+    return {"messages": messages, **nothing, "add_generation_prompt": answer, **_ends(tokenizer)}
+
+
+def _owners(tokenizer: Tokenizer, part: str, ids: list[int], turns: np.ndarray, back: Mapping[int, str]) -> list[int]:
+    """The turn of each token of a stretch between special tokens."""
+    lengths = [len(tokenizer.decode_bytes([number])) for number in ids]
+    characters = [back.get(ord(character), character) for character in part]
+    if tokenizer.vocabulary.nfc:
+        characters = [unicodedata.normalize("NFC", each) for each in characters]
+    sizes = [len(each.encode()) for each in characters]
+    if sum(sizes) != sum(lengths):  # characters that became one with their neighbours: by the shares of the bytes
+        edges = np.round(np.linspace(0, sum(lengths), len(sizes) + 1)).astype(int)
+        sizes = np.diff(edges).tolist()
+    return turn_of_tokens(turns, sizes, lengths)
 
 
 def _check(messages: Sequence[Mapping[str, str]]) -> None:
@@ -100,13 +168,13 @@ def _check(messages: Sequence[Mapping[str, str]]) -> None:
         raise InputError("The messages are too long.", f"{size} characters", say("At most {} characters.", MOST_TEXT))
 
 
-def _stand_ins(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """An unused character for each special token in the messages, unused in both messages and template."""
+def _stand_ins(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]]) -> tuple[dict[str, str], list[str]]:
+    """A character for each special token in the messages, and one a message; used in neither messages nor template."""
     written = "".join(message["content"] for message in messages)
     used = {*written, *tokenizer.chat_template}
     unused = (chr(code) for code in _UNUSED if chr(code) not in used)
     specials = [special for special in tokenizer.special if special in written]
-    return dict(zip(specials, islice(unused, len(specials)), strict=True))
+    return dict(zip(specials, islice(unused, len(specials)), strict=True)), list(islice(unused, len(messages)))
 
 
 def _replace(text: str, stands: Mapping[str, str]) -> str:

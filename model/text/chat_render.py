@@ -1,8 +1,9 @@
 """Renders a conversation by a chat template, in a process of its own.
 
 A template is an untrusted program, and a process can be limited in time and memory. JSON on standard input:
-{"template", "values"}. On standard output {"text"}, or {"error", "got"} where the error is "syntax" (not a valid
-template), "refused" (it does not accept these values) or "limit" (too much time, memory or text).
+{"template", "several": [values]}. On standard output a list with, for each values, {"text"}, or {"error", "got"} where
+the error is "syntax" (not a valid template), "refused" (it does not accept these values) or "limit" (too much time,
+memory or text).
 """
 
 import contextlib
@@ -114,4 +115,4 @@ def limit() -> None:
 if __name__ == "__main__":
     request = json.load(sys.stdin)
     limit()
-    json.dump(write(request["template"], request["values"]), sys.stdout)
+    json.dump([write(request["template"], values) for values in request["several"]], sys.stdout)

@@ -1,4 +1,6 @@
 // The report of a session: what has been drawn on this page for the present prompt, all of it in one HTML file.
+
+import { talkText } from "../page/chat.js";
 import { el, fill } from "../page/dom.js";
 import { headerItem } from "../page/header_items.js";
 import { mounted, onDrawn } from "../page/mount.js";
@@ -108,7 +110,7 @@ function facts() {
     tokens = pageState.tokens ?? [],
     { heads, tokens: picked, pair, edits } = selection;
   fact(list, words.model, el("bdi", "", status.join(" · ")));
-  fact(list, words.prompt, el("pre", "", promptText() ?? ""));
+  fact(list, words.prompt, el("pre", "", talkText() ?? promptText() ?? ""));
   const chips = el("div", "pg-report-tokens");
   chips.append(
     ...tokens.slice(0, MOST).map(({ text, id }, at) => el("bdi", "pg-report-token", text, { title: `${at}: ${id}` })),

@@ -35,7 +35,7 @@ const late = new Map(Object.entries(goal?.values ?? {})); // values of parts tha
 function complete(partial) {
   const { model, prompt, tab } = usual ?? {};
   const first = { model, prompt, tab, tokens: [], pair: null, edits: [], values: {}, ...partial };
-  const untouched = first.model === model && first.prompt === prompt;
+  const untouched = first.model === model && first.prompt === prompt && !first.values.chat?.on;
   return { v: 1, heads: untouched ? (pageState.firstHeads ?? []) : [], ...first };
 }
 const spelled = (of) => fragment(of, complete({}));
@@ -92,9 +92,10 @@ for (const name of ["pointerdown", "keydown", "input", "click"])
 const views = ({ values }) =>
   Object.entries(values).flatMap(([name, value]) => (name.endsWith("_view") ? [[name, value.view]] : []));
 const kinds = ({ edits }) => edits.map(({ factor, ...edit }) => edit);
+const asked = ({ prompt, values }) => [prompt, values.chat ?? null];
 // Whether what was done is a step that Back takes back; a slider that moves, or a text while it is typed, is none.
 function isStep(before, now) {
-  if (now.prompt !== before.prompt) {
+  if (!same(asked(now), asked(before))) {
     const more = Date.now() - typed < TYPING && now.model === before.model && now.tab === before.tab;
     typed = Date.now();
     return !more;
@@ -164,11 +165,12 @@ function ask() {
   if (!handle || !usual || !goal) return;
   const { values, v, ...rest } = complete(goal);
   asking = true;
-  send("restore", rest);
+  send("restore", { ...rest, chat: values.chat });
 }
 function give(name, value) {
   const entry = mounted.get(name);
   entry.props.value = value;
+  entry.take?.(value);
   entry.foreign = true;
 }
 function setValues(values) {

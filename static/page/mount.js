@@ -72,6 +72,7 @@ export function mountPart(kind, root, props, trigger) {
     payload: () => shown,
     tell,
     stateOf: draw?.stateOf,
+    take: draw?.take, // told of a value that a link gives, by a part that holds its own
     initial,
     foreign: false,
   };

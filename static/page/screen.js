@@ -79,6 +79,8 @@ export function screen(element, props, trigger, watch) {
 export const pushAll = () => {
   for (const each of screens) each.push();
 };
+// The same for a part with a component of its own.
+export const onPush = (push) => screens.push({ push });
 
 export function jobChannel(element, props, trigger, watch) {
   jobs = { props, trigger };

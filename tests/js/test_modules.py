@@ -107,6 +107,36 @@ def test_what_a_file_says_wrongly_is_named(call):
     assert found == {"state": {"prompt": "a"}, "wrong": ["tab", "tokens"]}
 
 
+# --- the conversation ---
+
+TALK = [["system", "Be brief."], ["user", "Hi"], ["assistant", ""]]
+
+
+@pytest.mark.parametrize(("sent", "kept"), [
+    ({"on": True, "turns": TALK, "more": 1}, {"on": True, "turns": TALK, "special": False}),
+    ({"turns": TALK, "special": True}, {"on": False, "turns": TALK, "special": True}),
+    ({"special": True}, {"on": False, "turns": [], "special": True}),
+    ({}, None), (None, None), ("x", None), ({"on": True}, None), ({"on": "yes", "special": 1}, None),
+    ({"on": True, "turns": [["tool", "x"]]}, None), ({"on": True, "turns": [["user", 7]]}, None),
+    ({"on": True, "turns": [*TALK, ["user"]]}, None), ({"on": True, "turns": {"length": 1}}, None),
+    ({"on": True, "turns": [["user", "x"]] * 65}, None), ({"on": True, "turns": [["user", "x" * 200_001]]}, None),
+])  # fmt: skip
+def test_a_conversation_of_a_link_is_read_with_care(call, sent, kept):
+    assert call("page/chat_value.js", "module.chatState", sent) == kept
+
+
+def test_the_prompts_box_holds_the_last_text_of_a_user(call):
+    talk = [*TALK[:2], ["assistant", "Yes?"], ["user", "Go"], ["assistant", ""]]
+    assert call("page/chat_value.js", "module.ownText", talk) == "Go"
+    assert call("page/chat_value.js", "module.withOwn", talk, "x") == [*talk[:3], ["user", "x"], talk[4]]
+    assert call("page/chat_value.js", "module.ownText", [["assistant", "a"]]) == "a"
+    assert call("page/chat_value.js", "module.firstTurns", "Be brief.", "Hi") == TALK
+    assert call("page/chat_value.js", "module.firstTurns", "", "Hi") == TALK[1:]
+    opens = [call("page/chat_value.js", "module.isOpen", talk, at) for at in range(5)]
+    assert opens == [False, False, False, False, True]
+    assert [call("page/chat_value.js", "module.nextRole", turns) for turns in (talk, talk[:4])] == ["user", "assistant"]
+
+
 # --- edits ---
 
 LIMITS = {

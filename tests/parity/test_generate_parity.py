@@ -9,7 +9,7 @@ from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.loading.checkpoint import build, load_folder, load_gguf
 from model.loading.sources import smollm2_path
-from model.text.chat import chat_ids, ending, render
+from model.text.chat import chat_ids, chat_turns, ending, render
 from model.text.tokenizer import from_gguf
 from tests.parity.common import V, hf_greedy, ids, save
 from tests.parity.families import build_hf
@@ -125,5 +125,11 @@ def test_smollm2_is_asked_as_transformers_asks_it():
     tokenizer = from_gguf(load_gguf(path)[2])
     for talk in (TALK, TALK[1:2], TALK[:3]):
         (wanted,), _ = render_jinja_template([talk], chat_template=tokenizer.chat_template, add_generation_prompt=True)
-        assert chat_ids(tokenizer, talk) == tokenizer.encode_ids(wanted, special=True)
+        ids, turns = chat_turns(tokenizer, talk)
+        assert ids == chat_ids(tokenizer, talk) == tokenizer.encode_ids(wanted, special=True)
+        for turn, message in enumerate(talk):
+            own = [number for number, each in zip(ids, turns, strict=True) if each == turn]
+            assert tokenizer.decode(own) == message["content"]
+        (closed,), _ = render_jinja_template([talk], chat_template=tokenizer.chat_template, add_generation_prompt=False)
+        assert chat_ids(tokenizer, talk, answer=False) == tokenizer.encode_ids(closed, special=True)
     assert ending(tokenizer) == {tokenizer.special["<|im_end|>"], tokenizer.special["<|endoftext|>"]}

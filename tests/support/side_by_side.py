@@ -3,11 +3,13 @@
 from model.api import LanguageModel
 from tests.support.helpers import byte_tokenizer, tiny_model
 from viz.page.streams import answers
+from viz.seam.prompt import Prompt
 from viz.seam.view import Visit
 from viz.views.sampling.side_by_side.run import Races
 from viz.views.sampling.side_by_side.view import FEED
 
 PROMPT = "abcab"
+ASKED = Prompt(PROMPT)
 TOKENS = 12
 SETTINGS = {"tokens": TOKENS, "seed": 3, "shared": True, "stop": [], "chat": False}
 WARM = {"name": "", "method": "sample", "options": {}, "steps": [{"warp": "temperature", "values": {"temperature": 3}}]}
@@ -22,16 +24,16 @@ def model_of(folder):
     return LanguageModel("tiny", "Tiny", tiny_model({"vocab_size": 256, "n_ctx": 60}), byte_tokenizer(folder))
 
 
-def event(name, playground, races, owner, sent, cards=CARDS, language="en"):
+def event(name, playground, races, owner, sent, cards=CARDS, language="en", prompt=ASKED):
     """What an event of the channel yields."""
-    visit = Visit(playground, owner, language, "tiny", PROMPT, {"strategies": cards}, races)
+    visit = Visit(playground, owner, language, "tiny", prompt, {"strategies": cards}, races)
     return answers(FEED.events[name], visit, sent)
 
 
-def pieces(playground, sent=None, cards=CARDS, races=None, owner="me", language="en"):
+def pieces(playground, sent=None, cards=CARDS, races=None, owner="me", language="en", prompt=ASKED):
     """What a page is sent of a run, from its first piece to its last."""
     sent = {"kind": "start", "tag": "a", **(sent or {})}
-    return list(event("start", playground, races or Races(), owner, sent, cards, language))
+    return list(event("start", playground, races or Races(), owner, sent, cards, language, prompt))
 
 
 def rows_of(found, count=2):

@@ -29,7 +29,7 @@ class Component:
 
 def wired(playground: Playground, view: View) -> tuple[Component, types.SimpleNamespace]:
     """The channel of a view with one stream, and what the page shares with it."""
-    names = ("picker", "prompt", "tabs", "notice", "loaded", "requested")
+    names = ("picker", "prompt", "chat", "tabs", "notice", "loaded", "requested")
     shared = types.SimpleNamespace(
         playground=playground,
         language_of=lambda request: "en",
@@ -44,11 +44,17 @@ def wired(playground: Playground, view: View) -> tuple[Component, types.SimpleNa
 
 
 def trigger(
-    channel: Component, name: str, sent: object = None, prompt: str = "abc", values: object = None, owner: str = "me"
+    channel: Component,
+    name: str,
+    sent: object = None,
+    prompt: str = "abc",
+    values: object = None,
+    owner: str = "me",
+    chat: object = None,
 ):
     """An event of a visitor's page: what it says step by step, or None where it only does something."""
     visitor = types.SimpleNamespace(session_hash=owner)
-    return channel.handlers[name](visitor, sent, opened("tiny"), prompt, {"values": values or {}})
+    return channel.handlers[name](visitor, sent, opened("tiny"), prompt, chat, {"values": values or {}})
 
 
 def ask(channel: Component, name: str, *given: object, **named: object) -> list | None:

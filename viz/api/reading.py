@@ -10,6 +10,7 @@ from model.errors import InputError, say
 from viz.charts.distribution import likeliest
 from viz.seam import background, panels
 from viz.seam.playground import Playground
+from viz.seam.prompt import Prompt
 from viz.seam.scene import Scene
 from viz.seam.selection import Selection
 from viz.seam.typed import MOST_TYPED, token_of
@@ -66,7 +67,7 @@ def check_head(model: LanguageModel, layer: int, head: int) -> None:
 
 def unprompted(playground: Playground, model: LanguageModel | None = None) -> Scene:
     """A scene for what depends on the model alone, or on nothing but its settings: it has no run."""
-    return Scene(playground, model, "", None, "", words("en"), "en", Selection(heads=((0, 0),)))
+    return Scene(playground, model, Prompt(), None, "", words("en"), "en", Selection(heads=((0, 0),)))
 
 
 # --- tokens ----------------------------------------------------------------------------------------------

@@ -18,11 +18,13 @@ from model.api import LanguageModel
 from model.errors import InputError, PlaygroundError, say
 from model.gpt.edits import EDITS, edit_of
 from model.sampling.warps import WARPS
-from viz.api.arguments import Prompt, Within, bare, checked, rule
+from viz.api.arguments import Prompt as Text
+from viz.api.arguments import Within, bare, checked, rule
 from viz.api.endpoint import Endpoint
 from viz.api.json import count, plain
 from viz.api.reading import model_of
 from viz.seam.playground import Playground
+from viz.seam.prompt import Prompt, conversation
 from viz.seam.scene import Scene, run_id
 from viz.seam.selection import MOST_EDITS, Selection
 from viz.server.gradio_patches import describe
@@ -33,6 +35,9 @@ MOST_NUMBERS = 1_200_000  # of one answer: a whole head of 1,024 tokens
 MOST_WAITING = 60.0  # seconds in the line for long work
 SHARED = {
     "prompt": "The text that the model reads.",
+    "messages": "A conversation in place of the prompt, for a model with a chat template: each "
+    '{"role": "system", "user" or "assistant", "content": text}. The model is to answer, unless the assistant has the '
+    "last word. None by default: the prompt as it stands.",
     "model": "Id of the model as the endpoint models lists it. Empty: the model that the server started with.",
     "edits": 'Changes of the run, each {"kind", "layer", "head"} and, for "scale", "factor"; or {"kind": "block_edge", '
     f'"query", "key"}} for one cell of all heads. Kinds: {", ".join(EDITS)}. At most {MOST_EDITS}; none by default.',
@@ -52,8 +57,8 @@ COMMON = {  # descriptions of arguments that several endpoints have; a docstring
     + ".",
 }
 _OWN = {"run": ("prompt",), "plain run": ("prompt",), "model": (), "server": ()}
-_SHARED = {"run": ("model", "edits"), "plain run": ("model",), "model": ("model",), "server": ()}
-_HINTS = {"prompt": Prompt, "model": str, "edits": list[dict]}
+_SHARED = {"run": ("model", "edits", "messages"), "plain run": ("model", "messages"), "model": ("model",), "server": ()}
+_HINTS = {"prompt": Text, "model": str, "edits": list[dict], "messages": list[dict]}
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def arguments(endpoint: Endpoint) -> list[Argument]:
         default = list(each.default) if isinstance(each.default, tuple) else each.default
         text = _ranged(texts.get(each.name) or COMMON[each.name], hints[each.name], default)
         listed.append(Argument(each.name, hints[each.name], default, text))
-    shared = {"model": "", "edits": []}
+    shared = {"model": "", "edits": [], "messages": []}
     listed += [Argument(name, _HINTS[name], shared[name], SHARED[name]) for name in _SHARED[endpoint.reads]]
     return sorted(listed, key=lambda each: each.default is not empty)  # stable: required ones come first
 
@@ -157,7 +162,7 @@ def _answer(playground: Playground, endpoint: Endpoint, values: dict[str, object
         if endpoint.reads == "model":
             result = endpoint.function(playground, model, **parameters)
         else:
-            scene = scene_of(playground, model, values["prompt"], values.get("edits", []))
+            scene = scene_of(playground, model, asked(values), values.get("edits", []))
             about["tokens"] = len(scene.trace.tokens)
             result = endpoint.function(scene, **parameters)
     if (size := count(result)) > MOST_NUMBERS:
@@ -167,7 +172,12 @@ def _answer(playground: Playground, endpoint: Endpoint, values: dict[str, object
     return plain({"about": about} | result)
 
 
-def scene_of(playground: Playground, model: LanguageModel, prompt: str, edits: list[dict]) -> Scene:
+def asked(values: dict[str, object]) -> Prompt:
+    """The prompt, or the conversation in its place; raises InputError for what are no messages."""
+    return conversation(values["messages"]) if values.get("messages") else Prompt(values["prompt"])
+
+
+def scene_of(playground: Playground, model: LanguageModel, prompt: Prompt, edits: list[dict]) -> Scene:
     """The run of a prompt with edits, as the page's own views take it; raises PlaygroundError."""
     tokens = playground.tokens(model, prompt)
     if len(edits) > MOST_EDITS:

@@ -15,6 +15,7 @@ from viz.page.loading import opened
 from viz.page.parts import update
 from viz.page.streams import Shared
 from viz.seam.playground import MAX_CHARACTERS, MOST_NAME, Playground
+from viz.seam.prompt import fitted, prompt_of
 from viz.seam.scene import run_id
 from viz.seam.selection import Selection, picked
 from viz.words import Catalogue, section, words
@@ -31,6 +32,7 @@ class Link:
     prompt: str | None
     tab: str | None
     selection: Mapping  # unchecked: what fits is known once the model and the prompt are
+    chat: object = None  # what the conversation's part holds, unchecked
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,7 @@ def link_of(value: object, tabs: tuple[str, ...]) -> Link:
         _text(sent.get("prompt"), MAX_CHARACTERS),
         tab if isinstance(tab, str) and tab in tabs else None,
         {name: sent.get(name) for name in ("heads", "tokens", "pair", "edits")},
+        sent.get("chat"),
     )
 
 
@@ -102,7 +105,7 @@ def answer(playground: Playground, link: Link, present: str, first: tuple[str, s
         return Answer(present, text, tab, model_id, None, "")
     try:
         model = playground.opened(model_id)
-        tokens = playground.tokens(model, text)
+        tokens = playground.tokens(model, fitted(model, prompt_of(text, link.chat)))
     except PlaygroundError:
         return Answer(model_id, text, tab, "", None, "")
     selection = picked(link.selection, model.config, len(tokens))

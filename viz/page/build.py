@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from viz.api import endpoints
-from viz.page import address
+from viz.page import address, answer
 from viz.page.examples import FIRST
 from viz.page.job_channel import job_channel, wire_jobs
 from viz.page.loading import cancelled, choose_model, opened
@@ -36,9 +36,9 @@ from viz.words import words
 
 
 def _inputs(
-    playground: Playground, catalogue: Mapping[str, str], offered: dict | None
-) -> tuple[gr.Dropdown, gr.Textbox, gr.HTML]:
-    """What is asked with: model, prompt, examples."""
+    playground: Playground, catalogue: Mapping[str, str], offered: dict | None, talk: dict | None
+) -> tuple[gr.Dropdown, gr.Textbox, gr.HTML, gr.HTML]:
+    """What is asked with: model, prompt or conversation, examples."""
     picker = gr.Dropdown(
         playground.choices(),
         value=playground.options.model,
@@ -60,7 +60,8 @@ def _inputs(
         min_width=240,
         elem_id="prompt",
     )
-    return picker, prompt, part("examples", offered)
+    chat = part("chat", talk, value={})
+    return picker, prompt, chat, part("examples", offered)
 
 
 def _translated(request: gr.Request) -> tuple:
@@ -118,15 +119,16 @@ def build(playground: Playground) -> gr.Blocks:
     with gr.Blocks(title=catalogue["page.title"], analytics_enabled=False) as page:
         with gr.Column(elem_id="pg-frame"):
             nav = part("nav", first["nav"])
-            picker, prompt, examples = _inputs(playground, catalogue, first.get("examples"))
+            picker, prompt, chat, examples = _inputs(playground, catalogue, first.get("examples"), first.get("chat"))
             header = part("header", first["header"])
             tokens = part("tokens", first.get("tokens"))
             selection = part("selection", first["selection"], value={"heads": first["selection"].get("heads", [])})
         guide_of = part("guide", first["guide"])
+        answer_of = part("answer", None, value={}, events=("start", "stop"))
         notice = part("notice", first["notice"], events=("cancel", "retry"))
         linked = part("linked", None, events=("follow",))
         address_of = part("address", first["address"], value={}, events=("restore",))
-        head = [nav, header, notice, guide_of, address_of, examples, tokens, selection]
+        head = [nav, header, notice, guide_of, address_of, examples, chat, tokens, selection]
         jobs = job_channel()
         labels: list[gr.Tab] = []
         screens: dict[str, gr.HTML] = {}
@@ -147,21 +149,23 @@ def build(playground: Playground) -> gr.Blocks:
             gr.State(showing | {"sent": sent}),
             gr.State(""),
         )
-        asking = [loaded, prompt, selection, shown, done, active, address_of, *screens.values()]
+        asking = [loaded, prompt, chat, selection, shown, done, active, address_of, *screens.values()]
 
-        def page_request(request: gr.Request, loaded, prompt, selection, shown, done, tab, step, *sent) -> PageRequest:
+        def page_request(
+            request: gr.Request, loaded, prompt, chat, selection, shown, done, tab, step, *sent
+        ) -> PageRequest:
             values, again = values_of(dict(zip(screens, sent, strict=True)))
             step = address.step_of(step)
             language, visitor = language_of(request), request.session_hash or ""
             return PageRequest(
-                loaded["id"], prompt, selection, values, shown, language, tab, done, step, again, visitor
+                loaded["id"], prompt, selection, values, shown, language, tab, done, step, again, visitor, chat
             )
 
         def refresh(request: gr.Request, *values):
             return view(playground, page_request(request, *values))
 
         # One dependency for all that changes what is shown: two would start each other again and again.
-        triggers = [page.load, prompt.change, selection.select, loaded.change, active.change, done.change]
+        triggers = [page.load, prompt.change, chat.select, selection.select, loaded.change, active.change, done.change]
         triggers += [address_of.select, *(each.select for each in screens.values())]
         # `show_progress_on`: else the page sends every output two progress messages, which nobody sees.
         once = {"trigger_mode": "always_last", "concurrency_limit": 4, "show_progress_on": notice}
@@ -170,9 +174,10 @@ def build(playground: Playground) -> gr.Blocks:
         page.load(_translated, None, [picker, prompt, *labels], **_QUIET)
         requested = gr.State(playground.options.model)
         _wire_models(playground, notice, linked, loaded, picker, requested)
-        shared = Shared(playground, picker, prompt, tabs, notice, loaded, requested, language_of, screens)
+        shared = Shared(playground, picker, prompt, chat, tabs, notice, loaded, requested, language_of, screens)
         parts = {"address": address_of, "linked": linked, "selection": selection}
         address.wire(shared, parts, active, (FIRST, TABS[0].key), selection_update)
+        answer.wire(shared, answer_of)
         for tab in TABS:
             wire_streams(tab, streams, shared)
 

@@ -26,6 +26,7 @@ from viz.page.pipeline import PageRequest, edit_payload, payloads, scene_of
 from viz.seam.background import Result
 from viz.seam.layout import slots
 from viz.seam.playground import Options, Playground
+from viz.seam.prompt import conversation
 from viz.seam.tab import Tab
 from viz.theme import scale_of
 from viz.views.tabs import TABS
@@ -102,14 +103,14 @@ class Page:
 
 def page_of(
     lm: LanguageModel,
-    prompt: str,
+    prompt: str | Sequence[Mapping[str, str]],
     *,
     heads: Sequence[tuple[int, int]] = (),
     tokens: Sequence[int] = (),
     edits: Sequence[Edit] = (),
     language: str = "en",
 ) -> Page:
-    """A page for this model and prompt, with heads (layer, head), token positions and edits picked.
+    """A page for this model and prompt, or the messages of a conversation, with what is picked on it.
 
     Raises InputError for an empty prompt or one beyond the model's context.
     """
@@ -121,7 +122,10 @@ def page_of(
         "pair": None,
         "edits": [edit_payload(edit) for edit in edits],
     }
-    page = Page(playground, PageRequest(lm.id, prompt, picked, {}, {}, language))
+    turns = () if isinstance(prompt, str) else conversation(prompt).turns
+    chat = {"on": bool(turns), "turns": [list(turn) for turn in turns]}
+    text = prompt if isinstance(prompt, str) else ""
+    page = Page(playground, PageRequest(lm.id, text, picked, {}, {}, language, chat=chat))
     scene_of(playground, page.request)
     return page
 

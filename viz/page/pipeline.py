@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
+from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.gpt.edits import EDITS, Edit
 from viz.charts.heatmap import token_chips
-from viz.page import address, examples, frame, guide
+from viz.page import address, chat, examples, frame, guide
 from viz.page.examples import FIRST
 from viz.page.parts import replaced, update
 from viz.seam.notices import broken, notice
 from viz.seam.playground import Playground
+from viz.seam.prompt import Prompt, fitted, prompt_of
 from viz.seam.scene import Scene, default_head, prompt_id, run_id
 from viz.seam.selection import Selection
 from viz.seam.selection import picked as selected
@@ -66,14 +68,16 @@ def _count(n: int) -> str:
     return f"{n / 1e9:.2f}B" if n >= 1e9 else f"{n / 1e6:.1f}M" if n >= 1e6 else f"{n / 1e3:.0f}k"
 
 
-def tokens_payload(scene: Scene) -> dict:
-    """The prompt as chips."""
+def tokens_payload(scene: Scene, box: str) -> dict:
+    """The prompt as chips; `box` is what stands in the prompt's box, whatever is asked."""
     texts = some(scene.words, "tokens", "label", "all", "hint", "help")
-    pieces = scene.trace.tokens.raw
+    pieces = scene.tokens.raw
     cut = sum(len(raw) == 1 and raw[0] > 0x7F for raw in pieces)
     note = scene.words["tokens.bytes"].format(n=cut, all=len(pieces)) if cut > len(pieces) / 4 else ""
-    shown = {"model": address.name_of(scene.playground, scene.model.id), "prompt": scene.prompt}
-    return {"tokens": token_chips(scene.trace.tokens), "words": texts, "note": note, "run": prompt_id(scene)} | shown
+    shown = {"model": address.name_of(scene.playground, scene.model.id), "prompt": box}
+    chips = [chip | more for chip, more in zip(token_chips(scene.tokens), chat.of_tokens(scene), strict=True)]
+    named = texts | chat.token_words(scene)
+    return {"tokens": chips, "words": named, "note": note, "run": prompt_id(scene)} | shown
 
 
 def selection_payload(catalogue: Catalogue, picked: Selection | None) -> dict:
@@ -109,7 +113,7 @@ class PageRequest:
     """A request of a visitor's page; `shown` is what it shows now: {"run", "language", "drawn": {part: key}}."""
 
     model_id: str
-    prompt: str
+    prompt: str  # that stands in its box
     selection: object
     values: Mapping[str, object]  # of the tabs' parts that ask
     shown: dict
@@ -119,12 +123,18 @@ class PageRequest:
     step: int = 0  # the last question of viz.page.address that the page waits for
     again: Mapping[str, str] = field(default_factory=dict)  # by tab: a screen that lost a payload requests all of it
     visitor: str = ""  # whose page it is
+    chat: object = None  # what the conversation's part holds, unchecked
+
+    @property
+    def asked(self) -> Prompt:
+        """What the page asks: its prompt, or its conversation."""
+        return prompt_of(self.prompt, self.chat)
 
 
 # The components of the page, in the order in which `view` fills them: its head, then a screen a tab.
-HEAD = ("nav", "header", "notice", "guide", "address", "examples", "tokens", "selection")
+HEAD = ("nav", "header", "notice", "guide", "address", "examples", "chat", "tokens", "selection")
 PARTS = (*HEAD, *(name for tab in TABS for name in tab.parts))
-ASKS = tuple(name for tab in TABS for name in tab.asks)
+ASKS = ("chat", *(name for tab in TABS for name in tab.asks))
 
 
 def payloads(playground: Playground, request: PageRequest) -> tuple[dict[str, dict], dict]:
@@ -152,7 +162,12 @@ def payloads(playground: Playground, request: PageRequest) -> tuple[dict[str, di
     try:
         pictures, now = _pictures(playground, request, tab)
     except PlaygroundError as error:
-        return parts | {"notice": notice(error, request.language)}, shown | {"step": request.step}
+        failed = parts | {"notice": notice(error, request.language)}
+        if not request.asked.turns:
+            return failed, shown | {"step": request.step}
+        # A conversation that cannot be shown is there to be changed.
+        drawn = {name: key for name, key in shown.get("drawn", {}).items() if name != "chat"}
+        return failed | _chat_alone(playground, request), shown | {"step": request.step, "drawn": drawn}
     except Exception:
         log.exception("the view failed")
         return parts | {"notice": broken(request.language)}, shown | {"step": request.step}
@@ -177,26 +192,30 @@ def _drawn(request: PageRequest) -> dict[str, str]:
 def scene_of(playground: Playground, request: PageRequest) -> Scene:
     """The requested run with its selection; raises PlaygroundError."""
     model = playground.opened(request.model_id)
-    tokens = playground.tokens(model, request.prompt)
+    prompt = fitted(model, request.asked)
+    tokens = playground.tokens(model, prompt)
     picked = selected(request.selection, model.config, len(tokens))
     trace = playground.trace_tokens(model, tokens, picked.edits)
     if not picked.heads:
         picked = dataclasses.replace(picked, heads=(default_head(trace),))
     run, catalogue = run_id(trace.key, request.language), words(request.language)
-    return Scene(playground, model, request.prompt, trace, run, catalogue, request.language, picked, request.visitor)
+    return Scene(playground, model, prompt, trace, run, catalogue, request.language, picked, request.visitor)
 
 
 def _pictures(playground: Playground, request: PageRequest, tab: Tab) -> tuple[dict[str, dict], dict]:
     """Everything that is computed from the prompt and is not on the page yet, and what is on it then."""
     scene, drawn, language = scene_of(playground, request), _drawn(request), request.language
-    parts: dict[str, dict] = {"notice": {}}
+    parts: dict[str, dict] = {"notice": chat.left_out(scene, request.asked)}
     selection = selection_payload(scene.words, scene.picked)
     if not _same(selection, request.selection):
         parts["selection"] = selection  # else the page knows: sending it back could undo the next click
     pictures = {
         "header": Picture((scene.run, scene.trace.seconds), lambda: header_payload(scene.words, scene)),
         "examples": Picture(scene.model.id, lambda: examples.payload(scene.words, scene.model.id)),
-        "tokens": Picture((prompt_id(scene), scene.prompt), lambda: tokens_payload(scene)),
+        "tokens": Picture(
+            (prompt_id(scene), scene.prompt, request.prompt), lambda: tokens_payload(scene, request.prompt)
+        ),
+        "chat": _chat(playground, scene.model, request),
     } | tab.draw(scene, request.values)
     for name, picture in pictures.items():
         # A job's part is drawn again when a job ended, which may have been one with other settings.
@@ -206,6 +225,20 @@ def _pictures(playground: Playground, request: PageRequest, tab: Tab) -> tuple[d
             parts[name] = _payload(picture, language)
             drawn = drawn | {name: key}
     return parts, {"run": scene.run, "language": language, "drawn": drawn | {f"tab {tab.key}": ""}}
+
+
+def _chat(playground: Playground, model: LanguageModel, request: PageRequest) -> Picture:
+    """The conversation's part."""
+    key = (model.id, bool(model.tokenizer.chat_template), chat.found_in(model, request.prompt))
+    return Picture(key, lambda: chat.payload(playground, model, words(request.language), request.prompt))
+
+
+def _chat_alone(playground: Playground, request: PageRequest) -> dict[str, dict]:
+    """The same where nothing else can be shown; nothing without a model."""
+    try:
+        return {"chat": _chat(playground, playground.opened(request.model_id), request).make()}
+    except PlaygroundError:
+        return {}
 
 
 def _same(selection: dict, sent: object) -> bool:

@@ -16,6 +16,7 @@ from viz.page.parts import part, update
 from viz.seam.notices import broken, notice
 from viz.seam.panels import asks_of
 from viz.seam.playground import Playground
+from viz.seam.prompt import prompt_of
 from viz.seam.tab import Tab
 from viz.seam.view import Event, Models, Open, Payload, Stream, View, Visit
 
@@ -31,6 +32,7 @@ class Shared:
     playground: Playground
     picker: gr.Dropdown
     prompt: gr.Textbox
+    chat: gr.HTML
     tabs: gr.Tabs
     notice: gr.HTML
     loaded: gr.State
@@ -104,17 +106,18 @@ def _wire(place: _Place, name: str, event: Event) -> None:
     function = change if event.page or event.models else answer
     if not inspect.isgeneratorfunction(event.handle):
         function, outputs = act, None
-    inputs = [place.channel, shared.loaded, shared.prompt, shared.screens[place.tab.key]]
+    inputs = [place.channel, shared.loaded, shared.prompt, shared.chat, shared.screens[place.tab.key]]
     limits = {"concurrency_limit": event.concurrency, "trigger_mode": event.trigger}
     getattr(place.channel, name)(function, inputs, outputs, **limits, **_QUIET)
 
 
-def _visit(place: _Place, request: gr.Request, loaded: dict, prompt: str, screen: object) -> Visit:
+def _visit(place: _Place, request: gr.Request, loaded: dict, prompt: str, chat: object, screen: object) -> Visit:
     shared = place.shared
     sent = screen.get("values") if isinstance(screen, Mapping) else None
     values = {name: sent[name] for name in asks_of(place.view) if isinstance(sent, Mapping) and name in sent}
     language = shared.language_of(request)
-    return Visit(shared.playground, request.session_hash or "", language, loaded["id"], prompt, values, place.state)
+    asked = prompt_of(prompt, chat)
+    return Visit(shared.playground, request.session_hash or "", language, loaded["id"], asked, values, place.state)
 
 
 def answers(event: Event, visit: Visit, sent: object) -> Generator[Payload | Open | Models, None, None]:

@@ -47,6 +47,7 @@ _DEPENDS = {
     "pair": lambda scene: scene.picked.pair,
     "limit": lambda scene: scene.limit,
     "prompt": lambda scene: scene.prompt,
+    "chat": lambda scene: bool(scene.prompt.turns),
     "visitor": lambda scene: tuple((run.id, len(run.reports)) for run in scene.playground.workshop.of(scene.visitor)),
     "built_in": lambda scene: available(),
     "loaded": lambda scene: tuple(scene.playground.loaded()),

@@ -1,6 +1,6 @@
 """State shared by all tabs: the loaded models and recent traces, behind the limits this server was started with."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from model.quantization.int8 import int8
 from model.records import RunKey, Tokens
 from model.store import ByteLRU
 from viz.seam.job_queue import Desk
+from viz.seam.prompt import Prompt, Read, read
 from viz.server.fair_lock import Turns
 from viz.server.limits import PRIVATE, Allowed, limits_of
 from viz.server.training_process import PREFIX, Workshop, label
@@ -133,19 +134,32 @@ class Playground:
             return trained
         return resolve(model_id, progress, offline=self.options.offline)
 
-    def trace(self, model: LanguageModel, prompt: str, edits: tuple[Edit, ...] = ()) -> Trace:
+    def trace(self, model: LanguageModel, prompt: Prompt, edits: tuple[Edit, ...] = ()) -> Trace:
         """The trace of a prompt; raises InputError for one that is empty or too long for the model or this server."""
         return self.trace_tokens(model, self.tokens(model, prompt), edits)
 
-    def tokens(self, model: LanguageModel, prompt: str) -> Tokens:
+    def tokens(self, model: LanguageModel, prompt: Prompt) -> Tokens:
         """The prompt's tokens; raises InputError for none, or too many for the model or this server."""
+        return self.read(model, prompt).tokens
+
+    def read(self, model: LanguageModel, prompt: Prompt) -> Read:
+        """The prompt's tokens with their turns; the same errors, and those of a chat template.
+
+        A template runs in a process of its own: what it wrote is kept.
+        """
         limit, most = min(model.config.n_ctx, self.options.max_tokens), self.options.allowed.characters
-        tokens = model.encode(prompt[:most])
-        if len(tokens) > limit or len(prompt) > most:
-            got = f"{len(tokens)} tokens" if len(prompt) <= most else f"{len(prompt)} characters"
-            raise _too_long(model, tokens, got, limit)
-        check_length(len(tokens), limit)
-        return tokens
+        if prompt.turns:
+            if prompt.characters > most:
+                hint = say("Shorten it to {} tokens or fewer.", limit)
+                raise InputError("The prompt is too long.", f"{prompt.characters} characters", hint)
+            found = self.results.get(("conversation", model.id, prompt), lambda: read(model, prompt))
+        else:
+            found = read(model, replace(prompt, text=prompt.text[:most]))
+            if len(found.tokens) > limit or prompt.characters > most:
+                got = f"{len(found.tokens)} tokens" if prompt.characters <= most else f"{prompt.characters} characters"
+                raise _too_long(model, found.tokens, got, limit)
+        check_length(len(found.tokens), limit)
+        return found
 
     def trace_tokens(self, model: LanguageModel, tokens: Tokens, edits: tuple[Edit, ...] = ()) -> Trace:
         """The trace of tokens that are within the limits."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from model.gpt.edits import Edit
+from viz.seam.prompt import python_of
 from viz.seam.scene import Scene
 from viz.seam.view import Facts
 
@@ -12,7 +13,7 @@ def python_lines(scene: Scene, lines: Sequence[str], imports: Sequence[str] = ()
     edits = scene.picked.edits
     imports = ["from model.api import load_model", *imports]
     imports += ["from model.gpt.edits import Edit"] if edits else []
-    run = f"run = lm.trace({scene.prompt!r})"
+    run = f"run = lm.trace({python_of(scene.prompt)})"
     if edits:
         run += f".edit({', '.join(_edit(edit) for edit in edits)})"
     return "\n".join([*sorted(set(imports)), "", f"lm = {loading(scene.model.id)}", run, *lines])
@@ -22,7 +23,7 @@ def script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> s
     """`lines` after those that load the model of a picture and run its prompt, with its edits, as `run`."""
     imports = ["from model.api import load_model", *imports]
     imports += ["from model.gpt.edits import Edit"] if facts.edits else []
-    run = f"run = lm.trace({facts.prompt!r})"
+    run = f"run = lm.trace({python_of(facts.prompt)})"
     if facts.edits:
         run += f".edit({', '.join(_edit(edit) for edit in facts.edits)})"
     return "\n".join([*sorted(set(imports)), "", f"lm = {loading(facts.model_id)}", run, *lines])

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.gpt.trace import Trace
 from model.records import RunKey, Tokens
 from viz.seam.playground import Playground
+from viz.seam.prompt import Prompt
 from viz.seam.selection import Selection
 from viz.words import Catalogue, words
 
@@ -20,7 +23,7 @@ class SceneKey:
     """A scene as a value: hashable, picklable, a few hundred bytes. Whoever holds the model can open it."""
 
     model_id: str
-    prompt: str
+    prompt: Prompt
     ids: tuple[int, ...]
     selection: Selection
     language: str
@@ -41,7 +44,7 @@ class Scene:
 
     playground: Playground
     model: LanguageModel
-    prompt: str
+    prompt: Prompt
     trace: Trace  # with the visitor's edits, where there are any
     run: str  # a short name of the trace and the language
     words: Catalogue
@@ -50,7 +53,7 @@ class Scene:
     visitor: str = ""  # whose page it is; no part of its key, so only "visitor" may depend on it
     measured: dict[tuple, Any] = field(default_factory=dict, repr=False)  # results that are dropped after one drawing
     _plain: list[Trace] = field(default_factory=list, repr=False)
-    _others: dict[tuple[str, str], Trace | PlaygroundError] = field(default_factory=dict, repr=False)
+    _others: dict[tuple[str, Prompt], Trace | PlaygroundError] = field(default_factory=dict, repr=False)
 
     @property
     def key(self) -> SceneKey:
@@ -69,6 +72,11 @@ class Scene:
         return self.trace.tokens
 
     @property
+    def turns(self) -> np.ndarray | None:
+        """[T] the turn of the conversation that each token is of, -1 for the template's; None for a bare prompt."""
+        return self.playground.read(self.model, self.prompt).turns if self.prompt.turns else None
+
+    @property
     def position(self) -> int:
         """The position whose next token is looked at: the last picked token, else the last one of the prompt."""
         return max(self.picked.tokens, default=len(self.tokens) - 1)
@@ -82,7 +90,7 @@ class Scene:
             self._plain.append(self.playground.trace_tokens(self.model, self.tokens))
         return self._plain[0]
 
-    def beside(self, model_id: str, prompt: str) -> Trace:
+    def beside(self, model_id: str, prompt: Prompt) -> Trace:
         """The run of another prompt or another model, without edits; raises PlaygroundError where there can be none.
 
         Looked up once: `prepare` does it before a measure holds the model.

@@ -15,6 +15,7 @@ from model.gpt.edits import Edit
 from model.progress import Progress, silent
 from model.records import Tokens
 from viz.seam.playground import Playground
+from viz.seam.prompt import Prompt
 from viz.seam.scene import Scene
 from viz.seam.settings import Setting, Settings
 from viz.words import Catalogue, Words
@@ -32,7 +33,8 @@ Depends = Literal[
     "tokens",  # all picked positions
     "pair",  # the cell that was clicked
     "limit",  # how long a context this server measures
-    "prompt",  # the text itself
+    "prompt",  # what was asked: the text itself, or the turns
+    "chat",  # whether it is a conversation
     "visitor",  # what the visitor has trained so far
     "built_in",  # which built-in models are on this computer
     "loaded",  # the models of the list that are in memory
@@ -60,7 +62,7 @@ class Measure:
     question: Callable[[Scene, Settings], Settings] | None = None
     uses: tuple[str, ...] = ()  # measures that it builds on
     # A further run that it reads by `scene.beside`: (scene, settings) -> its model's id and its prompt, None for none.
-    beside: Callable[[Scene, Settings], tuple[str, str] | None] | None = None
+    beside: Callable[[Scene, Settings], tuple[str, Prompt] | None] | None = None
     # False: quick to make and large, measured anew for every drawing; a function of its settings where that depends.
     keep: bool | Callable[[Settings], bool] = True
     # For a slow one whose time can be estimated: (scene, settings) -> (what decides its pace besides the model,
@@ -79,7 +81,7 @@ class Facts:
     config: ModelConfig
     n_params: int
     nbytes: int
-    prompt: str
+    prompt: Prompt
     tokens: Tokens
     head: tuple[int, int]  # the main head: layer, head
     heads: tuple[tuple[int, int], ...]
@@ -264,7 +266,7 @@ class Visit:
     session: str  # the visitor
     language: str
     model_id: str
-    prompt: str
+    prompt: Prompt
     values: Mapping[str, object]  # of the view's form and asking parts by their names on the page, unchecked
     state: Any = None  # what the stream keeps
 

@@ -85,7 +85,7 @@ define("guessing", (root, props, trigger) => {
   const cover = () => {
     const on = box.checked && root.clientWidth > 0 && Boolean(payload);
     document.body.classList.toggle("pg-hide-prompt", on);
-    for (const place of document.querySelectorAll("#prompt, #pg-tokens"))
+    for (const place of document.querySelectorAll("#prompt, #pg-chat, #pg-tokens"))
       if (payload) place.dataset.hidden = payload.words.hidden;
   };
   box.onchange = cover;

@@ -308,6 +308,15 @@ define("strategies", (root, props, trigger) => {
       label.append(el("span", "pg-muted", text), ...inputs);
       return label;
     };
+    // A conversation is in the model's template already.
+    const talking = () => {
+      const label = box(words.chat, payload.talk || settings.chat, set("chat", 0), words.chat_help);
+      if (payload.talk) {
+        label.querySelector("input").disabled = true;
+        label.title = words.chat_talk;
+      }
+      return label;
+    };
     const seeding = el("span", "pg-inline");
     seeding.append(inline(words.seed, seed), dice);
     shared.setAttribute("role", "group");
@@ -316,7 +325,7 @@ define("strategies", (root, props, trigger) => {
       inline(words.tokens, whole(settings.tokens, 1, bounds.tokens, set("tokens", PAUSE))),
       seeding,
       box(words.shared, settings.shared, set("shared", 0), words.shared_help),
-      ...(payload.chat ? [box(words.chat, settings.chat, set("chat", 0), words.chat_help)] : []),
+      ...(payload.chat ? [talking()] : []),
       box(words.eight, settings.eight, set("eight", 0), words.eight_help),
       fold,
     );

@@ -10,6 +10,7 @@ from model.api import LanguageModel
 from model.errors import InputError, PlaygroundError
 from tests.support.endpoints import ask
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from viz.seam.prompt import Prompt
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "configs"
 PROMPT = "abcabd ab"
@@ -62,7 +63,7 @@ def test_what_anatomy_refuses(llama, given):
 
 def test_a_part_for_programs(wired):
     config = wired.opened("tiny").config
-    trace = wired.trace(wired.opened("tiny"), PROMPT)
+    trace = wired.trace(wired.opened("tiny"), Prompt(PROMPT))
     for key in blueprint(config, T):
         found = ask(wired, "part_numbers", prompt=PROMPT, part=key, layer=1, head=3, position=4)
         for each in found["vectors"]:

@@ -15,6 +15,7 @@ from viz.page.parts import unpacked
 from viz.page.pipeline import PageRequest, payloads, view
 from viz.seam import playground as context
 from viz.seam.playground import Playground
+from viz.seam.prompt import Prompt
 from viz.server.gradio_patches import rest
 from viz.server.serve import launch_options
 from viz.views.attention.map import view as map
@@ -60,7 +61,7 @@ def test_view_skips_what_does_not_change(playground):
 )
 def test_a_selection_that_is_no_head_becomes_the_default(playground, selection):
     parts, _ = payloads(playground, asked("abcab", selection=selection))
-    scores = playground.trace(playground.load("tiny"), "abcab").head_metrics()["previous_token"]
+    scores = playground.trace(playground.load("tiny"), Prompt("abcab")).head_metrics()["previous_token"]
     assert tuple(parts["selection"]["heads"][0]) == scores.idxmax()
 
 
@@ -118,9 +119,9 @@ def test_window_belongs_to_the_run_it_was_asked_for(playground):
 
 
 def test_traces_are_bounded_and_come_back_the_same(playground, lm):
-    first = playground.trace(lm, "hello").pattern(1, 1)
+    first = playground.trace(lm, Prompt("hello")).pattern(1, 1)
     playground.traces.drop(lambda key: False)
-    assert (playground.trace(lm, "hello").pattern(1, 1) == first).all()
+    assert (playground.trace(lm, Prompt("hello")).pattern(1, 1) == first).all()
 
 
 def run_loading(playground, model_id, language="en"):

@@ -9,6 +9,7 @@ from model.errors import InputError
 from tests.support.streams import ask, wired
 from viz.page.loading import opened
 from viz.page.parts import unpacked
+from viz.seam.prompt import Prompt
 from viz.seam.settings import Check
 from viz.seam.view import Event, Models, Open, Stream, View
 from viz.words import words
@@ -35,7 +36,7 @@ def test_an_event_gets_what_stands_on_the_page(playground):
     assert [unpacked(each) for each in told] == [{"n": 1}, {"n": 2}]
     ((visit, sent),) = seen
     assert sent == {"a": 1} and (visit.session, visit.language, visit.model_id) == ("me", "en", "tiny")
-    assert visit.values == {"own_form": {"on": True}} and visit.prompt == "abc" and visit.state == ["kept"]
+    assert visit.values == {"own_form": {"on": True}} and visit.prompt == Prompt("abc") and visit.state == ["kept"]
     assert feed.settings["start"]["concurrency_limit"] == 3 and feed.settings["start"]["trigger_mode"] == "multiple"
     assert feed.settings["start"]["api_visibility"] == "private" and feed.outputs["start"] == [feed]
 
@@ -77,7 +78,7 @@ def test_a_visitor_who_leaves_ends_the_work(playground):
         state=lambda: gone,
         leave=lambda state, session: state.append(session),
     )
-    steps = feed.handlers["start"](ME, None, opened("tiny"), "", None)
+    steps = feed.handlers["start"](ME, None, opened("tiny"), "", None, None)
     next(steps)
     steps.close()
     assert ended == ["me"]

@@ -9,6 +9,7 @@ from tests.support.helpers import byte_model, serving
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.background import Result
+from viz.seam.prompt import Prompt
 from viz.seam.tab import Tab
 from viz.seam.view import Custom, Measure, Steady, View
 
@@ -103,10 +104,10 @@ def test_a_view_that_is_the_whole_tab_needs_no_button(scene):
 
 def test_a_run_beside_this_one_is_looked_up_before_the_model_is_held(scene):
     def tokens(scene, settings):
-        return len(scene.beside("tiny", "abcd").tokens)
+        return len(scene.beside("tiny", Prompt("abcd")).tokens)
 
     def wish(scene, settings):
-        return "tiny", "abcd"
+        return "tiny", Prompt("abcd")
 
     def view(beside):
         return View("tried", layout=(), parts={}, measures=(Measure("tokens", tokens, beside=beside),))
@@ -122,11 +123,11 @@ def test_a_run_beside_this_one_is_looked_up_before_the_model_is_held(scene):
 def test_a_run_that_cannot_be_is_for_the_measure_to_answer(scene, name):
     def tokens(scene, settings):
         try:
-            return len(scene.beside(name, "x" * 10_000).tokens)
+            return len(scene.beside(name, Prompt("x" * 10_000)).tokens)
         except InputError as error:
             return error.what
 
-    each = Measure("tokens", tokens, beside=lambda scene, settings: (name, "x" * 10_000))
+    each = Measure("tokens", tokens, beside=lambda scene, settings: (name, Prompt("x" * 10_000)))
     view = View("tried", layout=(), parts={}, measures=(each,))
     assert isinstance(panels.measured(view, "tokens", scene, panels.settings_of(VIEW, scene, {})).value, str)
     assert not scene.playground.computing.locked()

@@ -10,6 +10,7 @@ from tests.support.public import GREEDY, PROMPT, TIGHT, cards, scene
 from viz.seam import background
 from viz.seam.job_queue import Bounds
 from viz.seam.panels import settings_of
+from viz.seam.prompt import Prompt
 from viz.seam.settings import Settings
 from viz.seam.settings import form as form_payload
 from viz.seam.view import question_of
@@ -49,10 +50,10 @@ def test_the_bounds_by_hand():
 def test_the_prompt_is_bounded_in_tokens_and_characters(shared, playground):
     model = shared.load("tiny")
     with pytest.raises(InputError, match="too long"):
-        shared.tokens(model, "a" * 41)
+        shared.tokens(model, Prompt("a" * 41))
     for server, most in ((shared, 20_000), (playground, 200_000)):
         with pytest.raises(InputError, match=f"Got: {most + 1} characters"):
-            server.tokens(model, "a" * (most + 1))
+            server.tokens(model, Prompt("a" * (most + 1)))
 
 
 @pytest.mark.parametrize(("sent", "told"), [(cards(3), "too many strategies"), (cards(1, 9), "more text than")])
@@ -60,33 +61,33 @@ def test_a_race_is_bounded_where_it_starts(shared, playground, sent, told):
     for server in (shared, playground):
         model = server.load("tiny")
         if server is playground:
-            assert run.request_of(server, model, PROMPT, sent, {"kind": "start"}).rows
+            assert run.request_of(server, model, Prompt(PROMPT), sent, {"kind": "start"}).rows
         else:
             with pytest.raises(InputError, match=told):
-                run.request_of(server, model, PROMPT, sent, {"kind": "start"})
+                run.request_of(server, model, Prompt(PROMPT), sent, {"kind": "start"})
 
 
 def test_going_on_is_bounded_too(shared):
     model = shared.load("tiny")
     row = {"strategy": GREEDY, "number": 0, "written": []}
     go = {"kind": "go", "model": "tiny", "prompt": [1] * 5, "rows": [row], "settings": {"tokens": 8}}
-    assert run.request_of(shared, model, PROMPT, cards(), go).tokens == 8
+    assert run.request_of(shared, model, Prompt(PROMPT), cards(), go).tokens == 8
     for change, told in (
         ({"rows": [row] * 3}, "too many strategies"),
         ({"prompt": [1] * 49}, "too long"),
         ({"kind": "branch", "token": 1, "limit": 100}, "more text than"),
     ):
         with pytest.raises(InputError, match=told):
-            run.request_of(shared, model, PROMPT, cards(), go | change)
+            run.request_of(shared, model, Prompt(PROMPT), cards(), go | change)
     with pytest.raises(InputError, match="more text than"):
-        run.request_of(shared, model, PROMPT, cards(tokens=9), go)
-    assert run.request_of(shared, model, PROMPT, cards(), go | {"prompt": [1] * 47}).prompt
+        run.request_of(shared, model, Prompt(PROMPT), cards(tokens=9), go)
+    assert run.request_of(shared, model, Prompt(PROMPT), cards(), go | {"prompt": [1] * 47}).prompt
 
 
 def test_a_text_that_takes_too_long_ends_with_a_sentence(shared):
     slow = dataclasses.replace(shared.options, allowed=dataclasses.replace(TIGHT, job_seconds=0.0))
     ours = dataclasses.replace(shared, options=slow)
-    request = run.request_of(ours, shared.load("tiny"), PROMPT, cards(), {"kind": "start"})
+    request = run.request_of(ours, shared.load("tiny"), Prompt(PROMPT), cards(), {"kind": "start"})
     with pytest.raises(InputError, match="takes longer"):
         list(run.rounds(ours, request, threading.Event()))
 

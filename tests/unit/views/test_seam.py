@@ -171,7 +171,7 @@ def test_every_figure_can_be_exported(playground, tab, view):
 def test_a_view_that_was_measured_is_drawn_in_every_language(playground, language):
     opened = scene(playground)
     for tab, view in DECLARED:
-        asked = PageRequest("tiny", opened.prompt, None, {f"{tab}_view": {"view": view.key}}, {}, language, tab)
+        asked = PageRequest("tiny", opened.prompt.text, None, {f"{tab}_view": {"view": view.key}}, {}, language, tab)
         parts, _ = payloads(playground, asked)
         assert not parts["notice"], view.key
         assert not [name for name in panels.names_of(view) if "problem" in parts[name]], view.key

@@ -7,5 +7,6 @@ from viz.views.attention.lines import view as lines
 from viz.views.attention.map import view as map
 from viz.views.attention.overview import view as overview
 from viz.views.attention.text import view as text
+from viz.views.attention.turns import view as turns
 
-TAB = Tab("attention", (map.VIEW, lines.VIEW, text.VIEW, cell.VIEW, find.VIEW), beside=overview.VIEW)
+TAB = Tab("attention", (map.VIEW, lines.VIEW, text.VIEW, cell.VIEW, find.VIEW, turns.VIEW), beside=overview.VIEW)

@@ -8,6 +8,7 @@ from typing import Any
 from model.errors import InputError, PlaygroundError
 from model.loading.sources import available
 from model.records import Tokens
+from viz.seam.prompt import Prompt, python_of, with_text
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings, choice, number
 from viz.seam.view import Asking, Measure, Payload, Seen
@@ -38,18 +39,21 @@ class Request:
 
     how: str  # of WITH
     model_id: str  # "" where there is none to choose
-    prompt: str
+    prompt: Prompt
     layer: int | None = None  # of another model's head; None: the one that suits the head of A
     head: int | None = None
     failed: bool = False  # whether that model could not be loaded
 
     @property
     def line(self) -> str:
-        """The Python line that makes the run as `other`."""
+        """The Python lines that make the run as `other`."""
         if self.how == "unedited":
             return "other = run.unedited()"
+        if self.how == "model" and (self.prompt.turns or self.prompt.special):
+            load = f"other_lm = load_model({self.model_id!r})"
+            return f"{load}\nother = other_lm.trace({python_of(self.prompt, 'other_lm')})"
         loaded = f"load_model({self.model_id!r})" if self.how == "model" else "lm"
-        return f"other = {loaded}.trace({self.prompt!r})"
+        return f"other = {loaded}.trace({python_of(self.prompt)})"
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,8 @@ def read(sent: object, scene: Scene) -> Request:
     """The form's value; invalid fields are the first choice."""
     how = choice(sent, "with", WITH)
     if how == "prompt":
-        return Request(how, scene.model.id, _text(sent) or suggestion(scene.prompt))
+        other = with_text(scene.prompt, _text(sent) or suggestion(scene.prompt.own))
+        return Request(how, scene.model.id, other)
     if how == "unedited":
         return Request(how, scene.model.id, scene.prompt)
     model_id = choice(sent, "model", tuple(models_ready(scene)) or ("",))
@@ -136,9 +141,9 @@ def draw(seen: Seen) -> Payload:
                 "name": "prompt",
                 "kind": "text",
                 "lines": 2,
-                "label": words["prompt"],
+                "label": words["turn" if seen.facts.prompt.turns else "prompt"],
                 "value": "",
-                "placeholder": suggestion(seen.facts.prompt),
+                "placeholder": suggestion(seen.facts.prompt.own),
                 "when": {"with": ["prompt"]},
             },
             {
@@ -161,7 +166,7 @@ PART = Asking("controls", read, draw, of="models", depends=("prompt",), shared=T
 # --- what it is ---
 
 
-def beside(scene: Scene, settings: Settings) -> tuple[str, str] | None:
+def beside(scene: Scene, settings: Settings) -> tuple[str, Prompt] | None:
     """The model and the prompt of run B, for measures that read it."""
     request: Request = settings.run_b
     return (request.model_id, request.prompt) if request.model_id else None

@@ -11,6 +11,7 @@ from model.sampling.pipeline import Parameter, Step
 from model.sampling.warps import values_of
 from viz.labels import shorten, visible
 from viz.numbers import exact
+from viz.seam.prompt import Prompt, python_of, read
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Asking, Measure, Payload, Seen
@@ -58,6 +59,7 @@ class Offer:
     """The bounds of the cards that depend on the model and on this server."""
 
     chat: bool  # whether the model has a chat template
+    talk: bool  # whether what is continued is a conversation already
     tokens: int  # new ones, at most
     strategies: int  # at most
     vocabulary: int  # tokens that the model can write
@@ -67,7 +69,7 @@ def measure_offer(scene: Scene, settings: Settings) -> Offer:
     """The bounds of this server."""
     allowed = scene.playground.options.allowed
     tokens, strategies = min(MOST_TOKENS, allowed.new_tokens), min(MOST_STRATEGIES, allowed.texts)
-    return Offer(has_chat(scene.model), tokens, strategies, scene.model.tokenizer.vocab_size)
+    return Offer(has_chat(scene.model), bool(scene.prompt.turns), tokens, strategies, scene.model.tokenizer.vocab_size)
 
 
 def read_cards(sent: object, scene: Scene) -> Cards:
@@ -85,7 +87,7 @@ def draw_cards(seen: Seen) -> Payload:
     return payload(seen.all_words, seen.result)
 
 
-OFFER = Measure("offer", measure_offer, depends=("model",), locks=False)
+OFFER = Measure("offer", measure_offer, depends=("model", "chat"), locks=False)
 PART = Asking("strategies", read_cards, draw_cards, of="offer", shared=True)
 
 
@@ -112,6 +114,7 @@ def payload(catalogue: Mapping[str, str], offer: Offer) -> Payload:
             "strategies": offer.strategies,
         },
         "chat": offer.chat,
+        "talk": offer.talk,
         "hues": list(HUES),
         "names": section(catalogue, "strategies.names"),
         "words": {key: text for key, text in words.plain().items() if "." not in key},
@@ -283,22 +286,22 @@ def _short(catalogue: Mapping[str, str], step: Step) -> str:
     return " ".join([name, *map(exact, values_of(step).values())])
 
 
-def prompt_ids(model: LanguageModel, prompt: str, chat: bool) -> list[int]:
-    """The tokens that are continued: of the prompt, as a user's message in the model's chat template where requested.
+def continued(prompt: Prompt, chat: bool) -> Prompt:
+    """What is continued: a conversation itself; a bare prompt, with `chat`, as a user's message to be answered."""
+    return Prompt("", (("user", prompt.text), ("assistant", ""))) if chat and not prompt.turns else prompt
 
-    A model without a template is given the plain prompt. Raises InputError where the template does not take it.
+
+def prompt_ids(model: LanguageModel, prompt: Prompt, chat: bool) -> list[int]:
+    """The tokens that are continued; a model without a chat template is given the plain prompt.
+
+    Raises InputError where the template does not take it.
     """
-    tokens = model.chat([_message(prompt)]) if chat and has_chat(model) else model.encode(prompt)
-    return tokens.ids.tolist()
+    return read(model, continued(prompt, chat and has_chat(model))).tokens.ids.tolist()
 
 
-def prompt_code(prompt: str, chat: bool) -> str:
-    """The same in Python: the argument of `lm.generate`."""
-    return f"lm.chat([{_message(prompt)!r}]).ids" if chat else repr(prompt)
-
-
-def _message(prompt: str) -> dict[str, str]:
-    return {"role": "user", "content": prompt}
+def prompt_code(prompt: Prompt, chat: bool) -> str:
+    """The same in Python: the argument of `lm.generate`. `chat`: of a model with a template."""
+    return python_of(continued(prompt, chat))
 
 
 def code(strategies: Sequence[Strategy], names: Sequence[str]) -> list[str]:

@@ -17,6 +17,7 @@ from tests.support.helpers import VARIANTS, E, H, L, random_ids, tiny_model, tok
 from viz.numbers import number
 from viz.seam import panels
 from viz.seam.playground import Options, Playground
+from viz.seam.prompt import Prompt
 from viz.seam.scene import Scene
 from viz.seam.selection import Selection
 from viz.views.attention.cell import view as cell
@@ -206,9 +207,9 @@ def test_hostile_tokens_stay_text():
 
 def scene_of(lm, prompt: str = "abcabd", *, edits=(), head=(1, 2), language="en") -> Scene:
     playground = Playground(Options(model="tiny"))
-    trace = playground.trace(lm, prompt, tuple(edits))
+    trace = playground.trace(lm, Prompt(prompt), tuple(edits))
     picked = Selection((head,), edits=tuple(edits))
-    return Scene(playground, lm, prompt, trace, "run", words(language), language, picked)
+    return Scene(playground, lm, Prompt(prompt), trace, "run", words(language), language, picked)
 
 
 def picture(scene: Scene, pair: tuple[int, int]):

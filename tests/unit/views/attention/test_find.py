@@ -13,6 +13,7 @@ from tests.support.helpers import byte_model
 from viz.page.parts import packed
 from viz.seam import panels
 from viz.seam.playground import Options, Playground
+from viz.seam.prompt import Prompt
 from viz.seam.scene import Scene, prompt_id
 from viz.seam.selection import Selection
 from viz.views.attention.cells import cell_of
@@ -31,9 +32,9 @@ def lm(tmp_path_factory):
 
 def scene_of(lm, prompt="abcabd", *, edits=(), language="en", head=(1, 2), tokens=(), pair=None) -> Scene:
     playground = Playground(Options(model="tiny"))
-    trace = playground.trace(lm, prompt, tuple(edits))
+    trace = playground.trace(lm, Prompt(prompt), tuple(edits))
     picked = Selection((head,), tuple(tokens), pair, tuple(edits))
-    return Scene(playground, lm, prompt, trace, "run", words(language), language, picked)
+    return Scene(playground, lm, Prompt(prompt), trace, "run", words(language), language, picked)
 
 
 def value_of(scene, queries, keys, measure="weights", at=NONE) -> dict:

@@ -15,6 +15,7 @@ from viz.numbers import difference
 from viz.page.pipeline import scene_of
 from viz.seam import panels
 from viz.seam.background import perform
+from viz.seam.prompt import Prompt
 from viz.views.compare.patching import measure
 from viz.views.compare.patching.figures import MapWords, patch_figure
 from viz.views.compare.patching.measure import Unfit, Watched
@@ -102,7 +103,7 @@ def test_default_tokens_are_the_likeliest_of_a_and_of_b(playground, lm):
 
 def test_tokens_that_both_runs_find_likeliest_give_way_to_those_that_change_most(playground, monkeypatch):
     scene, settings = opened(playground, b={"prompt": "axcab"})
-    other = scene.beside("tiny", "axcab")
+    other = scene.beside("tiny", Prompt("axcab"))
     logits = {id(scene.trace): [5.0, 2.0, 1.0], id(other): [5.0, 1.0, 2.5]}
     monkeypatch.setattr("model.gpt.trace.Trace.logits_at", lambda self, at: np.array(logits[id(self)]))
     a, b = (softmax(np.array(each)) for each in logits.values())

@@ -1,15 +1,19 @@
 """Run B: which run it is, what is said where there is none, and what a page may send."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from model.gpt.edits import Edit
 from model.gpt.head_metrics import HEAD_METRICS
 from tests.support.compare import asked, cells, drawn
+from tests.support.talking import talking_model, talking_server
 from viz.page.examples import EXAMPLES
 from viz.page.pipeline import scene_of
 from viz.seam import panels
 from viz.seam.playground import Playground
+from viz.seam.prompt import Prompt
 from viz.views.compare import run_b
 from viz.views.compare.run_b import Refused, Request
 from viz.views.compare.runs.view import VIEW
@@ -64,7 +68,7 @@ def test_a_bad_prompt_of_b_is_said_in_this_tab_and_breaks_nothing(playground, pr
 )
 def test_form_values_nobody_checked_become_the_first_choice(playground, form):
     scene = scene_of(playground, asked("The cat"))
-    assert run_b.read(form, scene) == Request("prompt", "tiny", "The dog")
+    assert run_b.read(form, scene) == Request("prompt", "tiny", Prompt("The dog"))
 
 
 @pytest.mark.parametrize("form", [{"measure": "rollout"}, {"measure": {"a": 1}}, 3])
@@ -156,6 +160,18 @@ def test_suggestions_differ_from_every_example():
 
 
 def test_the_line_that_makes_the_run():
-    assert Request("prompt", "m", "it's").line == 'other = lm.trace("it\'s")'
-    assert Request("model", "m", "a").line == "other = load_model('m').trace('a')"
-    assert Request("unedited", "m", "a").line == "other = run.unedited()"
+    assert Request("prompt", "m", Prompt("it's")).line == 'other = lm.trace("it\'s")'
+    assert Request("model", "m", Prompt("a")).line == "other = load_model('m').trace('a')"
+    assert Request("unedited", "m", Prompt("a")).line == "other = run.unedited()"
+    talk = Request("model", "m", Prompt("", (("user", "a"), ("assistant", "")))).line
+    assert talk.startswith("other_lm = load_model('m')\nother = other_lm.trace(other_lm.chat([")
+
+
+def test_another_last_text_of_a_conversation(tmp_path):
+    server = talking_server(talking_model(tmp_path))
+    chat = {"on": True, "turns": [["user", "The cat"], ["assistant", ""]]}
+    question = dataclasses.replace(asked("else", {"with": "prompt"}), chat=chat)
+    other = other_of(server, question)
+    assert other.request.prompt.turns == (("user", "The dog"), ("assistant", ""))
+    lm = server.opened("tiny")
+    assert other.tokens.ids.tolist() == lm.chat([{"role": "user", "content": "The dog"}]).ids.tolist()

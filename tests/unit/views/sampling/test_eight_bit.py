@@ -8,6 +8,7 @@ from model.quantization.int8 import effect, int8
 from tests.support.side_by_side import model_of
 from viz.numbers import nats, percent, size
 from viz.page.streams import answers
+from viz.seam.prompt import Prompt
 from viz.seam.view import Visit
 from viz.views.sampling.side_by_side.run import Races
 from viz.views.sampling.side_by_side.view import FEED
@@ -26,7 +27,7 @@ def pieces(playground, eight, language="en"):
         "strategies": [{"name": "greedy", "steps": [{"warp": "temperature", "values": {"temperature": 0}}]}],
         "settings": {"tokens": TOKENS, "eight": eight},
     }
-    visit = Visit(playground, "me", language, "tiny", PROMPT, {"strategies": cards}, Races())
+    visit = Visit(playground, "me", language, "tiny", Prompt(PROMPT), {"strategies": cards}, Races())
     return list(answers(FEED.events["start"], visit, {"kind": "start", "tag": "a"}))
 
 

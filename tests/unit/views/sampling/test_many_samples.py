@@ -11,6 +11,7 @@ from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import distinct
 from tests.support.helpers import serving
 from tests.support.scripts import words_read
+from tests.support.talking import talking_model, talking_server
 from tests.unit.views.test_seam import same, values_only
 from viz.numbers import plain
 from viz.page.parts import packed
@@ -278,3 +279,17 @@ def test_the_script_uses_words_that_are_there():
     there = {*section_words[0], *section_words[1], "strategy", "plot"}
     assert words_read("views/sampling/many_samples") <= there
     assert {f"why_{why}" for why in ("end", "stop", "length", "context")} <= there
+
+
+def test_samples_of_a_conversation_continue_all_of_it(tmp_path):
+    server = talking_server(talking_model(tmp_path))
+    lm, turns = server.opened("tiny"), [["user", "ab"], ["assistant", "c"], ["user", "d"], ["assistant", ""]]
+    question = dataclasses.replace(asked(ASKED), chat={"on": True, "turns": turns})
+    scene = scene_of(server, question)
+    planned = job_of(VIEW, "main", scene, settings_of(VIEW, scene, ASKED))
+    server.results.get(planned.key, lambda: background.Result(planned.work(lambda *_: None), 0.0))
+    texts = payloads(server, question)[0]["many_samples_texts"]
+    messages = [{"role": role, "content": text} for role, text in turns[:3]]
+    assert texts["about"]["chat"] and texts["about"]["messages"] == messages and texts["about"]["prompt"] == ""
+    expected = take_samples(lm, lm.chat(messages).ids, [STRATEGIES["greedy"]], Many(8, 6, 2))
+    assert texts["samples"][0]["ids"] == expected[0][0].ids.tolist()

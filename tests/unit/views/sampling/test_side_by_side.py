@@ -12,6 +12,7 @@ from model.gpt.transformer import Transformer
 from tests.support.scripts import words_read
 from tests.support.side_by_side import CARDS, PROMPT, SETTINGS, TOKENS, event, model_of, pieces, rows_of
 from viz.page.streams import answers
+from viz.seam.prompt import Prompt
 from viz.seam.view import Visit
 from viz.views.sampling import strategies
 from viz.views.sampling.side_by_side import figures as numbers
@@ -39,7 +40,7 @@ def test_the_last_piece_has_each_text_whole_as_a_prompt_would_be_typed(playgroun
 
 def test_a_text_with_tokens_that_nobody_can_type_is_none(playground, lm):
     special = dataclasses.replace(lm.tokenizer, special={"<|end|>": 7}, eos_id=7)
-    request = request_of(playground, lm, PROMPT, CARDS, {})
+    request = request_of(playground, lm, Prompt(PROMPT), CARDS, {})
     race = Race("me", dataclasses.replace(request, model=dataclasses.replace(lm, tokenizer=special)))
     race.written[0] = [types.SimpleNamespace(id=7)]
     assert race.whole == [PROMPT] * 3  # what ended a text is no part of it
@@ -181,14 +182,14 @@ def test_the_channel(playground):
     steps = event("start", playground, races, "me", {"kind": "start", "tag": "t"})
     first = next(steps)
     for owner, state in (("you", "running"), ("me", "stopped")):
-        visit = Visit(playground, owner, "en", "tiny", PROMPT, {}, races)
+        visit = Visit(playground, owner, "en", "tiny", Prompt(PROMPT), {}, races)
         FEED.events["stop"].handle(visit, None)
         assert next(steps)["state"] == state
     (missing,) = event("again", playground, races, "me", {"run": first["run"], "have": 0})
     assert missing["run"] == first["run"]
     FEED.leave(races, "me")
     assert not list(event("again", playground, races, "me", {"run": first["run"], "have": 0}))
-    visit = Visit(playground, "me", "en", "no such model", PROMPT, {}, races)
+    visit = Visit(playground, "me", "en", "no such model", Prompt(PROMPT), {}, races)
     (gone,) = answers(FEED.events["start"], visit, {})
     assert gone["error"]["text"]
     assert FEED.events["start"].concurrency is None and FEED.events["start"].trigger == "multiple"

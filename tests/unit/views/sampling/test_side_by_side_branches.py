@@ -9,6 +9,7 @@ import pytest
 from model.api import LanguageModel
 from model.errors import InputError
 from model.generation.strategies import STRATEGIES
+from model.records import RunKey
 from tests.support.helpers import serving
 from tests.support.side_by_side import (
     CARDS,
@@ -20,6 +21,9 @@ from tests.support.side_by_side import (
     pieces,
     rows_of,
 )
+from tests.support.talking import talking_model, talking_server
+from viz.seam.prompt import Prompt, prompt_of
+from viz.seam.scene import run_id
 from viz.views.sampling.side_by_side import run as race_run
 from viz.views.sampling.side_by_side.python_lines import lines
 from viz.views.sampling.side_by_side.run import packed, plan_of, request_of, strategy_of
@@ -118,7 +122,7 @@ def test_what_cannot_be_gone_on_from_is_refused(playground, change):
     found = pieces(playground)
     sent = going_on(found, 1, 4, token=65) | change
     with pytest.raises(InputError):
-        request_of(playground, playground.opened("tiny"), PROMPT, None, sent)
+        request_of(playground, playground.opened("tiny"), Prompt(PROMPT), None, sent)
     (only,) = pieces(playground, sent, language="zh")
     assert only["error"]["text"] and only["tag"] == "a" and "run" not in only
 
@@ -144,7 +148,7 @@ def test_a_token_that_is_no_record_is_refused(playground, record):
     sent = going_on(found, 1, 4, token=65)
     sent["rows"][0]["written"][2] = record
     with pytest.raises(InputError):
-        request_of(playground, playground.opened("tiny"), PROMPT, None, sent)
+        request_of(playground, playground.opened("tiny"), Prompt(PROMPT), None, sent)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -188,6 +192,21 @@ def test_a_chat_template_is_put_around_the_prompt(playground, lm, monkeypatch):
     assert only["error"]["text"].startswith("This model has no chat template.")
 
 
+def test_a_conversation_is_continued_as_a_whole(tmp_path, monkeypatch):
+    lm = talking_model(tmp_path)
+    turns = [["user", "ab"], ["assistant", "c"], ["user", "d"], ["assistant", ""]]
+    messages = [{"role": role, "content": text} for role, text in turns[:3]]
+    expected = lm.chat(messages).ids.tolist()
+    for chat in (False, True):  # whatever the cards say of a template
+        cards = CARDS | {"settings": SETTINGS | {"chat": chat}}
+        asked = prompt_of("else", {"on": True, "turns": turns})
+        found = pieces(talking_server(lm), cards=cards, prompt=asked)
+        assert found[0]["opening"]["prompt"] == expected
+        texts = run_lines(found[0]["opening"]["python"], lm, monkeypatch)
+        assert texts == [[record[0] for record in row] for row in rows_of(found)]
+    assert found[0]["opening"]["key"] == run_id(RunKey("tiny", tuple(expected)), "")
+
+
 # --- Python ---
 
 
@@ -223,5 +242,5 @@ def test_the_python_lines_of_a_branch_and_of_going_on(playground, lm, monkeypatc
 
 
 def test_a_trained_model_is_named_by_its_folder(playground, lm):
-    request = request_of(playground, LanguageModel("trained:x", "T", lm.model, lm.tokenizer), PROMPT, CARDS, {})
+    request = request_of(playground, LanguageModel("trained:x", "T", lm.model, lm.tokenizer), Prompt(PROMPT), CARDS, {})
     assert "load_model('the folder of the downloaded model')" in lines(request, ["a", "b"])

@@ -11,6 +11,7 @@ from model.generation.strategies import METHODS, STRATEGIES, Strategy
 from model.sampling.pipeline import Step
 from tests.support.scripts import script
 from viz.page.pipeline import PageRequest, scene_of
+from viz.seam.prompt import Prompt
 from viz.views.sampling import strategies
 from viz.views.sampling.strategies import (
     DEFAULT,
@@ -29,7 +30,7 @@ from viz.words import LANGUAGES, words
 
 SCRIPT = script("views/sampling/strategies")
 HUGE = 10**400
-PLAIN, CHATTY = (Offer(chat, 512, 8, 256) for chat in (False, True))
+PLAIN, CHATTY = (Offer(chat, False, 512, 8, 256) for chat in (False, True))
 
 
 def card(**changes):
@@ -201,9 +202,9 @@ def test_the_chat_box_is_there_where_the_model_has_a_template(lm):
     template = "{% for message in messages %}<{{ message.role }}>{{ message.content }}</>{% endfor %}"
     taught = dataclasses.replace(lm, tokenizer=dataclasses.replace(lm.tokenizer, chat_template=template))
     assert strategies.has_chat(taught)
-    ids = strategies.prompt_ids(taught, "it's", chat=True)
+    ids = strategies.prompt_ids(taught, Prompt("it's"), chat=True)
     assert taught.decode(ids) == "<user>it's</>"
-    assert list(eval(strategies.prompt_code("it's", chat=True), {"lm": taught})) == ids
-    assert strategies.prompt_ids(taught, "it's", chat=False) == lm.encode("it's").ids.tolist()
-    assert strategies.prompt_ids(lm, "it's", chat=True) == lm.encode("it's").ids.tolist()
-    assert eval(strategies.prompt_code("it's", chat=False)) == "it's"
+    assert list(eval(strategies.prompt_code(Prompt("it's"), chat=True), {"lm": taught})) == ids
+    assert strategies.prompt_ids(taught, Prompt("it's"), chat=False) == lm.encode("it's").ids.tolist()
+    assert strategies.prompt_ids(lm, Prompt("it's"), chat=True) == lm.encode("it's").ids.tolist()
+    assert eval(strategies.prompt_code(Prompt("it's"), chat=False)) == "it's"

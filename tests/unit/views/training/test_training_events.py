@@ -9,6 +9,7 @@ from viz.page.parts import unpacked
 from viz.page.pipeline import PageRequest, payloads
 from viz.page.streams import answers
 from viz.seam.playground import Options, Playground
+from viz.seam.prompt import Prompt
 from viz.seam.view import Models, Open, Visit
 from viz.views.tabs import TABS
 from viz.views.training import tab
@@ -27,7 +28,7 @@ def playground(monkeypatch):
 
 
 def visit(playground, owner="me", language="en"):
-    return Visit(playground, owner, language, "tiny", "abc", {})
+    return Visit(playground, owner, language, "tiny", Prompt("abc"), {})
 
 
 def watch(playground, owner, sent, language="en"):
@@ -207,7 +208,10 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
         return parts
 
     each = {"notice"}  # of every view
-    assert set(ask("attention")) == each | {"header", "guide", "address", "examples", "tokens", "selection"} | others
+    assert (
+        set(ask("attention"))
+        == each | {"header", "guide", "address", "examples", "chat", "tokens", "selection"} | others
+    )
     assert set(ask("training")) == each | ours
     assert set(ask("training")) == each
     assert set(ask("training", "abcabc")) == each | {"header", "tokens"}

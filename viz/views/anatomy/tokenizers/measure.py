@@ -64,11 +64,17 @@ def tried(key: str, tokenizer: Tokenizer | None, text: str) -> Tried:
 
 
 def text_of(scene: Scene, settings: Settings) -> str:
-    """The text of the form, else the prompt; raises InputError for a text that is too long."""
+    """The text of the form, else the prompt, of a conversation what its turns say; raises InputError.
+
+    For a text that is too long, and for turns without any.
+    """
     if len(settings.text) > MOST_TEXT:
         hint = say("At most {} characters are compared.", MOST_TEXT)
         raise InputError("The text is too long to compare.", f"{len(settings.text)} characters", hint)
-    return settings.text or scene.prompt
+    text = settings.text or scene.prompt.plain
+    if not text:
+        raise InputError("The turns of the conversation hold no text.", "", "Write something into one of them.")
+    return text
 
 
 def measure(scene: Scene, settings: Settings) -> Compared:

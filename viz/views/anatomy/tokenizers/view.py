@@ -59,10 +59,11 @@ def counts(seen: Seen) -> Payload:
         lines.append([name, row.cut.size, *vars(counted).values()])
     there = {row.key for row in seen.result.rows} | {seen.facts.model_id}
     absent = "" if "smollm2-135m" in there else f" {words['absent']}"
+    turns = f" {words['turns']}" if seen.facts.prompt.turns and not seen.settings.text else ""
     python = [f"text = {text!r}", "counted(cut('loaded', lm.tokenizer, text))", "counted(cut('bytes', None, text))"]
     return {
         "title": words["title"],
-        "about": words["about"].format(characters=whole(len(text)), bytes=whole(len(text.encode()))) + absent,
+        "about": words["about"].format(characters=whole(len(text)), bytes=whole(len(text.encode()))) + turns + absent,
         "columns": [words[key] for key in ("vocabulary", "size", "tokens", "bytes_per", "characters_per", "single")],
         "rows": rows,
         "lines": lines,

@@ -62,9 +62,9 @@ PYTHON: dict[str, Sequence[str]] = {
 EDITED_AWAY = ("scores", "softmax", "mixed")
 
 
-def repeat(prompt: str, key: str | None) -> list[str]:
-    """The line that makes the check itself, or all of them."""
-    subject = f"subject = subject_of(lm, run, {prompt!r})"
+def repeat(prompt: str | None, key: str | None) -> list[str]:
+    """The line that makes the check itself, or all of them. `prompt`: the text that the tokens say, where one does."""
+    subject = f"subject = subject_of(lm, run, {prompt!r})" if prompt is not None else "subject = subject_of(lm, run)"
     if key is None:
         return [subject, "run_checks(subject)"]
     return [subject, f"run_checks(subject, [{key!r}])[{key!r}]"]

@@ -13,6 +13,7 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import done, measured
 from viz.numbers import decimals, number, whole
 from viz.seam.background import Job as Work
+from viz.seam.prompt import Prompt
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
@@ -45,7 +46,12 @@ class Plan:
 
 def subject_of(scene: Scene) -> Subject:
     """The run that is shown, with its edits."""
-    return Subject(scene.model, scene.trace, scene.unedited, scene.prompt)
+    return Subject(scene.model, scene.trace, scene.unedited, text_of(scene.prompt))
+
+
+def text_of(prompt: Prompt) -> str | None:
+    """The text that the run's tokens say; None for a conversation, and where special tokens were read in the text."""
+    return None if prompt.turns or prompt.special else prompt.text
 
 
 def measure_plan(scene: Scene, settings: Settings) -> Plan:
@@ -93,7 +99,7 @@ def table(seen: Seen) -> Payload:
         "of": of,
         "seed": SEED,
         "source": words["run_source"].format(**of, seed=SEED),
-        "python": script(facts, repeat(facts.prompt, None), _IMPORTS),
+        "python": script(facts, repeat(text_of(facts.prompt), None), _IMPORTS),
         "file": "checks",
         "words": words.plain() | {f"state_{key}": text for key, text in seen.words.within("state").plain().items()},
     }
@@ -170,7 +176,7 @@ def lines(facts: Facts, key: str) -> str:
     plain = () if facts.edits and key in EDITED_AWAY else PYTHON.get(key, ())
     text = "\n".join(plain)
     more = [line for name, line in (("torch.", "import torch"), ("np.", "import numpy as np")) if name in text]
-    return script(facts, [*plain, *repeat(facts.prompt, key)], (*_IMPORTS, *more))
+    return script(facts, [*plain, *repeat(text_of(facts.prompt), key)], (*_IMPORTS, *more))
 
 
 def reason(words: Words, finding: Finding) -> str:

@@ -9,6 +9,7 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, named
 from viz.labels import quoted
 from viz.numbers import difference, whole
+from viz.seam.prompt import with_text
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import form
@@ -113,7 +114,7 @@ def patch(
     """
     if not other_prompt:
         raise InputError("An argument is missing.", "other_prompt", "Give it.")
-    request = Request("prompt", scene.model.id, other_prompt)
+    request = Request("prompt", scene.model.id, with_text(scene.prompt, other_prompt))
     other = measured(VIEW, "other", scene, run_b=request)
     if isinstance(other, Refused):
         raise run_b.refusal(scene.words, other)

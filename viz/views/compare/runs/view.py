@@ -9,6 +9,7 @@ from viz.api.arguments import Few, OneOf, Prompt
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, model_of, named, on
 from viz.charts.distribution import likeliest
+from viz.seam.prompt import with_text
 from viz.seam.scene import Scene
 from viz.seam.view import Asking, Custom, View
 from viz.views.compare import run_b
@@ -46,7 +47,8 @@ def _request(scene: Scene, prompt: str, model: str) -> Request:
         return Request("model", model_of(scene.playground, model).id, scene.prompt)
     if not prompt and not scene.picked.edits:
         raise InputError("There is nothing to compare with.", "", "Give another prompt, another model, or edits.")
-    return Request("prompt" if prompt else "unedited", scene.model.id, prompt or scene.prompt)
+    other = with_text(scene.prompt, prompt) if prompt else scene.prompt
+    return Request("prompt" if prompt else "unedited", scene.model.id, other)
 
 
 def _other(scene: Scene, request: Request) -> Other:
@@ -93,7 +95,8 @@ def compare_runs(
     """Two runs side by side: this one (A) and another prompt, another model or the run without edits (B).
 
     Args:
-        other_prompt: The text of run B. Empty where the model or the edits are what differs.
+        other_prompt: The text of run B; of a conversation, that of its last user message. Empty where the model or the
+            edits are what differs.
         other_model: Id of the model of run B, which reads the same prompt. Empty: the same model; without another
             prompt, B is then this run without its edits.
         patterns: Whether every head's patterns are compared as well.

@@ -219,7 +219,8 @@ def texts(seen: Seen) -> Payload:
         "file": "many-samples",
         "about": {
             "model": seen.facts.model_id,
-            "prompt": seen.facts.prompt,
+            "prompt": seen.facts.prompt.text,
+            "messages": seen.facts.prompt.messages,
             "tokens": chosen.common.tokens,
             "seed": chosen.common.seed,
             "stop": list(chosen.common.stop),
@@ -233,7 +234,9 @@ def texts(seen: Seen) -> Payload:
 
 
 def _chat(seen: Seen) -> bool:
-    return seen.settings.strategies.common.chat and seen.results["offer"].chat
+    """Whether the model was asked in its chat template."""
+    offer = seen.results["offer"]
+    return offer.chat and (offer.talk or seen.settings.strategies.common.chat)
 
 
 def _python(seen: Seen, last: str) -> str:

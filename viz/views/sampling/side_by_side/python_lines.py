@@ -36,7 +36,7 @@ def _together(request: Request) -> list[str]:
     """All from the prompt, in one batch."""
     common = request.settings
     arguments = f"{common.tokens}, {common.seed}, shared={common.shared}, stop={common.stop!r}"
-    prompt = strategies.prompt_code(request.text, common.chat)
+    prompt = strategies.prompt_code(request.asked, common.chat)
     return [
         f"ticks = lm.generate({prompt}, strategies, {arguments})",
         "texts = [list(text.ids) for text in written(ticks, len(strategies))]",

@@ -23,6 +23,7 @@ from model.text.chat import ending
 from viz.numbers import plain
 from viz.seam import background
 from viz.seam.playground import Playground
+from viz.seam.prompt import Prompt, fitted, read
 from viz.seam.scene import run_id
 from viz.seam.settings import Number
 from viz.seam.typed import MOST_TYPED, token_of
@@ -58,7 +59,7 @@ class Request:
     kind: str  # "start", "branch" or "go"
     tag: str
     prompt: tuple[int, ...]
-    text: str  # of the prompt; "" where the page sent its tokens
+    asked: Prompt  # empty where the page sent its tokens
     key: str  # of the prompt, the one that the chips at the top have; "" where the page sent its tokens
     rows: tuple[Row, ...]
     settings: Common
@@ -69,7 +70,7 @@ class Request:
 # --- what a page sends ------------------------------------------------------------------------------
 
 
-def request_of(playground: Playground, model: LanguageModel, prompt: str, cards: object, sent: object) -> Request:
+def request_of(playground: Playground, model: LanguageModel, prompt: Prompt, cards: object, sent: object) -> Request:
     """The requested texts; raises InputError for anything that cannot be written.
 
     {"kind": "start"} writes what the strategies' cards say after the prompt. {"kind": "branch"} or "go" sends the
@@ -94,19 +95,20 @@ def request_of(playground: Playground, model: LanguageModel, prompt: str, cards:
     check_writing(allowed, len(rows), tokens)
     longest = min(model.config.n_ctx, playground.options.max_tokens + allowed.new_tokens)
     writer = _writer(playground, model, settings)
-    request = Request(model, writer, sent["kind"], tag, ids, "", "", rows, settings, tokens, token)
+    request = Request(model, writer, sent["kind"], tag, ids, Prompt(), "", rows, settings, tokens, token)
     for row in rows:
         check_length(len(before(request, row)), longest)
     return request
 
 
-def _start(playground: Playground, model: LanguageModel, prompt: str, cards: object, tag: str) -> Request:
+def _start(playground: Playground, model: LanguageModel, prompt: Prompt, cards: object, tag: str) -> Request:
     chosen, settings = strategies.chosen(model, cards), strategies.common_of(cards)
     check_writing(playground.options.allowed, len(chosen), settings.tokens)
+    prompt = fitted(model, prompt)
     ids = tuple(playground.tokens(model, prompt).ids.tolist())
     key = run_id(RunKey(model.id, ids), "")
-    if settings.chat:
-        ids = tuple(model.chat([{"role": "user", "content": prompt}]).ids.tolist())
+    if settings.chat and not prompt.turns:
+        ids = tuple(read(model, strategies.continued(prompt, settings.chat)).tokens.ids.tolist())
     check_length(len(ids), model.config.n_ctx)
     rows = tuple(Row(strategy, at) for at, strategy in enumerate(chosen))
     writer = _writer(playground, model, settings)

@@ -1,0 +1,19 @@
+"""Numbers by token, summed by the turn of a conversation that each token is of."""
+
+import numpy as np
+
+from model.text.chat_places import TEMPLATE
+
+
+def by_turn(values: np.ndarray, turns: np.ndarray, count: int) -> np.ndarray:
+    """The sum of `values` [..., S] over the tokens of each turn, the template's last. [..., count + 1]
+
+    `turns` [S] is 0 to count - 1, or -1 for the template. Each row adds up to what it did before, so that a row of
+    attention still sums to 1. Raises ValueError where the lengths differ or a turn is out of range.
+    """
+    if values.shape[-1] != len(turns):
+        raise ValueError(f"values of {values.shape[-1]} tokens, turns of {len(turns)}")
+    if len(turns) and not TEMPLATE <= turns.min() <= turns.max() < count:
+        raise ValueError(f"turns from {turns.min()} to {turns.max()}, {count} of them")
+    at = np.where(turns == TEMPLATE, count, turns)
+    return values.astype(np.float64) @ (at[:, None] == np.arange(count + 1))

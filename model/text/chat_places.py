@@ -1,0 +1,64 @@
+"""Where in a rendered conversation the texts of its turns stand, and which tokens are theirs."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+TEMPLATE = -1  # the turn of what the template wrote
+
+Place = tuple[int, int, int]  # first character, the one after the last, turn
+
+
+def places(text: str, frame: str, contents: Sequence[str], marks: Sequence[str]) -> list[Place]:
+    """The places of the turns in `text`, by `frame`: the same conversation with a mark, one character, for each text.
+
+    A template may trim a text or shorten it: then its place is what stands between the template's own words. The
+    places end where the text is no longer built like the frame.
+    """
+    if not marks:
+        return []
+    pieces = re.split("([" + "".join(map(re.escape, marks)) + "])", frame)
+    own, turns = pieces[::2], [marks.index(mark) for mark in pieces[1::2]]
+    if not text.startswith(own[0]):
+        return []
+    at, found = len(own[0]), []
+    for turn, after in zip(turns, own[1:], strict=True):
+        last = len(found) == len(turns) - 1
+        end = _end(text, at, contents[turn], after, last)
+        if end < 0:
+            break
+        found.append((at, end, turn))
+        at = end + len(after)
+    return found
+
+
+def _end(text: str, at: int, content: str, after: str, last: bool) -> int:
+    """Where the text of a turn that begins at `at` ends and the template's words `after` it begin; -1 for nowhere."""
+    for written in (content, content.strip(), content.rstrip(), content.lstrip()):
+        end = at + len(written)
+        if text.startswith(written + after, at) and (not last or end + len(after) == len(text)):
+            return end
+    if last:
+        end = len(text) - len(after)
+        return end if end >= at and text.endswith(after) else -1
+    return text.find(after, at) if after else -1
+
+
+def turn_of_characters(length: int, found: Sequence[Place]) -> np.ndarray:
+    """The turn of each character, -1 for the template's. [length]"""
+    turns = np.full(length, TEMPLATE, np.int64)
+    for start, end, turn in found:
+        turns[start:end] = turn
+    return turns
+
+
+def turn_of_tokens(turns: np.ndarray, sizes: Sequence[int], lengths: Sequence[int]) -> list[int]:
+    """The turn of each token of a stretch of text, from the turns of its characters.
+
+    `sizes` are the bytes of each character, `lengths` those of each token; both add up to the same. A token with bytes
+    of the template and of a turn belongs to the turn: a person's text is in it.
+    """
+    of_bytes = np.repeat(turns, sizes)
+    ends = np.cumsum(lengths)
+    return [int(of_bytes[end - length : end].max(initial=TEMPLATE)) for end, length in zip(ends, lengths, strict=True)]

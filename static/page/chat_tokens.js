@@ -1,0 +1,36 @@
+// The row of tokens of a conversation: chips that the template wrote are marked, and each says whose turn it is of.
+import { onDrawn } from "./mount.js";
+
+let shown = null;
+// Whose token it is, in words; "" in a bare prompt.
+export function turnOf(payload, at) {
+  const turn = payload?.tokens[at]?.turn;
+  if (turn === undefined || !payload.words.turns) return "";
+  return turn < 0 ? payload.words.written : (payload.words.turns[turn] ?? "");
+}
+
+function explain({ target }) {
+  const at = target.dataset?.index,
+    hint = document.querySelector("#pg-tokens .pg-hint");
+  const text = at === undefined ? "" : turnOf(shown, +at);
+  if (text && hint) hint.textContent += ` · ${text}`;
+}
+const heard = new WeakSet();
+onDrawn((root, payload) => {
+  if (root.dataset.part !== "tokens" || !payload) return;
+  shown = payload;
+  const chips = [...root.querySelectorAll(".pg-chip[data-index]")];
+  let last = null;
+  for (const chip of chips) {
+    const { turn } = payload.tokens[+chip.dataset.index] ?? {};
+    chip.classList.toggle("pg-chip-template", turn === -1);
+    chip.classList.toggle("pg-chip-turn", turn >= 0 && turn !== last);
+    if (turn !== undefined) chip.title = turnOf(payload, +chip.dataset.index);
+    last = turn;
+  }
+  const strip = chips[0]?.parentElement;
+  if (!strip || heard.has(strip)) return;
+  heard.add(strip); // after those of the row itself, which write the hint
+  strip.addEventListener("mouseover", explain);
+  strip.addEventListener("focusin", explain);
+});

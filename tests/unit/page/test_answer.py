@@ -1,0 +1,139 @@
+"""The model's answer to a conversation: what generation writes, up to the token that ends a turn."""
+
+import threading
+import types
+
+import pytest
+
+from model.errors import InputError
+from tests.support.streams import Component
+from tests.support.talking import END, talking_model, talking_server
+from viz.page import answer
+from viz.page.answer import FRAME, MOST, Stops, room, written
+from viz.page.loading import opened
+from viz.page.parts import unpacked
+from viz.seam.prompt import Prompt
+
+TURNS = [["user", "ab"], ["assistant", "c"], ["user", "d"], ["assistant", ""]]
+OPEN = Prompt("", tuple(map(tuple, TURNS)))
+MESSAGES = [{"role": role, "content": text} for role, text in TURNS[:-1]]
+
+
+@pytest.fixture(scope="module")
+def talker(tmp_path_factory):
+    return talking_model(tmp_path_factory.mktemp("talking"))
+
+
+@pytest.fixture
+def server(talker):
+    return talking_server(talker)
+
+
+def generated(talker, strategy, tokens):
+    """What the model's own generation writes."""
+    ids, ended = [], ""
+    for tick in talker.generate(talker.chat(MESSAGES).ids, strategy, tokens):
+        change = tick.changes[0]
+        del ids[len(ids) - change.drop :]
+        ids += [made.id for made in change.made]
+        ended = change.ended
+    return ids, ended
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "top_k", "beam"])
+def test_an_answer_is_what_the_model_writes(server, talker, strategy):
+    most = room(server, talker, len(talker.chat(MESSAGES)))
+    ids, ended = generated(talker, strategy, most)
+    *_, last = written(server, talker, OPEN, strategy, threading.Event())
+    own = ids[:-1] if ids[-1] == END else ids
+    assert (last.text, last.tokens, last.ended) == (talker.decode(own), len(ids), ended)
+    assert "<|im_end|>" not in last.text or END in own
+
+
+def test_it_ends_at_the_token_that_ends_a_turn(server, talker, monkeypatch):
+    ids, _ = generated(talker, "greedy", 5)
+    monkeypatch.setattr(answer, "ending", lambda tokenizer: frozenset({ids[2]}))
+    monkeypatch.setattr("model.api.ending", lambda tokenizer: frozenset({ids[2]}))
+    at = ids.index(ids[2])
+    *_, last = written(server, talker, OPEN, "greedy", threading.Event())
+    assert (last.text, last.tokens, last.ended) == (talker.decode(ids[:at]), at + 1, "end")
+
+
+def test_room_is_left_for_the_turns_end(server, talker):
+    assert room(server, talker, 100) == 200 - 100 - FRAME < MOST
+    with pytest.raises(InputError, match="too long"):
+        room(server, talker, 200 - FRAME)
+    long = Prompt("", (("user", "x" * 160), ("assistant", "")))
+    with pytest.raises(InputError, match="too long"):
+        next(written(server, talker, long, "greedy", threading.Event()))
+
+
+@pytest.mark.parametrize("prompt", [Prompt("abc"), Prompt("", OPEN.turns[:-1])])
+def test_only_an_open_turn_is_answered(server, talker, prompt):
+    with pytest.raises(InputError, match="nothing to answer"):
+        next(written(server, talker, prompt, "greedy", threading.Event()))
+
+
+def wired(server):
+    channel = Component()
+    names = ("loaded", "prompt", "chat")
+    shared = types.SimpleNamespace(
+        playground=server, language_of=lambda request: "en", leaving=[], **dict.fromkeys(names)
+    )
+    answer.wire(shared, channel)
+    return channel, shared
+
+
+def said(channel, sent, chat=None):
+    chat = {"on": True, "turns": TURNS} if chat is None else chat
+    me = types.SimpleNamespace(session_hash="me")
+    return [unpacked(each) for each in channel.handlers["start"](me, sent, opened("tiny"), "else", chat)]
+
+
+def test_the_page_is_told_as_it_goes_on(server, talker):
+    channel, _ = wired(server)
+    *running, done = said(channel, {"tag": "7", "strategy": "greedy"})
+    assert {each["tag"] for each in (*running, done)} == {"7"} and done["state"] == "done"
+    ids, _ = generated(talker, "greedy", done["tokens"])
+    assert done["text"] == talker.decode(ids[:-1] if ids[-1] == END else ids)
+    assert all(done["text"].startswith(each["text"]) for each in running)
+    assert server.desk.line == [] and server.desk.working == []
+
+
+@pytest.mark.parametrize("sent", [None, 7, {}, {"tag": 5, "strategy": "no such"}, {"strategy": {"a": 1}}])
+def test_whatever_a_page_sends_is_answered_by_the_first_strategy(server, talker, sent):
+    channel, _ = wired(server)
+    done = said(channel, sent)[-1]
+    ids, _ = generated(talker, "greedy", done["tokens"])
+    assert "tag" not in done and done["text"] == talker.decode(ids[:-1] if ids[-1] == END else ids)
+
+
+def test_what_cannot_be_answered_is_said(server):
+    channel, _ = wired(server)
+    (told,) = said(channel, {"tag": "1"}, chat={})
+    assert "nothing to answer" in told["error"]["text"] and told["tag"] == "1" and server.desk.working == []
+
+
+def test_a_stop_and_a_visitor_who_leaves_end_it(server):
+    for end in ("stop", "leave"):
+        channel, shared = wired(server)
+        me = types.SimpleNamespace(session_hash="me")
+        chat = {"on": True, "turns": TURNS}
+        steps = channel.handlers["start"](me, {"tag": "1"}, opened("tiny"), "", chat)
+        next(steps)
+        if end == "stop":
+            channel.handlers["stop"](me, None, opened("tiny"), "", chat)
+        else:
+            shared.leaving[0]("me")
+        *_, last = [unpacked(each) for each in steps]
+        assert last["ended"] == "stopped" and last["tokens"] <= 2 and server.desk.working == []
+
+
+def test_a_second_answer_stops_the_first():
+    stops = Stops()
+    first = stops.begin("me")
+    second, other = stops.begin("me"), stops.begin("you")
+    assert first.is_set() and not second.is_set() and not other.is_set()
+    stops.stop("me")
+    assert second.is_set() and not other.is_set()
+    stops.stop("nobody")

@@ -1,0 +1,93 @@
+"""By turn: the bars are sums of what the attention and the logit parts say of each token."""
+
+import numpy as np
+import pytest
+
+from model import api
+from model.errors import InputError
+from model.predictions.attribution import attribute, components
+from tests.support.endpoints import ask
+from tests.support.picking import asked
+from tests.support.talking import talking_model, talking_server
+from viz.page.pipeline import payloads
+from viz.words import LANGUAGES
+
+TURNS = [["system", "ab"], ["user", "abc"], ["assistant", "c"], ["user", "d"], ["assistant", ""]]
+MESSAGES = [{"role": role, "content": text} for role, text in TURNS[:-1]]
+HEADS = [[0, 1], [2, 3]]
+NAMES = ["system", "user 1", "assistant", "user 2", "template"]
+
+
+@pytest.fixture(scope="module")
+def talker(tmp_path_factory):
+    return talking_model(tmp_path_factory.mktemp("talking"))
+
+
+@pytest.fixture
+def server(talker):
+    return talking_server(talker)
+
+
+def drawn(server, chat=True, language="en", **selection):
+    picked = {"heads": HEADS, **selection}
+    values = {"attention_view": {"view": "turns"}}
+    talk = {"on": chat, "turns": TURNS}
+    return payloads(server, asked("else", chat=talk, values=values, selection=picked, language=language))[0]
+
+
+def rows_of(part):
+    return [np.array(trace.y) for trace in part["figure"].data]
+
+
+def expected(talker, values):
+    turns = talker.turns(MESSAGES)
+    return [values[turns == turn].sum() for turn in (0, 1, 2, 3, -1)]
+
+
+@pytest.mark.parametrize("tokens", [[], [9]])
+def test_the_bars_are_the_attention_of_each_head(server, talker, tokens):
+    parts = drawn(server, tokens=tokens)
+    run = talker.trace(talker.chat(MESSAGES).ids)
+    query = tokens[0] if tokens else len(run.tokens) - 1
+    for (layer, head), row in zip(HEADS, rows_of(parts["turns_reads"]), strict=True):
+        np.testing.assert_allclose(row, expected(talker, run.pattern(layer, head)[query]), atol=1e-6)
+        assert row.sum() == pytest.approx(1, abs=1e-6)
+    assert list(parts["turns_reads"]["figure"].data[0].x) == NAMES
+
+
+def test_the_parts_of_the_logit_add_up_to_the_heads(server, talker):
+    run = talker.trace(talker.chat(MESSAGES).ids)
+    token = int(run.logits_at(-1).argmax())
+    heads = attribute(components(run, -1), talker.model, token).heads
+    for (layer, head), row in zip(HEADS, rows_of(drawn(server)["turns_writes"]), strict=True):
+        assert row.sum() == pytest.approx(heads[layer, head], abs=1e-4)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_bare_prompt_is_told_what_it_would_show(server, language):
+    parts = drawn(server, chat=False, language=language)
+    assert parts["turns_reads"]["empty"]["hint"] and parts["turns_writes"]["empty"]["text"] and not parts["notice"]
+
+
+def test_an_edited_output_is_no_sum(server):
+    parts = drawn(server, edits=[{"kind": "zero", "layer": 2, "head": 3}])
+    assert "edited" in parts["turns_writes"]["empty"]["text"] and "figure" in parts["turns_reads"]
+
+
+def test_the_python_lines_make_the_bars(server, talker, monkeypatch):
+    monkeypatch.setattr(api, "load_model", lambda model_id: talker)
+    for name in ("turns_reads", "turns_writes"):
+        part = drawn(server)[name]
+        *lines, last = part["python"].rsplit("\n", 1)
+        space = {}
+        exec("\n".join([*lines, f"found = {last}"]), space)
+        np.testing.assert_allclose(space["found"], rows_of(part), atol=1e-5)
+
+
+def test_for_programs(server, talker):
+    found = ask(server, "attention_by_turn", prompt="", messages=MESSAGES, layer=2, head=3)
+    assert [turn["role"] for turn in found["turns"]] == ["system", "user", "assistant", "user", "template"]
+    assert sum(turn["weight"] for turn in found["turns"]) == pytest.approx(1, abs=1e-6)
+    assert sum(turn["tokens"] for turn in found["turns"]) == len(talker.chat(MESSAGES))
+    with pytest.raises(InputError, match="bare prompt"):
+        ask(server, "attention_by_turn", prompt="abc", layer=2, head=3)
