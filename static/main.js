@@ -11,6 +11,7 @@ import "./parts/job.js";
 import "./parts/figure.js";
 import "./parts/howto.js";
 import "./parts/table.js";
+import "./parts/targets.js";
 import "./views/attention/overview.js";
 import "./views/attention/lines.js";
 import "./views/attention/reading.js";

@@ -3,6 +3,7 @@ import { el, fill } from "./dom.js";
 import { define } from "./mount.js";
 import { onSelect, select, selection } from "./selection.js";
 import { pageState } from "./state.js";
+import { nameWatched, ROLES, watch, watchedText } from "./watched.js";
 
 // What an edit is called: the word of its kind with what it needs filled in.
 const named = (kinds, edit) =>
@@ -15,12 +16,16 @@ define("selection", (root, props, trigger) => {
   let words = null,
     kinds = {},
     hues = [];
-  let sent = "";
+  let sent = "",
+    said = ""; // what the server had to drop
   const value = () => ({
     heads: selection.heads,
     tokens: selection.tokens,
     pair: selection.pair,
     edits: selection.edits,
+    target: selection.target,
+    distractor: selection.distractor,
+    of: selection.of,
   });
   const item = (text, drop, hue) => {
     const chip = el("span", "pg-selected", text);
@@ -34,7 +39,8 @@ define("selection", (root, props, trigger) => {
   };
   const paint = () => {
     if (!words) return;
-    const { heads, tokens, edits } = selection;
+    const { heads, tokens, edits } = selection,
+      watched = ROLES.filter((role) => selection[role] !== null);
     const several = heads.length > 1;
     const items = [
       ...heads.map(([layer, head], i) =>
@@ -49,6 +55,7 @@ define("selection", (root, props, trigger) => {
           select({ tokens: tokens.filter((token) => token !== at) }),
         ),
       ),
+      ...watched.map((role) => item(`${words[role]} ${watchedText(role)}`, () => watch(role, null))),
       ...edits.map((edit, i) => {
         const chip = item(named(kinds, edit), () => select({ edits: edits.filter((_, n) => n !== i) }));
         chip.classList.add("pg-edit");
@@ -57,14 +64,16 @@ define("selection", (root, props, trigger) => {
     ];
     const list = items.length ? items : [el("span", "pg-muted", words.none)];
     const clear = el("button", "pg-button pg-quiet", words.clear, { type: "button" });
-    clear.onclick = () => select({ tokens: [], heads: heads.slice(-1), edits: [] });
-    clear.hidden = !tokens.length && !several && !edits.length;
+    clear.onclick = () => select({ tokens: [], heads: heads.slice(-1), edits: [], target: null, distractor: null });
+    clear.hidden = !tokens.length && !several && !edits.length && !watched.length;
     root.replaceChildren(el("span", "pg-label", words.label), ...list, clear);
     if (edits.length) root.append(el("span", "pg-muted", words.edited));
+    if (said) root.append(el("span", "pg-selection-said", said, { role: "status" }));
   };
   onSelect(() => {
-    paint();
     const now = JSON.stringify(value());
+    if (now !== sent) said = "";
+    paint();
     if (now === sent) return;
     sent = now;
     props.value = value();
@@ -76,7 +85,10 @@ define("selection", (root, props, trigger) => {
     pageState.editName = (edit) => named(kinds, edit);
     if (payload.heads) {
       pageState.firstHeads ??= payload.heads;
-      Object.assign(selection, { heads: payload.heads, edits: payload.edits });
+      const { heads, edits, target, distractor, of } = payload;
+      Object.assign(selection, { heads, edits, target, distractor, of });
+      for (const role of ROLES) if (payload[role] !== null) nameWatched(payload[role], payload.names[role]);
+      said = (payload.dropped ?? []).map((name) => words[`dropped_${name}`]).join(" ");
       if (payload.tokens) {
         // of a prompt whose chips may not be on the page yet
         const chips = document.querySelector('[data-part="tokens"]')?.dataset.run;

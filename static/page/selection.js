@@ -1,7 +1,9 @@
 // The selection and its listeners.
 
-// heads: the last one is the main one; pair: one cell [query, key]; edits: changes to the run, as the server reads them.
-export const selection = { heads: [], tokens: [], pair: null, edits: [] };
+// heads: the last one is the main one; pair: one cell [query, key]; edits: changes to the run, as the server reads them;
+// target and distractor: ids of tokens; of: the model whose edits and ids these are, as the
+// server named it last.
+export const selection = { heads: [], tokens: [], pair: null, edits: [], target: null, distractor: null, of: null };
 const listeners = new Set();
 
 // Told after each change: listener(selection).

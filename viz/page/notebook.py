@@ -107,9 +107,11 @@ def page_of(
     heads: Sequence[tuple[int, int]] = (),
     tokens: Sequence[int] = (),
     edits: Sequence[Edit] = (),
+    target: int | None = None,
+    distractor: int | None = None,
     language: str = "en",
 ) -> Page:
-    """A page for this model and prompt, with heads (layer, head), token positions and edits picked.
+    """A page for this model and prompt, with heads (layer, head), token positions, edits, and ids of tokens picked.
 
     Raises InputError for an empty prompt or one beyond the model's context.
     """
@@ -120,6 +122,8 @@ def page_of(
         "tokens": list(tokens),
         "pair": None,
         "edits": [edit_payload(edit) for edit in edits],
+        "target": target,
+        "distractor": distractor,
     }
     page = Page(playground, PageRequest(lm.id, prompt, picked, {}, {}, language))
     scene_of(playground, page.request)

@@ -31,6 +31,7 @@ Depends = Literal[
     "token",  # the position whose next token is looked at
     "tokens",  # all picked positions
     "pair",  # the cell that was clicked
+    "watched",  # target and distractor
     "limit",  # how long a context this server measures
     "prompt",  # the text itself
     "visitor",  # what the visitor has trained so far
@@ -87,6 +88,7 @@ class Facts:
     picked: tuple[int, ...]  # token positions
     pair: tuple[int, int] | None
     edits: tuple[Edit, ...]
+    watched: tuple[int | None, int | None]  # target and distractor that were picked
     limit: int
     language: str
     seconds: float = field(compare=False)  # that the run took

@@ -4,6 +4,7 @@ import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
 import { pageState } from "../../page/state.js";
+import { watchRow } from "../../page/watched.js";
 import { mountPlot } from "../../parts/figure.js";
 
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -179,6 +180,7 @@ define("wrotetokens", (root) => {
               token = el("th", "", "", { scope: "row", title: `${row.text} (${row.id})` }),
               bar = el("td");
             token.append(el("span", "pg-effect-token", row.text));
+            watchRow(tr, token, row.id, row.text);
             bar.append(lane(row.value, top, payload.hues));
             tr.append(token, bar, el("td", "pg-effect-number", signed(row.value)));
             return tr;

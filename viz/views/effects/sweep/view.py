@@ -10,15 +10,16 @@ from model.errors import InputError
 from viz.api.answers import ranked_heads
 from viz.api.arguments import OneOf, Rows
 from viz.api.endpoint import Endpoint
-from viz.api.reading import at, measured, named, token_id
+from viz.api.reading import at, measured, named, watching
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.labels import quoted
 from viz.numbers import duration, logit, nats, number, signed, whole
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
+from viz.seam.targets import Usual, fields
 from viz.seam.view import Custom, Job, Payload, Seen, View
 from viz.theme import SIGNED
-from viz.views.effects.sweep.measure import MEASURES, SETTINGS, Unfit
+from viz.views.effects.sweep.measure import MEASURES, SETTINGS, Unfit, roles
 from viz.words import Words, plot_words
 
 STRONGEST = 10  # heads that are listed
@@ -34,6 +35,12 @@ def job(seen: Seen) -> Payload:
     config = seen.facts.config
     heads = seen.here["heads"].format(n=whole(config.n_layer * config.n_head))
     return {"text": f"{_watching(seen, target)} {heads}"}
+
+
+def _usual(seen: Seen) -> Usual:
+    """The tokens that are watched where none were picked."""
+    target: Target | Unfit = seen.results["target"]
+    return {} if isinstance(target, Unfit) else {"target": target.token, "distractor": target.distractor}
 
 
 def _named(seen: Seen, target: Target) -> dict[str, object]:
@@ -127,13 +134,12 @@ def sweep(
         start: the number without the change; effects: by layer and head what it changes by (kl: the divergence);
         strongest: heads with the largest effects in size.
     """
-    looked, needs = at(scene, position), TARGETS[watch].needs
-    typed = {"token": token, "distractor": distractor}
-    tokens = {name: token_id(scene.model, typed[name]) for name in needs if typed[name]}
-    target = measured(VIEW, "target", looked, kind=watch, **tokens)
+    shown = roles(watch)
+    looked = watching(at(scene, position), token if shown else "", distractor if len(shown) > 1 else "")
+    target = measured(VIEW, "target", looked, kind=watch)
     if isinstance(target, Unfit):
         raise InputError(target.sentence(Words(scene.words, "sweep")))
-    swept = measured(VIEW, "sweep", looked, how=how, kind=watch, **tokens)
+    swept = measured(VIEW, "sweep", looked, how=how, kind=watch)
     ids = {name: getattr(target, name) for name in ("token", "distractor")}
     return {
         "how": how,
@@ -150,8 +156,9 @@ VIEW = View(
     "sweep",
     settings=SETTINGS,
     measures=MEASURES,
-    layout=("form", "job", "map"),
+    layout=("form", "targets", "job", "map"),
     parts={
+        "targets": fields(lambda seen: roles(seen.settings.kind), _usual, ("target",), settings=("kind",)),
         "job": Job("sweep", job, also=("target",), settings=()),
         "map": Custom("effectmap", effect_map, of="target", also=("sweep",), settings=("how",)),
     },
