@@ -1,5 +1,6 @@
 // The strip that names what is selected: heads, tokens and edits, each with a cross that drops it.
 import { el, fill } from "./dom.js";
+import { headNames } from "./head_list.js";
 import { define } from "./mount.js";
 import { onSelect, select, selection } from "./selection.js";
 import { pageState } from "./state.js";
@@ -12,9 +13,21 @@ const named = (kinds, edit) =>
     at: edit.layer === undefined ? "" : `${edit.layer}.${edit.head}`,
   });
 
+// Edits that do the same to several heads stand together: a chip each would fill the page.
+function grouped(edits) {
+  const groups = new Map();
+  for (const edit of edits) {
+    const key =
+      edit.head === undefined || edit.key !== undefined ? JSON.stringify(edit) : `${edit.kind} ${edit.factor}`;
+    groups.set(key, [...(groups.get(key) ?? []), edit]);
+  }
+  return [...groups.values()].flatMap((alike) => (alike.length > 2 ? [alike] : alike.map((edit) => [edit])));
+}
+
 define("selection", (root, props, trigger) => {
   let words = null,
     kinds = {},
+    many = {},
     hues = [];
   let sent = "",
     said = ""; // what the server had to drop
@@ -43,31 +56,38 @@ define("selection", (root, props, trigger) => {
       watched = ROLES.filter((role) => selection[role] !== null);
     const several = heads.length > 1;
     const items = [
-      ...heads.map(([layer, head], i) =>
-        item(
-          fill(several ? words.head : words.heads, { layer, head }),
-          several && (() => select({ heads: heads.filter((_, n) => n !== i) })),
-          hues[i % hues.length],
-        ),
-      ),
+      ...heads.map(([layer, head], i) => {
+        const name = fill(several ? words.head : words.heads, { layer, head });
+        const drop = several && (() => select({ heads: heads.filter((_, n) => n !== i) }));
+        const chip = item(name, drop, hues[i % hues.length]);
+        chip.firstChild.after(headNames(layer, head));
+        return chip;
+      }),
       ...tokens.map((at) =>
         item(`${words.token} ${pageState.tokens?.[at]?.text ?? ""} (${at})`, () =>
           select({ tokens: tokens.filter((token) => token !== at) }),
         ),
       ),
       ...watched.map((role) => item(`${words[role]} ${watchedText(role)}`, () => watch(role, null))),
-      ...edits.map((edit, i) => {
-        const chip = item(named(kinds, edit), () => select({ edits: edits.filter((_, n) => n !== i) }));
+      ...grouped(edits).map((alike) => {
+        const text =
+          alike.length > 1 ? fill(many[alike[0].kind], { ...alike[0], n: alike.length }) : named(kinds, alike[0]);
+        const chip = item(text, () => select({ edits: edits.filter((edit) => !alike.includes(edit)) }));
+        if (alike.length > 1) chip.title = alike.map(({ layer, head }) => `${layer}.${head}`).join(" · ");
         chip.classList.add("pg-edit");
         return chip;
       }),
     ];
     const list = items.length ? items : [el("span", "pg-muted", words.none)];
     const clear = el("button", "pg-button pg-quiet", words.clear, { type: "button" });
-    clear.onclick = () => select({ tokens: [], heads: heads.slice(-1), edits: [], target: null, distractor: null });
-    clear.hidden = !tokens.length && !several && !edits.length && !watched.length;
+    clear.onclick = () => select({ tokens: [], heads: heads.slice(-1), target: null, distractor: null });
+    clear.hidden = !tokens.length && !several && !watched.length;
     root.replaceChildren(el("span", "pg-label", words.label), ...list, clear);
-    if (edits.length) root.append(el("span", "pg-muted", words.edited));
+    if (edits.length) {
+      const remove = el("button", "pg-button pg-quiet", words.remove_edits, { type: "button" });
+      remove.onclick = () => select({ edits: [] });
+      root.append(remove, el("span", "pg-muted", words.edited));
+    }
     if (said) root.append(el("span", "pg-selection-said", said, { role: "status" }));
   };
   onSelect(() => {
@@ -80,8 +100,9 @@ define("selection", (root, props, trigger) => {
     trigger("select", { index: 0, value: now });
   });
   return (payload) => {
-    ({ words, kinds, hues } = payload);
+    ({ words, kinds, many, hues } = payload);
     pageState.hues = hues;
+    pageState.editSites = payload.sites;
     pageState.editName = (edit) => named(kinds, edit);
     if (payload.heads) {
       pageState.firstHeads ??= payload.heads;

@@ -146,6 +146,19 @@ def test_a_form_becomes_edits_or_says_why_not(call, form, pair, heads, edits, fo
     assert call("views/effects/edit_rules.js", "module.wantedEdits", *given) == found
 
 
+SITES = {"zero": "z", "mean": "z", "scale": "z", "uniform": "pattern", "block_edge": "scores"}
+
+
+@pytest.mark.parametrize(("edits", "heads", "next_"), [
+    ([], [[0, 1], [1, 1]], [ZERO, ZERO | {"layer": 1}]),
+    ([ZERO, ZERO | {"kind": "uniform"}], [[0, 1]], [ZERO | {"kind": "uniform"}, ZERO]),
+    ([ZERO | {"kind": "scale", "factor": 2}, ZERO | {"head": 3}], [[0, 1]], [ZERO | {"head": 3}, ZERO]),
+    ([{"kind": "block_edge", "query": 2, "key": 1}], [[0, 1]], [{"kind": "block_edge", "query": 2, "key": 1}, ZERO]),
+])  # fmt: skip
+def test_heads_that_are_switched_off_lose_other_edits_of_their_output_only(call, edits, heads, next_):
+    assert call("page/head_list.js", "module.switchedOff", edits, heads, SITES) == next_
+
+
 # --- files ---
 
 TABLE = {"names": ["name", "n", "n"], "title": 'T "1"', "source": "tiny · float32",

@@ -14,7 +14,7 @@ from model.errors import PlaygroundError
 from model.gpt.edits import EDITS, Edit
 from viz.charts.heatmap import token_chips
 from viz.labels import quoted
-from viz.page import address, examples, guide
+from viz.page import address, examples, guide, head_names
 from viz.page.examples import FIRST
 from viz.page.parts import replaced, update
 from viz.seam.notices import broken, notice
@@ -66,6 +66,7 @@ def header_payload(catalogue: Catalogue, language: str, scene: Scene | None) -> 
         "exports": section(catalogue, "exports"),
         "report": section(catalogue, "report"),
         "run": scene.run if scene else "",
+        "head_names": head_names.payload(scene) if scene else {},
         "tabs": [[tab.key, catalogue[f"tab.{tab.key}"]] for tab in TABS],
     }
 
@@ -88,7 +89,10 @@ def selection_payload(catalogue: Catalogue, picked: Selection | None, of: str = 
     something else since.
     """
     kinds = {kind: catalogue[f"edit.{kind}"] for kind in EDITS}
-    payload = {"words": section(catalogue, "selection"), "kinds": kinds, "hues": list(HUES), "stamp": uuid.uuid4().hex}
+    sites = {kind: EDITS[kind].site for kind in EDITS}
+    payload = {"words": section(catalogue, "selection"), "kinds": kinds, "sites": sites, "hues": list(HUES)}
+    payload["many"] = section(catalogue, "edit_many")
+    payload["stamp"] = uuid.uuid4().hex
     if picked is None:
         return payload
     heads, edits = [list(head) for head in picked.heads], [edit_payload(edit) for edit in picked.edits]
@@ -214,7 +218,10 @@ def _pictures(playground: Playground, request: PageRequest, tab: Tab) -> tuple[d
             "dropped": _dropped(selection, request.selection)
         }  # else the page knows: sending it back could undo the next click
     pictures = {
-        "header": Picture((scene.run, scene.trace.seconds), lambda: header_payload(scene.words, language, scene)),
+        "header": Picture(
+            (scene.run, scene.trace.seconds, bool(head_names.known(scene))),
+            lambda: header_payload(scene.words, language, scene),
+        ),
         "examples": Picture(scene.model.id, lambda: examples.payload(scene.words, scene.model.id)),
         "tokens": Picture((prompt_id(scene), scene.prompt), lambda: tokens_payload(scene)),
     } | tab.draw(scene, request.values)

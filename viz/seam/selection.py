@@ -5,6 +5,7 @@ Everything from a page is checked.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from model.errors import InputError
 from model.gpt.config import ModelConfig
@@ -59,7 +60,7 @@ def _list(sent: Mapping, name: str) -> list:
     return value if isinstance(value, list) else []
 
 
-def _is_int(value: object) -> bool:
+def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -53,9 +53,9 @@ def measure_offered(scene: Scene, settings: Settings) -> Offered:
     if text:
         begin = text.lstrip(" ·").casefold()
         fits = np.fromiter((each.startswith(begin) for each in _bare(scene.model.tokenizer)), bool)
-        ranked = np.flatnonzero(fits)[np.argsort(-logits[fits], kind="stable")] if begin else []
+        ranked = np.flatnonzero(fits)[np.argsort(-logits[fits], kind="stable")]
         familiar = [id for id in (*likely, *prompt) if fits[id]]
-        ids = list(dict.fromkeys([*exact, *familiar, *map(int, ranked[: 2 * MOST])]))[:MOST]
+        ids = list(dict.fromkeys([*exact, *familiar, *ranked[: 2 * MOST].tolist()]))[:MOST]
     else:
         ids = list(dict.fromkeys([*likely[: MOST // 2], *prompt[::-1], *likely]))[:MOST]
     places = tuple("likely" if id in likely else "prompt" if id in prompt else "" for id in ids)

@@ -341,6 +341,9 @@ class View:
     tab_settings: tuple[Setting, ...] = ()
     api: tuple = ()  # of viz.api.endpoint.Endpoint
     form_depends: tuple[Depends, ...] = ()  # what the options of the form depend on
+    # A slow measure whose result has `names`, {head: [(label, score, baseline)]}: lists of heads on the whole page show
+    # them once it was measured.
+    names_heads: str = ""
     problems: str = ""  # the part that says why an asking part cannot be read; without one, the page's notice does
     streams: tuple[Stream, ...] = ()  # events beyond the page's one pipeline
 

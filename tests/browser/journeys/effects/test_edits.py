@@ -232,9 +232,10 @@ def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     expect(page.locator("#pg-sweep_job")).to_contain_text(watched, timeout=SOON)
     page.locator("#pg-sweep_job button").click()
     effects = sweep(lm.trace(COREFERENCE), "mean", Target("difference", -1, token, other))
-    assert drawn_map(page) == pytest.approx(effects.T, abs=10 * ROUNDING)
+    assert drawn_map(page) == pytest.approx(-effects.T, abs=10 * ROUNDING)
     expect(page.locator("#pg-sweep_map h2")).to_have_text(
-        "Change of logit(“·and”) − logit(“·of”) at position 9 when each head is replaced by its mean"
+        "What each head adds to logit(“·and”) − logit(“·of”) at position 9: the run as it is, less the run in which it "
+        "is replaced by its mean"
     )
     expect(page.locator("#pg-sweep_job")).to_contain_text("Measured here in")
     layer, number = (int(n) for n in np.unravel_index(np.abs(effects).argmax(), effects.shape))

@@ -124,7 +124,7 @@ def test_the_map_shows_what_the_sweep_finds(playground, lm, how, kind):
     run = lm.trace(PROMPT)
     token, other = (ord("a") if "token" in TARGETS[kind].needs else None), (ord("b") if kind == "difference" else None)
     target = Target(kind, -1 if kind == "loss" else 3, token, other)
-    effect = sweep(run, how, target)
+    effect = sweep(run, how, target) * (1 if kind == "kl" else -1)  # what a head adds is missed without it
     payload = parts["sweep_map"]
     assert parts["sweep_job"]["state"] == "done"
     heat, layout = payload["figure"].data[0], payload["figure"].layout
@@ -135,9 +135,9 @@ def test_the_map_shows_what_the_sweep_finds(playground, lm, how, kind):
     written = {"probability": number, "loss": nats}.get(kind, logit)
     assert kind == "kl" or f"it is {written(metric(run, target))} " in payload["note"]
     said = {"logit": "logit(“a”) at", "difference": "logit(“a”) − logit(“b”) at", "probability": "p(“a”) at"}
-    ending = "is switched off" if how == "zero" else "is replaced by its mean"
+    ending = "in which it is switched off" if how == "zero" else "in which it is replaced by its mean"
     assert said.get(kind, {"kl": "KL"}.get(kind, kind)) in payload["title"]
-    assert payload["title"].endswith(f"when each head {ending}")
+    assert kind == "kl" or payload["title"].endswith(ending)
     assert kind == "loss" or "position 3" in payload["title"]
 
 
@@ -152,7 +152,7 @@ def test_the_python_lines_make_the_numbers_of_the_map(playground, lm, monkeypatc
     effect = eval(last, space)
     assert strongest(effect) == swept(playground, form, edits=edits, **AB)["sweep_map"]["ranked"]
     assert "on top of the edits" in parts["sweep_map"]["source"]
-    assert strongest(effect) != strongest(sweep(lm.trace(PROMPT), "mean", space["target"]))
+    assert strongest(effect) != strongest(-sweep(lm.trace(PROMPT), "mean", space["target"]))
 
 
 def test_a_result_is_shown_only_for_its_own_settings(playground):
@@ -201,9 +201,9 @@ def test_the_line_below_says_how_long_it_took(playground):
     made = background.Result(measure.Swept(1.5, effect), 2.0)
     playground.results.get(job_of(opened, form).key, lambda: made)
     payload = shown(playground, form)["sweep_map"]
-    assert payload["ranked"][0] == {"head": [2, 1], "effect": -0.25, "text": "−0.25"}
+    assert payload["ranked"][0] == {"head": [2, 1], "effect": 0.25, "text": "+0.25"}
     assert "1.500 nats per token" in payload["note"] and "in 2.0 s" in payload["source"]
-    assert payload["columns"] == ["head", "layer", "change (nats per token)"]
+    assert payload["columns"] == ["head", "layer", "what the head adds (nats per token)"]
 
 
 def test_hover_and_axes_name_what_they_show():

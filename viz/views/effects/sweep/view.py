@@ -23,7 +23,7 @@ from viz.views.effects.sweep.measure import MEASURES, SETTINGS, Unfit, roles
 from viz.words import Words, plot_words
 
 STRONGEST = 10  # heads that are listed
-_HUES = [SIGNED[1], SIGNED[-2]]  # of what falls without a head, and of what rises
+_HUES = [SIGNED[1], SIGNED[-2]]  # of what lowers the number, and of what raises it
 _WRITTEN = {"logit": logit, "difference": logit, "probability": number, "kl": nats, "loss": nats}
 
 
@@ -65,25 +65,31 @@ def effect_map(seen: Seen) -> Payload:
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
     kind, how = target.kind, seen.settings.how
     moves, unit = kind != "kl", words[f"unit_{kind}"]
-    labels = EffectWords(words["layer"], words["head"], words["value_change" if moves else "value_kl"], unit)
+    labels = EffectWords(words["layer"], words["head"], words["value_adds" if moves else "value_kl"], unit)
+    shown = added(swept.effects) if moves else swept.effects
     read = {"kl": "read_size", "loss": "read_loss"}.get(kind, "read_signed")
     notes = [words[read], _watching(seen, target)]
     if moves:
         notes.append(words["now"].format(value=_WRITTEN[kind](swept.start), unit=unit))
     return {
-        "figure": effect_figure(swept.effects, labels, signed=moves),
+        "figure": effect_figure(shown, labels, signed=moves),
         "title": words[f"title_{kind}"].format(how=words[f"by_{how}"], **_named(seen, target)),
         "note": " ".join(notes),
         "source": _source(seen),
         "file": f"effects-{kind}-{how}",
         "columns": [labels.head, labels.layer, f"{labels.value} ({unit})"],
         "python": _lines(seen, target),
-        "ranked": strongest(swept.effects, signed if moves else nats),
+        "ranked": strongest(shown, signed if moves else nats),
         "signed": moves,
         "unit": unit,
         "hues": _HUES,
         "words": plot_words(seen.all_words) | {key: words[key] for key in ("ranked", "ranked_about", "head_effect")},
     }
+
+
+def added(effects: np.ndarray) -> np.ndarray:
+    """What each head adds to the number: the opposite of the change by its absence, and 0 for none. [L, H]"""
+    return 0 - effects
 
 
 def strongest(effects: np.ndarray, written: Callable[[float], str] = signed) -> list[dict]:
@@ -103,9 +109,10 @@ def _lines(seen: Seen, target: Target) -> str:
     arguments = [target.kind, target.position, target.token, target.distractor]
     while arguments[-1] is None:
         arguments.pop()
+    sign = "" if target.kind == "kl" else "-"
     lines = [
         f"target = Target({', '.join(map(repr, arguments))})",
-        f"sweep(run, {seen.settings.how!r}, target)  # [layer, head]",
+        f"{sign}sweep(run, {seen.settings.how!r}, target)  # [layer, head]",
     ]
     return script(seen.facts, lines, ["from model.attention.effects import Target, sweep"])
 
