@@ -65,11 +65,11 @@ def test_a_click_in_the_map_picks_its_token_and_its_row(open_page, stream):
         "Along the tokens: RMS, layer 3 · before attention", timeout=SOON
     )
     expect(page.locator("#pg-sizes_map .pg-gridrow option:checked")).to_have_text("layer 3 · before attention")
-    open_norm = page.locator("#pg-one_norm_form option:checked")
-    assert open_norm.text_content() == "layer 3 · before attention"  # the other view opens there
     page.locator("#pg-sizes_form select").select_option("update")
     expect(page.locator("#pg-sizes_map h2")).to_contain_text("Size of each sublayer's update", timeout=SOON)
-    expect(page.locator("#pg-sizes_row h2")).to_have_text("Along the tokens: update size, layer 3, attention")
+    expect(page.locator("#pg-sizes_row h2")).to_have_text("Along the tokens: update size, layer 3 · attention")
+    page.locator("[data-key=one_norm]").click()
+    expect(page.locator("#pg-one_norm_walk h2")).to_contain_text("(layer 3 · before attention)", timeout=SOON)
     expect(page.locator("#pg-sizes_profile .xy2, #pg-sizes_profile .x2y2").first).to_be_attached(timeout=SOON)
     lines = exported_rows(page.locator("#pg-sizes_map"))
     found = np.array([float(line[-1]) for line in lines[1:]]).reshape(stream.update.shape[0] * 2, -1)
