@@ -2,7 +2,7 @@
 import { el, fill } from "./dom.js";
 import { headNames } from "./head_list.js";
 import { define } from "./mount.js";
-import { onSelect, select, selection } from "./selection.js";
+import { adds, alwaysAdd, onSelect, select, selection } from "./selection.js";
 import { pageState } from "./state.js";
 import { nameWatched, ROLES, watch, watchedText } from "./watched.js";
 
@@ -82,7 +82,13 @@ define("selection", (root, props, trigger) => {
     const clear = el("button", "pg-button pg-quiet", words.clear, { type: "button" });
     clear.onclick = () => select({ tokens: [], heads: heads.slice(-1), target: null, distractor: null });
     clear.hidden = !tokens.length && !several && !watched.length;
-    root.replaceChildren(el("span", "pg-label", words.label), ...list, clear);
+    const add = el("button", "pg-button pg-quiet pg-add", words.add, { type: "button", "aria-pressed": adds() });
+    add.title = words.add_help;
+    add.onclick = () => {
+      alwaysAdd(!adds());
+      root.querySelector(".pg-add").focus();
+    };
+    root.replaceChildren(el("span", "pg-label", words.label), ...list, add, clear);
     if (edits.length) {
       const remove = el("button", "pg-button pg-quiet", words.remove_edits, { type: "button" });
       remove.onclick = () => select({ edits: [] });

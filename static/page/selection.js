@@ -30,4 +30,11 @@ export function pickToken(at, add) {
   select({ tokens: add ? (was ? others : [...others, at]) : was && !others.length ? [] : [at] });
 }
 
-export const adding = (event) => event.ctrlKey || event.metaKey || event.shiftKey;
+// Whether a click adds to what is picked: with a key, or, where there is no keyboard, while the switch beside it is on.
+let always = false;
+export const adds = () => always;
+export function alwaysAdd(on) {
+  always = on;
+  select({});
+}
+export const adding = (event) => always || event.ctrlKey || event.metaKey || event.shiftKey;

@@ -77,7 +77,7 @@ def _count(n: int) -> str:
 
 def tokens_payload(scene: Scene) -> dict:
     """The prompt as chips."""
-    texts = some(scene.words, "tokens", "label", "hint", "help")
+    texts = some(scene.words, "tokens", "label", "hint", "help", "help_touch")
     shown = {"model": address.name_of(scene.playground, scene.model.id), "prompt": scene.prompt}
     return {"tokens": token_chips(scene.trace.tokens), "words": texts, "run": prompt_id(scene)} | shown
 

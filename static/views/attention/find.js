@@ -3,7 +3,7 @@
 // payload: see viz/views/attention/find/view.py. The value { run, at, from, to, measure } says which prompt and which selection the
 // rows were chosen on; on any other the server takes them from the selection.
 import { exporting } from "../../export/menu.js";
-import { el, fill, roving } from "../../page/dom.js";
+import { el, fill, hint, roving } from "../../page/dom.js";
 import { headActions, headNames } from "../../page/head_list.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
@@ -195,7 +195,7 @@ define("find", (root, props, trigger) => {
     actions.show(payload.lines.map(({ head }) => head));
     list.replaceChildren(...payload.lines.map(item));
     even.textContent = payload.lines.length
-      ? [...(payload.even === null ? [] : [fill(w.even, { value: payload.even.toFixed(4) })]), w.add].join(
+      ? [...(payload.even === null ? [] : [fill(w.even, { value: payload.even.toFixed(4) })]), hint(w, "add")].join(
           w.add.endsWith("。") ? "" : " ",
         )
       : "";

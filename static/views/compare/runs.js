@@ -2,7 +2,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { onSelect, select, selection } from "../../page/selection.js";
+import { adding, onSelect, select, selection } from "../../page/selection.js";
 import { watchRow } from "../../page/watched.js";
 import { mountPlot } from "../../parts/figure.js";
 
@@ -52,7 +52,7 @@ define("alignment", (root) => {
     if (at === undefined) return;
     const was = selection.tokens.includes(+at),
       others = selection.tokens.filter((token) => token !== +at);
-    select({ tokens: event.shiftKey ? (was ? others : [...others, +at]) : was && !others.length ? [] : [+at] });
+    select({ tokens: adding(event) ? (was ? others : [...others, +at]) : was && !others.length ? [] : [+at] });
   });
   roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   onSelect(paint);

@@ -4,7 +4,7 @@
 //   [heads, columns] as Plotly sends them; spread may be null), names [[[name, score, baseline]]] or null,
 //   names_of [[name, text, help, hue]], caption, source, file, run, python, words }
 import { exporting } from "../../export/menu.js";
-import { el, fill, roving } from "../../page/dom.js";
+import { el, fill, hint, roving } from "../../page/dom.js";
 import { headActions } from "../../page/head_list.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
@@ -283,7 +283,7 @@ define("headtable", (root) => {
     now = { payload, values: decoded(payload.values), spread: payload.spread && decoded(payload.spread) };
     const about = new Map(payload.names_of.map((each) => [each[0], each]));
     title.textContent = words.title;
-    caption.textContent = `${payload.caption} ${words.hint}`;
+    caption.textContent = `${payload.caption} ${hint(words, "hint")}`;
     box.setAttribute("aria-label", words.title);
     rows = index.map(([layer, number], i) => {
       const row = el("tr", "", "", { "data-at": i }),
