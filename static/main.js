@@ -18,6 +18,7 @@ import "./parts/howto.js";
 import "./parts/table.js";
 import "./views/start/next.js";
 import "./views/start/way.js";
+import "./parts/targets.js";
 import "./views/attention/overview.js";
 import "./views/attention/lines.js";
 import "./views/attention/reading.js";

@@ -1,6 +1,6 @@
 // The state of the page as one value: in its address, as a file, and back. Back and forward work.
 //
-// state: { v, model, prompt, tab, heads, tokens, pair, edits, values: { part: value } }. In the address it stands after
+// state: { v, model, prompt, tab, heads, tokens, pair, edits, target, distractor, values: { part: value } }. In the address it stands after
 //   the #, which a browser sends to no server. Whatever a link or a file says is checked here for its form, and by the
 //   server for what it means; it opens nothing that has to be fetched, and starts no job.
 // payload of "address": { words, usual: { model, prompt, tab }, asks: [part], settled }; value { n, ... }: a question and its number.
@@ -34,7 +34,8 @@ const late = new Map(Object.entries(goal?.values ?? {})); // values of parts tha
 // Missing fields have the values of an untouched page.
 function complete(partial) {
   const { model, prompt, tab } = usual ?? {};
-  const first = { model, prompt, tab, tokens: [], pair: null, edits: [], values: {}, ...partial };
+  const nothing = { tokens: [], pair: null, edits: [], target: null, distractor: null, values: {} };
+  const first = { model, prompt, tab, ...nothing, ...partial };
   const untouched = first.model === model && first.prompt === prompt && !first.values.chat?.on;
   return { v: 1, heads: untouched ? (pageState.firstHeads ?? []) : [], ...first };
 }
@@ -53,6 +54,8 @@ export function state() {
     tokens: selection.tokens,
     pair: selection.pair,
     edits: selection.edits,
+    target: selection.target,
+    distractor: selection.distractor,
   });
   return {
     v: 1,
@@ -101,7 +104,7 @@ function isStep(before, now) {
     return !more;
   }
   return (
-    ["model", "tab", "heads"].some((name) => !same(before[name], now[name])) ||
+    ["model", "tab", "heads", "target", "distractor"].some((name) => !same(before[name], now[name])) ||
     !same(views(before), views(now)) ||
     !same(kinds(before), kinds(now))
   );

@@ -1,16 +1,18 @@
 // A state of the page as text after the # of an address, and back. What a link or a file says is checked for its form.
 // Nothing here knows the page.
 //
-// state: { v, model, prompt, tab, heads, tokens, pair, edits, values: { part: value } }
+// state: { v, model, prompt, tab, heads, tokens, pair, edits, target, distractor, values: { part: value } }
 const DEEPEST = 12; // levels of a part's value
 
 export const isRecord = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const isPair = (value) =>
   Array.isArray(value) && value.length === 2 && value.every((n) => Number.isSafeInteger(n) && n >= 0);
+const isId = (value) => value === null || (Number.isSafeInteger(value) && value >= 0);
 const shallow = (value, left = DEEPEST) =>
   typeof value !== "object" ||
   value === null ||
   (left > 0 && Object.values(value).every((each) => shallow(each, left - 1)));
+const WATCHED = ["target", "distractor"];
 export const FORMS = {
   model: (value) => typeof value === "string" && value.length > 0 && value.length <= 200,
   prompt: (value) => typeof value === "string" && value.length <= 200000,
@@ -18,6 +20,8 @@ export const FORMS = {
   heads: (value) => Array.isArray(value) && value.length <= 8 && value.every(isPair),
   tokens: (value) => Array.isArray(value) && value.every((n) => Number.isSafeInteger(n) && n >= 0),
   pair: (value) => value === null || isPair(value),
+  target: isId,
+  distractor: isId,
   edits: (value) =>
     Array.isArray(value) && value.length <= 64 && value.every((each) => isRecord(each) && shallow(each, 1)),
   values: (value) =>
@@ -59,6 +63,7 @@ export function fragment(state, first) {
   if (state.heads.length) query.set("heads", spell(state.heads));
   if (state.tokens.length) query.set("tokens", spell(state.tokens));
   if (state.pair) query.set("pair", spell(state.pair));
+  for (const name of WATCHED) if (Number.isSafeInteger(state[name])) query.set(name, state[name]);
   if (state.edits.length) query.set("edits", JSON.stringify(state.edits));
   if (Object.keys(state.values).length) query.set("values", JSON.stringify(state.values));
   return `#${String(query).replaceAll("%2C", ",").replaceAll("%3A", ":")}`;
@@ -72,5 +77,6 @@ export function parse(hash) {
   if ("heads" in values) values.heads = read(values.heads, ".").filter(isPair).slice(-8);
   if ("tokens" in values) values.tokens = read(values.tokens).filter(Number.isInteger);
   if ("pair" in values) values.pair = read(values.pair);
+  for (const name of WATCHED) if (name in values) values[name] = whole(values[name]);
   return checked(values).state;
 }

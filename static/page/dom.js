@@ -11,6 +11,10 @@ export function el(tag, className = "", text = "", attributes = {}) {
 // "{tokens} tokens" with {tokens: 3} -> "3 tokens"
 export const fill = (template, values) => template.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 
+// What to do with a mouse and its keys, or where there is none, with a finger: words.help, words.help_touch.
+export const touch = () => matchMedia("(hover: none)").matches;
+export const hint = (words, name) => (touch() && words[`${name}_touch`]) || words[name];
+
 // Arrow keys move the focus among buttons of which one at a time can be reached by Tab.
 export function roving(container, step) {
   container.addEventListener("focusin", ({ target }) => {

@@ -1,8 +1,10 @@
 // The strip that names what is selected: heads, tokens and edits, each with a cross that drops it.
 import { el, fill } from "./dom.js";
+import { headNames } from "./head_list.js";
 import { define } from "./mount.js";
-import { onSelect, select, selection } from "./selection.js";
+import { adds, alwaysAdd, onSelect, select, selection } from "./selection.js";
 import { pageState } from "./state.js";
+import { nameWatched, ROLES, watch, watchedText } from "./watched.js";
 
 // What an edit is called: the word of its kind with what it needs filled in.
 const named = (kinds, edit) =>
@@ -11,16 +13,32 @@ const named = (kinds, edit) =>
     at: edit.layer === undefined ? "" : `${edit.layer}.${edit.head}`,
   });
 
+// Edits that do the same to several heads stand together: a chip each would fill the page.
+function grouped(edits) {
+  const groups = new Map();
+  for (const edit of edits) {
+    const key =
+      edit.head === undefined || edit.key !== undefined ? JSON.stringify(edit) : `${edit.kind} ${edit.factor}`;
+    groups.set(key, [...(groups.get(key) ?? []), edit]);
+  }
+  return [...groups.values()].flatMap((alike) => (alike.length > 2 ? [alike] : alike.map((edit) => [edit])));
+}
+
 define("selection", (root, props, trigger) => {
   let words = null,
     kinds = {},
+    many = {},
     hues = [];
-  let sent = "";
+  let sent = "",
+    said = ""; // what the server had to drop
   const value = () => ({
     heads: selection.heads,
     tokens: selection.tokens,
     pair: selection.pair,
     edits: selection.edits,
+    target: selection.target,
+    distractor: selection.distractor,
+    of: selection.of,
   });
   const item = (text, drop, hue) => {
     const chip = el("span", "pg-selected", text);
@@ -34,16 +52,15 @@ define("selection", (root, props, trigger) => {
   };
   const paint = () => {
     if (!words) return;
-    const { heads, tokens, edits } = selection;
+    const { heads, tokens, edits } = selection,
+      watched = ROLES.filter((role) => selection[role] !== null);
     const several = heads.length > 1;
     const items = [
       ...heads.map(([layer, head], i) => {
-        const chip = item(
-          fill(words.head, { layer, head }),
-          several && (() => select({ heads: heads.filter((_, n) => n !== i) })),
-          hues[i % hues.length],
-        );
+        const drop = several && (() => select({ heads: heads.filter((_, n) => n !== i) }));
+        const chip = item(fill(words.head, { layer, head }), drop, hues[i % hues.length]);
         chip.title = fill(words.heads, { layer, head });
+        chip.firstChild.after(headNames(layer, head));
         return chip;
       }),
       ...tokens.map((at) =>
@@ -51,34 +68,54 @@ define("selection", (root, props, trigger) => {
           select({ tokens: tokens.filter((token) => token !== at) }),
         ),
       ),
-      ...edits.map((edit, i) => {
-        const chip = item(named(kinds, edit), () => select({ edits: edits.filter((_, n) => n !== i) }));
+      ...watched.map((role) => item(`${words[role]} ${watchedText(role)}`, () => watch(role, null))),
+      ...grouped(edits).map((alike) => {
+        const text =
+          alike.length > 1 ? fill(many[alike[0].kind], { ...alike[0], n: alike.length }) : named(kinds, alike[0]);
+        const chip = item(text, () => select({ edits: edits.filter((edit) => !alike.includes(edit)) }));
+        if (alike.length > 1) chip.title = alike.map(({ layer, head }) => `${layer}.${head}`).join(" · ");
         chip.classList.add("pg-edit");
         return chip;
       }),
     ];
     const list = items.length ? items : [el("span", "pg-muted", words.none)];
     const clear = el("button", "pg-button pg-quiet", words.clear, { type: "button" });
-    clear.onclick = () => select({ tokens: [], heads: heads.slice(-1), edits: [] });
-    clear.hidden = !tokens.length && !several && !edits.length;
-    root.replaceChildren(el("span", "pg-label", words.label), ...list, clear);
-    if (edits.length) root.append(el("span", "pg-muted", words.edited));
+    clear.onclick = () => select({ tokens: [], heads: heads.slice(-1), target: null, distractor: null });
+    clear.hidden = !tokens.length && !several && !watched.length;
+    const add = el("button", "pg-button pg-quiet pg-add", words.add, { type: "button", "aria-pressed": adds() });
+    add.title = words.add_help;
+    add.onclick = () => {
+      alwaysAdd(!adds());
+      root.querySelector(".pg-add").focus();
+    };
+    root.replaceChildren(el("span", "pg-label", words.label), ...list, add, clear);
+    if (edits.length) {
+      const remove = el("button", "pg-button pg-quiet", words.remove_edits, { type: "button" });
+      remove.onclick = () => select({ edits: [] });
+      root.append(remove, el("span", "pg-muted", words.edited));
+    }
+    if (said) root.append(el("span", "pg-selection-said", said, { role: "status" }));
   };
   onSelect(() => {
-    paint();
     const now = JSON.stringify(value());
+    if (now !== sent) said = "";
+    paint();
     if (now === sent) return;
     sent = now;
     props.value = value();
     trigger("select", { index: 0, value: now });
   });
   return (payload) => {
-    ({ words, kinds, hues } = payload);
+    ({ words, kinds, many, hues } = payload);
     pageState.hues = hues;
+    pageState.editSites = payload.sites;
     pageState.editName = (edit) => named(kinds, edit);
     if (payload.heads) {
       pageState.firstHeads ??= payload.heads;
-      Object.assign(selection, { heads: payload.heads, edits: payload.edits });
+      const { heads, edits, target, distractor, of } = payload;
+      Object.assign(selection, { heads, edits, target, distractor, of });
+      for (const role of ROLES) if (payload[role] !== null) nameWatched(payload[role], payload.names[role]);
+      said = (payload.dropped ?? []).map((name) => words[`dropped_${name}`]).join(" ");
       if (payload.tokens) {
         // of a prompt whose chips may not be on the page yet
         const chips = document.querySelector('[data-part="tokens"]')?.dataset.run;

@@ -1,7 +1,9 @@
 // The selection and its listeners.
 
-// heads: the last one is the main one; pair: one cell [query, key]; edits: changes to the run, as the server reads them.
-export const selection = { heads: [], tokens: [], pair: null, edits: [] };
+// heads: the last one is the main one; pair: one cell [query, key]; edits: changes to the run, as the server reads them;
+// target and distractor: ids of tokens; of: the model whose edits and ids these are, as the
+// server named it last.
+export const selection = { heads: [], tokens: [], pair: null, edits: [], target: null, distractor: null, of: null };
 const listeners = new Set();
 
 // Told after each change: listener(selection).
@@ -28,4 +30,11 @@ export function pickToken(at, add) {
   select({ tokens: add ? (was ? others : [...others, at]) : was && !others.length ? [] : [at] });
 }
 
-export const adding = (event) => event.ctrlKey || event.metaKey || event.shiftKey;
+// Whether a click adds to what is picked: with a key, or, where there is no keyboard, while the switch beside it is on.
+let always = false;
+export const adds = () => always;
+export function alwaysAdd(on) {
+  always = on;
+  select({});
+}
+export const adding = (event) => always || event.ctrlKey || event.metaKey || event.shiftKey;

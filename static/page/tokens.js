@@ -1,17 +1,17 @@
 // The prompt's tokens as a row of chips; a click selects one.
-import { el, fill, roving } from "./dom.js";
+import { el, fill, hint, roving } from "./dom.js";
 import { writtenFrom } from "./look_inside.js";
 import { define } from "./mount.js";
-import { onSelect, select, selection } from "./selection.js";
+import { adding, onSelect, select, selection } from "./selection.js";
 import { pageState } from "./state.js";
 
 define("tokens", (root) => {
   const label = el("span", "pg-label");
-  const hint = el("span", "pg-hint");
+  const told = el("span", "pg-hint");
   const strip = el("div", "pg-chips", "", { role: "group" });
   const all = el("button", "pg-button pg-chips-all", "", { type: "button", "aria-expanded": "false" });
   const note = el("p", "pg-tokens-note", "", { role: "status" });
-  root.append(label, strip, all, hint, note);
+  root.append(label, strip, all, told, note);
   // One row, and all of them on demand.
   const room = () => {
     const open = strip.classList.contains("pg-chips-open");
@@ -33,21 +33,21 @@ define("tokens", (root) => {
   const explain = (event) => {
     const at = event.target.dataset?.index;
     const token = at === undefined ? null : current.tokens[at];
-    hint.textContent = token
+    told.textContent = token
       ? fill(current.words.hint, { id: token.id, position: at, bytes: token.bytes })
-      : current.words.help;
+      : hint(current.words, "help");
   };
   strip.addEventListener("mouseover", explain);
   strip.addEventListener("focusin", explain);
   strip.addEventListener("mouseleave", () => {
-    if (current) hint.textContent = current.words.help;
+    if (current) told.textContent = hint(current.words, "help");
   });
   strip.addEventListener("click", (event) => {
     const at = +(event.target.dataset?.index ?? -1);
     if (at < 0) return;
     const others = selection.tokens.filter((token) => token !== at);
     const was = others.length < selection.tokens.length;
-    select({ tokens: event.shiftKey ? (was ? others : [...others, at]) : was && !others.length ? [] : [at] });
+    select({ tokens: adding(event) ? (was ? others : [...others, at]) : was && !others.length ? [] : [at] });
   });
   roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   onSelect(paint);
@@ -59,7 +59,7 @@ define("tokens", (root) => {
     all.setAttribute("aria-label", payload.words.all);
     note.textContent = payload.note;
     note.hidden = !payload.note;
-    hint.textContent = payload.words.help;
+    told.textContent = hint(payload.words, "help");
     strip.replaceChildren(
       ...payload.tokens.map((token, index) => {
         const chip = el("button", "pg-chip", token.text, { type: "button", "data-index": index });

@@ -114,9 +114,19 @@ define("controls", (root, props, trigger) => {
     }
     const texts = payload.controls
       .filter(({ name }) => !fields.get(name).hidden)
-      .map(({ name, kind, options }) => (kind === "views" ? "" : options?.find(([key]) => key === now[name])?.[2]))
-      .filter(Boolean);
-    help.replaceChildren(...texts.map((text) => el("span", "", text)));
+      .map(({ name, kind, label, options }) => [
+        label,
+        kind === "views" ? "" : options?.find(([key]) => key === now[name])?.[2],
+      ])
+      .filter(([, text]) => text);
+    help.replaceChildren(
+      ...texts.map(([label, text]) => {
+        const line = el("span");
+        if (texts.length > 1) line.append(el("b", "", label), " "); // whose it is
+        line.append(text);
+        return line;
+      }),
+    );
     if (payload.shows) {
       const chosen = payload.shows[now[payload.controls[0].name]] ?? [];
       choose(chosen, [...new Set(Object.values(payload.shows).flat())]);

@@ -1,5 +1,6 @@
 // The likeliest next tokens as a table, facts about a token, and a token as running text shows it.
 import { el } from "../page/dom.js";
+import { watchRow } from "../page/watched.js";
 
 // [name, number, meaning] a fact; the meaning is its tooltip.
 export const facts = (root, list) =>
@@ -39,6 +40,7 @@ export function chances(root, { rows, words, label, marks }) {
       line.classList.add("pg-surprise-marked");
       name.append(el("small", "", marks[row.id]));
     }
+    watchRow(line, name, row.id, row.text);
     const share = el("td", "pg-surprise-share"),
       track = el("span", "pg-surprise-track", "", { "aria-hidden": true }),
       bar = el("i");

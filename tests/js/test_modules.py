@@ -15,10 +15,10 @@ from viz.server.assets import asset, read
 
 pytestmark = pytest.mark.browser
 NEWEST = {"v": 1, "model": "tiny", "prompt": "a b", "tab": "effects", "heads": [[0, 1], [2, 3]], "tokens": [1, 4],
-          "pair": [4, 1], "edits": [{"kind": "zero", "layer": 0, "head": 1}],
+          "pair": [4, 1], "edits": [{"kind": "zero", "layer": 0, "head": 1}], "target": 7, "distractor": 0,
           "values": {"lens_form": {"top": 3}}}  # fmt: skip
 UNTOUCHED = {"v": 1, "model": "tiny", "prompt": "hello", "tab": "attention", "heads": [[0, 0]], "tokens": [],
-             "pair": None, "edits": [], "values": {}}  # fmt: skip
+             "pair": None, "edits": [], "target": None, "distractor": None, "values": {}}  # fmt: skip
 
 LATE = asset("late.js", b"export default { there: true };")  # not there when it is asked for first
 
@@ -78,7 +78,7 @@ def fragment(call, state):
 
 @pytest.mark.parametrize("change", [
     {}, {"tab": "lens"}, {"heads": []}, {"prompt": "50 % of #1 & more = ü\n"}, {"tokens": [0]}, {"pair": [3, 3]},
-    {"edits": NEWEST["edits"]}, {"values": {"lens_form": {"text": "a,b:c&d"}}}, NEWEST,
+    {"distractor": 0}, {"edits": NEWEST["edits"]}, {"values": {"lens_form": {"text": "a,b:c&d"}}}, NEWEST,
 ])  # fmt: skip
 def test_an_address_says_all_that_differs(call, change):
     state = UNTOUCHED | change
@@ -94,6 +94,7 @@ def test_an_address_says_all_that_differs(call, change):
     ("#heads=1.2,3.4,x,5.6.7,-1.2", {"heads": [[1, 2], [3, 4]]}),
     ("#heads=" + ",".join(f"0.{n}" for n in range(12)), {"heads": [[0, n] for n in range(4, 12)]}),
     ("#tokens=3,x,1e3,2", {"tokens": [3, 2]}), ("#pair=1", {}), ("#pair=1,2", {"pair": [1, 2]}),
+    ("#target=12&distractor=1.5", {"target": 12}), ("#target=x", {}), ("#target=-1", {}),
     ("#edits=nothing", {}), ("#edits=[1]", {}), ('#edits=[{"kind":{"a":{}}}]', {}),
     ('#values={"a":{"b":1}}', {"values": {"a": {"b": 1}}}), ('#values={"a b":{}}', {}),
     ("#tab=../x", {}), ("#model=", {}), ("#prompt=%00%0a", {"prompt": "\0\n"}),
@@ -173,6 +174,19 @@ ZERO = {"kind": "zero", "layer": 0, "head": 1}
 def test_a_form_becomes_edits_or_says_why_not(call, form, pair, heads, edits, found):
     given = (LIMITS, form, pair, {"heads": heads, "edits": edits})
     assert call("views/effects/edit_rules.js", "module.wantedEdits", *given) == found
+
+
+SITES = {"zero": "z", "mean": "z", "scale": "z", "uniform": "pattern", "block_edge": "scores"}
+
+
+@pytest.mark.parametrize(("edits", "heads", "next_"), [
+    ([], [[0, 1], [1, 1]], [ZERO, ZERO | {"layer": 1}]),
+    ([ZERO, ZERO | {"kind": "uniform"}], [[0, 1]], [ZERO | {"kind": "uniform"}, ZERO]),
+    ([ZERO | {"kind": "scale", "factor": 2}, ZERO | {"head": 3}], [[0, 1]], [ZERO | {"head": 3}, ZERO]),
+    ([{"kind": "block_edge", "query": 2, "key": 1}], [[0, 1]], [{"kind": "block_edge", "query": 2, "key": 1}, ZERO]),
+])  # fmt: skip
+def test_heads_that_are_switched_off_lose_other_edits_of_their_output_only(call, edits, heads, next_):
+    assert call("page/head_list.js", "module.switchedOff", edits, heads, SITES) == next_
 
 
 # --- files ---

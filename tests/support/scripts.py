@@ -16,4 +16,10 @@ def script(*patterns: str) -> str:
 
 def words_read(*patterns: str) -> set[str]:
     """The entries of `words` that scripts read."""
-    return set(re.findall(r"\bwords\.(\w+)", script(*patterns)))
+    return words_in(script(*patterns))
+
+
+def words_in(code: str) -> set[str]:
+    """The same of code; a hint has one text for a mouse and one for a finger."""
+    hints = re.findall(r"\bhint\([\w.]*words, \"(\w+)\"\)", code)
+    return {*re.findall(r"\bwords\.(\w+)", code), *hints, *(f"{name}_touch" for name in hints)}

@@ -82,3 +82,11 @@ def exported_rows(part) -> list[list[str]]:
 def module(path: str) -> str:
     """A script of the page, for use in what a page evaluates: a promise of what it exports."""
     return f"import(new URL({path!r}, document.querySelector('script[src*=\"playground/static/\"]').src))"
+
+
+def watch_token(page, view, role, text):
+    """Type a token into the target's or the distractor's field of a view, and take it."""
+    at = page.locator(f"#pg-{view}_targets [data-name={role}]")
+    at.locator("input").fill(text)
+    at.locator("input").press("Enter")
+    expect(at.locator(".pg-selected")).to_be_visible()

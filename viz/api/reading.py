@@ -52,6 +52,13 @@ def at(scene: Scene, position: int) -> Scene:
     return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, tokens=(place(scene, position),)))
 
 
+def watching(scene: Scene, token: str, distractor: str) -> Scene:
+    """The scene of a page on which these tokens were picked, "" for none; raises InputError for what is no token."""
+    ids = (token_id(scene.model, text) if text else None for text in (token, distractor))
+    target, other = ids
+    return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, target=target, distractor=other))
+
+
 def on(scene: Scene, layer: int, head: int) -> Scene:
     """The scene of a page on which that head was picked; raises InputError where there is none."""
     check_head(scene.model, layer, head)

@@ -9,6 +9,9 @@ from viz.numbers import number, power
 from viz.theme import RAMPS, SIGNED_RAMPS, colorscale
 
 SPAN = 30.0  # the largest over the smallest from which on colours and axes are logarithmic
+MIDDLE = (15.0, 85.0)  # percentiles over which robust colours run
+NARROW = 5.0  # the largest over the smallest of the middle up to which even colours tell its numbers apart
+SKEW = 2.0  # the whole range over that of the middle from which on a few numbers would take most of the colours
 DEPTH = 1e-6  # the share of the largest value at which logarithmic colours begin
 
 
@@ -16,13 +19,24 @@ def shade_of(values: np.ndarray, signed: bool) -> str:
     """How numbers become colours: "log" or "even" from the smallest to the largest, "symlog" or "signed" around 0.
 
     Logarithmic where the largest size is SPAN times the smallest, or for signed numbers the median one, or more.
+    "robust", over the middle of the numbers, where a few of them would take most of the even colours.
     """
     size = np.abs(values[np.isfinite(values) & (values != 0)])
     if not size.size:
         return "signed" if signed else "even"
     if signed:
         return "symlog" if size.max() >= SPAN * np.median(size) else "signed"
-    return "log" if size.max() >= SPAN * size.min() else "even"
+    finite = values[np.isfinite(values)]
+    low, high = np.percentile(finite, MIDDLE, method="nearest")
+    if wide(values):
+        return "robust" if 0 < low < high <= NARROW * low else "log"
+    return "robust" if high > low and np.ptp(finite) >= SKEW * (high - low) else "even"
+
+
+def wide(values: np.ndarray) -> bool:
+    """Whether sizes span so much that an axis for them is logarithmic."""
+    size = np.abs(values[np.isfinite(values) & (values != 0)])
+    return bool(size.size and size.max() >= SPAN * size.min())
 
 
 def coloured(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str, list[list]]]:
@@ -46,6 +60,10 @@ def coloured(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.where(values > 0, np.log10(np.maximum(values, low)), np.nan)
         return z, _bar([math.log10(tick) for tick in ticks], ticks, math.log10(low), math.log10(top)), scales
+    if shade == "robust":
+        low, high = (float(end) for end in np.percentile(values[np.isfinite(values)], MIDDLE, method="nearest"))
+        ticks = [low + (high - low) * share for share in (0, 0.25, 0.5, 0.75, 1)]
+        return np.clip(values, low, high), _bar(ticks, ticks, low, high), scales
     low, high = (float(np.nanmin(values)), float(np.nanmax(values))) if np.isfinite(values).any() else (0.0, 1.0)
     high = high if high > low else low + (abs(low) or 1.0)
     ticks = [low + (high - low) * share for share in (0, 0.25, 0.5, 0.75, 1)]

@@ -17,7 +17,7 @@ from viz.page.streams import Shared
 from viz.seam.playground import MAX_CHARACTERS, MOST_NAME, Playground
 from viz.seam.prompt import fitted, prompt_of
 from viz.seam.scene import run_id
-from viz.seam.selection import Selection, picked
+from viz.seam.selection import WATCHED, Selection, picked
 from viz.words import Catalogue, section, words
 
 BUNDLED = "tinygpt"
@@ -45,6 +45,7 @@ class Answer:
     waits: str  # the model that the link means, where it is not to be had without a click
     selection: Selection | None  # None while that model is not there, or where the prompt cannot be read
     run: str  # a short name of the prompt's tokens
+    model: LanguageModel | None = None  # whose the selection is
 
 
 def step_of(value: object) -> int:
@@ -63,7 +64,7 @@ def link_of(value: object, tabs: tuple[str, ...]) -> Link:
         model if fits else None,
         _text(sent.get("prompt"), MAX_CHARACTERS),
         tab if isinstance(tab, str) and tab in tabs else None,
-        {name: sent.get(name) for name in ("heads", "tokens", "pair", "edits")},
+        {name: sent.get(name) for name in ("heads", "tokens", "pair", "edits", *WATCHED)},
         sent.get("chat"),
     )
 
@@ -108,8 +109,8 @@ def answer(playground: Playground, link: Link, present: str, first: tuple[str, s
         tokens = playground.tokens(model, fitted(model, prompt_of(text, link.chat)))
     except PlaygroundError:
         return Answer(model_id, text, tab, "", None, "")
-    selection = picked(link.selection, model.config, len(tokens))
-    return Answer(model_id, text, tab, "", selection, tokens_id(model, tokens.ids.tolist()))
+    selection = picked(link.selection, model.config, len(tokens), size=model.tokenizer.vocab_size)
+    return Answer(model_id, text, tab, "", selection, tokens_id(model, tokens.ids.tolist()), model)
 
 
 def tokens_id(model: LanguageModel, ids: list[int]) -> str:
@@ -143,7 +144,7 @@ def wire(
     parts: Mapping[str, gr.HTML],
     active: gr.State,
     first: tuple[str, str],
-    selection_update: Callable[[Catalogue, Selection, str], gr.HTML],
+    selection_update: Callable[[Catalogue, Selection, str, str, LanguageModel | None], gr.HTML],
 ) -> None:
     """A link, a state file, or a step back: model, prompt, tab and selection come in one answer, so that they fit."""
     tabs = tuple(str(tab.id) for tab in shared.tabs.children if isinstance(tab, gr.Tab))
@@ -152,7 +153,7 @@ def wire(
         language = shared.language_of(request)
         link = link_of(value, tabs)
         restored = answer(shared.playground, link, loaded["id"], first)
-        new = restored.model_id != loaded["id"]
+        new, name = restored.model_id != loaded["id"], name_of(shared.playground, restored.model_id)
         return (
             update(linked_payload(link.step, restored.waits, language)),
             restored.prompt,
@@ -161,7 +162,9 @@ def wire(
             restored.tab,
             opened(restored.model_id) if new else gr.skip(),
             restored.waits or restored.model_id,
-            selection_update(words(language), restored.selection, restored.run) if restored.selection else gr.skip(),
+            selection_update(words(language), restored.selection, restored.run, name, restored.model)
+            if restored.selection
+            else gr.skip(),
         )
 
     parts["address"].restore(

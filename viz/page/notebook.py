@@ -108,9 +108,12 @@ def page_of(
     heads: Sequence[tuple[int, int]] = (),
     tokens: Sequence[int] = (),
     edits: Sequence[Edit] = (),
+    target: int | None = None,
+    distractor: int | None = None,
     language: str = "en",
 ) -> Page:
-    """A page for this model and prompt, or the messages of a conversation, with what is picked on it.
+    """A page for this model and prompt, or the messages of a conversation, with what is picked on it: heads (layer,
+    head), token positions, edits, and ids of the tokens that are watched.
 
     Raises InputError for an empty prompt or one beyond the model's context.
     """
@@ -121,6 +124,8 @@ def page_of(
         "tokens": list(tokens),
         "pair": None,
         "edits": [edit_payload(edit) for edit in edits],
+        "target": target,
+        "distractor": distractor,
     }
     turns = () if isinstance(prompt, str) else conversation(prompt).turns
     chat = {"on": bool(turns), "turns": [list(turn) for turn in turns]}

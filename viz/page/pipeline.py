@@ -13,14 +13,15 @@ from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.gpt.edits import EDITS, Edit
 from viz.charts.heatmap import token_chips
-from viz.page import address, chat, examples, frame, guide
+from viz.labels import quoted
+from viz.page import address, chat, examples, frame, guide, head_names
 from viz.page.examples import FIRST
 from viz.page.parts import replaced, update
 from viz.seam.notices import broken, notice
 from viz.seam.playground import Playground
 from viz.seam.prompt import Prompt, fitted, prompt_of
 from viz.seam.scene import Scene, default_head, prompt_id, run_id
-from viz.seam.selection import Selection
+from viz.seam.selection import WATCHED, Selection
 from viz.seam.selection import picked as selected
 from viz.seam.tab import Tab
 from viz.seam.view import Picture
@@ -31,6 +32,7 @@ from viz.words import Catalogue, pick_language, section, some, words
 log = logging.getLogger("playground")
 
 QUIET = {"show_progress": "hidden", "api_visibility": "private"}
+Named = LanguageModel | None  # whose vocabulary names tokens
 SLOW = 0.2  # seconds of a run beyond which the page waits for a pause in typing
 
 
@@ -60,6 +62,7 @@ def header_payload(catalogue: Catalogue, scene: Scene | None) -> dict:
         "exports": section(catalogue, "exports"),
         "report": section(catalogue, "report"),
         "run": scene.run if scene else "",
+        "head_names": head_names.payload(scene) if scene else {},
         "tabs": [[tab.key, catalogue[f"tab.{tab.key}"]] for tab in TABS],
     }
 
@@ -70,7 +73,7 @@ def _count(n: int) -> str:
 
 def tokens_payload(scene: Scene, box: str) -> dict:
     """The prompt as chips; `box` is what stands in the prompt's box, whatever is asked."""
-    texts = some(scene.words, "tokens", "label", "all", "hint", "help")
+    texts = some(scene.words, "tokens", "label", "all", "hint", "help", "help_touch")
     pieces = scene.tokens.raw
     cut = sum(len(raw) == 1 and raw[0] > 0x7F for raw in pieces)
     note = scene.words["tokens.bytes"].format(n=cut, all=len(pieces)) if cut > len(pieces) / 4 else ""
@@ -80,18 +83,34 @@ def tokens_payload(scene: Scene, box: str) -> dict:
     return {"tokens": chips, "words": named, "note": note, "run": prompt_id(scene)} | shown
 
 
-def selection_payload(catalogue: Catalogue, picked: Selection | None) -> dict:
-    """The valid part of the selection that the page sent; the page takes it over.
+def selection_payload(catalogue: Catalogue, picked: Selection | None, of: str = "", model: Named = None) -> dict:
+    """The valid part of the selection that the page sent; the page takes it over. `of`: the name of the model.
 
     New each time: Gradio tells a page nothing where a payload is the one it sent last, but the visitor may have picked
     something else since.
     """
     kinds = {kind: catalogue[f"edit.{kind}"] for kind in EDITS}
-    payload = {"words": section(catalogue, "selection"), "kinds": kinds, "hues": list(HUES), "stamp": uuid.uuid4().hex}
+    sites = {kind: EDITS[kind].site for kind in EDITS}
+    payload = {"words": section(catalogue, "selection"), "kinds": kinds, "sites": sites, "hues": list(HUES)}
+    payload["many"] = section(catalogue, "edit_many")
+    payload["stamp"] = uuid.uuid4().hex
     if picked is None:
         return payload
     heads, edits = [list(head) for head in picked.heads], [edit_payload(edit) for edit in picked.edits]
-    return payload | {"heads": heads, "edits": edits}
+    watched = {name: getattr(picked, name) for name in WATCHED}
+    names = {name: quoted(model.tokenizer.piece(id)) for name, id in watched.items() if model and id is not None}
+    return payload | {"heads": heads, "edits": edits, **watched, "of": of, "names": names}
+
+
+def _dropped(selection: dict, sent: object) -> list[str]:
+    """What the page sent that the selection does not have: "edits", "watched" or both, as it is told."""
+    if not isinstance(sent, Mapping):
+        return []
+    gone = {
+        "edits": isinstance(sent.get("edits"), list) and len(sent["edits"]) > len(selection["edits"]),
+        "watched": any(sent.get(name) is not None and selection[name] is None for name in WATCHED),
+    }
+    return [name for name, went in gone.items() if went]
 
 
 def edit_payload(edit: Edit) -> dict:
@@ -99,13 +118,12 @@ def edit_payload(edit: Edit) -> dict:
     return {name: value for name, value in vars(edit).items() if value is not None}
 
 
-def selection_update(catalogue: Catalogue, picked: Selection, run: str) -> gr.HTML:
+def selection_update(catalogue: Catalogue, picked: Selection, run: str, of: str = "", model: Named = None) -> gr.HTML:
     """The selection set from here, with the tokens and the cell of the prompt `run`."""
-    heads, edits = [list(head) for head in picked.heads], [edit_payload(edit) for edit in picked.edits]
-    cell = list(picked.pair) if picked.pair else None
-    value = {"heads": heads, "tokens": list(picked.tokens), "pair": cell, "edits": edits}
-    payload = selection_payload(catalogue, picked) | {"tokens": value["tokens"], "pair": cell, "run": run}
-    return replaced(payload, value)
+    payload = selection_payload(catalogue, picked, of, model)
+    cell = {"tokens": list(picked.tokens), "pair": list(picked.pair) if picked.pair else None}
+    value = {name: payload[name] for name in ("heads", "edits", *WATCHED, "of")} | cell
+    return replaced(payload | cell | {"run": run}, value)
 
 
 @dataclass(frozen=True)
@@ -194,7 +212,8 @@ def scene_of(playground: Playground, request: PageRequest) -> Scene:
     model = playground.opened(request.model_id)
     prompt = fitted(model, request.asked)
     tokens = playground.tokens(model, prompt)
-    picked = selected(request.selection, model.config, len(tokens))
+    name, size = address.name_of(playground, model.id), model.tokenizer.vocab_size
+    picked = selected(request.selection, model.config, len(tokens), name, size)
     trace = playground.trace_tokens(model, tokens, picked.edits)
     if not picked.heads:
         picked = dataclasses.replace(picked, heads=(default_head(trace),))
@@ -206,11 +225,16 @@ def _pictures(playground: Playground, request: PageRequest, tab: Tab) -> tuple[d
     """Everything that is computed from the prompt and is not on the page yet, and what is on it then."""
     scene, drawn, language = scene_of(playground, request), _drawn(request), request.language
     parts: dict[str, dict] = {"notice": chat.left_out(scene, request.asked)}
-    selection = selection_payload(scene.words, scene.picked)
+    name = address.name_of(playground, scene.model.id)
+    selection = selection_payload(scene.words, scene.picked, name, scene.model)
     if not _same(selection, request.selection):
-        parts["selection"] = selection  # else the page knows: sending it back could undo the next click
+        parts["selection"] = selection | {
+            "dropped": _dropped(selection, request.selection)
+        }  # else the page knows: sending it back could undo the next click
     pictures = {
-        "header": Picture((scene.run, scene.trace.seconds), lambda: header_payload(scene.words, scene)),
+        "header": Picture(
+            (scene.run, scene.trace.seconds, bool(head_names.known(scene))), lambda: header_payload(scene.words, scene)
+        ),
         "examples": Picture(scene.model.id, lambda: examples.payload(scene.words, scene.model.id)),
         "tokens": Picture(
             (prompt_id(scene), scene.prompt, request.prompt), lambda: tokens_payload(scene, request.prompt)
@@ -242,8 +266,12 @@ def _chat_alone(playground: Playground, request: PageRequest) -> dict[str, dict]
 
 
 def _same(selection: dict, sent: object) -> bool:
-    """Whether the page's heads and edits are the selection's, none of them dropped."""
-    return isinstance(sent, Mapping) and all(selection[name] == (sent.get(name) or []) for name in ("heads", "edits"))
+    """Whether the page's heads, edits and watched tokens are the selection's, none of them dropped."""
+    if not isinstance(sent, Mapping):
+        return False
+    lists = all(selection[name] == (sent.get(name) or []) for name in ("heads", "edits"))
+    same = lists and all(selection[name] == sent.get(name) for name in WATCHED)
+    return same and sent.get("of") in (None, selection["of"])
 
 
 def _payload(picture: Picture, language: str) -> dict:

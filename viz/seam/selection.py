@@ -1,7 +1,11 @@
-"""A visitor's selection: heads, tokens, a pair of them, and edits of the run. Everything from a page is checked."""
+"""A visitor's selection: heads, tokens, a pair of them, two tokens of the vocabulary, and edits of the run.
+
+Everything from a page is checked.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from model.errors import InputError
 from model.gpt.config import ModelConfig
@@ -9,30 +13,45 @@ from model.gpt.edits import Edit, edit_of
 
 MOST_HEADS = 8  # one hue each
 MOST_EDITS = 64
+WATCHED = ("target", "distractor")
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Heads in the order they were picked, the last one being the main one; token positions; one cell; edits."""
+    """Heads in the order they were picked, the last one being the main one; token positions; one cell; edits.
+
+    The target and the distractor are the tokens of the vocabulary whose chances the views watch.
+    """
 
     heads: tuple[tuple[int, int], ...] = ()
     tokens: tuple[int, ...] = ()
     pair: tuple[int, int] | None = None  # query, key
     edits: tuple[Edit, ...] = ()
+    target: int | None = None  # ids; None: what the view takes by itself
+    distractor: int | None = None
 
 
-def picked(value: object, config: ModelConfig, T: int) -> Selection:
-    """The selection a page sent, without what is not of this model or this prompt of T tokens."""
+def picked(value: object, config: ModelConfig, T: int, model: str | None = None, size: int | None = None) -> Selection:
+    """The selection a page sent, without what is not of this model or this prompt of T tokens.
+
+    `model`: its name, None for a selection that names none. Edits and ids of tokens mean something else in another
+    model, so those that were picked `of` another one go. `size`: ids of the vocabulary, all rows of the model for None.
+    """
     sent = value if isinstance(value, Mapping) else {}
     heads = [head for head in map(_whole, _list(sent, "heads")) if head and _is_head(head, config)]
     tokens = [t for t in _list(sent, "tokens") if _is_int(t) and 0 <= t < T]
     pair = _whole(sent.get("pair"))
     fits = pair and 0 <= pair[1] <= pair[0] < T
+    ours = model is None or sent.get("of") in (None, model)
+    target, distractor = (_id(sent.get(name), size or config.vocab_size) if ours else None for name in WATCHED)
+    edits = _list(sent, "edits")[:MOST_EDITS] if ours else []
     return Selection(
         tuple(dict.fromkeys(heads))[-MOST_HEADS:],
         tuple(dict.fromkeys(tokens)),
         pair if fits else None,
-        tuple(edit for edit in (_edit(each, config, T) for each in _list(sent, "edits")[:MOST_EDITS]) if edit),
+        tuple(edit for edit in (_edit(each, config, T) for each in edits) if edit),
+        target,
+        distractor,
     )
 
 
@@ -41,8 +60,13 @@ def _list(sent: Mapping, name: str) -> list:
     return value if isinstance(value, list) else []
 
 
-def _is_int(value: object) -> bool:
+def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _id(value: object, size: int) -> int | None:
+    """The id of a token, or None."""
+    return value if _is_int(value) and 0 <= value < size else None
 
 
 def _whole(value: object) -> tuple[int, int] | None:

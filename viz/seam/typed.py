@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from model.api import LanguageModel
 from model.errors import InputError
+from viz.charts.distribution import likeliest
 from viz.labels import shorten, visible
 from viz.seam.scene import Scene
 
 MOST_TYPED = 200  # characters of a token that are read; none is that long
+LIKELY = 30  # next tokens that a person who types without the space in front may mean
 MOST_PIECES = 12  # tokens named where a text is not one token
 
 
@@ -21,10 +23,26 @@ def typed_token(scene: Scene, values: object, name: str) -> int | None:
     text = values.get(name) if isinstance(values, Mapping) else None
     if not isinstance(text, str) or not text:
         return None
-    token, pieces = token_of(scene.model, text[:MOST_TYPED])
-    if token is None:
+    found, pieces = readings(scene, text[:MOST_TYPED])
+    if not found:
         raise InputError(not_one(scene.words, text, pieces))
-    return token
+    return found[0]
+
+
+def readings(scene: Scene, text: str) -> tuple[list[int], list[str]]:
+    """The tokens that a typed text may mean, the one that is taken first, and what the text is split into.
+
+    Most tokens begin with a space, which is easily forgotten: the one with it comes first where the prompt holds it or
+    it is among the likeliest next ones, else the text as it was typed. Raises InputError for what cannot be read.
+    """
+    token, pieces = token_of(scene.model, text)
+    spaced = None if text[:1] in " ·↵\n⇥\t" else token_of(scene.model, f" {text}")[0]
+    if spaced is None:
+        return ([] if token is None else [token]), pieces
+    logits = scene.unedited.logits_at(scene.position)[: scene.model.tokenizer.vocab_size]
+    expected = spaced in scene.tokens.ids or spaced in likeliest(logits, LIKELY)
+    both = [spaced, token] if expected else [token, spaced]
+    return [each for each in both if each is not None], pieces
 
 
 def not_one(words: Mapping[str, str], text: str, pieces: Sequence[str]) -> str:

@@ -32,6 +32,7 @@ Depends = Literal[
     "token",  # the position whose next token is looked at
     "tokens",  # all picked positions
     "pair",  # the cell that was clicked
+    "watched",  # target and distractor
     "limit",  # how long a context this server measures
     "prompt",  # what was asked: the text itself, or the turns
     "chat",  # whether it is a conversation
@@ -89,6 +90,7 @@ class Facts:
     picked: tuple[int, ...]  # token positions
     pair: tuple[int, int] | None
     edits: tuple[Edit, ...]
+    watched: tuple[int | None, int | None]  # target and distractor that were picked
     limit: int
     language: str
     seconds: float = field(compare=False)  # that the run took
@@ -341,6 +343,9 @@ class View:
     tab_settings: tuple[Setting, ...] = ()
     api: tuple = ()  # of viz.api.endpoint.Endpoint
     form_depends: tuple[Depends, ...] = ()  # what the options of the form depend on
+    # A slow measure whose result has `names`, {head: [(label, score, baseline)]}: lists of heads on the whole page show
+    # them once it was measured.
+    names_heads: str = ""
     problems: str = ""  # the part that says why an asking part cannot be read; without one, the page's notice does
     streams: tuple[Stream, ...] = ()  # events beyond the page's one pipeline
 

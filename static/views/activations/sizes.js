@@ -1,29 +1,31 @@
 // A heat map of which a click picks a token, and a row for the figures beside it.
 //
 // payload: what "figure" takes, and rows [[what, layer]], names of the rows, row (the one that is looked at), left (the
-//   number of the first column in the figure's window), cells [[token]] where the columns are no tokens, labels
+//   number of the first column in the figure's window), cells [[token]] where the columns are no tokens, labels,
+//   opens { part, setting, options }: the form of another view that a row with an option is handed on to
 // value: { what, layer } of the row
 import { exporting } from "../../export/menu.js";
 import { el, roving } from "../../page/dom.js";
-import { define } from "../../page/mount.js";
+import { define, mounted } from "../../page/mount.js";
 import { onSelect, select, selection } from "../../page/selection.js";
 import { mountPlot } from "../../parts/figure.js";
 
 define("gridmap", (root, props, trigger) => {
   const chart = el("div"),
     bar = el("div", "pg-gridrow"),
-    name = el("b");
+    field = el("label", "pg-gridrow-field"),
+    rows = el("select");
   const label = el("span", "pg-muted"),
     before = el("button", "pg-button pg-quiet", "↓", { type: "button" });
   const after = el("button", "pg-button pg-quiet", "↑", { type: "button" });
-  name.setAttribute("aria-live", "polite");
-  bar.append(label, before, after, name);
+  field.append(label, rows);
+  bar.append(field, before, after);
   root.append(chart, bar);
   let payload = null,
     row = 0;
 
   const paint = () => {
-    name.textContent = payload.names[row];
+    rows.value = row;
     before.disabled = row === 0;
     after.disabled = row === payload.rows.length - 1;
   };
@@ -31,10 +33,20 @@ define("gridmap", (root, props, trigger) => {
     const [what, layer] = payload.rows[next];
     row = next;
     paint();
+    handOn();
     props.value = { what, layer };
     select(change); // frames the row, too
     trigger("select", { index: 0, value: JSON.stringify(props.value) });
   };
+  // The other view opens with what was chosen here.
+  const handOn = () => {
+    const { part, setting, options } = payload.opens,
+      form = mounted.get(part);
+    if (!form || options[row] === null) return;
+    form.props.value = { ...form.props.value, [setting]: options[row] };
+    form.redraw();
+  };
+  rows.onchange = () => look(+rows.value, {});
   before.onclick = () => look(row - 1, {});
   after.onclick = () => look(row + 1, {});
   const draw = mountPlot(chart, {
@@ -49,6 +61,7 @@ define("gridmap", (root, props, trigger) => {
     payload = next;
     row = next.row;
     label.textContent = next.labels.looked_at;
+    rows.replaceChildren(...next.names.map((name, n) => new Option(name, n)).reverse()); // the last layer is on top
     before.setAttribute("aria-label", next.labels.row_before);
     after.setAttribute("aria-label", next.labels.row_after);
     before.title = next.labels.row_before;

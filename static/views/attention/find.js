@@ -3,7 +3,8 @@
 // payload: see viz/views/attention/find/view.py. The value { run, at, from, to, measure } says which prompt and which selection the
 // rows were chosen on; on any other the server takes them from the selection.
 import { exporting } from "../../export/menu.js";
-import { el, fill, roving } from "../../page/dom.js";
+import { el, fill, hint, roving } from "../../page/dom.js";
+import { headActions, headNames } from "../../page/head_list.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
 import { pageState } from "../../page/state.js";
@@ -95,9 +96,10 @@ define("find", (root, props, trigger) => {
   const sentence = el("p", "pg-find-said", "", { "aria-live": "polite" }),
     list = el("ol", "pg-find-list"),
     even = el("p", "pg-about"),
-    foot = el("div");
+    foot = el("div"),
+    actions = headActions();
   field.append(label, measures);
-  root.append(title, rows.from.root, rows.to.root, field, help, refused, sentence, list, even, foot);
+  root.append(title, rows.from.root, rows.to.root, field, help, refused, sentence, actions.root, list, even, foot);
   measures.onchange = () => ask({ measure: measures.value });
 
   const value = (request) => ({
@@ -146,7 +148,9 @@ define("find", (root, props, trigger) => {
       tick.style.left = `${Math.min(100, 100 * payload.even)}%`;
       bar.append(tick);
     }
-    button.append(el("span", "pg-find-name", line.name), bar, el("b", "pg-figure-number", number));
+    const name = el("span", "pg-find-name", line.name);
+    name.append(headNames(layer, head));
+    button.append(name, bar, el("b", "pg-figure-number", number));
     button.tabIndex = index ? -1 : 0;
     button.onclick = (event) => pickHead(layer, head, adding(event));
     const li = el("li");
@@ -188,9 +192,10 @@ define("find", (root, props, trigger) => {
     );
     sentence.textContent = payload.sentence;
     list.setAttribute("aria-label", w.list);
+    actions.show(payload.lines.map(({ head }) => head));
     list.replaceChildren(...payload.lines.map(item));
     even.textContent = payload.lines.length
-      ? [...(payload.even === null ? [] : [fill(w.even, { value: payload.even.toFixed(4) })]), w.add].join(
+      ? [...(payload.even === null ? [] : [fill(w.even, { value: payload.even.toFixed(4) })]), hint(w, "add")].join(
           w.add.endsWith("。") ? "" : " ",
         )
       : "";

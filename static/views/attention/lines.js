@@ -1,6 +1,6 @@
 // Attention as lines between two columns of the same tokens, one hue a head. The payload is described in links.js.
 import { exporting } from "../../export/menu.js";
-import { el, fill, rests } from "../../page/dom.js";
+import { el, fill, hint, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickToken, selection } from "../../page/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
@@ -170,7 +170,7 @@ define("lines", (root) => {
     for (const button of pressed) button.setAttribute("aria-pressed", "true");
     numbers.replaceChildren();
     if (!now) {
-      readout.textContent = words.help;
+      readout.textContent = hint(words, "help");
       return;
     }
     readout.replaceChildren(...readoutOf(payload, now, readers, panels.length > 1));

@@ -1,6 +1,6 @@
 // The overview: every layer x head as one canvas, with a real button over each small picture.
 import { exporting } from "../../export/menu.js";
-import { el, fill } from "../../page/dom.js";
+import { el, fill, hint } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
 import { pageState } from "../../page/state.js";
@@ -337,7 +337,7 @@ define("heads", (root) => {
     title.textContent = payload.words.title;
     about.textContent = fill(isDark() ? payload.words.about_dark : payload.words.about, payload);
     group.textContent =
-      (payload.group > 1 ? `${fill(payload.words.group, { n: payload.group })} ` : "") + payload.words.hover;
+      (payload.group > 1 ? `${fill(payload.words.group, { n: payload.group })} ` : "") + hint(payload.words, "hover");
   };
   return async (next) => {
     const mine = ++ticket;

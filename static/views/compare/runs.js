@@ -2,7 +2,8 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { onSelect, select, selection } from "../../page/selection.js";
+import { adding, onSelect, select, selection } from "../../page/selection.js";
+import { watchRow } from "../../page/watched.js";
 import { mountPlot } from "../../parts/figure.js";
 
 // A figure like "figure" and "plot", or { absent: true } for nothing at all.
@@ -51,7 +52,7 @@ define("alignment", (root) => {
     if (at === undefined) return;
     const was = selection.tokens.includes(+at),
       others = selection.tokens.filter((token) => token !== +at);
-    select({ tokens: event.shiftKey ? (was ? others : [...others, +at]) : was && !others.length ? [] : [+at] });
+    select({ tokens: adding(event) ? (was ? others : [...others, +at]) : was && !others.length ? [] : [+at] });
   });
   roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   onSelect(paint);
@@ -129,12 +130,11 @@ define("compare_next", (root) => {
       head = el("tr"),
       body = el("tbody");
     head.append(...names.map((name) => el("th", "", name, { scope: "col" })));
-    for (const { token, shares, percents, change } of lines) {
-      const row = el("tr");
-      row.append(
-        el("th", "pg-next-token", token, { scope: "row" }),
-        ...shares.map((share, i) => bar(share, percents[i], sides[i])),
-      );
+    for (const { id, token, shares, percents, change } of lines) {
+      const row = el("tr"),
+        name = el("th", "pg-next-token", token, { scope: "row" });
+      if (id !== undefined) watchRow(row, name, id, token); // of the model that is loaded
+      row.append(name, ...shares.map((share, i) => bar(share, percents[i], sides[i])));
       if (change) row.append(el("td", "pg-next-change", change));
       body.append(row);
     }

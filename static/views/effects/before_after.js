@@ -2,6 +2,7 @@
 import { exporting } from "../../export/menu.js";
 import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { watchRow } from "../../page/watched.js";
 
 define("beforeafter", (root) => {
   const title = el("h2"),
@@ -39,6 +40,7 @@ define("beforeafter", (root) => {
     const tr = el("tr"),
       token = el("th", "", "", { scope: "row", title: `${row.text} (${row.id})` });
     token.append(el("span", "pg-effect-token", row.text));
+    watchRow(tr, token, row.id, row.text);
     const { texts } = row,
       share = change(texts.p_before, texts.p_after, edited);
     share.append(bars(row, top, edited));

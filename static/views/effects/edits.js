@@ -1,4 +1,4 @@
-import { el, fill } from "../../page/dom.js";
+import { el, fill, hint } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { onSelect, pickHead, select, selection } from "../../page/selection.js";
 import { pageState } from "../../page/state.js";
@@ -125,7 +125,7 @@ define("edits", (root) => {
       el("span", "pg-label", words.heads),
       ...chips,
       adder,
-      el("span", "pg-muted", words.pick_hint),
+      el("span", "pg-muted", hint(words, "pick_hint")),
     );
   };
   const drawActive = () => {

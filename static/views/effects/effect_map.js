@@ -1,4 +1,5 @@
 import { el, fill, roving } from "../../page/dom.js";
+import { headActions, headNames } from "../../page/head_list.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
 import { mountPlot } from "../../parts/figure.js";
@@ -9,8 +10,9 @@ define("effectmap", (root) => {
     side = el("div", "pg-effect-ranked");
   const title = el("h3"),
     about = el("p", "pg-about"),
-    list = el("div", "pg-effect-list", "", { role: "group" });
-  side.append(title, about, list);
+    list = el("div", "pg-effect-list", "", { role: "group" }),
+    actions = headActions();
+  side.append(title, about, actions.root, list);
   root.append(plot, side);
   const draw = mountPlot(plot, {});
   const paint = () => {
@@ -46,7 +48,9 @@ define("effectmap", (root) => {
         : { width: `${share}%`, left: 0 },
     );
     lane.append(bar);
-    node.append(el("span", "", `${layer}.${n}`), lane, el("span", "pg-effect-number", text));
+    const name = el("span", "", `${layer}.${n}`);
+    name.append(headNames(layer, n));
+    node.append(name, lane, el("span", "pg-effect-number", text));
     return node;
   };
   return (payload) => {
@@ -55,6 +59,7 @@ define("effectmap", (root) => {
     about.textContent = payload.words.ranked_about;
     list.setAttribute("aria-label", payload.words.ranked);
     const top = Math.max(...payload.ranked.map(({ effect }) => Math.abs(effect))) || 1;
+    actions.show(payload.ranked.map(({ head }) => head));
     list.replaceChildren(...payload.ranked.map((each, index) => item(each, index, payload, top)));
     paint();
   };

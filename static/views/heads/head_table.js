@@ -4,7 +4,8 @@
 //   [heads, columns] as Plotly sends them; spread may be null), names [[[name, score, baseline]]] or null,
 //   names_of [[name, text, help, hue]], caption, source, file, run, python, words }
 import { exporting } from "../../export/menu.js";
-import { el, fill, roving } from "../../page/dom.js";
+import { el, fill, hint, roving } from "../../page/dom.js";
+import { headActions } from "../../page/head_list.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
 import { pageState } from "../../page/state.js";
@@ -108,7 +109,8 @@ define("headtable", (root) => {
     head = el("thead"),
     body = el("tbody");
   const foot = el("div");
-  const count = el("span", "pg-muted", "", { "aria-live": "polite" });
+  const count = el("span", "pg-muted", "", { "aria-live": "polite" }),
+    actions = headActions();
   grid.append(head, body);
   box.append(grid);
   root.append(title, caption, bar, box, foot);
@@ -148,6 +150,8 @@ define("headtable", (root) => {
       cell.setAttribute("aria-sort", +cell.dataset.by !== sort.by ? "none" : sort.down ? "descending" : "ascending");
     }
     count.textContent = fill(now.payload.words.shown, { shown: order.length, all: rows.length });
+    // Of all heads there is nothing to choose from.
+    actions.show(order.length < rows.length ? order.map((at) => now.payload.index[at]) : []);
     reach(order.find((at) => rows[at].classList.contains("pg-main")) ?? order[0]);
   };
   // The one row that Tab goes to.
@@ -196,6 +200,7 @@ define("headtable", (root) => {
       button.onclick = () => {
         sort = { by, down: sort.by === by ? !sort.down : !up };
         arrange();
+        box.scrollTop = 0; // where the sorted list begins
       };
       cell.append(button);
       line.append(cell);
@@ -236,7 +241,7 @@ define("headtable", (root) => {
         ]),
       );
     }
-    bar.replaceChildren(...items, count);
+    bar.replaceChildren(...items, count, actions.root);
   };
 
   const footer = () => {
@@ -278,7 +283,7 @@ define("headtable", (root) => {
     now = { payload, values: decoded(payload.values), spread: payload.spread && decoded(payload.spread) };
     const about = new Map(payload.names_of.map((each) => [each[0], each]));
     title.textContent = words.title;
-    caption.textContent = `${payload.caption} ${words.hint}`;
+    caption.textContent = `${payload.caption} ${hint(words, "hint")}`;
     box.setAttribute("aria-label", words.title);
     rows = index.map(([layer, number], i) => {
       const row = el("tr", "", "", { "data-at": i }),

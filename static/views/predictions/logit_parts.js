@@ -1,9 +1,11 @@
 // Who wrote it: whether the parts add up, the map with the strongest parts beside it, and promoted tokens.
 import { exporting } from "../../export/menu.js";
 import { el, fill, roving } from "../../page/dom.js";
+import { headActions, headNames } from "../../page/head_list.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
 import { pageState } from "../../page/state.js";
+import { watchRow } from "../../page/watched.js";
 import { mountPlot } from "../../parts/figure.js";
 
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -78,7 +80,7 @@ define("wrotemap", (root, props, trigger) => {
     const [layer, head] = main() ?? [0, 0];
     inside.options[0].textContent = fill(payload.words.inside_head, { layer, head });
     inside.value = mlp ?? "";
-    for (const item of lists.querySelectorAll("button")) {
+    for (const item of lists.querySelectorAll("button.pg-wrote-item")) {
       const { kind, layer, head } = JSON.parse(item.dataset.row);
       const picked =
         kind === "mlp" ? mlp === layer : mlp === null && selection.heads.some((each) => same(each, [layer, head]));
@@ -114,11 +116,9 @@ define("wrotemap", (root, props, trigger) => {
       };
       node.setAttribute("aria-label", fill(payload.words.part_value, { part: name, value: signed(row.value) }));
     }
-    node.append(
-      el("span", "pg-wrote-name", name),
-      lane(row.value, top, payload.hues),
-      el("span", "pg-effect-number", signed(row.value)),
-    );
+    const called = el("span", "pg-wrote-name", name);
+    if (row.kind === "head") called.append(headNames(row.layer, row.head));
+    node.append(called, lane(row.value, top, payload.hues), el("span", "pg-effect-number", signed(row.value)));
     return node;
   };
   const take = (next) => {
@@ -139,11 +139,13 @@ define("wrotemap", (root, props, trigger) => {
           ...(ranked[name].length ? ranked[name].map((row) => item(row, top)) : [el("p", "pg-muted", words.nothing)]),
         );
         const box = el("section");
-        box.append(el("h3", "", words[name]), el("p", "pg-about", words[`${name}_about`]), group);
+        const actions = headActions();
+        actions.show(ranked[name].filter(({ kind }) => kind === "head").map(({ layer, head }) => [layer, head]));
+        box.append(el("h3", "", words[name]), el("p", "pg-about", words[`${name}_about`]), actions.root, group);
         return box;
       }),
     );
-    lists.querySelectorAll("button").forEach((button, index) => {
+    lists.querySelectorAll("button.pg-wrote-item").forEach((button, index) => {
       button.dataset.index = index;
       button.tabIndex = index ? -1 : 0;
     });
@@ -179,6 +181,7 @@ define("wrotetokens", (root) => {
               token = el("th", "", "", { scope: "row", title: `${row.text} (${row.id})` }),
               bar = el("td");
             token.append(el("span", "pg-effect-token", row.text));
+            watchRow(tr, token, row.id, row.text);
             bar.append(lane(row.value, top, payload.hues));
             tr.append(token, bar, el("td", "pg-effect-number", signed(row.value)));
             return tr;

@@ -2,7 +2,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill, rests, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { onSelect, pickToken, selection } from "../../page/selection.js";
+import { adding, onSelect, pickToken, selection } from "../../page/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { ink, lookup } from "../../parts/colours.js";
 import { chances, facts, likely, piece } from "../../parts/next_tokens.js";
@@ -75,7 +75,7 @@ define("surprisetext", (root) => {
   text.addEventListener("focusout", out);
   text.addEventListener("click", (event) => {
     const token = event.target.closest(".pg-reading-token");
-    if (token) pickToken(+token.dataset.index, event.shiftKey);
+    if (token) pickToken(+token.dataset.index, adding(event));
   });
   roving(text, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   onTheme(colour);

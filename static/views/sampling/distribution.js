@@ -2,6 +2,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { watchRow } from "../../page/watched.js";
 import { piece } from "../../parts/next_tokens.js";
 
 const PAUSE = 200; // milliseconds between two searches while someone types
@@ -171,6 +172,7 @@ define("shapetable", (root, props, trigger) => {
       line.classList.add("pg-shape-comes");
       name.append(el("small", "", words.next));
     }
+    watchRow(line, name, row.id, row.text);
     const cells = row.numbers.map((text) => el("td", "pg-number", text || "–"));
     const count = el("td", "pg-number pg-shape-kept", row.out ? fill(words.out_by, { n: row.out }) : words.kept);
     const shares = row.shares.map((text) => el("td", "pg-number", text || "–"));

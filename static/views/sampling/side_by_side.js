@@ -60,6 +60,13 @@ define("race", (root) => {
     parts = null,
     due = null;
   const stage = { paint: () => {} };
+  // What is written stands below the settings, which may fill the screen: it is shown once there is some of it.
+  let reveal = false;
+  new ResizeObserver(() => {
+    if (!reveal || rows.clientHeight < 40) return;
+    reveal = false;
+    if (rows.getBoundingClientRect().top > innerHeight / 2) bar.scrollIntoView({ block: "start" });
+  }).observe(rows);
 
   const note = () => {
     notes.textContent = [state.payload.edited ? state.payload.words.edited : "", state.current?.eight ?? ""]
@@ -95,7 +102,15 @@ define("race", (root) => {
             },
             true,
           )
-        : button(state.rows.size ? "start_again" : "start", true, () => ask("start"), true),
+        : button(
+            state.rows.size ? "start_again" : "start",
+            true,
+            () => {
+              ask("start");
+              reveal = true;
+            },
+            true,
+          ),
       button("go_on", !running && more, goOn),
     );
     if (focused) buttons.firstChild.focus();

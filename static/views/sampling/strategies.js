@@ -11,12 +11,18 @@ const PAUSE = 300; // milliseconds between two questions while a slider moves or
 
 const short = (value) => String(+(+value).toPrecision(6));
 const copy = (strategy) => structuredClone(strategy);
-// A name that is a key of the presets is its word; no two labels are the same. viz/views/sampling/strategies.py does the same.
+// A name that is a key of the presets is its word; several with the same word are told apart by their numbers, and no two
+// labels are the same. viz/views/sampling/strategies.py does the same.
 function labels(strategies, payload) {
+  const own = ({ name }) => (payload.names[name] ? "" : name.trim());
+  const usual = ({ name, method }) =>
+    payload.names[name] ?? payload.methods.find(({ key }) => key === method)?.label ?? "";
+  const called = strategies.map((each) => own(each) || usual(each));
   const names = [];
-  for (const { name, method } of strategies) {
-    const label =
-      payload.names[name] ?? (name.trim() || payload.methods.find(({ key }) => key === method)?.label) ?? "";
+  for (const [i, strategy] of strategies.entries()) {
+    const alike = strategies.filter((each, n) => n !== i && !own(each) && called[n] === called[i]);
+    const told = own(strategy) || !alike.length ? "" : summary(strategy, payload);
+    const label = told && alike.every((each) => summary(each, payload) !== told) ? told : called[i];
     let each = label;
     for (let n = 2; names.includes(each); n++) each = `${label} ${n}`;
     names.push(each);
@@ -135,7 +141,7 @@ define("strategies", (root, props, trigger) => {
       "aria-label": `${payload.words.duplicate}: ${label}`,
     });
     twin.disabled = strategies.length >= payload.bounds.strategies;
-    twin.onclick = () => add(i + 1, { ...copy(strategy), name: label.slice(0, payload.bounds.name - 3) });
+    twin.onclick = () => add(i + 1, copy(strategy));
     const gone = el("button", "pg-cross", "×", {
       type: "button",
       title: payload.words.remove,
@@ -154,6 +160,8 @@ define("strategies", (root, props, trigger) => {
   // Only the texts, so that who types or slides keeps the focus.
   const relabel = () => {
     const names = labels(strategies, payload);
+    const field = editor.querySelector("input[type=text]");
+    if (field) field.placeholder = names[open];
     [...list.children].forEach((item, i) => {
       const [name, description] = item.firstChild.children;
       name.textContent = names[i];
@@ -215,9 +223,9 @@ define("strategies", (root, props, trigger) => {
     const name = el("input", "", "", {
       type: "text",
       maxlength: payload.bounds.name,
-      placeholder: labels([{ ...strategy, name: "" }], payload)[0],
+      placeholder: labels(strategies, payload)[open],
     });
-    name.value = payload.names[strategy.name] ?? strategy.name;
+    name.value = payload.names[strategy.name] ? "" : strategy.name;
     name.oninput = () => {
       strategy.name = name.value;
       changed(PAUSE);

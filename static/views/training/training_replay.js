@@ -69,10 +69,10 @@ export function trainingReplay(root, { words, ramps }) {
   }
   function build() {
     const { layers, heads } = run();
-    board.style.setProperty("--columns", heads);
+    board.style.setProperty("--columns", layers); // layers across, heads down, as on every map of heads
     board.replaceChildren(
       ...Array.from({ length: layers * heads }, (_, i) => {
-        const [layer, number] = [Math.floor(i / heads), i % heads];
+        const [layer, number] = [i % layers, Math.floor(i / layers)];
         const button = el("button", "pg-replay-head", "", {
           type: "button",
           "data-index": i,
@@ -164,7 +164,7 @@ export function trainingReplay(root, { words, ramps }) {
     const chosen = head ?? best();
     lab.head = chosen;
     board.querySelectorAll("button").forEach((button, i) => {
-      const [layer, number] = [Math.floor(i / shown.heads), i % shown.heads];
+      const [layer, number] = [i % shown.layers, Math.floor(i / shown.layers)];
       paintCell(button.firstChild, weights(snapshot, layer, number), shown.probe.length);
       button.setAttribute("aria-pressed", layer === chosen[0] && number === chosen[1]);
     });
@@ -193,7 +193,7 @@ export function trainingReplay(root, { words, ramps }) {
   roving(
     board,
     (key, place) =>
-      ({ ArrowRight: place + 1, ArrowLeft: place - 1, ArrowDown: place + run().heads, ArrowUp: place - run().heads })[
+      ({ ArrowRight: place + 1, ArrowLeft: place - 1, ArrowDown: place + run().layers, ArrowUp: place - run().layers })[
         key
       ] ?? null,
   );

@@ -13,6 +13,19 @@ def test_numbers_that_span_orders_of_magnitude_get_logarithmic_colours():
     assert shade_of(np.zeros((2, 2)), False) == "even" and shade_of(np.full((1, 1), np.nan), True) == "signed"
 
 
+def test_a_few_numbers_do_not_take_all_colours():
+    most = np.linspace(4.0, 5.0, 90)
+    values = np.concatenate([np.full(5, 0.5), most, np.full(5, 9.0)])[None]
+    assert shade_of(values, False) == "robust" and shade_of(most[None], False) == "even"
+    z, bar, _ = coloured(values, "robust")
+    low, high = np.percentile(values, [15, 85], method="nearest")
+    assert (bar["cmin"], bar["cmax"]) == pytest.approx((low, high)) and 4 < low < high < 5
+    assert (z.min(), z.max()) == pytest.approx((low, high)) and z[0, 50] == values[0, 50]
+    small = np.where(values == 0.5, 0.01, values)  # a logarithm would give these few most of the colours, too
+    assert shade_of(small, False) == "robust" and shade_of(np.geomspace(1, 100, 50)[None], False) == "log"
+    assert shade_of(np.array([[1.0] * 20 + [3.0]]), False) == "even"  # nothing in the middle to tell apart
+
+
 def test_places_of_numbers_by_hand():
     z, bar, _ = coloured(np.array([[1.0, 1000.0, 0.0, np.nan]]), "log")
     assert z[0, :2].tolist() == [0, 3] and np.isnan(z[0, 2:]).all()

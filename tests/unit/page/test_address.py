@@ -72,7 +72,9 @@ def test_an_empty_link_is_an_untouched_page(playground: Playground):
 
 @pytest.mark.parametrize("value", [None, "x", 7, [], ["model"], True, nested(5000), {"model": {}, "prompt": 3}])
 def test_what_is_no_link_asks_for_nothing(value: object):
-    assert link_of(value, KEYS) == Link(0, None, None, None, dict.fromkeys(("heads", "tokens", "pair", "edits")))
+    assert link_of(value, KEYS) == Link(
+        0, None, None, None, dict.fromkeys(("heads", "tokens", "pair", "edits", "target", "distractor"))
+    )
 
 
 @pytest.mark.parametrize("model", [None, 5, [], {}, "", "  ", "x" * 201, "a\x00b", "a\nb", "a\u202eb", True])
@@ -156,13 +158,16 @@ def test_a_long_name_is_cut_and_a_reader_is_told_in_their_language():
 
 
 def test_the_page_gets_the_selection_as_value_and_as_picture(playground: Playground):
-    chosen = Selection(((1, 1), (2, 0)), (3,), (3, 1), (Edit("zero", 0, 0),))
-    changed = selection_update(words("en"), chosen, "abc")
+    chosen = Selection(((1, 1), (2, 0)), (3,), (3, 1), (Edit("zero", 0, 0),), 7)
+    changed = selection_update(words("en"), chosen, "abc", "tiny", playground.opened("tiny"))
     value = {
         "heads": [[1, 1], [2, 0]],
         "tokens": [3],
         "pair": [3, 1],
         "edits": [{"kind": "zero", "layer": 0, "head": 0}],
+        "target": 7,
+        "distractor": None,
+        "of": "tiny",
     }
     assert changed.value == value
     shown = unpacked(changed)

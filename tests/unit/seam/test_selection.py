@@ -54,3 +54,17 @@ def test_there_are_bounds():
     heads = [[layer, head] for layer in range(L) for head in range(H)]
     assert of(heads=heads + heads).heads == tuple(map(tuple, heads[-MOST_HEADS:]))
     assert len(of(edits=[{"kind": "zero", "layer": 0, "head": 0}] * 1000).edits) == MOST_EDITS
+
+
+def test_ids_and_edits_of_another_model_go():
+    sent = {"edits": [{"kind": "zero", "layer": 0, "head": 0}], "target": 3, "distractor": 0, "of": "tiny"}
+    here, there = picked(sent, tiny_config(), T, "tiny"), picked(sent, tiny_config(), T, "other")
+    assert (here.target, here.distractor, len(here.edits)) == (3, 0, 1)
+    assert (there.target, there.distractor, there.edits) == (None, None, ())
+    assert picked({"target": 3}, tiny_config(), T, "tiny").target == 3  # a link names its model itself
+
+
+@pytest.mark.parametrize("token", [-1, 40, "1", 1.0, True, [1], {}])
+def test_a_watched_token_outside_the_vocabulary_is_none(token: object):
+    found = picked({"target": token, "distractor": token}, tiny_config(), T, size=40)
+    assert (found.target, found.distractor) == (None, None)

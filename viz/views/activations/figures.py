@@ -12,7 +12,7 @@ from viz.labels import plotly_text, tick_text
 from viz.theme import frame_layout
 
 BELOW = LEGEND | {"y": -0.18, "yanchor": "top", "font": {"size": 11}}  # a legend under its figure
-_ROW, _LEAST, _MOST, _FIXED = 9, 300, 660, 110  # pixels: a row, least and most of a figure, its axes
+_ROW, _LEAST, _MOST, _FIXED = 22, 300, 660, 110  # pixels: a row, least and most of a figure, its axes
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
+from model.activations.norm_walk import norms_of
 from model.activations.residual_statistics import Stream, survey
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings, choice, number
 from viz.seam.view import Measure, Payload, Seen
+from viz.views.activations.norms import place_name
 from viz.words import Words
 
 Row = tuple[str, int]  # (what, layer), as model.activations.residual_statistics.statistic names it
@@ -34,10 +36,19 @@ def shared(seen: Seen) -> Words:
     return Words(seen.all_words, "activations")
 
 
-def row_name(words: Words, row: Row) -> str:
-    """The name of a row, with its layer. `words`: of `shared`."""
+def row_name(seen: Seen, row: Row) -> str:
+    """The name of a row, with its layer; that of a norm is the one it has in every view."""
     what, layer = row
-    return words[f"row_{what}"].format(layer=layer)
+    if what in ("norm1", "norm2", "final"):
+        return place_name(seen.all_words, seen.facts.config, (layer, what))
+    return shared(seen)[f"row_{what}"].format(layer=layer)
+
+
+def _norm(seen: Seen, row: Row) -> str | None:
+    """The norm of a row as the setting of one norm names it; None for a row that is none."""
+    what, layer = row
+    places = norms_of(seen.facts.config)
+    return str(places.index((layer, what))) if (layer, what) in places else None
 
 
 def rows_payload(seen: Seen, figure: go.Figure, rows: Sequence[Row], row: int) -> Payload:
@@ -46,8 +57,10 @@ def rows_payload(seen: Seen, figure: go.Figure, rows: Sequence[Row], row: int) -
     return {
         "figure": figure,
         "rows": [list(each) for each in rows],
-        "names": [row_name(words, each) for each in rows],
+        "names": [row_name(seen, each) for each in rows],
         "row": row,
         "left": figure.layout.meta["window"][2],
+        # The norm that is looked at here is the one that the view of one norm opens with.
+        "opens": {"part": "one_norm_form", "setting": "norm", "options": [_norm(seen, each) for each in rows]},
         "labels": {name: words[name] for name in ("looked_at", "row_before", "row_after")},
     }

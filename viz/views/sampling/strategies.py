@@ -255,10 +255,21 @@ def _stops(sent: object) -> tuple[str, ...]:
 
 
 def labels(catalogue: Mapping[str, str], strategies: Sequence[Strategy]) -> list[str]:
-    """A name for each strategy, no two the same: its own, the word of its preset, or its method."""
+    """A name for each strategy, no two the same: its own, the word of its preset, or its method.
+
+    Several of the same preset or method are told apart by their numbers: "T 0.8" and "T 1.5".
+    """
     words, names = Words(catalogue, "strategies"), []
-    for each in strategies:
-        name = words.get(f"names.{each.name}", each.name) or words[f"methods.{each.method}"]
+    own = ["" if f"strategies.names.{each.name}" in catalogue else each.name.strip() for each in strategies]
+    usual = [
+        mine or words.get(f"names.{each.name}") or words[f"methods.{each.method}"]
+        for mine, each in zip(own, strategies, strict=True)
+    ]
+    told = [summary(catalogue, each) for each in strategies]
+    for n, word in enumerate(usual):
+        alike = [i for i in range(len(own)) if i != n and not own[i] and usual[i] == word]
+        apart = not own[n] and alike and all(told[i] != told[n] for i in alike)
+        name = told[n] if apart else word
         number, label = 1, name
         while label in names:
             number += 1

@@ -10,7 +10,7 @@ from model.gpt.edits import Edit
 from model.gpt.head_metrics import HEAD_METRICS
 from model.loading.sources import available
 from model.sampling.pipeline import softmax
-from tests.support.visitor import expect, exported_rows, open_tab
+from tests.support.visitor import expect, exported_rows, open_tab, watch_token
 from viz.numbers import difference as signed
 from viz.views.compare.alignment import difference
 
@@ -197,9 +197,8 @@ def test_the_edited_run_beside_its_original(page, lm):
 def test_patching_every_layer_and_position(page, lm):
     show(page, "Patching")
     page.locator("#pg-patching_form [data-name=site] select").select_option("attn_out")
-    page.locator("#pg-patching_form [data-name=token] input").fill("and")
-    page.locator("#pg-patching_form [data-name=distractor] input").fill(".")
-    page.wait_for_timeout(800)  # a pause in typing, then the answer
+    watch_token(page, "patching", "target", "and")
+    watch_token(page, "patching", "distractor", ".")
     page.get_by_role("button", name="Patch every layer and position").click()
     page.locator("#pg-patching_map [data-run]").wait_for(timeout=SOON)
     a, b = lm.trace(COREFERENCE), lm.trace(DOG)

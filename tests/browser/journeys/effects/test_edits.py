@@ -7,7 +7,7 @@ import pytest
 
 from model.attention.effects import Target, next_tokens, sweep
 from model.gpt.edits import Edit
-from tests.support.visitor import expect, exported_rows, open_tab
+from tests.support.visitor import expect, exported_rows, open_tab, watch_token
 
 pytestmark = pytest.mark.browser
 
@@ -34,7 +34,7 @@ def page(same_page, lm):
     page = same_page()
     if page.locator("#prompt textarea").input_value() != COREFERENCE:
         page.locator("#prompt textarea").fill(COREFERENCE)
-    page.evaluate("playground.select({tokens: [], edits: []})")
+    page.evaluate("playground.select({tokens: [], edits: [], target: null, distractor: null})")
     open_effects(page)
     expect(page.locator("#pg-edits_next h2")).to_contain_text("(position 9)", timeout=SOON)
     expect(page.locator("#pg-edits_next")).to_contain_text("Apply an edit to see what changes", timeout=SOON)
@@ -44,11 +44,10 @@ def page(same_page, lm):
         field(page, "where").select_option("picked")
     field(page, "kind").select_option("zero")
     show(page, "sweep")
-    for name, value in (("token", ""), ("distractor", ""), ("how", "zero"), ("kind", "logit")):
-        setting = page.locator(f"#pg-sweep_form [data-name={name}]").locator("select, input")
+    for name, value in (("how", "zero"), ("kind", "logit")):
+        setting = page.locator(f"#pg-sweep_form [data-name={name}] select")
         if setting.input_value() != value:
-            choose = setting.fill if name in ("token", "distractor") else setting.select_option
-            choose(value)
+            setting.select_option(value)
     expect(page.locator("#pg-sweep_job").get_by_role("button", name="Switch every head")).to_be_enabled(timeout=SOON)
     show(page, "edits")
     return page
@@ -219,19 +218,24 @@ def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     form = page.locator("#pg-sweep_form")
     form.locator("[data-name=how] select").select_option("mean")
     form.locator("[data-name=kind] select").select_option("difference")
-    form.locator("[data-name=token] input").fill("·because of")
-    expect(page.locator("#pg-sweep_job")).to_contain_text("is 2 tokens here: “·because” “·of”", timeout=SOON)
-    expect(page.locator("#pg-sweep_job button")).to_be_disabled()
-    form.locator("[data-name=token] input").fill("·and")
-    form.locator("[data-name=distractor] input").fill(" of")
+    target = page.locator("#pg-sweep_targets [data-name=target] input")
+    target.fill("·because of")
+    expect(page.locator(".pg-targets-said:visible")).to_contain_text("is 2 tokens here: “·because” “·of”")
+    watch_token(page, "sweep", "target", "and")  # with its space, as it is a likely next token
+    expect(page.locator(".pg-targets-said:visible")).to_contain_text("with a space in front")
+    show(page, "edits")
+    page.locator("#pg-edits_next").get_by_role("button", name="Make “·of” the distractor").click()
+    expect(page.locator("#pg-selection")).to_contain_text("distractor ·of")
+    show(page, "sweep")
     token, other = (lm.encode(text).ids.tolist()[0] for text in (" and", " of"))
     watched = f"“·and” (id {token}) minus that of “·of” (id {other})"
     expect(page.locator("#pg-sweep_job")).to_contain_text(watched, timeout=SOON)
     page.locator("#pg-sweep_job button").click()
     effects = sweep(lm.trace(COREFERENCE), "mean", Target("difference", -1, token, other))
-    assert drawn_map(page) == pytest.approx(effects.T, abs=10 * ROUNDING)
+    assert drawn_map(page) == pytest.approx(-effects.T, abs=10 * ROUNDING)
     expect(page.locator("#pg-sweep_map h2")).to_have_text(
-        "Change of logit(“·and”) − logit(“·of”) at position 9 when each head is replaced by its mean"
+        "What each head adds to logit(“·and”) − logit(“·of”) at position 9: the run as it is, less the run in which it "
+        "is replaced by its mean"
     )
     expect(page.locator("#pg-sweep_job")).to_contain_text("Measured here in")
     layer, number = (int(n) for n in np.unravel_index(np.abs(effects).argmax(), effects.shape))

@@ -90,9 +90,9 @@ def test_settings_typed_tokens_the_map_and_the_tuned_lens(open_page, lm):
     expect(part(page, "table").locator(".pg-lens-bar")).to_contain_text("rank of the final answer: last")
     expect(part(page, "map").locator("h2")).to_have_text("Rank of the final answer, at all positions", timeout=SOON)
     form.locator("[data-name=curve] select").select_option("rank")
-    form.locator("[data-name=token2] input").fill("·purple cat")
+    form.locator("[data-name=more] input").fill("·purple cat")
     expect(page.locator("#pg-lens_curve .pg-problem")).to_contain_text("Type one token", timeout=SOON)
-    form.locator("[data-name=token2] input").fill("·cat")
+    form.locator("[data-name=more] input").fill("·cat")
     page.wait_for_function(
         "document.querySelector('[data-part=lens_curve] .pg-chart')._fullData?.some((line) => line.name === '“·cat”')",
         timeout=SOON,

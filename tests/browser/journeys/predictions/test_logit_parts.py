@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.predictions.attribution import attribute, components, promoted
-from tests.support.visitor import expect, open_tab
+from tests.support.visitor import expect, open_tab, watch_token
 
 pytestmark = pytest.mark.browser
 
@@ -79,11 +79,8 @@ def test_the_parts_add_up_and_open(open_page, lm):
 def test_another_target_and_its_gradients(open_page, lm):
     page = open_view(open_page, viewport={"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    token, other = page.locator("#pg-logit_parts_form input").all()
-    token.fill("no such token")
-    expect(page.locator("#pg-logit_parts_check .pg-problem")).to_contain_text("Type one token", timeout=SOON)
-    token.fill(" cat")
-    other.fill(" mat")
+    watch_token(page, "logit_parts", "target", "cat")
+    watch_token(page, "logit_parts", "distractor", " mat")
     expect(title(page, "map")).to_contain_text("logit(“·cat”) − logit(“·mat”)", timeout=SOON)
     run = lm.trace(COREFERENCE)
     pair = [lm.encode(text).ids[0] for text in (" cat", " mat")]

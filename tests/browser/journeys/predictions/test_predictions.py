@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.predictions.predictions import follow, predict, summarise
-from tests.support.visitor import exported_rows, open_tab
+from tests.support.visitor import exported_rows, open_tab, watch_token
 from viz.numbers import bits, number
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -162,10 +162,10 @@ def test_a_token_is_followed_on_a_phone_in_chinese(open_page, lm):
     plot = page.locator("#pg-follow_plot")
     likeliest = lm.tokenizer.piece(int(predict(run).ids[-1, 0])).replace(" ", "·")
     expect(heading(page, "follow_plot")).to_contain_text(f"“{likeliest}”", timeout=SOON)
-    form.locator("[data-name=first] input").fill("·the")
-    form.locator("[data-name=second] input").fill("catsat")
+    watch_token(page, "follow", "target", "·the")
+    form.locator("[data-name=more] input").fill("catsat")
     expect(plot).to_contain_text("个词元", timeout=SOON)
-    form.locator("[data-name=second] input").fill(" mat")
+    form.locator("[data-name=more] input").fill(" mat")
     expect(heading(page, "follow_plot")).to_contain_text("“·the”, “·mat”", timeout=SOON)
     the, mat = (follow(run, int(lm.encode(text).ids[0])) for text in (" the", " mat"))
     plot.locator(".js-plotly-plot").wait_for(timeout=SOON)

@@ -68,9 +68,9 @@ def test_every_part_is_filled(playground, lm, language):
 def test_a_norm_is_named_by_where_it_stands(playground, lm):
     names = [text for _, text in drawn(playground)["one_norm_form"]["controls"][0]["options"]]
     side = "after" if lm.config.norm_placement == "post" else "before"
-    first, second = f"norm 1 ({side} attention)", f"norm 2 ({side} the MLP)"
-    assert names[:3] == [f"layer 0, {first}", f"layer 0, {second}", f"layer 1, {first}"]
-    assert ("final norm, before the output head" in names) == lm.config.final_norm
+    first, second = f"{side} attention", f"{side} the MLP"
+    assert names[:3] == [f"layer 0 · {first}", f"layer 0 · {second}", f"layer 1 · {first}"]
+    assert ("final norm · before the output head" in names) == lm.config.final_norm
 
 
 @pytest.mark.parametrize("n", [0, 3, -1])

@@ -70,7 +70,10 @@ def test_the_tables_of_outliers(playground, lm, monkeypatch):
     found = [[row[name] for name in columns] for row in payload["rows"]]
     np.testing.assert_allclose(found, table[columns][:100].to_numpy(float), rtol=1e-6)
     assert [[row["token"], row["entries"], row["norms"]] for row in payload["carriers"]] == bearing.to_numpy().tolist()
-    assert payload["rows"][0]["row"] == f"layer {table['layer'][0]}, norm 1" or "final" in payload["rows"][0]["row"]
+    assert (
+        payload["rows"][0]["row"] == f"layer {table['layer'][0]} · before attention"
+        or "final" in payload["rows"][0]["row"]
+    )
     assert payload["rows"][0]["text"].split()[0] == str(payload["rows"][0]["token"])
     share = lm.trace(PROMPT).head_metrics()["first_token"].mean()
     has_first = any(row["token"] == 0 for row in payload["carriers"])
@@ -114,7 +117,10 @@ def test_the_dimensions_of_one_token(playground, lm):
     one, others, reach = (array(each["y"]) for each in traces(payload))
     np.testing.assert_allclose(one, x[2], rtol=1e-5)
     np.testing.assert_allclose(others, np.median(np.delete(x, 2, 0), 0), rtol=1e-5)
-    assert reach.tolist() == [6, 6] and "layer 2, norm 1 reads: every dimension of token 2 c" in payload["title"]
+    assert (
+        reach.tolist() == [6, 6]
+        and "norm at layer 2 · before attention reads: every dimension of token 2 c" in payload["title"]
+    )
     assert payload["note"].startswith(f"{(x[2] >= 6).sum()} of 48 dimensions")
     stream = survey(trace)
     final = {"outliers_map": {"what": "final", "layer": 3}}

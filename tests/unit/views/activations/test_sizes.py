@@ -123,7 +123,7 @@ def test_the_map_is_the_statistic(playground, lm, name, language):
 def test_a_click_looks_at_a_row_and_picked_tokens_are_the_series(playground, lm):
     stream = survey(lm.trace(PROMPT))
     parts = drawn(playground, {"sizes_map": {"what": "norm2", "layer": 1}}, tokens=[3, 1])
-    assert "layer 1, norm 2" in parts["sizes_row"]["title"]
+    assert "layer 1 · before the MLP" in parts["sizes_row"]["title"]
     every, *picked = traces(parts["sizes_row"])
     np.testing.assert_allclose(array(every["y"]), stream.rms[3], rtol=1e-5)
     assert [trace["name"] for trace in picked] == ["3 a", "1 b"]
@@ -137,7 +137,7 @@ def test_a_row_stays_where_another_number_has_other_rows(playground, lm):
     stream = survey(lm.trace(PROMPT))
     look = {"sizes_map": {"what": "norm2", "layer": 1}, "sizes_form": {"number": "update"}}
     parts = drawn(playground, look, tokens=[2])
-    assert "layer 1, MLP" in parts["sizes_row"]["title"] and parts["sizes_map"]["row"] == 3
+    assert "layer 1 · MLP" in parts["sizes_row"]["title"] and parts["sizes_map"]["row"] == 3
     assert number(stream.update[1, 1, 2]) in parts["sizes_row"]["note"]
     look["sizes_form"] = {"number": "cosine"}
     assert "layer 1" in drawn(playground, look)["sizes_row"]["title"]

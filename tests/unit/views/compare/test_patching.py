@@ -1,5 +1,7 @@
 """Patching: the map, what is watched, and what is refused."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -16,17 +18,20 @@ from viz.page.pipeline import scene_of
 from viz.seam import panels
 from viz.seam.background import perform
 from viz.seam.prompt import Prompt
+from viz.seam.selection import Selection
 from viz.views.compare.patching import measure
 from viz.views.compare.patching.figures import MapWords, patch_figure
-from viz.views.compare.patching.measure import Unfit, Watched
+from viz.views.compare.patching.measure import Watched
 from viz.views.compare.patching.view import VIEW
 
 HOSTILE = "<b>&\u202e\x00</b>"
+QR = {"target": ord("q"), "distractor": ord("r")}
 
 
-def opened(playground, prompt="abcab", b=None, form=None):
-    """A scene, and the settings that a page with these forms asks for."""
-    question = asked(prompt, b, "patching", values={"patching_form": form})
+def opened(playground, prompt="abcab", b=None, form=None, **watched):
+    """A scene on which these tokens are watched, and the settings that a page with these forms asks for."""
+    selection = {"heads": [[1, 2]], **watched}
+    question = asked(prompt, b, "patching", values={"patching_form": form}, selection=selection)
     scene = scene_of(playground, question)
     return scene, panels.settings_of(VIEW, scene, question.values)
 
@@ -36,18 +41,23 @@ def measured(playground, name, **given):
     return panels.measured(VIEW, name, scene, settings).value
 
 
-def patched(playground, prompt, b, form):
+def shown(playground, prompt, b, form=None, **watched):
+    """The parts of a page on which these tokens are watched."""
+    selection = {"heads": [[1, 2]], **watched}
+    return drawn(playground, prompt, b, "patching", values={"patching_form": form}, selection=selection)
+
+
+def patched(playground, prompt, b, form, **watched):
     """Start the job as the button does, and draw again."""
-    scene, settings = opened(playground, prompt, b, form)
+    scene, settings = opened(playground, prompt, b, form, **watched)
     list(perform(playground, panels.job_of(VIEW, "patch", scene, settings), "en"))
-    return drawn(playground, prompt, b, "patching", values={"patching_form": form})
+    return shown(playground, prompt, b, form, **watched)
 
 
 @pytest.mark.parametrize("site", effects.PATCH_SITES)
 @pytest.mark.parametrize("into", ["a", "b"])
 def test_patching_map_is_that_of_the_model_code(playground, lm, site, into):
-    form = {"site": site, "into": into, "token": "q", "distractor": "r"}
-    parts = patched(playground, "abcab", {"prompt": "axcab"}, form)
+    parts = patched(playground, "abcab", {"prompt": "axcab"}, {"site": site, "into": into}, **QR)
     a, b = lm.trace("abcab"), lm.trace("axcab")
     clean, corrupted = (a, b) if into == "b" else (b, a)
     target = Target("difference", -1, ord("q"), ord("r"))
@@ -64,10 +74,10 @@ def test_patching_map_is_that_of_the_model_code(playground, lm, site, into):
 
 
 def test_a_map_is_of_its_own_question_only(playground):
-    b, form = {"prompt": "axcab"}, {"token": "q", "distractor": "r"}
-    assert "figure" in patched(playground, "abcab", b, form)["patching_map"]
-    for change in ({"site": "mlp_out"}, {"into": "a"}, {"token": "s"}):
-        parts = drawn(playground, "abcab", b, "patching", values={"patching_form": form | change})
+    b = {"prompt": "axcab"}
+    assert "figure" in patched(playground, "abcab", b, {}, **QR)["patching_map"]
+    for form, watched in (({"site": "mlp_out"}, QR), ({"into": "a"}, QR), ({}, QR | {"target": ord("s")})):
+        parts = shown(playground, "abcab", b, form, **watched)
         assert parts["patching_map"]["absent"] and parts["patching_job"]["state"] == "idle"
 
 
@@ -95,10 +105,10 @@ def test_default_tokens_are_the_likeliest_of_a_and_of_b(playground, lm):
     if likely[0] == likely[1]:
         likely = (a - b).argmax(), (b - a).argmax()
     assert usual == likely and (found.token, found.distractor) == likely
-    controls = drawn(playground, "abcab", {"prompt": "axcab"}, "patching")["patching_form"]["controls"]
-    placeholders = {each["name"]: each["placeholder"] for each in controls[2:]}
-    tokens = dict(zip(("token", "distractor"), likely, strict=True))
-    assert placeholders == {name: quoted(lm.tokenizer.piece(int(token))) for name, token in tokens.items()}
+    fields = drawn(playground, "abcab", {"prompt": "axcab"}, "patching")["patching_targets"]["fields"]
+    empty = {each["role"]: each["empty"] for each in fields}
+    for name, token in zip(("target", "distractor"), likely, strict=True):
+        assert f"({quoted(lm.tokenizer.piece(int(token)))})" in empty[name]
 
 
 def test_tokens_that_both_runs_find_likeliest_give_way_to_those_that_change_most(playground, monkeypatch):
@@ -110,35 +120,43 @@ def test_tokens_that_both_runs_find_likeliest_give_way_to_those_that_change_most
     assert panels.measured(VIEW, "usual", scene, settings).value == ((a - b).argmax(), (b - a).argmax())
 
 
-def test_a_token_may_be_typed_with_its_space_or_without(playground, lm):
-    found = measured(playground, "target", b={"prompt": "axcab"}, form={"token": "q", "distractor": " r "})
+def test_picked_tokens_are_watched(playground, lm):
+    found = measured(playground, "target", b={"prompt": "axcab"}, **QR)
     assert isinstance(found, Watched) and (found.token, found.distractor) == (ord("q"), ord("r"))
     target = Target("difference", -1, ord("q"), ord("r"))
     assert (found.a, found.b) == (metric(lm.trace("abcab"), target), metric(lm.trace("axcab"), target))
     assert found.ends("b") == (found.a, found.b) and found.ends("a") == (found.b, found.a)
 
 
+def test_beside_one_picked_token_stands_the_usual_one_that_is_another():
+    def tokens(target, distractor):
+        picked = Selection(heads=((0, 0),), target=target, distractor=distractor)
+        return measure.watched(SimpleNamespace(picked=picked), (7, 8))
+
+    assert tokens(None, None) == (7, 8) and tokens(3, None) == (3, 8) and tokens(None, 3) == (7, 3)
+    assert tokens(8, None) == (8, 7) and tokens(None, 7) == (8, 7) and tokens(3, 4) == (3, 4)
+
+
 # --- what cannot be patched ---
 
 
 @pytest.mark.parametrize(
-    ("b", "form", "why"),
+    ("b", "watched", "why"),
     [
         ({"prompt": "abcabc"}, {}, "A has 5, B has 6"),
         ({"prompt": "abcab"}, {}, "nothing to patch"),
-        ({"prompt": "axcab"}, {"token": "two"}, "not one token of the vocabulary. (two)"),
-        ({"prompt": "axcab"}, {"token": "q", "distractor": "q"}, "no gap"),
+        ({"prompt": "axcab"}, {"target": ord("q"), "distractor": ord("q")}, "same token"),
         ({"prompt": "x" * 41}, {}, "no run B"),
         ({"with": "unedited"}, {}, "no run B"),
     ],
 )
-def test_what_cannot_be_patched_says_why(playground, b, form, why):
-    scene, settings = opened(playground, "abcab", b, form)
+def test_what_cannot_be_patched_says_why(playground, b, watched, why):
+    scene, settings = opened(playground, "abcab", b, **watched)
     job = panels.job_of(VIEW, "patch", scene, settings)
     with pytest.raises(InputError) as caught, playground.computing:
         job.work(lambda *_: None)
     assert why in caught.value.what
-    parts = drawn(playground, "abcab", b, "patching", values={"patching_form": form})
+    parts = shown(playground, "abcab", b, **watched)
     assert parts["patching_job"]["state"] == "unready" and parts["patching_map"]["absent"]
     assert why in parts["patching_job"]["text"] and parts["notice"] == {}
 
@@ -147,7 +165,7 @@ def test_another_model_cannot_be_patched_with(with_models):
     for model in ("alike", "unlike"):
         parts = drawn(with_models, "abcab", {"with": "model", "model": model}, "patching")
         assert parts["patching_job"]["state"] == "unready" and "same model" in parts["patching_job"]["text"]
-        assert parts["patching_form"]["controls"] == []
+        assert parts["patching_form"]["controls"] == [] and parts["patching_targets"]["fields"] == []
 
 
 def test_the_run_without_edits_can_be_patched_with(playground):
@@ -163,23 +181,11 @@ def test_a_map_of_too_many_places_is_refused(playground, monkeypatch):
     assert parts["patching_job"]["state"] == "unready" and "at most 4 tokens" in parts["patching_job"]["text"]
 
 
-@pytest.mark.parametrize("value", [None, 3, [], {"site": "resid_post", "into": 4, "token": 7, "distractor": None}])
+@pytest.mark.parametrize("value", [None, 3, [], {"site": "resid_post", "into": 4}])
 def test_patch_values_nobody_checked_become_the_first_choice(playground, value):
     _, settings = opened(playground, b={"prompt": "axcab"}, form=value)
     _, usual = opened(playground, b={"prompt": "axcab"}, form={})
     assert settings == usual and (settings.site, settings.into) == ("resid_pre", "b")
-
-
-def test_half_a_character_is_read_as_a_question_mark(playground):
-    found = measured(playground, "target", b={"prompt": "axcab"}, form={"token": "\ud800"})
-    assert found.token == ord("?")
-
-
-def test_why_not_is_said_with_what_was_typed_made_visible(playground):
-    found = measured(playground, "target", b={"prompt": "axcab"}, form={"token": HOSTILE})
-    assert found == Unfit("not_one_token", typed=HOSTILE)
-    parts = drawn(playground, "abcab", {"prompt": "axcab"}, "patching", values={"patching_form": {"token": HOSTILE}})
-    assert "\u202e" not in parts["patching_job"]["text"]
 
 
 # --- the figure ---

@@ -1,14 +1,12 @@
 """Edits: the editor's words and choices, and next tokens before and after."""
 
-import re
-
 import numpy as np
 import pytest
 
 from model.attention.effects import next_tokens
 from model.gpt.edits import EDITS, Edit
 from tests.support.effects import PROMPT, asked, drawn, scene
-from tests.support.scripts import script, words_read
+from tests.support.scripts import script, words_in, words_read
 from viz.charts.distribution import entropy, prediction_rows
 from viz.numbers import difference, logit, nats, percent
 from viz.page.pipeline import payloads
@@ -42,11 +40,11 @@ def test_the_script_has_the_words_it_asks_for(playground):
     }
     for name, known in given.items():
         (code,) = [each for each in parts if each.strip().startswith(name)]
-        found = set(re.findall(r"\bwords\.(\w+)", code))
+        found = words_in(code)
         assert len(found) > 2 and found <= known, name
     rules = words_read("views/effects/edit_rules")
     assert len(rules) > 6 and rules <= given['"edits"']
-    used = set(re.findall(r"\bwords\.(\w+)", SCRIPT)) | {"column_before", "column_after"}
+    used = words_in(SCRIPT) | {"column_before", "column_after"}
     own = {name for name in section(words("en"), "edits.editor") if not name.startswith(("kind_", "about_"))}
     table = {name for name in section(words("en"), "before_after") if not name.startswith("csv_")} - {"column_id"}
     assert own | table <= used

@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 
 from model.attention.effects import TARGETS, Target, metric, sweep
-from model.errors import InputError
 from tests.support.effects import PROMPT, asked, drawn, scene
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.numbers import logit, nats, number, signed
 from viz.page.pipeline import payloads
 from viz.seam import background, panels
-from viz.seam.typed import token_of
 from viz.views.effects.sweep import measure
-from viz.views.effects.sweep.measure import Unfit
 from viz.views.effects.sweep.view import STRONGEST, VIEW, strongest
 from viz.words import LANGUAGES, words
+
+AB = {"target": ord("a"), "distractor": ord("b")}
 
 
 def settings_of(opened, form):
@@ -60,56 +59,7 @@ def test_first_drawing_fills_every_part_and_computes_no_sweep(playground, langua
     assert set(parts["sweep_map"]) == {"empty"}
 
 
-@pytest.mark.parametrize(
-    "text,token",
-    [
-        ("a", ord("a")),
-        ("th", 256),
-        (" a", 257),
-        ("·a", 257),
-        (" ", ord(" ")),
-        ("↵", ord("\n")),
-        ("\n", ord("\n")),
-        ("⇥", ord("\t")),
-        ("<|end|>", 260),
-        ("·!", 259),
-    ],
-)
-def test_typed_text_is_a_token(lm, playground, text, token):
-    assert token_of(lm, text)[0] == token
-    assert target_of(scene(playground), {"token": text}).token == token
-
-
-@pytest.mark.parametrize("text,pieces", [("ab", ["a", "b"]), ("··", [" ", " "]), ("than", ["th", "a", "n"])])
-def test_text_that_is_no_token_is_split(lm, playground, text, pieces):
-    assert token_of(lm, text) == (None, pieces)
-    assert target_of(scene(playground), {"token": text}) == Unfit("", text, tuple(pieces))
-
-
-def test_what_was_typed_wrongly_is_said_in_both_languages(playground):
-    for language, said in (("en", "is 3 tokens here: “th” “a” “n”"), ("zh", "是 3 个词元：“th” “a” “n”")):
-        parts = shown(playground, {"token": "than"}, language=language)
-        assert parts["sweep_job"]["state"] == "unready" and said in parts["sweep_job"]["text"]
-        assert set(parts["sweep_map"]) == {"empty"}
-        job = job_of(scene(playground, language=language), {"token": "than"})
-        with pytest.raises(InputError, match="than"):
-            job.work(lambda *_: None)
-
-
-@pytest.mark.parametrize("text", ["x" * 5000, " " * 5000])
-def test_text_that_cannot_be_a_token_is_said_shortly(playground, text):
-    parts = shown(playground, {"token": text})
-    assert parts["sweep_job"]["state"] == "unready" and len(parts["sweep_job"]["text"]) < 600
-    assert parts["notice"] == {}
-
-
-def test_half_a_character_is_read_as_a_question_mark(playground):
-    assert target_of(scene(playground), {"token": "\ud800"}).token == ord("?")
-
-
-@pytest.mark.parametrize(
-    "form", [None, 3, [], "x", {"kind": ["logit"]}, {"kind": "nope", "how": {}}, {"token": 7, "distractor": None}]
-)
+@pytest.mark.parametrize("form", [None, 3, [], "x", {"kind": ["logit"]}, {"kind": "nope", "how": {}}])
 def test_a_form_that_is_none_is_the_default(playground, form):
     opened = scene(playground)
     likely = int(opened.trace.logits_at(-1).argmax())
@@ -122,53 +72,46 @@ def test_empty_fields_mean_the_likeliest_tokens_without_edits(playground, lm):
     there = scene(playground, edits=edits, tokens=[2])
     assert int(there.trace.logits_at(2).argmax()) != first
     assert target_of(there, {"kind": "difference"}) == Target("difference", 2, first, second)
-    both = {"kind": "difference", "token": "a", "distractor": "b"}
-    assert target_of(there, both) == Target("difference", 2, ord("a"), ord("b"))
+    picked = scene(playground, edits=edits, tokens=[2], **AB)
+    assert target_of(picked, {"kind": "difference"}) == Target("difference", 2, ord("a"), ord("b"))
 
 
 def test_an_empty_distractor_is_never_the_target_itself(playground, monkeypatch):
-    there = scene(playground)
     logits = np.zeros(261, np.float32)
     logits[[ord("a"), ord("b")]] = 2, 1
-    monkeypatch.setattr(type(there.trace), "logits_at", lambda *_: logits)
-    for typed, other in (("a", "b"), ("b", "a"), ("c", "a")):
-        target = target_of(there, {"kind": "difference", "token": typed})
-        assert (target.token, target.distractor) == (ord(typed), ord(other))
+    monkeypatch.setattr(type(scene(playground).trace), "logits_at", lambda *_: logits)
+    for picked, other in (("a", "b"), ("b", "a"), ("c", "a")):
+        target = target_of(scene(playground, target=ord(picked)), {"kind": "difference"})
+        assert (target.token, target.distractor) == (ord(picked), ord(other))
 
 
 def test_two_same_tokens_have_no_difference_and_one_token_no_loss(playground):
-    same = shown(playground, {"kind": "difference", "token": "a", "distractor": "a"})["sweep_job"]
+    same = shown(playground, {"kind": "difference"}, target=ord("a"), distractor=ord("a"))["sweep_job"]
     assert same["state"] == "unready" and "always 0" in same["text"]
     alone = shown(playground, {"kind": "loss"}, "a")["sweep_job"]
     assert alone["state"] == "unready" and "two tokens" in alone["text"]
 
 
 def test_a_distractor_that_is_not_shown_is_not_read(playground):
-    form = {"kind": "logit", "token": "a", "distractor": "not one token"}
-    assert target_of(scene(playground), form) == Target("logit", 4, ord("a"))
-    assert target_of(scene(playground), {"kind": "kl", "token": "not one token"}) == Target("kl", 4)
+    assert target_of(scene(playground, **AB), {"kind": "logit"}) == Target("logit", 4, ord("a"))
+    assert target_of(scene(playground, **AB), {"kind": "kl"}) == Target("kl", 4)
+    fields = {
+        kind: [each["role"] for each in shown(playground, {"kind": kind})["sweep_targets"]["fields"]]
+        for kind in TARGETS
+    }
+    both = ["target", "distractor"]
+    assert fields == {"logit": both[:1], "difference": both, "probability": both[:1], "kl": [], "loss": []}
 
 
 def test_the_key_tells_every_question_apart(playground):
-    forms = [
-        {"how": how, "kind": kind, "token": token, "distractor": other}
-        for how in ("zero", "mean")
-        for kind in ("logit", "difference", "probability")
-        for token in ("a", "b")
-        for other in ("c", "d")
-    ] + [{"how": how, "kind": kind} for how in ("zero", "mean") for kind in ("kl", "loss")]
+    forms = [{"how": how, "kind": kind} for how in ("zero", "mean") for kind in TARGETS]
     places = [{}, {"tokens": [2]}, {"edits": [{"kind": "zero", "layer": 0, "head": 0}]}]
-    scenes = [scene(playground, **place) for place in places] + [scene(playground, "abcac")]
+    pairs = [{"target": token, "distractor": other} for token in b"ab" for other in b"cd"]
+    scenes = [scene(playground, **place, **pair) for place in places for pair in pairs]
+    scenes += [scene(playground, "abcac", **pair) for pair in pairs]
     keys = {job_of(each, form).key for each in scenes for form in forms}
     # A distractor counts for "difference" only, and the position does not for "loss".
     assert len(keys) == 4 * 2 * (2 + 4 + 2 + 1 + 1) - 2
-
-
-def test_two_ways_to_type_a_token_are_one_question(playground):
-    opened = scene(playground)
-    assert job_of(opened, {"token": " a"}).key == job_of(opened, {"token": "·a"}).key
-    named = settings_of(opened, None).but(token=257)  # as a program names it
-    assert panels.job_of(VIEW, "sweep", opened, named).key == job_of(opened, {"token": " a"}).key
 
 
 # --- the sweep ---
@@ -177,12 +120,11 @@ def test_two_ways_to_type_a_token_are_one_question(playground):
 @pytest.mark.parametrize("how", ["zero", "mean"])
 @pytest.mark.parametrize("kind", TARGETS)
 def test_the_map_shows_what_the_sweep_finds(playground, lm, how, kind):
-    form = {"how": how, "kind": kind, "token": "a", "distractor": "b"}
-    parts = swept(playground, form, tokens=[3])
+    parts = swept(playground, {"how": how, "kind": kind}, tokens=[3], **AB)
     run = lm.trace(PROMPT)
     token, other = (ord("a") if "token" in TARGETS[kind].needs else None), (ord("b") if kind == "difference" else None)
     target = Target(kind, -1 if kind == "loss" else 3, token, other)
-    effect = sweep(run, how, target)
+    effect = sweep(run, how, target) * (1 if kind == "kl" else -1)  # what a head adds is missed without it
     payload = parts["sweep_map"]
     assert parts["sweep_job"]["state"] == "done"
     heat, layout = payload["figure"].data[0], payload["figure"].layout
@@ -193,24 +135,24 @@ def test_the_map_shows_what_the_sweep_finds(playground, lm, how, kind):
     written = {"probability": number, "loss": nats}.get(kind, logit)
     assert kind == "kl" or f"it is {written(metric(run, target))} " in payload["note"]
     said = {"logit": "logit(“a”) at", "difference": "logit(“a”) − logit(“b”) at", "probability": "p(“a”) at"}
-    ending = "is switched off" if how == "zero" else "is replaced by its mean"
+    ending = "in which it is switched off" if how == "zero" else "in which it is replaced by its mean"
     assert said.get(kind, {"kl": "KL"}.get(kind, kind)) in payload["title"]
-    assert payload["title"].endswith(f"when each head {ending}")
+    assert kind == "kl" or payload["title"].endswith(ending)
     assert kind == "loss" or "position 3" in payload["title"]
 
 
 def test_the_python_lines_make_the_numbers_of_the_map(playground, lm, monkeypatch):
-    form = {"how": "mean", "kind": "difference", "token": "a", "distractor": "b"}
+    form = {"how": "mean", "kind": "difference"}
     edits = [{"kind": "first_token", "layer": 0, "head": 1}, {"kind": "block_edge", "query": 3, "key": 1}]
-    parts = swept(playground, form, edits=edits)
+    parts = swept(playground, form, edits=edits, **AB)
     *lines, last = parts["sweep_map"]["python"].splitlines()
     monkeypatch.setattr("model.api.load_model", lambda name: lm)
     space = {}
     exec("\n".join(lines), space)
     effect = eval(last, space)
-    assert strongest(effect) == swept(playground, form, edits=edits)["sweep_map"]["ranked"]
+    assert strongest(effect) == swept(playground, form, edits=edits, **AB)["sweep_map"]["ranked"]
     assert "on top of the edits" in parts["sweep_map"]["source"]
-    assert strongest(effect) != strongest(sweep(lm.trace(PROMPT), "mean", space["target"]))
+    assert strongest(effect) != strongest(-sweep(lm.trace(PROMPT), "mean", space["target"]))
 
 
 def test_a_result_is_shown_only_for_its_own_settings(playground):
@@ -259,9 +201,9 @@ def test_the_line_below_says_how_long_it_took(playground):
     made = background.Result(measure.Swept(1.5, effect), 2.0)
     playground.results.get(job_of(opened, form).key, lambda: made)
     payload = shown(playground, form)["sweep_map"]
-    assert payload["ranked"][0] == {"head": [2, 1], "effect": -0.25, "text": "−0.25"}
+    assert payload["ranked"][0] == {"head": [2, 1], "effect": 0.25, "text": "+0.25"}
     assert "1.500 nats per token" in payload["note"] and "in 2.0 s" in payload["source"]
-    assert payload["columns"] == ["head", "layer", "change (nats per token)"]
+    assert payload["columns"] == ["head", "layer", "what the head adds (nats per token)"]
 
 
 def test_hover_and_axes_name_what_they_show():

@@ -62,6 +62,19 @@ def test_a_finished_survey_is_drawn(playground, found, survey):
     assert drawn["heads_survey"]["state"] == "done" and "2.5" in drawn["heads_survey"]["text"]
 
 
+def test_names_of_heads_are_known_to_the_whole_page_once_they_were_measured(playground, found, survey):
+    before = payloads(playground, asked())[0]["header"]
+    survey(playground, found)
+    _, shown = payloads(playground, asked())
+    after = payloads(playground, dataclasses.replace(asked(), tab="effects"))[0]["header"]["head_names"]
+    assert before["head_names"] == {} and found.names
+    for (layer, head), names in found.names.items():
+        told = [[words("en")[f"label.{label}"], f"{score:.2f}"] for label, score, _ in names]
+        assert [entry[:2] for entry in after[f"{layer}.{head}"]] == told
+    assert len(after) == len(found.names)
+    assert "header" not in payloads(playground, asked(shown=shown))[0]  # told once
+
+
 # --- the job ---
 
 

@@ -13,8 +13,8 @@ from viz.views.predictions.follow.figures import SHOWN
 
 @pytest.mark.parametrize("measure", SHOWN)
 def test_a_line_is_a_token_after_every_position(playground, lm, measure, monkeypatch):
-    form = {"measure": measure, "first": "at", "second": " c", "third": "at"}
-    payload = drawn(playground, "follow", form, edits=EDITS)["follow_plot"]
+    watched = {"target": token(lm, "at"), "distractor": token(lm, " c")}
+    payload = drawn(playground, "follow", {"measure": measure, "more": "at"}, edits=EDITS, **watched)["follow_plot"]
     figure = payload["figure"].to_plotly_json()
     run = lm.trace(PROMPT).edit(Edit("scale", 0, 1, 5.0), Edit("zero", 2, 0))
     ids = [token(lm, "at"), token(lm, " c")]
@@ -43,22 +43,21 @@ def tokens_of(playground, form, **selection):
 def test_an_empty_field_is_the_likeliest_next_token(playground, lm):
     found = predict(lm.trace(PROMPT))
     for at in (1, 4):
-        for form in (None, 3, {"first": ""}, {"first": 5, "measure": {}}):
+        for form in (None, 3, {"more": ""}, {"more": 5, "measure": {}}):
             assert tokens_of(playground, form, tokens=[at]) == [found.ids[at, 0]]
         payload = drawn(playground, "follow", None, tokens=[at])["follow_plot"]
         assert f"likeliest next token at position {at}" in payload["note"]
-    assert tokens_of(playground, {"second": "at"}) == [found.ids[-1, 0], token(lm, "at")]
+    assert tokens_of(playground, {"more": "at"}) == [found.ids[-1, 0], token(lm, "at")]
 
 
 def test_another_position_draws_again_only_where_it_decides_the_token(playground):
-    for form, again in ((None, True), ({"first": "at"}, False)):
-        _, shown = payloads(playground, asked("follow", form))
-        assert ("follow_plot" in drawn(playground, "follow", form, shown=shown, tokens=[1])) == again
+    for picked, again in (({}, True), ({"target": 97}, False)):
+        _, shown = payloads(playground, asked("follow", None, **picked))
+        assert ("follow_plot" in drawn(playground, "follow", None, shown=shown, tokens=[1], **picked)) == again
 
 
 def test_what_was_typed_wrongly_is_said(playground):
-    for name in following.FIELDS:
-        for language, said in (("en", "is 2 tokens here: “a” “th”"), ("zh", "是 2 个词元：“a” “th”")):
-            payload = drawn(playground, "follow", {name: "ath"}, language=language)["follow_plot"]
-            assert set(payload) == {"problem"} and said in payload["problem"]["text"]
-    assert "“?”" in drawn(playground, "follow", {"first": "\ud800"})["follow_plot"]["title"]  # half a character
+    for language, said in (("en", "is 2 tokens here: “a” “th”"), ("zh", "是 2 个词元：“a” “th”")):
+        payload = drawn(playground, "follow", {"more": "ath"}, language=language)["follow_plot"]
+        assert set(payload) == {"problem"} and said in payload["problem"]["text"]
+    assert "“?”" in drawn(playground, "follow", {"more": "\ud800"})["follow_plot"]["title"]  # half a character

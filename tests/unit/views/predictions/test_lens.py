@@ -20,6 +20,7 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background, panels
 from viz.seam.playground import Options
+from viz.seam.settings import Settings
 from viz.theme import RAMPS, ramp_at, scale_of
 from viz.views.predictions.lens import measure as lens
 from viz.views.predictions.lens.figures import COLOURS, CURVES, colour_scale, table_payload
@@ -212,7 +213,7 @@ def test_short_and_hostile_prompts_are_drawn(playground, prompt):
     assert "\u202e" not in packed(parts) and "<b>" not in parts["lens_map"]["figure"].to_json()
 
 
-@pytest.mark.parametrize("form", [None, 3, [], "x", {"lens": 7, "colour": ["kl"], "curve": {}, "token1": 4}])
+@pytest.mark.parametrize("form", [None, 3, [], "x", {"lens": 7, "colour": ["kl"], "curve": {}, "more": 4}])
 def test_a_form_that_is_none_is_the_default(playground, form):
     parts = drawn(playground, form=form)
     assert parts["lens_table"]["colour"] == "probability"
@@ -227,8 +228,8 @@ def test_curves_are_those_of_the_final_tokens_and_the_typed_ones(playground, lm)
     final = np.argsort(-trace.logits_at(2), kind="stable")[:5].tolist()
     other = next(i for i in range(97, 120) if i not in final)
     for curve in ("probability", "rank"):
-        form = {"curve": curve, "token1": chr(other), "token3": chr(final[1]) if 32 < final[1] < 127 else chr(other)}
-        payload = drawn(playground, tokens=[2], form=form)["lens_curve"]
+        form = {"curve": curve, "more": chr(other)}
+        payload = drawn(playground, tokens=[2], form=form, target=final[1])["lens_curve"]
         reading = read_position(trace, 2, candidates=[*final, other])
         expected = reading.shares if curve == "probability" else reading.ranks
         found = lines(payload)
@@ -241,12 +242,11 @@ def test_curves_are_those_of_the_final_tokens_and_the_typed_ones(playground, lm)
     assert payload["figure"].layout.yaxis.type == "log"
 
 
-def test_a_typed_token_that_is_followed_anyway_is_followed_once(playground, monkeypatch):
+def test_a_picked_token_that_is_followed_anyway_is_followed_once(playground, monkeypatch):
     there = scene(playground)
     final = np.argsort(-there.trace.logits_at(4), kind="stable")[:6].tolist()
-    typed = {"token1": final[0], "token2": final[5], "token3": final[5]}
-    monkeypatch.setattr(lens, "typed_token", lambda scene, form, name: typed[name])
-    assert lens.followed(there, ("a", "b", "c")) == (final, 1)
+    monkeypatch.setattr(lens, "typed_token", lambda *_: final[5])
+    assert lens.followed(there, Settings((("picked", (final[0], final[5])), ("more", "x")))) == (final, 1)
 
 
 @pytest.mark.parametrize("curve", ["entropy", "kl"])
@@ -257,7 +257,7 @@ def test_curves_of_the_whole_prediction(playground, lm, curve):
 
 
 def test_what_is_no_token_is_said_by_the_curves_alone(playground):
-    parts = drawn(playground, form={"token2": "ab"})
+    parts = drawn(playground, form={"more": "ab"})
     assert "2 tokens here" in parts["lens_curve"]["problem"]["text"]
     assert "problem" not in parts["lens_table"] and "problem" not in parts["lens_map"]
 
@@ -335,7 +335,7 @@ def test_pages_of_what_was_read_are_cut_out_of_it(lm):
 def test_python_lines_compute_what_is_shown(playground, lm, tuned, monkeypatch):
     monkeypatch.setattr("model.predictions.tuned_lens.load_lens", lambda model_id, config: tuned)
     for kind in lens.LENSES:
-        parts = drawn(playground, tokens=[3], form={"lens": kind, "curve": "rank", "colour": "kl", "token1": "z"})
+        parts = drawn(playground, tokens=[3], form={"lens": kind, "curve": "rank", "colour": "kl", "more": "z"})
         table, curve, whole = (done(parts[name], lm)["reading"] for name in ("lens_table", "lens_curve", "lens_map"))
         assert np.array_equal(table.probabilities, numbers(parts["lens_table"]["probabilities"]))
         assert np.array([line["y"] for line in lines(parts["lens_curve"])]) == pytest.approx(curve.ranks[:, 0].T)

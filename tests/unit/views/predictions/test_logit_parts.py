@@ -19,6 +19,7 @@ from viz.numbers import exact, signed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background, panels
 from viz.seam.playground import Options, Playground
+from viz.seam.settings import Settings
 from viz.views.predictions.logit_parts import measure as logit_parts
 from viz.views.predictions.logit_parts.figures import map_figure, steps_of, strongest, tokens_figure
 from viz.views.predictions.logit_parts.measure import Refused, Watched, inside_of, measure_target
@@ -26,13 +27,14 @@ from viz.views.predictions.logit_parts.view import TOP, VIEW
 from viz.words import LANGUAGES, Words, words
 
 PROMPT = "abcab"
+XY = {"target": ord("x"), "distractor": ord("y")}
 SCRIPT = script("views/predictions/logit_parts")
 PARTS = panels.names_of(VIEW)
 FIGURE = Words(words("en"), "logit_parts.figure")
 
 
-def asked(prompt=PROMPT, form=None, inside=None, language="en", **selection):
-    values = {"predictions_view": {"view": "logit_parts"}, "logit_parts_form": form, "logit_parts_map": inside}
+def asked(prompt=PROMPT, inside=None, language="en", **selection):
+    values = {"predictions_view": {"view": "logit_parts"}, "logit_parts_map": inside}
     return PageRequest("tiny", prompt, selection or None, values, {}, language, "predictions")
 
 
@@ -121,7 +123,7 @@ def map_values(heat):
 
 def test_tokens_position_and_edits_are_those_asked_for(playground, lm):
     edits = [{"kind": "scale", "layer": 1, "head": 2, "factor": 3}]
-    shown = drawn(playground, form={"token": "x", "distractor": "y"}, tokens=[3], heads=[[0, 3]], edits=edits)
+    shown = drawn(playground, **XY, tokens=[3], heads=[[0, 3]], edits=edits)
     run = lm.trace(PROMPT).edit(Edit("scale", 1, 2, 3.0))
     parts = attribute(components(run, 3), lm.model, ord("x"), ord("y"))
     assert np.array(map_values(data(shown["logit_parts_map"])[0])) == pytest.approx(parts.heads.T)
@@ -165,24 +167,23 @@ def test_an_mlp_gives_way_to_another_head_and_to_nonsense(playground, sent):
     assert inside_of(sent, scene_of(playground, asked(heads=[[2, 3]]))) is None
 
 
-@pytest.mark.parametrize("sent", [None, 5, {"token": 7}, {"token": ["x"]}, {"token": "", "distractor": None}])
-def test_what_is_no_text_is_an_empty_field(playground, lm, sent):
-    scene = scene_of(playground, asked())
-    watched = measure_target(scene, panels.settings_of(VIEW, scene, {"logit_parts_form": sent}))
-    assert watched == Watched(4, int(np.argmax(lm.trace(PROMPT).logits_at(-1))))
+def test_the_likeliest_token_is_the_target_where_none_is_picked(playground, lm):
+    likely = int(np.argmax(lm.trace(PROMPT).logits_at(-1)))
+    assert measure_target(scene_of(playground, asked()), Settings()) == Watched(4, likely)
+    shown = drawn(playground)["logit_parts_targets"]["fields"]
+    assert [each["token"] for each in shown] == [None, None] and visible(lm.tokenizer.piece(likely)) in shown[0][
+        "empty"
+    ]
 
 
-@pytest.mark.parametrize(
-    ("form", "told"), [({"token": "xy"}, "is 2 tokens"), ({"token": "x", "distractor": "x"}, "same token")]
-)
-def test_what_cannot_be_taken_apart_is_said_once(playground, form, told):
-    scene = scene_of(playground, asked())
-    settings = panels.settings_of(VIEW, scene, {"logit_parts_form": form})
-    assert isinstance(measure_target(scene, settings), Refused)
-    shown = drawn(playground, form=form)
-    assert told in shown["logit_parts_check"]["problem"]["text"]
-    assert shown["logit_parts_job"]["state"] == "unready" and told in shown["logit_parts_job"]["text"]
-    assert all(set(shown[name]) == {"empty"} for name in PARTS[2:] if name != "logit_parts_job")
+def test_what_cannot_be_taken_apart_is_said_once(playground):
+    same = {"target": ord("x"), "distractor": ord("x")}
+    assert isinstance(measure_target(scene_of(playground, asked(**same)), Settings()), Refused)
+    shown = drawn(playground, **same)
+    assert "same token" in shown["logit_parts_check"]["problem"]["text"]
+    assert shown["logit_parts_job"]["state"] == "unready" and "same token" in shown["logit_parts_job"]["text"]
+    others = [name for name in PARTS if name.split("_")[-1] not in ("targets", "check", "job")]
+    assert all(set(shown[name]) == {"empty"} for name in others)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -269,10 +270,9 @@ def test_a_long_prompt_has_few_labels():
 
 
 def test_the_comparison_is_what_the_model_code_computes(playground, lm):
-    form = {"token": "x", "distractor": "y"}
-    scene = scene_of(playground, asked(form=form, tokens=[3]))
-    list(background.perform(playground, plan_gradients(scene, {"logit_parts_form": form}), "en"))
-    shown = drawn(playground, form=form, tokens=[3])
+    scene = scene_of(playground, asked(**XY, tokens=[3]))
+    list(background.perform(playground, plan_gradients(scene, {}), "en"))
+    shown = drawn(playground, **XY, tokens=[3])
     found = gradients(lm.trace(PROMPT), 3, ord("x"), ord("y"))
     first, second = data(shown["logit_parts_gradients"])
     assert first["y"] == pytest.approx(found.gradient_x_activation, rel=1e-5, abs=1e-6)
@@ -291,9 +291,8 @@ def test_long_prompts_take_fewer_gradients():
 @pytest.mark.parametrize("inside", [None, {"mlp": 1, "head": [2, 3]}])
 def test_the_python_lines_give_the_numbers(playground, lm, inside, monkeypatch):
     monkeypatch.setattr("model.api.load_model", lambda name: lm)
-    form = {"token": "x", "distractor": "y"}
     edits = [{"kind": "zero", "layer": 0, "head": 1}]
-    shown = drawn(playground, form=form, inside=inside, heads=[[2, 3]], edits=edits)
+    shown = drawn(playground, **XY, inside=inside, heads=[[2, 3]], edits=edits)
 
     def last(code: str) -> object:
         *lines, final = code.splitlines()
@@ -315,7 +314,7 @@ def test_the_python_lines_give_the_numbers(playground, lm, inside, monkeypatch):
 def test_the_python_lines_of_the_gradients(playground, lm, monkeypatch):
     monkeypatch.setattr("model.api.load_model", lambda name: lm)
     scene = scene_of(playground, asked())
-    list(background.perform(playground, plan_gradients(scene, {"logit_parts_form": None}), "en"))
+    list(background.perform(playground, plan_gradients(scene, {}), "en"))
     shown = drawn(playground)["logit_parts_gradients"]
     *lines, final = shown["python"].splitlines()
     names: dict = {}
@@ -327,8 +326,8 @@ def test_a_target_is_dotted_anew_and_nothing_else_is(playground, monkeypatch):
     calls = []
     monkeypatch.setattr(logit_parts, "components", lambda *given: calls.append(given) or components(*given))
     drawn(playground)
-    drawn(playground, form={"token": "x"})
-    drawn(playground, form={"token": "x"}, heads=[[1, 1]])
+    drawn(playground, target=ord("x"))
+    drawn(playground, target=ord("x"), heads=[[1, 1]])
     assert len(calls) == 1
     drawn(playground, tokens=[1])
     assert len(calls) == 2

@@ -176,6 +176,16 @@ def test_labels_are_all_different():
     assert labels(words("zh"), made[:1]) == [words("zh")["strategies.names.greedy"]]
 
 
+def test_several_of_one_preset_are_named_by_their_numbers():
+    def warm(temperature, name="temperature"):
+        return Strategy((Step("temperature", (("temperature", temperature),)),), name=name)
+
+    said = words("en")
+    assert labels(said, [warm(0.7), warm(1.5)]) == ["T 0.7", "T 1.5"]
+    assert labels(said, [warm(0.7), warm(1.5, "hot"), warm(2, "hot")]) == ["Temperature", "hot", "hot 2"]
+    assert labels(said, [warm(0.7), warm(0.7), warm(1.5)]) == ["Temperature", "Temperature 2", "T 1.5"]
+
+
 def test_a_summary_is_one_line():
     said = words("en")
     steps = (Step("temperature", (("temperature", 0.8),)), Step("top_k"), Step("top_p", (("p", 0.9),)))

@@ -121,7 +121,7 @@ def grid(seen: Seen) -> Payload:
     """The dimensions with the largest numbers, before every norm; a dot where a number is outlying."""
     words, result, dimensions = seen.here, seen.result, seen.result.dimensions
     size = abs(result.value)  # [R, C]
-    names = [row_name(shared(seen), norm) for norm in result.norms]
+    names = [row_name(seen, norm) for norm in result.norms]
     notes = [[_cell(seen, r, c) for c in range(len(dimensions))] for r in range(len(names))]
     marked = [(int(r), int(c)) for r, c in np.argwhere(size >= result.limit[:, None])]
     columns = Line(
@@ -159,7 +159,7 @@ def tables(seen: Seen) -> Payload:
     words, result = seen.here, seen.result
     rows = [
         {
-            "row": row_name(shared(seen), (each.site, each.layer)),
+            "row": row_name(seen, (each.site, each.layer)),
             "dimension": int(each.dimension),
             "token": int(each.token),
             "text": _token(seen, each.token),
@@ -205,7 +205,7 @@ def _largest(seen: Seen) -> str:
         value=signed(float(result.value[r, 0])),
         ratio=number(float(result.ratio[r, 0])),
         dimension=result.dimensions[0],
-        row=row_name(shared(seen), result.norms[r]),
+        row=row_name(seen, result.norms[r]),
         token=_token(seen, result.carrier[r, 0]),
     )
 
@@ -227,7 +227,7 @@ def one(seen: Seen) -> Payload:
     imports = ["import numpy as np", "from model.activations.norm_walk import norm_input"]
     return {
         "figure": dimension_figure(shown.size, shown.others, _token(seen, at), reach, labels),
-        "title": words["title"].format(token=_token(seen, at), row=row_name(shared(seen), (site, layer))),
+        "title": words["title"].format(token=_token(seen, at), row=row_name(seen, (site, layer))),
         "note": note.format(count=whole(count), n=whole(n), median=number(median)),
         "columns": [seen.words["dimension"], words["size"]],
         "file": f"dimensions-{site}-{layer}-{at}",

@@ -10,7 +10,7 @@ from model.activations.residual_statistics import STATISTICS, Stream, nearest_ro
 from viz.api.arguments import OneOf
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, prompt_tokens
-from viz.charts.shades import shade_of
+from viz.charts.shades import shade_of, wide
 from viz.labels import quoted
 from viz.numbers import number, signed
 from viz.seam.python_lines import script
@@ -18,6 +18,7 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Asking, Figure, Measure, Payload, Seen, View
 from viz.views.activations.figures import Grid, grid_figure, layer_line, token_line
+from viz.views.activations.norms import kind_name
 from viz.views.activations.sizes.figures import Curve, profile_figure, row_figure, series_of
 from viz.views.activations.stream import STREAM, Row, row_name, row_of, rows_payload, shared
 
@@ -41,6 +42,11 @@ class Sizes:
     def shade(self) -> str:
         """How the numbers become colours."""
         return shade_of(self.values, self.name in _SIGNED)
+
+    @property
+    def log(self) -> bool:
+        """Whether the axes of the curves are logarithmic."""
+        return self.name not in _SIGNED and wide(self.values)
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Sizes:
@@ -95,13 +101,13 @@ def _python(seen: Seen, lines: Sequence[str], imports: Sequence[str] = ()) -> st
 def grid(seen: Seen) -> Payload:
     """Every norm, sublayer or block of the model at every token."""
     words, sizes = seen.here, seen.result
-    names = [row_name(shared(seen), row) for row in sizes.rows]
+    names = [row_name(seen, row) for row in sizes.rows]
     rows = layer_line(words[f"rows_{STATISTICS[sizes.name]}"], names, [layer for _, layer in sizes.rows])
     columns = token_line(words["token"], seen.facts.pieces)
     figure = grid_figure(Grid(sizes.values, _value(seen), rows, columns, sizes.shade))
     return rows_payload(seen, figure, sizes.rows, _row(seen)) | {
-        "title": words[f"title_{sizes.name}"],
-        "note": f"{_reads(seen)} {shared(seen)[f'colours_{sizes.shade}']}",
+        "title": words[f"title_{sizes.name}"].format(kind=kind_name(seen.facts.config)),
+        "note": " ".join([_reads(seen), shared(seen)[f"colours_{sizes.shade}"], *_opened(seen)]),
         "columns": [seen.words["column_row"], words["token"], _value(seen)],
         "file": f"sizes-{sizes.name}",
         "python": _python(seen, ["rows, values  # values [R, T], a row each of rows"]),
@@ -113,9 +119,15 @@ def _reads(seen: Seen) -> str:
     words, config, name = seen.here, seen.facts.config, seen.result.name
     if STATISTICS[name] == "blocks":
         return words["reads_blocks"]
+    kind = kind_name(config)
     wiring = "post" if config.norm_placement == "post" else "parallel" if config.parallel_residual else "pre"
-    text = words[f"reads_{STATISTICS[name]}_{wiring}"]
+    text = words[f"reads_{STATISTICS[name]}_{wiring}"].format(kind=kind)
     return f"{text} {words[f'divides_{config.norm}']}" if name == "divisor" else text
+
+
+def _opened(seen: Seen) -> list[str]:
+    """Why this row is looked at where nobody chose one."""
+    return [] if seen.settings.map else [seen.here["opened_low" if seen.result.name in _LOW else "opened_high"]]
 
 
 def _curves(seen: Seen) -> list[Curve]:
@@ -123,11 +135,11 @@ def _curves(seen: Seen) -> list[Curve]:
     words, sizes = seen.here, seen.result
     if STATISTICS[sizes.name] != "sublayers":
         places = [layer + (0.5 if what == "norm2" else 0) for what, layer in sizes.rows]
-        return [Curve("", range(len(sizes.rows)), places, [row_name(shared(seen), row) for row in sizes.rows])]
+        return [Curve("", range(len(sizes.rows)), places, [row_name(seen, row) for row in sizes.rows])]
     curves = []
     for what in ("attn", "mlp"):
         rows = [n for n, (kind, _) in enumerate(sizes.rows) if kind == what]
-        names = [row_name(shared(seen), sizes.rows[n]) for n in rows]
+        names = [row_name(seen, sizes.rows[n]) for n in rows]
         curves.append(Curve(words[what], rows, [sizes.rows[n][1] for n in rows], names))
     return curves
 
@@ -135,7 +147,7 @@ def _curves(seen: Seen) -> list[Curve]:
 def profile(seen: Seen) -> Payload:
     """The number along the layers, of the tokens that are looked at and of all."""
     words, sizes, tokens = seen.here, seen.result, _tokens(seen)
-    log = sizes.shade == "log"
+    log = sizes.log
     labels = words.plain() | {"value": _value(seen), "layers": seen.words["layers"]}
     note = words["picked" if seen.facts.picked else "low" if sizes.name in _LOW else "high"]
     lines = [f"values[:, {list(tokens)}]  # of these tokens", "np.percentile(values, [10, 50, 90], axis=1)"]
@@ -156,8 +168,8 @@ def row(seen: Seen) -> Payload:
     what, layer = sizes.rows[at]
     series, labels = series_of(tokens, seen.facts.pieces), words.plain() | {"value": _value(seen)}
     return {
-        "figure": row_figure(sizes.values[at], seen.facts.pieces, series, labels, sizes.shade == "log"),
-        "title": words["title"].format(value=_name(seen), row=row_name(shared(seen), (what, layer))),
+        "figure": row_figure(sizes.values[at], seen.facts.pieces, series, labels, sizes.log),
+        "title": words["title"].format(value=_name(seen), row=row_name(seen, (what, layer))),
         "note": cell_note(seen, (what, layer), seen.facts.position if seen.facts.picked else tokens[0]),
         "columns": [words["token"], words["position"], _value(seen)],
         "file": f"sizes-{sizes.name}-{what}-{layer}",

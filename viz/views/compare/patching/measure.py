@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from model.api import LanguageModel
 from model.attention.effects import PATCH_SITES, Target, metric, patch
 from model.errors import InputError
 from model.gpt.trace import Trace
 from model.progress import Progress
 from model.sampling.pipeline import softmax
 from viz.charts.distribution import likeliest
-from viz.labels import quoted
 from viz.seam.scene import Scene
-from viz.seam.settings import Choice, Settings, Text
+from viz.seam.settings import Choice, Settings
+from viz.seam.targets import OFFERED
 from viz.seam.view import Measure
 from viz.views.compare import run_b
 from viz.views.compare.run_b import Other, Refused
@@ -24,14 +23,7 @@ from viz.words import Words
 INTO = ("b", "a")  # which run receives the other's vectors
 MOST_PLACES = 16_384  # layers x tokens of a map
 SMALLEST_GAP = 1e-3  # logits; shares of less say nothing
-MOST_TYPED = 200  # characters of a token
-SETTINGS = (
-    Choice("site", PATCH_SITES),
-    Choice("into", INTO),
-    Text("token", max_length=MOST_TYPED),
-    Text("distractor", max_length=MOST_TYPED),
-)
-_TOKENS = ("token", "distractor")
+SETTINGS = (Choice("site", PATCH_SITES), Choice("into", INTO))
 
 
 @dataclass(frozen=True)
@@ -60,13 +52,11 @@ class Unfit:
     word: str
     a: int = 0
     b: int = 0
-    typed: str = ""
 
     def sentence(self, words: Words) -> str:
         """In the reader's words."""
         sentence = words[self.word].format(a=self.a, b=self.b, n=self.a)
-        typed = f" ({quoted(self.typed)})" if self.typed else ""
-        return f"{sentence}{typed} {words.get(f'{self.word}_hint') or ''}".strip()
+        return f"{sentence} {words.get(f'{self.word}_hint') or ''}".strip()
 
 
 def measure_usual(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -90,13 +80,9 @@ def measure_target(scene: Scene, settings: Settings, results: Mapping[str, Any])
     if unfit := _unfit(scene, other):
         return unfit
     a, b = _runs(scene, settings)
-    tokens = list(results["usual"])
-    for n, name in enumerate(_TOKENS):
-        if settings[name]:
-            token = _one_token(scene.model, settings[name], a)
-            if token is None:
-                return Unfit("not_one_token", typed=settings[name])
-            tokens[n] = token
+    tokens = watched(scene, results["usual"])
+    if tokens[0] == tokens[1]:
+        return Unfit("same_token")
     target = Target("difference", -1, *tokens)
     ends = metric(a, target), metric(b, target)
     return Unfit("no_gap") if abs(ends[0] - ends[1]) < SMALLEST_GAP else Watched(*tokens, *ends)
@@ -116,12 +102,12 @@ def _unfit(scene: Scene, other: Other | Refused) -> Unfit | None:
     return Unfit("long", MOST_PLACES // layers) if layers * T > MOST_PLACES else None
 
 
-def _one_token(model: LanguageModel, text: str, trace: Trace) -> int | None:
-    """The token a person typed, with a space before it or without, whichever is likelier in the run; None for none."""
-    encoded = [model.tokenizer.encode_ids(each) for each in dict.fromkeys((text, f" {text.lstrip()}", text.strip()))]
-    ids = [each[0] for each in encoded if len(each) == 1]
-    logits = trace.logits_at(-1)
-    return max(ids, key=lambda i: logits[i]) if ids else None
+def watched(scene: Scene, usual: tuple[int, int]) -> tuple[int, int]:
+    """Target and distractor: those that were picked, beside one of them whichever usual one is another token."""
+    target, other = scene.picked.target, scene.picked.distractor
+    if target is None:
+        target = next(token for token in usual if token != other)
+    return target, next(token for token in usual[::-1] if token != target) if other is None else other
 
 
 def measure_patch(scene: Scene, settings: Settings, results: Mapping[str, Any], progress: Progress) -> np.ndarray:
@@ -156,7 +142,8 @@ MEASURES = (
     Measure(
         "target",
         measure_target,
-        settings=("run_b", *_TOKENS),
+        depends=("run", "watched"),
+        settings=("run_b",),
         uses=("other", "usual"),
         beside=run_b.beside,
         question=run_b.whole,
@@ -164,10 +151,12 @@ MEASURES = (
     Measure(
         "patch",
         measure_patch,
-        settings=("run_b", *_TOKENS, "site", "into"),
+        depends=("run", "watched"),
+        settings=("run_b", "site", "into"),
         slow=True,
         uses=("other", "target"),
         beside=run_b.beside,
         question=run_b.whole,
     ),
+    OFFERED,
 )

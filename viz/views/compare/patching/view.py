@@ -6,18 +6,20 @@ from model.attention.effects import PATCH_SITES, recovered
 from model.errors import InputError
 from viz.api.arguments import OneOf, Prompt
 from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, named
+from viz.api.reading import measured, named, watching
 from viz.labels import quoted
 from viz.numbers import difference, whole
 from viz.seam.prompt import with_text
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
+from viz.seam.selection import WATCHED
 from viz.seam.settings import form
+from viz.seam.targets import Usual, fields
 from viz.seam.view import Custom, Form, Job, Payload, Seen, View
 from viz.views.compare import run_b
 from viz.views.compare.alignment import by_position, merged
 from viz.views.compare.patching.figures import MapWords, patch_figure
-from viz.views.compare.patching.measure import INTO, MEASURES, MOST_TYPED, SETTINGS, Unfit, Watched
+from viz.views.compare.patching.measure import INTO, MEASURES, SETTINGS, Unfit, Watched
 from viz.views.compare.run_b import Refused, Request
 from viz.words import plot_words, some
 
@@ -25,16 +27,18 @@ _IMPORTS = ("from model.attention.effects import Target, metric, patch, recovere
 
 
 def options(seen: Seen) -> Payload:
-    """The form of the patch and its two tokens; nothing where there is no run B of this model."""
-    usual = seen.results["usual"]
-    if usual is None:
-        return {"controls": []}
-    shown = form(SETTINGS, seen.words.within("settings"), None)
-    defaults = dict(zip(("token", "distractor"), (quoted(seen.facts.piece(token)) for token in usual), strict=True))
-    for control in shown["controls"]:
-        if control["name"] in defaults:
-            control["placeholder"] = defaults[control["name"]]
-    return shown
+    """The form of the patch; nothing where there is no run B of this model."""
+    return {"controls": []} if seen.results["usual"] is None else form(SETTINGS, seen.words.within("settings"), None)
+
+
+def _roles(seen: Seen) -> tuple[str, ...]:
+    """Both tokens, or none where there is no run B of this model."""
+    return () if seen.results["usual"] is None else WATCHED
+
+
+def _usual(seen: Seen) -> Usual:
+    """The two tokens that tell the runs apart."""
+    return dict(zip(WATCHED, seen.results["usual"] or (), strict=False))
 
 
 def job(seen: Seen) -> Payload:
@@ -118,9 +122,9 @@ def patch(
     other = measured(VIEW, "other", scene, run_b=request)
     if isinstance(other, Refused):
         raise run_b.refusal(scene.words, other)
-    settings = {"run_b": request, "token": token[:MOST_TYPED], "distractor": distractor[:MOST_TYPED]}
-    effects = measured(VIEW, "patch", scene, **settings, site=site, into=into)
-    target: Watched = measured(VIEW, "target", scene, **settings)
+    scene = watching(scene, token, distractor)
+    effects = measured(VIEW, "patch", scene, run_b=request, site=site, into=into)
+    target: Watched = measured(VIEW, "target", scene, run_b=request)
     clean, corrupted = target.ends(into)
     return {
         "site": site,
@@ -140,10 +144,11 @@ VIEW = View(
     "patching",
     settings=SETTINGS,
     measures=MEASURES,
-    layout=("run_b", "form", "job", "map"),
+    layout=("run_b", "form", "targets", "job", "map"),
     parts={
         "run_b": run_b.PART,
         "form": Form(options, of=("other", "usual")),
+        "targets": fields(_roles, _usual, ("other", "usual")),
         "job": Job("patch", job, also=("other", "target"), settings=()),
         "map": Custom("compared", patch_map, of=("other", "target"), also=("patch",), settings=("site", "into")),
     },

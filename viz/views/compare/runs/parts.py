@@ -266,8 +266,8 @@ def _lists(seen: Seen, other: Other, result: Next) -> list[list[dict]]:
     piece = seen.facts.piece
     if other.one_vocabulary:
         ids = likely_of_both(result.a, result.b, MOST_LIKELY)
-        return [[_row(piece(i), float(result.a[i]), float(result.b[i])) for i in ids]]
-    rows = [_row(piece(i), float(result.a[i])) for i in likeliest(result.a, MOST_LIKELY)]
+        return [[_row(piece(i), float(result.a[i]), float(result.b[i])) | {"id": i} for i in ids]]
+    rows = [_row(piece(i), float(result.a[i])) | {"id": i} for i in likeliest(result.a, MOST_LIKELY)]
     likely = zip(result.pieces_b, likeliest(result.b, MOST_LIKELY), strict=True)
     return [rows, [_row(text, float(result.b[i])) for text, i in likely]]
 

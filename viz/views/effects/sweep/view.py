@@ -10,19 +10,20 @@ from model.errors import InputError
 from viz.api.answers import ranked_heads
 from viz.api.arguments import OneOf, Rows
 from viz.api.endpoint import Endpoint
-from viz.api.reading import at, measured, named, token_id
+from viz.api.reading import at, measured, named, watching
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.labels import quoted
 from viz.numbers import duration, logit, nats, number, signed, whole
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
+from viz.seam.targets import Usual, fields
 from viz.seam.view import Custom, Job, Payload, Seen, View
 from viz.theme import SIGNED
-from viz.views.effects.sweep.measure import MEASURES, SETTINGS, Unfit
+from viz.views.effects.sweep.measure import MEASURES, SETTINGS, Unfit, roles
 from viz.words import Words, plot_words
 
 STRONGEST = 10  # heads that are listed
-_HUES = [SIGNED[1], SIGNED[-2]]  # of what falls without a head, and of what rises
+_HUES = [SIGNED[1], SIGNED[-2]]  # of what lowers the number, and of what raises it
 _WRITTEN = {"logit": logit, "difference": logit, "probability": number, "kl": nats, "loss": nats}
 
 
@@ -34,6 +35,12 @@ def job(seen: Seen) -> Payload:
     config = seen.facts.config
     heads = seen.here["heads"].format(n=whole(config.n_layer * config.n_head))
     return {"text": f"{_watching(seen, target)} {heads}"}
+
+
+def _usual(seen: Seen) -> Usual:
+    """The tokens that are watched where none were picked."""
+    target: Target | Unfit = seen.results["target"]
+    return {} if isinstance(target, Unfit) else {"target": target.token, "distractor": target.distractor}
 
 
 def _named(seen: Seen, target: Target) -> dict[str, object]:
@@ -58,25 +65,31 @@ def effect_map(seen: Seen) -> Payload:
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
     kind, how = target.kind, seen.settings.how
     moves, unit = kind != "kl", words[f"unit_{kind}"]
-    labels = EffectWords(words["layer"], words["head"], words["value_change" if moves else "value_kl"], unit)
+    labels = EffectWords(words["layer"], words["head"], words["value_adds" if moves else "value_kl"], unit)
+    shown = added(swept.effects) if moves else swept.effects
     read = {"kl": "read_size", "loss": "read_loss"}.get(kind, "read_signed")
     notes = [words[read], _watching(seen, target)]
     if moves:
         notes.append(words["now"].format(value=_WRITTEN[kind](swept.start), unit=unit))
     return {
-        "figure": effect_figure(swept.effects, labels, signed=moves),
+        "figure": effect_figure(shown, labels, signed=moves),
         "title": words[f"title_{kind}"].format(how=words[f"by_{how}"], **_named(seen, target)),
         "note": " ".join(notes),
         "source": _source(seen),
         "file": f"effects-{kind}-{how}",
         "columns": [labels.head, labels.layer, f"{labels.value} ({unit})"],
         "python": _lines(seen, target),
-        "ranked": strongest(swept.effects, signed if moves else nats),
+        "ranked": strongest(shown, signed if moves else nats),
         "signed": moves,
         "unit": unit,
         "hues": _HUES,
         "words": plot_words(seen.all_words) | {key: words[key] for key in ("ranked", "ranked_about", "head_effect")},
     }
+
+
+def added(effects: np.ndarray) -> np.ndarray:
+    """What each head adds to the number: the opposite of the change by its absence, and 0 for none. [L, H]"""
+    return 0 - effects
 
 
 def strongest(effects: np.ndarray, written: Callable[[float], str] = signed) -> list[dict]:
@@ -96,9 +109,10 @@ def _lines(seen: Seen, target: Target) -> str:
     arguments = [target.kind, target.position, target.token, target.distractor]
     while arguments[-1] is None:
         arguments.pop()
+    sign = "" if target.kind == "kl" else "-"
     lines = [
         f"target = Target({', '.join(map(repr, arguments))})",
-        f"sweep(run, {seen.settings.how!r}, target)  # [layer, head]",
+        f"{sign}sweep(run, {seen.settings.how!r}, target)  # [layer, head]",
     ]
     return script(seen.facts, lines, ["from model.attention.effects import Target, sweep"])
 
@@ -127,13 +141,12 @@ def sweep(
         start: the number without the change; effects: by layer and head what it changes by (kl: the divergence);
         strongest: heads with the largest effects in size.
     """
-    looked, needs = at(scene, position), TARGETS[watch].needs
-    typed = {"token": token, "distractor": distractor}
-    tokens = {name: token_id(scene.model, typed[name]) for name in needs if typed[name]}
-    target = measured(VIEW, "target", looked, kind=watch, **tokens)
+    shown = roles(watch)
+    looked = watching(at(scene, position), token if shown else "", distractor if len(shown) > 1 else "")
+    target = measured(VIEW, "target", looked, kind=watch)
     if isinstance(target, Unfit):
         raise InputError(target.sentence(Words(scene.words, "sweep")))
-    swept = measured(VIEW, "sweep", looked, how=how, kind=watch, **tokens)
+    swept = measured(VIEW, "sweep", looked, how=how, kind=watch)
     ids = {name: getattr(target, name) for name in ("token", "distractor")}
     return {
         "how": how,
@@ -150,8 +163,9 @@ VIEW = View(
     "sweep",
     settings=SETTINGS,
     measures=MEASURES,
-    layout=("form", "job", "map"),
+    layout=("form", "targets", "job", "map"),
     parts={
+        "targets": fields(lambda seen: roles(seen.settings.kind), _usual, ("target",), settings=("kind",)),
         "job": Job("sweep", job, also=("target",), settings=()),
         "map": Custom("effectmap", effect_map, of="target", also=("sweep",), settings=("how",)),
     },

@@ -288,6 +288,7 @@ VIEW = View(
         Choice("colour", COLOURS, label=_colour_name),
     ),
     measures=(PROMPT, SURVEY, WIRING),
+    names_heads="survey",
     layout=("form", "survey", (("table",), ("scatter",)), "composition"),
     parts={
         "survey": Job("survey"),

@@ -11,11 +11,11 @@ from viz.labels import quoted
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings, Text
+from viz.seam.targets import OFFERED, Usual, fields
 from viz.seam.typed import typed_token
 from viz.seam.view import Figure, Measure, Payload, Seen, View
 from viz.views.predictions.follow.figures import SHOWN, Line, follow_figure
 
-FIELDS = ("first", "second", "third")
 MOST = 16  # tokens that a program may follow at once
 
 
@@ -29,19 +29,23 @@ class Lines:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The typed text, and the position looked at where it decides the first token."""
-    return Settings((*settings.items(), ("at", None if settings.first else scene.position)))
+    """The tokens, and the position looked at where it decides the first one."""
+    ids = scene.picked.target, scene.picked.distractor
+    at = scene.position if ids[0] is None else None
+    return Settings((*settings.items(), ("ids", ids), ("at", at), ("near", scene.position if settings.more else None)))
 
 
 def measure(scene: Scene, settings: Settings) -> Lines:
-    """The chances of the tokens that were typed; an empty first field is the likeliest next token.
+    """The chances of target, distractor and the token that was typed; without a target, of the likeliest next token.
 
     Raises InputError, in the reader's language, where a text is not one token.
     """
-    typed = [typed_token(scene, settings, name) for name in FIELDS]
-    if settings.at is not None:
-        typed[0] = likeliest(scene.trace.logits_at(settings.at), 1)[0]
-    tokens = tuple(dict.fromkeys(token for token in typed if token is not None))
+    first = [] if settings.at is None else likeliest(scene.trace.logits_at(settings.at), 1)
+    tokens = tuple(
+        dict.fromkeys(
+            token for token in (*first, *settings.ids, typed_token(scene, settings, "more")) if token is not None
+        )
+    )
     return Lines(tokens, tuple(follow_all(scene.trace, tokens)), settings.at)
 
 
@@ -70,6 +74,11 @@ def plot(seen: Seen) -> Payload:
     }
 
 
+def _usual(seen: Seen) -> Usual:
+    """The token that is followed where none was picked."""
+    return {"target": None if seen.results["main"].at is None else seen.results["main"].tokens[0]}
+
+
 # --- for programs ---
 
 
@@ -96,9 +105,9 @@ def follow_tokens(scene: Scene, tokens: list[str]) -> dict:
 
 VIEW = View(
     "follow",
-    settings=(Choice("measure", SHOWN), *(Text(name) for name in FIELDS)),
-    measures=(Measure("main", measure, settings=FIELDS, question=question),),
-    layout=("form", "plot"),
-    parts={"plot": Figure(plot, settings=("measure",))},
+    settings=(Choice("measure", SHOWN), Text("more")),
+    measures=(Measure("main", measure, ("run", "plain"), ("more",), question=question), OFFERED),
+    layout=("form", "targets", "plot"),
+    parts={"targets": fields(usual=_usual, of=("main",)), "plot": Figure(plot, settings=("measure",))},
     api=(Endpoint(follow_tokens),),
 )

@@ -16,7 +16,6 @@ from viz.seam.settings import Settings
 from viz.seam.typed import typed_token
 
 LENSES = ("plain", "tuned")
-FIELDS = ("token1", "token2", "token3")
 FOLLOWING = ("probability", "rank")  # curves of single tokens; the others are of the whole prediction
 BUDGET = 30_000_000_000  # multiply-adds of the output head that a drawing may take: about half a second
 _FOLLOWED = 5  # of the final prediction's tokens
@@ -38,7 +37,7 @@ class Curves:
     """The points of the stream at one position, with the tokens that are followed."""
 
     reading: Reading  # [K, 1, ...]; candidates are the tokens
-    typed: int  # the last ones, which were typed
+    typed: int  # the last ones, which were picked or typed
     settled: float  # blocks passed from which on the first choice is the final one
 
 
@@ -132,30 +131,30 @@ def measure_page(scene: Scene, settings: Settings, results: Mapping[str, Any]) -
 
 
 def curves_question(scene: Scene, settings: Settings) -> Settings:
-    """The question of the curves; the typed tokens count only where single tokens are followed."""
-    typed = tuple(settings[name] for name in FIELDS) if settings.curve in FOLLOWING else ()
-    return Settings((("lens", settings.lens), ("typed", typed)))
+    """The question of the curves; target, distractor and a typed token count only where single tokens are followed."""
+    single = settings.curve in FOLLOWING
+    picked = (scene.picked.target, scene.picked.distractor) if single else ()
+    return Settings((("lens", settings.lens), ("picked", picked), ("more", settings.more if single else "")))
 
 
 def measure_curves(scene: Scene, settings: Settings) -> Curves | None:
-    """The tokens of the final prediction and those that were typed, at every point of the stream.
+    """The tokens of the final prediction and those that were picked or typed, at every point of the stream.
 
     None for a lens that is not there; raises InputError, in the reader's language, for a text that is not one token.
     """
     if not has(scene, settings.lens):
         return None
-    tokens, typed = followed(scene, settings.typed)
+    tokens, typed = followed(scene, settings)
     lens = translator(scene, settings.lens)
     reading = read_position(scene.trace, scene.position, top=1, candidates=tokens, lens=lens)
     return Curves(reading, typed, settled(reading))
 
 
-def followed(scene: Scene, texts: tuple[str, ...]) -> tuple[list[int], int]:
-    """The final prediction's tokens, then those that were typed and are none of them, of which how many."""
+def followed(scene: Scene, settings: Settings) -> tuple[list[int], int]:
+    """The final prediction's tokens, then those that were picked or typed and are none of them, of which how many."""
     final = likeliest(scene.trace.logits_at(scene.position), _FOLLOWED)
-    named = dict(zip(FIELDS, texts, strict=False))
-    typed = [token for name in named if (token := typed_token(scene, named, name)) is not None]
-    more = [token for token in dict.fromkeys(typed) if token not in final]
+    asked = dict.fromkeys((*settings.picked, typed_token(scene, settings, "more")))
+    more = [token for token in asked if token is not None and token not in final]
     return [*final, *more], len(more)
 
 

@@ -7,7 +7,9 @@ from viz.api.endpoint import Endpoint
 from viz.labels import quoted, visible
 from viz.numbers import nats, number, whole
 from viz.seam.python_lines import script
+from viz.seam.selection import WATCHED
 from viz.seam.settings import Choice, Text
+from viz.seam.targets import OFFERED, fields
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, View
 from viz.views.predictions.lens.api import lens, lens_at
 from viz.views.predictions.lens.figures import (
@@ -20,7 +22,6 @@ from viz.views.predictions.lens.figures import (
     table_payload,
 )
 from viz.views.predictions.lens.measure import (
-    FIELDS,
     FOLLOWING,
     LENSES,
     curves_question,
@@ -111,6 +112,11 @@ def curve(seen: Seen) -> Payload:
         "columns": [words["followed"], text.place, text.value],
         "python": curve_lines(seen, reading.candidates[0].tolist() if shown in FOLLOWING else []),
     }
+
+
+def _roles(seen: Seen) -> tuple[str, ...]:
+    """Target and distractor are followed where the curves are of single tokens."""
+    return WATCHED if seen.settings.curve in FOLLOWING else ()
 
 
 def _place(seen: Seen, place: float) -> str:
@@ -207,7 +213,7 @@ VIEW = View(
         Choice("lens", LENSES),
         Choice("colour", COLOURS),
         Choice("curve", CURVES),
-        *(Text(name, when={"curve": FOLLOWING}) for name in FIELDS),
+        Text("more", when={"curve": FOLLOWING}),
     ),
     measures=(
         Measure("there", measure_there, depends=("model",), settings=("lens",), locks=False),
@@ -217,15 +223,17 @@ VIEW = View(
         Measure(
             "curves",
             measure_curves,
-            depends=("run", "token"),
-            settings=("lens", "curve", *FIELDS),
+            depends=("run", "plain", "token"),
+            settings=("lens", "curve", "more"),
             question=curves_question,
         ),
         Measure("gap", measure_gap, depends=("run", "token")),
+        OFFERED,
     ),
-    layout=("form", "table", (("curve", "check"), ("job", "map"))),
+    layout=("form", "table", (("targets", "curve", "check"), ("job", "map"))),
     parts={
         "table": Custom("lenstable", table, of=("page", "there"), settings=("lens", "colour")),
+        "targets": fields(_roles, settings=("curve",)),
         "curve": Figure(curve, of=("curves", "there"), depends=("token",), settings=("lens", "curve")),
         "check": Custom("about", check, of="gap", settings=()),
         "job": Job("whole", job, also=("there", "all"), settings=("lens",)),

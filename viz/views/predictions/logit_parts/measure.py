@@ -22,10 +22,8 @@ from model.progress import Progress
 from viz.charts.distribution import likeliest
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
-from viz.seam.typed import token_of
 
 TOP = 10  # tokens promoted, and as many suppressed
-FIELDS = ("token", "distractor")
 _TOKENS = 4096  # tokens run forward and back along the path of integrated gradients, by which long prompts take fewer
 
 
@@ -45,10 +43,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Refused:
-    """Why there is no such logit: a text that is not one token and what it is cut into, or "" for the same twice."""
-
-    text: str
-    pieces: tuple[str, ...] = ()
+    """There is no such logit: target and distractor are the same token."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,17 +66,11 @@ class Written:
 
 
 def measure_target(scene: Scene, settings: Settings) -> Watched | Refused:
-    """The logit in the form: an empty target is the likeliest next token without edits, an empty distractor none."""
-    tokens: list[int | None] = []
-    for name in FIELDS:
-        token, pieces = token_of(scene.model, settings[name]) if settings[name] else (None, [])
-        if settings[name] and token is None:
-            return Refused(settings[name], tuple(pieces))
-        tokens.append(token)
-    token, other = tokens
+    """The logit of the target, without one of the likeliest next token without edits; less that of a distractor."""
+    token, other = scene.picked.target, scene.picked.distractor
     if token is None:
         token = likeliest(scene.unedited.logits_at(scene.position), 1)[0]
-    return Refused("") if other == token else Watched(scene.position, token, other)
+    return Refused() if other == token else Watched(scene.position, token, other)
 
 
 def measure_written(scene: Scene, settings: Settings) -> Written:

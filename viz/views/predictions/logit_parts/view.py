@@ -5,8 +5,7 @@ from viz.api.endpoint import Endpoint
 from viz.labels import quoted
 from viz.numbers import exact, logit, signed, whole
 from viz.seam.python_lines import script
-from viz.seam.settings import Text
-from viz.seam.typed import not_one
+from viz.seam.targets import OFFERED, Usual, fields
 from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View
 from viz.theme import SIGNED
 from viz.views.predictions.logit_parts.api import gradients, logit_parts, part_tokens
@@ -19,7 +18,6 @@ from viz.views.predictions.logit_parts.figures import (
     tokens_figure,
 )
 from viz.views.predictions.logit_parts.measure import (
-    FIELDS,
     TOP,
     Refused,
     Watched,
@@ -53,10 +51,12 @@ def _empty(seen: Seen) -> Payload:
 
 def _why(seen: Seen) -> str:
     """Why there is no such logit."""
-    target = _target(seen)
-    if not target.text:
-        return seen.words["same_token"]
-    return not_one(seen.all_words, target.text, target.pieces)
+    return seen.words["same_token"]
+
+
+def _usual(seen: Seen) -> Usual:
+    """The token that is watched where none was picked."""
+    return {} if _refused(seen) else {"target": _target(seen).token}
 
 
 def _figure_words(seen: Seen) -> Words:
@@ -242,21 +242,20 @@ def compared(seen: Seen) -> Payload:
     }
 
 
-_ALL = ("run", "plain", "token")
-
 VIEW = View(
     "logit_parts",
-    settings=tuple(Text(name) for name in FIELDS),
     measures=(
-        Measure("target", measure_target, depends=_ALL, settings=FIELDS),
+        Measure("target", measure_target, depends=("run", "plain", "token", "watched")),
         Measure("written", measure_written, depends=("run", "token")),
         Measure("main", measure_parts, depends=(), uses=("target", "written")),
         Measure("sources", measure_sources, depends=("head",), settings=("map",), uses=("main",)),
         Measure("promoted", measure_promoted, depends=("head",), settings=("map",), uses=("written",)),
         Measure("gradients", measure_gradients, depends=(), uses=("target",), slow=True),
+        OFFERED,
     ),
-    layout=("form", "check", "map", "layers", ("sources", "tokens"), "job", "gradients"),
+    layout=("targets", "check", "map", "layers", ("sources", "tokens"), "job", "gradients"),
     parts={
+        "targets": fields(usual=_usual, of=("target",)),
         "check": Custom("wrotecheck", check, of=("target", "main"), settings=()),
         "map": Asking("wrotemap", inside_of, part_map, of=("target", "main"), settings=("map",)),
         "layers": Figure(layers, of=("target", "main"), settings=()),

@@ -1,0 +1,85 @@
+// What any list of heads offers: names that a probe run gave to heads, and all of them picked or switched off at once.
+import { el, fill } from "./dom.js";
+import { onDrawn } from "./mount.js";
+import { onSelect, select, selection } from "./selection.js";
+import { pageState } from "./state.js";
+
+const MOST_PICKED = 8, // a hue each
+  MOST_EDITS = 64;
+const same = ([a, b], [c, d]) => a === c && b === d;
+
+// --- names ---
+
+const fillNames = (node) => {
+  const names = pageState.headNames?.[node.dataset.headNames] ?? [];
+  node.replaceChildren(
+    ...names.map(([text, score, hue]) => {
+      const chip = el("span", "pg-name", text, { title: `${text} ${score}` });
+      chip.style.setProperty("--pg-hue", hue);
+      return chip;
+    }),
+  );
+  node.hidden = !names.length;
+};
+
+// What a head is called, once that is known.
+export function headNames(layer, head) {
+  const node = el("span", "pg-head-names", "", { "data-head-names": `${layer}.${head}` });
+  fillNames(node);
+  return node;
+}
+
+onDrawn((root, payload) => {
+  if (root.dataset.part !== "header" || !payload?.head_names) return;
+  pageState.headNames = payload.head_names;
+  document.querySelectorAll("[data-head-names]").forEach(fillNames);
+});
+
+// --- all of them ---
+
+// Without what else changes the output of one of these heads, each of them is switched off.
+export function switchedOff(edits, heads, sites) {
+  const here = ({ kind, layer, head }) => sites[kind] === "z" && heads.some((each) => same(each, [layer, head]));
+  return [...edits.filter((edit) => !here(edit)), ...heads.map(([layer, head]) => ({ kind: "zero", layer, head }))];
+}
+const isOff = ([layer, head]) =>
+  selection.edits.some((edit) => edit.kind === "zero" && same([edit.layer, edit.head], [layer, head]));
+
+// Two buttons for the heads of a list; show(heads) says which these are.
+export function headActions() {
+  const root = el("div", "pg-head-actions"),
+    pick = el("button", "pg-button pg-quiet", "", { type: "button" }),
+    off = el("button", "pg-button pg-quiet", "", { type: "button" });
+  root.append(pick, off);
+  let heads = [];
+  const allOff = () => heads.length > 0 && heads.every(isOff);
+  const paint = () => {
+    const words = pageState.words,
+      n = heads.length;
+    root.hidden = !n || !words;
+    if (root.hidden) return;
+    const some = n > MOST_PICKED ? words.pick_some : words.pick_all;
+    pick.textContent = fill(some, { n, most: MOST_PICKED });
+    off.textContent = fill(allOff() ? words.heads_on : words.heads_off, { n });
+    const next = allOff() ? [] : switchedOff(selection.edits, heads, pageState.editSites ?? {});
+    off.disabled = next.length > MOST_EDITS;
+    off.title = off.disabled ? fill(words.heads_many, { most: MOST_EDITS }) : words.heads_off_help;
+  };
+  pick.onclick = () => select({ heads: heads.slice(0, MOST_PICKED).reverse() }); // the last one is the main one
+  off.onclick = () =>
+    select({
+      edits: allOff()
+        ? selection.edits.filter(
+            (edit) => edit.kind !== "zero" || !heads.some((each) => same(each, [edit.layer, edit.head])),
+          )
+        : switchedOff(selection.edits, heads, pageState.editSites ?? {}),
+    });
+  onSelect(paint);
+  return {
+    root,
+    show(next) {
+      heads = next;
+      paint();
+    },
+  };
+}

@@ -1,0 +1,58 @@
+// Target and distractor: the two tokens of the vocabulary whose chances the views watch, by their ids.
+import { el, fill } from "./dom.js";
+import { onSelect, select, selection } from "./selection.js";
+import { pageState } from "./state.js";
+
+export const ROLES = ["target", "distractor"];
+const texts = new Map(); // what a token is called, by its id in the model that is shown
+
+export const watchedText = (role) => texts.get(selection[role]) ?? String(selection[role]);
+export const nameWatched = (id, text) => texts.set(id, text);
+
+// Watch a token, or no longer where it is null. One token cannot be both.
+export function watch(role, id, text) {
+  if (id !== null) texts.set(id, text);
+  const other = ROLES.find((each) => each !== role);
+  const taken = id !== null && selection[other] === id ? { [other]: null } : {};
+  select({ [role]: id, ...taken });
+}
+
+const MARKS = { target: "+", distractor: "−" };
+
+// Two small buttons that make the token of a row the target or the distractor, and once more to let it go.
+export function watchButtons(id, text) {
+  const both = el("span", "pg-watch", "", { "data-watch": id });
+  const words = pageState.words ?? {};
+  for (const role of ROLES) {
+    const name = fill(words[`make_${role}`] ?? role, { text });
+    const button = el("button", "pg-watch-button", MARKS[role], {
+      type: "button",
+      title: name,
+      "aria-label": name,
+      "aria-pressed": selection[role] === id,
+      "data-role": role,
+    });
+    button.onclick = (event) => {
+      event.stopPropagation();
+      watch(role, selection[role] === id ? null : id, text);
+    };
+    both.append(button);
+  }
+  return both;
+}
+
+// A row of next tokens: the buttons stand behind its name, and a click anywhere in it makes its token the target.
+export function watchRow(line, name, id, text) {
+  name.append(watchButtons(id, text));
+  line.classList.add("pg-watch-row");
+  line.addEventListener("click", (event) => {
+    if (event.target.closest("button, a") || !getSelection().isCollapsed) return;
+    watch("target", selection.target === id ? null : id, text);
+  });
+}
+
+onSelect(() => {
+  for (const both of document.querySelectorAll("[data-watch]"))
+    for (const button of both.children)
+      button.setAttribute("aria-pressed", selection[button.dataset.role] === +both.dataset.watch);
+});

@@ -1,0 +1,124 @@
+"""Target and distractor: the two tokens of the vocabulary whose chances the views watch, shared by all of them.
+
+A view that watches tokens has the part `fields(...)` and the measure OFFERED; the tokens themselves are
+`scene.picked.target` and `scene.picked.distractor`, so that what depends on them names "watched".
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.text.tokenizer import Tokenizer
+from viz.charts.distribution import likeliest
+from viz.labels import quoted
+from viz.seam.scene import Scene
+from viz.seam.selection import WATCHED
+from viz.seam.settings import Settings
+from viz.seam.typed import LIKELY, MOST_TYPED, not_one, readings
+from viz.seam.view import Asking, Depends, Measure, Part, Payload, Seen
+from viz.words import some
+
+MOST = 12  # tokens that are offered at once
+Usual = Mapping[str, int | None]  # by role, the token that an empty field stands for; None for none
+
+
+@dataclass(frozen=True)
+class Offered:
+    """The tokens offered for what was typed, the one that is taken first."""
+
+    typed: str
+    ids: tuple[int, ...]
+    places: tuple[str, ...]  # where each is known from: "likely", "prompt", or "" for the vocabulary
+    exact: int  # the first ones, which are the text itself, with a space in front or without
+    pieces: tuple[str, ...]  # what the text is cut into
+
+
+def read(sent: object, scene: Scene) -> str:
+    """What is typed into a field of the part."""
+    text = sent.get("typed") if isinstance(sent, Mapping) else None
+    return text[:MOST_TYPED].encode("utf-8", "replace").decode() if isinstance(text, str) else ""
+
+
+def measure_offered(scene: Scene, settings: Settings) -> Offered:
+    """The tokens that a text may mean: itself, then what begins with it, the likeliest next token first.
+
+    For no text: the likeliest next tokens, then those of the prompt.
+    """
+    text = settings.targets
+    logits = scene.unedited.logits_at(scene.position)[: scene.model.tokenizer.vocab_size]
+    likely, prompt = likeliest(logits, LIKELY), list(dict.fromkeys(scene.tokens.ids.tolist()))
+    exact, pieces = readings(scene, text) if text else ([], [])
+    if text:
+        begin = text.lstrip(" ·").casefold()
+        fits = np.fromiter((each.startswith(begin) for each in _bare(scene.model.tokenizer)), bool)
+        ranked = np.flatnonzero(fits)[np.argsort(-logits[fits], kind="stable")]
+        familiar = [id for id in (*likely, *prompt) if fits[id]]
+        ids = list(dict.fromkeys([*exact, *familiar, *ranked[: 2 * MOST].tolist()]))[:MOST]
+    else:
+        ids = list(dict.fromkeys([*likely[: MOST // 2], *prompt[::-1], *likely]))[:MOST]
+    places = tuple("likely" if id in likely else "prompt" if id in prompt else "" for id in ids)
+    return Offered(text, tuple(ids), places, len(exact), tuple(pieces))
+
+
+@functools.lru_cache(maxsize=4)
+def _bare(tokenizer: Tokenizer) -> tuple[str, ...]:
+    """The text of every token without the space in front, in small letters. [V]"""
+    return tuple(tokenizer.piece(id).lstrip(" ").casefold() for id in range(tokenizer.vocab_size))
+
+
+OFFERED = Measure("offered", measure_offered, ("plain", "token"), ("targets",), keep=False)
+
+
+def fields(
+    roles: Callable[[Seen], tuple[str, ...]] = lambda seen: WATCHED,
+    usual: Callable[[Seen], Usual] = lambda seen: {},
+    of: tuple[str, ...] = (),
+    *,
+    settings: tuple[str, ...] = (),
+    depends: tuple[Depends, ...] = (),
+) -> Part:
+    """The fields of target and distractor, of which `roles(seen)` are shown.
+
+    `usual(seen)`: the tokens that empty fields stand for; `of`: the measures that it reads. Words of the view:
+    `targets.<role>_empty` where they differ from the common ones.
+    """
+
+    def draw(seen: Seen) -> Payload:
+        return _payload(seen, roles(seen), usual(seen))
+
+    return Asking("targets", read, draw, of=("offered", *of), depends=("watched", *depends), settings=settings)
+
+
+def _payload(seen: Seen, roles: tuple[str, ...], usual: Usual) -> Payload:
+    """The payload of static/parts/targets.js."""
+    offered: Offered = seen.results["offered"]
+    chosen = dict(zip(WATCHED, seen.facts.watched, strict=True))
+    rows = [
+        {"id": id, "text": quoted(seen.facts.piece(id)), "place": place}
+        for id, place in zip(offered.ids, offered.places, strict=True)
+    ]
+    return {
+        "fields": [_field(seen, role, chosen[role], usual.get(role)) for role in roles],
+        "typed": offered.typed,
+        "offered": rows,
+        "exact": offered.exact,
+        "cut": not_one(seen.all_words, offered.typed, offered.pieces) if offered.typed and not offered.exact else "",
+        "words": some(seen.all_words, "watched", *_WORDS),
+    }
+
+
+_WORDS = ("clear", "likely", "prompt", "taken", "taken_spaced", "id", "offered")
+
+
+def _field(seen: Seen, role: str, chosen: int | None, usual: int | None) -> Payload:
+    """One field: its name, the token in it, and what it stands for while it is empty."""
+    empty = seen.here[f"{role}_empty"]
+    return {
+        "role": role,
+        "label": seen.all_words[f"watched.{role}"],
+        "help": seen.all_words[f"watched.{role}_help"],
+        "empty": empty if usual is None else f"{empty} ({quoted(seen.facts.piece(usual))})",
+        "token": None if chosen is None else {"id": chosen, "text": quoted(seen.facts.piece(chosen))},
+    }
