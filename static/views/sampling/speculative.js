@@ -213,7 +213,8 @@ define("drafttext", (root) => {
     text.setAttribute("aria-label", words.tokens_label);
     const lead = el("span", "pg-draft-before", `${payload.cut ? "… " : ""}${payload.before.join("")}`);
     text.replaceChildren(lead, ...rounds.map(group));
-    same.replaceChildren(payload.same, " ", lookInside(payload.prompt + payload.text, payload.prompt));
+    const { prompt } = payload; // none of a conversation
+    same.replaceChildren(payload.same, " ", ...(prompt === null ? [] : [lookInside(prompt + payload.text, prompt)]));
     plain.hidden = payload.plain === null;
     plain.replaceChildren(el("summary", "", words.plain_text), el("p", "pg-sample-text", payload.plain ?? ""));
     foot.replaceChildren(

@@ -1,7 +1,7 @@
 // What comes next: the likeliest tokens as bars, at any temperature, and writing one of them.
 //
 // payload of "startnext": { title, about, tokens: [{ id, text, logit, prompt }], temperatures, sums, drawn: [{ id, text,
-//   prompt, ends }], u, usual, before, last, room, words, file, source, python, run }. A share is exp(logit / T - sum of T): the
+//   prompt, ends }], u, usual, before, chat, last, room, words, file, source, python, run }. A share is exp(logit / T - sum of T): the
 //   page computes it by itself. `prompt`: what the prompt would be with that token, "" where no text is read like that.
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
@@ -92,7 +92,9 @@ define("startnext", (root) => {
           : words.first_choice
         : pick.ends
           ? words.ends
-          : words.untypable
+          : payload.chat
+            ? words.chat
+            : words.untypable
       : words.full;
     for (const { line, id } of rows) line.classList.toggle("pg-start-drawn", id === pick.id);
   };
@@ -118,7 +120,7 @@ define("startnext", (root) => {
     list.replaceChildren(
       ...tokens.map(({ id, text, prompt }) => {
         const line = el("li"),
-          button = el("button", "pg-start-bar", "", { type: "button", title: prompt ? words.append : words.untypable }),
+          button = el("button", "pg-start-bar", "", { type: "button", title: prompt ? words.append : payload.chat ? words.chat : words.untypable }),
           track = el("span", "pg-start-track"),
           bar = el("i"),
           number = el("b");

@@ -33,7 +33,7 @@ define("startway", (root) => {
   return (payload) => {
     const { words, head, blocks, hues } = payload;
     const tint = (node, strength) => {
-      const share = Math.round(100 * Math.min(1, Math.abs(strength)) ** 0.7);
+      const share = Math.round(100 * Math.min(1, Math.abs(strength)) ** 0.5);
       node.style.setProperty("--pg-tint", `${share}%`);
       node.style.setProperty("--pg-hue", hues[strength < 0 ? 0 : 1]);
     };

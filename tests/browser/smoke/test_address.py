@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.browser.conftest import FIRST
 from tests.support.visitor import SOON, expect, open_tab
 
 pytestmark = pytest.mark.browser
@@ -46,9 +47,11 @@ def picture(page, many: int):
 
 
 def test_a_link_opened_elsewhere_shows_the_same(open_page):
-    page = open_page()
+    page = open_page("", ready=FIRST)
     settle(page)
     assert page.evaluate("location.hash") == ""  # an untouched page has no state to tell
+    open_tab(page, "Attention")
+    settle(page)
     page.locator("#prompt textarea").fill(PROMPT)
     until(page, "text => playground.page.shown.prompt === text", PROMPT)
     page.evaluate("playground.pickHead(2, 0, true)")

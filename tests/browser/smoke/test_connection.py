@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.browser.conftest import READY, ROOT, blank_page
+from tests.browser.conftest import FIRST, ROOT, blank_page
 from tests.support.visitor import SOON, expect
 
 pytestmark = pytest.mark.browser
@@ -49,7 +49,7 @@ def test_a_killed_server_is_told_once_and_the_page_comes_back_with_it(server, pr
     page.on("pageerror", lambda error: errors.append(str(error)))
     answer = page.goto(server.url)
     assert "frame-ancestors 'self'" in answer.headers["content-security-policy"]
-    page.locator(READY).wait_for(timeout=SOON)
+    page.locator(FIRST).wait_for(timeout=SOON)
     prompt, notice, chips = page.locator("#prompt textarea"), page.locator(NOTICE), page.locator("#pg-tokens .pg-chip")
 
     # Too many questions: the page waits as long as it is told, says so, and asks again by itself.
@@ -83,7 +83,7 @@ def test_a_killed_server_is_told_once_and_the_page_comes_back_with_it(server, pr
 
     server()
     page.wait_for_function(f"document.getElementById('pg-connection-words') && {SERVER} !== '{before}'", timeout=SOON)
-    page.locator(READY).wait_for(timeout=SOON)
+    page.locator(FIRST).wait_for(timeout=SOON)
     expect(prompt).to_have_value("The dog sat on the mat", timeout=SOON)
     expect(chips).to_have_count(6, timeout=SOON)
     expect(notice).to_have_count(0)

@@ -23,7 +23,8 @@ WRONG = """() => {
   }
   for (const input of open.querySelectorAll(".pg-control :is(select, input, textarea)")) {
     const { right } = input.getBoundingClientRect(), part = input.closest("[data-part]");
-    if (input.checkVisibility() && right > part.getBoundingClientRect().right + 1)
+    const around = part.offsetParent ? part : part.closest(".pg-screen"); // some parts have no box of their own
+    if (input.checkVisibility() && right > around.getBoundingClientRect().right + 1)
       wrong.push(`${input.closest("[data-name]").dataset.name} of ${part.dataset.part} ends at ${right}`);
   }
   const whole = ".pg-effect-table, .pg-neuron-table, .pg-lines-box, .pg-reading-text, " +

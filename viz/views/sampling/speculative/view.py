@@ -104,7 +104,7 @@ def text(seen: Seen) -> Payload:
     return {
         "title": title,
         "note": f"{words['note']} {ended}".strip(),
-        "prompt": facts.prompt,
+        "prompt": None if facts.prompt.turns else facts.prompt.text,
         "text": result.text,
         "before": [visible(piece) for piece in facts.pieces[-_TAIL:]],
         "cut": len(facts.pieces) > _TAIL,

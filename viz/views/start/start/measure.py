@@ -1,6 +1,6 @@
 """What the first look measures: the next token at every temperature, and the numbers along the way to it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from model.predictions.attribution import attribute, components
 from model.predictions.next_token import NextToken, next_token
 from model.records import Tokens
 from model.sampling.pipeline import uniform
+from viz.seam.prompt import read
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 
@@ -23,7 +24,7 @@ class Next:
 
     following: NextToken
     texts: tuple[tuple[int, str], ...]  # (token, the prompt that ends with it)
-    before: str  # the prompt up to the position
+    before: str  # the prompt up to the position; "" in a conversation
     end: int | None  # the token that ends a text
 
 
@@ -55,21 +56,17 @@ def measure_next(scene: Scene, settings: Settings) -> Next:
     tokens, position = scene.trace.tokens, scene.position
     logits = scene.trace.logits_at(position)[: scene.model.tokenizer.vocab_size]
     following = next_token(logits, TEMPERATURES, uniform(0, position), TOP)
-    before = text_before(tokens, position, scene.prompt)
+    text = "" if scene.prompt.turns else text_before(tokens, position, scene.prompt.text)
     ids = tokens.ids[: position + 1].tolist()
     candidates = dict.fromkeys([*following.ids.tolist(), *following.drawn.tolist()])
-    return Next(
-        following,
-        tuple((token, _typed(scene, before, ids, token)) for token in candidates),
-        before,
-        scene.model.tokenizer.eos_id,
-    )
+    texts = tuple((token, "" if scene.prompt.turns else _typed(scene, text, ids, token)) for token in candidates)
+    return Next(following, texts, text, scene.model.tokenizer.eos_id)
 
 
 def _typed(scene: Scene, before: str, ids: list[int], token: int) -> str:
     """The text that is read as `ids` and then `token`; "" where there is none."""
-    text = before + scene.model.tokenizer.decode([token])
-    return text if scene.model.encode(text).ids.tolist() == [*ids, token] else ""
+    prompt = replace(scene.prompt, text=before + scene.model.tokenizer.decode([token]))
+    return prompt.text if read(scene.model, prompt).tokens.ids.tolist() == [*ids, token] else ""
 
 
 def measure_way(scene: Scene, settings: Settings) -> Way:

@@ -36,6 +36,7 @@ def following(seen: Seen) -> Payload:
         "u": numbers.u,
         "usual": USUAL,
         "before": next.before,
+        "chat": bool(facts.prompt.turns),
         "last": at == len(facts.tokens) - 1,
         "room": at + 2 <= facts.config.n_ctx,
         "file": f"next-token-{at}",
