@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.support.corruption import damage
 from tests.support.fuzz import READ, REFUSED, Templates, Worker
-from tests.support.valid_files import KINDS
+from tests.support.valid_kinds import KINDS
 
 # Files that are slow to open get fewer examples.
 EXAMPLES = {"run": 25, "prepared": 25}

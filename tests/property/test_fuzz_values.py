@@ -30,7 +30,8 @@ from model.training import loop
 from tests.parity.families import CASES
 from tests.support import corruption, valid_files
 from tests.support.fuzz import wrong_words
-from tests.support.valid_files import ALPHABET, KINDS, LLAMA, SMALL, TOKENS
+from tests.support.valid_files import ALPHABET, LLAMA, SMALL, TOKENS
+from tests.support.valid_kinds import KINDS
 
 VALUES = [value for value in corruption.VALUES if not (isinstance(value, str) and value.startswith("@deep"))]
 

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
-from tests.support import valid_files
+from tests.support import valid_kinds
 from tests.support.corruption import damage
 
 PATIENCE = 60.0  # seconds for one file, on a busy machine; a hundred times what any takes
@@ -51,7 +51,7 @@ def opened(kind: str, folder: Path) -> Outcome:
     from model.errors import PlaygroundError
 
     try:
-        valid_files.KINDS[kind].open(folder)
+        valid_kinds.KINDS[kind].open(folder)
     except PlaygroundError as error:
         wrong = wrong_words(error)
         return Outcome(f"fault: {wrong}" if wrong else REFUSED, f"{type(error).__name__}: {error}"[:2000])
@@ -72,10 +72,10 @@ def serve(connection: Connection) -> None:
     logging.disable()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # warnings, and the tokenizer's own words about a panic
     with tempfile.TemporaryDirectory() as name:
-        for number, kind in enumerate(valid_files.KINDS):  # so that libraries are in memory before it is bounded
+        for number, kind in enumerate(valid_kinds.KINDS):  # so that libraries are in memory before it is bounded
             folder = Path(name) / str(number)
             folder.mkdir()
-            valid_files.KINDS[kind].write(folder)
+            valid_kinds.KINDS[kind].write(folder)
             connection.send(opened(kind, folder))
     with contextlib.suppress(ImportError):
         import resource
@@ -107,7 +107,7 @@ class Worker:
         self.process = context.Process(target=serve, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
-        for kind in valid_files.KINDS:
+        for kind in valid_kinds.KINDS:
             outcome = self._answer()
             if outcome.kind != READ:
                 raise RuntimeError(f"the whole files of {kind} are not read: {outcome}")
@@ -144,7 +144,7 @@ class Templates:
         source = self.folder / kind
         if kind not in self.written:
             source.mkdir(parents=True)
-            valid_files.KINDS[kind].write(source)
+            valid_kinds.KINDS[kind].write(source)
             self.written.add(kind)
         shutil.rmtree(to, ignore_errors=True)
         shutil.copytree(source, to)
@@ -156,7 +156,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=None, help="the first seed; without one, the time")
-    parser.add_argument("--kinds", nargs="+", choices=tuple(valid_files.KINDS), default=list(valid_files.KINDS))
+    parser.add_argument("--kinds", nargs="+", choices=tuple(valid_kinds.KINDS), default=list(valid_kinds.KINDS))
     options = parser.parse_args()
     seed = int(time.time()) if options.seed is None else options.seed
     counts: Counter[tuple[str, str]] = Counter()

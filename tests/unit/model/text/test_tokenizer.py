@@ -1,51 +1,16 @@
 """The tokenizer on vocabularies small enough to merge by hand, and on files that are broken."""
 
 import base64
-import json
 import time
 
 import numpy as np
 import pytest
 
-from model.errors import CheckpointError, InputError, PlaygroundError, UnsupportedModel
+from model.errors import CheckpointError, InputError, UnsupportedModel
 from model.text import tokenizer as module
 from model.text.bpe_ranks import ALPHABET, bytes_of, merge_ranks
 from model.text.tokenizer import from_folder, from_gguf, from_tiktoken, from_tokenizer_json, from_vocab_merges
-
-MERGES = ["h e", "l l", "he ll", "hell o", "Ġ w", "â ĸ", "Ġ Ġ"]
-BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-
-
-def small_vocab() -> dict[str, int]:
-    """<|end|> is id 0; the merged tokens come next, last merge first; the bytes come after them, in falling order."""
-    tokens = ["<|end|>", *(merge.replace(" ", "") for merge in reversed(MERGES)), *reversed(list(ALPHABET))]
-    return {token: number for number, token in enumerate(tokens)}
-
-
-def small_json() -> dict:
-    return {
-        "added_tokens": [{"id": 0, "content": "<|end|>", "special": True, "normalized": False}],
-        "normalizer": None,
-        "pre_tokenizer": BYTE_LEVEL,
-        "post_processor": None,
-        "model": {"type": "BPE", "vocab": small_vocab(), "merges": list(MERGES)},
-    }
-
-
-def small_gguf() -> dict:
-    vocab = small_vocab()
-    return {
-        "tokenizer.ggml.model": "gpt2",
-        "tokenizer.ggml.tokens": list(vocab),
-        "tokenizer.ggml.merges": list(MERGES),
-        "tokenizer.ggml.token_type": [3] + [1] * (len(vocab) - 1),
-        "tokenizer.ggml.eos_token_id": 0,
-    }
-
-
-def write(path, content):
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    return path
+from tests.support.small_vocabulary import BYTE_LEVEL, MERGES, small_gguf, small_json, small_vocab, write
 
 
 @pytest.fixture
@@ -269,134 +234,3 @@ def test_config_and_template(tmp_path):
     write(tmp_path / "tokenizer.json", content)
     with pytest.raises(UnsupportedModel, match="post-processor"):
         from_tokenizer_json(tmp_path / "tokenizer.json")
-
-
-def break_vocab(**changes):
-    def change(content):
-        content["model"]["vocab"].update(changes)
-
-    return change
-
-
-def put(*keys, value):
-    def change(content):
-        for key in keys[:-1]:
-            content = content[key]
-        content[keys[-1]] = value
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "names"),
-    [
-        (break_vocab(extra=5), CheckpointError, "share an id"),
-        (break_vocab(extra=999), CheckpointError, "999"),
-        (break_vocab(extra=10**15), CheckpointError, "gaps"),
-        (break_vocab(extra=-1), CheckpointError, "-1"),
-        (break_vocab(extra="5"), CheckpointError, "whole numbers"),
-        (break_vocab(**{"▁the": 264}), CheckpointError, "▁the"),
-        (break_vocab(**{"a" * 5000: 264}), CheckpointError, "absurdly"),
-        (put("model", "vocab", value={}), CheckpointError, "none"),
-        (put("model", "vocab", value=[]), CheckpointError, "whole numbers"),
-        (put("model", "merges", value=["h e", "q q"]), CheckpointError, "q q"),
-        (put("model", "merges", value=["h"]), CheckpointError, "two tokens"),
-        (put("model", "merges", value=[1]), CheckpointError, "two tokens"),
-        (put("model", "merges", value=None), CheckpointError, "list"),
-        (put("added_tokens", value=[{"id": 3, "content": "<|end|>"}]), CheckpointError, "two ids"),
-        (put("added_tokens", value=[{"id": 264, "content": "\ud800"}]), CheckpointError, "Unicode"),
-        (put("added_tokens", value=[{"id": "x"}]), CheckpointError, "added token"),
-        (put("added_tokens", 0, "lstrip", value=True), UnsupportedModel, "lstrip"),
-        (put("model", "type", value="Unigram"), UnsupportedModel, "Unigram"),
-        (put("model", value=None), UnsupportedModel, "None"),
-        (put("model", "end_of_word_suffix", value="</w>"), UnsupportedModel, "</w>"),
-        (put("model", "byte_fallback", value=True), UnsupportedModel, "byte_fallback"),
-        (put("pre_tokenizer", value=None), UnsupportedModel, "pre-tokenizer"),
-        (put("pre_tokenizer", value={"type": "Metaspace"}), UnsupportedModel, "Metaspace"),
-        (put("pre_tokenizer", value=BYTE_LEVEL | {"add_prefix_space": True}), UnsupportedModel, "add_prefix_space"),
-        (put("pre_tokenizer", value=BYTE_LEVEL | {"use_regex": False}), UnsupportedModel, "use_regex"),
-        (put("normalizer", value={"type": "Lowercase"}), UnsupportedModel, "Lowercase"),
-        (put("post_processor", value={"type": "BertProcessing"}), UnsupportedModel, "BertProcessing"),
-    ],
-)
-def test_broken_and_unsupported_json(tmp_path, change, error, names):
-    content = small_json()
-    change(content)
-    with pytest.raises(error) as caught:
-        from_tokenizer_json(write(tmp_path / "tokenizer.json", content))
-    assert names in str(caught.value) and caught.value.what
-
-
-@pytest.mark.parametrize("text", ['{"model": {"type": "BPE", "vocab": {"a', "[]", "", "[" * 100_000, "1" * 10_000])
-def test_files_that_are_no_json_object(tmp_path, text):
-    with pytest.raises(CheckpointError, match=r"tokenizer\.json"):
-        from_tokenizer_json(write(tmp_path / "tokenizer.json", text))
-    with pytest.raises(CheckpointError):
-        from_tokenizer_json(tmp_path / "missing.json")
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "error", "names"),
-    [
-        ("model", "llama", UnsupportedModel, "llama"),
-        ("model", None, CheckpointError, "no tokenizer"),
-        ("pre", "tekken", UnsupportedModel, "tekken"),
-        ("tokens", None, CheckpointError, "tokens"),
-        ("tokens", [b"\xff"], CheckpointError, "UTF-8"),
-        ("tokens", ["a", "a"], CheckpointError, "inconsistent"),
-        ("token_type", [1], CheckpointError, "1 types"),
-        ("merges", ["zz zz"], CheckpointError, "zz zz"),
-        ("eos_token_id", 9999, CheckpointError, "9999"),
-    ],
-)
-def test_broken_and_unsupported_gguf(key, value, error, names):
-    with pytest.raises(error, match=names):
-        from_gguf(small_gguf() | {f"tokenizer.ggml.{key}": value})
-
-
-def test_gguf_kinds_of_token():
-    """Bytes for strings; a control token only on request, a user-defined one always; an unflagged BOS is special."""
-    metadata = small_gguf()
-    tokens = [token.encode() for token in metadata["tokenizer.ggml.tokens"]] + [b"<tool>", b"<bos>"]
-    tokenizer = from_gguf(
-        metadata
-        | {
-            "tokenizer.ggml.tokens": tokens,
-            "tokenizer.ggml.token_type": [*metadata["tokenizer.ggml.token_type"], 4, 1],
-            "tokenizer.ggml.bos_token_id": 265,
-            "tokenizer.ggml.add_bos_token": True,
-            "tokenizer.ggml.pre": b"llama-bpe",
-            "tokenizer.chat_template": "{{ messages }}",
-        }
-    )
-    assert tokenizer.special == {"<|end|>": 0, "<bos>": 265}
-    assert (tokenizer.add_bos, tokenizer.bos_id, tokenizer.chat_template) == (True, 265, "{{ messages }}")
-    assert tokenizer.encode("<tool>").ids.tolist() == [264]
-    assert tokenizer.encode("<bos>").ids.tolist()[0] != 265
-    assert tokenizer.encode("<bos>", special=True).ids.tolist() == [265]
-
-
-def test_nfc_spans_refer_to_the_normalised_text(tmp_path):
-    """e + U+0301 is three bytes as typed and two, C3 A9, when composed."""
-    tokenizer = from_tokenizer_json(write(tmp_path / "tokenizer.json", small_json() | {"normalizer": {"type": "NFC"}}))
-    tokens = tokenizer.encode("e\u0301")
-    assert b"".join(tokens.raw) == "é".encode() and tokens.spans[-1, 1] == 2
-
-
-def test_added_tokens_meant_for_the_normalised_text(tmp_path):
-    """An added token flagged normalized matches after NFC, another one only as typed."""
-    content = small_json() | {"normalizer": {"type": "NFC"}}
-    for normalized, expected in ((True, True), (False, False)):
-        content["added_tokens"][1:] = [{"id": 264, "content": "é!", "special": False, "normalized": normalized}]
-        tokenizer = from_tokenizer_json(write(tmp_path / "tokenizer.json", content))
-        assert (264 in tokenizer.encode("e\u0301!").ids) == expected
-        assert tokenizer.encode("é!").ids.tolist() == [264]
-
-
-def test_nothing_but_our_errors_on_damaged_json(tmp_path):
-    """Every truncation of a good file is refused as a checkpoint, never with a bare exception."""
-    text = json.dumps(small_json())
-    path = tmp_path / "tokenizer.json"
-    for cut in range(0, len(text) - 1, 97):
-        with pytest.raises(PlaygroundError):
-            from_tokenizer_json(write(path, text[:cut]))

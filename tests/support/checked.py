@@ -1,0 +1,30 @@
+"""Subjects of the checks: tiny models that a test may break."""
+
+from model.api import LanguageModel
+from model.checks.registry import CHECKS
+from model.checks.result import Subject, subject_of
+from model.gpt.edits import Edit
+from tests.support.helpers import VARIANTS, tiny_model
+
+PROMPT = "abcabd ab"
+OURS = [key for key in CHECKS if not key.startswith("parity")]
+EDITS = (
+    Edit("zero", 1, 2),
+    Edit("uniform", 0, 1),
+    Edit("mean", 2, 3),
+    Edit("block_edge", query=3, key=1),
+    Edit("scale", 0, 0, factor=2.0),
+    Edit("previous_token", 2, 0),
+)
+
+
+def made(tokenizer, variant="gpt2", prompt=PROMPT, edits=()) -> Subject:
+    """A new model each time: some tests break it."""
+    model = tiny_model({**VARIANTS[variant], "vocab_size": 256, "n_ctx": 300})
+    lm = LanguageModel("tiny", "Tiny", model, tokenizer)
+    run = lm.trace(prompt)
+    return subject_of(lm, run.edit(*edits) if edits else run, prompt)
+
+
+def not_agreed(found):
+    return {key: each for key, each in found.items() if each.state != "agrees"}

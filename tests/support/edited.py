@@ -1,0 +1,47 @@
+"""Edits of every kind, and runs with them."""
+
+import torch
+from hypothesis import settings
+
+from model.gpt.edits import Edit
+from model.gpt.tap import record
+from model.gpt.trace import Trace, run
+from tests.support.helpers import (
+    VARIANTS,
+    H,
+    L,
+    random_ids,
+    tiny_model,
+    tokens_of,
+)
+
+T = 13
+IDS = random_ids(1, T, seed=3, vocab_size=9)  # nine ids among 13 tokens: there are repeats
+SETTINGS = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+
+# One of each kind, and a pile in which one layer is edited at every site.
+ONE = {
+    "zero": Edit("zero", 1, 2),
+    "mean": Edit("mean", 1, 2),
+    "scale": Edit("scale", 1, 2, factor=-1.5),
+    "previous_token": Edit("previous_token", 1, 2),
+    "first_token": Edit("first_token", 1, 2),
+    "uniform": Edit("uniform", 1, 2),
+    "block_edge": Edit("block_edge", 1, 2, query=7, key=3),
+}
+PILES = {kind: (edit,) for kind, edit in ONE.items()} | {
+    "everywhere": (Edit("block_edge", query=7, key=3), Edit("block_edge", head=1, query=7, key=7)),
+    "pile": (Edit("zero", 0, 1), *ONE.values(), Edit("mean", 1, 0), Edit("uniform", 1, 3)),
+}
+
+
+def traced(name: str = "gpt2", *edits: Edit) -> Trace:
+    return run(tiny_model(VARIANTS[name]), tokens_of(IDS[0]), model_id="tiny", edits=edits)
+
+
+@torch.no_grad()
+def means_of(model) -> dict[tuple[int, int], torch.Tensor]:
+    """Every head's mean output, by an explicit forward."""
+    store: dict = {}
+    model(IDS, tap=record(["z"], store))
+    return {(layer, head): store["z", layer][0, head].mean(0) for layer in range(L) for head in range(H)}

@@ -1,0 +1,161 @@
+"""Edits that do not fit a model or a prompt are refused before anything runs."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.errors import InputError
+from model.gpt.edits import EDITS, FIELDS, MAX_FACTOR, Edit, check_edits, edit_of
+from model.gpt.tap import SITES
+from model.gpt.trace import run
+from tests.support.edited import ONE, SETTINGS, T, traced
+from tests.support.helpers import (
+    H,
+    L,
+    V,
+    tiny_config,
+    tiny_model,
+    tokens_of,
+)
+
+# --- what is refused ---
+
+HUGE = 10**5000
+ZERO = {"kind": "zero", "layer": 1, "head": 2}
+EDGE = {"kind": "block_edge", "query": 7, "key": 3}
+SCALE = {**ZERO, "kind": "scale"}
+BAD = {
+    "nothing": (None, "must be named fields"),
+    "text": ("zero", "must be named fields"),
+    "a list": ([ZERO], "must be named fields"),
+    "no kind": ({"layer": 1, "head": 2}, "no such kind of edit"),
+    "unknown kind": ({**ZERO, "kind": "delete"}, "no such kind of edit.*delete"),
+    "a long kind": ({**ZERO, "kind": "x" * 10**6}, "no such kind of edit"),
+    "an unhashable kind": ({**ZERO, "kind": ["zero"]}, "no such kind of edit.*list"),
+    "unknown field": ({**ZERO, "site": "z"}, "field that is not known.*site"),
+    "a field that is no text": ({**ZERO, 3: 4}, "field that is not known.*3"),
+    "no layer": ({"kind": "zero", "head": 2}, "lacks a field.*layer.*needs: layer, head"),
+    "no head": ({**ZERO, "head": None}, "lacks a field.*head"),
+    "no factor": (SCALE, "lacks a field.*factor"),
+    "no key": ({"kind": "block_edge", "query": 7}, "lacks a field.*key"),
+    "a factor too many": ({**ZERO, "factor": 2.0}, "kind does not use.*factor"),
+    "a query too many": ({**ZERO, "query": 0}, "kind does not use.*query"),
+    "a factor of an edge": ({**EDGE, "factor": 2.0}, "kind does not use.*factor"),
+    "true": ({**ZERO, "layer": True}, "no such layer.*True"),
+    "a float": ({**ZERO, "head": 2.0}, r"no such head.*2\.0"),
+    "text for a number": ({**ZERO, "head": "2"}, "no such head"),
+    "a list for a number": ({**ZERO, "head": [2]}, "no such head.*list"),
+    "negative": ({**ZERO, "layer": -1}, "no such layer.*-1"),
+    "one too many": ({**ZERO, "layer": L}, f"no such layer.*0 to {L - 1}"),
+    "a huge number": ({**ZERO, "head": HUGE}, f"no such head.*0 to {H - 1}"),
+    "no position": ({**EDGE, "query": T}, f"no such position.*0 to {T - 1}"),
+    "a negative key": ({**EDGE, "key": -1}, "no such position"),
+    "a float query": ({**EDGE, "query": 7.0}, "no such position"),
+    "a later key": ({**EDGE, "key": 8}, "cannot look at a later one.*query 7, key 8"),
+    "the only key": ({**EDGE, "query": 0, "key": 0}, "nothing left to read"),
+    "not a number": ({**SCALE, "factor": math.nan}, "not a number that can be used"),
+    "infinite": ({**SCALE, "factor": -math.inf}, "not a number that can be used"),
+    "a huge factor": ({**SCALE, "factor": HUGE}, "not a number that can be used.*from -100 to 100"),
+    "just too large": ({**SCALE, "factor": 100.1}, "not a number that can be used"),
+    "true as a factor": ({**SCALE, "factor": True}, "not a number that can be used"),
+    "a complex factor": ({**SCALE, "factor": 1j}, "not a number that can be used"),
+}
+
+
+@pytest.mark.parametrize(("value", "what"), BAD.values(), ids=BAD)
+def test_edit_of_refuses(value, what: str):
+    with pytest.raises(InputError, match=what) as caught:
+        edit_of(value, tiny_config(), T)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("edit", [*ONE.values(), Edit("block_edge", query=7, key=7), Edit("scale", 0, 0, MAX_FACTOR)])
+def test_edit_of_reads_what_asdict_wrote(edit: Edit):
+    assert edit_of(dataclasses.asdict(edit), tiny_config(), T) == edit
+
+
+def test_a_whole_factor_becomes_a_float():
+    edit = edit_of({**SCALE, "factor": 2}, tiny_config(), T)
+    assert edit == Edit("scale", 1, 2, factor=2.0) and type(edit.factor) is float
+
+
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, T + 1),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=3),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.text(max_size=2), st.integers(), max_size=1),
+)
+FIELD = st.sampled_from([*FIELDS, "kind", "x", 0])
+
+
+@st.composite
+def nearly(draw) -> dict:
+    """The fields a kind needs, mostly in range."""
+    kind = draw(st.sampled_from(list(EDITS)))
+    small = {"layer": L, "head": H, "query": T, "key": T}
+    fields = {name: draw(st.integers(0, small[name])) for name in EDITS[kind].needs if name in small}
+    return {"kind": kind, **fields} | ({"factor": draw(st.floats(-101, 101))} if kind == "scale" else {})
+
+
+@SETTINGS
+@given(st.one_of(nearly(), st.dictionaries(FIELD, ODD), ODD))
+def test_edit_of_gives_an_edit_that_runs_or_says_why_not(value):
+    try:
+        edit = edit_of(value, tiny_config(), T)
+    except InputError as error:
+        assert error.what and error.hint
+        return
+    assert edit_of(dataclasses.asdict(edit), tiny_config(), T) == edit
+    assert all(type(getattr(edit, name)) in (int, float, type(None)) for name in FIELDS)
+    edited = traced("gqa", edit)
+    assert edited.key.edits == (edit,) and np.isfinite(edited.logits).all()
+
+
+def edges(query: int, keys, layer: int | None = None, head: int | None = None) -> list[Edit]:
+    return [Edit("block_edge", layer, head, query=query, key=key) for key in keys]
+
+
+def test_a_row_keeps_at_least_one_key():
+    check_edits(edges(2, [0, 1, 1, 0]), tiny_config(), T)  # the same cell again takes no other away
+    check_edits(edges(2, [0, 1], layer=1) + edges(2, [2], layer=2), tiny_config(), T)
+    check_edits(edges(2, [0, 1], head=1) + edges(2, [2], layer=1, head=2), tiny_config(), T)
+    for rest in (edges(2, [2]), edges(2, [2], layer=0), edges(2, [2], head=3), edges(2, [2], L - 1, H - 1)):
+        with pytest.raises(InputError, match="nothing left to read"):
+            check_edits(edges(2, [0, 1]) + rest, tiny_config(), T)
+        with pytest.raises(InputError, match="nothing left to read"):
+            traced("gpt2", *edges(2, [0, 1])).edit(*rest)
+
+
+def test_a_run_refuses_edits_that_do_not_fit():
+    trace = traced()
+    for edit, what in (
+        (Edit("zero", L, 0), "no such layer"),
+        (Edit("scale", 0, 0), "lacks a field"),
+        (Edit("block_edge", query=T, key=0), "no such position"),
+    ):
+        with pytest.raises(InputError, match=what):
+            trace.edit(edit)
+        with pytest.raises(InputError, match=what):
+            run(trace.model, trace.tokens, edits=[edit])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ONE if kind != "block_edge"])
+def test_a_single_token(kind: str):
+    trace = run(tiny_model(), tokens_of([5])).edit(ONE[kind])
+    assert trace.pattern(1, 2).tolist() == [[1.0]]
+    assert trace.logits.shape == (1, V) and np.isfinite(trace.logits).all()
+
+
+@pytest.mark.parametrize("kind", EDITS)
+def test_kinds_say_what_they_are(kind: str):
+    known = EDITS[kind]
+    assert known.label and known.doc.endswith(".") and known.site in SITES
+    assert set(known.needs + known.optional) <= set(FIELDS)
