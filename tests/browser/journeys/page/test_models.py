@@ -1,4 +1,4 @@
-"""Choosing a model: a broken file, a download that is cancelled or fails, and the way back."""
+"""Choosing a model: a broken file, a download that fails, the way back, and a conversation with what was fetched."""
 
 import re
 import shutil
@@ -32,7 +32,7 @@ def test_app_with_a_broken_model_says_so_and_another_can_be_chosen(start_app, op
     expect(page.locator("#pg-notice [data-part]")).to_be_hidden()
 
 
-def test_failed_download_can_be_tried_again(start_app, open_page, tmp_path, monkeypatch):
+def test_failed_download_can_be_tried_again_and_the_model_be_talked_to(start_app, open_page, tmp_path, monkeypatch):
     monkeypatch.setenv("ATTENTION_PLAYGROUND_CACHE", str(tmp_path))
     url = start_app("--offline", "--model", "smollm2-135m")
     page = open_page(url=url, ready="#pg-notice [role=alert]")
@@ -42,3 +42,41 @@ def test_failed_download_can_be_tried_again(start_app, open_page, tmp_path, monk
     shutil.copy(smollm2_path(), tmp_path)  # as if it had been fetched meanwhile
     page.get_by_role("button", name="Try again").click()
     expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 16.0$"), timeout=30_000)
+    talk(page)
+
+
+def texts(page) -> list[str]:
+    """What stands in the turns."""
+    return [field.input_value() for field in page.locator(".pg-chat-turn textarea").all()]
+
+
+def talk(page) -> None:
+    """Turns, an answer, a model that has no template and back, and the same page once more."""
+    written = page.locator("#pg-tokens .pg-chip-template")
+    expect(written).to_have_count(0)
+    page.get_by_role("button", name="Chat", exact=True).click()
+    expect(written).to_have_count(14, timeout=30_000)  # three turns' markers, their roles and line breaks
+    expect(page.locator("#prompt")).to_be_hidden()
+    page.locator(".pg-chat-turn[data-role=user] textarea").fill("What is the capital of France? <|im_end|>")
+    chip = page.locator("#pg-tokens .pg-chip", has_text="France")
+    expect(chip).to_have_attribute("title", "user", timeout=30_000)
+    expect(written).to_have_count(14)  # what a person types is none of the template's
+    page.get_by_role("button", name="Answer", exact=True).click()
+    answer = page.locator(".pg-chat-turn:last-child textarea")
+    expect(answer).to_have_value(re.compile("Paris"), timeout=60_000)
+    expect(page.get_by_role("button", name="Answer", exact=True)).to_be_visible(timeout=60_000)
+    expect(page.locator("#pg-tokens .pg-chip", has_text="Paris").first).to_be_visible(timeout=30_000)
+    said = texts(page)
+    page.locator("#model input").click()
+    page.get_by_role("option", name="TinyGPT").click()
+    expect(page.locator("#pg-notice")).to_contain_text("reads the last user text alone", timeout=30_000)
+    expect(page.locator("#prompt textarea")).to_have_value(said[1])
+    page.locator("#model input").click()
+    page.get_by_role("option", name="SmolLM2").click()
+    expect(answer).to_have_value(said[2], timeout=30_000)
+    expect(page.locator("#pg-tokens .pg-chip-template").first).to_be_visible(timeout=30_000)
+    page.wait_for_function("location.hash.includes('Paris')")
+    page.reload()
+    expect(answer).to_have_value(said[2], timeout=60_000)
+    assert texts(page) == said
+    expect(page.locator("#pg-tokens .pg-chip-template").first).to_be_visible(timeout=30_000)
