@@ -133,6 +133,11 @@ function code(root, text) {
   root.replaceChildren(lines, copy);
 }
 
+// What opens below the fold would look as if nothing had happened.
+const reveal = (node) => {
+  if (!node.hidden) node.scrollIntoView({ block: "nearest" });
+};
+
 // A table below the figure, of at most MOST rows, the largest numbers first; all of them are in the files.
 function table(root, { names, lines, note }) {
   const words = exportWords();
@@ -174,6 +179,12 @@ export function exporting(root, source) {
     button("table", async () => {
       const { names, lines } = await sourceOf(root).numbers();
       table(grid, source.table === true ? { names, lines } : resolved(source.table));
+      reveal(grid);
+    });
+  if (source.python)
+    button("python", () => {
+      code(python, sourceOf(root).python);
+      reveal(python);
     });
   // One picture on the whole screen, and back by the same button or Escape.
   if (document.fullscreenEnabled) {
@@ -182,7 +193,6 @@ export function exporting(root, source) {
     );
     wide.classList.add("pg-full");
   }
-  if (source.python) button("python", () => code(python, sourceOf(root).python));
   const take = async (key) => {
     const one = sourceOf(root);
     const { words } = one;

@@ -2,7 +2,7 @@
 //
 // state: { v, model, prompt, tab, heads, tokens, pair, edits, target, distractor, values: { part: value } }. In the address it stands after
 //   the #, which a browser sends to no server. Whatever a link or a file says is checked here for its form, and by the
-//   server for what it means; it opens nothing that has to be fetched, and starts no job.
+//   server for what it means; it opens nothing that has to be fetched, and starts no long job.
 // payload of "address": { words, usual: { model, prompt, tab }, asks: [part], settled }; value { n, ... }: a question and its number.
 // payload of "linked": { n, model, text, hint, load, close }: the answer, and a model that is not here.
 import { checked, fragment, isRecord, parse, same } from "./address_format.js";

@@ -147,7 +147,7 @@ define("chat", (root, props, ask) => {
     );
     name.textContent = words.special;
     special.title = words.special_help;
-    special.hidden = talks || !payload.special || !(payload.offered || read || payload.found.length);
+    special.hidden = talks || !payload.special || !(read || payload.found.length);
     box.checked = read;
     root.hidden = modes.hidden && special.hidden;
     body.hidden = !talks;

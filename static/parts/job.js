@@ -1,11 +1,16 @@
 // A button that starts work on the server, its bar, and its cancel.
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
+import { pageState } from "../page/state.js";
+
+const PAUSE = 400; // milliseconds
 
 define("job", (root, props, trigger) => {
+  let itself = 0; // the start of what is quick enough to begin without a click
   let cancelled = false; // a bar of what is being stopped does not bring its button back
   return (payload) => {
     const { state } = payload;
+    clearTimeout(itself);
     if (cancelled && state === "running") return;
     cancelled = false;
     root.dataset.state = state;
@@ -27,6 +32,12 @@ define("job", (root, props, trigger) => {
         trigger("start");
       };
       items.push(start);
+      // After a pause: settings may be on their way to what is really wanted.
+      const begin = () => {
+        if (pageState.restoring) itself = setTimeout(begin, PAUSE);
+        else if (root.offsetParent && !start.disabled) start.click();
+      };
+      if (payload.auto) itself = setTimeout(begin, PAUSE);
     }
     items.push(el("span", "pg-job-text", payload.text));
     root.setAttribute("role", state === "failed" ? "alert" : "status");

@@ -14,6 +14,7 @@ from model.errors import InputError, PlaygroundError
 from model.loading.sources import available
 from model.progress import Progress
 from viz.seam import background
+from viz.seam.at_once import starts_itself
 from viz.seam.scene import Scene, source
 from viz.seam.settings import Settings, form, read_all
 from viz.seam.view import Depends, Facts, Measure, Part, Payload, Picture, Seen, Values, View, call, question_of
@@ -258,7 +259,8 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
         paces = _paces(view, needed, scene, settings)
         seen = Seen(view.key, name, first, values, seconds, paces, settings, words, facts)
         if part.job:
-            return _button(part, seen, results[part.job])
+            auto = results[part.job] is None and starts_itself(view.measure(part.job), scene, settings)
+            return _button(part, seen, results[part.job], auto)
         payload = part.draw(seen) if part.draw else {}
         return payload if part.steady else finished(payload, seen, scene, key)
 
@@ -280,15 +282,16 @@ def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
     return usual | payload
 
 
-def _button(part: Part, seen: Seen, result: background.Result | None) -> Payload:
-    """The payload of a job's button."""
+def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool) -> Payload:
+    """The payload of a job's button; `auto`: the page starts it by itself."""
     hint = part.draw(seen) if part.draw else {"text": seen.here.get("hint") or ""}
     start = seen.here["start"]
     if hint.get("unready"):
         return background.unready(seen.all_words, start, hint["text"])
     if hint.get("done"):
         return background.button(start, seen.all_words, None) | {"state": "done", "text": hint["text"]}
-    return background.button(start, seen.all_words, result, hint.get("text", ""))
+    shown = background.button(start, seen.all_words, result, hint.get("text", ""))
+    return shown | {"auto": True} if auto else shown
 
 
 def fixed(view: View, words: Catalogue) -> dict[str, Payload]:

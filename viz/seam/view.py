@@ -69,6 +69,9 @@ class Measure:
     # For a slow one whose time can be estimated: (scene, settings) -> (what decides its pace besides the model,
     # how much work it is). A part that names the measure finds the seconds of a unit of work as `seen.pace`.
     pace: Callable[[Scene, Settings], tuple[Hashable, float]] | None = None
+    # For a slow one that may be quick: (scene, settings) -> about how many runs of the model it takes, and how many
+    # tokens they read in all. Where that is little for the model, it starts by itself (viz/seam/at_once.py).
+    cost: Callable[[Scene, Settings], tuple[float, float]] | None = None
     owner: str = ""  # views that give the same measure the same owner measure it once; else each has its own
 
 

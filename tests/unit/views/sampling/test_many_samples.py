@@ -90,7 +90,10 @@ def test_each_step_is_of_the_texts_that_reach_it():
 
 
 def test_hostile_texts_and_names_are_shown_as_they_are():
+    wide = measure_figure(["a", "b"], [[2.0, 3.0], [4000.0]], [["x", "y"], ["z"]], "perplexity")
+    assert wide.layout.xaxis.type == "log"  # one text of thousands leaves the others apart
     figure = measure_figure(["<i>a&", "b"], [[1.0, float("nan")], [2.0]], [["<img>\n", "x"], ["y" * 99]], "<b>m")
+    assert figure.layout.xaxis.type is None
     figure = figure.to_dict()
     first, second = figure["data"]
     assert first["text"] == ["&lt;img&gt;↵"] and first["y"] == ["&lt;i&gt;a&amp;"] and "<i>" not in str(figure)

@@ -103,7 +103,7 @@ def walk(seen: Seen) -> Payload:
         "note": words["note"],
         "steps": walk_steps(result, words),
         "table": table,
-        "table_note": words["table_note"].format(n=n, rest=len(table["rows"]) - n, first=FIRST),
+        "table_note": words["table_note"].format(n=n, first=FIRST),
         "mean_note": "" if table["mean"] is None else f"μ = {table['mean']}",
         "check": words["check"].format(gap=number(result.gap), top=number(top)),
         "same": result.gap <= 1e-5 * max(1.0, top),

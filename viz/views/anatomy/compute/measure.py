@@ -136,6 +136,12 @@ def contexts(longest: int, logarithmic: bool) -> list[int]:
 # --- time ---
 
 
+def cost_of_times(scene: Scene, settings: Settings) -> tuple[float, float]:
+    """The runs on the prompt and on one more token, each as often as they are repeated, with the clock and without."""
+    runs = 2 * component_times.ROUNDS
+    return 2 * runs, runs * (len(scene.tokens) + 1)
+
+
 def measure_times(scene: Scene, settings: Settings, progress: Progress) -> Clocked:
     """Seconds by component on the loaded model, without edits."""
     ids = scene.tokens.ids.tolist()

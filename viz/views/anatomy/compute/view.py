@@ -23,6 +23,7 @@ from viz.views.anatomy.compute.measure import (
     TOKENS,
     Curve,
     Work,
+    cost_of_times,
     measure_counted,
     measure_curve,
     measure_times,
@@ -289,7 +290,7 @@ VIEW = View(
         Measure("main", measure_work, ("model",), (FORM, "tokens", "logits", "item"), locks=False),
         Measure("counted", measure_counted, ("model",), (FORM, "tokens", "logits"), locks=False),
         Measure("curve", measure_curve, ("model",), (FORM, "tokens", "shown", "logits"), locks=False),
-        Measure("times", measure_times, ("plain",), ("logits",), slow=True),
+        Measure("times", measure_times, ("plain",), ("logits",), slow=True, cost=cost_of_times),
     ),
     layout=(
         FORM,

@@ -43,6 +43,13 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Sweep:
     return sweep(scene.model.model, ids, FORMATS[settings.one], settings.by, progress)
 
 
+def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
+    """The runs, each from the layer that is rounded on, and the tokens that they read."""
+    parts = len(matrices_of(scene.model.config)) + 1 if settings.by == "matrix" else 3
+    runs = scene.model.config.n_layer * parts / 2
+    return runs, runs * (len(settings.ids) or text_limit(scene.limit))
+
+
 # --- pictures ---
 
 
@@ -210,6 +217,7 @@ VIEW = View(
             settings=("one", "by", "on"),
             question=question,
             slow=True,
+            cost=cost,
         ),
     ),
     layout=("form", "job", ("heat", ("line", "facts"))),

@@ -78,6 +78,12 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Comparison:
     return compare(scene.model.model, scene.head[0], settings.matrix, scheme_of(settings), texts, progress)
 
 
+def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
+    """The runs on the text that is fitted to and, for each way, on the one that is measured on."""
+    fit, held = int(settings.tokens), min(WINDOW, scene.limit)
+    return 3 * (fit / held + 1), 3.0 * (fit + held)
+
+
 # --- pictures ---
 
 
@@ -247,6 +253,7 @@ VIEW = View(
             depends=("model", "layer", "limit"),
             settings=("matrix", "bits", "group", "tokens"),
             slow=True,
+            cost=cost,
         ),
     ),
     layout=("form", "job", ("errors", "table"), ("power", "columns")),

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import axis, figure
+from viz.charts.axes import LOG, axis, figure
 from viz.charts.lines import band, line
+from viz.charts.shades import wide
 from viz.labels import plotly_text, shorten, visible
 from viz.theme import HUES
 
@@ -65,8 +66,11 @@ def measure_figure(
 ) -> go.Figure:
     """Every text a dot, in a row for each strategy, with a box of the quartiles behind; a click tells which text.
 
-    names [S]; values and texts [S][n_s]: of every text of a strategy.
+    names [S]; values and texts [S][n_s]: of every text of a strategy. Values that span a lot (perplexities) get a
+    logarithmic axis: else one text of thousands squeezes all others onto a line.
     """
+    every = np.array([value for mine in values for value in mine], np.float64)
+    x = axis(label, LOG | {"nticks": 6} if wide(every) and np.nanmin(every) > 0 else {})
     title, traces, number = plotly_text(label), [], 0
     for at, (name, mine, written) in enumerate(zip(names, values, texts, strict=True)):
         known = [(value, text, number + n) for n, (value, text) in enumerate(zip(mine, written, strict=True))]
@@ -83,7 +87,7 @@ def measure_figure(
         "ticktext": [plotly_text(shorten(visible(name), 18)) for name in names],
     }
     height = ROW * len(names) + 70
-    return figure(traces, axis(label), axis("", y), height=height, more={"showlegend": False})
+    return figure(traces, x, axis("", y), height=height, more={"showlegend": False})
 
 
 def _box(name: str, known: Sequence[tuple[float, str, int]], hue: str, title: str) -> go.Box:

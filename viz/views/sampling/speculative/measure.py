@@ -135,6 +135,14 @@ def measure_drafters(scene: Scene, settings: Settings) -> dict[str, str]:
     return {model_id: other.label for model_id, other in drafters(scene).items()}
 
 
+def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
+    """The text without the draft, and at most as many runs with it, drafts included, as if none were accepted."""
+    by = drafters(scene).get(settings.model)
+    draft = by.n_params / scene.model.n_params if by else settings.layers / scene.model.config.n_layer
+    runs = settings.tokens * (2 + draft)
+    return runs, runs + 2 * len(scene.tokens)
+
+
 MAIN = Measure(
     "main",
     measure,
@@ -142,5 +150,6 @@ MAIN = Measure(
     settings=("pipeline", *(each.name for each in SETTINGS)),
     slow=True,
     question=question,
+    cost=cost,
 )
 DRAFTERS = Measure("drafters", measure_drafters, depends=("model", "loaded"), locks=False)

@@ -1,0 +1,49 @@
+"""Which slow measures start by themselves: by what they cost on the model at hand, whichever model it is."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.views import drawn
+from viz.seam.at_once import MOST_SECONDS, PER_LAYER, PER_SECOND, seconds, starts_itself
+from viz.seam.playground import Options
+from viz.seam.settings import Settings
+from viz.seam.view import Measure
+from viz.views.tabs import TABS
+
+
+def scene_of(n_layer=10, n_params=1_000_000, public=False):
+    config = SimpleNamespace(n_layer=n_layer)
+    playground = SimpleNamespace(options=Options(public=public))
+    return SimpleNamespace(model=SimpleNamespace(config=config, n_params=n_params), playground=playground)
+
+
+def measure(runs, tokens):
+    return Measure("main", lambda *_: None, slow=True, cost=lambda scene, settings: (runs, tokens))
+
+
+def test_time_is_that_of_the_blocks_and_of_the_weights():
+    assert seconds(measure(7, 0), scene_of(n_layer=10), Settings()) == pytest.approx(70 * PER_LAYER)
+    assert seconds(measure(0, 50), scene_of(n_params=3000), Settings()) == pytest.approx(300_000 / PER_SECOND)
+
+
+def test_what_is_quick_starts_by_itself_and_on_a_larger_model_it_does_not():
+    most = MOST_SECONDS / (10 * PER_LAYER)  # runs of ten blocks
+    assert starts_itself(measure(most, 0), scene_of(), Settings())
+    assert not starts_itself(measure(most * 1.01, 0), scene_of(), Settings())
+    assert not starts_itself(measure(most, 0), scene_of(n_layer=11), Settings())
+    assert not starts_itself(measure(1, 1e6), scene_of(n_params=10**9), Settings())
+    assert not starts_itself(dataclasses.replace(measure(1, 1), cost=None), scene_of(), Settings())
+    assert not starts_itself(measure(1, 1), scene_of(public=True), Settings())
+
+
+def test_a_button_says_so(playground):
+    views = [view for tab in TABS for view in tab.views if any(each.cost for each in view.measures)]
+    assert len(views) >= 4
+    for view in views:
+        tab = next(tab.key for tab in TABS if view in tab.views)
+        (name,) = [name for name, part in view.parts.items() if part.job]
+        shown = drawn(playground, tab, view.key)[name]
+        assert (shown["state"], shown.get("auto")) == ("idle", True), view.key
+    assert "auto" not in drawn(playground, "effects", "sweep")["job"]  # a measure without a cost waits for a click
