@@ -120,7 +120,10 @@ define("startnext", (root) => {
     list.replaceChildren(
       ...tokens.map(({ id, text, prompt }) => {
         const line = el("li"),
-          button = el("button", "pg-start-bar", "", { type: "button", title: prompt ? words.append : payload.chat ? words.chat : words.untypable }),
+          button = el("button", "pg-start-bar", "", {
+            type: "button",
+            title: prompt ? words.append : payload.chat ? words.chat : words.untypable,
+          }),
           track = el("span", "pg-start-track"),
           bar = el("i"),
           number = el("b");
