@@ -18,7 +18,7 @@ from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.turns import turn_names
-from viz.seam.view import Facts, Figure, Measure, Payload, Seen, View
+from viz.seam.view import Depends, Facts, Figure, Measure, Payload, Seen, View
 from viz.views.attention.turns.figures import turn_figure
 from viz.words import Words
 
@@ -177,7 +177,7 @@ def attention_by_turn(scene: Scene, layer: int, head: int, position: int = -1) -
     }
 
 
-_OF = ("run", "heads", "token", "prompt")
+_OF: tuple[Depends, ...] = ("run", "heads", "token", "prompt")
 VIEW = View(
     "turns",
     measures=(
