@@ -116,7 +116,7 @@ def writes(seen: Seen) -> Payload:
     """The parts of the likeliest next token's logit by turn."""
     words, found, result = seen.here, seen.results["main"], seen.results["writes"]
     if found is None:
-        return {"empty": {"text": words["none"], "hint": ""}}
+        return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
     facts = seen.facts
     if result.logits is None:
         return {"empty": {"text": words["edited"], "hint": words["edited_hint"]}}
