@@ -59,11 +59,11 @@ def chat_turns(
     _check(messages)
     stands, marks = _stand_ins(tokenizer, messages)
     contents = [_replace(each["content"], stands) for each in messages]
-    text, frame = (
+    ours, marked = (
         _values(tokenizer, [{"role": each["role"], "content": shown} for each, shown in pairs], answer)
         for pairs in (zip(messages, contents, strict=True), zip(messages, marks, strict=True))
     )
-    written, framed = _render_each(tokenizer.chat_template, [text, frame])
+    written, framed = _render_each(tokenizer.chat_template, [ours, marked])
     text = _text_of(written)
     turns = turn_of_characters(len(text), places(text, framed.get("text", ""), contents, marks))
     back = {ord(character): special for special, character in stands.items()}

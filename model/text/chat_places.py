@@ -22,7 +22,8 @@ def places(text: str, frame: str, contents: Sequence[str], marks: Sequence[str])
     own, turns = pieces[::2], [marks.index(mark) for mark in pieces[1::2]]
     if not text.startswith(own[0]):
         return []
-    at, found = len(own[0]), []
+    at = len(own[0])
+    found: list[Place] = []
     for turn, after in zip(turns, own[1:], strict=True):
         last = len(found) == len(turns) - 1
         end = _end(text, at, contents[turn], after, last)

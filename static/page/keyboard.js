@@ -1,4 +1,5 @@
 // The keys that hold for the whole page, and a pause while someone types where runs are slow.
+import { focusPrompt } from "./prompt.js";
 import { select } from "./selection.js";
 import { pageState } from "./state.js";
 
@@ -27,7 +28,7 @@ document.addEventListener("keydown", (event) => {
   const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
   if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
     event.preventDefault();
-    document.querySelector(PROMPT)?.focus();
+    focusPrompt();
   } else if (event.key === "Escape" && !typing) {
     select({ tokens: [] });
   }

@@ -11,7 +11,11 @@ export function setPrompt(text) {
   Object.getOwnPropertyDescriptor(Object.getPrototypeOf(place), "value").set.call(place, text);
   place.dispatchEvent(new Event("input", { bubbles: true }));
 }
-export const focusPrompt = () => box()?.focus();
+// Where one types: the prompt, or the last turn of a user.
+export function focusPrompt() {
+  const turns = document.querySelectorAll("body.pg-chatting .pg-chat-turn[data-role='user'] textarea");
+  ([...turns].at(-1) ?? box())?.focus();
+}
 
 // The prompt with a written end: all of its tokens that begin after `before` are marked, with those written just before.
 export function writeOn(text, before) {

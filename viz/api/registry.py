@@ -9,8 +9,9 @@ import logging
 import textwrap
 import time
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import gradio as gr
 
@@ -172,7 +173,7 @@ def _answer(playground: Playground, endpoint: Endpoint, values: dict[str, object
     return plain({"about": about} | result)
 
 
-def asked(values: dict[str, object]) -> Prompt:
+def asked(values: Mapping[str, Any]) -> Prompt:
     """The prompt, or the conversation in its place; raises InputError for what are no messages."""
     return conversation(values["messages"]) if values.get("messages") else Prompt(values["prompt"])
 

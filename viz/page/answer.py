@@ -3,8 +3,9 @@
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import gradio as gr
 
@@ -25,7 +26,7 @@ from viz.server.limits import check_time
 MOST = 256  # tokens of an answer
 FRAME = 8  # tokens that a template puts behind an answer, about
 _EVERY = 0.25  # seconds between two pieces
-_QUIET = {"show_progress": "hidden", "api_visibility": "private"}
+_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ def written(
     if not prompt.answer:
         raise InputError("There is nothing to answer.", "", "End the conversation with an empty turn of the assistant.")
     prompt_ids = playground.tokens(model, prompt).ids
-    ticks = model.generate(prompt_ids, strategy, room(playground, model, len(prompt_ids)))
+    most = room(playground, model, len(prompt_ids))
+    ticks = cast(Generator, model.generate(prompt_ids, strategy, most))
     ids: list[int] = []
     spent, ended = 0.0, ""
     ends = ending(model.tokenizer)
@@ -131,7 +133,7 @@ def wire(shared: Shared, channel: gr.HTML) -> None:
     def begin(request: gr.Request, sent, loaded, prompt, chat):
         with contextlib.closing(answers(Event(start), visit_of(request, loaded, prompt, chat), sent)) as steps:
             for each in steps:
-                yield update(each)
+                yield update(cast(Payload, each))
 
     def end(request: gr.Request, sent, loaded, prompt, chat):
         halt(visit_of(request, loaded, prompt, chat), sent)

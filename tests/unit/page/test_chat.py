@@ -126,3 +126,5 @@ def test_a_notebook_takes_messages(talker):
     page = page_of(talker, MESSAGES)
     T = len(talker.chat(MESSAGES))
     assert page.figure("map_plot").data[0].z.shape == (T, T)
+    for name in ("turns_reads", "turns_writes"):
+        assert list(page.figure(name).data[0].x) == ["system", "user", "template"]

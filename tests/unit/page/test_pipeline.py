@@ -29,7 +29,8 @@ def asked(prompt, **changes):
 def test_first_view_fills_every_part(playground):
     parts, shown = payloads(playground, asked("abcab"))
     closed = {name for tab in build.TABS if tab.key != "attention" for name in tab.parts}
-    turned_away = {"lines_links", "text_reading", "cell_steps", "find_rows", "find_map"}  # views that are not chosen
+    # views that are not chosen
+    turned_away = {"lines_links", "text_reading", "cell_steps", "find_rows", "find_map", "turns_reads", "turns_writes"}
     assert set(parts) == set(pipeline.PARTS) - closed - turned_away
     assert [chip["text"] for chip in parts["tokens"]["tokens"]] == list("abcab")
     assert (parts["overview_heads"]["layers"], parts["overview_heads"]["heads"]) == (3, 4)

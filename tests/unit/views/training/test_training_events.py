@@ -197,7 +197,15 @@ def test_a_run_that_is_starting_cannot_be_opened_yet(playground, lesson):
 def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playground):
     run = finish(playground.workshop)
     playground.load(run.model_id)
-    turned_away = {"lines_links", "text_reading", "cell_steps", "find_rows", "find_map"}  # not chosen
+    turned_away = {
+        "lines_links",
+        "text_reading",
+        "cell_steps",
+        "find_rows",
+        "find_map",
+        "turns_reads",
+        "turns_writes",
+    }  # not chosen
     ours, others = {*tab.TAB.parts}, {*TABS[0].parts} - turned_away
     shown = {}
 

@@ -18,7 +18,7 @@ from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.turns import turn_names
-from viz.seam.view import Facts, Figure, Measure, Payload, Seen, View
+from viz.seam.view import Depends, Facts, Figure, Measure, Payload, Seen, View
 from viz.views.attention.turns.figures import turn_figure
 from viz.words import Words
 
@@ -116,7 +116,7 @@ def writes(seen: Seen) -> Payload:
     """The parts of the likeliest next token's logit by turn."""
     words, found, result = seen.here, seen.results["main"], seen.results["writes"]
     if found is None:
-        return {"empty": {"text": words["none"], "hint": ""}}
+        return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
     facts = seen.facts
     if result.logits is None:
         return {"empty": {"text": words["edited"], "hint": words["edited_hint"]}}
@@ -177,7 +177,7 @@ def attention_by_turn(scene: Scene, layer: int, head: int, position: int = -1) -
     }
 
 
-_OF = ("run", "heads", "token", "prompt")
+_OF: tuple[Depends, ...] = ("run", "heads", "token", "prompt")
 VIEW = View(
     "turns",
     measures=(
