@@ -17,7 +17,8 @@ def known(scene: Scene) -> Names:
     for view in (view for tab in TABS for view in tab.all_views if view.names_heads):
         result = panels.measured(view, view.names_heads, scene, panels.settings_of(view, scene, {}))
         if result is not None:
-            return result.value.names
+            names: Names = getattr(result.value, "names")  # noqa: B009
+            return names
     return {}
 
 
