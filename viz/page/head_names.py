@@ -1,6 +1,7 @@
 """What heads are called: names that a measure gave them, for every list of heads on the page."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from model.attention.surveys import LABELS
 from viz.numbers import decimals
@@ -17,7 +18,8 @@ def known(scene: Scene) -> Names:
     for view in (view for tab in TABS for view in tab.all_views if view.names_heads):
         result = panels.measured(view, view.names_heads, scene, panels.settings_of(view, scene, {}))
         if result is not None:
-            return result.value.names
+            value: Any = result.value
+            return value.names
     return {}
 
 

@@ -70,17 +70,18 @@ def test_short_and_hostile_prompts_are_drawn(playground, view, prompt, language)
 
 
 def test_results_are_kept_by_run(playground, lm, monkeypatch):
+    at = {"target": token(lm, "at")}
     for edits in ([], EDITS):
         drawn(playground, "surprise", edits=edits)
-        drawn(playground, "follow", {"first": "at"}, edits=edits)
+        drawn(playground, "follow", edits=edits, **at)
     monkeypatch.setattr(expected, "predict", lambda *_: pytest.fail("predicted again"))
     monkeypatch.setattr(following, "follow_all", lambda *_: pytest.fail("followed again"))
     for edits in ([], EDITS):
         drawn(playground, "surprise", edits=edits)
-        drawn(playground, "follow", {"first": "at", "measure": "rank"}, edits=edits)
+        drawn(playground, "follow", {"measure": "rank"}, edits=edits, **at)
         drawn(playground, "guess", edits=edits)  # which is about the same numbers
     kept = [measured(surprise.VIEW, "main", scene(playground, edits=edits)) for edits in ([], EDITS)]
     assert not np.array_equal(kept[0].entropy, kept[1].entropy)
-    ours = [measured(following.VIEW, "main", scene(playground, edits=edits), first="at") for edits in ([], EDITS)]
+    ours = [measured(following.VIEW, "main", scene(playground, edits=edits, **at)) for edits in ([], EDITS)]
     assert ours[0].tokens == ours[1].tokens == (token(lm, "at"),)
     assert not np.array_equal(ours[0].followed[0].logit, ours[1].followed[0].logit)
