@@ -48,7 +48,7 @@ def _views(catalogue: Catalogue, tab: Tab) -> Iterator[dict]:
 
 def _models(playground: Playground, catalogue: Catalogue) -> dict:
     """What is known of the built-in models that this server offers, and how another one is added."""
-    offered = {model_id for _, model_id in playground.choices()}
+    only = playground.options.allowed.models
     here = available()
 
     def had(each: BuiltIn) -> str:
@@ -71,8 +71,7 @@ def _models(playground: Playground, catalogue: Catalogue) -> dict:
             ],
         }
         for each in BUILT_IN
-        if each.id in offered
+        if not only or each.id in only
     ]
-    limited = bool(playground.options.allowed.models)
-    words = some(catalogue, "models", "label", "title", *(() if limited else ("add",)))
+    words = some(catalogue, "models", "label", "title", *(() if only else ("add",)))
     return {"add": ""} | words | {"items": items}

@@ -179,6 +179,7 @@ def drawn(playground, view: str, settings: dict, heads=((1, 2),), language="en")
         {"attention_view": {"view": view, **settings}},
         {},
         language,
+        "attention",
     )
     return json.loads(packed(payloads(playground, asked)[0][PARTS[view]]))
 
@@ -210,7 +211,9 @@ def test_several_heads_are_panels_or_one(playground, view: str):
 
 
 def test_both_views_measure_the_same_once(playground):
-    asked = PageRequest("tiny", "abcabd", None, {"attention_view": {"view": "lines", "measure": "rollout"}}, {}, "en")
+    asked = PageRequest(
+        "tiny", "abcabd", None, {"attention_view": {"view": "lines", "measure": "rollout"}}, {}, "en", "attention"
+    )
     scene = scene_of(playground, asked)
     settings = panels.settings_of(lines.VIEW, scene, {"lines_form": {"measure": "rollout"}})
     keys = {panels.key_of(view, view.measure("main"), scene, settings) for view in (lines.VIEW, text.VIEW)}

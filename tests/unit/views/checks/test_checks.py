@@ -20,7 +20,7 @@ from viz.views.checks import tab
 from viz.views.checks.checks import view
 from viz.views.checks.checks.figures import FORMULAS, apart, place_on_scale, share_of, share_text
 from viz.views.checks.checks.python_lines import EDITED_AWAY, PYTHON
-from viz.views.tabs import TABS
+from viz.views.tabs import GROUPS
 from viz.words import LANGUAGES, Words, words
 
 OURS = [key for key in CHECKS if not key.startswith("parity")]
@@ -269,5 +269,5 @@ def test_a_problem_of_the_prompt_is_the_pages(playground):
     assert parts["notice"]["kind"] == "error" and "checks_table" not in parts
 
 
-def test_it_is_the_last_tab():
-    assert TABS[-1] is tab.TAB
+def test_it_is_the_last_of_what_proves():
+    assert dict(GROUPS)["prove"][-1] is tab.TAB

@@ -11,7 +11,7 @@ from viz.page.streams import answers
 from viz.seam.playground import Options, Playground
 from viz.seam.prompt import Prompt
 from viz.seam.view import Models, Open, Visit
-from viz.views.tabs import TABS
+from viz.views.attention import tab as attention
 from viz.views.training import tab
 from viz.views.training.training import view as training
 from viz.views.training.training.view import LESSON, own_run, piece_payload
@@ -206,7 +206,7 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
         "turns_reads",
         "turns_writes",
     }  # not chosen
-    ours, others = {*tab.TAB.parts}, {*TABS[0].parts} - turned_away
+    ours, others = {*tab.TAB.parts}, {*attention.TAB.parts} - turned_away
     shown = {}
 
     def ask(tab, prompt="abcab", language="en"):
@@ -218,7 +218,7 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
     each = {"notice"}  # of every view
     assert (
         set(ask("attention"))
-        == each | {"header", "guide", "address", "examples", "chat", "tokens", "selection"} | others
+        == each | {"nav", "header", "guide", "address", "examples", "chat", "tokens", "selection"} | others
     )
     assert set(ask("training")) == each | ours
     assert set(ask("training")) == each
