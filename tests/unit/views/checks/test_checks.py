@@ -16,11 +16,11 @@ from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.background import perform
 from viz.seam.playground import Options, Playground
+from viz.views import tabs
 from viz.views.checks import tab
 from viz.views.checks.checks import view
 from viz.views.checks.checks.figures import FORMULAS, apart, place_on_scale, share_of, share_text
 from viz.views.checks.checks.python_lines import EDITED_AWAY, PYTHON
-from viz.views.tabs import GROUPS
 from viz.words import LANGUAGES, Words, words
 
 OURS = [key for key in CHECKS if not key.startswith("parity")]
@@ -270,4 +270,4 @@ def test_a_problem_of_the_prompt_is_the_pages(playground):
 
 
 def test_it_is_the_last_of_what_proves():
-    assert dict(GROUPS)["prove"][-1] is tab.TAB
+    assert dict(tabs.GROUPS)["prove"][-1] is tab.TAB

@@ -231,4 +231,4 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
     assert chinese["training_question"]["text"] == "注意力头是怎样形成的？"
     assert not ours & set(ask("training", "abcabc", "zh"))
     assert ours <= set(ask("training", "abcabc"))
-    assert set(ask("no such tab", "x")) >= each | {"tokens", "overview_heads", "map_plot"}
+    assert set(ask("no such tab", "x")) >= each | {"tokens", "start_next", "start_way"}
