@@ -155,8 +155,9 @@ def build(playground: Playground) -> gr.Blocks:
             values, again = values_of(dict(zip(screens, sent, strict=True)))
             step = address.step_of(step)
             language, visitor = language_of(request), request.session_hash or ""
+            key = address.tab_of(tab)
             return PageRequest(
-                loaded["id"], prompt, selection, values, shown, language, address.tab_of(tab), done, step, again, visitor, chat
+                loaded["id"], prompt, selection, values, shown, language, key, done, step, again, visitor, chat
             )
 
         def refresh(request: gr.Request, *values):
