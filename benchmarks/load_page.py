@@ -59,7 +59,6 @@ class Page:
     parts: dict[str, int] = field(default_factory=dict)  # components by name
     screens: dict[str, int] = field(default_factory=dict)  # by name of a part, the screen of a tab that holds it
     events: dict[tuple[int, str], dict] = field(default_factory=dict)  # (component, event) -> dependency
-    tabs: dict[str, int] = field(default_factory=dict)
     loading: list[dict] = field(default_factory=list)  # what a page asks for when it opens
     bytes: int = 0
     _inboxes: dict[str, asyncio.Queue] = field(default_factory=dict)
@@ -82,8 +81,6 @@ class Page:
             self.values[component["id"]] = props.get("value")
             if found := _PLACES.search(str(props.get("html_template") or "")):
                 self.screens |= dict.fromkeys(_names(json.loads(html.unescape(found[1]))), component["id"])
-            if component["type"] == "tabitem":
-                self.tabs[props["id"]] = component["id"]
         for dependency in config["dependencies"]:
             for target, event in dependency["targets"]:
                 self.events[target, event] = dependency

@@ -73,7 +73,7 @@ class User:
     prompt: str = ""
     heads: list[list[int]] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
-    tab: str = "attention"
+    tab: str = "start"
     texts: list[dict] = field(default_factory=list)  # races that ended, to be written again by one visitor alone
     _dirty: tuple[str, float] | None = None
     _drawing: asyncio.Task | None = None
@@ -166,7 +166,7 @@ class User:
             self.page.values[self.page.parts["prompt"]],
             [],
             [],
-            "attention",
+            "start",
         )
         for name in self.ledger.names(self.prompt, ANYBODY):
             self.ledger.owners[name] = ANYBODY
@@ -224,9 +224,7 @@ class User:
     async def open_tab(self, key: str, view: str = "") -> None:
         """A click on a tab, and on one of its views."""
         if key != self.tab:
-            asking = self.page.ask(self.page.events[self.page.tabs[key], "select"])
-            if await self.attempt("tab", asking) is None:
-                return
+            self.page.set("nav", {"tab": key})
             self.tab = key
         if view:
             self.page.set(f"{key}_view", {"view": view})

@@ -27,8 +27,9 @@ export function screen(element, props, trigger, watch) {
     values = { ...props.value?.values };
   let seen = 0,
     again = null;
+  const held = () => (again ? { values: { ...values }, again } : { values: { ...values } });
   const push = () => {
-    props.value = again ? { values: { ...values }, again } : { values: { ...values } };
+    props.value = held();
   };
   const tell = (event, data) => {
     push();
@@ -72,6 +73,10 @@ export function screen(element, props, trigger, watch) {
   };
   screens.push({ push });
   watch("payload", update);
+  // Gradio gives a component what the page came with after it is there, which undoes what a link gave it meanwhile.
+  watch("value", () => {
+    if (JSON.stringify(props.value) !== JSON.stringify(held())) tell("select", { index: 0, value: "given" });
+  });
   update();
 }
 

@@ -26,6 +26,7 @@ from viz.page.pipeline import (
     view,
 )
 from viz.page.streams import Shared, channels, wire_streams
+from viz.page.turns import PageState
 from viz.seam.layout import plain, slots
 from viz.seam.playground import Playground
 from viz.seam.tab import Tab
@@ -144,7 +145,7 @@ def build(playground: Playground) -> gr.Blocks:
         sent = {tab.key: 1 for tab in TABS if any(name in first for name in tab.parts)}
         loaded, shown, done = (
             gr.State(opened(playground.options.model)),
-            gr.State(showing | {"sent": sent}),
+            gr.State(PageState(showing | {"sent": sent})),
             gr.State(""),
         )
         asking = [loaded, prompt, chat, selection, shown, done, nav, address_of, *screens.values()]
@@ -157,18 +158,25 @@ def build(playground: Playground) -> gr.Blocks:
             language, visitor = language_of(request), request.session_hash or ""
             key = address.tab_of(tab)
             return PageRequest(
-                loaded["id"], prompt, selection, values, shown, language, key, done, step, again, visitor, chat
+                loaded["id"], prompt, selection, values, shown.now, language, key, done, step, again, visitor, chat
             )
 
+        state_at, answers = asking.index(shown), [*head, *screens.values()]
+
         def refresh(request: gr.Request, *values):
-            return view(playground, page_request(request, *values))
+            state = values[state_at]
+            with state.turn() as newest:
+                if not newest:
+                    return (gr.skip(),) * len(answers)
+                *updates, state.now = view(playground, page_request(request, *values))
+            return tuple(updates)
 
         # One dependency for all that changes what is shown: two would start each other again and again.
         triggers = [page.load, prompt.change, chat.select, selection.select, loaded.change, nav.select, done.change]
         triggers += [address_of.select, *(each.select for each in screens.values())]
         # `show_progress_on`: else the page sends every output two progress messages, which nobody sees.
         once = {"trigger_mode": "always_last", "concurrency_limit": 4, "show_progress_on": notice}
-        gr.on(triggers, refresh, asking, [*head, *screens.values(), shown], **once, **_QUIET, preprocess=False)
+        gr.on(triggers, refresh, asking, answers, **once, **_QUIET, preprocess=False)
         forget_bars = wire_jobs(playground, jobs, asking, page_request, done)
         page.load(_translated, None, [picker, prompt, *labels], **_QUIET)
         requested = gr.State(playground.options.model)

@@ -141,9 +141,9 @@ def test_a_guess_is_made_before_the_answer_is_known(open_page, lm):
     expect(chips).to_be_visible()  # released where nobody guesses
     page.locator("[data-key=guess]").click()
     expect(chips).to_be_hidden()
-    page.locator("button[role=tab]:visible").filter(has_text="Heads").click()
+    open_tab(page, "Heads")
     expect(chips).to_be_visible()
-    page.locator("button[role=tab]:visible").filter(has_text="Predictions").click()
+    open_tab(page, "Predictions")
     board.get_by_role("button", name="Start again").click()
     expect(board).to_contain_text("No guesses yet.", timeout=SOON)
     board.get_by_label("Hide the prompt above").uncheck()

@@ -55,7 +55,7 @@ def start(page, **fields):
     """Fill the form, start, and wait until the page knows of the run."""
     before = page.evaluate(RUNS)
     fill(page, **{**SMALL, **fields})
-    page.locator(".pg-primary").click()
+    page.get_by_role("button", name="Start training").click()
     page.wait_for_function(f"before => ({RUNS})() > before", arg=before, timeout=SOON)
 
 
@@ -299,12 +299,12 @@ def test_closing_the_page_stops_its_run(open_page):
         open_tab(page)
     start(first, steps=20_000)
     fill(second, **SMALL, steps=3)
-    second.locator(".pg-primary").click()
+    second.get_by_role("button", name="Start training").click()
     expect(second.get_by_role("alert")).to_contain_text("Another training run is using this server", timeout=SOON)
     assert second.evaluate(RUNS) == 0
     first.close()
     for _ in range(30):
-        second.locator(".pg-primary").click()
+        second.get_by_role("button", name="Start training").click()
         with contextlib.suppress(too_late()):
             second.wait_for_function(f"() => ({RUNS})() > 0", timeout=2000)
             break

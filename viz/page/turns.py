@@ -1,0 +1,39 @@
+"""What a visitor's page shows, and the line in which its questions wait for one another."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
+
+
+class PageState:
+    """What one page shows now, as viz.page.pipeline.view returns it.
+
+    Each answer holds only what changes, so it has to be worked out from the one before it. The framework asks twice
+    at once where two events come in the same moment, and would have both answered from the same state, in any order.
+    """
+
+    def __init__(self, now: dict):
+        self.now = now
+        self.waiting = 0  # questions that came and are not answered yet
+        self._line, self._count = threading.Lock(), threading.Lock()
+        self._last = 0
+
+    def __deepcopy__(self, memo: dict) -> Self:
+        """The state of another page that begins the same way."""
+        return type(self)(dict(self.now))
+
+    @contextmanager
+    def turn(self) -> Iterator[bool]:
+        """Wait until the questions before this one are answered; False where a newer one waits, which asks for all
+        that this one does."""
+        with self._count:
+            self._last += 1
+            self.waiting += 1
+            mine = self._last
+        try:
+            with self._line:
+                yield mine == self._last
+        finally:
+            with self._count:
+                self.waiting -= 1
