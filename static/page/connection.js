@@ -5,6 +5,7 @@
 // answer that was cut off, takes a new page; what is in the address comes back with it.
 import { link, state } from "./address.js";
 import { el } from "./dom.js";
+import { goingOn, pending } from "./pending.js";
 import { promptText } from "./prompt.js";
 import { pageState } from "./state.js";
 
@@ -15,6 +16,7 @@ const MOST_TRIES = 24; // of a question to a server that is busy
 const HEADER = "x-playground-server";
 const ask = window.fetch.bind(window);
 const never = new Promise(() => {});
+const questions = pending();
 
 // As viz/words.py:pick_language: "pt-br" where there are such words, else "pt".
 const languages = [new URLSearchParams(location.search).get("lang") ?? "", ...navigator.languages]
@@ -168,23 +170,13 @@ async function answers(input, options) {
     }
     if (isOther(answer)) return reopen();
     if (!answer.ok || !answer.body) return answer;
-    const reader = answer.body.getReader(),
-      read = new TextDecoder();
-    const body = new ReadableStream({
-      async pull(controller) {
-        try {
-          const { done, value } = await reader.read();
-          if (done) return controller.close();
-          if (!read.decode(value, { stream: true }).includes('"msg":"unexpected_error"'))
-            return controller.enqueue(value);
-        } catch {
-          if (options?.signal?.aborted) return controller.close(); // Gradio ended it
-        }
-        await reachable();
-        await reopen();
-      },
-      cancel: (reason) => reader.cancel(reason),
-    });
+    // An end by Gradio itself is no failure.
+    const broken = async (error) => {
+      if (error && options?.signal?.aborted) return;
+      await reachable();
+      await reopen();
+    };
+    const body = goingOn(answer, () => ask(input, options), questions, broken);
     return new Response(body, { status: answer.status, headers: answer.headers });
   }
 }
@@ -194,7 +186,7 @@ window.fetch = (input, options) => {
   if (input instanceof Request) options = { ...options, signal: options?.signal ?? input.signal };
   const { origin, pathname } = new URL(input?.url ?? input, document.baseURI);
   const name = origin === location.origin ? (pathname.split("/gradio_api/")[1] ?? "") : "";
-  if (name === "queue/join") return joined(input, options);
+  if (name === "queue/join") return questions.ask(() => joined(input, options));
   if (name === "queue/data") return answers(input, options);
   return ask(input, options);
 };

@@ -1,0 +1,69 @@
+"""A stream of answers that ends in the moment in which a question comes is followed by another one."""
+
+import pytest
+
+from tests.js.test_modules import address, call  # noqa: F401
+
+pytestmark = pytest.mark.browser
+
+# Two questions; the server answers the first, says that it is done, and knows of the second from then on.
+SCENE = """async (module, pieces, more, late) => {
+  const questions = module.pending();
+  const enc = new TextEncoder();
+  const stream = (texts) => new Response(new ReadableStream({
+    start(to) {
+      for (const text of texts) to.enqueue(typeof text === "string" ? enc.encode(text) : new Uint8Array(text));
+      to.close();
+    },
+  }));
+  const named = (id, wait = 0) => questions.ask(async () => {
+    await new Promise((done) => setTimeout(done, wait));
+    return new Response(JSON.stringify({ event_id: id }));
+  });
+  await named("a");
+  const second = late === null ? null : named("b", late);
+  if (late === 0) await second;
+  const opened = [];
+  const again = async () => { opened.push(1); return stream(more); };
+  const failed = [];
+  const broken = async () => { failed.push(1); };
+  const text = await new Response(module.goingOn(stream(pieces), again, questions, broken)).text();
+  return [text, opened.length, failed.length];
+}"""
+
+
+def done(name: str, text: str = "") -> str:
+    return f'data: {{"msg":"process_completed","event_id":"{name}","output":"{text}"}}\n\n'
+
+
+CLOSE = 'data: {"msg":"close_stream","event_id":null}\n\n'
+LONG = "é" * 5000  # characters of two bytes
+
+
+@pytest.mark.parametrize(
+    ("pieces", "late", "expected", "opened"),
+    [
+        ([done("a"), CLOSE], None, done("a") + CLOSE, 0),  # nothing is due: the end is the end
+        ([done("a"), CLOSE], 0, done("a") + done("b") + CLOSE, 1),
+        ([done("a") + CLOSE], 0, done("a") + done("b") + CLOSE, 1),  # both in one piece
+        ([done("a"), CLOSE], 60, done("a") + done("b") + CLOSE, 1),  # the question is still on its way
+        ([done("a"), done("b"), CLOSE], 0, done("a") + done("b") + CLOSE, 0),
+        ([done("a", LONG)[:3001], done("a", LONG)[3001:] + CLOSE], 0, done("a", LONG) + done("b") + CLOSE, 1),
+    ],
+)
+def test_an_end_with_an_answer_due_is_no_end(call, pieces, late, expected, opened):  # noqa: F811
+    found = call("page/pending.js", f"({SCENE}).bind(null, module)", pieces, [done("b"), CLOSE], late)
+    assert found == [expected, opened, 0]
+
+
+def test_a_character_cut_in_two_stays_whole(call):  # noqa: F811
+    sent = (done("a", LONG) + CLOSE).encode()
+    pieces = [list(sent[:2001]), list(sent[2001:])]
+    assert sent[2001] & 0b11000000 == 0b10000000  # within a character
+    found = call("page/pending.js", f"({SCENE}).bind(null, module)", pieces, [done("b"), CLOSE], 0)
+    assert found == [done("a", LONG) + done("b") + CLOSE, 1, 0]
+
+
+def test_a_failure_is_told(call):  # noqa: F811
+    pieces = ['data: {"msg":"unexpected_error","message":"x"}\n\n']
+    assert call("page/pending.js", f"({SCENE}).bind(null, module)", pieces, [], None)[2] >= 1
