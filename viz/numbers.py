@@ -9,6 +9,7 @@ import math
 from typing import TypeGuard
 
 NONE = "–"
+BIT = math.log(2)  # nats in a bit: an entropy in nats over this is in bits, as the page shows every entropy
 _UNITS = ("", "k", "M", "B", "T", "Q")  # powers of 1000, as parameters and tokens are counted
 _BYTES = ("B", "kB", "MB", "GB", "TB", "PB")
 _FLOPS = ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP", "YFLOP")
@@ -54,7 +55,7 @@ def logit(value: float | None) -> str:
 
 
 def nats(value: float | None) -> str:
-    """An entropy, a divergence or a loss: three decimals, or three digits where it is small."""
+    """A divergence or a loss: three decimals, or three digits where it is small."""
     if not _there(value):
         return NONE
     return decimals(value, 3) if value == 0 or abs(value) >= 0.1 else number(value)

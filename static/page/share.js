@@ -122,7 +122,8 @@ popup(share, box, {
     (copy.hidden ? keep : copy).focus();
   },
 });
-headerItem(40, ({ share: text }) => {
+headerItem(40, ({ share: text, share_help: help }) => {
   share.textContent = text;
+  share.title = help;
   return share;
 });

@@ -2,7 +2,7 @@
 import { el, fill, hint, roving } from "./dom.js";
 import { writtenFrom } from "./look_inside.js";
 import { define } from "./mount.js";
-import { adding, onSelect, select, selection } from "./selection.js";
+import { adding, onSelect, pickToken, select, selection } from "./selection.js";
 import { pageState } from "./state.js";
 
 define("tokens", (root) => {
@@ -44,10 +44,7 @@ define("tokens", (root) => {
   });
   strip.addEventListener("click", (event) => {
     const at = +(event.target.dataset?.index ?? -1);
-    if (at < 0) return;
-    const others = selection.tokens.filter((token) => token !== at);
-    const was = others.length < selection.tokens.length;
-    select({ tokens: adding(event) ? (was ? others : [...others, at]) : was && !others.length ? [] : [at] });
+    if (at >= 0) pickToken(at, adding(event));
   });
   roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   onSelect(paint);

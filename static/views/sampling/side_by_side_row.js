@@ -19,6 +19,7 @@ import {
   state,
   tell,
   text,
+  whose,
 } from "./side_by_side_state.js";
 
 const TAIL = 8; // tokens of the prompt that stand before each text
@@ -135,14 +136,11 @@ export function rowView(row, stage) {
       node.classList.toggle("pg-race-parts", n === at);
       if (node.ariaPressed !== String(n === marked)) node.ariaPressed = String(n === marked);
     });
+    const old = words[whose(row, state.payload)];
     facts.replaceChildren(
-      ...[
-        fill(words.n_tokens, { n: row.records.length }),
-        ended(row) && words[`ended_${row.ended}`],
-        stale(row) && words.other_prompt,
-      ]
+      ...[fill(words.n_tokens, { n: row.records.length }), ended(row) && words[`ended_${row.ended}`], old]
         .filter(Boolean)
-        .map((each) => el("span", each === words.other_prompt ? "pg-race-stale" : "", each)),
+        .map((each) => el("span", each === old ? "pg-race-stale" : "", each)),
     );
     if (row.whole !== shown) {
       shown = row.whole;

@@ -48,7 +48,10 @@ export const percent = (share) =>
           ? "0 %"
           : `${share.toExponential(1)}`;
 export const ended = (row) => row.ended && row.ended !== "length";
-export const stale = (row) => row.key !== state.payload.key;
+// Whose a text is where it is not of what the page shows now: a word, or "".
+export const whose = (row, shown) =>
+  row.model !== shown.model ? "other_model" : row.key !== shown.key ? "other_prompt" : "";
+export const stale = (row) => whose(row, state.payload) !== "";
 export const roots = () => [...state.rows.values()].filter((row) => row.parent === null);
 export const childrenOf = (id) => [...state.rows.values()].filter((row) => row.parent === id);
 export const inOrder = () => {

@@ -1,6 +1,7 @@
 """Many samples without a browser: the table, the dots and the lines are what the texts say."""
 
 import dataclasses
+import math
 import pickle
 
 import numpy as np
@@ -183,7 +184,7 @@ def test_the_table_is_what_the_texts_say(playground, samples):
         assert row["together"] == plain(distinct(ids, 2)) and row["different"] == len(set(map(tuple, ids)))
         assert row["ended"] == sum(sample.ended == "end" for sample in mine)
         for measure in MEASURES:
-            expected = spread([getattr(sample.measured, measure) for sample in mine])
+            expected = spread([getattr(sample.measured, measure) / unit(measure) for sample in mine])
             assert row["spread"][measure] == list(map(plain, vars(expected).values()))
 
 
@@ -198,11 +199,16 @@ def test_a_stop_text_ends_texts(playground):
     assert all((sample["ended"] == "stop") == bool(set(sample["text"]) & set("etao")) for sample in texts)
 
 
+def unit(measure):
+    """By what a measure is divided as it is shown: entropy is measured in nats and shown in bits."""
+    return math.log(2) if measure == "entropy" else 1
+
+
 @pytest.mark.parametrize("measure", MEASURES)
 def test_every_measure_is_drawn(playground, samples, measure):
     payload = taken(playground, ASKED | {"many_samples_table": {"measure": measure}})["many_samples_plot"]
     drawn_values = [list(trace.x) for trace in payload["figure"].data]
-    assert drawn_values == [[getattr(sample.measured, measure) for sample in mine] for mine in samples]
+    assert drawn_values == [[getattr(sample.measured, measure) / unit(measure) for sample in mine] for mine in samples]
     assert payload["title"].startswith(words("en")[f"many_samples.measures.{measure}"])
 
 
@@ -237,6 +243,8 @@ def test_the_python_lines_take_the_same_samples(playground, lm, samples, monkeyp
         assert eval(last, space) == expected
     *lines, last = parts["many_samples_entropy"]["python"].splitlines()
     assert len(eval(last, space)[1]) == 8
+    line = parts["many_samples_entropy"]["figure"].data[0]
+    assert list(line.y) == pytest.approx(eval(last, space)[0][0].tolist())
     assert [sample["text"] for sample in parts["many_samples_texts"]["samples"]] == [
         s.text for mine in samples for s in mine
     ]
