@@ -1,6 +1,6 @@
 // The prompt's tokens as a row of chips; a click selects one.
 import { el, fill, hint, roving } from "./dom.js";
-import { writtenFrom } from "./look_inside.js";
+import { writtenSpan } from "./look_inside.js";
 import { define } from "./mount.js";
 import { adding, onSelect, pickToken, select, selection } from "./selection.js";
 import { pageState } from "./state.js";
@@ -64,10 +64,10 @@ define("tokens", (root) => {
         return chip;
       }),
     );
-    const from = writtenFrom(payload);
-    if (from > 0) {
-      strip.children[from].classList.add("pg-chip-first");
-      for (const chip of [...strip.children].slice(from)) chip.classList.add("pg-chip-written");
+    const written = writtenSpan(payload);
+    if (written) {
+      strip.children[written[0]].classList.add("pg-chip-first");
+      for (const chip of [...strip.children].slice(...written)) chip.classList.add("pg-chip-written");
       strip.scrollLeft = strip.scrollWidth; // to what was written last
     }
     root.dataset.run = payload.run;

@@ -142,9 +142,10 @@ export function rowView(row, stage) {
         .filter(Boolean)
         .map((each) => el("span", each === old ? "pg-race-stale" : "", each)),
     );
-    if (row.whole !== shown) {
-      shown = row.whole;
-      inside.replaceChildren(...(shown ? [lookInside(shown, row.asked)] : []));
+    const found = row.turns ? row.model === state.payload.model && row.own : row.whole;
+    if (found !== shown) {
+      shown = found;
+      inside.replaceChildren(...(found ? [lookInside(found, row.turns ? "" : row.asked, row.turns)] : []));
     }
     node.classList.toggle("pg-race-old", stale(row));
     if (row.parent !== null && row.records[row.at]) fork.textContent = forked(row);

@@ -114,7 +114,7 @@ function open(piece) {
       if (row) {
         row.ended = "";
         row.limit = row.records.length + opening.limit;
-        row.measured = row.whole = null;
+        row.measured = row.whole = row.own = null;
         row.python.push(opening.python);
       }
     });
@@ -133,6 +133,8 @@ function open(piece) {
         others: null,
         measured: null,
         whole: null,
+        own: null,
+        turns: parent ? parent.turns : opening.turns,
         shown: true,
         python: [opening.python],
         limit: (parent ? request.at + 1 : 0) + opening.limit,
@@ -184,7 +186,12 @@ function take(piece) {
   run.eight = piece.eight ?? "";
   piece.measured?.forEach((numbers, at) => {
     if (run.rows[at])
-      Object.assign(run.rows[at], { measured: numbers, whole: piece.whole[at + 1], asked: piece.whole[0] });
+      Object.assign(run.rows[at], {
+        measured: numbers,
+        whole: piece.whole[at + 1],
+        own: piece.own[at],
+        asked: piece.whole[0],
+      });
   });
   tell(run.state === "running" ? "data" : "over");
 }

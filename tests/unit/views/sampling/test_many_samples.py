@@ -12,13 +12,14 @@ from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import distinct
 from tests.support.helpers import serving
 from tests.support.scripts import words_read
-from tests.support.talking import talking_model, talking_server
+from tests.support.talking import after_turn, talking_model, talking_server
 from tests.unit.views.test_seam import same, values_only
 from viz.numbers import plain
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background
 from viz.seam.panels import job_of, key_of, measured, settings_of
+from viz.seam.prompt import prompt_of, read
 from viz.views.sampling.many_samples.figures import (
     MEASURES,
     beginning,
@@ -242,9 +243,10 @@ def test_the_python_lines_take_the_same_samples(playground, lm, samples, monkeyp
         exec("\n".join(lines), space)
         assert eval(last, space) == expected
     *lines, last = parts["many_samples_entropy"]["python"].splitlines()
+    exec("\n".join(lines), space)
     assert len(eval(last, space)[1]) == 8
-    line = parts["many_samples_entropy"]["figure"].data[0]
-    assert list(line.y) == pytest.approx(eval(last, space)[0][0].tolist())
+    single = next(line for line in parts["many_samples_entropy"]["figure"].data if line.line.dash == "dot")  # greedy
+    assert list(single.y) == pytest.approx(eval(last, space)[0][0].tolist(), rel=1e-5)
     assert [sample["text"] for sample in parts["many_samples_texts"]["samples"]] == [
         s.text for mine in samples for s in mine
     ]
@@ -304,3 +306,7 @@ def test_samples_of_a_conversation_continue_all_of_it(tmp_path):
     assert texts["about"]["chat"] and texts["about"]["messages"] == messages and texts["about"]["prompt"] == ""
     expected = take_samples(lm, lm.chat(messages).ids, [STRATEGIES["greedy"]], Many(8, 6, 2))
     assert texts["samples"][0]["ids"] == expected[0][0].ids.tolist()
+    # A text that the page makes the last turn is in its place between the template's tokens.
+    sample = texts["samples"][0]
+    inside = prompt_of("", {"on": True, "turns": [*texts["turns"], ["assistant", sample["text"]]]})
+    assert sample["typed"] and read(lm, inside).tokens.ids.tolist() == after_turn(lm, messages, sample["text"])

@@ -7,6 +7,7 @@ from typing import Annotated
 from model.generation.samples import Many, Sample, batches_of, certain, take_samples
 from model.generation.text_statistics import distinct
 from model.progress import Progress
+from model.text.chat import typable
 from viz.api.arguments import Rows, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured
@@ -44,6 +45,7 @@ class Taken:
     """The texts of each strategy, in the order of the cards."""
 
     samples: tuple[tuple[Sample, ...], ...]  # one of a strategy without chance
+    typed: tuple[tuple[bool, ...], ...]  # whether a person could type each
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
@@ -63,7 +65,11 @@ def take(scene: Scene, settings: Settings, progress: Progress) -> Taken:
     prompt = cards.prompt_ids(scene.model, scene.prompt, common.chat)
     model = scene.playground.eight_bit(scene.model) if common.eight else scene.model
     many = Many(count, common.tokens, common.seed, common.stop)
-    return Taken(tuple(map(tuple, take_samples(model, prompt, chosen.strategies, many, progress))))
+    samples = tuple(map(tuple, take_samples(model, prompt, chosen.strategies, many, progress)))
+    tokenizer = scene.model.tokenizer
+    return Taken(
+        samples, tuple(tuple(typable(tokenizer, one.ids.tolist()) is not None for one in each) for each in samples)
+    )
 
 
 def pace(scene: Scene, settings: Settings) -> tuple[bool, int]:
@@ -206,6 +212,7 @@ def texts(seen: Seen) -> Payload:
             "text": sample.text,
             "ended": sample.ended,
             "ids": sample.ids.tolist(),
+            "typed": seen.result.typed[at][n],
             "measured": {key: plain(shown(key, value)) for key, value in vars(sample.measured).items()},
         }
         for at, each in enumerate(seen.result.samples)
@@ -214,6 +221,7 @@ def texts(seen: Seen) -> Payload:
     return {
         "title": seen.here["title"],
         "samples": samples,
+        "turns": cards.continued(seen.facts.prompt, _chat(seen)).before,
         "names": _names(seen),
         "measures": _measures(seen),
         "hues": list(HUES),
