@@ -6,6 +6,7 @@ reading.
 """
 
 import math
+from collections.abc import Sequence
 from typing import TypeGuard
 
 NONE = "–"
@@ -39,6 +40,12 @@ def power(value: float, digits: int = 3) -> str:
         return "0" if value == 0 else NONE
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
     return f"{_minus(mantissa)} × 10{str(int(exponent)).translate(_RAISED)}"
+
+
+def tens(exponents: Sequence[int]) -> list[str]:
+    """Powers of ten, all in one form: 0.01, 0.1, 1 where every one is short, else 10⁻⁶, 10⁻³, 10⁰."""
+    short = all(-3 <= each <= 5 for each in exponents)
+    return [f"{10.0**each:,.{max(0, -each)}f}" if short else f"10{str(each).translate(_RAISED)}" for each in exponents]
 
 
 def decimals(value: float | None, places: int = 2) -> str:

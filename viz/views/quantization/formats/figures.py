@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, axis, figure
+from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, axis, figure, powers
 from viz.charts.heatmap import Panel
 from viz.charts.lines import bars, line
 from viz.labels import plotly_text
@@ -71,8 +71,8 @@ def scatter_figure(dots: Sequence[Dot], words: Mapping[str, str]) -> go.Figure:
     shown = [dot for dot in dots if dot.damage > 0]
     across = {"type": "log", "tickvals": [1.5, 2, 3, 4, 5, 6, 8, 12, 16, 32]}
     across["range"] = _range([dot.bits for dot in shown], 0.08, 0.2)
-    up = {"type": "log", "dtick": 1, "exponentformat": "power"}
-    up["range"] = _range([dot.damage for dot in shown], 0.1, 0.1)
+    reach = _range([dot.damage for dot in shown], 0.1, 0.1)
+    up = powers(*(10.0**end for end in reach)) | {"range": reach}
     return figure(traces, axis(words["bits"], across), axis(words["damage"], up), height=_HEIGHT, narrow=_NARROW)
 
 
