@@ -15,7 +15,7 @@ onDrawn((root, payload) => {
 });
 onWritten(showLink);
 
-const share = el("button", "pg-button pg-share", "", { type: "button", "aria-haspopup": "dialog" });
+const share = el("button", "pg-button pg-quiet pg-share", "", { type: "button", "aria-haspopup": "dialog" });
 const box = el("div", "pg-share-box", "", {
   popover: "auto",
   role: "dialog",
