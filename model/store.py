@@ -56,6 +56,13 @@ class ByteLRU:
                 self._values.move_to_end(key)
             return self._values.get(key)
 
+    def put(self, key: Hashable, value: Any) -> None:
+        """Store a value in place of what was there."""
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            self._evict()
+
     def _evict(self) -> None:
         while self._values and self._total() > self.limit:
             self._values.popitem(last=False)

@@ -6,9 +6,11 @@ reading.
 """
 
 import math
+from collections.abc import Sequence
 from typing import TypeGuard
 
 NONE = "–"
+BIT = math.log(2)  # nats in a bit: an entropy in nats over this is in bits, as the page shows every entropy
 _UNITS = ("", "k", "M", "B", "T", "Q")  # powers of 1000, as parameters and tokens are counted
 _BYTES = ("B", "kB", "MB", "GB", "TB", "PB")
 _FLOPS = ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP", "YFLOP")
@@ -40,6 +42,12 @@ def power(value: float, digits: int = 3) -> str:
     return f"{_minus(mantissa)} × 10{str(int(exponent)).translate(_RAISED)}"
 
 
+def tens(exponents: Sequence[int]) -> list[str]:
+    """Powers of ten, all in one form: 0.01, 0.1, 1 where every one is short, else 10⁻⁶, 10⁻³, 10⁰."""
+    short = all(-3 <= each <= 5 for each in exponents)
+    return [f"{10.0**each:,.{max(0, -each)}f}" if short else f"10{str(each).translate(_RAISED)}" for each in exponents]
+
+
 def decimals(value: float | None, places: int = 2) -> str:
     """A number with a fixed number of decimals; 0.00 has no sign."""
     if not _there(value):
@@ -54,7 +62,7 @@ def logit(value: float | None) -> str:
 
 
 def nats(value: float | None) -> str:
-    """An entropy, a divergence or a loss: three decimals, or three digits where it is small."""
+    """A divergence or a loss: three decimals, or three digits where it is small."""
     if not _there(value):
         return NONE
     return decimals(value, 3) if value == 0 or abs(value) >= 0.1 else number(value)

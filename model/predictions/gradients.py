@@ -20,9 +20,11 @@ from model.gpt.transformer import Pass, attend_fused
 from model.progress import Progress, silent
 
 MOST = 128  # gradients taken along a path
+_BUDGET = 4096  # tokens run forward and back along a path, by which long prompts take fewer gradients
 _ENOUGH = 0.02  # tolerated sum of the steps' errors, as a share of f(x) - f(b), or of a logit where that is more
 _TOKENS = 1024  # tokens of a batch: several places of the path at once for a short prompt
 _HALVED = 4  # steps halved before errors are compared again
+_ROUGH = 0.1  # a gap above this share of what the logit moved, or of a logit where that is more, is large
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,17 @@ class Gradients:
     @property
     def gap(self) -> float:
         """sum(integrated) - (value - baseline): the deviation from completeness."""
-        return float(self.integrated.sum()) - (self.value - self.baseline)
+        return float(self.integrated.sum()) - self.moved
+
+    @property
+    def moved(self) -> float:
+        """What integrated gradients add up to, but for the gap: f(x) - f(baseline)."""
+        return self.value - self.baseline
+
+    @property
+    def rough(self) -> bool:
+        """Whether the gap is so large that no single number of integrated gradients is to be trusted."""
+        return abs(self.gap) > _ROUGH * max(1.0, abs(self.moved))
 
     @property
     def nbytes(self) -> int:
@@ -101,6 +113,16 @@ class _Tried:
     def worst(self) -> "_Tried":
         """The step below that was not halved yet, with the largest miss."""
         return max((each.worst() for each in self.halves), key=lambda each: each.step.miss) if self.halves else self
+
+
+def affordable(tokens: int) -> int:
+    """Gradients along the path, at most, of a prompt of so many tokens: fewer for a long one, each taking longer."""
+    return min(MOST, max(16, _BUDGET // tokens))
+
+
+def forwards(most: int) -> int:
+    """About how many forwards the work of at most `most` gradients is: one with its way back is as long as four."""
+    return 4 * (most + 1) + most // 4 + 1
 
 
 def gradients(

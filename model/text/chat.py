@@ -34,6 +34,12 @@ def ending(tokenizer: Tokenizer) -> frozenset[int]:
     return frozenset(ids if tokenizer.eos_id is None else {*ids, tokenizer.eos_id})
 
 
+def typable(tokenizer: Tokenizer, ids: Sequence[int]) -> str | None:
+    """The text of tokens as a person would type it, without one that ended it; None with special tokens in it."""
+    own = ids[: len(ids) - bool(len(ids) and ids[-1] in ending(tokenizer))]
+    return None if set(tokenizer.special.values()).intersection(own) else tokenizer.decode(own)
+
+
 def chat_ids(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], *, answer: bool = True) -> list[int]:
     """The ids of a conversation, with `answer` up to where the assistant's next answer begins.
 

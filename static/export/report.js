@@ -301,5 +301,6 @@ button.onclick = async () => {
 };
 headerItem(30, (catalogue) => {
   button.textContent = catalogue.report;
+  button.title = catalogue.report_help;
   return item;
 });

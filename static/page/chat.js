@@ -15,7 +15,9 @@ import { pageState } from "./state.js";
 const PAUSE = 200,
   LONG = 500; // milliseconds after a key, where runs are quick and where they are slow
 
-let current = null; // { value, replace(turns) } of the part
+let current = null; // { value, talking, replace(turns), open(turns), close, words } of the part
+const heard = new Set();
+export const onTalk = (listener) => heard.add(listener); // told of every change of it
 // The conversation that the page shows, as text; null for a bare prompt.
 export function talkText() {
   if (!current?.talking()) return null;
@@ -37,6 +39,7 @@ define("chat", (root, props, ask) => {
   const talking = () => Boolean(payload?.offered) && value().on;
   const tell = (change, pause = 0) => {
     hold({ ...held, ...change });
+    heard.forEach((listener) => listener());
     clearTimeout(timer);
     timer = setTimeout(() => {
       hold(held);
@@ -171,7 +174,17 @@ define("chat", (root, props, ask) => {
     },
     true,
   );
-  current = { value, talking, replace, words: () => payload?.words };
+  // Another conversation than the one that stands there, and none.
+  const open = (turns) => {
+    tell({ on: true, turns });
+    draw(payload);
+  };
+  const close = () => {
+    if (!talking()) return;
+    tell({ on: false });
+    draw(payload);
+  };
+  current = { value, talking, replace, open, close, words: () => payload?.words };
   draw.stateOf = chatState;
   draw.take = (sent) => {
     held = checkedChat(sent);

@@ -1,7 +1,7 @@
 // Below the turns: the model writes the assistant's turn, which then is part of the conversation.
 //
 // payload of "answer": { tag, state, text, ended, tokens, ahead, error }; value { tag, strategy }
-import { talk } from "./chat.js";
+import { onTalk, talk } from "./chat.js";
 import { el, fill } from "./dom.js";
 import { define, onDrawn } from "./mount.js";
 
@@ -80,9 +80,6 @@ onDrawn((root, payload) => {
   if (!bar.isConnected) root.querySelector(".pg-chat-body").append(bar);
   paint();
 });
-document.addEventListener("input", ({ target }) => {
-  if (target.closest?.(".pg-chat") && talk()?.talking()) paint();
-});
-document.addEventListener("click", ({ target }) => {
-  if (target.closest?.(".pg-chat") && talk()?.talking()) paint();
+onTalk(() => {
+  if (talk()?.talking()) paint();
 });

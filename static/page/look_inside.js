@@ -1,30 +1,55 @@
-// A written text becomes the prompt: its attention, predictions, norms and effects can then be looked at.
+// A written text becomes the prompt, or the last turn of a conversation: its attention, predictions, norms and effects
+// can then be looked at.
+import { talk } from "./chat.js";
 import { el } from "./dom.js";
 import { setPrompt } from "./prompt.js";
 import { pageState } from "./state.js";
 
 const bytes = (text) => new TextEncoder().encode(text).length;
 
-// A button that makes `text` the prompt. The first of its tokens that begins after `before` is marked as written.
-export function lookInside(text, before) {
-  const { inside, inside_help } = pageState.words ?? {};
-  const button = el("button", "pg-button pg-look-inside", inside, { type: "button", title: inside_help });
+// A button that makes `text` the prompt; its tokens that begin after `before` are marked as written. With `turns` the
+// text becomes the turn of the assistant after them.
+export function lookInside(text, before, turns = null) {
+  const { inside, inside_help, inside_turn } = pageState.words ?? {};
+  const title = turns ? inside_turn : inside_help;
+  const button = el("button", "pg-button pg-look-inside", inside, { type: "button", title });
   button.onclick = () => {
-    pageState.written = text.startsWith(before) ? { prompt: text, from: bytes(before) } : null;
-    setPrompt(text);
+    if (turns) {
+      const said = [...turns, ["assistant", text]];
+      pageState.written = { turns: said };
+      talk().open(said);
+    } else {
+      pageState.written = text.startsWith(before) ? { prompt: text, from: bytes(before) } : null;
+      talk()?.close();
+      setPrompt(text);
+    }
     document.getElementById("pg-tokens")?.scrollIntoView({ block: "nearest" });
     document.querySelector("#pg-tokens .pg-chip[tabindex='0']")?.focus({ preventScroll: true });
   };
   return button;
 }
 
-// Where among its tokens the written part of a prompt begins, or -1.
-export function writtenFrom({ prompt, tokens }) {
-  if (!pageState.written || pageState.written.prompt !== prompt) return -1;
+// Which of the tokens were written: [from, to), or null.
+export function writtenSpan({ prompt, tokens }) {
+  const { written } = pageState;
+  if (!written) return null;
+  const talks = tokens[0]?.turn !== undefined;
+  if (talks !== Boolean(written.turns)) return null;
+  return talks ? ofTurn(tokens, written.turns) : prompt === written.prompt ? behind(tokens, written.from) : null;
+}
+// Those of the last turn, while the conversation is what it was.
+function ofTurn(tokens, turns) {
+  const last = turns.length - 1;
+  if (JSON.stringify(talk()?.value().turns) !== JSON.stringify(turns)) return null;
+  const from = tokens.findIndex(({ turn }) => turn === last);
+  return from < 0 ? null : [from, tokens.findLastIndex(({ turn }) => turn === last) + 1];
+}
+function behind(tokens, bytesBefore) {
   let seen = 0;
-  return tokens.findIndex((token) => {
+  const from = tokens.findIndex((token) => {
     const begins = seen;
     seen += token.bytes.split(" ").filter(Boolean).length;
-    return begins >= pageState.written.from;
+    return begins >= bytesBefore;
   });
+  return from > 0 ? [from, tokens.length] : null;
 }

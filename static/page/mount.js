@@ -3,6 +3,7 @@
 // A kind is a function (root, props, ask) -> draw(payload). props.value is what the server reads; ask(event, data)
 // tells it. draw.stateOf(value), where there is one, is the part of the value that belongs to the page's state, or null.
 import { el } from "./dom.js";
+import { wayTo } from "./places.js";
 
 const kinds = {};
 const hidden = new Set(); // names of parts of views that are not chosen
@@ -55,6 +56,7 @@ export function mountPart(kind, root, props, trigger) {
     tell();
     problem.className = payload?.problem ? "pg-problem" : "pg-problem pg-quiet-box";
     problem.replaceChildren(...(message ? [el("strong", "", message.text), el("span", "", message.hint)] : []));
+    if (message?.way) problem.append(wayTo(message.way.tab, message.way.view, message.way.text)); // where it can be mended
     root.classList.toggle("pg-failed", Boolean(message));
     if (payload && !message) drawn(payload);
     for (const listener of drawnListeners) listener(root, payload);

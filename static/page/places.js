@@ -34,7 +34,7 @@ export function go(tab, view = "") {
 
 // A button that leads to a view.
 export function wayTo(tab, view, text, more = {}) {
-  const button = el("button", "pg-way", text, { type: "button", ...more });
+  const button = el("button", "pg-button", text, { type: "button", ...more });
   button.onclick = () => go(tab, view);
   return button;
 }

@@ -23,12 +23,15 @@ export function pickHead(layer, head, add) {
   select({ heads: next.slice(-8) });
 }
 
-// A click selects a token, or drops the only one; with `add` it joins or leaves the others.
-export function pickToken(at, add) {
-  const others = selection.tokens.filter((token) => token !== at);
-  const was = others.length < selection.tokens.length;
-  select({ tokens: add ? (was ? others : [...others, at]) : was && !others.length ? [] : [at] });
+// What a click on a place makes of those that are chosen: it alone, or none where it was the only one; with `add` it
+// joins or leaves the others.
+export function toggled(places, at, add) {
+  const others = places.filter((place) => place !== at);
+  const was = others.length < places.length;
+  if (add) return was ? others : [...others, at];
+  return was && !others.length ? [] : [at];
 }
+export const pickToken = (at, add) => select({ tokens: toggled(selection.tokens, at, add) });
 
 // Whether a click adds to what is picked: with a key, or, where there is no keyboard, while the switch beside it is on.
 let always = false;

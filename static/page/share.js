@@ -15,7 +15,7 @@ onDrawn((root, payload) => {
 });
 onWritten(showLink);
 
-const share = el("button", "pg-button pg-share", "", { type: "button", "aria-haspopup": "dialog" });
+const share = el("button", "pg-button pg-quiet pg-share", "", { type: "button", "aria-haspopup": "dialog" });
 const box = el("div", "pg-share-box", "", {
   popover: "auto",
   role: "dialog",
@@ -122,7 +122,8 @@ popup(share, box, {
     (copy.hidden ? keep : copy).focus();
   },
 });
-headerItem(40, ({ share: text }) => {
+headerItem(40, ({ share: text, share_help: help }) => {
   share.textContent = text;
+  share.title = help;
   return share;
 });

@@ -1,8 +1,8 @@
 // The prompt's tokens as a row of chips; a click selects one.
 import { el, fill, hint, roving } from "./dom.js";
-import { writtenFrom } from "./look_inside.js";
+import { writtenSpan } from "./look_inside.js";
 import { define } from "./mount.js";
-import { adding, onSelect, select, selection } from "./selection.js";
+import { adding, onSelect, pickToken, select, selection } from "./selection.js";
 import { pageState } from "./state.js";
 
 define("tokens", (root) => {
@@ -44,10 +44,7 @@ define("tokens", (root) => {
   });
   strip.addEventListener("click", (event) => {
     const at = +(event.target.dataset?.index ?? -1);
-    if (at < 0) return;
-    const others = selection.tokens.filter((token) => token !== at);
-    const was = others.length < selection.tokens.length;
-    select({ tokens: adding(event) ? (was ? others : [...others, at]) : was && !others.length ? [] : [at] });
+    if (at >= 0) pickToken(at, adding(event));
   });
   roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   onSelect(paint);
@@ -67,10 +64,10 @@ define("tokens", (root) => {
         return chip;
       }),
     );
-    const from = writtenFrom(payload);
-    if (from > 0) {
-      strip.children[from].classList.add("pg-chip-first");
-      for (const chip of [...strip.children].slice(from)) chip.classList.add("pg-chip-written");
+    const written = writtenSpan(payload);
+    if (written) {
+      strip.children[written[0]].classList.add("pg-chip-first");
+      for (const chip of [...strip.children].slice(...written)) chip.classList.add("pg-chip-written");
       strip.scrollLeft = strip.scrollWidth; // to what was written last
     }
     root.dataset.run = payload.run;

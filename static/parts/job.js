@@ -24,8 +24,11 @@ define("job", (root, props, trigger) => {
         trigger("cancel");
       };
       items.push(bar, cancel);
-    } else if (state !== "done") {
-      const start = el("button", "pg-button pg-primary", payload.start, { type: "button" });
+    } else if (state !== "done" || payload.again) {
+      const look = state === "done" ? "" : " pg-primary";
+      const start = el("button", `pg-button${look}`, state === "done" ? payload.again : payload.start, {
+        type: "button",
+      });
       start.disabled = state === "unready";
       start.onclick = () => {
         start.disabled = true;

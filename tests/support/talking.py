@@ -23,6 +23,11 @@ def talking_model(folder, n_ctx: int = 300) -> LanguageModel:
     return LanguageModel("tiny", "Tiny", tiny_model({"vocab_size": 258, "n_ctx": n_ctx}), tokenizer)
 
 
+def after_turn(lm: LanguageModel, messages: list[dict[str, str]], own: str) -> list[int]:
+    """The tokens of a conversation that this model has answered with a text."""
+    return [*lm.chat(messages).ids.tolist(), *lm.encode(own).ids.tolist(), END, *lm.encode("\n").ids.tolist()]
+
+
 def talking_server(lm: LanguageModel) -> Playground:
     """A server with that model only, which takes a conversation."""
     return serving(lm, Options(model="tiny", max_tokens=200))

@@ -1,11 +1,13 @@
 """Axes, legends and the frame that all figures share: one way to name an axis, to thin its ticks, to place a legend."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
 from viz.labels import axis_name, plotly_text, tick_text
+from viz.numbers import tens
 from viz.theme import HUES, frame_layout
 
 BLUE, ORANGE, GREEN, PINK, RED = HUES[0], HUES[4], HUES[2], HUES[3], HUES[1]
@@ -21,6 +23,19 @@ def axis(title: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """An axis with its name, room for its labels, and no line at zero."""
     named = {"title": {"text": plotly_text(title), "standoff": 8}} if title else {}
     return {"automargin": True, "zeroline": False, **named, **(more or {})}
+
+
+def powers(low: float, high: float, most: int = 8) -> dict[str, Any]:
+    """Of a logarithmic axis from `low` to `high`, both above 0: labels at no more than about so many powers of ten.
+
+    Plotly writes 10² larger than 10 and 1, so the texts are our own, all in one form. Where fewer than two powers of
+    ten are within, plain numbers.
+    """
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    step = max(1, -(-(last - first + 1) // most))
+    at = [each for each in range(first, last + 1) if each % step == 0]
+    shown = {"tickmode": "array", "tickvals": [10.0**each for each in at], "ticktext": tens(at)}
+    return {"type": "log", **shown} if len(at) > 1 else LOG
 
 
 def ticks(n: int, limit: int = MOST_TICKS) -> list[int]:

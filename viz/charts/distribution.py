@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from viz.labels import visible
-from viz.numbers import difference, logit, nats, percent
+from viz.numbers import BIT, bits, difference, logit, nats, percent
 
 
 def likeliest(logits: np.ndarray, limit: int) -> list[int]:
@@ -38,7 +38,10 @@ def prediction_rows(table: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
 
 
 def moved(entropies: Sequence[float], kl: float) -> dict:
-    """How undecided a prediction was and is, and how far it moved, for the page: in nats, and as they are read."""
-    before, after = entropies
-    texts = {"before": nats(before), "after": nats(after), "kl": nats(kl)}
+    """How undecided a prediction was and is, and how far it moved, for the page, and as they are read.
+
+    entropies: before and after, in nats; the page gets bits. kl: in nats.
+    """
+    before, after = (each / BIT for each in entropies)
+    texts = {"before": bits(before), "after": bits(after), "kl": nats(kl)}
     return {"entropy": [before, after], "kl": kl, "texts": texts}

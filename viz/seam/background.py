@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from model.errors import PlaygroundError
@@ -35,11 +35,12 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A job's result, its duration and its approximate size."""
+    """A job's result, its duration, its approximate size, and when it was there, which tells two of one key apart."""
 
     value: object
     seconds: float
     nbytes: int = 1 << 16
+    at: float = field(default_factory=time.monotonic)
 
 
 def held(value: object) -> int:
@@ -136,7 +137,7 @@ def perform(
                     raise Cancelled
                 value = job.work(progress)
             result = Result(value, time.perf_counter() - started)
-            playground.results.get(job.key, lambda: result)
+            playground.results.put(job.key, result)
             reports.put(None)
         except BaseException as error:
             reports.put(error)

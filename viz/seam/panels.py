@@ -72,9 +72,12 @@ def key_of(view: View, measure: Measure, scene: Scene, settings: Settings) -> tu
 
 
 def _state_of(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple:
-    """A measure's key, and whether its numbers are there or will be at once."""
+    """A measure's key, and whether its numbers are there or will be at once: of a slow one, since when."""
     key = key_of(view, measure, scene, settings)
-    return key, not measure.slow or scene.playground.results.peek(key) is not None
+    if not measure.slow:
+        return key, True
+    result = scene.playground.results.peek(key)
+    return key, result.at if result else False
 
 
 def _used(view: View, measure: Measure, scene: Scene, settings: Settings) -> dict[str, Any]:
@@ -283,14 +286,18 @@ def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
 
 
 def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool) -> Payload:
-    """The payload of a job's button; `auto`: the page starts it by itself."""
+    """The payload of a job's button, or why there is none; `auto`: the page starts it by itself."""
     hint = part.draw(seen) if part.draw else {"text": seen.here.get("hint") or ""}
+    if "problem" in hint:
+        return hint
     start = seen.here["start"]
     if hint.get("unready"):
         return background.unready(seen.all_words, start, hint["text"])
     if hint.get("done"):
         return background.button(start, seen.all_words, None) | {"state": "done", "text": hint["text"]}
     shown = background.button(start, seen.all_words, result, hint.get("text", ""))
+    if part.again and result:
+        shown |= {"again": seen.all_words["job.again"]}
     return shown | {"auto": True} if auto else shown
 
 

@@ -35,6 +35,11 @@ class Prompt:
         return [{"role": role, "content": text} for role, text in written]
 
     @property
+    def before(self) -> list[list[str]] | None:
+        """Role and text of each turn before the open one; None where the model is to write no turn."""
+        return [list(turn) for turn in self.turns[:-1]] if self.answer else None
+
+    @property
     def own(self) -> str:
         """The text that a person would change: a bare one, or the last one of a user."""
         at = _last_user(self.turns)

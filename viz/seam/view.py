@@ -159,6 +159,7 @@ class Part:
     settings: tuple[str, ...] | None = None  # beyond those of its measures; None: all of the view
     read: Callable[[object, Scene], Any] | None = None  # a part that asks: what a page sent -> a hashable value
     job: str = ""  # the slow measure that its button starts
+    again: bool = False  # whether that can be measured again, as times can that differ from one run to the next
     events: tuple[str, ...] = ()  # that it triggers beyond "select"
     shared: bool = False  # the same part in several views; it is then named without the view
     steady: bool = False  # tells nothing of a model or a prompt: drawn once in a language
@@ -245,14 +246,24 @@ def Job(
     also: tuple[str, ...] = (),
     depends: tuple[Depends, ...] = (),
     settings: tuple[str, ...] | None = None,
+    again: bool = False,
 ) -> Part:
     """The button of a slow measure. Words: `<part>.start`, and `<part>.hint` where there is no `hint` function.
+
+    `again`: it measures times, which a second run may find otherwise.
 
     `hint(seen)` gives {"text"} of what it takes, and {"unready": True} where it cannot start, {"done": True} where
     there is nothing left to start.
     """
     return Part(
-        "job", hint, also=(measure, *also), depends=depends, settings=settings, job=measure, events=("start", "cancel")
+        "job",
+        hint,
+        also=(measure, *also),
+        depends=depends,
+        settings=settings,
+        job=measure,
+        again=again,
+        events=("start", "cancel"),
     )
 
 

@@ -6,7 +6,7 @@ import { exporting } from "../../export/menu.js";
 import { el, fill, hint, roving } from "../../page/dom.js";
 import { headActions, headNames } from "../../page/head_list.js";
 import { define } from "../../page/mount.js";
-import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
+import { adding, onSelect, pickHead, selection, toggled } from "../../page/selection.js";
 import { pageState } from "../../page/state.js";
 
 const PAUSE = 80; // milliseconds between two questions while chips are toggled
@@ -14,7 +14,7 @@ const PAUSE = 80; // milliseconds between two questions while chips are toggled
 const chosenOn = () => JSON.stringify({ tokens: selection.tokens, pair: selection.pair });
 const keyOf = ({ from, to, measure }) => JSON.stringify([from, to, measure]);
 
-// A row of chips that are switched on and off.
+// A row of chips: a click chooses one, with a key it joins or leaves the others, as in the prompt's row.
 function chipRow(name, change) {
   const root = el("div", "pg-find-row"),
     top = el("div", "pg-strip-top"),
@@ -42,7 +42,7 @@ function chipRow(name, change) {
   };
   strip.onclick = (event) => {
     const at = +(event.target.dataset?.index ?? -1);
-    if (at >= 0) become(on.has(at) ? [...on].filter((each) => each !== at) : [...on, at]);
+    if (at >= 0) become(toggled([...on], at, adding(event)));
   };
   all.onclick = () => become(Array.from(strip.children, (_, at) => at));
   none.onclick = () => become([]);
@@ -87,6 +87,7 @@ define("find", (root, props, trigger) => {
     timer = null,
     chosen = false; // by the visitor, or by a link
   const title = el("h2"),
+    told = el("p", "pg-about pg-no-export"),
     refused = el("div", "pg-find-problem", "", { role: "status" });
   const rows = { from: chipRow("from", (from) => ask({ from })), to: chipRow("to", (to) => ask({ to })) };
   const field = el("label", "pg-control"),
@@ -99,7 +100,20 @@ define("find", (root, props, trigger) => {
     foot = el("div"),
     actions = headActions();
   field.append(label, measures);
-  root.append(title, rows.from.root, rows.to.root, field, help, refused, sentence, actions.root, list, even, foot);
+  root.append(
+    title,
+    told,
+    rows.from.root,
+    rows.to.root,
+    field,
+    help,
+    refused,
+    sentence,
+    actions.root,
+    list,
+    even,
+    foot,
+  );
   measures.onchange = () => ask({ measure: measures.value });
 
   const value = (request) => ({
@@ -175,6 +189,7 @@ define("find", (root, props, trigger) => {
       chosen = Boolean(props.value); // a link's rows: their answer is on the way
     else props.value = value(payload); // rows taken from the selection stay while other heads are picked
     title.textContent = w.title;
+    told.textContent = hint(w, "pick");
     const now = JSON.stringify(payload.tokens),
       at = now + JSON.stringify(payload.at),
       moved = at !== place;

@@ -18,7 +18,7 @@ async function inflate(base64) {
 }
 
 // Layers run across, heads run down; the row of layers is folded into bands so that cells are largest.
-function byPlace({ layers, heads, group }, width, height) {
+export function byPlace({ layers, heads, group }, width, height) {
   let best = null;
   const gaps = group > 1 ? (heads / group - 1) * GROUP_GAP : 0;
   for (let bands = 1; bands <= layers; bands++) {
@@ -244,7 +244,8 @@ function picker(root, changed) {
 define("heads", (root) => {
   const title = el("h2"),
     about = el("p", "pg-about"),
-    group = el("p", "pg-about");
+    group = el("p", "pg-about"),
+    told = el("p", "pg-about pg-no-export"); // of no use in a still picture
   const board = el("div", "pg-board", "", { role: "group" });
   const canvas = el("canvas", "", "", { "aria-hidden": "true" });
   const readout = el("div", "pg-readout", "", { "aria-live": "polite" });
@@ -257,7 +258,7 @@ define("heads", (root) => {
     ticket = 0;
   const filter = picker(root, () => lay());
   const foot = el("div");
-  root.append(board, readout, group, foot);
+  root.append(board, readout, group, told, foot);
 
   const place = (at) => [Math.floor(at / payload.heads), at % payload.heads];
   const describe = (at) => {
@@ -336,8 +337,8 @@ define("heads", (root) => {
     if (!payload) return;
     title.textContent = payload.words.title;
     about.textContent = fill(isDark() ? payload.words.about_dark : payload.words.about, payload);
-    group.textContent =
-      (payload.group > 1 ? `${fill(payload.words.group, { n: payload.group })} ` : "") + hint(payload.words, "hover");
+    group.textContent = payload.group > 1 ? fill(payload.words.group, { n: payload.group }) : "";
+    told.textContent = hint(payload.words, "hover");
   };
   return async (next) => {
     const mine = ++ticket;

@@ -10,6 +10,8 @@ import { select } from "../../page/selection.js";
 
 const SIGNS = { agrees: "✓", differs: "✗", unable: "–", broken: "!", waiting: "…" };
 const BOUND = 6 / 7; // where the bound stands on the scale of `place`
+const NARROW = matchMedia("(max-width: 760px)"); // as in the styles: a check takes five lines there
+const WRONG = new Set(["differs", "broken"]);
 
 define("checktable", (root) => {
   const head = el("div", "pg-check-verdict", "", { role: "status" }),
@@ -20,6 +22,8 @@ define("checktable", (root) => {
   root.append(head, note, box, legend, foot);
   let payload = null;
   const opened = new Set(); // rows whose details are shown
+  const folded = new Map(); // by a group's first check: whether a person folded it
+  let folds = []; // each shows or hides the checks of a group
 
   const mark = (state, words) => {
     const node = el("span", "pg-check-state");
@@ -110,6 +114,38 @@ define("checktable", (root) => {
     show();
     return [tr, more];
   };
+  // How many checks of a group ended how.
+  const counts = (rows, words) =>
+    Object.keys(SIGNS)
+      .map((state) => [words[`state_${state}`], rows.filter((row) => row.state === state).length])
+      .filter(([, n]) => n)
+      .map(([word, n]) => `${word}: ${n}`)
+      .join(" · ");
+  // A group folds, on a narrow page at once where nothing in it is wrong.
+  const group = (name, rows, words) => {
+    const [{ key }] = rows,
+      head = el("tbody"),
+      tr = el("tr", "pg-check-group"),
+      th = el("th", "", "", { colspan: 7, scope: "colgroup" }),
+      button = el("button", "pg-check-fold", name, { type: "button" }),
+      body = el("tbody");
+    const fold = () => {
+      body.hidden = folded.get(key) ?? (NARROW.matches && !rows.some(({ state }) => WRONG.has(state)));
+      button.setAttribute("aria-expanded", !body.hidden);
+    };
+    button.onclick = () => {
+      folded.set(key, !body.hidden);
+      fold();
+    };
+    th.append(button, el("span", "pg-check-counts", counts(rows, words)));
+    tr.append(th);
+    head.append(tr);
+    body.append(...rows.flatMap((row) => line(row, words)));
+    fold();
+    folds.push(fold);
+    return [head, body];
+  };
+  NARROW.addEventListener("change", () => folds.forEach((fold) => fold()));
   const lines = () =>
     payload.rows.map((row) => {
       const [difference, bound, unit, layer, at, position, compared, seconds] = row.full;
@@ -187,8 +223,7 @@ define("checktable", (root) => {
     note.hidden = !payload.note;
     const grid = el("table", "pg-check-table", "", { "aria-label": words.table }),
       top = el("thead"),
-      titles = el("tr"),
-      body = el("tbody");
+      titles = el("tr");
     for (const name of [
       words.verdict,
       words.check,
@@ -201,12 +236,15 @@ define("checktable", (root) => {
       titles.append(el("th", "", name, { scope: "col" }));
     top.append(titles);
     const by = new Map(rows.map((row) => [row.key, row]));
-    for (const [name, keys] of payload.groups) {
-      const group = el("tr", "pg-check-group");
-      group.append(el("th", "", name, { colspan: 7, scope: "colgroup" }));
-      body.append(group, ...keys.flatMap((key) => line(by.get(key), words)));
-    }
-    grid.append(top, body);
+    folds = [];
+    const bodies = payload.groups.flatMap(([name, keys]) =>
+      group(
+        name,
+        keys.map((key) => by.get(key)),
+        words,
+      ),
+    );
+    grid.append(top, ...bodies);
     box.replaceChildren(grid);
     legend.replaceChildren(el("span", "", `${words.share}: ${words.scale}`));
     foot.replaceChildren(

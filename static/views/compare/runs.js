@@ -61,7 +61,7 @@ define("alignment", (root) => {
     strip.setAttribute("aria-label", words.title);
     legend.replaceChildren(
       el("span", "pg-align-sides", words.sides),
-      ...Object.entries(SIGNS).map(([kind, sign]) => {
+      ...Object.entries(counts ? SIGNS : {}).map(([kind, sign]) => {
         const item = el("span", `pg-align-key pg-align-${kind}`);
         item.append(el("b", "", sign), el("span", "", `${words[kind]}: ${counts[kind]}`));
         return item;

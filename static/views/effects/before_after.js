@@ -53,7 +53,7 @@ define("beforeafter", (root) => {
     const { words, rows, edited, texts } = payload;
     title.textContent = payload.title;
     note.textContent = payload.note;
-    const undecided = `${edited ? `${texts.before} → ` : ""}${texts.after} ${words.nats}`;
+    const undecided = `${edited ? `${texts.before} → ` : ""}${texts.after} ${words.bits}`;
     facts.replaceChildren(fact(words.entropy, undecided, words.entropy_help));
     if (edited) {
       facts.append(fact(words.kl, `${texts.kl} ${words.nats}`, words.kl_help));

@@ -1,7 +1,7 @@
 // The lens: a table of blocks passed x positions, each cell the first choice there, and the same of a whole prompt.
 //
 // lenstable: { layers [K], positions [P], columns [{ text, next }], ids [K P k], names { id: text }, final [P],
-//   probabilities [K, P, k], entropy and kl [K, P] (arrays as Plotly sends them), ranks [K P], colour, top, curve,
+//   probabilities [K, P, k], entropy (bits) and kl (nats) [K, P] (arrays as Plotly sends them), ranks [K P], colour, top, curve,
 //   ramps, legend, last (the prompt's last position), title, note, source, file, run, python, words }
 import { exporting } from "../../export/menu.js";
 import { el, fill, rests, roving } from "../../page/dom.js";
@@ -98,7 +98,7 @@ function arrays({ payload, P, K, k, shares, entropy, kl }) {
     positions: whole(payload.positions, [P]),
     ids: whole(payload.ids, [K, P, k]),
     probabilities: { data: shares, shape: [K, P, k] },
-    entropy: { data: entropy, shape: [K, P] },
+    entropy_bits: { data: entropy, shape: [K, P] },
     kl: { data: kl, shape: [K, P] },
     rank_of_final: whole(payload.ranks, [K, P]),
     final: whole(payload.final, [P]),

@@ -229,7 +229,7 @@ define("manyplot", (root) => mountPlot(root, { part: (number) => readers.forEach
 
 // --- the texts ---
 //
-// payload: { title, samples [{ strategy, sample, text, ended, ids, measured }], names, measures, hues, about, python,
+// payload: { title, samples [{ strategy, sample, text, ended, ids, typed, measured }], turns, names, measures, hues, about, python,
 //   file, source, words, run }
 define("manytexts", (root) => {
   let payload = null,
@@ -252,8 +252,9 @@ define("manytexts", (root) => {
       el("span", "pg-many-value"),
       el("span", "", words[`why_${sample.ended}`] ?? ""),
     );
-    const { chat, prompt } = payload.about;
-    if (!chat) line.append(lookInside(prompt + sample.text, prompt));
+    const { turns, about } = payload; // of a conversation that is none to answer, no turns
+    if (sample.typed && turns && sample.text) line.append(lookInside(sample.text, "", turns));
+    if (sample.typed && !about.chat) line.append(lookInside(about.prompt + sample.text, about.prompt));
     node.append(line, el("p", "pg-many-words", compact(sample.text) || words.no_text));
     return { node, sample };
   };

@@ -19,6 +19,7 @@ import {
   state,
   tell,
   text,
+  whose,
 } from "./side_by_side_state.js";
 
 const TAIL = 8; // tokens of the prompt that stand before each text
@@ -135,18 +136,16 @@ export function rowView(row, stage) {
       node.classList.toggle("pg-race-parts", n === at);
       if (node.ariaPressed !== String(n === marked)) node.ariaPressed = String(n === marked);
     });
+    const old = words[whose(row, state.payload)];
     facts.replaceChildren(
-      ...[
-        fill(words.n_tokens, { n: row.records.length }),
-        ended(row) && words[`ended_${row.ended}`],
-        stale(row) && words.other_prompt,
-      ]
+      ...[fill(words.n_tokens, { n: row.records.length }), ended(row) && words[`ended_${row.ended}`], old]
         .filter(Boolean)
-        .map((each) => el("span", each === words.other_prompt ? "pg-race-stale" : "", each)),
+        .map((each) => el("span", each === old ? "pg-race-stale" : "", each)),
     );
-    if (row.whole !== shown) {
-      shown = row.whole;
-      inside.replaceChildren(...(shown ? [lookInside(shown, row.asked)] : []));
+    const found = row.turns ? row.model === state.payload.model && row.own : row.whole;
+    if (found !== shown) {
+      shown = found;
+      inside.replaceChildren(...(found ? [lookInside(found, row.turns ? "" : row.asked, row.turns)] : []));
     }
     node.classList.toggle("pg-race-old", stale(row));
     if (row.parent !== null && row.records[row.at]) fork.textContent = forked(row);

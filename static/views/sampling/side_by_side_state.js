@@ -48,7 +48,10 @@ export const percent = (share) =>
           ? "0 %"
           : `${share.toExponential(1)}`;
 export const ended = (row) => row.ended && row.ended !== "length";
-export const stale = (row) => row.key !== state.payload.key;
+// Whose a text is where it is not of what the page shows now: a word, or "".
+export const whose = (row, shown) =>
+  row.model !== shown.model ? "other_model" : row.key !== shown.key ? "other_prompt" : "";
+export const stale = (row) => whose(row, state.payload) !== "";
 export const roots = () => [...state.rows.values()].filter((row) => row.parent === null);
 export const childrenOf = (id) => [...state.rows.values()].filter((row) => row.parent === id);
 export const inOrder = () => {
@@ -111,7 +114,7 @@ function open(piece) {
       if (row) {
         row.ended = "";
         row.limit = row.records.length + opening.limit;
-        row.measured = row.whole = null;
+        row.measured = row.whole = row.own = null;
         row.python.push(opening.python);
       }
     });
@@ -130,6 +133,8 @@ function open(piece) {
         others: null,
         measured: null,
         whole: null,
+        own: null,
+        turns: parent ? parent.turns : opening.turns,
         shown: true,
         python: [opening.python],
         limit: (parent ? request.at + 1 : 0) + opening.limit,
@@ -181,7 +186,12 @@ function take(piece) {
   run.eight = piece.eight ?? "";
   piece.measured?.forEach((numbers, at) => {
     if (run.rows[at])
-      Object.assign(run.rows[at], { measured: numbers, whole: piece.whole[at + 1], asked: piece.whole[0] });
+      Object.assign(run.rows[at], {
+        measured: numbers,
+        whole: piece.whole[at + 1],
+        own: piece.own[at],
+        asked: piece.whole[0],
+      });
   });
   tell(run.state === "running" ? "data" : "over");
 }

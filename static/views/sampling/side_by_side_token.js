@@ -143,7 +143,7 @@ export function chosenToken(root, payload, api) {
     choices(now, pinned);
     typed.disabled = go.disabled = !pinned || row.model !== api.payload().model;
     hint.textContent =
-      row.model !== api.payload().model ? words.other_model : pinned ? words.pinned_hint : words.click_hint;
+      row.model !== api.payload().model ? words.no_branch : pinned ? words.pinned_hint : words.click_hint;
   };
   update();
   return update;

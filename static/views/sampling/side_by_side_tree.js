@@ -187,11 +187,12 @@ function exported(api) {
     "text",
     "ln_p",
     "rank",
-    "entropy_nats",
+    "entropy_bits",
     "p_after",
     "tokens_left",
     "random_number",
   ];
+  const bits = (nats) => (nats === null ? null : nats / api.NAT);
   const rows = api.inOrder(),
     number = new Map(rows.map((row, i) => [row.id, i]));
   const lines = rows.flatMap((row, i) =>
@@ -203,7 +204,7 @@ function exported(api) {
       at + 1,
       r[0],
       api.text(row, r[0]),
-      ...r.slice(1, 7).map((v) => v ?? ""),
+      ...r.slice(1, 7).map((v, n) => (n === 2 ? bits(v) : v) ?? ""),
     ]),
   );
   const all = () =>
@@ -218,13 +219,13 @@ function exported(api) {
       prompt_ids: row.prompt,
       settings: row.settings,
       ended: row.ended,
-      measured: row.measured,
+      measured: row.measured && { ...row.measured, entropy: bits(row.measured.entropy) },
       tokens: row.records.map((r) => ({
         id: r[0],
         text: api.text(row, r[0]),
         ln_p: r[1],
         rank: r[2],
-        entropy_nats: r[3],
+        entropy_bits: bits(r[3]),
         p_after: r[4],
         tokens_left: r[5],
         random_number: r[6],

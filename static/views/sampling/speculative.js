@@ -1,6 +1,6 @@
 // Speculative decoding: the text call by call with every proposal, and what was measured beside what was predicted.
 //
-// payload of "drafttext": { title, note, prompt, text, before [text], cut, rounds [{ proposals, token, milliseconds }], same, plain,
+// payload of "drafttext": { title, note, prompt, turns, typed, before [text], cut, rounds [{ proposals, token, milliseconds }], same, plain,
 //   source, file, run, python, words }; a proposal is [text, id, p, q, sum min(p, q), u, fate], a token
 //   [text, id, chance, u, kind], see viz/views/sampling/speculative/figures.py. Of "draftnumbers": { title, verdict, slower, columns, rows
 //   [[label, how, measured, predicted]], source, file, run, python, words }
@@ -185,6 +185,12 @@ define("drafttext", (root) => {
     csv_expected,
   ];
 
+  // A conversation that is not open is answered by no text, and has no prompt.
+  const inside = () => {
+    const { prompt, turns, typed } = payload;
+    if (!typed || (prompt === null && turns === null)) return [];
+    return [turns ? lookInside(typed, "", turns) : lookInside(prompt + typed, prompt)];
+  };
   text.onmouseleave = () => {
     if (!text.contains(document.activeElement)) show(null);
   };
@@ -213,8 +219,7 @@ define("drafttext", (root) => {
     text.setAttribute("aria-label", words.tokens_label);
     const lead = el("span", "pg-draft-before", `${payload.cut ? "… " : ""}${payload.before.join("")}`);
     text.replaceChildren(lead, ...rounds.map(group));
-    const { prompt } = payload; // none of a conversation
-    same.replaceChildren(payload.same, " ", ...(prompt === null ? [] : [lookInside(prompt + payload.text, prompt)]));
+    same.replaceChildren(payload.same, " ", ...inside());
     plain.hidden = payload.plain === null;
     plain.replaceChildren(el("summary", "", words.plain_text), el("p", "pg-sample-text", payload.plain ?? ""));
     foot.replaceChildren(

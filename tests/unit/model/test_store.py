@@ -68,6 +68,15 @@ def test_a_value_that_grew_is_counted_as_it_is_now():
     assert keys(store) == ["b"]
 
 
+def test_what_is_put_takes_the_place_of_what_was_there():
+    store = ByteLRU(100)
+    fill(store, a=10, b=10)
+    store.put("a", Sized(90, "new"))
+    assert store.get("a", never).name == "new" and keys(store) == ["b", "a"]
+    store.put("c", Sized(20))
+    assert keys(store) == ["c"], "bounded as before"
+
+
 def test_drop_forgets_what_is_not_to_be_kept():
     store = ByteLRU(100)
     fill(store, a=1, b=2, c=3)

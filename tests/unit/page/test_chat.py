@@ -126,5 +126,6 @@ def test_a_notebook_takes_messages(talker):
     page = page_of(talker, MESSAGES)
     T = len(talker.chat(MESSAGES))
     assert page.figure("map_plot").data[0].z.shape == (T, T)
-    for name in ("turns_reads", "turns_writes"):
+    page.run("turns_job")
+    for name in ("turns_reads", "turns_writes", "turns_rests"):
         assert list(page.figure(name).data[0].x) == ["system", "user", "template"]

@@ -1,5 +1,7 @@
 """What the page's examples say that they show happens, on the model they are offered for."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -124,3 +126,28 @@ def test_of_a_model_that_nobody_tried_nothing_is_promised():
         tried = payload(catalogue, "tinygpt")
         assert [item["text"] for item in tried["items"]] == list(EXAMPLES["tinygpt"].values())
         assert tried["title"] != payload(catalogue, "x")["title"]
+
+
+# How a text that says what to try names an example, and how it speaks of one at all.
+NAMED = {"en": (r"the example “([^”]+)”", r"\bexamples?\b"), "zh": (r"“([^”]+)”示例", "示例")}
+
+
+def named(language: str) -> dict[str, list[str]]:
+    """The examples that each text asks for, by the keys of both."""
+    catalogue, (name, mention) = words(language), NAMED[language]
+    keys = {catalogue[f"examples.{key}.name"]: key for each in EXAMPLES.values() for key in each}
+    asked = {}
+    for key, text in catalogue.items():
+        if key.endswith("howto.try") and re.search(mention, text):
+            found = re.findall(name, text)
+            assert len(found) == len(re.findall(mention, text)), f"{language} {key} does not name its example"
+            asked[key] = [keys[each] for each in found]
+    return asked
+
+
+def test_a_text_that_asks_for_an_example_calls_it_by_its_name():
+    asked = named("en")
+    assert len(asked) >= 13 and all(named(language) == asked for language in NAMED)
+    for key, examples_ in asked.items():
+        for example in examples_:  # one that an untouched page does not offer is said to be another model's
+            assert example in EXAMPLES["tinygpt"] or "SmolLM2" in words("en")[key], key

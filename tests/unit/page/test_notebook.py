@@ -43,7 +43,7 @@ JOBS = {
     "rounding_power": "rounding_job",
     "rounding_columns": "rounding_job",
 }
-OF_A_CONVERSATION = {"turns_reads", "turns_writes"}  # a bare prompt has no turns
+OF_A_CONVERSATION = {"turns_reads", "turns_writes", "turns_rests"}  # a bare prompt has no turns
 OF_A_VISITOR = {"scaling_laws_mine"}  # whose trained models they are
 
 

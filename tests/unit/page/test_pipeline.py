@@ -30,7 +30,8 @@ def test_first_view_fills_every_part(playground):
     parts, shown = payloads(playground, asked("abcab"))
     closed = {name for tab in build.TABS if tab.key != "attention" for name in tab.parts}
     # views that are not chosen
-    turned_away = {"lines_links", "text_reading", "cell_steps", "find_rows", "find_map", "turns_reads", "turns_writes"}
+    turned_away = {"lines_links", "text_reading", "cell_steps", "find_rows", "find_map"}
+    turned_away |= {"turns_reads", "turns_writes", "turns_job", "turns_rests"}
     assert set(parts) == set(pipeline.PARTS) - closed - turned_away
     assert [chip["text"] for chip in parts["tokens"]["tokens"]] == list("abcab")
     assert (parts["overview_heads"]["layers"], parts["overview_heads"]["heads"]) == (3, 4)

@@ -57,6 +57,7 @@ def test_an_empty_last_turn_of_the_assistant_is_the_models():
     assert open_end.answer and not Prompt("", TALK).answer and not Prompt("abc").answer
     assert open_end.messages == Prompt("", TALK).messages and len(open_end.messages) == 4
     assert not Prompt("", (*TALK, ("assistant", "x"))).answer
+    assert open_end.before == [list(turn) for turn in TALK] and Prompt("", TALK).before is Prompt("abc").before is None
 
 
 @pytest.mark.parametrize("turns", [TALK, (*TALK, ("assistant", "")), TALK[1:3]])

@@ -234,6 +234,14 @@ MEASURES = (
 )
 
 
+def problem(words: Mapping[str, str], refused: Refused) -> Payload:
+    """Why there is no run B, and the way to where it can be mended; raises InputError where the page knows none."""
+    if refused.word != "no_edits":
+        raise refusal(words, refused)
+    way = {"tab": "effects", "view": "edits", "text": words["run_b.open_effects"]}
+    return {"problem": {"text": words["run_b.no_edits"], "hint": words["run_b.no_edits_hint"], "way": way}}
+
+
 def refusal(words: Mapping[str, str], refused: Refused) -> InputError:
     """Why there is no run B, as an error. `words`: the whole catalogue."""
     if refused.word:

@@ -5,7 +5,7 @@ import math
 from model.predictions.predictions import Predictions, predict
 from model.records import Tokens
 from viz.labels import visible
-from viz.numbers import bits, logit, nats, number, percent, plain
+from viz.numbers import BIT, bits, logit, number, percent, plain
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Facts, Measure, Seen
@@ -63,7 +63,7 @@ def row(token: int, piece: str, rank: int, chances: tuple[float, float]) -> dict
 def entropy_facts(seen: Seen, entropy: float) -> list[list[str]]:
     """How undecided a prediction is, from its entropy in nats: [name, value, what it means] each."""
     words = shared_words(seen)
-    value = words["entropy_value"].format(bits=bits(entropy / math.log(2)), nats=nats(entropy))
+    value = words["entropy_value"].format(bits=bits(entropy / BIT))
     return [
         [words["entropy"], value, words["entropy_help"]],
         [words["choices"], number(math.exp(entropy)), words["choices_help"]],

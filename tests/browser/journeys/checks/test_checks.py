@@ -1,8 +1,10 @@
 """The tab of checks as a visitor uses it: the quick ones at once, all by the button, a new prompt begins anew."""
 
+import re
+
 import pytest
 
-from model.checks.registry import CHECKS
+from model.checks.registry import CHECKS, GROUPS
 from tests.support.visitor import SOON, expect, open_tab
 
 pytestmark = pytest.mark.browser
@@ -42,3 +44,11 @@ def test_checks_from_the_first_look_to_a_new_prompt(open_page):
     page.set_viewport_size({"width": 390, "height": 844})
     expect(verdict).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    # On a phone the groups are folded, with how their checks ended on the fold.
+    groups = page.locator(".pg-check-group button")
+    expect(page.locator(".pg-check-row:visible")).to_have_count(0)
+    expect(page.locator(".pg-check-group")).to_have_text([re.compile(r": \d+$")] * len(GROUPS))
+    assert page.evaluate("document.documentElement.scrollHeight") < 2000
+    groups.nth(1).click()
+    expect(groups.nth(1)).to_have_attribute("aria-expanded", "true")
+    expect(page.locator(".pg-check-row:visible")).to_have_count(len([*GROUPS.values()][1]))

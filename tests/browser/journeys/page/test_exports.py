@@ -137,6 +137,7 @@ def test_a_figure_leaves_in_every_format(open_page, reader, lm):
     assert export(heads, "PNG").read_bytes()[:4] == b"\x89PNG"
     assert ET.fromstring(export(heads, "SVG").read_text()).find("{http://www.w3.org/2000/svg}title").text == "All heads"
     still = reader(export(heads, "HTML, works offline"))
+    assert "Hover a head" not in still.locator("body").inner_text()
     assert still.locator("img").count() == 1 and still.locator("script, button, select, input").count() == 0
 
     made = page.evaluate(f"async (names) => names.map((await {module('export/files.js')}).fileName)", list(NAMES))

@@ -56,6 +56,24 @@ def texts(page) -> list[str]:
     return [field.input_value() for field in page.locator(".pg-chat-turn textarea").all()]
 
 
+def look_inside(page) -> None:
+    """Greedy writes the answer once more beside others; it becomes the turn again, its tokens marked as written."""
+    answer, written = page.locator(".pg-chat-turn:last-child textarea"), page.locator("#pg-tokens .pg-chip-written")
+    said = answer.input_value()
+    answer.fill("")
+    expect(page.get_by_role("button", name="Answer", exact=True)).to_be_enabled()
+    open_tab(page, "Sampling")
+    page.get_by_role("tab", name="Side by side").click()
+    page.locator("#pg-side_by_side_texts [data-name=start]").click()
+    row = page.locator(".pg-race-row").first
+    row.get_by_role("button", name="Look inside").click(timeout=60_000)
+    expect(answer).to_have_value(said)
+    expect(written.first).to_be_visible(timeout=30_000)
+    expect(page.locator("#pg-tokens .pg-chip-written.pg-chip-template")).to_have_count(0)
+    assert "".join(written.all_text_contents()).replace("·", " ").strip() == said
+    expect(page.get_by_role("button", name="Answer", exact=True)).to_be_disabled()
+
+
 def talk(page) -> None:
     """Turns, an answer, a model that has no template and back, and the same page once more."""
     written = page.locator("#pg-tokens .pg-chip-template")
@@ -73,6 +91,8 @@ def talk(page) -> None:
     expect(page.get_by_role("button", name="Answer", exact=True)).to_be_visible(timeout=60_000)
     expect(page.locator("#pg-tokens .pg-chip", has_text="Paris").first).to_be_visible(timeout=30_000)
     said = texts(page)
+    look_inside(page)
+    assert texts(page) == said
     page.locator("#model input").click()
     page.get_by_role("option", name="TinyGPT").click()
     expect(page.locator("#pg-notice")).to_contain_text("reads the last user text alone", timeout=30_000)
@@ -81,7 +101,7 @@ def talk(page) -> None:
     page.get_by_role("option", name="SmolLM2").click()
     expect(answer).to_have_value(said[2], timeout=30_000)
     expect(page.locator("#pg-tokens .pg-chip-template").first).to_be_visible(timeout=30_000)
-    page.wait_for_function("location.hash.includes('Paris')")
+    page.wait_for_function("location.hash.includes('smollm2') && location.hash.includes('Paris')")
     page.reload()
     expect(answer).to_have_value(said[2], timeout=60_000)
     assert texts(page) == said

@@ -55,7 +55,7 @@ def test_the_table_has_the_lenss_numbers_and_its_cells_lead_to_the_curves(open_p
     assert len(rows) == 90 and names[-2:] == ["KL(final ‖ lens) (nats)", "rank of the final answer"]
     numbers = np.array([[float(row[at]) for at in (0, 1, 5, -3, -2, -1)] for row in rows]).reshape(9, 10, 6)
     assert numbers[..., 2] == pytest.approx(reading.probabilities[..., 0], abs=ROUNDING)
-    assert numbers[..., 3] == pytest.approx(reading.entropy, abs=10 * ROUNDING)
+    assert numbers[..., 3] == pytest.approx(reading.entropy / np.log(2), abs=10 * ROUNDING)
     assert numbers[..., 4] == pytest.approx(reading.kl, abs=1e-3)  # up to 20 nats
     assert (numbers[..., 5] == reading.ranks[..., 0]).mean() > 0.95  # of two that nearly tie either may be first
     # A click picks the position everywhere; what stays pointed at is told below.

@@ -9,7 +9,7 @@ import pytest
 
 from model.errors import InputError, UnsupportedModel
 from model.text import chat
-from model.text.chat import chat_ids, ending, render
+from model.text.chat import chat_ids, ending, render, typable
 from model.text.chat_render import MOST_TEXT, write
 from model.text.tokenizer import Tokenizer, from_tiktoken
 from tests.support.helpers import byte_model, byte_tokenizer
@@ -206,3 +206,10 @@ def test_a_model_is_asked_in_its_own_words(tokenizer, tmp_path):
     lm = dataclasses.replace(lm, tokenizer=with_template(tokenizer, "{{ messages[0].content }}<s>"))
     tokens = lm.chat([user("hé")])
     assert tokens.ids.tolist() == [*plain("hé"), EOS] and "".join(tokens.pieces[-1:]) == "<s>"
+
+
+def test_what_a_model_wrote_is_typable_without_its_end_and_without_special_tokens(tokenizer):
+    assert typable(tokenizer, [*plain("Hi 你"), END]) == typable(tokenizer, plain("Hi 你")) == "Hi 你"
+    assert typable(tokenizer, [EOS]) == typable(tokenizer, []) == ""
+    assert typable(tokenizer, [*plain("a"), START, *plain("b")]) is None
+    assert typable(tokenizer, [*plain("a"), END, END]) is None

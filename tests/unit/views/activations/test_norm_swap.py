@@ -93,7 +93,7 @@ def test_a_change_shows_what_the_changed_run_gives(playground, lm):
             assert lines[5]["y"] == pytest.approx(found.lengths[:, 3], rel=1e-5)
             assert lines[4]["y"] == pytest.approx(found.lengths.max(1), rel=1e-5)
             logits = [each.logits_at(3) for each in (run, found)]
-            assert payload["entropy"] == [entropy(each) for each in logits]
+            assert payload["entropy"] == [entropy(each) / np.log(2) for each in logits]
             assert payload["kl"] == divergence_at(*logits)
             assert run_lines(payload["python"], lm)[1][-1].equals(table)
             assert "position 3" in payload["title"] and "edited" in payload["source"]

@@ -15,7 +15,7 @@ from model.api import LanguageModel
 from model.gpt.config import PRESETS, ModelConfig
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
 from viz.api.reading import measured
-from viz.numbers import nats
+from viz.numbers import bits
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
@@ -220,7 +220,7 @@ def test_the_next_tokens_are_those_of_the_model(llama):
     logits = scene_of(llama, question()).trace.logits_at(-1).astype(float)
     shares_ = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
     assert [row[1]["bar"] for row in rows[:5]] == pytest.approx(np.sort(shares_)[::-1][:5], rel=1e-5)
-    assert rows[-1][1] == f"{nats(-(shares_ * np.log(shares_)).sum())} nats"
+    assert rows[-1][1] == f"{bits(-(shares_ * np.log2(shares_)).sum())} bits"
 
 
 def test_a_known_architecture_has_no_numbers(llama):

@@ -78,6 +78,15 @@ def test_the_tree_adds_up(name):
     assert trace["type"] == "treemap" and trace["values"][0] == n_params(config)
 
 
+def test_layers_stand_in_their_order():
+    sizes = {0: 5, 1: 9, 2: 5}  # the largest is not the first
+    tensors = [("mlp", layer, f"blocks.{layer}.up.weight", size) for layer, size in sizes.items()]
+    tensors += [("embedding", None, "embed.weight", 99), *(("attention", layer, "q.weight", 2) for layer in sizes)]
+    ids = [node[0] for node in nodes(tensors, tree_words())]
+    assert [each for each in ids if each.startswith("mlp/") and each.count("/") == 1] == ["mlp/0", "mlp/1", "mlp/2"]
+    assert [each for each in ids if "/" not in each] == ["all", "embedding", "mlp", "attention"]
+
+
 def test_a_deep_model_has_no_tensors_in_its_tree():
     for layers, levels in ((MOST_LAYERS, 3), (MOST_LAYERS + 1, 2)):
         found = nodes([("mlp", layer, f"blocks.{layer}.mlp.up.weight", 5) for layer in range(layers)], tree_words())

@@ -1,4 +1,4 @@
-"""By turn: the bars are sums of what the attention and the logit parts say of each token."""
+"""By turn: the bars are sums of what the attention, the logit parts and the gradients say of each token."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,14 @@ import pytest
 from model import api
 from model.errors import InputError
 from model.predictions.attribution import attribute, components
+from model.predictions.gradients import affordable, gradients
 from tests.support.endpoints import ask
 from tests.support.picking import asked
 from tests.support.talking import talking_model, talking_server
-from viz.page.pipeline import payloads
+from viz.numbers import logit, signed
+from viz.page.pipeline import payloads, scene_of
+from viz.seam import background, panels
+from viz.views.attention.turns.view import VIEW
 from viz.words import LANGUAGES
 
 TURNS = [["system", "ab"], ["user", "abc"], ["assistant", "c"], ["user", "d"], ["assistant", ""]]
@@ -28,11 +32,22 @@ def server(talker):
     return talking_server(talker)
 
 
-def drawn(server, chat=True, language="en", **selection):
+def question(chat=True, language="en", **selection):
     picked = {"heads": HEADS, **selection}
     values = {"attention_view": {"view": "turns"}}
     talk = {"on": chat, "turns": TURNS}
-    return payloads(server, asked("else", chat=talk, values=values, selection=picked, language=language))[0]
+    return asked("else", chat=talk, values=values, selection=picked, language=language)
+
+
+def drawn(server, **changes):
+    return payloads(server, question(**changes))[0]
+
+
+def pressed(server, **changes):
+    """The parts after the gradients were computed."""
+    scene = scene_of(server, question(**changes))
+    list(background.perform(server, panels.job_of(VIEW, "rests", scene, panels.settings_of(VIEW, scene, {})), "en"))
+    return drawn(server, **changes)
 
 
 def rows_of(part):
@@ -40,7 +55,7 @@ def rows_of(part):
 
 
 def expected(talker, values):
-    turns = talker.turns(MESSAGES)
+    turns = talker.turns(MESSAGES)[: len(values)]
     return [values[turns == turn].sum() for turn in (0, 1, 2, 3, -1)]
 
 
@@ -67,6 +82,8 @@ def test_the_parts_of_the_logit_add_up_to_the_heads(server, talker):
 def test_a_bare_prompt_is_told_what_it_would_show(server, language):
     parts = drawn(server, chat=False, language=language)
     assert parts["turns_reads"]["empty"]["hint"] and parts["turns_writes"]["empty"]["text"] and not parts["notice"]
+    assert parts["turns_rests"]["empty"]["text"] and parts["turns_job"]["state"] == "unready"
+    assert "auto" not in parts["turns_job"]
 
 
 def test_an_edited_output_is_no_sum(server):
@@ -74,10 +91,46 @@ def test_an_edited_output_is_no_sum(server):
     assert "edited" in parts["turns_writes"]["empty"]["text"] and "figure" in parts["turns_reads"]
 
 
+@pytest.mark.parametrize("tokens", [[], [9]])
+def test_the_gradients_of_all_turns_add_up_to_what_is_told(server, talker, tokens):
+    before = drawn(server, tokens=tokens)
+    assert "empty" in before["turns_rests"] and (before["turns_job"]["state"], before["turns_job"]["auto"]) == (
+        "idle",
+        True,
+    )
+    parts = pressed(server, tokens=tokens)
+    run = talker.trace(talker.chat(MESSAGES).ids)
+    at = tokens[0] if tokens else len(run.tokens) - 1
+    token = int(run.logits_at(at).argmax())
+    own = gradients(run, at, token, None, affordable(at + 1))
+    activation, integrated = rows_of(parts["turns_rests"])
+    np.testing.assert_allclose(activation, expected(talker, own.gradient_x_activation), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(integrated, expected(talker, own.integrated), rtol=1e-4, atol=1e-6)
+    assert integrated.sum() == pytest.approx(float(run.logits_at(at)[token]) - own.baseline + own.gap, abs=1e-4)
+    note = parts["turns_rests"]["note"]
+    assert f"add up to {logit(integrated.sum())}." in note and f"adds up to {logit(activation.sum())}," in note
+    assert f"the gap is {signed(own.gap)}," in note and f"({logit(own.baseline)} → {logit(own.value)})" in note
+    assert list(parts["turns_rests"]["figure"].data[0].x) == NAMES and parts["turns_job"]["state"] == "done"
+
+
+def test_other_heads_need_no_other_gradients(server):
+    pressed(server)
+    assert "figure" in drawn(server, heads=[[1, 1]])["turns_rests"]
+    assert "empty" in drawn(server, tokens=[9])["turns_rests"]
+
+
+def test_tables_have_a_name_for_every_column(server):
+    parts = pressed(server)
+    for name in ("reads", "writes", "rests"):
+        part = parts[f"turns_{name}"]
+        assert len(part["columns"]) == 3 and all(trace.text is None for trace in part["figure"].data)
+
+
 def test_the_python_lines_make_the_bars(server, talker, monkeypatch):
     monkeypatch.setattr(api, "load_model", lambda model_id: talker)
-    for name in ("turns_reads", "turns_writes"):
-        part = drawn(server)[name]
+    parts = pressed(server)
+    for name in ("turns_reads", "turns_writes", "turns_rests"):
+        part = parts[name]
         *lines, last = part["python"].rsplit("\n", 1)
         space = {}
         exec("\n".join([*lines, f"found = {last}"]), space)
@@ -91,3 +144,14 @@ def test_for_programs(server, talker):
     assert sum(turn["tokens"] for turn in found["turns"]) == len(talker.chat(MESSAGES))
     with pytest.raises(InputError, match="bare prompt"):
         ask(server, "attention_by_turn", prompt="abc", layer=2, head=3)
+
+
+def test_gradients_for_programs(server):
+    found = ask(server, "gradients_by_turn", prompt="", messages=MESSAGES)
+    assert [turn["role"] for turn in found["turns"]] == ["system", "user", "assistant", "user", "template"]
+    moved = found["value"] - found["baseline"]
+    assert sum(turn["integrated"] for turn in found["turns"]) == pytest.approx(moved + found["gap"], abs=1e-6)
+    bars = [turn["gradient_x_activation"] for turn in found["turns"]]
+    np.testing.assert_allclose(bars, rows_of(drawn(server)["turns_rests"])[0], rtol=1e-4, atol=1e-6)
+    with pytest.raises(InputError, match="bare prompt"):
+        ask(server, "gradients_by_turn", prompt="abc")

@@ -146,8 +146,6 @@ def test_beside_one_picked_token_stands_the_usual_one_that_is_another():
         ({"prompt": "abcabc"}, {}, "A has 5, B has 6"),
         ({"prompt": "abcab"}, {}, "nothing to patch"),
         ({"prompt": "axcab"}, {"target": ord("q"), "distractor": ord("q")}, "same token"),
-        ({"prompt": "x" * 41}, {}, "no run B"),
-        ({"with": "unedited"}, {}, "no run B"),
     ],
 )
 def test_what_cannot_be_patched_says_why(playground, b, watched, why):
@@ -159,6 +157,18 @@ def test_what_cannot_be_patched_says_why(playground, b, watched, why):
     parts = shown(playground, "abcab", b, **watched)
     assert parts["patching_job"]["state"] == "unready" and parts["patching_map"]["absent"]
     assert why in parts["patching_job"]["text"] and parts["notice"] == {}
+
+
+@pytest.mark.parametrize(("b", "why"), [({"prompt": "x" * 41}, "too long"), ({"with": "unedited"}, "No edits")])
+def test_without_a_run_b_the_reason_stands_for_the_button(playground, b, why):
+    scene, settings = opened(playground, "abcab", b)
+    job = panels.job_of(VIEW, "patch", scene, settings)
+    with pytest.raises(InputError) as caught, playground.computing:
+        job.work(lambda *_: None)
+    assert "no run B" in caught.value.what
+    parts = shown(playground, "abcab", b)
+    assert set(parts["patching_job"]) == {"problem"} and why in parts["patching_job"]["problem"]["text"]
+    assert parts["patching_map"]["absent"] and parts["notice"] == {}
 
 
 def test_another_model_cannot_be_patched_with(with_models):

@@ -17,6 +17,7 @@ from viz.seam.prompt import Prompt
 from viz.views.compare import run_b
 from viz.views.compare.run_b import Refused, Request
 from viz.views.compare.runs.view import VIEW
+from viz.views.tabs import TABS
 
 EDIT = {"kind": "zero", "layer": 1, "head": 2}
 QUIET = ("runs_a", "runs_b", "runs_difference", "runs_heads", "runs_next")
@@ -48,6 +49,10 @@ def test_without_edits_there_is_no_unedited_run_to_compare_with(playground):
     parts = drawn(playground, "abcab", {"with": "unedited"})
     assert parts["runs_alignment"]["problem"]["text"] == "No edits are active."
     assert "Effects" in parts["runs_alignment"]["problem"]["hint"]
+    way = parts["runs_alignment"]["problem"]["way"]
+    assert way["view"] in {view.key for tab in TABS if tab.key == way["tab"] for view in tab.views}
+    patching = drawn(playground, "abcab", {"with": "unedited"}, "patching")
+    assert set(patching["patching_job"]) == {"problem"}  # no button that does nothing
     assert all(parts[name]["absent"] for name in QUIET) and parts["notice"] == {}
 
 
@@ -88,7 +93,9 @@ def test_another_model_of_the_same_shape(with_models, lm):
 
 def test_another_model_with_other_tokens_has_no_difference_and_says_why(with_models):
     parts = drawn(with_models, "abcab", {"with": "model", "model": "unlike"})
-    assert "different tokens" in parts["runs_difference"]["empty"]["hint"]
+    assert parts["runs_difference"] == {"absent": True} and parts["runs_alignment"]["counts"] is None
+    assert "different vocabularies" in parts["runs_alignment"]["note"]
+    assert "nearest to those of head 1.2 of A" in parts["runs_b"]["note"]
     assert "Unlike" in parts["runs_b"]["source"] and "Tiny" in parts["runs_a"]["source"]
     assert "no counterparts" in parts["runs_heads"]["empty"]["hint"]
     assert [step[0] for step in parts["runs_alignment"]["steps"]] == ["same"] * 5  # by their bytes
@@ -109,6 +116,8 @@ def test_the_head_of_another_model_can_be_chosen_within_its_bounds(with_models):
         return drawn(with_models, "abcab", form)["runs_b"]["title"]
 
     assert title(layer=1, head=3) == "B: head 1.3"
+    chosen = drawn(with_models, "abcab", {"with": "model", "model": "unlike", "layer": 1, "head": 3})["runs_b"]
+    assert "nearest" not in chosen["note"]
     assert title(layer=99, head=-4) == "B: head 1.0"
     assert title(layer="1", head=True) == title()
     assert title(layer=float("nan")) == title()

@@ -12,7 +12,7 @@ from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer
 from tests.support.views import PROMPT, no_holes, playground_of, run_lines, traces
 from tests.support.views import drawn as drawn_in
 from viz.api.registry import call
-from viz.numbers import nats
+from viz.numbers import bits
 from viz.views.design.score_scaling.view import VIEW
 
 
@@ -44,7 +44,7 @@ def test_the_scaling_of_a_head(tokenizer, variant):
     entropy = traces(parts["rows"])[1]
     assert entropy["y"][0] == 0 and len(entropy["y"]) == len(PROMPT)
     rows = run_lines(parts["rows"]["python"], playground.opened("tiny"))[1][-1]
-    assert_close(rows[0].entropy, entropy["y"], 1e-4)
+    assert_close(rows[0].entropy / math.log(2), entropy["y"], 1e-4)
 
 
 def test_nothing_is_run_while_the_slider_moves(playground, monkeypatch):
@@ -66,7 +66,7 @@ def test_the_python_lines(playground):
     def last(name):
         return run_lines(parts[name]["python"], model)[1][-1]
 
-    assert [nats(each.entropy) for each in last("table")] == [row[2] for row in parts["table"]["rows"]]
+    assert [bits(each.entropy / math.log(2)) for each in last("table")] == [row[2] for row in parts["table"]["rows"]]
     assert_close(last("row")[1], traces(parts["row"])[1]["y"], 1e-5)
     assert len(last("scores")) == 2
     assert last("random") == random_rows()

@@ -103,7 +103,7 @@ def test_next_tokens_with_edits_are_those_of_both_runs(playground, lm):
         assert texts["logit_after"] == logit(row["logit_after"])
         assert texts["change"] == difference(100 * (row["p_after"] - row["p_before"]), places=2)
     assert payload["kl"] == pytest.approx((p * np.log(p / q)).sum(), abs=1e-5) and payload["kl"] > 1e-4
-    assert payload["entropy"] == pytest.approx([-(x * np.log(x)).sum() for x in (p, q)], abs=1e-4)
+    assert payload["entropy"] == pytest.approx([-(x * np.log2(x)).sum() for x in (p, q)], abs=1e-4)  # bits
     assert payload["texts"] == dict(
         zip(("before", "after", "kl"), map(nats, (*payload["entropy"], payload["kl"])), strict=True)
     )

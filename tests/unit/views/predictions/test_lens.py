@@ -161,7 +161,8 @@ def test_the_tables_numbers_are_the_lenss(playground, lm):
     assert payload["layers"] == [0, 1, 2, 3] and payload["positions"] == [0, 1, 2, 3, 4] and payload["last"] == 4
     assert np.array(payload["ids"]).reshape(4, 5, 5).tolist() == reading.ids.tolist()
     for name in ("probabilities", "entropy", "kl"):
-        assert np.array_equal(numbers(payload[name]), getattr(reading, name)), name
+        expected = getattr(reading, name) / (np.log(2) if name == "entropy" else 1)  # the page shows bits
+        assert numbers(payload[name]) == pytest.approx(expected, rel=1e-6), name
     assert np.array(payload["ranks"]).reshape(4, 5).tolist() == reading.ranks[..., 0].tolist()
     logits = lm.trace(PROMPT).logits
     assert payload["final"] == logits.argmax(-1).tolist()
@@ -174,7 +175,7 @@ def test_the_tables_numbers_are_the_lenss(playground, lm):
 def test_the_scale_of_the_colours(lm):
     reading = read_layers(lm.trace(PROMPT), range(5))
     tops = {name: colour_scale(name, reading, 256)["top"] for name in COLOURS}
-    assert tops == {"probability": 1, "entropy": pytest.approx(np.log(256)), "kl": reading.kl.max(), "rank": 256}
+    assert tops == {"probability": 1, "entropy": 8, "kl": reading.kl.max(), "rank": 256}
 
 
 @pytest.mark.parametrize("colour", COLOURS)
@@ -252,7 +253,8 @@ def test_a_picked_token_that_is_followed_anyway_is_followed_once(playground, mon
 @pytest.mark.parametrize("curve", ["entropy", "kl"])
 def test_curves_of_the_whole_prediction(playground, lm, curve):
     (line,) = lines(drawn(playground, form={"curve": curve})["lens_curve"])
-    assert line["y"] == pytest.approx(getattr(read_position(lm.trace(PROMPT), 4), curve)[:, 0].tolist(), rel=1e-5)
+    expected = getattr(read_position(lm.trace(PROMPT), 4), curve)[:, 0] / (np.log(2) if curve == "entropy" else 1)
+    assert line["y"] == pytest.approx(expected.tolist(), rel=1e-5)
     assert line["line"]["dash"] == "solid"
 
 

@@ -11,7 +11,7 @@ import pytest
 from model.api import LanguageModel
 from model.gpt.edits import Edit
 from model.predictions.attribution import attribute, by_source, components, promoted
-from model.predictions.gradients import MOST, gradients
+from model.predictions.gradients import MOST, affordable, gradients
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from viz.labels import visible
@@ -282,7 +282,7 @@ def test_the_comparison_is_what_the_model_code_computes(playground, lm):
 
 
 def test_long_prompts_take_fewer_gradients():
-    assert [logit_parts.places(n) for n in (1, 10, 32, 64, 256, 1024)] == [128, 128, 128, 64, 16, 16]
+    assert [affordable(n) for n in (1, 10, 32, 64, 256, 1024)] == [128, 128, 128, 64, 16, 16]
 
 
 # --- python ---

@@ -314,6 +314,16 @@ def test_labels_of_the_scatter_do_not_cover_each_other():
     assert len(set(trace["textposition"])) == 4
 
 
+def test_a_label_without_room_is_left_out_and_none_lies_on_an_axis():
+    words_ = dict.fromkeys(("bits", "damage", "few", "gguf"), "x")
+    crowd = [Dot(f"int4 g{n}", "few", 4.5 + 0.001 * n, 0.1 + 0.0001 * n, ["x"]) for n in range(20)]
+    apart = [Dot("Q2_K", "gguf", 2.0, 3.0, ["x"]), Dot("Q8_0", "gguf", 8.0, 0.001, ["x"])]
+    few, gguf = scatter_figure([*crowd, *apart], words_).data
+    assert "" in few["text"] and any(few["text"]) and list(gguf["text"]) == ["Q2_K", "Q8_0"]
+    assert "left" not in gguf["textposition"][0]  # the axis is there
+    assert "bottom" not in gguf["textposition"][1]
+
+
 def test_the_strongest_and_the_mildest():
     z = np.array([[0.1, -3.0], [0.2, 0.01]])
     assert strongest(z) == (0, 1) and mildest(z[:, 1]) == 1

@@ -19,7 +19,7 @@ from model.sampling.warps import WARPS, shape
 from tests.support.helpers import byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from viz.labels import visible
-from viz.numbers import logit, nats, percent
+from viz.numbers import bits, logit, percent
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads
 from viz.seam import panels
@@ -89,7 +89,7 @@ def test_stages_by_hand():
     assert [row["kept"] for row in rows] == ["4", "3", "2"] and [row["share"] for row in rows] == pytest.approx(
         [1, math.log(3) / math.log(4), 0.5]
     )
-    assert rows[0]["entropy"] == nats(1.75 * math.log(2)) and rows[1]["removed"] == percent(0.125)
+    assert rows[0]["entropy"] == bits(1.75) and rows[1]["removed"] == percent(0.125)
     assert [place(found.logits[-1], token) for token in range(4)] == [1, 2, None, None]
     assert [place(found.logits[0], token) for token in range(4)] == [1, 2, 3, 4]  # of equals the smaller id first
 
@@ -113,7 +113,7 @@ def test_facts_and_steps_are_those_of_the_model_code(playground, lm, at):
     parts, shaped = drawn(playground, tokens=[at]), shaped_at(lm, at)
     report, p = shaped.report(), [shaped.probabilities(0), shaped.probabilities()]
     facts = {fact[0]: fact[1:3] for fact in parts["distribution_facts"]["facts"]}
-    assert facts["Entropy (nats)"] == [nats(float(entropy(each))) for each in p]
+    assert facts["Entropy (bits)"] == [bits(float(entropy(each)) / math.log(2)) for each in p]
     assert facts["Tokens left"] == ["256", str(report[-1].kept)] and report[-1].kept < 20
     rows = parts["distribution_steps"]["rows"]
     assert [row["kept"] for row in rows] == [str(each.kept) for each in report]
@@ -207,7 +207,7 @@ def test_rows_that_no_token_has_are_neither_drawn_nor_counted(tmp_path):
     assert parts["distribution_facts"]["facts"][2][1:3] == ["256", "256"]
     assert parts["distribution_table"]["total"] == "256 of 256 tokens"
     p = softmax(lm.trace(PROMPT).logits_at(-1)[:256])
-    assert parts["distribution_facts"]["facts"][0][1] == nats(float(entropy(p)))
+    assert parts["distribution_facts"]["facts"][0][1] == bits(float(entropy(p)) / math.log(2))
 
 
 # --- forwards ---

@@ -59,6 +59,18 @@ def measured(playground, values=None, **changes):
     return drawn(playground, values, **changes)
 
 
+def test_times_can_be_measured_again(playground):
+    first = measured(playground)
+    assert first["kv_cache_job"]["state"] == "done" and first["kv_cache_job"]["again"] == "Measure again"
+    second = measured(playground)
+    for name in TIMED:
+        assert second[name]["run"] != first[name]["run"]  # drawn anew
+    key = job(scene_of(playground, question())).key
+    again = playground.results.peek(key)
+    assert drawn(playground)["kv_cache_times"] == second["kv_cache_times"]
+    assert playground.results.peek(key) is again
+
+
 def job(scene):
     """What the button starts."""
     return panels.job_of(VIEW, "times", scene, panels.settings_of(VIEW, scene, {}))

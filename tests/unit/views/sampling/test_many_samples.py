@@ -1,6 +1,7 @@
 """Many samples without a browser: the table, the dots and the lines are what the texts say."""
 
 import dataclasses
+import math
 import pickle
 
 import numpy as np
@@ -11,13 +12,14 @@ from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import distinct
 from tests.support.helpers import serving
 from tests.support.scripts import words_read
-from tests.support.talking import talking_model, talking_server
+from tests.support.talking import after_turn, talking_model, talking_server
 from tests.unit.views.test_seam import same, values_only
 from viz.numbers import plain
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background
 from viz.seam.panels import job_of, key_of, measured, settings_of
+from viz.seam.prompt import prompt_of, read
 from viz.views.sampling.many_samples.figures import (
     MEASURES,
     beginning,
@@ -183,7 +185,7 @@ def test_the_table_is_what_the_texts_say(playground, samples):
         assert row["together"] == plain(distinct(ids, 2)) and row["different"] == len(set(map(tuple, ids)))
         assert row["ended"] == sum(sample.ended == "end" for sample in mine)
         for measure in MEASURES:
-            expected = spread([getattr(sample.measured, measure) for sample in mine])
+            expected = spread([getattr(sample.measured, measure) / unit(measure) for sample in mine])
             assert row["spread"][measure] == list(map(plain, vars(expected).values()))
 
 
@@ -198,11 +200,16 @@ def test_a_stop_text_ends_texts(playground):
     assert all((sample["ended"] == "stop") == bool(set(sample["text"]) & set("etao")) for sample in texts)
 
 
+def unit(measure):
+    """By what a measure is divided as it is shown: entropy is measured in nats and shown in bits."""
+    return math.log(2) if measure == "entropy" else 1
+
+
 @pytest.mark.parametrize("measure", MEASURES)
 def test_every_measure_is_drawn(playground, samples, measure):
     payload = taken(playground, ASKED | {"many_samples_table": {"measure": measure}})["many_samples_plot"]
     drawn_values = [list(trace.x) for trace in payload["figure"].data]
-    assert drawn_values == [[getattr(sample.measured, measure) for sample in mine] for mine in samples]
+    assert drawn_values == [[getattr(sample.measured, measure) / unit(measure) for sample in mine] for mine in samples]
     assert payload["title"].startswith(words("en")[f"many_samples.measures.{measure}"])
 
 
@@ -236,7 +243,10 @@ def test_the_python_lines_take_the_same_samples(playground, lm, samples, monkeyp
         exec("\n".join(lines), space)
         assert eval(last, space) == expected
     *lines, last = parts["many_samples_entropy"]["python"].splitlines()
+    exec("\n".join(lines), space)
     assert len(eval(last, space)[1]) == 8
+    single = next(line for line in parts["many_samples_entropy"]["figure"].data if line.line.dash == "dot")  # greedy
+    assert list(single.y) == pytest.approx(eval(last, space)[0][0].tolist(), rel=1e-5)
     assert [sample["text"] for sample in parts["many_samples_texts"]["samples"]] == [
         s.text for mine in samples for s in mine
     ]
@@ -296,3 +306,7 @@ def test_samples_of_a_conversation_continue_all_of_it(tmp_path):
     assert texts["about"]["chat"] and texts["about"]["messages"] == messages and texts["about"]["prompt"] == ""
     expected = take_samples(lm, lm.chat(messages).ids, [STRATEGIES["greedy"]], Many(8, 6, 2))
     assert texts["samples"][0]["ids"] == expected[0][0].ids.tolist()
+    # A text that the page makes the last turn is in its place between the template's tokens.
+    sample = texts["samples"][0]
+    inside = prompt_of("", {"on": True, "turns": [*texts["turns"], ["assistant", sample["text"]]]})
+    assert sample["typed"] and read(lm, inside).tokens.ids.tolist() == after_turn(lm, messages, sample["text"])

@@ -45,7 +45,7 @@ def test_a_text_with_tokens_that_nobody_can_type_is_none(playground, lm):
     race.written[0] = [types.SimpleNamespace(id=7)]
     assert race.whole == [PROMPT] * 3  # what ended a text is no part of it
     race.written[0].append(types.SimpleNamespace(id=97))
-    assert race.whole == [PROMPT, None, PROMPT]
+    assert race.whole == [PROMPT, None, PROMPT] and race.own == [None, ""]
 
 
 def test_the_pieces_of_a_run_are_what_the_strategies_write(playground, lm):

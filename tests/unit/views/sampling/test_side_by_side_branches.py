@@ -10,6 +10,7 @@ from model.api import LanguageModel
 from model.errors import InputError
 from model.generation.strategies import STRATEGIES
 from model.records import RunKey
+from model.text.chat import ending
 from tests.support.helpers import serving
 from tests.support.side_by_side import (
     CARDS,
@@ -21,8 +22,8 @@ from tests.support.side_by_side import (
     pieces,
     rows_of,
 )
-from tests.support.talking import talking_model, talking_server
-from viz.seam.prompt import Prompt, prompt_of
+from tests.support.talking import after_turn, talking_model, talking_server
+from viz.seam.prompt import Prompt, prompt_of, read
 from viz.seam.scene import run_id
 from viz.views.sampling.side_by_side import run as race_run
 from viz.views.sampling.side_by_side.python_lines import lines
@@ -205,6 +206,32 @@ def test_a_conversation_is_continued_as_a_whole(tmp_path, monkeypatch):
         texts = run_lines(found[0]["opening"]["python"], lm, monkeypatch)
         assert texts == [[record[0] for record in row] for row in rows_of(found)]
     assert found[0]["opening"]["key"] == run_id(RunKey("tiny", tuple(expected)), "")
+
+
+@pytest.mark.parametrize("talks", [False, True], ids=["chat box", "conversation"])
+def test_a_text_becomes_the_last_turn_of_the_conversation_that_it_answers(tmp_path, talks):
+    lm = talking_model(tmp_path)
+    turns = [["system", "x"], ["user", "ab"], ["assistant", ""]]
+    asked = prompt_of("ab", {"on": talks, "turns": turns})
+    found = pieces(talking_server(lm), cards=CARDS | {"settings": SETTINGS | {"chat": not talks}}, prompt=asked)
+    opening, last = found[0]["opening"], found[-1]
+    assert opening["turns"] == (turns[:2] if talks else [["user", "ab"]])
+    assert last["whole"] == [None] * len(last["whole"])  # a template's tokens cannot be typed
+    messages = [{"role": role, "content": text} for role, text in opening["turns"]]
+    for row, own in zip(rows_of(found), last["own"], strict=True):
+        ids = [record[0] for record in row]
+        assert own == lm.decode(ids[: len(ids) - (ids[-1] in ending(lm.tokenizer))])
+        if own:
+            inside = prompt_of("", {"on": True, "turns": [*opening["turns"], ["assistant", own]]})
+            assert read(lm, inside).tokens.ids.tolist() == after_turn(lm, messages, own)
+    assert any(last["own"])
+
+
+@pytest.mark.parametrize("turns", [[["user", "ab"]], [["user", "ab"], ["assistant", "c"]]])
+def test_what_no_turn_is_open_for_is_none(tmp_path, turns):
+    lm = talking_model(tmp_path)
+    found = pieces(talking_server(lm), cards=CARDS, prompt=prompt_of("else", {"on": True, "turns": turns}))
+    assert found[0]["opening"]["turns"] is None
 
 
 # --- Python ---

@@ -1,5 +1,6 @@
 """The view of speculative decoding without a browser: what is shown are the numbers of model.draft_costs."""
 
+import dataclasses
 import pickle
 import re
 
@@ -13,11 +14,13 @@ from model.generation.speculative import speculate
 from model.sampling.pipeline import Step
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from tests.support.scripts import script
+from tests.support.talking import after_turn, talking_model, talking_server
 from tests.unit.views.test_seam import same, values_only
 from viz.numbers import factor, number, percent, plain
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import background
 from viz.seam.panels import job_of, key_of, settings_of
+from viz.seam.prompt import prompt_of, read
 from viz.views.sampling.speculative import measure
 from viz.views.sampling.speculative import view as speculative
 from viz.views.sampling.speculative.figures import expected_calls, records
@@ -275,3 +278,24 @@ def test_it_can_be_stopped(playground, monkeypatch):
     monkeypatch.setattr("model.generation.draft_costs._TELL", 0)
     with pytest.raises(background.Cancelled):
         planned(playground, SMALL).work(stop)
+
+
+# --- conversations ---
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_text_becomes_the_turn_that_it_was_written_for(tmp_path, opens):
+    lm = talking_model(tmp_path)
+    server, turns = talking_server(lm), [["user", "ab"], ["assistant", "c"], ["user", "d"]]
+    question = asked(SMALL, GREEDY)
+    question = dataclasses.replace(
+        question, chat={"on": True, "turns": [*turns, ["assistant", ""]] if opens else turns}
+    )
+    scene = scene_of(server, question)
+    job = job_of(VIEW, "main", scene, settings_of(VIEW, scene, question.values))
+    list(background.perform(server, job, "en"))
+    shown = payloads(server, question)[0]["speculative_text"]
+    assert shown["prompt"] is None and shown["turns"] == (turns if opens else None)
+    messages = [{"role": role, "content": text} for role, text in turns]
+    inside = prompt_of("", {"on": True, "turns": [*turns, ["assistant", shown["typed"]]]})
+    assert read(lm, inside).tokens.ids.tolist() == after_turn(lm, messages, shown["typed"])

@@ -113,7 +113,7 @@ def test_both_pictures_are_those_numbers_and_so_are_the_lines(playground, lm, la
     for curve, values in zip(curves[1::2], space["made"], strict=True):
         assert curve["y"] == pytest.approx(values, rel=1e-5)
     alone = heat(logits, (), values=space["T"])
-    assert curves[0]["y"] == pytest.approx(alone.entropy, rel=1e-5) and set(curves[6]["y"]) == {256}
+    assert curves[0]["y"] == pytest.approx(alone.entropy / np.log(2), rel=1e-5) and set(curves[6]["y"]) == {256}
 
 
 def test_temperature_alone_is_one_line_and_without_one_the_mark_is_at_1(playground):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, axis, figure
+from viz.charts.axes import BLUE, axis, figure, powers
 from viz.charts.lines import line
 from viz.labels import plotly_text
 from viz.theme import HUES
@@ -31,15 +31,9 @@ def size_figure(before: np.ndarray, after: np.ndarray, position: int, words: Map
             label = f"{words[name]}, {words[part]}"
             more = {"mode": "lines+markers"}
             traces.append(line(label, range(len(y)), y, colour, hover=hover, dash=dash, width=width, more=more))
-    powers = {"type": "log", "exponentformat": "power", **_ticks(traces)}
-    return figure(traces, axis(words["layer"], {"tickformat": "d"}), axis(words["length"], powers), height=HEIGHT)
-
-
-def _ticks(traces: list[go.Scatter]) -> dict:
-    """Labels at powers of ten alone where the values span more than two of them, at most about ten of them."""
     shown = [value for trace in traces for value in trace.y if value is not None]
-    decades = np.log10(max(shown, default=1) / min(shown, default=1))
-    return {"dtick": max(1, round(decades / 10))} if decades > 2 else {}
+    up = axis(words["length"], powers(min(shown, default=1), max(shown, default=1)))
+    return figure(traces, axis(words["layer"], {"tickformat": "d"}), up, height=HEIGHT)
 
 
 def _largest(table: np.ndarray) -> np.ndarray:

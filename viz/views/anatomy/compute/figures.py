@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREY, LEGEND, axis, figure, hover
+from viz.charts.axes import BLUE, GREY, LEGEND, axis, figure, hover, powers
 from viz.charts.lines import line, values
 from viz.labels import plotly_text
 from viz.numbers import flops, flops_unit
@@ -65,7 +65,8 @@ def work_figure(
         up = axis(name, {"rangemode": "tozero", "tickformat": ",~r"})
     else:
         across = axis(words["context"], {"type": "log", "range": [0, math.log10(x[-1])], "tickformat": ",~r"})
-        up = axis(name, {"type": "log", "exponentformat": "power", "dtick": 2})
+        shown = [value for trace in traces for value in trace.y if value]
+        up = axis(name, powers(min(shown, default=1), max(shown, default=1)))
     more = {
         "legend": BELOW,
         "annotations": [_label(mark, place, stacked, x[-1]) for place, mark in enumerate(marks)],

@@ -306,7 +306,7 @@ VIEW = View(
         "facts": Custom("normfacts", facts, settings=()),
         "prompt": Table(table, ("main", "counted"), settings=()),
         "step": Table(table, ("main", "counted"), settings=()),
-        "job": Job("times", hint, settings=(FORM,)),
+        "job": Job("times", hint, settings=(FORM,), again=True),
         **_MEASURED,
     },
     api=(

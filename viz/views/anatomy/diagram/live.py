@@ -2,7 +2,7 @@
 
 from model.activations.site_statistics import Passed
 from viz.labels import quoted
-from viz.numbers import logit, nats, number, percent, whole
+from viz.numbers import BIT, bits, logit, number, percent, whole
 from viz.seam.python_lines import script
 from viz.seam.view import Payload, Seen
 from viz.views.anatomy.diagram.measure import Outside, Parts, vectors
@@ -141,7 +141,7 @@ def _of_softmax(seen: Seen) -> _Rows:
     rows = [
         [words["top"], number(row["top"])],
         [words["key"], words["named"].format(token=_token(seen, key), position=key)],
-        [words["entropy"], words["nats"].format(value=nats(row["entropy"]))],
+        [words["entropy"], words["bits"].format(value=bits(row["entropy"] / BIT))],
     ]
     return rows, lines, _BLOCK
 
@@ -154,7 +154,7 @@ def _of_output(seen: Seen) -> _Rows:
         [words["next"].format(rank=rank), {"text": f"“{quoted(facts.piece(n))}”  {percent(share)}", "bar": share}]
         for rank, (n, share) in enumerate(zip(result.ids, result.shares, strict=True), 1)
     ]
-    rows.append([words["next_entropy"], words["nats"].format(value=nats(result.entropy))])
+    rows.append([words["next_entropy"], words["bits"].format(value=bits(result.entropy / BIT))])
     lines = [
         f"logits = run.logits_at({facts.position})[:lm.tokenizer.vocab_size]",
         f"softmax(logits)[{list(result.ids)}]",

@@ -17,7 +17,7 @@ Node = tuple[str, str, str, int, str]  # id, label, id of the parent, parameters
 
 
 def nodes(tensors: Sequence[Tensor], words: Mapping[str, str]) -> list[Node]:
-    """The tree: all, components, their layers, tensors, the largest first. A node's size is the sum of its children's.
+    """The tree: all, components, the largest first, their layers in order, tensors. Each is as large as its children.
 
     `words`: "all", "layer" with {layer}, and the components by key.
     """
@@ -29,7 +29,12 @@ def nodes(tensors: Sequence[Tensor], words: Mapping[str, str]) -> list[Node]:
             places.append((component, layer, name))
         for place in places:
             sums[place] = sums.get(place, 0) + size
-    return [_node(place, size, words) for place, size in sorted(sums.items(), key=lambda item: -item[1])]
+
+    def order(place: tuple) -> tuple[int, int, int]:
+        layer = place[1] if len(place) > 1 and place[1] is not None else -1
+        return -sums[place[:1]], layer, -sums[place]
+
+    return [_node(place, sums[place], words) for place in sorted(sums, key=order)]
 
 
 def _node(place: tuple, size: int, words: Mapping[str, str]) -> Node:
@@ -67,7 +72,7 @@ def tree_figure(tensors: Sequence[Tensor], words: Mapping[str, str]) -> go.Figur
             "cornerradius": 3,
             "line": {"width": 1, "color": "rgba(255,255,255,0.55)"},
         },
-        tiling={"pad": 1},
+        tiling={"pad": 1, "packing": "slice-dice"},  # squares would put the layers in another order
         pathbar={"thickness": 22},
         textfont={"size": 12},
     )

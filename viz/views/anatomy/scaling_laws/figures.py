@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from viz.charts.axes import axis, figure
+from viz.charts.axes import LOG, axis, figure, powers
 from viz.charts.lines import line
 from viz.labels import plotly_text
 from viz.numbers import count, nats, number, power
@@ -98,7 +98,7 @@ def _dots(dots: Dots) -> go.Scatter:
 def _log(title: str, bounds: tuple[float, float] | None = None, more: Mapping[str, object] | None = None) -> dict:
     """A logarithmic axis, between `bounds` where they are given."""
     shown = {"range": [math.log10(each) for each in bounds]} if bounds else {}
-    return axis(title, {"type": "log", "exponentformat": "power", "dtick": 1, **shown, **(more or {})})
+    return axis(title, {"type": "log", **shown, **(more or {})})
 
 
 def _figure(traces: list[go.Scatter], x: dict, y: dict, notes: Sequence[dict] = (), narrow: int = NARROW) -> go.Figure:
@@ -114,7 +114,7 @@ def loss_figure(sizes: Sequence[Line], best: Sequence[Line], here: Dots, words: 
     notes = [_note(each.x[0], None, each.name, {"y": each.y[0]} | beside) for each in sizes]
     least = min(min(each.y) for each in lines if each.y)
     xs = [x for each in lines for x in each.x]
-    x = _log(words["x"], (min(xs), max(xs)), {"dtick": 2})
+    x = _log(words["x"], (min(xs), max(xs)), powers(min(xs), max(xs), 6))
     y = axis(words["y"], {"range": [min(least, *here.y) - 0.1, MOST_LOSS]})
     return _figure([*traces, _dots(here)], x, y, notes)
 
@@ -153,15 +153,16 @@ def plane_figure(
         for at, where in each.labelled
     ]
     traces = [*_lines(contours, text, named=False), *_lines(lines, text), *map(_dots, dots)]
-    return _figure(traces, _log(words["x"], bounds[0]), _log(words["y"], bounds[1]), notes, 600)
+    x, y = (_log(words[name], each, powers(*each)) for name, each in zip("xy", bounds, strict=True))
+    return _figure(traces, x, y, notes, 600)
 
 
 def price_figure(lines: Sequence[Line], limit: float, words: Mapping[str, str]) -> go.Figure:
     """Compute over the least against the share of the optimal parameters. `words`: "x", "y"."""
     traces = _lines(lines, lambda x, y: f"N/N* {number(x)}: {number(y)} ×")
     xs = [x for each in lines for x in each.x]
-    x = _log(words["x"], (min(xs), max(xs)), {"tickvals": [0.1, 0.2, 0.5, 1, 2, 5], "dtick": None})
-    y = _log(words["y"], (0.95, limit), {"tickvals": [1, 1.2, 1.5, 2, 3, 5, 10], "dtick": None})
+    x = _log(words["x"], (min(xs), max(xs)), {"tickvals": [0.1, 0.2, 0.5, 1, 2, 5]})
+    y = _log(words["y"], (0.95, limit), {"tickvals": [1, 1.2, 1.5, 2, 3, 5, 10]})
     return _figure(traces, x, y)
 
 
@@ -174,5 +175,6 @@ def runs_figure(runs: Sequence[tuple[Line, Line | None]], ends: Line | None, wor
         traces.append(line(points.name, points.x, points.y, points.colour, hover="%{text}", text=text, more=look))
         traces += _lines([law], _loss_text, named=False) if law else []
     traces += _lines([ends], _loss_text) if ends else []
-    y = _log(words["y"], None, {"dtick": None, "exponentformat": "none", "nticks": 6})
-    return _figure(traces, _log(words["x"]), y)
+    xs = [x for trace in traces for x in trace.x]
+    x = _log(words["x"], None, powers(min(xs, default=1), max(xs, default=1)))
+    return _figure(traces, x, _log(words["y"], None, LOG | {"nticks": 6}))

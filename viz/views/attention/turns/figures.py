@@ -1,4 +1,4 @@
-"""Bars by turn of a conversation: a group of bars a turn, a colour a head."""
+"""Bars by turn of a conversation: a group of bars a turn, a colour a head or a method."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,22 +9,22 @@ from viz.charts.axes import ZERO, axis, figure
 from viz.charts.lines import bars
 from viz.theme import HUES
 
-HOVER = "%{x}<br>%{text}"
+HOVER = "%{x}<br>%{hovertext}"  # text of bars would be a column of their table
 
 
 def turn_figure(
     names: Sequence[str],
-    heads: Sequence[str],
+    series: Sequence[str],
     numbers: np.ndarray,
     texts: Sequence[Sequence[str]],
     words: Mapping[str, str],
     more: Mapping | None = None,
 ) -> go.Figure:
-    """Numbers of each head by turn, [heads, turns], with the text of each on hover. Words: turn, value."""
+    """Numbers of each series by turn, [series, turns], with the text of each on hover. Words: turn, value."""
     traces = [
-        bars(head, names, row, HUES[at % len(HUES)], hover=HOVER, text=shown)
-        for at, (head, row, shown) in enumerate(zip(heads, numbers, texts, strict=True))
+        bars(name, names, row, HUES[at % len(HUES)], hover=HOVER, more={"hovertext": list(shown)})
+        for at, (name, row, shown) in enumerate(zip(series, numbers, texts, strict=True))
     ]
     x = axis(words["turn"], {"type": "category", "categoryorder": "array", "categoryarray": list(names)})
     y = axis(words["value"], {**ZERO, **(more or {})})
-    return figure(traces, x, y, more={"barmode": "group", "showlegend": len(heads) > 1})
+    return figure(traces, x, y, more={"barmode": "group", "showlegend": len(series) > 1})

@@ -1,79 +1,27 @@
-"""By turn: which turns of a conversation the picked heads read, and what each turn writes through them into a logit."""
+"""By turn: which turns of a conversation heads read, what each writes through them into a logit, what that rests on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from model.attention.turns import by_turn
 from model.errors import InputError
-from model.predictions.attribution import attribute, by_source, components
+from model.predictions.gradients import affordable
 from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, named, on, place
-from viz.charts.distribution import likeliest
 from viz.labels import axis_name, quoted
-from viz.numbers import logit, percent, whole
+from viz.numbers import logit, percent, signed, whole
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
-from viz.seam.settings import Settings
 from viz.seam.turns import turn_names
-from viz.seam.view import Depends, Facts, Figure, Measure, Payload, Seen, View
+from viz.seam.view import Depends, Facts, Figure, Job, Measure, Payload, Seen, View
 from viz.views.attention.turns.figures import turn_figure
+from viz.views.attention.turns.measure import (
+    Reads,
+    Rests,
+    cost_of_rests,
+    measure_reads,
+    measure_rests,
+    measure_writes,
+)
 from viz.words import Words
-
-
-@dataclass(frozen=True, eq=False)
-class Reads:
-    """What the picked heads read from one token, by turn. The last number of each is the template's."""
-
-    position: int  # of the token that reads
-    turns: np.ndarray  # [T] the turn of each token, -1 for the template's
-    roles: tuple[str, ...]  # of each turn that has tokens of its own
-    tokens: np.ndarray  # [turns + 1] how many of them it can read
-    weights: np.ndarray  # [heads, turns + 1] shares of the attention: a row sums to 1
-
-
-@dataclass(frozen=True, eq=False)
-class Writes:
-    """What the heads write into the logit of the likeliest next token, by the turn that they read it from."""
-
-    token: int
-    logits: np.ndarray | None  # [heads, turns + 1]; None where an output is edited, which is then no sum over tokens
-
-
-def measure_reads(scene: Scene, settings: Settings) -> Reads | None:
-    """The sums of the picked heads' attention; None without a conversation."""
-    turns, query = scene.turns, scene.position
-    if turns is None:
-        return None
-    messages = scene.prompt.messages
-    rows = np.stack([scene.trace.pattern(*head)[query] for head in scene.picked.heads])
-    seen = (np.arange(len(turns)) <= query).astype(float)
-    return Reads(
-        query,
-        turns,
-        tuple(message["role"] for message in messages),
-        by_turn(seen, turns, len(messages)),
-        by_turn(rows, turns, len(messages)),
-    )
-
-
-def measure_writes(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Writes | None:
-    """The same of their parts of a logit."""
-    reads: Reads | None = results["main"]
-    if reads is None:
-        return None
-    token = likeliest(scene.trace.logits_at(reads.position), 1)[0]
-    parts = attribute(components(scene.trace, reads.position), scene.model.model, token)
-    try:
-        rows = [
-            by_source(scene.trace, layer, head, parts.position, parts.directions[layer])
-            for layer, head in scene.picked.heads
-        ]
-    except InputError:  # an edited output
-        return Writes(token, None)
-    return Writes(token, by_turn(np.stack(rows), reads.turns, len(reads.roles)))
 
 
 def _names(reads: Reads, catalogue: Mapping[str, str]) -> list[str]:
@@ -88,6 +36,19 @@ def _heads(facts: Facts, words: Words) -> list[str]:
 def _none(seen: Seen) -> Payload:
     """What stands here without a conversation."""
     return {"empty": {"text": seen.words["none"], "hint": seen.words["none_hint"]}}
+
+
+_IMPORTS = ("import numpy as np", "from model.attention.turns import by_turn")
+
+
+def _lines(facts: Facts, found: Reads) -> list[str]:
+    messages, answer = facts.prompt.messages, "" if facts.prompt.answer else ", answer=False"
+    return [
+        f"turns = lm.turns({messages!r}{answer})  # [T], -1: the template's",
+        f"heads = {[list(head) for head in facts.heads]}",
+        f"rows = np.stack([run.pattern(layer, head)[{found.position}] for layer, head in heads])",
+        f"by_turn(rows, turns, {len(found.roles)})  # [heads, turns + 1], the template last; rows sum to 1",
+    ]
 
 
 def reads(seen: Seen) -> Payload:
@@ -107,7 +68,7 @@ def reads(seen: Seen) -> Payload:
         "figure": turn_figure(names, _heads(facts, seen.words), found.weights, texts, words, more),
         "title": words["title"].format(token=token),
         "note": words["note"],
-        "columns": [words["turn"], words["value"]],
+        "columns": [words["by"], words["turn"], words["value"]],
         "python": script(facts, _lines(facts, found), _IMPORTS),
     }
 
@@ -133,22 +94,55 @@ def writes(seen: Seen) -> Payload:
         "figure": turn_figure(_names(found, seen.all_words), _heads(facts, seen.words), result.logits, texts, words),
         "title": words["title"].format(token=token),
         "note": words["note"],
-        "columns": [words["turn"], words["value"]],
+        "columns": [words["by"], words["turn"], words["value"]],
         "python": script(facts, more, imports),
     }
 
 
-_IMPORTS = ("import numpy as np", "from model.attention.turns import by_turn")
+# --- what the logit rests on: gradients ---
 
 
-def _lines(facts: Facts, found: Reads) -> list[str]:
-    messages, answer = facts.prompt.messages, "" if facts.prompt.answer else ", answer=False"
-    return [
-        f"turns = lm.turns({messages!r}{answer})  # [T], -1: the template's",
-        f"heads = {[list(head) for head in facts.heads]}",
-        f"rows = np.stack([run.pattern(layer, head)[{found.position}] for layer, head in heads])",
-        f"by_turn(rows, turns, {len(found.roles)})  # [heads, turns + 1], the template last; rows sum to 1",
+def job(seen: Seen) -> Payload:
+    """How many gradients it takes, or why there is nothing to sum."""
+    if seen.results["main"] is None:
+        return {"text": seen.words["none"], "unready": True}
+    return {"text": seen.here["hint"].format(most=whole(affordable(seen.facts.position + 1)))}
+
+
+def rests(seen: Seen) -> Payload:
+    """Two bars a turn, what they add up to, and how far integrated gradients are from what the logit moved."""
+    words, found, result = seen.here, seen.results["main"], seen.results["rests"]
+    if found is None:
+        return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
+    if result is None:
+        return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
+    shown: Rests = result
+    slopes, at = shown.by_token, found.position
+    series = [words["gradient_x_activation"], words["integrated"]]
+    texts = [
+        [words["hover"].format(value=signed(value), n=whole(n)) for value, n in zip(row, found.tokens, strict=True)]
+        for row in shown.turns
     ]
+    numbers = {"activation": shown.turns[0].sum(), "sum": shown.turns[1].sum(), "change": slopes.moved}
+    numbers |= {"baseline": slopes.baseline, "value": slopes.value}
+    told = {name: logit(float(value)) for name, value in numbers.items()}
+    notes = [words["note"], words["adds_up"].format(**told, gap=signed(slopes.gap), taken=whole(slopes.taken))]
+    if slopes.rough:
+        notes.append(words["rough"])
+    lines = [
+        _lines(seen.facts, found)[0],
+        f"slopes = gradients(run, {at}, {shown.token}, None, {affordable(at + 1)})",
+        "rows = np.stack([slopes.gradient_x_activation, slopes.integrated])",
+        f"by_turn(rows, turns[: {at + 1}], {len(found.roles)})  # [2, turns + 1], the template last",
+    ]
+    imports = [*_IMPORTS, "from model.predictions.gradients import gradients"]
+    return {
+        "figure": turn_figure(_names(found, seen.all_words), series, shown.turns, texts, words),
+        "title": words["title"].format(token=quoted(seen.facts.piece(shown.token))),
+        "note": " ".join(notes),
+        "columns": [words["method"], words["turn"], words["value"]],
+        "python": script(seen.facts, lines, imports),
+    }
 
 
 # --- for programs ---
@@ -177,17 +171,47 @@ def attention_by_turn(scene: Scene, layer: int, head: int, position: int = -1) -
     }
 
 
+def gradients_by_turn(scene: Scene, position: int = -1) -> dict:
+    """What the logit of the likeliest next token rests on, by turn of a conversation, by gradients through every path.
+
+    Returns:
+        turns: records with role (system, user, assistant, or template for what the chat template wrote),
+        gradient_x_activation and integrated, in logits. value and baseline: the logit here and where all embeddings
+        are the baseline; gap: how far the turns' integrated gradients are from adding up to their difference; taken:
+        how many gradients were computed. target: that token.
+    """
+    looked = at(scene, position)
+    if not scene.prompt.turns:
+        raise InputError(scene.words["turns.none"], "", scene.words["turns.none_hint"])
+    found: Rests = measured(VIEW, "rests", looked)
+    roles = (*(message["role"] for message in scene.prompt.messages), "template")
+    names = ("role", "gradient_x_activation", "integrated")
+    slopes = found.by_token
+    return {
+        "position": looked.position,
+        "target": named(scene.model, found.token),
+        "turns": [dict(zip(names, row, strict=True)) for row in zip(roles, *found.turns.tolist(), strict=True)],
+        "value": slopes.value,
+        "baseline": slopes.baseline,
+        "gap": slopes.gap,
+        "taken": slopes.taken,
+    }
+
+
 _OF: tuple[Depends, ...] = ("run", "heads", "token", "prompt")
 VIEW = View(
     "turns",
     measures=(
         Measure("main", measure_reads, _OF, locks=False),
         Measure("writes", measure_writes, _OF, uses=("main",)),
+        Measure("rests", measure_rests, ("run", "token", "prompt"), slow=True, cost=cost_of_rests),
     ),
-    layout=("reads", "writes"),
+    layout=("reads", "writes", "job", "rests"),
     parts={
         "reads": Figure(reads, depends=("heads",)),
         "writes": Figure(writes, ("main", "writes"), depends=("heads",)),
+        "job": Job("rests", job, also=("main",)),
+        "rests": Figure(rests, also=("rests",)),
     },
-    api=(Endpoint(attention_by_turn),),
+    api=(Endpoint(attention_by_turn), Endpoint(gradients_by_turn, long=True)),
 )

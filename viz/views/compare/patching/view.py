@@ -44,8 +44,11 @@ def _usual(seen: Seen) -> Usual:
 def job(seen: Seen) -> Payload:
     """How many runs it takes and about how long, or why there is nothing to patch.
 
-    A run starts at the layer it is patched in, and none is needed before the first token that differs.
+    Raises InputError of a model that failed. A run starts at the layer it is patched in, and none is needed before the
+    first token that differs.
     """
+    if isinstance(seen.results["other"], Refused):
+        return run_b.problem(seen.all_words, seen.results["other"])
     target: Watched | Unfit = seen.results["target"]
     if isinstance(target, Unfit):
         return {"unready": True, "text": target.sentence(seen.words)}

@@ -17,7 +17,7 @@ from viz.seam.scene import Scene
 from viz.seam.settings import choice
 from viz.seam.view import Payload, Seen
 from viz.views.compare.alignment import Alignment, difference, merged
-from viz.views.compare.run_b import Other, Refused, refusal
+from viz.views.compare.run_b import Other, Refused, problem
 from viz.views.compare.runs.figures import heads_figure, largest, map_figure
 from viz.views.compare.runs.measure import (
     METRICS,
@@ -50,16 +50,19 @@ def _lines(seen: Seen, lines: list[str], imports: tuple[str, ...] = ()) -> str:
 
 
 def alignment(seen: Seen) -> Payload:
-    """The tokens of A above those of B; raises InputError where there is no run B."""
+    """The tokens of A above those of B, or why there is no run B; raises InputError of a model's error."""
     other, words, facts = seen.results["other"], seen.here, seen.facts
     if isinstance(other, Refused):
-        raise refusal(seen.all_words, other)
+        return problem(seen.all_words, other)
     result = other.alignment
-    counts = {kind: result.count(kind) for kind in KINDS}
-    alike = counts["same"] == len(result.steps)
+    # Of two vocabularies no token is equal: some have the same text.
+    counts = {kind: result.count(kind) for kind in KINDS} if other.one_vocabulary else None
+    alike = result.count("same") == len(result.steps)
     notes = [words["alike"]] if alike and other.request.how == "prompt" else []
     if facts.edits and other.request.how != "unedited":
         notes.append(words["edited_a"])
+    if not other.one_vocabulary:
+        notes.append(words["vocabularies"])
     return {
         "steps": steps_of(result, facts.tokens, other.tokens),
         "counts": counts,
@@ -96,6 +99,8 @@ def map_b(seen: Seen) -> Payload:
     back = {j: i for i, j in other.alignment.pairs}
     milliseconds = round(other.seconds * 1000)
     note = words[f"note_{other.request.how}"].format(model=other.label)
+    if not other.one_shape and other.request.layer is None and other.request.head is None:
+        note += words["nearest"].format(layer=seen.facts.head[0], head=seen.facts.head[1])
     return _side(seen, maps, "other", note) | {
         "file": _file("b", maps.head),
         "places": [back.get(j) for j in range(len(other.tokens))],
@@ -147,7 +152,7 @@ def map_difference(seen: Seen) -> Payload:
     if other is None:
         return ABSENT
     if not other.one_vocabulary:
-        return {"empty": {"text": seen.words["no_difference"], "hint": seen.words["no_difference_hint"]}}
+        return ABSENT  # said of the tokens
     z, measure = difference(maps.a, maps.b, other.alignment.pairs), seen.all_words[f"measure.{name}"]
     tokens, label = merged(seen.facts.tokens, other.tokens, other.alignment), seen.words["minus"].format(number=measure)
     figure = map_figure(z, tokens, _pattern_words(seen, label), "signed", largest(z))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import GREY, axis, figure, ticks
+from viz.charts.axes import GREY, axis, figure, powers, ticks
 from viz.charts.lines import band, line
 from viz.labels import plotly_text
 from viz.numbers import exact, whole
@@ -83,7 +83,7 @@ def weights_figure(
     shown = [value for trace in traces for value in trace.y]
     low, high = max(min(shown, default=FLOOR), FLOOR), max(shown, default=1.0)
     reach = [float(np.log10(low)) - 0.1, float(np.log10(max(high, low))) + 0.1]
-    more = {"type": "log", "exponentformat": "power", "range": reach} | ({"dtick": 1} if np.ptp(reach) > 1.5 else {})
+    more = powers(low, max(high, low)) | {"range": reach}
     return figure(traces, _across(buckets, words, log), axis(words["weight"], more), height=HEIGHT, narrow=NARROW)
 
 

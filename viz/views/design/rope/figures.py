@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, RED, ZERO, axis, figure
+from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, RED, ZERO, axis, figure, powers
 from viz.charts.lines import bars, line
 from viz.labels import plotly_text
 from viz.numbers import whole
@@ -97,5 +97,6 @@ def shift_figure(by: Sequence[int], shifted: Sequence[Shifted], context: int, wo
     alone = {"mode": "lines", "hovertemplate": f"{plotly_text(name)}<extra></extra>"}
     traces.append(line(name, [context] * 2, [low, high], GREY, hover="", dash="dot", width=1.2, more=alone))
     x_axis = axis(words["shift"], {"type": "log", "tickformat": ",", "dtick": 1})
-    y = axis(words["error"], {"type": "log", "exponentformat": "power", "showexponent": "all", "nticks": 8})
+    least = min(value for trace in traces for value in trace.y if value is not None)
+    y = axis(words["error"], powers(least, high))
     return figure(traces, x_axis, y, height=440, narrow=420)

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from viz.charts.axes import BLUE, LEGEND, ORANGE, axis, figure, token_axis, token_names
 from viz.charts.lines import bars, grid, guide, line, stacked, token_data
 from viz.labels import plotly_text
+from viz.numbers import BIT
 
 BINS = 60
 MEASURES = ("entropy", "largest", "jacobian")
@@ -22,6 +23,11 @@ class Both:
 
     trained: np.ndarray
     chosen: np.ndarray
+
+
+def drawn(measure: str, values: Any) -> Any:
+    """A measure as the page shows it: entropy, which is computed in nats, in bits."""
+    return values / BIT if measure == "entropy" else values
 
 
 def scores_figure(both: Both, words: Mapping[str, str]) -> go.Figure:
@@ -54,7 +60,7 @@ def row_figure(both: Both, pieces: Sequence[str], words: Mapping[str, str]) -> g
 
 
 def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Entropy, largest weight and Jacobian of every row, one above the other.
+    """Entropy in bits, largest weight and Jacobian of every row, one above the other.
 
     `trained`, `chosen`: keys and MEASURES, each [T]. `words`: a name for each, "trained", "chosen", "query", "most".
     """
@@ -68,7 +74,7 @@ def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping
             line(
                 words[key],
                 x,
-                getattr(rows, name),
+                drawn(name, getattr(rows, name)),
                 _COLOURS[key],
                 hover=hover,
                 text=names,
@@ -76,7 +82,7 @@ def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping
             )
             for key, rows in (("trained", trained), ("chosen", chosen))
         ]
-    largest = np.log(np.maximum(trained.keys, 1))
+    largest = np.log2(np.maximum(trained.keys, 1))
     panels["entropy"].insert(0, guide(words["most"], x, largest))
     y = {name: axis(words[name], {"rangemode": "tozero"}) for name in MEASURES}
     x_axis = token_axis(words["query"], pieces)
@@ -84,7 +90,7 @@ def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping
 
 
 def random_figure(sizes: Sequence[int], rows: Sequence[Any], words: Mapping[str, str]) -> go.Figure:
-    """Variance, entropy, largest weight and Jacobian against the size of random vectors.
+    """Variance, entropy in bits, largest weight and Jacobian against the size of random vectors.
 
     `rows`: variance, scaled_variance, and MEASURES as (without, with). `words`: a name for each, "without", "with".
     """
@@ -97,7 +103,7 @@ def random_figure(sizes: Sequence[int], rows: Sequence[Any], words: Mapping[str,
             line(
                 words[key],
                 sizes,
-                [pair[place] for pair in both],
+                [drawn(name, pair[place]) for pair in both],
                 colour,
                 hover=hover,
                 more={"legendgroup": key, "showlegend": at == 0},

@@ -22,7 +22,7 @@ from viz.api.arguments import Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, on
 from viz.labels import quoted
-from viz.numbers import decimals, nats, number, percent
+from viz.numbers import BIT, bits, decimals, number, percent
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import Range, Settings
@@ -107,7 +107,7 @@ def table(seen: Seen) -> Payload:
         [
             name_of(seen.words, each.power),
             decimals(each.deviation, 3),
-            nats(each.entropy),
+            bits(each.entropy / BIT),
             {"text": percent(each.evenness), "bar": each.evenness},
             {"text": decimals(each.largest, 3), "bar": each.largest},
             percent(each.saturated),
@@ -122,7 +122,7 @@ def table(seen: Seen) -> Payload:
         "about": words["about"],
         "columns": [words[name] for name in names],
         "rows": rows,
-        "python": _python(seen, f"[summary(dots, lm.config.d_head, power) for power in {powers}]"),
+        "python": _python(seen, f"[summary(dots, lm.config.d_head, power) for power in {powers}]  # entropy: in nats"),
     }
 
 
@@ -164,7 +164,9 @@ def rows(seen: Seen) -> Payload:
         "title": _title(seen),
         "note": words["note"],
         "columns": [words["series"], words["query"], words["position"], words["value"]],
-        "python": _python(seen, f"[rows_of(scaled(dots, lm.config.d_head, power)) for power in {powers}]"),
+        "python": _python(
+            seen, f"[rows_of(scaled(dots, lm.config.d_head, power)) for power in {powers}]  # entropy: in nats"
+        ),
     }
 
 
@@ -177,7 +179,7 @@ def random(seen: Seen) -> Payload:
         "title": words["title"],
         "note": words["note"].format(size=SIZES[-1], variance=number(last.variance), before=before, after=after),
         "columns": [words["series"], words["size"], words["value"]],
-        "python": "from model.design.score_scaling import drawn\n\ndrawn()",
+        "python": "from model.design.score_scaling import drawn\n\ndrawn()  # entropy: in nats",
     }
 
 

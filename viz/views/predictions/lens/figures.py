@@ -11,7 +11,7 @@ from viz.charts.axes import axis, figure, ticks
 from viz.charts.lines import line
 from viz.charts.packed import packed
 from viz.labels import axis_name, plotly_text, shorten, tick_text, visible
-from viz.numbers import whole
+from viz.numbers import BIT, whole
 from viz.theme import HUES, RAMPS, colorscale, frame_layout, ramp_at, scales
 
 COLOURS = ("probability", "entropy", "kl", "rank")  # what a cell's colour says
@@ -29,8 +29,8 @@ class Read(Protocol):
     positions: np.ndarray  # [P]
     ids: np.ndarray  # [K, P, k]
     probabilities: np.ndarray  # [K, P, k]
-    entropy: np.ndarray  # [K, P]
-    kl: np.ndarray  # [K, P]
+    entropy: np.ndarray  # nats [K, P]
+    kl: np.ndarray  # nats [K, P]
     candidates: np.ndarray  # [P, C]
     ranks: np.ndarray  # [K, P, C]
     shares: np.ndarray  # [K, P, C]
@@ -50,7 +50,7 @@ class LensWords:
 
 
 def table_payload(reading: Read, text: Texts) -> dict:
-    """The numbers of the table: arrays [K, P, ...] as the page reads them, and each token's text once."""
+    """The numbers of the table: arrays [K, P, ...] as the page reads them, entropy in bits; each token's text once."""
     ids = reading.ids.ravel().tolist()
     every = {*ids, *reading.candidates[:, 0].tolist()}
     return {
@@ -60,7 +60,7 @@ def table_payload(reading: Read, text: Texts) -> dict:
         "final": reading.candidates[:, 0].tolist(),
         "names": {number: visible(text(number)) for number in sorted(every)},
         "probabilities": packed(reading.probabilities),
-        "entropy": packed(reading.entropy),
+        "entropy": packed(reading.entropy / BIT),
         "kl": packed(reading.kl),
         "ranks": reading.ranks[..., 0].ravel().tolist(),
     }
@@ -69,11 +69,11 @@ def table_payload(reading: Read, text: Texts) -> dict:
 def colour_scale(colour: str, reading: Read, vocab: int) -> dict:
     """How a cell's number becomes a place on the ramp: the page computes the same from `top` and `curve`.
 
-    Probability is drawn from 0 to 1, entropy up to ln V, which is a uniform guess, KL up to the largest that is shown,
+    Probability is drawn from 0 to 1, entropy up to log2 V, a uniform guess, KL up to the largest that is shown,
     by ln(1 + KL), since the embedding's is far beyond all others, and the rank on a logarithmic scale from V, at the
     ramp's beginning, to 1.
     """
-    top = {"probability": 1.0, "entropy": float(np.log(vocab)), "kl": float(reading.kl.max()) or 1.0, "rank": vocab}
+    top = {"probability": 1.0, "entropy": float(np.log2(vocab)), "kl": float(reading.kl.max()) or 1.0, "rank": vocab}
     return {
         "colour": colour,
         "top": float(top[colour]),
@@ -83,10 +83,10 @@ def colour_scale(colour: str, reading: Read, vocab: int) -> dict:
 
 
 def values_of(reading: Read, name: str) -> np.ndarray:
-    """The numbers that a colour stands for; of ranks the decimal logarithm. [K, P]"""
+    """The numbers that a colour stands for; entropy in bits, of ranks the decimal logarithm. [K, P]"""
     if name == "rank":
         return np.log10(reading.ranks[..., 0]).astype(np.float32)
-    return {"probability": reading.probabilities[..., 0], "entropy": reading.entropy, "kl": reading.kl}[name]
+    return {"probability": reading.probabilities[..., 0], "entropy": reading.entropy / BIT, "kl": reading.kl}[name]
 
 
 def map_figure(

@@ -174,6 +174,7 @@ def whole_map(seen: Seen) -> Payload:
 def _lines(seen: Seen, request: str, then: Sequence[str]) -> str:
     function = request.split("(")[0]
     imports, lines = [f"from model.gpt.logit_lens import {function}"], []
+    imports += ["import numpy as np"] if any("np." in each for each in then) else []
     if seen.settings.lens == "tuned":
         imports.append("from model.predictions.tuned_lens import load_lens")
         lines.append("lens = load_lens(lm.id, lm.config)")
@@ -185,7 +186,7 @@ def table_lines(seen: Seen, start: int, end: int) -> str:
     """Of the table."""
     then = [
         "reading.ids, reading.probabilities  # [layer, position, rank]",
-        "reading.entropy, reading.kl  # [layer, position], nats",
+        "reading.entropy / np.log(2), reading.kl  # [layer, position], bits and nats",
         "reading.ranks  # [layer, position, 1], of the final answer",
     ]
     return _lines(seen, f"read_layers(run, range({start}, {end}))", then)
@@ -195,7 +196,8 @@ def curve_lines(seen: Seen, tokens: Sequence[int]) -> str:
     """Of the curves."""
     shown = seen.settings.curve
     followed = {"probability": "shares[:, 0]  # [point, token]", "rank": "ranks[:, 0]  # [point, token]"}
-    then = ["reading.places  # blocks passed", f"reading.{followed.get(shown, f'{shown}[:, 0]  # [point], nats')}"]
+    followed |= {"entropy": "entropy[:, 0] / np.log(2)  # [point], bits", "kl": "kl[:, 0]  # [point], nats"}
+    then = ["reading.places  # blocks passed", f"reading.{followed[shown]}"]
     argument = f", candidates={list(tokens)}" if tokens else ""
     return _lines(seen, f"read_position(run, {seen.facts.position}{argument})", then)
 
@@ -203,7 +205,8 @@ def curve_lines(seen: Seen, tokens: Sequence[int]) -> str:
 def map_lines(seen: Seen) -> str:
     """Of the heat map."""
     colour = seen.settings.colour
-    shown = {"probability": "probabilities[..., 0]", "rank": "ranks[..., 0]"}.get(colour, colour)
+    named = {"probability": "probabilities[..., 0]", "rank": "ranks[..., 0]", "entropy": "entropy / np.log(2)"}
+    shown = named.get(colour, colour)
     return _lines(seen, "read_layers(run, range(len(run.tokens)))", [f"reading.{shown}  # [layer, position]"])
 
 

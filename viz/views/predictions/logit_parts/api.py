@@ -2,7 +2,7 @@
 
 from model.errors import InputError
 from model.predictions.attribution import Components, attribute, by_source, components, promoted
-from model.predictions.gradients import Gradients
+from model.predictions.gradients import Gradients, affordable
 from model.predictions.gradients import gradients as take_gradients
 from model.progress import Progress
 from viz.api.answers import largest_parts
@@ -10,7 +10,7 @@ from viz.api.arguments import Rows
 from viz.api.reading import check_head, done, named, place, prompt_tokens, token_id, token_or_likeliest
 from viz.seam import background
 from viz.seam.scene import Scene
-from viz.views.predictions.logit_parts.measure import Watched, places
+from viz.views.predictions.logit_parts.measure import Watched
 
 
 def _watched(scene: Scene, position: int, token: str, distractor: str) -> Watched:
@@ -119,7 +119,7 @@ def gradients(scene: Scene, position: int = -1, token: str = "", distractor: str
         logit here and where all embeddings are the baseline; gap: how far integrated gradients are from adding up.
     """
     watched = _watched(scene, position, token, distractor)
-    trace, limit = scene.trace, places(watched.position + 1)
+    trace, limit = scene.trace, affordable(watched.position + 1)
 
     def work(progress: Progress) -> Gradients:
         return take_gradients(trace, watched.position, watched.token, watched.distractor, limit, progress)

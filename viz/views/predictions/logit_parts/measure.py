@@ -17,14 +17,13 @@ from model.predictions.attribution import (
     components,
     promoted,
 )
-from model.predictions.gradients import MOST, Gradients, gradients
+from model.predictions.gradients import Gradients, affordable, gradients
 from model.progress import Progress
 from viz.charts.distribution import likeliest
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 
 TOP = 10  # tokens promoted, and as many suppressed
-_TOKENS = 4096  # tokens run forward and back along the path of integrated gradients, by which long prompts take fewer
 
 
 @dataclass(frozen=True)
@@ -114,13 +113,8 @@ def measure_gradients(scene: Scene, settings: Settings, results: Mapping[str, An
     watched = results["target"]
     if isinstance(watched, Refused):
         raise InputError(scene.words["logit_parts.no_target"])
-    limit = places(watched.position + 1)
+    limit = affordable(watched.position + 1)
     return gradients(scene.trace, watched.position, watched.token, watched.distractor, limit, progress)
-
-
-def places(tokens: int) -> int:
-    """Gradients along the path, at most: fewer for a long prompt, where each takes longer."""
-    return min(MOST, max(16, _TOKENS // tokens))
 
 
 def inside_of(sent: object, scene: Scene) -> int | None:

@@ -1,6 +1,7 @@
 """Who wrote it: the parts of the model whose outputs add up to a token's logit, and what gradients say beside them."""
 
 from model.predictions.attribution import Attribution
+from model.predictions.gradients import affordable
 from viz.api.endpoint import Endpoint
 from viz.labels import quoted
 from viz.numbers import exact, logit, signed, whole
@@ -28,7 +29,6 @@ from viz.views.predictions.logit_parts.measure import (
     measure_sources,
     measure_target,
     measure_written,
-    places,
 )
 from viz.words import Words, plot_words
 
@@ -213,7 +213,7 @@ def job(seen: Seen) -> Payload:
     """How many gradients it takes, or why there is nothing to compare."""
     if _refused(seen):
         return {"text": _why(seen), "unready": True}
-    return {"text": seen.here["hint"].format(most=whole(places(_target(seen).position + 1)))}
+    return {"text": seen.here["hint"].format(most=whole(affordable(_target(seen).position + 1)))}
 
 
 def compared(seen: Seen) -> Payload:
@@ -223,14 +223,14 @@ def compared(seen: Seen) -> Payload:
     words, target, result = seen.here, _target(seen), seen.results["gradients"]
     if result is None:
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
-    axes, moved = _figure_words(seen), result.value - result.baseline
+    axes = _figure_words(seen)
     series = {words["gradient_x_activation"]: result.gradient_x_activation, words["integrated"]: result.integrated}
-    numbers = {"sum": float(result.integrated.sum()), "change": moved, "value": result.value}
+    numbers = {"sum": float(result.integrated.sum()), "change": result.moved, "value": result.value}
     numbers = {name: logit(value) for name, value in (numbers | {"baseline": result.baseline}).items()}
     notes = [words["note"], words["adds_up"].format(**numbers, gap=signed(result.gap), taken=whole(result.taken))]
-    if abs(result.gap) > 0.1 * max(1.0, abs(moved)):
+    if result.rough:
         notes.append(words["rough"])
-    arguments = f"{target.token}, {target.distractor}, {places(target.position + 1)}"
+    arguments = f"{target.token}, {target.distractor}, {affordable(target.position + 1)}"
     imports = ["from model.predictions.gradients import gradients"]
     return {
         "figure": tokens_figure(series, seen.facts.pieces, target.position, axes),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, axis, figure
+from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, axis, figure, powers
 from viz.charts.heatmap import Panel
 from viz.charts.lines import bars, line
 from viz.labels import plotly_text
@@ -52,14 +52,15 @@ def scatter_figure(dots: Sequence[Dot], words: Mapping[str, str]) -> go.Figure:
         ours = [dot for dot in dots if dot.family == family and dot.damage > 0]
         if not ours:
             continue
+        labels = _labels(ours, dots)
         traces.append(
             go.Scatter(
                 x=[dot.bits for dot in ours],
                 y=[dot.damage for dot in ours],
                 name=plotly_text(words[family]),
                 mode="markers+text",
-                text=[plotly_text(dot.name) for dot in ours],
-                textposition=_sides(ours, dots),
+                text=[plotly_text(text) for text, _ in labels],
+                textposition=[side for _, side in labels],
                 textfont={"size": 11},
                 cliponaxis=False,
                 marker={"size": 11, "color": colour, "symbol": _SYMBOLS[family]},
@@ -70,8 +71,8 @@ def scatter_figure(dots: Sequence[Dot], words: Mapping[str, str]) -> go.Figure:
     shown = [dot for dot in dots if dot.damage > 0]
     across = {"type": "log", "tickvals": [1.5, 2, 3, 4, 5, 6, 8, 12, 16, 32]}
     across["range"] = _range([dot.bits for dot in shown], 0.08, 0.2)
-    up = {"type": "log", "dtick": 1, "exponentformat": "power"}
-    up["range"] = _range([dot.damage for dot in shown], 0.1, 0.1)
+    reach = _range([dot.damage for dot in shown], 0.1, 0.1)
+    up = powers(*(10.0**end for end in reach)) | {"range": reach}
     return figure(traces, axis(words["bits"], across), axis(words["damage"], up), height=_HEIGHT, narrow=_NARROW)
 
 
@@ -82,8 +83,11 @@ def _range(values: Sequence[float], before: float, after: float) -> list[float]:
     return [ends[0] - before * span, ends[1] + after * span]
 
 
-def _sides(ours: Sequence[Dot], dots: Sequence[Dot]) -> list[str]:
-    """Where each label stands: on the first side on which it covers no point and no other label, as far as one is."""
+def _labels(ours: Sequence[Dot], dots: Sequence[Dot]) -> list[tuple[str, str]]:
+    """Each label and its side: the first on which it covers no point, no other label and no axis.
+
+    Where there is no such side the label is "": the point says its name on hover.
+    """
     shown = [dot for dot in dots if dot.damage > 0]
     x, y = (_range([getattr(dot, name) for dot in shown], 0.08, 0.2) for name in ("bits", "damage"))
     at = {
@@ -94,13 +98,14 @@ def _sides(ours: Sequence[Dot], dots: Sequence[Dot]) -> list[str]:
         for dot in shown
     }
     taken = [(left - 6, down - 6, left + 6, down + 6) for left, down in at.values()]
-    sides = {}
+    labels = {}
     for dot in shown:
         boxes = {side: _box(at[dot.name], len(dot.name), side) for side in _SIDES}
-        free = {side: box for side, box in boxes.items() if not any(_overlap(box, other) for other in taken)}
-        sides[dot.name] = next(iter(free), _SIDES[0])
-        taken.append(boxes[sides[dot.name]])
-    return [sides[dot.name] for dot in ours]
+        inside = {side: box for side, box in boxes.items() if min(box[:2]) >= 0}
+        side = next((s for s, box in inside.items() if not any(_overlap(box, other) for other in taken)), None)
+        labels[dot.name] = (dot.name, side) if side else ("", _SIDES[0])
+        taken += [boxes[side]] if side else []
+    return [labels[dot.name] for dot in ours]
 
 
 def _box(point: tuple[float, float], letters: int, side: str) -> tuple[float, float, float, float]:

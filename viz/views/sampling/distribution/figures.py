@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from viz.charts.axes import BLUE, GREY, LEGEND, ORANGE, axis, figure, row_axis, row_tick
 from viz.charts.lines import HOVER_TEXT, line, rows
 from viz.labels import plotly_text, shorten, visible
-from viz.numbers import decimals, nats, number, percent, whole
+from viz.numbers import BIT, bits, decimals, number, percent, whole
 from viz.theme import HUES
 
 BARS = 30  # tokens drawn as bars
@@ -64,7 +64,7 @@ def place(logits: np.ndarray, token: int) -> int | None:
     return 1 + int((logits > logit).sum()) + int((logits[:token] == logit).sum())
 
 
-def bits(share: float) -> str:
+def surprisal(share: float) -> str:
     """The surprisal of a probability, in bits."""
     return decimals(-math.log2(share)) if share > 0 else "∞"
 
@@ -73,14 +73,14 @@ def bits(share: float) -> str:
 
 
 def step_rows(stages: Stages) -> list[dict]:
-    """A row a stage: tokens left and the length of their bar, mass removed, entropy, effective choices."""
+    """A row a stage: tokens left and the length of their bar, mass removed, entropy in bits, effective choices."""
     largest = math.log(max(stages.reports[0].kept, 2))
     return [
         {
             "kept": whole(each.kept),
             "share": math.log(each.kept) / largest if each.kept > 1 else 0.0,
             "removed": percent(each.removed) if n else "",
-            "entropy": nats(each.entropy),
+            "entropy": bits(each.entropy / BIT),
             "choices": number(each.effective),
         }
         for n, each in enumerate(stages.reports)

@@ -11,7 +11,7 @@ from viz.api.arguments import Rows
 from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, named
 from viz.labels import quoted
-from viz.numbers import NONE, nats, number, percent, whole
+from viz.numbers import BIT, NONE, bits, number, percent, whole
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings, form
 from viz.seam.view import Asking, Custom, Figure, Form, Measure, Payload, Seen, View
@@ -20,12 +20,12 @@ from viz.views.sampling.distribution.figures import (
     Shown,
     Stages,
     bars_figure,
-    bits,
     curve_figure,
     place,
     shown_tokens,
     stages_of,
     step_rows,
+    surprisal,
 )
 from viz.views.sampling.distribution.vocabulary_table import PAGE, Request, frame, page_of, read, rows_of, shown_rows
 from viz.views.sampling.pipelines import (
@@ -106,7 +106,7 @@ def facts(seen: Seen) -> Payload:
     words, stages = seen.here, seen.result
     ends = [stages.reports[n] for n in (0, -1)]
     pairs = {
-        "entropy": [nats(each.entropy) for each in ends],
+        "entropy": [bits(each.entropy / BIT) for each in ends],
         "choices": [number(each.effective) for each in ends],
         "left": [whole(each.kept) for each in ends],
         "top": [percent(float(stages.probabilities[n].max())) for n in (0, -1)],
@@ -129,7 +129,7 @@ def _next(seen: Seen) -> dict:
     pairs = {
         "rank": [NONE if rank is None else whole(rank) for rank in ranks],
         "share": [percent(share) for share in shares],
-        "bits": [bits(share) for share in shares],
+        "bits": [surprisal(share) for share in shares],
     }
     text = words["next_is"].format(token=quoted(seen.facts.piece(token)))
     if step := int(stages.out[token]):

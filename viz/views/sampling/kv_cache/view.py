@@ -312,7 +312,7 @@ VIEW = View(
     parts={
         "formula": Custom("cacheformula", formula),
         "bytes": Figure(by_context),
-        "job": Job("times", job, settings=()),
+        "job": Job("times", job, settings=(), again=True),
         "times": Figure(times, of="times", settings=()),
         "table": Table(table, of="times", settings=()),
         "prefill": Custom("normfacts", prefill, of="times", settings=()),

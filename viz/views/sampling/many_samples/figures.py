@@ -10,9 +10,11 @@ from viz.charts.axes import LOG, axis, figure
 from viz.charts.lines import band, line
 from viz.charts.shades import wide
 from viz.labels import plotly_text, shorten, visible
+from viz.numbers import BIT
 from viz.theme import HUES
 
-# Of model.generation.text_statistics.Measured, what the page shows, and how many digits behind the point.
+# Of model.generation.text_statistics.Measured, what the page shows, and how many digits behind the point; entropy is
+# shown in bits.
 MEASURES: dict[str, int] = {
     "perplexity": 2,
     "surprisal": 2,
@@ -47,6 +49,11 @@ def spread(values: Sequence[float]) -> Spread:
     low, median, high = np.percentile(known, [25, 50, 75])
     sd = float(known.std(ddof=1)) if len(known) > 1 else None
     return Spread(float(known.mean()), sd, float(low), float(median), float(high))
+
+
+def shown(key: str, value: float) -> float:
+    """A measure of a text as the page shows it: entropy, which is measured in nats, in bits."""
+    return value / BIT if key == "entropy" else value
 
 
 def quartile_band(entropies: Sequence[np.ndarray]) -> dict[str, list[float]]:
@@ -117,7 +124,7 @@ def entropy_figure(
 ) -> go.Figure:
     """Mean entropy of each step, a line a strategy, its middle half shaded where there are several texts.
 
-    bands: of `quartile_band`. `words`: "step", "entropy", "of_texts".
+    bands: of `quartile_band`, of entropies in bits. `words`: "step", "entropy", "of_texts".
     """
     shades, lines = [], []
     for at, (name, quartiles) in enumerate(zip(names, bands, strict=True)):

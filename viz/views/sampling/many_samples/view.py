@@ -7,10 +7,11 @@ from typing import Annotated
 from model.generation.samples import Many, Sample, batches_of, certain, take_samples
 from model.generation.text_statistics import distinct
 from model.progress import Progress
+from model.text.chat import typable
 from viz.api.arguments import Rows, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured
-from viz.numbers import plain
+from viz.numbers import BIT, plain
 from viz.seam.python_lines import loading
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
@@ -23,6 +24,7 @@ from viz.views.sampling.many_samples.figures import (
     entropy_figure,
     measure_figure,
     quartile_band,
+    shown,
     spread,
 )
 from viz.words import section
@@ -43,6 +45,7 @@ class Taken:
     """The texts of each strategy, in the order of the cards."""
 
     samples: tuple[tuple[Sample, ...], ...]  # one of a strategy without chance
+    typed: tuple[tuple[bool, ...], ...]  # whether a person could type each
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
@@ -62,7 +65,11 @@ def take(scene: Scene, settings: Settings, progress: Progress) -> Taken:
     prompt = cards.prompt_ids(scene.model, scene.prompt, common.chat)
     model = scene.playground.eight_bit(scene.model) if common.eight else scene.model
     many = Many(count, common.tokens, common.seed, common.stop)
-    return Taken(tuple(map(tuple, take_samples(model, prompt, chosen.strategies, many, progress))))
+    samples = tuple(map(tuple, take_samples(model, prompt, chosen.strategies, many, progress)))
+    tokenizer = scene.model.tokenizer
+    return Taken(
+        samples, tuple(tuple(typable(tokenizer, one.ids.tolist()) is not None for one in each) for each in samples)
+    )
 
 
 def pace(scene: Scene, settings: Settings) -> tuple[bool, int]:
@@ -107,7 +114,7 @@ def _names(seen: Seen) -> list[str]:
 
 def _values(seen: Seen, measure: str) -> list[list[float]]:
     """A measure of every text of every strategy. [S][n_s]"""
-    return [[getattr(sample.measured, measure) for sample in each] for each in seen.result.samples]
+    return [[shown(measure, getattr(sample.measured, measure)) for sample in each] for each in seen.result.samples]
 
 
 def _measures(seen: Seen) -> list[dict]:
@@ -140,7 +147,7 @@ def table(seen: Seen) -> Payload:
         zip(seen.settings.strategies.strategies, seen.result.samples, strict=True)
     ):
         ids = [sample.ids.tolist() for sample in samples]
-        spreads = {key: spread([getattr(sample.measured, key) for sample in samples]) for key in MEASURES}
+        spreads = {key: spread([shown(key, getattr(sample.measured, key)) for sample in samples]) for key in MEASURES}
         rows.append(
             {
                 "name": names[at],
@@ -171,26 +178,27 @@ def plot(seen: Seen) -> Payload:
     unit = words.get(f"unit_{measure}", "")
     label = f"{words[measure]} ({unit})" if unit else words[measure]
     texts = [[sample.text for sample in each] for each in seen.result.samples]
+    bits = " / np.log(2)" if measure == "entropy" else ""
     return {
         "figure": measure_figure(_names(seen), _values(seen, measure), texts, label),
         "title": label,
         "note": words[f"help_{measure}"],
         "file": f"many-samples-{measure}",
         "columns": [seen.here["begins"], label, seen.words["strategy"]],
-        "python": _python(seen, f"[[sample.measured.{measure} for sample in each] for each in samples]"),
+        "python": _python(seen, f"[[sample.measured.{measure}{bits} for sample in each] for each in samples]"),
     }
 
 
 def entropy(seen: Seen) -> Payload:
     """How sure the model is at each step of the texts."""
     words = seen.here
-    bands = [quartile_band([sample.entropies for sample in each]) for each in seen.result.samples]
+    bands = [quartile_band([sample.entropies / BIT for sample in each]) for each in seen.result.samples]
     return {
         "figure": entropy_figure(_names(seen), bands, words),
         "title": words["title"],
         "note": words["note"],
         "columns": [seen.words["strategy"], words["step"], words["entropy"]],
-        "python": _python(seen, "[[sample.entropies for sample in each] for each in samples]"),
+        "python": _python(seen, "[[sample.entropies / np.log(2) for sample in each] for each in samples]"),
     }
 
 
@@ -204,7 +212,8 @@ def texts(seen: Seen) -> Payload:
             "text": sample.text,
             "ended": sample.ended,
             "ids": sample.ids.tolist(),
-            "measured": {key: plain(value) for key, value in vars(sample.measured).items()},
+            "typed": seen.result.typed[at][n],
+            "measured": {key: plain(shown(key, value)) for key, value in vars(sample.measured).items()},
         }
         for at, each in enumerate(seen.result.samples)
         for n, sample in enumerate(each)
@@ -212,6 +221,7 @@ def texts(seen: Seen) -> Payload:
     return {
         "title": seen.here["title"],
         "samples": samples,
+        "turns": cards.continued(seen.facts.prompt, _chat(seen)).before,
         "names": _names(seen),
         "measures": _measures(seen),
         "hues": list(HUES),
@@ -248,6 +258,7 @@ def _python(seen: Seen, last: str) -> str:
         "from model.sampling.pipeline import Step",
         "from model.generation.samples import Many, take_samples",
     ]
+    imports += ["import numpy as np"] if "np." in last else []
     common = chosen.common
     if common.eight:
         imports, loaded = [*imports, "from model.quantization.int8 import int8"], f"int8({loaded})"

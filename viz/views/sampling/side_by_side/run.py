@@ -19,7 +19,7 @@ from model.quantization.int8 import Effect, effect
 from model.records import RunKey
 from model.sampling.pipeline import checked
 from model.sampling.warps import WARPS
-from model.text.chat import ending
+from model.text.chat import ending, typable
 from viz.numbers import plain
 from viz.seam import background
 from viz.seam.playground import Playground
@@ -340,14 +340,14 @@ class Race:
 
         A token that a vocabulary asks for before a text, and one that ended it, are left out.
         """
-        model = self.request.model
-        special, bos = set(model.tokenizer.special.values()), model.tokenizer.bos_id
-        texts = []
-        for tokens in ([], *self.written):
-            ids = [*self.request.prompt, *(token.id for token in tokens)]
-            ids = ids[bool(ids and ids[0] == bos) : len(ids) - bool(ids and ids[-1] in ending(model.tokenizer))]
-            texts.append(None if special.intersection(ids) else model.decode(ids))
-        return texts
+        tokenizer, prompt = self.request.model.tokenizer, self.request.prompt
+        prompt = prompt[bool(prompt and prompt[0] == tokenizer.bos_id) :]
+        return [typable(tokenizer, [*prompt, *(token.id for token in tokens)]) for tokens in ([], *self.written)]
+
+    @property
+    def own(self) -> list[str | None]:
+        """Every row's text alone, as the turn of an assistant; None likewise."""
+        return [typable(self.request.model.tokenizer, [token.id for token in tokens]) for tokens in self.written]
 
 
 def _packed_change(change: Change) -> list:

@@ -22,6 +22,7 @@ from viz.views.sampling.side_by_side.python_lines import lines
 from viz.views.sampling.side_by_side.run import (
     Race,
     Races,
+    Request,
     Row,
     effect_of,
     packed,
@@ -69,7 +70,7 @@ def piece(race: Race, have: int, language: str) -> Payload:
         "tokens": race.tokens,
     }
     if race.state != "running":
-        payload |= {"measured": race.measured, "whole": race.whole}
+        payload |= {"measured": race.measured, "whole": race.whole, "own": race.own}
     return payload if have >= 0 else payload | {"opening": opening(race, words(language))}
 
 
@@ -100,6 +101,7 @@ def opening(race: Race, catalogue: Mapping[str, str]) -> Payload:
         "key": request.key,
         "model": model.id,
         "prompt": list(request.prompt),
+        "turns": _turns(request),
         "texts": texts_of(model, set(request.prompt)),
         "limit": request.tokens,
         "settings": vars(request.settings) | {"stop": list(request.settings.stop)},
@@ -107,6 +109,11 @@ def opening(race: Race, catalogue: Mapping[str, str]) -> Payload:
         "source": source.format(model=model.label, dtype=request.writer.dtype, n=len(request.prompt)),
         "python": lines(request, names),
     }
+
+
+def _turns(request: Request) -> list | None:
+    """The turns that the texts answer; None where they answer none, or where the page knows: it sent the tokens."""
+    return cards.continued(request.asked, request.settings.chat).before if request.kind == "start" else None
 
 
 def _row(row: Row, name: str, catalogue: Mapping[str, str]) -> Payload:

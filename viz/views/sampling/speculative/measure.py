@@ -10,6 +10,7 @@ from model.generation.requests import DRAFTS, MOST_DRAFTED, Draft, Request
 from model.generation.speculative import shares_tokenizer
 from model.progress import Progress
 from model.sampling.pipeline import Step
+from model.text.chat import typable
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Range, Settings
 from viz.seam.view import Measure
@@ -41,8 +42,8 @@ class Drafted:
     request: Request
     compared: Compared
     summary: Summary
-    text: str  # of the tokens that were written with a draft
-    plain_text: str  # of those that were written without one
+    typed: str | None  # what was written with a draft, as a person would type it; None where nobody could
+    plain_text: str  # what was written without one
 
 
 # --- settings ---
@@ -127,7 +128,13 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Drafted:
     )
     by = drafters(scene).get(other)
     compared = compare(lm.model, ids, Draft(kind, n, by.model if by else None), request, progress)
-    return Drafted(request, compared, summary(compared), lm.decode(compared.tokens), lm.decode(compared.plain_tokens))
+    return Drafted(
+        request,
+        compared,
+        summary(compared),
+        typable(lm.tokenizer, compared.tokens),
+        lm.decode(compared.plain_tokens),
+    )
 
 
 def measure_drafters(scene: Scene, settings: Settings) -> dict[str, str]:

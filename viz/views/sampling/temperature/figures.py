@@ -11,10 +11,10 @@ import plotly.graph_objects as go
 from viz.charts.axes import BLUE, GREY, LEGEND, ORANGE, axis, figure, row_axis, row_tick
 from viz.charts.lines import HOVER_TEXT, grid, line
 from viz.labels import plotly_text, shorten, visible
-from viz.numbers import nats, number, percent, whole
+from viz.numbers import BIT, bits, number, percent, whole
 from viz.theme import scales
 
-MEASURES = {"entropy": nats, "choices": number, "largest": percent, "kept": whole}  # and how each is written
+MEASURES = {"entropy": bits, "choices": number, "largest": percent, "kept": whole}  # and how each is written
 _FEW = (0.1, 0.3, 1, 3)  # temperatures named on a small panel
 _TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 3)
 
@@ -81,7 +81,7 @@ def map_figure(
 
 
 def width_figure(heated: Heated, alone: Heated | None, scale: Scale, words: Mapping[str, str]) -> go.Figure:
-    """Entropy, effective choices, likeliest token and tokens left against temperature, a panel each.
+    """Entropy in bits, effective choices, likeliest token and tokens left against temperature, a panel each.
 
     alone: the model's own logits at each temperature, without any other step. Words: temperature, pipeline, alone,
     and each of MEASURES.
@@ -95,7 +95,7 @@ def width_figure(heated: Heated, alone: Heated | None, scale: Scale, words: Mapp
             continue
         temperatures = each.temperatures.tolist()
         for measure, written in MEASURES.items():
-            y = np.exp(each.entropy) if measure == "choices" else getattr(each, measure)
+            y = _values(each, measure)
             start = f"{plotly_text(words[name])}<br>T = "
             texts = [f"{start}{number(T)}: {written(value)}" for T, value in zip(temperatures, y.tolist(), strict=True)]
             more = {
@@ -116,6 +116,12 @@ def width_figure(heated: Heated, alone: Heated | None, scale: Scale, words: Mapp
     ]
     above = LEGEND | {"y": 1.04}
     return grid(panels, x, y, height=270, narrow=460, legend=above, columns=(4, 2), meta={"shapes": marks})
+
+
+def _values(heated: Heated, measure: str) -> np.ndarray:
+    """One of MEASURES at every temperature; entropy in bits. [N]"""
+    of_entropy = {"entropy": heated.entropy / BIT, "choices": np.exp(heated.entropy)}
+    return of_entropy[measure] if measure in of_entropy else getattr(heated, measure)
 
 
 def _looks(widest: Heated) -> dict[str, dict]:

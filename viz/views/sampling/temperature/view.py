@@ -95,7 +95,7 @@ def by_token(seen: Seen) -> Payload:
 def width(seen: Seen) -> Payload:
     """How wide the distribution is at every temperature."""
     words = seen.here
-    last = "found.entropy, np.exp(found.entropy), found.largest, found.kept  # [N] each"
+    last = "found.entropy / np.log(2), np.exp(found.entropy), found.largest, found.kept  # [N] each"
     return {
         "figure": width_figure(seen.result, seen.results["alone"], _scale(seen), words.plain()),
         "title": words["title"].format(after=after(seen)),
