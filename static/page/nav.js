@@ -22,7 +22,7 @@ function link({ code, text }) {
   return language;
 }
 
-define("nav", (root) => {
+define("nav", (root, props, ask) => {
   const title = el("h1", "pg-title"),
     row = el("nav", "pg-nav"),
     items = el("div", "pg-header-items"),
@@ -48,7 +48,15 @@ define("nav", (root) => {
     }
     row.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   };
-  onTab(paint);
+  // The server reads the open tab from here with every question, so that no answer can be to a tab opened before.
+  let asked = props.value?.tab;
+  onTab((tab) => {
+    paint(tab);
+    props.value = { tab };
+    if (tab === asked) return;
+    asked = tab;
+    ask("select");
+  });
   // A group of one tab with its name is that tab.
   const buttons = ({ key, label, tabs }) => {
     const only = tabs.length === 1 && tabs[0].key === key;

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from PIL import Image
 
+from tests.support.visitor import open_tab
+
 ROOT = Path(__file__).parents[2]
-READY = "#pg-map_plot [data-run]"
+READY = "#pg-start_way [data-run]"
 LATE = 120_000  # milliseconds
 COLOURS = 96
 Box = dict[str, float]
@@ -31,25 +33,32 @@ def around(page, *selectors: str, pad: int = 8) -> Box:
 
 def open_view(page, tab: str, view: str = "", part: str = "") -> None:
     """Open a tab by its label, and one of its views, and wait until a part of it is drawn."""
-    page.locator("button[role=tab]:visible").filter(has_text=tab).first.click()
+    open_tab(page, tab)
     if view:
         page.locator(f".pg-view:visible[data-key={view}]").click()
     if part:
         page.locator(f"#pg-{part} [data-run]").wait_for(timeout=LATE)
 
 
+def start(page) -> Box:
+    """What an untouched page shows."""
+    page.wait_for_timeout(700)
+    return around(page, "#pg-frame", "#pg-start_next", "#pg-start_way")
+
+
 def overview(page) -> Box:
     """All heads, and two of them as lines."""
+    open_view(page, "Attention", "map", "map_plot")
     page.get_by_role("textbox", name="Prompt").fill(
         "Mrs Pemberton keeps seven grey geese behind the mill, and Mrs Pemberton keeps seven grey geese"
     )
     page.locator("#pg-tokens .pg-chip").nth(18).wait_for(timeout=LATE)
     page.locator(".pg-view[data-key=lines]").click()
     for layer, head, keys in ((4, 1, []), (5, 0, ["Shift"])):
-        page.get_by_role("button", name=f"Head {layer}.{head}", exact=True).click(modifiers=keys)
+        page.get_by_role("button", name=f"Head {layer}.{head}", exact=True).first.click(modifiers=keys)
     page.locator("#pg-lines_links [data-run]").wait_for(timeout=LATE)
     page.mouse.move(0, 0)
-    return {"x": 0, "y": 0, "width": 1280, "height": 940}
+    return {"x": 0, "y": 0, "width": 1280, "height": 860}
 
 
 def sampling(page) -> Box:
@@ -82,21 +91,12 @@ def training(page) -> Box:
     return {"x": 0, "y": 0, "width": 1280, "height": 900}
 
 
-def checks(page) -> Box:
-    """Every check of the model and the prompt."""
-    open_view(page, "Checks")
-    page.locator("#pg-checks_job button").click()
-    page.locator("#pg-checks_job [data-state=done]").wait_for(timeout=LATE)
-    page.wait_for_timeout(800)
-    return around(page, "#pg-checks_table", pad=12)
-
-
 PICTURES: dict[str, Callable[[object], Box]] = {
+    "start": start,
     "page": overview,
     "sampling": sampling,
     "lens": lens,
     "training": training,
-    "checks": checks,
 }
 
 

@@ -18,8 +18,9 @@ SETTLED = """() => {
 
 
 def open_tab(page, name: str) -> None:
-    """Open a tab by its label, in whichever language; the tabs of a group are there once it is open."""
-    key = next(tab.key for tab in TABS if name in {words(language)[f"tab.{tab.key}"] for language in LANGUAGES})
+    """Open a tab by its label or how that begins, in any language; the tabs of a group are there once it is open."""
+    labels = {words(language)[f"tab.{tab.key}"]: tab.key for tab in TABS for language in LANGUAGES}
+    key = labels.get(name) or next(key for label, key in labels.items() if label.startswith(name))
     tab = page.locator(f".pg-nav [data-tab={key}]")
     tab.wait_for(state="attached", timeout=SOON)
     if not tab.is_visible():

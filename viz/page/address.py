@@ -54,6 +54,12 @@ def step_of(value: object) -> int:
     return step if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < 1 << 53 else 0
 
 
+def tab_of(value: object) -> str:
+    """The key of the tab that the page says is open, "" where it says none."""
+    tab = value.get("tab") if isinstance(value, Mapping) else None
+    return tab if isinstance(tab, str) else ""
+
+
 def link_of(value: object, tabs: tuple[str, ...]) -> Link:
     """The link that a page sent; invalid fields count as absent."""
     sent = value if isinstance(value, Mapping) else {}
@@ -142,7 +148,6 @@ def linked_payload(step: int, waits: str, language: str) -> dict:
 def wire(
     shared: Shared,
     parts: Mapping[str, gr.HTML],
-    active: gr.State,
     first: tuple[str, str],
     selection_update: Callable[[Catalogue, Selection, str, str, LanguageModel | None], gr.HTML],
 ) -> None:
@@ -159,7 +164,7 @@ def wire(
             restored.prompt,
             gr.skip() if restored.waits else restored.model_id,
             gr.Tabs(selected=restored.tab),
-            restored.tab,
+            gr.HTML(value={"tab": restored.tab}),
             opened(restored.model_id) if new else gr.skip(),
             restored.waits or restored.model_id,
             selection_update(words(language), restored.selection, restored.run, name, restored.model)
@@ -175,7 +180,7 @@ def wire(
             shared.prompt,
             shared.picker,
             shared.tabs,
-            active,
+            parts["nav"],
             shared.loaded,
             shared.requested,
             parts["selection"],

@@ -1,6 +1,5 @@
 """The page's components and their events: a head that all tabs share, one screen a tab, one channel for jobs."""
 
-import functools
 import html
 import json
 from collections.abc import Mapping
@@ -118,7 +117,7 @@ def build(playground: Playground) -> gr.Blocks:
     first, showing = payloads(playground, PageRequest(playground.options.model, FIRST, None, {}, {}, "en"))
     with gr.Blocks(title=catalogue["page.title"], analytics_enabled=False) as page:
         with gr.Column(elem_id="pg-frame"):
-            nav = part("nav", first["nav"])
+            nav = part("nav", first["nav"], value={"tab": TABS[0].key})  # which tab is open
             picker, prompt, chat, examples = _inputs(playground, catalogue, first.get("examples"), first.get("chat"))
             header = part("header", first["header"])
             tokens = part("tokens", first.get("tokens"))
@@ -133,7 +132,6 @@ def build(playground: Playground) -> gr.Blocks:
         labels: list[gr.Tab] = []
         screens: dict[str, gr.HTML] = {}
         streams: dict[str, gr.HTML] = {}
-        active = gr.State(TABS[0].key)
         with gr.Tabs() as tabs:
             for tab in TABS:
                 with gr.Tab(catalogue[f"tab.{tab.key}"], id=tab.key) as label:
@@ -141,7 +139,7 @@ def build(playground: Playground) -> gr.Blocks:
                     screens[tab.key] = screen(tab, screen_payload(tab_payloads, 0) if tab_payloads else None)
                     streams |= channels(tab)
                 note = f"() => {{ playground.opened({tab.key!r}); return []; }}"
-                label.select(functools.partial(str, tab.key), None, active, js=note, **_QUIET)
+                label.select(None, js=note, **_QUIET)
                 labels.append(label)
         sent = {tab.key: 1 for tab in TABS if any(name in first for name in tab.parts)}
         loaded, shown, done = (
@@ -149,7 +147,7 @@ def build(playground: Playground) -> gr.Blocks:
             gr.State(showing | {"sent": sent}),
             gr.State(""),
         )
-        asking = [loaded, prompt, chat, selection, shown, done, active, address_of, *screens.values()]
+        asking = [loaded, prompt, chat, selection, shown, done, nav, address_of, *screens.values()]
 
         def page_request(
             request: gr.Request, loaded, prompt, chat, selection, shown, done, tab, step, *sent
@@ -157,15 +155,16 @@ def build(playground: Playground) -> gr.Blocks:
             values, again = values_of(dict(zip(screens, sent, strict=True)))
             step = address.step_of(step)
             language, visitor = language_of(request), request.session_hash or ""
+            key = address.tab_of(tab)
             return PageRequest(
-                loaded["id"], prompt, selection, values, shown, language, tab, done, step, again, visitor, chat
+                loaded["id"], prompt, selection, values, shown, language, key, done, step, again, visitor, chat
             )
 
         def refresh(request: gr.Request, *values):
             return view(playground, page_request(request, *values))
 
         # One dependency for all that changes what is shown: two would start each other again and again.
-        triggers = [page.load, prompt.change, chat.select, selection.select, loaded.change, active.change, done.change]
+        triggers = [page.load, prompt.change, chat.select, selection.select, loaded.change, nav.select, done.change]
         triggers += [address_of.select, *(each.select for each in screens.values())]
         # `show_progress_on`: else the page sends every output two progress messages, which nobody sees.
         once = {"trigger_mode": "always_last", "concurrency_limit": 4, "show_progress_on": notice}
@@ -175,8 +174,8 @@ def build(playground: Playground) -> gr.Blocks:
         requested = gr.State(playground.options.model)
         _wire_models(playground, notice, linked, loaded, picker, requested)
         shared = Shared(playground, picker, prompt, chat, tabs, notice, loaded, requested, language_of, screens)
-        parts = {"address": address_of, "linked": linked, "selection": selection}
-        address.wire(shared, parts, active, (FIRST, TABS[0].key), selection_update)
+        parts = {"address": address_of, "linked": linked, "selection": selection, "nav": nav}
+        address.wire(shared, parts, (FIRST, TABS[0].key), selection_update)
         answer.wire(shared, answer_of)
         for tab in TABS:
             wire_streams(tab, streams, shared)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browser.conftest import FIRST
-from tests.support.visitor import SOON, expect, open_tab
+from tests.support.visitor import SOON, expect, open_tab, settle
 from viz.views.tabs import GROUPS, TABS
 from viz.words import words
 
@@ -31,6 +31,19 @@ def test_groups_hold_the_tabs_and_the_open_one_shows_its_own(same_page):
     assert not page.locator(".tab-wrapper").is_visible()  # the framework's own row
     keys = page.locator("[data-tab]").evaluate_all("all => all.map((node) => node.dataset.tab)")
     assert keys == [tab.key for tab in TABS]
+
+
+def test_opening_a_tab_is_one_question_that_names_it(same_page):
+    page = same_page("", ready=FIRST)
+    asked = []
+    page.on("request", lambda sent: asked.append(sent.post_data_json) if "/queue/join" in sent.url else None)
+    for tab in ("Anatomy", "Norms", "Anatomy"):
+        open_tab(page, tab)
+    expect(page.locator("#pg-screen-anatomy [data-run]").first).to_be_visible(timeout=SOON)
+    settle(page)
+    named = [{"tab": tab} for tab in ("anatomy", "activations")]
+    assert [each for each in asked[0]["data"] if each in named] == [{"tab": "anatomy"}]
+    assert [each for each in asked[-1]["data"] if each in named] == [{"tab": "anatomy"}]
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_bad_prompts_get_a_message_and_keep_the_pictures(page):
     expect(notice).to_contain_text("Type a few words")
     type_prompt(page, "word " * 2000)
     expect(notice).to_contain_text("too long")
-    expect(notice).to_contain_text("512 tokens or fewer")
+    expect(notice).to_contain_text("Its context is 512 tokens")
     page.evaluate(
         """() => { const box = document.querySelector('#prompt textarea');
                    box.value = 'a'.repeat(1_000_000); box.dispatchEvent(new Event('input', {bubbles: true})); }"""

@@ -68,13 +68,13 @@ def test_a_click_in_the_map_picks_its_token_and_its_row(open_page, stream):
     page.locator("#pg-sizes_form select").select_option("update")
     expect(page.locator("#pg-sizes_map h2")).to_contain_text("Size of each sublayer's update", timeout=SOON)
     expect(page.locator("#pg-sizes_row h2")).to_have_text("Along the tokens: update size, layer 3 · attention")
-    page.get_by_role("tab", name="One norm").click()
-    expect(page.locator("#pg-one_norm_walk h2")).to_contain_text("(layer 3 · before attention)", timeout=SOON)
     expect(page.locator("#pg-sizes_profile .xy2, #pg-sizes_profile .x2y2").first).to_be_attached(timeout=SOON)
     lines = exported_rows(page.locator("#pg-sizes_map"))
     found = np.array([float(line[-1]) for line in lines[1:]]).reshape(stream.update.shape[0] * 2, -1)
     assert lines[0] == ["row", "token", "update / stream"]
     np.testing.assert_allclose(found, stream.update.reshape(found.shape), rtol=ROUNDING)
+    page.get_by_role("tab", name="One norm").click()
+    expect(page.locator("#pg-one_norm_walk h2")).to_contain_text("(layer 3 · before attention)", timeout=SOON)
 
 
 def test_outliers_the_tokens_that_carry_them_and_one_tokens_dimensions(open_page, stream):

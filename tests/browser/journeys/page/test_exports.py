@@ -176,14 +176,15 @@ def test_the_report_holds_what_was_drawn(open_page, reader):
     as_text(report, HOSTILE)
     expect(report.locator("pre").first).to_have_text(HOSTILE)
     assert report.locator("body > h2, body > section > h2").all_inner_texts() == [
+        "Start",
         "Attention",
         "Predictions",
         "Left out",
     ]
     shown = report.locator("h4").all_inner_texts()
     assert (
-        shown[0] == "All heads"
-        and shown[1].startswith("Head ")
+        shown[:3] == ["The next token", "How the model gets there", "All heads"]
+        and shown[3].startswith("Head ")
         and "The prompt, colored by what the model expected" in shown
     )
     left = report.locator("section").last

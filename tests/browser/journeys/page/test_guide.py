@@ -56,7 +56,7 @@ def test_steps_tick_themselves_off_and_nothing_else_does(open_page):
     expect(title).to_have_text(titles[5], timeout=SOON)
     expect(ticked).to_have_count(5)
     # Another tab: the step points at its button, and Show me opens it.
-    expect(page.locator("[data-pg-pointed]")).to_have_text("Sampling")
+    expect(page.locator("[data-pg-pointed]")).to_have_text("Write")  # the group that has it
     page.locator(".pg-tour [data-do=show]").click()
     page.locator("#pg-pipeline [data-warp=temperature][data-pg-pointed]").wait_for(timeout=SOON)
     stands(page)
@@ -93,6 +93,7 @@ def test_terms_open_their_meaning_on_a_narrow_dark_chinese_page(open_page):
     page.keyboard.press("Escape")
     expect(card).to_have_count(0)
     expect(term).to_be_focused()
+    page.locator(".pg-more").click()
     page.locator(".pg-glossary-open").click()
     shown = page.locator(".pg-glossary-term:visible")
     expect(shown).to_have_count(len(terms))

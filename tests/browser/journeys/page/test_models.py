@@ -6,6 +6,8 @@ import shutil
 import pytest
 
 from model.loading.sources import smollm2_path
+from tests.browser.conftest import FIRST
+from tests.support.visitor import open_tab
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -28,6 +30,8 @@ def test_app_with_a_broken_model_says_so_and_another_can_be_chosen(start_app, op
     expect(page.locator("#pg-notice")).to_contain_text("broken or cut short")
     page.locator("#model input").click()
     page.get_by_role("option", name="TinyGPT").click()
+    page.locator(FIRST).wait_for(timeout=30_000)
+    open_tab(page, "Attention")
     expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 4.1$"), timeout=30_000)
     expect(page.locator("#pg-notice [data-part]")).to_be_hidden()
 
@@ -41,6 +45,8 @@ def test_failed_download_can_be_tried_again_and_the_model_be_talked_to(start_app
     monkeypatch.delenv("ATTENTION_PLAYGROUND_CACHE")
     shutil.copy(smollm2_path(), tmp_path)  # as if it had been fetched meanwhile
     page.get_by_role("button", name="Try again").click()
+    page.locator(FIRST).wait_for(timeout=30_000)
+    open_tab(page, "Attention")
     expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 16.0$"), timeout=30_000)
     talk(page)
 

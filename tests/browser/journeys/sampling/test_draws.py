@@ -65,7 +65,8 @@ def test_one_number_picks_one_token(open_page, lm):
     expect(page.locator("#pg-draws_many h2")).to_contain_text("10,000 draws", timeout=SOON)
     bar = bar_of(chances)
     test = fit(bar.counts(uniforms(5, 10_000)), bar.shares)
-    expect(page.locator("#pg-draws_fit")).to_contain_text(f"χ² = {test.statistic:.2f} with {test.degrees} degrees")
+    said = f"χ² = {test.statistic:.2f} (degrees of freedom: {test.degrees})"
+    expect(page.locator("#pg-draws_fit")).to_contain_text(said)
     # Without steps most tokens are in the tail, which the server looks up.
     for check in page.locator("#pg-pipeline input[type=checkbox]").element_handles():
         check.uncheck()
