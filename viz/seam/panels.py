@@ -285,7 +285,7 @@ def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
 def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool) -> Payload:
     """The payload of a job's button; `auto`: the page starts it by itself."""
     hint = part.draw(seen) if part.draw else {"text": seen.here.get("hint") or ""}
-    start = seen.here["start"]
+    start = hint.get("start") or seen.here["start"]
     if hint.get("unready"):
         return background.unready(seen.all_words, start, hint["text"])
     if hint.get("done"):

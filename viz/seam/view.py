@@ -249,7 +249,7 @@ def Job(
     """The button of a slow measure. Words: `<part>.start`, and `<part>.hint` where there is no `hint` function.
 
     `hint(seen)` gives {"text"} of what it takes, and {"unready": True} where it cannot start, {"done": True} where
-    there is nothing left to start.
+    there is nothing left to start; {"start"} where the button says something else.
     """
     return Part(
         "job", hint, also=(measure, *also), depends=depends, settings=settings, job=measure, events=("start", "cancel")
