@@ -13,7 +13,7 @@ from tests.support.compare import asked, cells, drawn, made_by
 from tests.support.helpers import tokens_of
 from viz.charts.packed import unpacked_figure
 from viz.labels import quoted
-from viz.numbers import difference, signed
+from viz.numbers import difference
 from viz.page.pipeline import scene_of
 from viz.seam import panels
 from viz.seam.background import perform
@@ -111,8 +111,8 @@ def test_head_map_is_that_of_the_model_code(playground, lm, where, into):
     found, shares = parts["patching_heads"], recovered(raw, *ends)
     np.testing.assert_allclose(cells(found), shares.T, atol=1e-5)  # layers across, heads down
     assert found["figure"].layout.meta["heads"] is True and parts["patching_map"]["absent"]
-    assert found["ranked"] == strongest(shares)
-    assert found["ranked"][0]["text"] == signed(shares.flat[abs(shares).argmax()])
+    assert found["ranked"] == strongest(shares, difference)
+    assert found["ranked"][0]["text"] == difference(shares.flat[abs(shares).argmax()])
     assert f"each head of {'A' if into == 'b' else 'B'}, put into {'B' if into == 'b' else 'A'}" in found["title"]
     assert ("at “c” (position 2)" if where == "picked" else "at all positions") in found["title"]
     assert all(difference(end, places=2) in found["note"] for end in ends)

@@ -105,7 +105,7 @@ def head_map(seen: Seen) -> Payload:
         "file": f"patching-heads-{where}",
         "columns": [words["head"], words["layer"], words["share"]],
         "python": _lines(seen, target, f"patch_heads(clean, corrupted, target{place})  # [layer, head]"),
-        "ranked": strongest(shares),
+        "ranked": strongest(shares, difference),
         "signed": True,
         "unit": words["unit"],
         "hues": HUES,
