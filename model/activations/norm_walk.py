@@ -50,7 +50,7 @@ def norm_input(run: Trace, layer: int, site: str) -> np.ndarray:
     """
     norm_of(run.model, layer, site)
     config = run.config
-    own_tap = run.tap is not None and not run.key.edits  # unlike edits of heads, it may change a norm's input
+    own_tap = run.tap is not None and not run.key.edits  # unlike edits, it may change a norm's input
     if site == "final":
         if not own_tap:
             return run.residuals[-1].numpy()

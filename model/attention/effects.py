@@ -171,11 +171,42 @@ def patch(
     done, places in all, "Patching")` may raise to cancel. Raises InputError for runs of different models or lengths
     and for "kl" and "loss". Source: Meng et al. 2022, section 2; Heimersheim & Nanda 2024.
     """
-    _check_pair(clean, corrupted, target, site)
+    _check_site(site)
+    _check_pair(clean, corrupted, target)
     aim = _aim(corrupted, target, corrupted)
     new, old = _everywhere(clean, site), _everywhere(corrupted, site)  # [L, T, D]
     places = (new != old).any(-1)[:, : aim.reach].nonzero()
     return _replaced_alone(aim, site, places, new, lambda done: progress(done, len(places), "Patching"))
+
+
+@torch.inference_mode()
+def patch_heads(
+    clean: Trace, corrupted: Trace, target: Target, position: int | None = None, progress: Progress = silent
+) -> np.ndarray:
+    """The corrupted run with what one head writes in the clean run: the change of the target's number. float32 [L, H]
+
+    Replaced is the head's z, and with it what the head adds to the residual stream, z times its rows of the output
+    projection: at every position, or at one, which counts from the end where it is negative. Heads that write the same
+    there in both runs have exactly 0 and are not run, nor is any where the position comes after the target's. Both
+    runs keep their own edits. `progress(heads done, heads in all, "Patching")` may raise to cancel. Raises InputError
+    as `patch` does, and for a position that does not exist. Source: Wang et al. 2022; Heimersheim & Nanda 2024.
+    """
+    _check_pair(clean, corrupted, target)
+    aim, config = _aim(corrupted, target, corrupted), clean.config
+    at: int | slice = slice(aim.reach)
+    if position is not None:
+        check_position(position, len(clean.tokens), from_end=True)
+        at = position % len(clean.tokens)
+        if at >= aim.reach:
+            return np.zeros((config.n_layer, config.n_head), np.float32)
+    new, old = (_heads_at(trace, at) for trace in (clean, corrupted))
+    places = (new != old).flatten(2).any(-1).nonzero()
+    return _replaced_alone(aim, "z", places, new, lambda done: progress(done, len(places), "Patching"), at)
+
+
+def _heads_at(trace: Trace, at: int | slice) -> Tensor:
+    """z of every head at these positions. [L, H, n, E], at a single one [L, H, E]"""
+    return torch.stack([trace.sites(layer, ["z"])["z"][0, :, at] for layer in range(trace.config.n_layer)])
 
 
 def _everywhere(trace: Trace, site: str) -> Tensor:
@@ -185,12 +216,19 @@ def _everywhere(trace: Trace, site: str) -> Tensor:
     return torch.stack([trace.sites(layer, [site])[site][0] for layer in range(trace.config.n_layer)])
 
 
-def _replaced_alone(aim: _Aim, site: str, places: Tensor, values: Tensor, tell: Callable[[int], None]) -> np.ndarray:
+def _replaced_alone(
+    aim: _Aim,
+    site: str,
+    places: Tensor,
+    values: Tensor,
+    tell: Callable[[int], None],
+    at: int | slice = slice(None),
+) -> np.ndarray:
     """Change of the target's number by each single replacement, 0 elsewhere. values [L, n, ...] -> float32 [L, n]
 
-    places [N, 2] are (layer, index) in ascending order; x[:, index] of the site is replaced by values[layer, index]. A
-    batch row starts at its own layer, from the stream of the trace, so one batch spans several layers. `tell(places
-    done)` is called after every block.
+    places [N, 2] are (layer, index) in ascending order; x[:, index, at] of the site is replaced by values[layer,
+    index]. A batch row starts at its own layer, from the stream of the trace, so one batch spans several layers.
+    `tell(places done)` is called after every block.
     """
     effects, before = torch.zeros(values.shape[:2], dtype=torch.float64), _original(aim)
     done, blocks = 0, aim.trace.model.blocks
@@ -200,7 +238,7 @@ def _replaced_alone(aim: _Aim, site: str, places: Tensor, values: Tensor, tell: 
         for layer in range(int(layers[0]), len(blocks)):
             rows = (layers == layer).nonzero()[:, 0]  # rows that start here
             x = torch.cat((x, aim.trace.residuals[layer, None, : aim.reach].expand(len(rows), -1, -1)))
-            tap = _replace(site, rows, index[rows], values[layer, index[rows]]) if len(rows) else None
+            tap = _replace(site, rows, index[rows], values[layer, index[rows]], at) if len(rows) else None
             x = blocks[layer](x, layer, aim.trace.prepare(layer, aim.reach, tap))
             tell(done)
         effects[layers, index] = _measure(x, aim) - before
@@ -209,21 +247,21 @@ def _replaced_alone(aim: _Aim, site: str, places: Tensor, values: Tensor, tell: 
     return effects.float().numpy()
 
 
-def _replace(site: str, rows: Tensor, index: Tensor, values: Tensor) -> Tap:
-    """A tap that writes values[b] to x[rows[b], index[b]] of one site. rows and index [b], values [b, ...]"""
+def _replace(site: str, rows: Tensor, index: Tensor, values: Tensor, at: int | slice) -> Tap:
+    """A tap that writes values[b] to x[rows[b], index[b], at] of one site. rows and index [b], values [b, ...]"""
 
-    def tap(at: str, layer: int, x: Tensor) -> Tensor:
-        if at != site:
+    def tap(name: str, layer: int, x: Tensor) -> Tensor:
+        if name != site:
             return x
         x = x.clone()
-        x[rows, index] = values
+        x[rows, index, at] = values
         return x
 
     return tap
 
 
 def recovered(effects: np.ndarray, clean_metric: float, corrupted_metric: float) -> np.ndarray:
-    """Results of `patch` as shares of the gap: 0 as corrupted, 1 as clean. NaN where there is no gap. float32"""
+    """What patching changed as shares of the gap: 0 as corrupted, 1 as clean. NaN where there is no gap. float32"""
     gap = clean_metric - corrupted_metric
     return np.full_like(effects, np.nan) if gap == 0 else effects / np.float32(gap)
 
@@ -279,7 +317,15 @@ def _check_target(target: Target, config: ModelConfig, T: int) -> None:
         raise InputError("A single token has no loss.", "", "Give at least two tokens.")
 
 
-def _check_pair(clean: Trace, corrupted: Trace, target: Target, site: str) -> None:
+def _check_site(site: str) -> None:
+    """Raise InputError unless the site is one of PATCH_SITES."""
+    if site not in PATCH_SITES:
+        raise InputError(
+            "Nothing can be patched there.", shown(site), say("Choose one of: {}.", ", ".join(PATCH_SITES))
+        )
+
+
+def _check_pair(clean: Trace, corrupted: Trace, target: Target) -> None:
     """Raise InputError unless one run can be patched into the other."""
     clean.require_key()
     corrupted.require_key()
@@ -289,10 +335,6 @@ def _check_pair(clean: Trace, corrupted: Trace, target: Target, site: str) -> No
     if a != b:
         raise InputError(
             "The two prompts differ in length.", f"{a} and {b} tokens", "Give them the same number of tokens."
-        )
-    if site not in PATCH_SITES:
-        raise InputError(
-            "Nothing can be patched there.", shown(site), say("Choose one of: {}.", ", ".join(PATCH_SITES))
         )
     if target.kind in ("kl", "loss"):
         raise InputError(

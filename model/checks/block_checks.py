@@ -11,6 +11,7 @@ from torch import Tensor
 from model.attention.measures import output_weights
 from model.checks.result import Sites, Subject, Worst
 from model.checks.roundoff import summed
+from model.gpt.edits import sites_edited
 from model.gpt.layers import future
 from model.gpt.transformer import Norm
 
@@ -105,6 +106,9 @@ def sublayers(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
         worst.carry[0] += at[name].double()
         worst.carry[1] += at[name].double().abs()
         worst.carry[2] += subject.block_bound(name, layer)[:, None]
+    if "resid_post" in sites_edited(run.key.edits, layer):  # what an edit of the stream adds is no sublayer's
+        after = run.residuals[layer + 1].double()
+        worst.carry = torch.stack((after, after.abs(), torch.zeros_like(after)))
     if layer == run.config.n_layer - 1:
         size = worst.carry[1].amax(-1)
         allowed = worst.carry[2, :, 0] + summed(2 * run.config.n_layer + 1) * size

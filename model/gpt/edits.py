@@ -1,27 +1,33 @@
 """Edits of a forward pass: small values that a RunKey can hold, and the tap that applies them.
 
-Edits of one site apply in the given order; sites follow the order of the computation, scores before pattern before z,
-whatever the order of the edits.
+Edits of one site apply in the given order; sites follow the order of the computation, scores before pattern before z
+before mlp_post before mlp_out before resid_post, whatever the order of the edits.
+
+Switching off, for heads: Michel et al. 2019, section 3; replacing by the mean: Wang et al. 2022, section 2. Adding a
+direction: Turner et al. 2023, "Activation Addition". Projecting one out: Arditi et al. 2024, section 2.4.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.arguments import shown
-from model.errors import InputError, say
-from model.gpt.config import ModelConfig
 from model.gpt.layers import future
 from model.gpt.tap import Tap
 
 MAX_FACTOR = 100.0  # larger scales give no further insight
 
-Means = Mapping[tuple[int, int], Tensor]  # (layer, head): that head's z averaged over the positions, [E]
+MAX_VALUE = 1000.0  # activations of the largest neurons have this size
+
+# (layer, head): that head's z averaged over the positions, [E]; (layer, None): the output of its MLP, [D].
+Means = Mapping[tuple[int, int | None], Tensor]
+Directions = Mapping[int, Tensor]  # token: the direction of its logit in the stream, of length 1, [D]
+NO_DIRECTIONS: Directions = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -30,18 +36,21 @@ class Edit:
 
     kind: str  # a key of EDITS
     layer: int | None = None  # None only for block_edge: every layer
-    head: int | None = None  # None only for block_edge: every head
+    head: int | None = None  # None for block_edge: every head; and for what is not of a head
     factor: float | None = None
     query: int | None = None
     key: int | None = None
+    neuron: int | None = None
+    value: float | None = None  # an activation
+    token: int | None = None  # id
 
 
-FIELDS = ("layer", "head", "factor", "query", "key")
+FIELDS = ("layer", "head", "factor", "query", "key", "neuron", "value", "token")
 
 
 @dataclass(frozen=True)
 class EditKind:
-    """A kind of edit: `function` writes into a tensor of `site`, given the edit and, for "mean", the head's mean."""
+    """A kind of edit: `function` writes into a tensor of `site`, given the edit and, where it takes one, a vector."""
 
     label: str
     doc: str
@@ -49,6 +58,8 @@ class EditKind:
     optional: tuple[str, ...]  # optional fields
     site: str  # a site of model.gpt.tap.SITES
     function: Callable[[Tensor, Edit, Tensor | None], None]
+    takes: Literal["mean", "direction"] | None = None  # the vector: one of Means or of Directions
+    of: Literal["heads", "mlp", "neuron", "direction"] = "heads"  # what is edited
 
 
 def _zero(z: Tensor, edit: Edit, mean: Tensor | None) -> None:
@@ -86,6 +97,39 @@ def _block_edge(scores: Tensor, edit: Edit, mean: Tensor | None) -> None:
         scores[:, slice(None) if edit.head is None else edit.head, row, edit.key] = -math.inf
 
 
+def _mlp_zero(out: Tensor, edit: Edit, mean: Tensor | None) -> None:
+    out.zero_()
+
+
+def _mlp_mean(out: Tensor, edit: Edit, mean: Tensor | None) -> None:
+    out[:] = mean
+
+
+def _mlp_scale(out: Tensor, edit: Edit, mean: Tensor | None) -> None:
+    out *= edit.factor
+
+
+def _neuron_zero(post: Tensor, edit: Edit, vector: Tensor | None) -> None:
+    post[..., edit.neuron] = 0
+
+
+def _neuron_scale(post: Tensor, edit: Edit, vector: Tensor | None) -> None:
+    post[..., edit.neuron] *= edit.factor
+
+
+def _neuron_value(post: Tensor, edit: Edit, vector: Tensor | None) -> None:
+    post[..., edit.neuron] = edit.value
+
+
+def _project_out(stream: Tensor, edit: Edit, direction: Tensor) -> None:
+    along = stream @ direction.to(stream.dtype)  # [B, T]
+    stream -= along[..., None] * direction.to(stream.dtype)
+
+
+def _add_direction(stream: Tensor, edit: Edit, direction: Tensor) -> None:
+    stream += edit.factor * direction.to(stream.dtype)
+
+
 def _queries(T: int, S: int) -> Tensor:
     """Positions of the queries: the last T of S. [T]"""
     return torch.arange(S - T, S)
@@ -102,6 +146,7 @@ EDITS: dict[str, EditKind] = {
         (),
         "z",
         _mean,
+        "mean",
     ),
     "scale": EditKind("Scale", "The head's output z is multiplied by a factor.", (*_HEAD, "factor"), (), "z", _scale),
     "previous_token": EditKind(
@@ -136,18 +181,102 @@ EDITS: dict[str, EditKind] = {
         "scores",
         _block_edge,
     ),
+    "mlp_zero": EditKind(
+        "MLP: zero",
+        "The MLP writes nothing: its output, with its bias, becomes 0.",
+        ("layer",),
+        (),
+        "mlp_out",
+        _mlp_zero,
+        of="mlp",
+    ),
+    "mlp_mean": EditKind(
+        "MLP: mean",
+        "The MLP writes the same at every position: the mean of its output over this prompt, unedited.",
+        ("layer",),
+        (),
+        "mlp_out",
+        _mlp_mean,
+        "mean",
+        "mlp",
+    ),
+    "mlp_scale": EditKind(
+        "MLP: scale",
+        "The MLP's output, with its bias, is multiplied by a factor.",
+        ("layer", "factor"),
+        (),
+        "mlp_out",
+        _mlp_scale,
+        of="mlp",
+    ),
+    "neuron_zero": EditKind(
+        "Neuron: zero",
+        "The neuron's activation, the input of the down projection, becomes 0 at every position.",
+        ("layer", "neuron"),
+        (),
+        "mlp_post",
+        _neuron_zero,
+        of="neuron",
+    ),
+    "neuron_scale": EditKind(
+        "Neuron: scale",
+        "The neuron's activation is multiplied by a factor.",
+        ("layer", "neuron", "factor"),
+        (),
+        "mlp_post",
+        _neuron_scale,
+        of="neuron",
+    ),
+    "neuron_value": EditKind(
+        "Neuron: value",
+        "The neuron's activation is held at a value at every position.",
+        ("layer", "neuron", "value"),
+        (),
+        "mlp_post",
+        _neuron_value,
+        of="neuron",
+    ),
+    "project_out": EditKind(
+        "Direction: project out",
+        "The stream x leaving the layer loses its part along a token's row of W_U, d of length 1: x - (x.d) d.",
+        ("layer", "token"),
+        (),
+        "resid_post",
+        _project_out,
+        "direction",
+        "direction",
+    ),
+    "add_direction": EditKind(
+        "Direction: add",
+        "A token's row of W_U, d of length 1, times a factor is added to the stream leaving the layer: x + factor d.",
+        ("layer", "token", "factor"),
+        (),
+        "resid_post",
+        _add_direction,
+        "direction",
+        "direction",
+    ),
 }
 
 
-def tap_of(edits: Sequence[Edit], means: Means) -> Tap:
+def tap_of(edits: Sequence[Edit], means: Means, directions: Directions = NO_DIRECTIONS) -> Tap:
     """The tap that applies the edits, on batches of any size and without writing into its input.
 
-    `means[layer, head]` is needed for edits of kind "mean"; a missing one raises ValueError. With z zeroed the logits
-    are those of a model whose o projection has zeros in that head's columns. Kinds: EDITS.
+    `means[layer, head]` is needed for edits by a mean, `directions[token]` for those of a direction; a missing one
+    raises ValueError. With z zeroed the logits are those of a model whose o projection has zeros in that head's
+    columns, with mlp_out zeroed those of one whose down projection and its bias are zero. Kinds: EDITS.
     """
     edits = tuple(edits)
-    if lacking := [place for place in mean_heads(edits) if place not in means]:
-        raise ValueError(f"no mean of (layer, head) {lacking}; given: {sorted(means)}")
+    if lacking := [place for place in mean_places(edits) if place not in means]:
+        raise ValueError(f"no mean of (layer, head) {lacking}; given: {sorted(means, key=str)}")
+    if unknown := [token for token in direction_tokens(edits) if token not in directions]:
+        raise ValueError(f"no direction of the tokens {unknown}; given: {sorted(directions)}")
+
+    def vector(edit: Edit) -> Tensor | None:
+        takes = EDITS[edit.kind].takes
+        if takes is None:
+            return None
+        return means[edit.layer, edit.head] if takes == "mean" else directions[edit.token]
 
     def tap(site: str, layer: int, x: Tensor) -> Tensor:
         here = [edit for edit in edits if EDITS[edit.kind].site == site and edit.layer in (None, layer)]
@@ -155,99 +284,22 @@ def tap_of(edits: Sequence[Edit], means: Means) -> Tap:
             return x
         x = x.clone()
         for edit in here:
-            EDITS[edit.kind].function(x, edit, means.get((edit.layer, edit.head)))
+            EDITS[edit.kind].function(x, edit, vector(edit))
         return x
 
     return tap
 
 
-def mean_heads(edits: Sequence[Edit]) -> list[tuple[int, int]]:
-    """The (layer, head) that need their mean for these edits."""
-    return [(edit.layer, edit.head) for edit in edits if edit.kind == "mean"]
+def mean_places(edits: Sequence[Edit]) -> list[tuple[int, int | None]]:
+    """The (layer, head) that need their mean for these edits; head None for a layer's MLP."""
+    return [(edit.layer, edit.head) for edit in edits if EDITS[edit.kind].takes == "mean"]
+
+
+def direction_tokens(edits: Sequence[Edit]) -> list[int]:
+    """The tokens that need their direction for these edits."""
+    return [edit.token for edit in edits if EDITS[edit.kind].takes == "direction"]
 
 
 def sites_edited(edits: Sequence[Edit], layer: int) -> frozenset[str]:
-    """The sites of a layer that the edits change: of "scores", "pattern" and "z"."""
+    """The sites of a layer that the edits change."""
     return frozenset(EDITS[edit.kind].site for edit in edits if edit.layer in (None, layer))
-
-
-# --- validation ---
-
-
-def edit_of(value: object, config: ModelConfig, T: int) -> Edit:
-    """An edit from unchecked plain values, for T tokens; fields of None count as missing.
-
-    `edit_of(dataclasses.asdict(edit), config, T) == edit`. Raises InputError for anything invalid.
-    """
-    if not isinstance(value, Mapping):
-        raise InputError("An edit must be named fields.", type(value).__name__, "Give a kind, a layer and a head.")
-    fields = {name: field for name, field in value.items() if field is not None}
-    if unknown := [name for name in fields if name not in ("kind", *FIELDS)]:
-        raise InputError("An edit has a field that is not known.", shown(unknown[0]), "Remove it.")
-    edit = Edit(fields.get("kind"), *(fields.get(name) for name in FIELDS))
-    check_edits([edit], config, T)
-    return edit if edit.factor is None else dataclasses.replace(edit, factor=float(edit.factor))
-
-
-def check_edits(edits: Sequence[Edit], config: ModelConfig, T: int) -> None:
-    """Raise InputError unless all edits fit the model and T tokens and leave every row a key to read."""
-    for edit in edits:
-        _check_fields(edit)
-        _check_values(edit, config, T)
-    _check_rows(edits, config)
-
-
-def _check_fields(edit: Edit) -> None:
-    """Raise InputError unless the kind is known and has its required fields and no others."""
-    if not isinstance(edit.kind, str) or edit.kind not in EDITS:
-        raise InputError(
-            "There is no such kind of edit.", shown(edit.kind), say("Choose one of: {}.", ", ".join(EDITS))
-        )
-    kind = EDITS[edit.kind]
-    present = [name for name in FIELDS if getattr(edit, name) is not None]
-    if missing := [name for name in kind.needs if name not in present]:
-        raise InputError(
-            "An edit lacks a field.", ", ".join(missing), say("This kind needs: {}.", ", ".join(kind.needs))
-        )
-    if extra := [name for name in present if name not in kind.needs + kind.optional]:
-        raise InputError("An edit has a field that its kind does not use.", ", ".join(extra), "Remove it.")
-
-
-def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
-    """Raise InputError unless every field is in its range."""
-    if not _within(edit.layer, config.n_layer):
-        raise InputError(
-            "There is no such layer.", shown(edit.layer), say("Layers run from 0 to {}.", config.n_layer - 1)
-        )
-    if not _within(edit.head, config.n_head):
-        raise InputError("There is no such head.", shown(edit.head), say("Heads run from 0 to {}.", config.n_head - 1))
-    for position in (edit.query, edit.key):
-        if not _within(position, T):
-            raise InputError("There is no such position.", shown(position), say("Positions run from 0 to {}.", T - 1))
-    if edit.query is not None and edit.key > edit.query:
-        what = "A token cannot look at a later one."
-        raise InputError(what, f"query {edit.query}, key {edit.key}", "Choose a key at or before the query.")
-    # The comparison is false for NaN, and right for whole numbers too large for a float.
-    if edit.factor is not None and not (type(edit.factor) in (int, float) and abs(edit.factor) <= MAX_FACTOR):
-        hint = say("Choose a value from {} to {}.", f"{-MAX_FACTOR:g}", f"{MAX_FACTOR:g}")
-        raise InputError("The factor is not a number that can be used.", shown(edit.factor), hint)
-
-
-def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
-    """Raise InputError for a row with all keys blocked: its softmax would be undefined."""
-    blocked: dict[tuple[int, int, int], set[int]] = {}  # (layer, head, query): keys
-    for edit in edits:
-        if edit.kind != "block_edge":
-            continue
-        for layer in range(config.n_layer) if edit.layer is None else (edit.layer,):
-            for head in range(config.n_head) if edit.head is None else (edit.head,):
-                keys = blocked.setdefault((layer, head, edit.query), set())
-                keys.add(edit.key)
-                if len(keys) > edit.query:  # row q sees the q + 1 keys up to itself
-                    what = "A token would have nothing left to read."
-                    raise InputError(what, f"query {edit.query}", "Leave it at least one key.")
-
-
-def _within(value: object, count: int) -> bool:
-    """None, or an integer of 0 .. count - 1; True and 1.0 do not count as integers."""
-    return value is None or (type(value) is int and 0 <= value < count)

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from model.arguments import check_head, check_layer, check_position
 from model.errors import InputError, say
-from model.gpt.edits import Edit, Means, check_edits, mean_heads, sites_edited, tap_of
+from model.gpt.edit_checks import check_edits
+from model.gpt.edits import Edit, Means, direction_tokens, mean_places, sites_edited, tap_of
 from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
 from model.gpt.layers import attention_pattern, attention_scores, future, rotate
 from model.gpt.logit_lens import read_layers
@@ -291,7 +292,8 @@ def run(
     started = time.perf_counter()
     if edits:
         check_edits(edits, model.config, len(tokens))
-        tap = tap_of(edits, _means(model, tokens, edits, unedited))
+        directions = {token: token_direction(model, token) for token in direction_tokens(edits)}
+        tap = tap_of(edits, _means(model, tokens, edits, unedited), directions)
     ids = torch.from_numpy(np.ascontiguousarray(tokens.ids, dtype=np.int64))
     config, layers = model.config, range(model.config.n_layer)
     reducer = HeadReducer(ids, len(layers), config.n_head, tap, [layer for layer in layers if _explicit(edits, layer)])
@@ -311,12 +313,27 @@ def run(
 
 
 def _means(model: Transformer, tokens: Tokens, edits: Sequence[Edit], unedited: Trace | None) -> Means:
-    """Each head's z averaged over this prompt's positions, for the edits that need it."""
-    places = mean_heads(edits)
+    """Means over this prompt's positions for the edits that need them: of a head's z, or of an MLP's output."""
+    places = mean_places(edits)
     if not places:
         return {}
     unedited = unedited or run(model, tokens)
-    return {(layer, head): torch.from_numpy(unedited.z(layer, head)).mean(0) for layer, head in places}
+    return {(layer, head): _written(unedited, layer, head).mean(0) for layer, head in places}
+
+
+def _written(trace: Trace, layer: int, head: int | None) -> Tensor:
+    """A head's z [T, E], or for None the output of the layer's MLP [T, D]."""
+    if head is None:
+        return trace.sites(layer, ["mlp_out"])["mlp_out"][0]
+    return torch.from_numpy(trace.z(layer, head))
+
+
+def token_direction(model: Transformer, token: int) -> Tensor:
+    """The direction in the stream that a token's logit reads: its row of W_U, of length 1 (0 for a row of zeros). [D]
+
+    nostalgebraist 2020: without the final norm, which the direction does not pass.
+    """
+    return torch.nn.functional.normalize(model.unembed.weight.detach()[token], dim=0)
 
 
 def _reaches(edits: Sequence[Edit], layer: int) -> bool:

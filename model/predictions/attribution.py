@@ -9,7 +9,7 @@ Only the direct path counts: a part's effect through later layers belongs to tho
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -20,13 +20,14 @@ from torch import Tensor
 from model.arguments import check_head, check_layer, check_token
 from model.attention.measures import attend_rows, value_rows
 from model.errors import InputError
-from model.gpt.edits import EDITS
+from model.gpt.edits import EDITS, sites_edited
 from model.gpt.one_token import alone
 from model.gpt.tap import record
 from model.gpt.trace import Trace
 from model.gpt.transformer import Norm, Pass, Transformer, attend_fused
 
 _SITES = ("z", "mlp_post", "norm1_scale", "norm2_scale")
+_EDITED = ("resid_mid", "mlp_out", "norm2_out", "resid_post")  # what edits of MLPs and of the stream are seen by
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +38,16 @@ class Components:
     embed: Tensor  # [D], scaled where the config requires it
     pos_embed: Tensor | None  # [D]; None for RoPE and none
     z: Tensor  # every head's output before o, [L, H, E]
-    mlp: Tensor  # every MLP's output without its bias, [L, D]
+    mlp: Tensor  # every MLP's output, without its bias but in the layers of `whole`, [L, D]
     scales: dict[tuple[str, int], float]  # divisor of each norm: ("norm1", layer), ("norm2", layer), ("final", L)
     logits: Tensor  # of the model, [V]
+    whole: tuple[int, ...] = ()  # layers with an edited output of the MLP, which is one part with its bias
+    added: dict[int, Tensor] = field(default_factory=dict)  # layer: what edits added to the stream leaving it, [D]
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        tensors = (self.embed, self.pos_embed, self.z, self.mlp, self.logits)
+        tensors = (self.embed, self.pos_embed, self.z, self.mlp, self.logits, *self.added.values())
         return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
 
@@ -66,6 +69,7 @@ class Attribution:
     pos_embed: float | None
     logit: float  # of the model
     directions: np.ndarray  # direction that each layer's attention output is multiplied with, [L, D]
+    edits: np.ndarray | None = None  # what edits added to the stream leaving each layer, [L]; None without such edits
 
     def parts(self) -> pd.DataFrame:
         """Every part as a row, in the order of the computation: kind, layer, head, value.
@@ -74,7 +78,7 @@ class Attribution:
         """
         L, H = self.heads.shape
         rows = [("embedding", -1, -1, self.embed), ("position", -1, -1, self.pos_embed)]
-        after = (("mlp", self.mlps), ("mlp_bias", self.mlp_bias), ("norm2_bias", self.norm2_bias))
+        after = (("mlp", self.mlps), ("mlp_bias", self.mlp_bias), ("norm2_bias", self.norm2_bias), ("edit", self.edits))
         for layer in range(L):
             rows += [("head", layer, head, self.heads[layer, head]) for head in range(H)]
             for kind, values in (("o_bias", self.o_bias), ("norm1_bias", self.norm1_bias), *after):
@@ -125,11 +129,17 @@ def components(run: Trace, position: int = -1) -> Components:
     model.embed_tokens(ids, at, Pass(None, attend_fused, None, tap))
     if model.final_norm is not None:
         model.final_norm.tapped(run.residuals[-1][at], "final", L, Pass(None, attend_fused, None, tap))
-    z, mlp, scales = [], [], {}
+    z, mlp, scales, whole, added = [], [], {}, [], {}
     for layer, block in enumerate(model.blocks):
-        sites = _one_token(run, layer, at) if run.prepare(layer, 1).tap is None else _edited(run, layer, at)
+        changed = sites_edited(run.key.edits, layer)
+        sites = _edited(run, layer, at) if changed else _one_token(run, layer, at)
         z.append(sites["z"])
-        mlp.append(F.linear(sites["mlp_post"], block.mlp.down.weight))
+        if "mlp_out" in changed:
+            whole.append(layer)
+        mlp.append(sites["mlp_out"] if "mlp_out" in changed else F.linear(sites["mlp_post"], block.mlp.down.weight))
+        if "resid_post" in changed:
+            before = sites["norm2_out"] if block.post_norm else sites["resid_mid"] + sites["mlp_out"]
+            added[layer] = sites["resid_post"] - before
         scales |= {(name, layer): float(sites[f"{name}_scale"]) for name in ("norm1", "norm2")}
     if model.final_norm is not None:
         scales["final", L] = float(store["final_scale", L])
@@ -142,6 +152,8 @@ def components(run: Trace, position: int = -1) -> Components:
         torch.stack(mlp),
         scales,
         logits,
+        tuple(whole),
+        added,
     )
 
 
@@ -150,20 +162,20 @@ def _one_token(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
     store: dict[tuple[str, int], Tensor] = {}
     each = alone(run.model, run.residuals[layer], layer, at, record(_SITES, store))
     run.model.blocks[layer](run.residuals[layer][None, at : at + 1], layer, each)
-    return _last(store, layer)
+    return _last(store)
 
 
 def _edited(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
     """The same for a block with edits, which may need all earlier tokens."""
     store: dict[tuple[str, int], Tensor] = {}
-    each = run.prepare(layer, at + 1, record(_SITES, store))
+    each = run.prepare(layer, at + 1, record((*_SITES, *_EDITED), store))
     run.model.blocks[layer](run.residuals[layer][None, : at + 1], layer, each)
-    return _last(store, layer)
+    return _last(store)
 
 
-def _last(store: dict[tuple[str, int], Tensor], layer: int) -> dict[str, Tensor]:
-    """Each site of the last token: z [H, E], mlp_post [M], scales [1]."""
-    return {name: (store[name, layer][0, :, -1] if name == "z" else store[name, layer][0, -1]) for name in _SITES}
+def _last(store: dict[tuple[str, int], Tensor]) -> dict[str, Tensor]:
+    """Each site of the last token: z [H, E], mlp_post [M], scales [1], others [D]."""
+    return {name: (tensor[0, :, -1] if name == "z" else tensor[0, -1]) for (name, _), tensor in store.items()}
 
 
 # --- frozen norms -----------------------------------------------------------------------------------
@@ -210,18 +222,19 @@ def attribute(outputs: Components, model: Transformer, token: int, distractor: i
     u = weight[token].double() - (0 if distractor is None else weight[distractor].double())
     heads = torch.empty(L, c.n_head, dtype=torch.float64)
     directions = torch.empty(L, c.d_model, dtype=torch.float64)
-    mlps, o_bias, mlp_bias, norm1_bias, norm2_bias = (torch.zeros(L, dtype=torch.float64) for _ in range(5))
+    mlps, o_bias, mlp_bias, norm1_bias, norm2_bias, edits = (torch.zeros(L, dtype=torch.float64) for _ in range(6))
     final_bias = None
     if model.final_norm is not None:
         final_bias = _dot(model.final_norm.bias, u)
         u = _back(model.final_norm, outputs.scales["final", L], u)
     for layer in reversed(range(L)):
         block = blocks[layer]
+        edits[layer] = _dot(outputs.added.get(layer), u) or 0
         if post:
             norm2_bias[layer] = _dot(block.norm2.bias, u) or 0
             u = _back(block.norm2, outputs.scales["norm2", layer], u)
         mlps[layer] = outputs.mlp[layer].double() @ u
-        mlp_bias[layer] = _dot(block.mlp.down.bias, u) or 0
+        mlp_bias[layer] = 0 if layer in outputs.whole else _dot(block.mlp.down.bias, u) or 0
         if post:
             norm1_bias[layer] = _dot(block.norm1.bias, u) or 0
             u = _back(block.norm1, outputs.scales["norm1", layer], u)
@@ -247,6 +260,7 @@ def attribute(outputs: Components, model: Transformer, token: int, distractor: i
         _dot(outputs.pos_embed, u),
         logit,
         directions.numpy(),
+        edits.numpy() if outputs.added else None,
     )
 
 

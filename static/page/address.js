@@ -94,7 +94,7 @@ for (const name of ["pointerdown", "keydown", "input", "click"])
 
 const views = ({ values }) =>
   Object.entries(values).flatMap(([name, value]) => (name.endsWith("_view") ? [[name, value.view]] : []));
-const kinds = ({ edits }) => edits.map(({ factor, ...edit }) => edit);
+const kinds = ({ edits }) => edits.map(({ factor, value, ...edit }) => edit);
 const asked = ({ prompt, values }) => [prompt, values.chat ?? null];
 // Whether what was done is a step that Back takes back; a slider that moves, or a text while it is typed, is none.
 function isStep(before, now) {

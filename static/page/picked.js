@@ -4,13 +4,14 @@ import { headNames } from "./head_list.js";
 import { define } from "./mount.js";
 import { adds, alwaysAdd, onSelect, select, selection } from "./selection.js";
 import { pageState } from "./state.js";
-import { nameWatched, ROLES, watch, watchedText } from "./watched.js";
+import { nameWatched, ROLES, tokenText, watch, watchedText } from "./watched.js";
 
 // What an edit is called: the word of its kind with what it needs filled in.
 const named = (kinds, edit) =>
   fill(kinds[edit.kind] ?? edit.kind, {
     ...edit,
     at: edit.layer === undefined ? "" : `${edit.layer}.${edit.head}`,
+    token: tokenText(edit.token),
   });
 
 // Edits that do the same to several heads stand together: a chip each would fill the page.
@@ -115,6 +116,7 @@ define("selection", (root, props, trigger) => {
       const { heads, edits, target, distractor, of } = payload;
       Object.assign(selection, { heads, edits, target, distractor, of });
       for (const role of ROLES) if (payload[role] !== null) nameWatched(payload[role], payload.names[role]);
+      for (const [id, text] of payload.directions) nameWatched(id, text);
       said = (payload.dropped ?? []).map((name) => words[`dropped_${name}`]).join(" ");
       if (payload.tokens) {
         // of a prompt whose chips may not be on the page yet

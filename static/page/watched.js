@@ -6,7 +6,8 @@ import { pageState } from "./state.js";
 export const ROLES = ["target", "distractor"];
 const texts = new Map(); // what a token is called, by its id in the model that is shown
 
-export const watchedText = (role) => texts.get(selection[role]) ?? String(selection[role]);
+export const tokenText = (id) => texts.get(id) ?? String(id);
+export const watchedText = (role) => tokenText(selection[role]);
 export const nameWatched = (id, text) => texts.set(id, text);
 
 // Watch a token, or no longer where it is null. One token cannot be both.

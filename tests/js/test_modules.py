@@ -138,57 +138,6 @@ def test_the_prompts_box_holds_the_last_text_of_a_user(call):
     assert [call("page/chat_value.js", "module.nextRole", turns) for turns in (talk, talk[:4])] == ["user", "assistant"]
 
 
-# --- edits ---
-
-LIMITS = {
-    "words": {name: name for name in ("no_heads", "key_later", "query_first", "row_empty", "nothing_new")}
-    | {"bad_factor": "{low} to {high}", "too_many": "at most {most}"},
-    "kinds": [{"key": "zero", "site": "out"}, {"key": "scale", "site": "out"}, {"key": "uniform", "site": "pattern"},
-              {"key": "block_edge", "site": "pattern"}],
-    "factor": 4, "most": 3,
-}  # fmt: skip
-ZERO = {"kind": "zero", "layer": 0, "head": 1}
-
-
-@pytest.mark.parametrize(("form", "pair", "heads", "edits", "found"), [
-    ({"kind": "zero"}, [1, 0], [[0, 1]], [], {"next": [ZERO]}),
-    ({"kind": "zero"}, [1, 0], [], [], {"problem": "no_heads"}),
-    ({"kind": "zero"}, [1, 0], [[0, 1]], [ZERO], {"note": "nothing_new"}),
-    ({"kind": "scale", "factor": "2"}, [1, 0], [[0, 1]], [ZERO], {"next": [ZERO | {"kind": "scale", "factor": 2}]}),
-    ({"kind": "scale", "factor": ""}, [1, 0], [[0, 1]], [], {"problem": "-4 to 4"}),
-    ({"kind": "scale", "factor": "-5"}, [1, 0], [[0, 1]], [], {"problem": "-4 to 4"}),
-    ({"kind": "uniform"}, [1, 0], [[0, 1]], [ZERO], {"next": [ZERO, ZERO | {"kind": "uniform"}]}),
-    ({"kind": "zero"}, [1, 0], [[0, n] for n in range(4)], [], {"problem": "at most 3"}),
-    ({"kind": "block_edge", "everywhere": True}, [2, 1], [], [],
-     {"next": [{"kind": "block_edge", "query": 2, "key": 1}]}),
-    ({"kind": "block_edge"}, [1, 2], [[0, 1]], [], {"problem": "key_later"}),
-    ({"kind": "block_edge"}, [0, 0], [[0, 1]], [], {"problem": "query_first"}),
-    ({"kind": "block_edge", "everywhere": True}, [1, 1], [], [{"kind": "block_edge", "query": 1, "key": 0}],
-     {"problem": "row_empty"}),
-    ({"kind": "block_edge"}, [1, 1], [[0, 1]], [{"kind": "block_edge", "query": 1, "key": 0}],
-     {"problem": "row_empty"}),
-    ({"kind": "block_edge"}, [2, 1], [[0, 1]], [{"kind": "block_edge", "query": 2, "key": 0, "layer": 1, "head": 1}],
-     {"next": [{"kind": "block_edge", "query": 2, "key": 0, "layer": 1, "head": 1},
-               {"kind": "block_edge", "layer": 0, "head": 1, "query": 2, "key": 1}]}),
-])  # fmt: skip
-def test_a_form_becomes_edits_or_says_why_not(call, form, pair, heads, edits, found):
-    given = (LIMITS, form, pair, {"heads": heads, "edits": edits})
-    assert call("views/effects/edit_rules.js", "module.wantedEdits", *given) == found
-
-
-SITES = {"zero": "z", "mean": "z", "scale": "z", "uniform": "pattern", "block_edge": "scores"}
-
-
-@pytest.mark.parametrize(("edits", "heads", "next_"), [
-    ([], [[0, 1], [1, 1]], [ZERO, ZERO | {"layer": 1}]),
-    ([ZERO, ZERO | {"kind": "uniform"}], [[0, 1]], [ZERO | {"kind": "uniform"}, ZERO]),
-    ([ZERO | {"kind": "scale", "factor": 2}, ZERO | {"head": 3}], [[0, 1]], [ZERO | {"head": 3}, ZERO]),
-    ([{"kind": "block_edge", "query": 2, "key": 1}], [[0, 1]], [{"kind": "block_edge", "query": 2, "key": 1}, ZERO]),
-])  # fmt: skip
-def test_heads_that_are_switched_off_lose_other_edits_of_their_output_only(call, edits, heads, next_):
-    assert call("page/head_list.js", "module.switchedOff", edits, heads, SITES) == next_
-
-
 # --- files ---
 
 TABLE = {"names": ["name", "n", "n"], "title": 'T "1"', "source": "tiny · float32",

@@ -15,6 +15,9 @@ EDITS = (
     Edit("block_edge", query=3, key=1),
     Edit("scale", 0, 0, factor=2.0),
     Edit("previous_token", 2, 0),
+    Edit("mlp_scale", 0, factor=2.0),
+    Edit("neuron_value", 1, neuron=17, value=3.0),
+    Edit("add_direction", 1, token=98, factor=2.0),
 )
 
 

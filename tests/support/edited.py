@@ -3,8 +3,8 @@
 import torch
 from hypothesis import settings
 
-from model.gpt.edits import Edit
-from model.gpt.tap import record
+from model.gpt.edits import Edit, Means, direction_tokens, tap_of
+from model.gpt.tap import Tap, record
 from model.gpt.trace import Trace, run
 from tests.support.helpers import (
     VARIANTS,
@@ -28,6 +28,14 @@ ONE = {
     "first_token": Edit("first_token", 1, 2),
     "uniform": Edit("uniform", 1, 2),
     "block_edge": Edit("block_edge", 1, 2, query=7, key=3),
+    "mlp_zero": Edit("mlp_zero", 1),
+    "mlp_mean": Edit("mlp_mean", 1),
+    "mlp_scale": Edit("mlp_scale", 1, factor=-1.5),
+    "neuron_zero": Edit("neuron_zero", 1, neuron=17),
+    "neuron_scale": Edit("neuron_scale", 1, neuron=17, factor=-8.0),
+    "neuron_value": Edit("neuron_value", 1, neuron=17, value=3.5),
+    "project_out": Edit("project_out", 1, token=5),
+    "add_direction": Edit("add_direction", 1, token=5, factor=4.0),
 }
 PILES = {kind: (edit,) for kind, edit in ONE.items()} | {
     "everywhere": (Edit("block_edge", query=7, key=3), Edit("block_edge", head=1, query=7, key=7)),
@@ -40,8 +48,16 @@ def traced(name: str = "gpt2", *edits: Edit) -> Trace:
 
 
 @torch.no_grad()
-def means_of(model) -> dict[tuple[int, int], torch.Tensor]:
-    """Every head's mean output, by an explicit forward."""
+def means_of(model) -> Means:
+    """Every head's and every MLP's mean output, by an explicit forward."""
     store: dict = {}
-    model(IDS, tap=record(["z"], store))
-    return {(layer, head): store["z", layer][0, head].mean(0) for layer in range(L) for head in range(H)}
+    model(IDS, tap=record(["z", "mlp_out"], store))
+    heads = {(layer, head): store["z", layer][0, head].mean(0) for layer in range(L) for head in range(H)}
+    return heads | {(layer, None): store["mlp_out", layer][0].mean(0) for layer in range(L)}
+
+
+@torch.no_grad()
+def tap_on(model, edits) -> Tap:
+    """The tap of the edits, its vectors from the weights and an explicit forward."""
+    rows = {token: model.unembed.weight[token] for token in direction_tokens(edits)}
+    return tap_of(edits, means_of(model), {token: row / row.norm() for token, row in rows.items()})

@@ -17,7 +17,8 @@ import gradio as gr
 
 from model.api import LanguageModel
 from model.errors import InputError, PlaygroundError, say
-from model.gpt.edits import EDITS, edit_of
+from model.gpt.edit_checks import edit_of
+from model.gpt.edits import EDITS
 from model.sampling.warps import WARPS
 from viz.api.arguments import Prompt as Text
 from viz.api.arguments import Within, bare, checked, rule
@@ -41,7 +42,9 @@ SHARED = {
     "last word. None by default: the prompt as it stands.",
     "model": "Id of the model as the endpoint models lists it. Empty: the model that the server started with.",
     "edits": 'Changes of the run, each {"kind", "layer", "head"} and, for "scale", "factor"; or {"kind": "block_edge", '
-    f'"query", "key"}} for one cell of all heads. Kinds: {", ".join(EDITS)}. At most {MOST_EDITS}; none by default.',
+    '"query", "key"} for one cell of all heads. Kinds and what they need: '
+    + "; ".join(f"{key} {', '.join(kind.needs)}" for key, kind in EDITS.items())
+    + f". At most {MOST_EDITS}; none by default.",
 }
 COMMON = {  # descriptions of arguments that several endpoints have; a docstring may override them
     "layer": "Layer, counted from 0.",

@@ -99,6 +99,8 @@ def selection_payload(catalogue: Catalogue, picked: Selection | None, of: str = 
     heads, edits = [list(head) for head in picked.heads], [edit_payload(edit) for edit in picked.edits]
     watched = {name: getattr(picked, name) for name in WATCHED}
     names = {name: quoted(model.tokenizer.piece(id)) for name, id in watched.items() if model and id is not None}
+    directions = dict.fromkeys(edit.token for edit in picked.edits if edit.token is not None)
+    payload["directions"] = [[id, quoted(model.tokenizer.piece(id))] for id in directions if model]
     return payload | {"heads": heads, "edits": edits, **watched, "of": of, "names": names}
 
 

@@ -290,7 +290,7 @@ def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool
     hint = part.draw(seen) if part.draw else {"text": seen.here.get("hint") or ""}
     if "problem" in hint:
         return hint
-    start = seen.here["start"]
+    start = hint.get("start") or seen.here["start"]
     if hint.get("unready"):
         return background.unready(seen.all_words, start, hint["text"])
     if hint.get("done"):

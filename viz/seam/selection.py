@@ -9,7 +9,8 @@ from typing import TypeGuard
 
 from model.errors import InputError
 from model.gpt.config import ModelConfig
-from model.gpt.edits import Edit, edit_of
+from model.gpt.edit_checks import edit_of
+from model.gpt.edits import Edit
 
 MOST_HEADS = 8  # one hue each
 MOST_EDITS = 64
@@ -49,7 +50,7 @@ def picked(value: object, config: ModelConfig, T: int, model: str | None = None,
         tuple(dict.fromkeys(heads))[-MOST_HEADS:],
         tuple(dict.fromkeys(tokens)),
         pair if fits else None,
-        tuple(edit for edit in (_edit(each, config, T) for each in edits) if edit),
+        tuple(edit for edit in (_edit(each, config, T, size or config.vocab_size) for each in edits) if edit),
         target,
         distractor,
     )
@@ -80,8 +81,9 @@ def _is_head(head: tuple[int, int], config: ModelConfig) -> bool:
     return 0 <= head[0] < config.n_layer and 0 <= head[1] < config.n_head
 
 
-def _edit(value: object, config: ModelConfig, T: int) -> Edit | None:
+def _edit(value: object, config: ModelConfig, T: int, size: int) -> Edit | None:
     try:
-        return edit_of(value, config, T)
+        edit = edit_of(value, config, T)
     except InputError:
         return None
+    return edit if edit.token is None or edit.token < size else None

@@ -253,7 +253,7 @@ def Job(
     `again`: it measures times, which a second run may find otherwise.
 
     `hint(seen)` gives {"text"} of what it takes, and {"unready": True} where it cannot start, {"done": True} where
-    there is nothing left to start.
+    there is nothing left to start; {"start"} where the button says something else.
     """
     return Part(
         "job",

@@ -15,35 +15,65 @@ export function mostBlocked(edits, query) {
   return Math.max(...[null, ...heads].map((head) => keys(head).size));
 }
 
-// A head has one edit of its output and one of its pattern; links are each for themselves. `kinds`: [{ key, site }].
+const FIELDS = ["kind", "layer", "head", "factor", "query", "key", "neuron", "value", "token"];
+
+// A head has one edit of its output and one of its pattern, an MLP, a neuron and a direction after a layer one each;
+// links are each for themselves. `kinds`: [{ key, site }].
 export function withEdit(edits, edit, kinds) {
-  const key = ({ kind, layer, head, factor, query, key }) => `${kind} ${layer} ${head} ${factor} ${query} ${key}`;
-  if (edits.some((other) => key(other) === key(edit))) return edits;
+  const values = (each) => FIELDS.map((name) => each[name] ?? null);
+  if (edits.some((other) => same(values(other), values(edit)))) return edits;
   const site = (kind) => kinds.find((each) => each.key === kind)?.site;
   const replaced = (other) =>
     edit.kind !== "block_edge" &&
     other.layer === edit.layer &&
     other.head === edit.head &&
+    other.neuron === edit.neuron &&
+    other.token === edit.token &&
     site(other.kind) === site(edit.kind);
   return [...edits.filter((other) => !replaced(other)), edit];
 }
 
+const number = (text) => (text === "" ? NaN : Number(text));
+
+// The fields of an edit that is not of heads: { place }, or why there is none: { problem }.
+function placeOf({ words, neurons, value: maxValue }, needs, form) {
+  const place = { layer: form.block };
+  if (needs.includes("neuron")) {
+    place.neuron = number(form.neuron);
+    const there = Number.isInteger(place.neuron) && place.neuron >= 0 && place.neuron < neurons;
+    if (!there) return { problem: fill(words.bad_neuron, { last: neurons - 1 }) };
+  }
+  if (needs.includes("value")) {
+    place.value = number(form.value);
+    const fits = Math.abs(place.value) <= maxValue;
+    if (!fits) return { problem: fill(words.bad_value, { low: -maxValue, high: maxValue }) };
+  }
+  if (needs.includes("token")) place.token = form.token;
+  return { place };
+}
+
 // The edits that Apply would put in force: { next }, or why it cannot: { problem } or { note }.
-// `limits`: { words, kinds, factor, most }; `form`: { kind, factor, everywhere }; `pair`: the link [query, key] to block.
-export function wantedEdits({ words, kinds, factor: maxFactor, most: room }, form, [query, key], { heads, edits }) {
-  const { kind } = form;
-  const block = kind === "block_edge";
-  if (!heads.length && !(block && form.everywhere)) return { problem: words.no_heads };
-  const factor = form.factor === "" ? NaN : Number(form.factor);
-  if (kind === "scale" && !(Math.abs(factor) <= maxFactor)) {
+// `limits`: { words, kinds, factor, value, neurons, most }; `form`: { kind, factor, everywhere, block, neuron, value,
+// token }; `pair`: the link [query, key] to block.
+export function wantedEdits(limits, form, [query, key], { heads, edits }) {
+  const { words, kinds, factor: maxFactor, most: room } = limits,
+    { kind } = form,
+    { of, needs } = kinds.find((each) => each.key === kind);
+  const block = kind === "block_edge",
+    scaled = needs.includes("factor");
+  if (of === "heads" && !heads.length && !(block && form.everywhere)) return { problem: words.no_heads };
+  const factor = number(form.factor);
+  if (scaled && !(Math.abs(factor) <= maxFactor)) {
     return { problem: fill(words.bad_factor, { low: -maxFactor, high: maxFactor }) };
   }
   if (block && key > query) return { problem: words.key_later };
   if (block && query === 0) return { problem: words.query_first };
-  const places = block && form.everywhere ? [{}] : heads.map(([layer, head]) => ({ layer, head }));
-  const more = kind === "scale" ? { factor } : block ? { query, key } : {};
+  const { place, problem } = of === "heads" ? {} : placeOf(limits, needs, form);
+  if (problem) return { problem };
+  const places = place ? [place] : block && form.everywhere ? [{}] : heads.map(([layer, head]) => ({ layer, head }));
+  const more = scaled ? { factor } : block ? { query, key } : {};
   const next = places
-    .map((place) => ({ kind, ...place, ...more }))
+    .map((each) => ({ kind, ...each, ...more }))
     .reduce((all, edit) => withEdit(all, edit, kinds), edits);
   if (block && mostBlocked(next, query) > query) return { problem: words.row_empty };
   if (next.length > room) return { problem: fill(words.too_many, { most: room }) };

@@ -2,12 +2,13 @@ import { el, fill, hint } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { onSelect, pickHead, select, selection } from "../../page/selection.js";
 import { pageState } from "../../page/state.js";
+import { nameWatched, ROLES, tokenText, watchedText } from "../../page/watched.js";
 import { wantedEdits } from "./edit_rules.js";
 import { button, choices, labelled, numbered, same } from "./widgets.js";
 
 define("edits", (root) => {
   let payload = null,
-    form = { kind: null, factor: 2, everywhere: false },
+    form = { kind: null, factor: 2, everywhere: false, block: 0, neuron: 0, value: 1, token: null },
     last = "[]",
     history = [];
   const about = el("p", "pg-about"),
@@ -33,31 +34,67 @@ define("edits", (root) => {
   };
 
   const newEdits = () => wantedEdits(payload, form, pair(), selection);
+  const kindOf = (key) => payload.kinds.find((each) => each.key === key);
+
+  // The tokens whose direction can be edited: those that are watched, then those of the prompt.
+  const offered = () => {
+    const watched = ROLES.filter((role) => selection[role] !== null).map((role) => [
+      selection[role],
+      `${payload.roles[role]} ${watchedText(role)}`,
+    ]);
+    const others = payload.vocabulary.filter(([id]) => !watched.some(([other]) => other === id));
+    return [...watched, ...others];
+  };
+  // A field of the form that its kind may need; `read` makes its value of what stands in the input.
+  const field = (name, text, input, read) => {
+    input.value = form[name];
+    input.oninput = () => {
+      form[name] = read(input.value);
+      paint();
+    };
+    return [name, labelled(text, input, name)];
+  };
+  const typed = (limits) => el("input", "", "", { type: "number", ...limits });
   const drawFields = () => {
-    const { words, kinds } = payload;
+    const { words, kinds, groups, factor, value } = payload,
+      { of } = kindOf(form.kind);
+    const group = choices(
+      groups.map(({ key, name }) => [key, name]),
+      of,
+    );
     const kind = choices(
-      kinds.map(({ key, name }) => [key, name]),
+      kinds.filter((each) => each.of === of).map(({ key, name }) => [key, name]),
       form.kind,
     );
-    const factor = el("input", "", "", { type: "number", step: "any", min: -payload.factor, max: payload.factor });
-    const scale = labelled(words.factor, factor, "factor");
+    const tokens = offered();
+    if (!tokens.some(([id]) => id === form.token)) form.token = tokens[0][0];
+    const needed = new Map([
+      field("block", words.layer, choices(numbered(payload.layers), form.block), Number),
+      field("neuron", words.neuron, typed({ step: 1, min: 0, max: payload.neurons - 1 }), String),
+      field("token", words.token, choices(tokens, form.token), Number),
+      field("value", words.value, typed({ step: "any", min: -value, max: value }), String),
+      field("factor", words.factor, typed({ step: "any", min: -factor, max: factor }), String),
+    ]);
     const show = () => {
-      help.textContent = kinds.find(({ key }) => key === form.kind).about;
-      scale.hidden = form.kind !== "scale";
+      const { about, needs } = kindOf(form.kind);
+      help.textContent = of === "direction" ? `${about} ${words.any_token}` : about;
+      for (const [name, node] of needed) node.hidden = !needs.includes(name);
+      needed.get("block").hidden = of === "heads";
       link.hidden = form.kind !== "block_edge";
       if (!link.hidden) drawLink();
     };
-    factor.value = form.factor;
-    factor.oninput = () => {
-      form.factor = factor.value;
+    group.onchange = () => {
+      form.kind = kinds.find((each) => each.of === group.value).key;
+      drawFields();
       paint();
+      fields.querySelector("select").focus();
     };
     kind.onchange = () => {
       form.kind = kind.value;
       show();
       paint();
     };
-    fields.replaceChildren(labelled(words.change, kind, "kind"), scale);
+    fields.replaceChildren(labelled(words.of, group, "of"), labelled(words.change, kind, "kind"), ...needed.values());
     show();
   };
   const drawLink = () => {
@@ -148,7 +185,10 @@ define("edits", (root) => {
   };
   const apply = () => {
     const { next } = newEdits();
-    if (next) select({ edits: next });
+    if (!next) return;
+    const known = payload.vocabulary.find(([id]) => id === form.token);
+    if (known && tokenText(form.token) === String(form.token)) nameWatched(...known);
+    select({ edits: next });
   };
   const undo = () => {
     if (!history.length) return;
@@ -171,9 +211,10 @@ define("edits", (root) => {
     actions.undo.disabled = !history.length;
     actions.clear.disabled = !selection.edits.length;
     drawActive();
-    heads.hidden = form.kind === "block_edge" && form.everywhere;
+    heads.hidden = kindOf(form.kind).of !== "heads" || (form.kind === "block_edge" && form.everywhere);
   };
-  let seen = "";
+  let seen = "",
+    watching = "";
   onSelect(() => {
     const now = JSON.stringify(selection.edits);
     if (now !== last) {
@@ -181,6 +222,11 @@ define("edits", (root) => {
       last = now;
     }
     if (!payload) return;
+    const watched = JSON.stringify(ROLES.map((role) => selection[role]));
+    if (watched !== watching) {
+      watching = watched;
+      drawFields();
+    }
     const picked = JSON.stringify([selection.tokens, selection.pair]);
     if (picked !== seen) {
       seen = picked;
@@ -196,7 +242,16 @@ define("edits", (root) => {
     const { words } = payload;
     if (!still) {
       // Edits of another prompt or model cannot be undone here.
-      form = { ...form, kind: form.kind ?? payload.kinds[0].key, pair: null, layer: 0, head: 0 };
+      form = {
+        ...form,
+        kind: form.kind ?? payload.kinds[0].key,
+        pair: null,
+        layer: 0,
+        head: 0,
+        block: 0,
+        neuron: 0,
+        token: null,
+      };
       history = [];
       last = JSON.stringify(selection.edits);
     }

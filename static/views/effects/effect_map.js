@@ -5,6 +5,7 @@ import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
 import { mountPlot } from "../../parts/figure.js";
 import { button, same } from "./widgets.js";
 
+// The map of what each head does with the heads that do most, or { absent: true } for nothing at all.
 define("effectmap", (root) => {
   const plot = el("div"),
     side = el("div", "pg-effect-ranked");
@@ -54,6 +55,11 @@ define("effectmap", (root) => {
     return node;
   };
   return (payload) => {
+    root.classList.toggle("pg-absent", Boolean(payload.absent));
+    if (payload.absent) {
+      delete plot.dataset.run;
+      return;
+    }
     draw(payload);
     title.textContent = payload.words.ranked;
     about.textContent = payload.words.ranked_about;

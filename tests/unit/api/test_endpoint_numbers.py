@@ -11,7 +11,7 @@ from model.activations.norm_walk import walk
 from model.activations.principal_components import principal
 from model.activations.residual_statistics import statistic, survey
 from model.attention.cell import explain
-from model.attention.effects import Target, metric, sweep
+from model.attention.effects import Target, metric, patch_heads, sweep
 from model.attention.find_heads import rank_heads
 from model.attention.measures import MEASURES, measure
 from model.generation.next_token import context_at, logits_after
@@ -198,6 +198,13 @@ def test_compare_and_patch(wired):
     assert not np.array(patched["effects"])[:, :7].any()
     gap = patched["clean"] - patched["corrupted"]
     assert_close(array(patched["recovered"]), array(patched["effects"]) / gap, 1e-4)
+    asked = {"prompt": TEXT, "other_prompt": "abcabd xbc", "token": "b", "distractor": "c", "by": "head"}
+    target = Target("difference", -1, ord("b"), ord("c"))
+    for where, position in ({}, None), ({"where": "picked", "position": -2}, 8):
+        heads = ask(playground, "patch", **asked, **where, most=2)
+        assert_close(array(heads["effects"]), patch_heads(a, b, target, position), 1e-5)
+        assert heads["site"] is None and heads["position"] == position and len(heads["strongest"]) == 2
+        assert abs(heads["strongest"][0]["value"]) == pytest.approx(np.abs(array(heads["recovered"])).max())
     edited = ask(playground, "compare_runs", prompt=TEXT, edits=[{"kind": "zero", "layer": 0, "head": 0}])
     assert edited["other"]["how"] == "unedited"
 

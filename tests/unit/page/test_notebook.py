@@ -27,6 +27,7 @@ JOBS = {
     "norm_swap_sizes": "norm_swap_job",
     "lens_map": "lens_job",
     "patching_map": "patching_job",
+    "patching_heads": "patching_job",
     "compute_times_prompt": "compute_job",
     "compute_times_step": "compute_job",
     "past_length_figure": "past_length_job",
@@ -79,7 +80,7 @@ def test_every_figure_of_every_view_is_drawn(page):
             drawn.append(page.figure(name))
         except InputError as error:
             assert error.hint and (name in JOBS or name in OF_A_VISITOR or name in OF_A_CONVERSATION), name
-            assert name not in JOBS or f'"{JOBS[name]}"' in error.hint or name == "patching_map", name
+            assert name not in JOBS or f'"{JOBS[name]}"' in error.hint or name.startswith("patching_"), name
     assert all(figure.data and figure.layout.title.text for figure in drawn) and len(drawn) >= 68
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from model.gpt.edits import Edit
-from tests.support.helpers import H, L, tiny_config
+from tests.support.helpers import H, L, M, tiny_config
 from viz.seam.selection import MOST_EDITS, MOST_HEADS, Selection, picked
 
 T = 6
@@ -48,6 +48,32 @@ def test_an_edit_that_does_not_fit_is_left_out():
         Edit("block_edge", query=5, key=1),
     )
     assert picked({"edits": [good]}, tiny_config(), 5).edits == ()  # the prompt became shorter
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"kind": "mlp_zero", "layer": L},
+        {"kind": "mlp_zero", "layer": "0"},
+        {"kind": "neuron_zero", "layer": 0, "neuron": M},
+        {"kind": "neuron_value", "layer": 0, "neuron": 0, "value": 1e9},
+        {"kind": "add_direction", "layer": 0, "token": -1, "factor": 1},
+        {"kind": "add_direction", "layer": 0, "token": 40, "factor": 1},
+        {"kind": "project_out", "layer": 0, "token": "<b>"},
+    ],
+)
+def test_an_edit_of_what_is_not_there_is_left_out(edit: dict):
+    good = [
+        {"kind": "mlp_mean", "layer": 1},
+        {"kind": "neuron_value", "layer": 0, "neuron": M - 1, "value": -2},
+        {"kind": "add_direction", "layer": 2, "token": 39, "factor": 1},
+    ]
+    found = picked({"edits": [edit, *good]}, tiny_config(), T, size=40)
+    assert found.edits == (
+        Edit("mlp_mean", 1),
+        Edit("neuron_value", 0, neuron=M - 1, value=-2.0),
+        Edit("add_direction", 2, token=39, factor=1.0),
+    )
 
 
 def test_there_are_bounds():

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from model.attention.effects import Target, metric, patch, recovered
+from model.attention.effects import Target, metric, patch, patch_heads, recovered
 from model.gpt.edits import Edit
 from model.gpt.head_metrics import HEAD_METRICS
 from model.loading.sources import available
@@ -216,6 +216,20 @@ def test_patching_every_layer_and_position(page, lm):
     assert page.evaluate("playground.selection.tokens") == [1]
     page.locator("#pg-patching_form [data-name=site] select").select_option("mlp_out")
     expect(page.locator("#pg-patching_map .pg-chart")).to_be_hidden()  # that map is of another question
+    page.locator("#pg-patching_form [data-name=by] select").select_option("head")
+    expect(page.locator("#pg-patching_form [data-name=site]")).to_be_hidden()
+    page.get_by_role("button", name="Patch every head").click()
+    page.locator("#pg-patching_heads [data-run]").wait_for(timeout=SOON)
+    shares = recovered(patch_heads(a, b, target), *ends)
+    np.testing.assert_allclose(cells(page, "patching_heads"), shares.T, atol=1e-3)
+    layer, head = (int(n) for n in np.unravel_index(np.abs(shares).argmax(), shares.shape))
+    first = page.locator("#pg-patching_heads .pg-effect-item").first
+    expect(first).to_contain_text(f"{layer}.{head}")
+    first.click()
+    expect(first).to_have_attribute("aria-pressed", "true")
+    assert page.evaluate("playground.selection.heads") == [[layer, head]]
+    page.locator("#pg-patching_form [data-name=by] select").select_option("position")
+    expect(page.locator("#pg-patching_heads .pg-chart")).to_be_hidden()
 
 
 def test_another_model(page):

@@ -42,6 +42,7 @@ def page(same_page, lm):
     page.evaluate("head => playground.select({heads: [head]})", first)
     if field(page, "where").is_visible():
         field(page, "where").select_option("picked")
+    field(page, "of").select_option("heads")
     field(page, "kind").select_option("zero")
     show(page, "sweep")
     for name, value in (("how", "zero"), ("kind", "logit")):
@@ -190,6 +191,48 @@ def test_several_heads_one_edit_each_and_undo(page, lm):
     expect(chips(page)).to_have_count(0)
     page.get_by_role("button", name="Undo").click()
     expect(chips(page)).to_have_count(2)
+
+
+def test_an_mlp_a_neuron_and_a_direction(page, lm):
+    plain, on = lm.trace(COREFERENCE), int(lm.encode(COREFERENCE).ids[3])
+    given = (
+        ("mlp", "mlp_mean", {"block": "5"}, "MLP 5 at its mean", Edit("mlp_mean", 5)),
+        (
+            "neuron",
+            "neuron_value",
+            {"neuron": "17", "value": "-2"},
+            "neuron 5.17 = -2",
+            Edit("neuron_value", 5, neuron=17, value=-2.0),
+        ),
+        (
+            "direction",
+            "add_direction",
+            {"token": str(on), "factor": "30"},
+            "direction of “·on” × 30 added after layer 5",
+            Edit("add_direction", 5, factor=30.0, token=on),
+        ),
+    )
+    edits = []
+    for of, kind, values, name, edit in given:
+        field(page, "of").select_option(of)
+        field(page, "kind").select_option(kind)
+        expect(page.locator(".pg-effect-heads")).to_be_hidden()
+        for each, value in values.items():
+            if field(page, each).evaluate("node => node.tagName") == "SELECT":
+                field(page, each).select_option(value)
+            else:
+                field(page, each).fill(value)
+        run = shown(page)
+        apply(page)
+        changed(page, run)
+        edits.append(edit)
+        expect(chips(page).last).to_contain_text(name)
+        expect(page.locator(".pg-effect-active li").last).to_contain_text(name)
+        assert_rows(page, plain, plain.edit(*edits))
+    field(page, "of").select_option("neuron")
+    field(page, "neuron").fill("99999")
+    expect(page.locator(".pg-effect-told")).to_contain_text("a whole number from 0 to")
+    expect(page.get_by_role("button", name="Apply")).to_be_disabled()
 
 
 def test_another_token_another_position(page, lm):

@@ -5,54 +5,22 @@ import pytest
 import torch
 
 from model.attention import effects
-from model.attention.effects import PATCH_SITES, TARGETS, Target, metric, next_tokens, patch, recovered, sweep
+from model.attention.effects import (
+    PATCH_SITES,
+    TARGETS,
+    Target,
+    metric,
+    next_tokens,
+    patch,
+    patch_heads,
+    recovered,
+    sweep,
+)
 from model.errors import InputError
 from model.gpt.edits import Edit, tap_of
 from model.gpt.trace import Trace, run
-from tests.support.helpers import VARIANTS, H, L, V, assert_close, random_ids, tiny_model, tokens_of
-from tests.support.rounding import logits_within
-
-T = 11
-IDS = random_ids(2, T, seed=3, vocab_size=9)
-TARGET = {
-    "logit": Target("logit", -1, 5),
-    "difference": Target("difference", 6, 5, 7),
-    "probability": Target("probability", -3, 5),
-    "kl": Target("kl", -1),
-    "loss": Target("loss", 2),  # of all positions, whichever is named
-}
-# Edits before, in and after a layer that is swept, at every site.
-EDITS = (
-    Edit("mean", 0, 1),
-    Edit("zero", 1, 2),
-    Edit("uniform", 1, 0),
-    Edit("block_edge", 2, query=6, key=2),
-    Edit("block_edge", query=9, key=4),
-    Edit("scale", 2, 3, factor=2.0),
-)
-
-
-def traced(name: str = "gpt2", row: int = 0, edits: tuple[Edit, ...] = ()) -> Trace:
-    return run(tiny_model(VARIANTS[name]), tokens_of(IDS[row]), edits=edits)
-
-
-def pair(name: str = "gpt2", edits: tuple[Edit, ...] = ()) -> tuple[Trace, Trace]:
-    """Two prompts that differ in tokens 3 and 5, run on one model."""
-    ids = IDS[0].clone()
-    ids[[3, 5]] = torch.tensor([20, 21])
-    model = tiny_model(VARIANTS[name])
-    return run(model, tokens_of(IDS[0]), edits=edits), run(model, tokens_of(ids), edits=edits)
-
-
-def off(*traces: Trace) -> float:
-    """How far the difference of two runs' targets may be from another path's.
-
-    Each is a logit, the difference of two, or what changes by at most twice as much as a logit does: a log-probability,
-    a loss, a divergence or, at most by half of that, a probability.
-    """
-    ids = (torch.from_numpy(trace.tokens.ids)[None] for trace in traces)
-    return 4 * max(float(logits_within(each.model, i, each.tap).max()) for each, i in zip(traces, ids, strict=True))
-
+from tests.support.helpers import VARIANTS, H, L, V, assert_close, tiny_model, tokens_of
+from tests.support.two_runs import EDITS, IDS, TARGET, T, number, off, pair, traced
 
 # --- the numbers ---
 
@@ -114,11 +82,13 @@ def test_how_it_is_cut_into_batches_does_not_show(tokens: int, kind: str, monkey
     trace, (clean, corrupted) = traced("llama"), pair("llama")
     swept = sweep(trace, "mean", TARGET[kind])
     patched = None if kind in ("kl", "loss") else patch(clean, corrupted, TARGET[kind], "mlp_out")
+    heads = None if patched is None else patch_heads(clean, corrupted, TARGET[kind])
     monkeypatch.setattr(effects, "_TOKENS", tokens)
     monkeypatch.setattr(effects, "_LOGIT_BYTES", 4 * V * 7)  # 7 rows of logits, across sequences of 10
     assert_close(sweep(trace, "mean", TARGET[kind]), swept, off(trace))
     if patched is not None:
         assert_close(patch(clean, corrupted, TARGET[kind], "mlp_out"), patched, off(clean, corrupted))
+        assert_close(patch_heads(clean, corrupted, TARGET[kind]), heads, off(clean, corrupted))
 
 
 def test_a_trace_is_left_as_it_was():
@@ -126,6 +96,7 @@ def test_a_trace_is_left_as_it_was():
     before = [trace.residuals.clone() for trace in (clean, corrupted)]
     sweep(clean, "mean", TARGET["loss"])
     patch(clean, corrupted, TARGET["logit"], "resid_pre")
+    patch_heads(clean, corrupted, TARGET["logit"])
     assert torch.equal(clean.residuals, before[0]) and torch.equal(corrupted.residuals, before[1])
 
 
@@ -150,14 +121,6 @@ def patched_by_hand(clean: Trace, corrupted: Trace, target: Target, site: str) -
             with torch.no_grad():
                 values[layer, position] = number(corrupted.model(ids, tap=tap)[0], target)
     return values - number(torch.from_numpy(corrupted.logits), target)
-
-
-def number(logits: torch.Tensor, target: Target) -> float:
-    """The target's number of logits [T, V]."""
-    at = logits[target.position].double()
-    p = at.softmax(-1)
-    kinds = {"logit": at[5], "difference": at[5] - at[7], "probability": p[5]}
-    return float(kinds[target.kind])
 
 
 @pytest.mark.long
@@ -229,6 +192,9 @@ def test_progress_counts_up_to_all(monkeypatch):
     patch(*pair(), Target("logit", -1, 5), "resid_pre", lambda *what: told.append(what))
     places = 2 + 2 * (T - 3)  # tokens 3 and 5 enter block 0; from token 3 on everything differs after it
     assert told[-1] == (places, places, "Patching")
+    told.clear()
+    patch_heads(*pair(), Target("logit", -1, 5), progress=lambda *what: told.append(what))
+    assert {done for done, _, _ in told} == {0, 5, 10, 12} and told[-1] == (L * H, L * H, "Patching")
 
 
 def test_progress_may_cancel():
@@ -241,6 +207,7 @@ def test_progress_may_cancel():
     for work in (
         lambda: sweep(traced(), "zero", TARGET["loss"], stop),
         lambda: patch(*pair(), TARGET["logit"], "attn_out", stop),
+        lambda: patch_heads(*pair(), TARGET["logit"], progress=stop),
     ):
         with pytest.raises(Cancelled):
             work()
@@ -335,6 +302,7 @@ def test_a_trace_with_a_tap_of_its_own_is_a_programmers_mistake():
     for work in (
         lambda: sweep(tapped, "zero", TARGET["logit"]),
         lambda: patch(tapped, tapped, TARGET["logit"], "attn_out"),
+        lambda: patch_heads(tapped, tapped, TARGET["logit"]),
     ):
         with pytest.raises(ValueError, match="which its key does not hold"):
             work()

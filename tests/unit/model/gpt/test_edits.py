@@ -14,7 +14,7 @@ from model.gpt.head_metrics import find_repeats, head_metrics, rows_from_pattern
 from model.gpt.tap import SITES, compose, record
 from model.gpt.trace import run
 from model.records import RunKey
-from tests.support.edited import IDS, ONE, PILES, T, means_of, traced
+from tests.support.edited import IDS, ONE, PILES, T, tap_on, traced
 from tests.support.helpers import (
     VARIANTS,
     E,
@@ -106,8 +106,8 @@ def test_everything_shown_is_the_edited_run(name: str, pile: str):
     edits = PILES[pile]
     trace, at = traced(name, *edits), {}
     with torch.no_grad():
-        logits = trace.model(IDS, tap=compose(tap_of(edits, means_of(trace.model)), record(SITES, at)))[0]
-    bound = within(trace.model, IDS, tap_of(edits, means_of(trace.model)), SITES)
+        logits = trace.model(IDS, tap=compose(tap_on(trace.model, edits), record(SITES, at)))[0]
+    bound = within(trace.model, IDS, tap_on(trace.model, edits), SITES)
     assert_close(trace.logits, logits, bound["logits", L][0], "logits")
     assert_close(trace.logits_at(-1), logits[-1], bound["logits", L][0, -1], "logits of the last position")
     rotated = "_rot" if trace.config.positions == "rope" else ""
@@ -166,7 +166,7 @@ def test_only_layers_whose_attention_is_edited_compute_it_step_by_step(kind: str
 @pytest.mark.parametrize("pile", PILES)
 def test_a_tap_writes_into_nothing_it_was_handed_and_copies_only_what_it_edits(pile: str):
     model = tiny_model(VARIANTS["gqa"])
-    tap, changed = tap_of(PILES[pile], means_of(model)), set()
+    tap, changed = tap_on(model, PILES[pile]), set()
 
     def watch(site: str, layer: int, x: torch.Tensor) -> torch.Tensor:
         before = x.clone()
@@ -184,7 +184,7 @@ def test_a_tap_writes_into_nothing_it_was_handed_and_copies_only_what_it_edits(p
 @pytest.mark.parametrize("pile", PILES)
 def test_batches_and_caches_of_any_size(pile: str):
     model, ids = tiny_model(VARIANTS["llama"]), random_ids(3, T)
-    tap, cache = tap_of(PILES[pile], means_of(model)), KVCache.empty(model.config, 3, T)
+    tap, cache = tap_on(model, PILES[pile]), KVCache.empty(model.config, 3, T)
     with torch.no_grad():
         whole, bound = model(ids, tap=tap), logits_within(model, ids, tap)
         for row in range(3):
@@ -208,6 +208,10 @@ def test_edits_of_one_site_apply_in_order():
 def test_a_mean_that_was_not_given_is_a_programmers_mistake():
     with pytest.raises(ValueError, match=r"no mean of \(layer, head\) \[\(1, 2\)\]"):
         tap_of([Edit("mean", 1, 2)], {})
+    with pytest.raises(ValueError, match=r"no mean of \(layer, head\) \[\(1, None\)\]"):
+        tap_of([Edit("mlp_mean", 1)], {(1, 0): torch.zeros(E)})
+    with pytest.raises(ValueError, match=r"no direction of the tokens \[5\]"):
+        tap_of([Edit("project_out", 1, token=5)], {})
 
 
 # --- keys ---

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import InputError
-from model.gpt.edits import EDITS, FIELDS, MAX_FACTOR, Edit, check_edits, edit_of
+from model.gpt.edit_checks import check_edits, edit_of
+from model.gpt.edits import EDITS, FIELDS, MAX_FACTOR, MAX_VALUE, Edit
 from model.gpt.tap import SITES
 from model.gpt.trace import run
 from tests.support.edited import ONE, SETTINGS, T, traced
 from tests.support.helpers import (
     H,
     L,
+    M,
     V,
     tiny_config,
     tiny_model,
@@ -28,6 +30,10 @@ HUGE = 10**5000
 ZERO = {"kind": "zero", "layer": 1, "head": 2}
 EDGE = {"kind": "block_edge", "query": 7, "key": 3}
 SCALE = {**ZERO, "kind": "scale"}
+MLP = {"kind": "mlp_zero", "layer": 1}
+NEURON = {"kind": "neuron_zero", "layer": 1, "neuron": 17}
+HOLD = {**NEURON, "kind": "neuron_value", "value": 1.0}
+ADD = {"kind": "add_direction", "layer": 1, "token": 5, "factor": 2.0}
 BAD = {
     "nothing": (None, "must be named fields"),
     "text": ("zero", "must be named fields"),
@@ -62,6 +68,28 @@ BAD = {
     "a huge factor": ({**SCALE, "factor": HUGE}, "not a number that can be used.*from -100 to 100"),
     "just too large": ({**SCALE, "factor": 100.1}, "not a number that can be used"),
     "true as a factor": ({**SCALE, "factor": True}, "not a number that can be used"),
+    "an MLP without a layer": ({"kind": "mlp_zero"}, "lacks a field.*layer"),
+    "an MLP of a head": ({**MLP, "head": 2}, "kind does not use.*head"),
+    "an MLP beyond the last": ({**MLP, "layer": L}, f"no such layer.*0 to {L - 1}"),
+    "no neuron": ({**NEURON, "neuron": None}, "lacks a field.*neuron"),
+    "a neuron too many": ({**NEURON, "neuron": M}, f"no such neuron.*0 to {M - 1}"),
+    "a negative neuron": ({**NEURON, "neuron": -1}, "no such neuron"),
+    "a neuron of a head": ({**ZERO, "neuron": 1}, "kind does not use.*neuron"),
+    "true as a neuron": ({**NEURON, "neuron": True}, "no such neuron.*True"),
+    "no value": ({**HOLD, "value": None}, "lacks a field.*value"),
+    "a value that is none": ({**HOLD, "value": math.nan}, "value is not a number that can be used"),
+    "a value too large": ({**HOLD, "value": 1000.5}, "value is not a number that can be used.*from -1000 to 1000"),
+    "a huge value": ({**HOLD, "value": HUGE}, "value is not a number that can be used"),
+    "text as a value": ({**HOLD, "value": "1"}, "value is not a number that can be used"),
+    "no token": ({**ADD, "token": None}, "lacks a field.*token"),
+    "a token too many": ({**ADD, "token": V}, f"no token with this id.*0 to {V - 1}"),
+    "a negative token": ({**ADD, "token": -1}, "no token with this id"),
+    "the text of a token": ({**ADD, "token": " Paris"}, "no token with this id"),
+    "a list as a token": ({**ADD, "token": [5]}, "no token with this id"),
+    "true as a token": ({**ADD, "token": True}, "no token with this id"),
+    "a direction without a factor": ({**ADD, "factor": None}, "lacks a field.*factor"),
+    "a factor of what is projected out": ({**ADD, "kind": "project_out"}, "kind does not use.*factor"),
+    "a direction added too often": ({**ADD, "factor": -100.1}, "not a number that can be used"),
     "a complex factor": ({**SCALE, "factor": 1j}, "not a number that can be used"),
 }
 
@@ -73,7 +101,15 @@ def test_edit_of_refuses(value, what: str):
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("edit", [*ONE.values(), Edit("block_edge", query=7, key=7), Edit("scale", 0, 0, MAX_FACTOR)])
+@pytest.mark.parametrize(
+    "edit",
+    [
+        *ONE.values(),
+        Edit("block_edge", query=7, key=7),
+        Edit("scale", 0, 0, MAX_FACTOR),
+        Edit("neuron_value", 0, neuron=M - 1, value=-MAX_VALUE),
+    ],
+)
 def test_edit_of_reads_what_asdict_wrote(edit: Edit):
     assert edit_of(dataclasses.asdict(edit), tiny_config(), T) == edit
 
@@ -81,6 +117,8 @@ def test_edit_of_reads_what_asdict_wrote(edit: Edit):
 def test_a_whole_factor_becomes_a_float():
     edit = edit_of({**SCALE, "factor": 2}, tiny_config(), T)
     assert edit == Edit("scale", 1, 2, factor=2.0) and type(edit.factor) is float
+    edit = edit_of({**HOLD, "value": -3}, tiny_config(), T)
+    assert edit == Edit("neuron_value", 1, neuron=17, value=-3.0) and type(edit.value) is float
 
 
 ODD = st.one_of(
@@ -100,9 +138,10 @@ FIELD = st.sampled_from([*FIELDS, "kind", "x", 0])
 def nearly(draw) -> dict:
     """The fields a kind needs, mostly in range."""
     kind = draw(st.sampled_from(list(EDITS)))
-    small = {"layer": L, "head": H, "query": T, "key": T}
+    small = {"layer": L, "head": H, "query": T, "key": T, "neuron": M, "token": V}
+    real = {"factor": st.floats(-101, 101), "value": st.floats(-1001, 1001)}
     fields = {name: draw(st.integers(0, small[name])) for name in EDITS[kind].needs if name in small}
-    return {"kind": kind, **fields} | ({"factor": draw(st.floats(-101, 101))} if kind == "scale" else {})
+    return {"kind": kind, **fields} | {name: draw(real[name]) for name in EDITS[kind].needs if name in real}
 
 
 @SETTINGS

@@ -25,6 +25,14 @@ EDITS = (
     Edit("block_edge", query=9, key=4),
     Edit("scale", 2, 3, factor=2.0),
 )
+STREAM = (
+    Edit("zero", 0, 1),
+    Edit("mlp_scale", 0, factor=2.0),
+    Edit("mlp_mean", 1),
+    Edit("add_direction", 1, token=5, factor=4.0),
+    Edit("neuron_value", 2, neuron=17, value=3.0),
+    Edit("project_out", 2, token=TOKEN),
+)
 
 
 def traced(name: str, edits: tuple[Edit, ...] = (), length: int = T) -> Trace:
@@ -45,7 +53,7 @@ def parts_of(trace: Trace, position: int, token: int = TOKEN, distractor: int | 
 # --- adding up ---
 
 
-@pytest.mark.parametrize("edits", [(), EDITS], ids=["unedited", "edited"])
+@pytest.mark.parametrize("edits", [(), EDITS, STREAM], ids=["unedited", "edited", "stream"])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_parts_add_up_to_the_logit(name: str, edits: tuple[Edit, ...]):
     trace = traced(name, edits)
@@ -59,6 +67,21 @@ def test_the_parts_add_up_to_the_logit(name: str, edits: tuple[Edit, ...]):
         rounding += off(trace, parts_of(trace, position, OTHER))
         assert pair.logit == pytest.approx(float(trace.logits_at(position)[TOKEN]) - trace.logits_at(position)[OTHER])
         assert abs(pair.gap) <= rounding, position
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_what_an_edit_adds_to_the_stream_is_a_part(name: str):
+    trace = traced(name, STREAM)
+    found, outputs = parts_of(trace, 6), components(trace, 6)
+    row = trace.model.unembed.weight[5].detach()
+    assert set(outputs.added) == {1, 2} and outputs.whole == (0, 1)
+    assert_close(outputs.added[1], 4 * row / row.norm(), 1e-5)
+    assert found.edits[0] == 0 and np.abs(found.edits[1:]).min() > 1e-3
+    table = found.parts().set_index(["kind", "layer"])["value"]
+    assert table["edit"].tolist() == found.edits.tolist()
+    if found.mlp_bias is not None:
+        assert found.mlp_bias[:2].tolist() == [0, 0] and found.mlp_bias[2] != 0
+    assert "edit" not in set(parts_of(traced(name, EDITS), 6).parts()["kind"])
 
 
 @pytest.mark.parametrize("name", VARIANTS)

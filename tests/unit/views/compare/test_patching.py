@@ -17,10 +17,11 @@ from viz.numbers import difference
 from viz.page.pipeline import scene_of
 from viz.seam import panels
 from viz.seam.background import perform
+from viz.seam.head_list import strongest
 from viz.seam.prompt import Prompt
 from viz.seam.selection import Selection
 from viz.views.compare.patching import measure
-from viz.views.compare.patching.figures import MapWords, patch_figure
+from viz.views.compare.patching.figures import HeadMapWords, MapWords, head_patch_figure, patch_figure
 from viz.views.compare.patching.measure import Watched
 from viz.views.compare.patching.view import VIEW
 
@@ -92,6 +93,76 @@ def test_the_first_view_is_ready_to_start(playground):
     assert parts["patching_job"]["state"] == "idle" and parts["patching_map"]["absent"]
     assert parts["run_b"]["controls"][1]["placeholder"] == "The dog"
     assert "12 runs" in drawn(playground, "abcab", {"prompt": "axcab"}, "patching")["patching_job"]["text"]
+
+
+# --- by head ---
+
+
+@pytest.mark.parametrize("into", ["a", "b"])
+@pytest.mark.parametrize("where", measure.WHERE)
+def test_head_map_is_that_of_the_model_code(playground, lm, where, into):
+    form = {"by": "head", "where": where, "into": into}
+    parts = patched(playground, "abcab", {"prompt": "axcab"}, form, tokens=[2], **QR)
+    a, b = lm.trace("abcab"), lm.trace("axcab")
+    clean, corrupted = (a, b) if into == "b" else (b, a)
+    target = Target("difference", -1, ord("q"), ord("r"))
+    raw = effects.patch_heads(clean, corrupted, target, 2 if where == "picked" else None)
+    ends = metric(clean, target), metric(corrupted, target)
+    found, shares = parts["patching_heads"], recovered(raw, *ends)
+    np.testing.assert_allclose(cells(found), shares.T, atol=1e-5)  # layers across, heads down
+    assert found["figure"].layout.meta["heads"] is True and parts["patching_map"]["absent"]
+    assert found["ranked"] == strongest(shares, difference)
+    assert found["ranked"][0]["text"] == difference(shares.flat[abs(shares).argmax()])
+    assert f"each head of {'A' if into == 'b' else 'B'}, put into {'B' if into == 'b' else 'A'}" in found["title"]
+    assert ("at “c” (position 2)" if where == "picked" else "at all positions") in found["title"]
+    assert all(difference(end, places=2) in found["note"] for end in ends)
+
+
+def test_a_head_map_is_of_its_own_question_only(playground):
+    b, form = {"prompt": "axcab"}, {"by": "head", "where": "picked"}
+    assert "figure" in patched(playground, "abcab", b, form, tokens=[2])["patching_heads"]
+    for changed, tokens in ((form | {"into": "a"}, [2]), (form, [3]), (form, []), ({"by": "head"}, [2]), ({}, [2])):
+        parts = shown(playground, "abcab", b, changed, tokens=tokens)
+        assert parts["patching_heads"]["absent"] and parts["patching_map"]["absent"]
+        assert parts["patching_job"]["state"] == "idle"
+    assert "figure" in shown(playground, "abcab", b, form | {"site": "mlp_out"}, tokens=[2])["patching_heads"]
+
+
+def test_all_positions_are_one_question_whichever_token_is_picked(playground):
+    b, form = {"prompt": "axcab"}, {"by": "head"}
+    patched(playground, "abcab", b, form, tokens=[2])
+    assert "figure" in shown(playground, "abcab", b, form, tokens=[3])["patching_heads"]
+
+
+@pytest.mark.parametrize("form", [{"by": "head", "into": "a"}, {"by": "head", "where": "picked"}])
+def test_lines_of_the_head_map_make_it(playground, lm, monkeypatch, form):
+    monkeypatch.setattr("model.api.load_model", lambda name: lm)
+    found = patched(playground, "abcab", {"prompt": "axcab"}, form, tokens=[3])["patching_heads"]
+    np.testing.assert_allclose(made_by(found).T, cells(found), atol=1e-5)
+
+
+def test_the_button_says_what_it_starts(playground):
+    def job(**form):
+        return shown(playground, "abcab", {"prompt": "axcab"}, form, tokens=[1])["patching_job"]
+
+    assert job()["start"] == "Patch every layer and position"
+    assert job(by="head")["start"] == "Patch every head" and "12 runs" in job(by="head")["text"]
+    assert job(by="head", where="picked")["text"].startswith("At “b / x” (position 1).")
+    same = shown(playground, "abcab", {"prompt": "abcab"}, {"by": "head"})["patching_job"]
+    assert same["state"] == "unready" and same["start"] == "Patch every head"
+
+
+def test_a_position_before_the_first_difference_is_refused(playground):
+    def job(**form):
+        return shown(playground, "abcab", {"prompt": "axcab"}, {"by": "head", **form}, tokens=[0])["patching_job"]
+
+    assert job(where="picked")["state"] == "unready" and "from position 1 on" in job(where="picked")["text"]
+    assert job()["state"] == "idle"
+
+
+def test_heads_are_patched_in_prompts_that_are_too_long_for_every_position(playground, monkeypatch):
+    monkeypatch.setattr(measure, "MOST_PLACES", 12)
+    assert shown(playground, "abcab", {"prompt": "axcab"}, {"by": "head"})["patching_job"]["state"] == "idle"
 
 
 # --- what is watched ---
@@ -191,7 +262,7 @@ def test_a_map_of_too_many_places_is_refused(playground, monkeypatch):
     assert parts["patching_job"]["state"] == "unready" and "at most 4 tokens" in parts["patching_job"]["text"]
 
 
-@pytest.mark.parametrize("value", [None, 3, [], {"site": "resid_post", "into": 4}])
+@pytest.mark.parametrize("value", [None, 3, [], {"site": "resid_post", "into": 4, "by": "layer", "where": [2]}])
 def test_patch_values_nobody_checked_become_the_first_choice(playground, value):
     _, settings = opened(playground, b={"prompt": "axcab"}, form=value)
     _, usual = opened(playground, b={"prompt": "axcab"}, form={})
@@ -209,3 +280,13 @@ def test_patch_figure_selects_tokens_and_is_centred_on_zero():
     assert figure.layout.coloraxis.cmin == -1 and figure.layout.coloraxis.cmax == 1
     assert "<b>" not in figure.to_json() and "\\u003cb\\u003e" not in figure.to_json()
     assert unpacked_figure(figure.to_json())["layout"]["xaxis"]["title"]["text"] == "t"
+
+
+def test_head_figure_names_both_numbers_and_is_centred_on_zero():
+    raw = np.array([[0.0, 3.0], [-1.5, 0.1], [0.0, 0.0]], np.float32)
+    figure = head_patch_figure(raw / 3, raw, HeadMapWords("l", "h", HOSTILE, "share"))
+    heat = figure.data[0]
+    assert heat.z[1][0] == 1 and heat.customdata[1] == [3.0, 0.1, 0.0]  # heads down
+    assert figure.layout.coloraxis.cmin == -1 and figure.layout.coloraxis.cmax == 1
+    assert "%{z:.4f}" in heat.hovertemplate and "%{customdata:+.4f}" in heat.hovertemplate
+    assert "<b>" not in figure.to_json() and "\\u003cb\\u003e" not in figure.to_json()

@@ -45,7 +45,7 @@ def test_the_script_has_the_words_it_asks_for(playground):
     rules = words_read("views/effects/edit_rules")
     assert len(rules) > 6 and rules <= given['"edits"']
     used = words_in(SCRIPT) | {"column_before", "column_after"}
-    own = {name for name in section(words("en"), "edits.editor") if not name.startswith(("kind_", "about_"))}
+    own = {name for name in section(words("en"), "edits.editor") if not name.startswith(("kind_", "about_", "of_"))}
     table = {name for name in section(words("en"), "before_after") if not name.startswith("csv_")} - {"column_id"}
     assert own | table <= used
 
@@ -57,6 +57,11 @@ def test_first_drawing_fills_every_part(playground, language):
     editor = parts["edits_editor"]
     assert editor["layers"] == 3 and editor["heads"] == 4 and editor["tokens"] == list(PROMPT)
     assert [kind["key"] for kind in editor["kinds"]] == list(EDITS)
+    assert [group["key"] for group in editor["groups"]] == ["heads", "mlp", "neuron", "direction"]
+    assert [group["name"] for group in editor["groups"]] == [
+        words(language)[f"edits.editor.of_{group['key']}"] for group in editor["groups"]
+    ]
+    assert editor["vocabulary"] == [[97, "“a”"], [98, "“b”"], [99, "“c”"]] and editor["neurons"] == 100
     assert [kind["name"] for kind in editor["kinds"]] == [words(language)[f"edits.editor.kind_{k}"] for k in EDITS]
 
 

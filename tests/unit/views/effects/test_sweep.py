@@ -9,8 +9,9 @@ from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.numbers import logit, nats, number, signed
 from viz.page.pipeline import payloads
 from viz.seam import background, panels
+from viz.seam.head_list import STRONGEST, strongest
 from viz.views.effects.sweep import measure
-from viz.views.effects.sweep.view import STRONGEST, VIEW, strongest
+from viz.views.effects.sweep.view import VIEW
 from viz.words import LANGUAGES, words
 
 AB = {"target": ord("a"), "distractor": ord("b")}

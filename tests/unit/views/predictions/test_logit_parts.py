@@ -69,6 +69,7 @@ def test_the_script_has_the_words_it_asks_for():
         found = set(re.findall(r"\bwords\.(\w+)", code))
         assert len(found) > 1 and found <= known, name
     kinds = {"head", "mlp", "embedding", "position", "o_bias", "mlp_bias", "norm1_bias", "norm2_bias", "final_bias"}
+    kinds |= {"edit"}
     assert {f"part_{kind}" for kind in kinds} <= words_of("map")
 
 
@@ -209,6 +210,7 @@ def parts_frame():
         ("o_bias", 0, -1, 0.25),
         ("mlp", 0, -1, -4.0),
         ("mlp_bias", 0, -1, 0.0),
+        ("edit", 0, -1, 0.25),
         ("final_bias", 1, -1, 3.0),
     ]
     return pd.DataFrame(rows, columns=["kind", "layer", "head", "value"])
@@ -221,7 +223,8 @@ def test_steps_by_hand():
         ("attention", 0, 1.5, 2.5),
         ("mlp", 0, -4.0, -1.5),
         ("bias", 0, 0.25, -1.25),
-        ("bias", 1, 3.0, 1.75),
+        ("edit", 0, 0.25, -1.0),
+        ("bias", 1, 3.0, 2.0),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The picture of patching: the share of a gap that each vector closes."""
+"""The pictures of patching: the share of a gap that each vector or each head closes."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from model.records import Tokens
 from viz.charts.axes import axis, count_axis, ticks, token_names
 from viz.charts.heatmap import MAX_TICKS
+from viz.charts.layer_head_map import HeadWords, head_figure
 from viz.labels import plotly_text, tick_text
 from viz.theme import frame, scales
 
@@ -20,6 +21,16 @@ class MapWords:
 
     layer: str
     token: str
+    raw: str  # the effect in logits
+    share: str
+
+
+@dataclass(frozen=True)
+class HeadMapWords:
+    """The words on the map of heads, in the reader's language."""
+
+    layer: str
+    head: str
     raw: str  # the effect in logits
     share: str
 
@@ -55,3 +66,10 @@ def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words:
     return figure.update_layout(
         coloraxis={"cmin": -top, "cmax": top, "colorbar": bar},
     )
+
+
+def head_patch_figure(shares: np.ndarray, effects: np.ndarray, words: HeadMapWords) -> go.Figure:
+    """Layers across, heads down, signed around 0. A click on a cell selects the head. shares, effects [L, H]"""
+    hover = f"{plotly_text(words.share)}: %{{z:.4f}}<br>{plotly_text(words.raw)}: %{{customdata:+.4f}}"
+    names = HeadWords(words.layer, words.head, words.share)
+    return head_figure(shares, names, hover, signed=True, customdata=effects.T.astype(float).round(5).tolist())

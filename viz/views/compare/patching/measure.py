@@ -1,4 +1,4 @@
-"""Which tokens tell run A and run B apart, and what each vector of one does to their difference in the other."""
+"""Which tokens tell run A and run B apart, and what a vector or a head of one does to their difference in the other."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from model.attention.effects import PATCH_SITES, Target, metric, patch
+from model.attention.effects import PATCH_SITES, Target, metric, patch, patch_heads
 from model.errors import InputError
 from model.gpt.trace import Trace
 from model.progress import Progress
+from model.records import Tokens
 from model.sampling.pipeline import softmax
 from viz.charts.distribution import likeliest
 from viz.seam.scene import Scene
@@ -20,10 +21,17 @@ from viz.views.compare import run_b
 from viz.views.compare.run_b import Other, Refused
 from viz.words import Words
 
+BY = ("position", "head")  # what is patched alone: a vector of one layer and token, or one head
+WHERE = ("all", "picked")  # the positions at which a head is patched
 INTO = ("b", "a")  # which run receives the other's vectors
 MOST_PLACES = 16_384  # layers x tokens of a map
 SMALLEST_GAP = 1e-3  # logits; shares of less say nothing
-SETTINGS = (Choice("site", PATCH_SITES), Choice("into", INTO))
+SETTINGS = (
+    Choice("by", BY),
+    Choice("site", PATCH_SITES, when={"by": ("position",)}),
+    Choice("where", WHERE, when={"by": ("head",)}),
+    Choice("into", INTO),
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,24 @@ class Unfit:
         return f"{sentence} {words.get(f'{self.word}_hint') or ''}".strip()
 
 
+def first_difference(a: Tokens, b: Tokens) -> int | None:
+    """The first position at which two runs of one length have other tokens; None where all are the same."""
+    differ = np.flatnonzero(a.ids != b.ids)
+    return int(differ[0]) if len(differ) else None
+
+
+def question_of(scene: Scene, settings: Settings) -> Settings:
+    """The same for settings that mean the same: a site counts by position, where a head is patched by head.
+
+    `where` is then the picked position, None for all of them.
+    """
+    chosen = run_b.whole(scene, settings)
+    if chosen.by == "position":
+        return chosen.but(where=None)
+    chosen = chosen.but(where=scene.position if chosen.where == "picked" else None)
+    return chosen.but(site=None) if "site" in chosen else chosen
+
+
 def measure_usual(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> tuple[int, int] | None:
     """Two tokens that tell the runs apart: the likeliest next one of A and of B.
 
@@ -77,7 +103,7 @@ def measure_usual(scene: Scene, settings: Settings, results: Mapping[str, Any]) 
 def measure_target(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Watched | Unfit:
     """The number that is watched, or why there is none."""
     other: Other | Refused = results["other"]
-    if unfit := _unfit(scene, other):
+    if unfit := _unfit(scene, other, settings):
         return unfit
     a, b = _runs(scene, settings)
     tokens = watched(scene, results["usual"])
@@ -88,7 +114,7 @@ def measure_target(scene: Scene, settings: Settings, results: Mapping[str, Any])
     return Unfit("no_gap") if abs(ends[0] - ends[1]) < SMALLEST_GAP else Watched(*tokens, *ends)
 
 
-def _unfit(scene: Scene, other: Other | Refused) -> Unfit | None:
+def _unfit(scene: Scene, other: Other | Refused, question: Settings) -> Unfit | None:
     """Why vectors of the two runs cannot take each other's place."""
     if isinstance(other, Refused):
         return Unfit("no_b")
@@ -99,7 +125,10 @@ def _unfit(scene: Scene, other: Other | Refused) -> Unfit | None:
         return Unfit("lengths", T, len(other.tokens))
     if other.same_run:
         return Unfit("alike")
-    return Unfit("long", MOST_PLACES // layers) if layers * T > MOST_PLACES else None
+    if question.by == "position":
+        return Unfit("long", MOST_PLACES // layers) if layers * T > MOST_PLACES else None
+    first = first_difference(scene.tokens, other.tokens)
+    return None if first is None or question.where is None or question.where >= first else Unfit("alike_so_far", first)
 
 
 def watched(scene: Scene, usual: tuple[int, int]) -> tuple[int, int]:
@@ -111,7 +140,7 @@ def watched(scene: Scene, usual: tuple[int, int]) -> tuple[int, int]:
 
 
 def measure_patch(scene: Scene, settings: Settings, results: Mapping[str, Any], progress: Progress) -> np.ndarray:
-    """The change of the watched number by each vector of one run, put into the other. float32 [L, T]
+    """The change of the watched number by each vector of one run, put into the other. float32 [L, T], by head [L, H]
 
     Raises InputError where the runs do not fit.
     """
@@ -120,6 +149,8 @@ def measure_patch(scene: Scene, settings: Settings, results: Mapping[str, Any], 
         raise InputError(target.sentence(Words(scene.words, "patching")))
     a, b = _runs(scene, settings)
     clean, corrupted = (a, b) if settings.into == "b" else (b, a)
+    if settings.by == "head":
+        return patch_heads(clean, corrupted, target.target, settings.where, progress)
     return patch(clean, corrupted, target.target, settings.site, progress)
 
 
@@ -143,20 +174,20 @@ MEASURES = (
         "target",
         measure_target,
         depends=("run", "watched"),
-        settings=("run_b",),
+        settings=("run_b", "by", "where"),
         uses=("other", "usual"),
         beside=run_b.beside,
-        question=run_b.whole,
+        question=question_of,
     ),
     Measure(
         "patch",
         measure_patch,
         depends=("run", "watched"),
-        settings=("run_b", "site", "into"),
+        settings=("run_b", "by", "site", "where", "into"),
         slow=True,
         uses=("other", "target"),
         beside=run_b.beside,
-        question=run_b.whole,
+        question=question_of,
     ),
     OFFERED,
 )

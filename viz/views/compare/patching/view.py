@@ -1,14 +1,17 @@
-"""Patching: which vectors carry what differs between run A and run B."""
+"""Patching: which vectors and which heads carry what differs between run A and run B."""
 
 from typing import Annotated
 
 from model.attention.effects import PATCH_SITES, recovered
 from model.errors import InputError
-from viz.api.arguments import OneOf, Prompt
+from model.records import Tokens
+from viz.api.answers import ranked_heads
+from viz.api.arguments import OneOf, Prompt, Rows
 from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, named, watching
+from viz.api.reading import at, measured, named, watching
 from viz.labels import quoted
 from viz.numbers import difference, whole
+from viz.seam.head_list import HUES, strongest
 from viz.seam.prompt import with_text
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
@@ -18,12 +21,19 @@ from viz.seam.targets import Usual, fields
 from viz.seam.view import Custom, Form, Job, Payload, Seen, View
 from viz.views.compare import run_b
 from viz.views.compare.alignment import by_position, merged
-from viz.views.compare.patching.figures import MapWords, patch_figure
-from viz.views.compare.patching.measure import INTO, MEASURES, SETTINGS, Unfit, Watched
+from viz.views.compare.patching.figures import HeadMapWords, MapWords, head_patch_figure, patch_figure
+from viz.views.compare.patching.measure import (
+    BY,
+    INTO,
+    MEASURES,
+    SETTINGS,
+    WHERE,
+    Unfit,
+    Watched,
+    first_difference,
+)
 from viz.views.compare.run_b import Refused, Request
 from viz.words import plot_words, some
-
-_IMPORTS = ("from model.attention.effects import Target, metric, patch, recovered",)
 
 
 def options(seen: Seen) -> Payload:
@@ -50,49 +60,96 @@ def job(seen: Seen) -> Payload:
     if isinstance(seen.results["other"], Refused):
         return run_b.problem(seen.all_words, seen.results["other"])
     target: Watched | Unfit = seen.results["target"]
+    words, settings, facts = seen.here, seen.settings, seen.facts
+    start = words["start" if settings.by == "position" else "start_heads"]
     if isinstance(target, Unfit):
-        return {"unready": True, "text": target.sentence(seen.words)}
-    ids = zip(seen.facts.tokens.ids.tolist(), seen.results["other"].tokens.ids.tolist(), strict=True)
-    first = next((t for t, (one, two) in enumerate(ids) if one != two), 0)
-    runs = seen.facts.config.n_layer * (len(seen.facts.tokens) - first)
-    seconds = max(1, round(runs * seen.facts.seconds / 2))
-    return {"text": seen.here["hint"].format(runs=whole(runs), seconds=whole(seconds))}
+        return {"unready": True, "text": target.sentence(seen.words), "start": start}
+    first = first_difference(facts.tokens, seen.results["other"].tokens) or 0
+    runs = facts.config.n_layer * (len(facts.tokens) - first if settings.by == "position" else facts.config.n_head)
+    text = words["hint"].format(runs=whole(runs), seconds=whole(max(1, round(runs * facts.seconds / 2))))
+    if settings.by == "head" and settings.where == "picked":
+        text = f"{words['place'].format(**_place(seen))} {text}"
+    return {"text": text, "start": start}
 
 
 def patch_map(seen: Seen) -> Payload:
     """The share of the gap that each vector closes; nothing until it was measured."""
-    target, effects, other = (seen.results[name] for name in ("target", "patch", "other"))
-    if effects is None or isinstance(target, Unfit):
+    target, effects = seen.results["target"], seen.results["patch"]
+    if effects is None or isinstance(target, Unfit) or seen.settings.by != "position":
         return {"absent": True}
-    words, facts, site, into = seen.here, seen.facts, seen.settings.site, seen.settings.into
-    ends = target.ends(into)
-    a, b = facts.tokens, other.tokens
-    tokens = merged(a, b, by_position(a.ids.tolist(), b.ids.tolist()))
+    words, site, ends = seen.here, seen.settings.site, target.ends(seen.settings.into)
     labels = MapWords(words["layer"], words["token"], words["raw"], words["share"])
-    two = {name: quoted(facts.piece(getattr(target, name))) for name in ("token", "distractor")}
-    sides = dict(zip(("clean", "corrupted"), ("A", "B") if into == "b" else ("B", "A"), strict=True))
-    numbers = dict(zip(("m_clean", "m_corrupted"), (difference(end, places=2) for end in ends), strict=True))
+    said = _said(seen, target)
     return {
-        "figure": patch_figure(recovered(effects, *ends), effects, tokens, labels),
-        "title": words["title"].format(site=seen.words[f"settings.site_{site}"], **two, **sides),
-        "note": words["note"].format(**two, **sides, **numbers),
+        "figure": patch_figure(recovered(effects, *ends), effects, _tokens(seen), labels),
+        "title": words["title"].format(site=seen.words[f"settings.site_{site}"], **said),
+        "note": words["note"].format(**said),
         "file": f"patching-{site}",
         "columns": [words["layer"], words["token"], words["share"]],
-        "python": _lines(seen, other.request, target),
+        "python": _lines(seen, target, f"patch(clean, corrupted, target, {site!r})  # [L, T]"),
         "words": plot_words(seen.all_words) | some(seen.all_words, "pattern", "query", "key", "weight"),
     }
 
 
-def _lines(seen: Seen, request: Request, target: Watched) -> str:
+def head_map(seen: Seen) -> Payload:
+    """The share of the gap that each head closes, and the heads that change most; nothing until it was measured."""
+    target, effects = seen.results["target"], seen.results["patch"]
+    if effects is None or isinstance(target, Unfit) or seen.settings.by != "head":
+        return {"absent": True}
+    words, where = seen.here, seen.settings.where
+    shares = recovered(effects, *target.ends(seen.settings.into))
+    labels = HeadMapWords(words["layer"], words["head"], words["raw"], words["share"])
+    said = _said(seen, target) | _place(seen)
+    place = f", {seen.facts.position}" if where == "picked" else ""
+    return {
+        "figure": head_patch_figure(shares, effects, labels),
+        "title": words[f"title_{where}"].format(**said),
+        "note": words["note"].format(**said),
+        "file": f"patching-heads-{where}",
+        "columns": [words["head"], words["layer"], words["share"]],
+        "python": _lines(seen, target, f"patch_heads(clean, corrupted, target{place})  # [layer, head]"),
+        "ranked": strongest(shares, difference),
+        "signed": True,
+        "unit": words["unit"],
+        "hues": HUES,
+        "words": plot_words(seen.all_words) | {key: words[key] for key in ("ranked", "ranked_about", "head_effect")},
+    }
+
+
+def _tokens(seen: Seen) -> Tokens:
+    """The tokens of both runs, those that differ with both texts."""
+    a, b = seen.facts.tokens, seen.results["other"].tokens
+    return merged(a, b, by_position(a.ids.tolist(), b.ids.tolist()))
+
+
+def _place(seen: Seen) -> dict[str, object]:
+    """The picked position, as sentences name it."""
+    at = seen.facts.position
+    return {"position": at, "at": quoted(_tokens(seen).pieces[at])}
+
+
+def _said(seen: Seen, target: Watched) -> dict[str, str]:
+    """What titles and notes name: both tokens, which run is which, and the watched number in either."""
+    into = seen.settings.into
+    two = {name: quoted(seen.facts.piece(getattr(target, name))) for name in ("token", "distractor")}
+    sides = dict(zip(("clean", "corrupted"), ("A", "B") if into == "b" else ("B", "A"), strict=True))
+    ends = zip(("m_clean", "m_corrupted"), target.ends(into), strict=True)
+    return two | sides | {name: difference(end, places=2) for name, end in ends}
+
+
+def _lines(seen: Seen, target: Watched, patched: str) -> str:
+    """The Python lines of a map; `patched`: the call that measures it."""
+    request: Request = seen.results["other"].request
     clean, corrupted = ("run", "other") if seen.settings.into == "b" else ("other", "run")
     lines = [
         request.line,
         f"target = Target('difference', -1, {target.token}, {target.distractor})",
         f"clean, corrupted = {clean}, {corrupted}",
-        f"effects = patch(clean, corrupted, target, {seen.settings.site!r})  # [L, T]",
+        f"effects = {patched}",
         "recovered(effects, metric(clean, target), metric(corrupted, target))",
     ]
-    return script(seen.facts, lines, _IMPORTS)
+    names = ", ".join(("Target", "metric", patched.partition("(")[0], "recovered"))
+    return script(seen.facts, lines, (f"from model.attention.effects import {names}",))
 
 
 # --- for programs ---
@@ -105,19 +162,26 @@ def patch(
     into: Annotated[str, OneOf(INTO)] = "b",
     token: str = "",
     distractor: str = "",
+    by: Annotated[str, OneOf(BY)] = "position",
+    where: Annotated[str, OneOf(WHERE)] = "all",
+    position: int = -1,
+    most: Rows = 20,
 ) -> dict:
-    """Activation patching: which vectors, put from one run into another, bring the first run's answer back.
+    """Activation patching: which vectors or heads, put from one run into another, bring the first run's answer back.
 
     Args:
         other_prompt: The text of run B, as many tokens long as the prompt (run A).
-        site: What is put in: resid_pre (the stream before a block), attn_out or mlp_out.
+        site: What is put in by position: resid_pre (the stream before a block), attn_out or mlp_out.
         into: Which run receives the other's vectors: b or a.
         token: The token that speaks for run A. Empty: its likeliest next one.
         distractor: The token that speaks for run B. Empty: its likeliest next one.
+        by: What is patched alone: position (one vector of a layer and token) or head (the output of one head).
+        where: The positions at which a head is patched: all, or picked, which is the one of `position`.
 
     Returns:
-        effects: by layer and token what each vector alone changes in the difference of the two logits; recovered: the
-        same as a share of the gap between the runs; clean, corrupted: the difference in either run.
+        effects: by layer and token, or by layer and head, what each alone changes in the difference of the two logits;
+        recovered: the same as a share of the gap between the runs; clean, corrupted: the difference in either run;
+        strongest: by head the heads with the largest shares in size, else null.
     """
     if not other_prompt:
         raise InputError("An argument is missing.", "other_prompt", "Give it.")
@@ -125,21 +189,26 @@ def patch(
     other = measured(VIEW, "other", scene, run_b=request)
     if isinstance(other, Refused):
         raise run_b.refusal(scene.words, other)
-    scene = watching(scene, token, distractor)
-    effects = measured(VIEW, "patch", scene, run_b=request, site=site, into=into)
-    target: Watched = measured(VIEW, "target", scene, run_b=request)
+    looked = watching(at(scene, position), token, distractor)
+    effects = measured(VIEW, "patch", looked, run_b=request, by=by, site=site, where=where, into=into)
+    target: Watched = measured(VIEW, "target", looked, run_b=request, by=by, where=where)
     clean, corrupted = target.ends(into)
+    shares, heads = recovered(effects, clean, corrupted), by == "head"
     return {
-        "site": site,
+        "by": by,
+        "site": None if heads else site,
+        "where": where if heads else None,
+        "position": looked.position if heads and where == "picked" else None,
         "into": into,
         "tokens_a": list(scene.tokens.pieces),
         "tokens_b": list(other.tokens.pieces),
         "token": named(scene.model, target.token),
         "distractor": named(scene.model, target.distractor),
         "effects": effects,
-        "recovered": recovered(effects, clean, corrupted),
+        "recovered": shares,
         "clean": clean,
         "corrupted": corrupted,
+        "strongest": ranked_heads(shares, most, size=True) if heads else None,
     }
 
 
@@ -147,13 +216,14 @@ VIEW = View(
     "patching",
     settings=SETTINGS,
     measures=MEASURES,
-    layout=("run_b", "form", "targets", "job", "map"),
+    layout=("run_b", "form", "targets", "job", "map", "heads"),
     parts={
         "run_b": run_b.PART,
         "form": Form(options, of=("other", "usual")),
         "targets": fields(_roles, _usual, ("other", "usual")),
-        "job": Job("patch", job, also=("other", "target"), settings=()),
-        "map": Custom("compared", patch_map, of=("other", "target"), also=("patch",), settings=("site", "into")),
+        "job": Job("patch", job, also=("other", "target"), settings=("by", "where")),
+        "map": Custom("compared", patch_map, ("other", "target"), also=("patch",), settings=("by", "site", "into")),
+        "heads": Custom("effectmap", head_map, ("other", "target"), also=("patch",), settings=("by", "where", "into")),
     },
     api=(Endpoint(patch, reads="plain run", long=True),),
 )

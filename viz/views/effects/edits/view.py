@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from model.attention.effects import Target, metric, next_rows
-from model.gpt.edits import EDITS, MAX_FACTOR
+from model.gpt.edits import EDITS, MAX_FACTOR, MAX_VALUE
 from viz.api.arguments import Rows
 from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, named
@@ -13,7 +13,7 @@ from viz.charts.distribution import entropy, moved, prediction_rows
 from viz.labels import quoted, shorten, visible
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
-from viz.seam.selection import MOST_EDITS
+from viz.seam.selection import MOST_EDITS, WATCHED
 from viz.seam.settings import Settings
 from viz.seam.view import Custom, Measure, Payload, Seen, View
 from viz.words import plot_words, section
@@ -42,20 +42,35 @@ def measure(scene: Scene, settings: Settings) -> Predictions:
 
 
 def editor(seen: Seen) -> Payload:
-    """The kinds of edits, and the layers, heads and tokens that they can be of."""
+    """The kinds of edits, and the layers, heads, neurons and tokens that they can be of."""
     words, config = seen.here, seen.facts.config
     kinds = [
-        {"key": key, "site": kind.site, "name": words[f"kind_{key}"], "about": words[f"about_{key}"]}
+        {
+            "key": key,
+            "of": kind.of,
+            "site": kind.site,
+            "needs": kind.needs,
+            "name": words[f"kind_{key}"],
+            "about": words[f"about_{key}"],
+        }
         for key, kind in EDITS.items()
     ]
+    groups = dict.fromkeys(kind.of for kind in EDITS.values())
+    roles = {role: seen.all_words[f"selection.{role}"] for role in WATCHED}
+    ids = dict.fromkeys(seen.facts.tokens.ids.tolist())
     return {
+        "groups": [{"key": of, "name": words[f"of_{of}"]} for of in groups],
         "kinds": kinds,
         "model": seen.facts.model_id,
         "layers": config.n_layer,
         "heads": config.n_head,
         "most": MOST_EDITS,
+        "neurons": config.d_mlp,
         "factor": MAX_FACTOR,
+        "value": MAX_VALUE,
         "tokens": [shorten(visible(piece), 24) for piece in seen.facts.pieces],
+        "vocabulary": [[id, quoted(shorten(seen.facts.piece(id), 24))] for id in ids],
+        "roles": roles,
         "words": words.plain() | {"head": seen.all_words["selection.head"]},
     }
 

@@ -1,6 +1,5 @@
 """Every head in turn: what the absence of each one does to one number of the output."""
 
-from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
@@ -14,16 +13,14 @@ from viz.api.reading import at, measured, named, watching
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.labels import quoted
 from viz.numbers import duration, logit, nats, number, signed, whole
+from viz.seam.head_list import HUES, strongest
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.targets import Usual, fields
 from viz.seam.view import Custom, Job, Payload, Seen, View
-from viz.theme import SIGNED
 from viz.views.effects.sweep.measure import MEASURES, SETTINGS, Unfit, roles
 from viz.words import Words, plot_words
 
-STRONGEST = 10  # heads that are listed
-_HUES = [SIGNED[1], SIGNED[-2]]  # of what lowers the number, and of what raises it
 _WRITTEN = {"logit": logit, "difference": logit, "probability": number, "kl": nats, "loss": nats}
 
 
@@ -82,7 +79,7 @@ def effect_map(seen: Seen) -> Payload:
         "ranked": strongest(shown, signed if moves else nats),
         "signed": moves,
         "unit": unit,
-        "hues": _HUES,
+        "hues": HUES,
         "words": plot_words(seen.all_words) | {key: words[key] for key in ("ranked", "ranked_about", "head_effect")},
     }
 
@@ -90,12 +87,6 @@ def effect_map(seen: Seen) -> Payload:
 def added(effects: np.ndarray) -> np.ndarray:
     """What each head adds to the number: the opposite of the change by its absence, and 0 for none. [L, H]"""
     return 0 - effects
-
-
-def strongest(effects: np.ndarray, written: Callable[[float], str] = signed) -> list[dict]:
-    """The heads with the largest effects, whichever way: {"head": [layer, head], "effect", "text"}. effects [L, H]"""
-    heads = [(row["layer"], row["head"], row["value"]) for row in ranked_heads(effects, STRONGEST, size=True)]
-    return [{"head": [layer, head], "effect": value, "text": written(value)} for layer, head, value in heads]
 
 
 def _source(seen: Seen) -> str:

@@ -73,14 +73,14 @@ def strongest(parts: pd.DataFrame, limit: int = 6) -> dict[str, list[dict]]:
 def steps_of(parts: pd.DataFrame) -> list[dict]:
     """The parts summed by layer and kind, in the order in which they are written, with the total so far.
 
-    Each {"kind", "layer", "value", "total"}; kinds are embedding, position, attention, mlp and bias.
+    Each {"kind", "layer", "value", "total"}; kinds are embedding, position, attention, mlp, bias and edit.
     """
-    kinds = {"head": "attention", "embedding": "embedding", "position": "position", "mlp": "mlp"}
+    kinds = {"head": "attention", "embedding": "embedding", "position": "position", "mlp": "mlp", "edit": "edit"}
     summed: dict[tuple[int, str], float] = {}
     for kind, layer, value in parts[["kind", "layer", "value"]].itertuples(index=False):
         place = (layer, kinds.get(kind, "bias"))
         summed[place] = summed.get(place, 0.0) + value
-    order = ("embedding", "position", "attention", "mlp", "bias")
+    order = ("embedding", "position", "attention", "mlp", "bias", "edit")
     steps, total = [], 0.0
     for layer, kind in sorted(summed, key=lambda place: (place[0], order.index(place[1]))):
         total += summed[layer, kind]

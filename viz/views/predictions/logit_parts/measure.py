@@ -56,12 +56,15 @@ class Written:
     mlp: np.ndarray  # [L, D]
     scales: dict[tuple[str, int], float]
     logits: np.ndarray  # [V]
+    whole: tuple[int, ...]
+    added: dict[int, np.ndarray]  # [D] each
 
     def components(self) -> Components:
         """The same for the model's code."""
         position = None if self.pos_embed is None else torch.from_numpy(self.pos_embed)
         embed, z, mlp, logits = (torch.from_numpy(each) for each in (self.embed, self.z, self.mlp, self.logits))
-        return Components(self.position, embed, position, z, mlp, self.scales, logits)
+        added = {layer: torch.from_numpy(each) for layer, each in self.added.items()}
+        return Components(self.position, embed, position, z, mlp, self.scales, logits, self.whole, added)
 
 
 def measure_target(scene: Scene, settings: Settings) -> Watched | Refused:
@@ -77,7 +80,8 @@ def measure_written(scene: Scene, settings: Settings) -> Written:
     written = components(scene.trace, scene.position)
     position = None if written.pos_embed is None else written.pos_embed.numpy()
     embed, z, mlp, logits = (each.numpy() for each in (written.embed, written.z, written.mlp, written.logits))
-    return Written(written.position, embed, position, z, mlp, written.scales, logits)
+    added = {layer: each.numpy() for layer, each in written.added.items()}
+    return Written(written.position, embed, position, z, mlp, written.scales, logits, written.whole, added)
 
 
 def measure_parts(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Attribution | None:

@@ -1,0 +1,109 @@
+"""Edits from unchecked values, and whether edits fit a model and a prompt."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from model.arguments import check_token, shown
+from model.errors import InputError, say
+from model.gpt.config import ModelConfig
+from model.gpt.edits import EDITS, FIELDS, MAX_FACTOR, MAX_VALUE, Edit
+
+
+def edit_of(value: object, config: ModelConfig, T: int) -> Edit:
+    """An edit from unchecked plain values, for T tokens; fields of None count as missing.
+
+    `edit_of(dataclasses.asdict(edit), config, T) == edit`. Raises InputError for anything invalid.
+    """
+    if not isinstance(value, Mapping):
+        raise InputError("An edit must be named fields.", type(value).__name__, "Give a kind, a layer and a head.")
+    fields = {name: field for name, field in value.items() if field is not None}
+    if unknown := [name for name in fields if name not in ("kind", *FIELDS)]:
+        raise InputError("An edit has a field that is not known.", shown(unknown[0]), "Remove it.")
+    edit = Edit(fields.get("kind"), *(fields.get(name) for name in FIELDS))
+    check_edits([edit], config, T)
+    real = {name: float(getattr(edit, name)) for name in ("factor", "value") if getattr(edit, name) is not None}
+    return dataclasses.replace(edit, **real)
+
+
+def check_edits(edits: Sequence[Edit], config: ModelConfig, T: int) -> None:
+    """Raise InputError unless all edits fit the model and T tokens and leave every row a key to read."""
+    for edit in edits:
+        _check_fields(edit)
+        _check_values(edit, config, T)
+    _check_rows(edits, config)
+
+
+def _check_fields(edit: Edit) -> None:
+    """Raise InputError unless the kind is known and has its required fields and no others."""
+    if not isinstance(edit.kind, str) or edit.kind not in EDITS:
+        raise InputError(
+            "There is no such kind of edit.", shown(edit.kind), say("Choose one of: {}.", ", ".join(EDITS))
+        )
+    kind = EDITS[edit.kind]
+    present = [name for name in FIELDS if getattr(edit, name) is not None]
+    if missing := [name for name in kind.needs if name not in present]:
+        raise InputError(
+            "An edit lacks a field.", ", ".join(missing), say("This kind needs: {}.", ", ".join(kind.needs))
+        )
+    if extra := [name for name in present if name not in kind.needs + kind.optional]:
+        raise InputError("An edit has a field that its kind does not use.", ", ".join(extra), "Remove it.")
+
+
+def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
+    """Raise InputError unless every field is in its range."""
+    if not _within(edit.layer, config.n_layer):
+        raise InputError(
+            "There is no such layer.", shown(edit.layer), say("Layers run from 0 to {}.", config.n_layer - 1)
+        )
+    if not _within(edit.head, config.n_head):
+        raise InputError("There is no such head.", shown(edit.head), say("Heads run from 0 to {}.", config.n_head - 1))
+    for position in (edit.query, edit.key):
+        if not _within(position, T):
+            raise InputError("There is no such position.", shown(position), say("Positions run from 0 to {}.", T - 1))
+    if edit.query is not None and edit.key > edit.query:
+        what = "A token cannot look at a later one."
+        raise InputError(what, f"query {edit.query}, key {edit.key}", "Choose a key at or before the query.")
+    if not _within(edit.neuron, config.d_mlp):
+        raise InputError(
+            "There is no such neuron.", shown(edit.neuron), say("Neurons run from 0 to {}.", config.d_mlp - 1)
+        )
+    if edit.token is not None:
+        check_token(edit.token, config.vocab_size)
+    if not _usable(edit.factor, MAX_FACTOR):
+        raise InputError(
+            "The factor is not a number that can be used.",
+            shown(edit.factor),
+            say("Choose a value from {} to {}.", f"{-MAX_FACTOR:g}", f"{MAX_FACTOR:g}"),
+        )
+    if not _usable(edit.value, MAX_VALUE):
+        raise InputError(
+            "The value is not a number that can be used.",
+            shown(edit.value),
+            say("Choose a value from {} to {}.", f"{-MAX_VALUE:g}", f"{MAX_VALUE:g}"),
+        )
+
+
+def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
+    """Raise InputError for a row with all keys blocked: its softmax would be undefined."""
+    blocked: dict[tuple[int, int, int], set[int]] = {}  # (layer, head, query): keys
+    for edit in edits:
+        if edit.kind != "block_edge":
+            continue
+        for layer in range(config.n_layer) if edit.layer is None else (edit.layer,):
+            for head in range(config.n_head) if edit.head is None else (edit.head,):
+                keys = blocked.setdefault((layer, head, edit.query), set())
+                keys.add(edit.key)
+                if len(keys) > edit.query:  # row q sees the q + 1 keys up to itself
+                    what = "A token would have nothing left to read."
+                    raise InputError(what, f"query {edit.query}", "Leave it at least one key.")
+
+
+def _within(value: object, count: int) -> bool:
+    """None, or an integer of 0 .. count - 1; True and 1.0 do not count as integers."""
+    return value is None or (type(value) is int and 0 <= value < count)
+
+
+def _usable(value: object, limit: float) -> bool:
+    """None, or a number from -limit to limit."""
+    # The comparison is false for NaN, and right for whole numbers too large for a float.
+    return value is None or (type(value) in (int, float) and abs(value) <= limit)

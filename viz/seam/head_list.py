@@ -1,0 +1,18 @@
+"""The list of heads beside a map of their effects, as static/views/effects/effect_map.js shows it."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from viz.api.answers import ranked_heads
+from viz.numbers import signed
+from viz.theme import SIGNED
+
+STRONGEST = 10  # heads that are listed
+HUES = [SIGNED[1], SIGNED[-2]]  # of what lowers the number, and of what raises it
+
+
+def strongest(effects: np.ndarray, written: Callable[[float], str] = signed) -> list[dict]:
+    """The heads with the largest effects, whichever way: {"head": [layer, head], "effect", "text"}. effects [L, H]"""
+    heads = [(row["layer"], row["head"], row["value"]) for row in ranked_heads(effects, STRONGEST, size=True)]
+    return [{"head": [layer, head], "effect": value, "text": written(value)} for layer, head, value in heads]
