@@ -98,10 +98,10 @@ def map_b(seen: Seen) -> Payload:
         return ABSENT
     back = {j: i for i, j in other.alignment.pairs}
     milliseconds = round(other.seconds * 1000)
-    note = words[f"note_{other.request.how}"].format(model=other.label)
+    notes = [words[f"note_{other.request.how}"].format(model=other.label)]
     if not other.one_shape and other.request.layer is None and other.request.head is None:
-        note += words["nearest"].format(layer=seen.facts.head[0], head=seen.facts.head[1])
-    return _side(seen, maps, "other", note) | {
+        notes.append(words["nearest"].format(layer=seen.facts.head[0], head=seen.facts.head[1]))
+    return _side(seen, maps, "other", " ".join(notes)) | {
         "file": _file("b", maps.head),
         "places": [back.get(j) for j in range(len(other.tokens))],
         "source": seen.all_words["pattern.source"].format(model=other.label, dtype=other.dtype, ms=milliseconds),
