@@ -4,6 +4,7 @@
 //   position, embedding, blocks: [{ layer, heads: [{ value, strength, text }], mlp, guess, share, percent, length }],
 //   sum, hues: [lowers, raises], words, file, source, python, run }.
 import { exporting } from "../../export/menu.js";
+import { enter, state } from "../../page/address.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { go } from "../../page/places.js";
@@ -14,6 +15,13 @@ function heading(text, tab, view) {
   const node = el("button", "pg-way-heading", text, { type: "button" });
   node.onclick = () => go(tab, view);
   return node;
+}
+
+// The first norm of a block, in its view.
+function normOf(norm) {
+  const { values, ...rest } = state();
+  const shown = { ...values, activations_view: { view: "one_norm" }, one_norm_form: { norm } };
+  enter({ ...rest, tab: "activations", values: shown });
 }
 
 define("startway", (root) => {
@@ -74,7 +82,7 @@ define("startway", (root) => {
       heading(fill(words.attention, { n: blocks[0].heads.length }), "predictions", "logit_parts"),
       heading(words.mlp, "activations", "neurons"),
       heading(words.guess, "predictions", "lens"),
-      ...blocks.flatMap(({ layer, heads, mlp, guess, share, percent }) => {
+      ...blocks.flatMap(({ layer, norm, heads, mlp, guess, share, percent }) => {
         const strip = el("span", "pg-way-heads");
         strip.append(
           ...heads.map((part, n) => {
@@ -93,7 +101,13 @@ define("startway", (root) => {
         said.append(bar, el("code", "", guess), el("span", "", percent));
         said.tabIndex = -1;
         said.onclick = () => go("predictions", "lens");
-        return [el("span", "pg-way-layer", String(layer)), strip, feed, said];
+        const norms = el("button", "pg-way-layer", String(layer), {
+          type: "button",
+          title: fill(words.norms, { layer }),
+        });
+        norms.setAttribute("aria-label", norms.title);
+        norms.onclick = () => normOf(norm);
+        return [norms, strip, feed, said];
       }),
       heading(words.output, "sampling", "distribution"),
     );

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from model.activations.norm_walk import norms_of
 from viz.labels import quoted, visible
 from viz.numbers import logit, number, percent, signed
 from viz.seam.python_lines import script
@@ -63,6 +64,7 @@ def way(seen: Seen) -> Payload:
     measured: Way = seen.result
     weights: np.ndarray = seen.results["weights"]
     layer, head = facts.head
+    norms = norms_of(facts.config)
     read = sorted(np.argsort(-weights, kind="stable")[:SHOWN].tolist())
     left = float(weights.sum() - weights[read].sum())
     at, answer = facts.position, quoted(facts.piece(measured.token))
@@ -89,6 +91,7 @@ def way(seen: Seen) -> Payload:
         "blocks": [
             {
                 "layer": index,
+                "norm": str(norms.index((index, "norm1"))),  # as the view of one norm names it
                 "heads": [
                     _added(words["head_adds"], value, most, answer, layer=index, head=n) for n, value in enumerate(row)
                 ],
