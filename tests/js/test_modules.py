@@ -327,21 +327,24 @@ def test_a_screen_that_missed_a_payload_asks_for_everything(call, address):
         element.firstChild.dataset.places = JSON.stringify([["one", "shown"], ["two", "shown"]]);
         document.body.append(element);
         const props = { value: { values: { form: 1 } } };
-        let changed = null;
+        const watched = {};
         const show = (seq, previous, parts) => {
           props.payload = JSON.stringify({ seq, previous, parts });
-          changed();
+          watched.payload();
           return [element.innerText.split(/\\s+/).join(" "), props.value.again ?? null, asked.length];
         };
         module.screen(element, props, (event, data) => asked.push([event, data.value]), (name, update) => {
-          changed = update;
+          watched[name] = update;
         });
         const first = show(1, 0, { one: { text: "a" }, two: { text: "b" } });
         const next = show(2, 1, { two: { text: "c" } });
         const lost = show(4, 3, { one: { text: "d" } }); // the third never came
         const whole = show(5, 0, { one: { text: "d" }, two: { text: "e" } });
+        watched.value(); // it is as it was
+        props.value = { values: {} }; // the framework sets what the page came with
+        watched.value();
         return [first, next, lost, whole, asked, props.value.values];
       }"""
     *seen, asked, values = call("page/screen.js", code, f"/{address[1].address('page/mount.js')}")
     assert seen == [["a b", None, 0], ["a c", None, 0], ["d c", "4", 1], ["d e", "4", 1]]
-    assert asked == [["select", "again"]] and values == {"form": 1}
+    assert asked == [["select", "again"], ["select", "given"]] and values == {"form": 1}
