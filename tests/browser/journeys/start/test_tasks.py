@@ -1,0 +1,103 @@
+"""What people come for, in few clicks: each task is walked from the first page, and its clicks are counted."""
+
+import numpy as np
+import pytest
+
+from model.gpt.edits import Edit
+from tests.browser.conftest import FIRST
+from tests.support.visitor import SOON, expect
+from viz.page.examples import EXAMPLES
+from viz.words import words
+
+pytestmark = pytest.mark.browser
+WORDS = words("en")
+
+
+class Hand:
+    """Clicks on a page, counted."""
+
+    def __init__(self, page):
+        self.page, self.clicks = page, 0
+
+    def click(self, target) -> None:
+        target.click()
+        self.clicks += 1
+
+    def example(self, key: str) -> None:
+        """Choose one of the examples."""
+        self.click(self.page.get_by_role("button", name=WORDS["examples.label"]))
+        self.click(self.page.locator("#pg-examples .pg-example", has_text=WORDS[f"examples.{key}.name"]).first)
+        text = EXAMPLES["tinygpt"][key]
+        self.page.wait_for_function("text => playground.page.shown.prompt === text", arg=text, timeout=SOON)
+
+    def place(self, name: str) -> None:
+        """Open a group or a tab."""
+        self.click(self.page.locator(".pg-nav").get_by_role("button", name=name))
+
+
+def probability(page, token: str) -> float:
+    """What the start gives a token, in percent; 0 where it is not among the bars."""
+    bars = page.locator("#pg-start_next .pg-start-bar").evaluate_all(
+        """all => all.map((bar) =>
+            [bar.querySelector("code").textContent, parseFloat(bar.querySelector("b").textContent)])"""
+    )
+    return dict(bars).get(token, 0.0)
+
+
+def edits_of(page) -> list[Edit]:
+    return [Edit(**edit) for edit in page.evaluate("playground.state().edits")]
+
+
+def switched_off(page, lm, prompt: str, token: str, before: float) -> float:
+    """The share of a token once the page shows the run with its edits, compared with that run here."""
+    edits = edits_of(page)
+    logits = lm.trace(prompt).edit(*edits).logits_at(-1).astype(float)
+    id = lm.encode(token).ids.tolist()[-1]
+    order = np.sort(logits)[::-1]
+    share = 100 * float(np.exp(logits[id] - logits.max()) / np.exp(logits - logits.max()).sum())
+    share = share if logits[id] >= order[9] else 0.0  # ten bars
+    page.locator("#pg-start_next [data-part]").wait_for(timeout=SOON)
+    for _ in range(100):
+        page.wait_for_timeout(100)
+        if (now := probability(page, token.replace(" ", "·"))) == pytest.approx(share, abs=0.06):
+            return now
+    raise AssertionError(f"{now} % instead of {share} %, was {before} %")
+
+
+def proof(hand: Hand, lm, example: str, token: str) -> list[Edit]:
+    """From an example to the heads that write its next token, to all of them switched off, to what is expected then."""
+    page = hand.page
+    hand.example(example)
+    page.wait_for_function("() => document.querySelectorAll('#pg-start_next .pg-start-bar').length > 5", timeout=SOON)
+    before = probability(page, token.replace(" ", "·"))
+    hand.click(page.locator("#pg-start_way").get_by_role("button", name="attention:"))
+    off = page.get_by_role("button", name="Switch these").filter(visible=True).first
+    expect(off).to_be_visible(timeout=SOON)
+    hand.click(off)
+    expect(page.locator("#pg-selection .pg-edit").first).to_be_visible(timeout=SOON)
+    hand.place("Start")
+    assert switched_off(page, lm, EXAMPLES["tinygpt"][example], token, before) < before / 2
+    return edits_of(page)
+
+
+def test_the_heads_that_move_a_name_and_the_proof(open_page, lm):
+    hand = Hand(open_page("", ready=FIRST))
+    found = proof(hand, lm, "name", " P")
+    assert {edit.kind for edit in found} == {"zero"} and hand.clicks <= 5
+
+
+def test_the_induction_heads_and_the_proof(open_page, lm):
+    hand = Hand(open_page("", ready=FIRST))
+    found = proof(hand, lm, "repeated", " behind")
+    run = lm.trace(EXAMPLES["tinygpt"]["repeated"])
+    after = lm.encode(EXAMPLES["tinygpt"]["repeated"]).ids.tolist().index(lm.encode(" behind").ids.tolist()[-1])
+    weights = [float(run.pattern(edit.layer, edit.head)[-1][after]) for edit in found]
+    assert weights[0] > 0.5 and sum(weight > 0.5 for weight in weights) >= len(weights) / 2
+    assert hand.clicks <= 5
+
+
+def test_the_norm_of_a_layer(open_page):
+    hand = Hand(open_page("", ready=FIRST))
+    hand.click(hand.page.get_by_role("button", name=WORDS["start.way.norms"].format(layer=3)))
+    expect(hand.page.get_by_text("LayerNorm (layer 3 · before attention)").first).to_be_visible(timeout=SOON)
+    assert hand.clicks == 1
