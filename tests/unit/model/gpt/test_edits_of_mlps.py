@@ -109,7 +109,7 @@ def test_an_mlp_that_is_off_is_a_down_projection_of_zeros(name: str):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_nothing_is_left_along_a_direction_that_was_projected_out(name: str):
     edited = traced(name, Edit("project_out", 1, token=TOKEN))
-    stream, along = edited.hidden(2).astype(np.float64), unit(edited.model).double().numpy()
+    stream, along = edited.hidden(2).astype(np.float64), unit(edited.model).detach().double().numpy()
     assert np.abs(stream @ along).max() < 1e-6 * np.linalg.norm(stream, axis=1).max()
     plain = traced(name).hidden(2).astype(np.float64)
     assert np.abs(plain @ along).max() > 1e-3
@@ -122,7 +122,7 @@ def test_edits_of_the_stream_come_after_those_of_the_mlp_whatever_their_order():
     one, other = traced("gpt2", add, off, neuron, head), traced("gpt2", head, neuron, off, add)
     assert np.array_equal(one.logits, other.logits) and one.key != other.key
     moved = one.hidden(L) - traced("gpt2", off, neuron, head).hidden(L)
-    assert_close(moved, np.tile(4 * unit(one.model).numpy(), (T, 1)), 1e-5)
+    assert_close(moved, np.tile(4 * unit(one.model).detach().numpy(), (T, 1)), 1e-5)
     assert (one.sites(L - 1, ["mlp_out"])["mlp_out"] == 0).all()
 
 

@@ -61,7 +61,7 @@ def test_first_drawing_fills_every_part(playground, language):
     assert [group["name"] for group in editor["groups"]] == [
         words(language)[f"edits.editor.of_{group['key']}"] for group in editor["groups"]
     ]
-    assert editor["vocabulary"] == [[97, "“a”"], [98, "“b”"], [99, "“c”"]] and editor["neurons"] == 100
+    assert editor["vocabulary"] == [[97, "a"], [98, "b"], [99, "c"]] and editor["neurons"] == 100
     assert [kind["name"] for kind in editor["kinds"]] == [words(language)[f"edits.editor.kind_{k}"] for k in EDITS]
 
 

@@ -205,6 +205,8 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
         "find_map",
         "turns_reads",
         "turns_writes",
+        "turns_job",
+        "turns_rests",
     }  # not chosen
     ours, others = {*tab.TAB.parts}, {*attention.TAB.parts} - turned_away
     shown = {}

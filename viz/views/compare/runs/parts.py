@@ -99,7 +99,8 @@ def map_b(seen: Seen) -> Payload:
     back = {j: i for i, j in other.alignment.pairs}
     milliseconds = round(other.seconds * 1000)
     notes = [words[f"note_{other.request.how}"].format(model=other.label)]
-    if not other.one_shape and other.request.layer is None and other.request.head is None:
+    asked = seen.settings.run_b  # `other` is kept for every head
+    if not other.one_shape and asked.layer is None and asked.head is None:
         notes.append(words["nearest"].format(layer=seen.facts.head[0], head=seen.facts.head[1]))
     return _side(seen, maps, "other", " ".join(notes)) | {
         "file": _file("b", maps.head),
