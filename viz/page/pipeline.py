@@ -91,7 +91,7 @@ def selection_payload(catalogue: Catalogue, picked: Selection | None, of: str = 
     """
     kinds = {kind: catalogue[f"edit.{kind}"] for kind in EDITS}
     sites = {kind: EDITS[kind].site for kind in EDITS}
-    payload = {"words": section(catalogue, "selection"), "kinds": kinds, "sites": sites, "hues": list(HUES)}
+    payload: dict = {"words": section(catalogue, "selection"), "kinds": kinds, "sites": sites, "hues": list(HUES)}
     payload["many"] = section(catalogue, "edit_many")
     payload["stamp"] = uuid.uuid4().hex
     if picked is None:
