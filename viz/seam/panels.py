@@ -288,7 +288,7 @@ def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
 def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool) -> Payload:
     """The payload of a job's button, or why there is none; `auto`: the page starts it by itself."""
     hint = part.draw(seen) if part.draw else {"text": seen.here.get("hint") or ""}
-    if "problem" in hint:
+    if "problem" in hint or "empty" in hint:
         return hint
     start = hint.get("start") or seen.here["start"]
     if hint.get("unready"):

@@ -239,7 +239,7 @@ def problem(words: Mapping[str, str], refused: Refused) -> Payload:
     if refused.word != "no_edits":
         raise refusal(words, refused)
     way = {"tab": "effects", "view": "edits", "text": words["run_b.open_effects"]}
-    return {"problem": {"text": words["run_b.no_edits"], "hint": words["run_b.no_edits_hint"], "way": way}}
+    return {"empty": {"text": words["run_b.no_edits"], "hint": words["run_b.no_edits_hint"], "way": way}}
 
 
 def refusal(words: Mapping[str, str], refused: Refused) -> InputError:

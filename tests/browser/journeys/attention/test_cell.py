@@ -258,7 +258,7 @@ def test_rows_that_make_no_sense_can_be_corrected(page):
     expect(find.locator(".pg-find-problem")).to_be_hidden()
     expect(find.locator(".pg-find-said")).to_contain_text("back to The (0), ·tired (9)")
     find.locator("[data-row=from] .pg-chip").first.focus()
-    for key in ("ArrowRight", "ArrowRight", "Control+Enter"):
+    for key in ("ArrowRight", "ArrowRight", "Shift+Enter"):
         page.keyboard.press(key)
     expect(find.locator("[data-row=from] [aria-pressed=true]")).to_have_text(["·sat", "·it"])
     expect(find.locator(".pg-find-said")).to_contain_text("the mean of the 2 tokens that look")

@@ -48,7 +48,7 @@ def test_failed_download_can_be_tried_again_and_the_model_be_talked_to(start_app
     page.locator(FIRST).wait_for(timeout=30_000)
     open_tab(page, "Attention")
     expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 16.0$"), timeout=30_000)
-    talk(page)
+    talk(page, open_page.reload)
 
 
 def texts(page) -> list[str]:
@@ -74,7 +74,7 @@ def look_inside(page) -> None:
     expect(page.get_by_role("button", name="Answer", exact=True)).to_be_disabled()
 
 
-def talk(page) -> None:
+def talk(page, reload) -> None:
     """Turns, an answer, a model that has no template and back, and the same page once more."""
     written = page.locator("#pg-tokens .pg-chip-template")
     expect(written).to_have_count(0)
@@ -102,7 +102,7 @@ def talk(page) -> None:
     expect(answer).to_have_value(said[2], timeout=30_000)
     expect(page.locator("#pg-tokens .pg-chip-template").first).to_be_visible(timeout=30_000)
     page.wait_for_function("location.hash.includes('smollm2') && location.hash.includes('Paris')")
-    page.reload()
+    reload(page)
     expect(answer).to_have_value(said[2], timeout=60_000)
     assert texts(page) == said
     expect(page.locator("#pg-tokens .pg-chip-template").first).to_be_visible(timeout=30_000)

@@ -47,12 +47,12 @@ def test_an_edited_run_beside_another_prompt_says_so(playground):
 
 def test_without_edits_there_is_no_unedited_run_to_compare_with(playground):
     parts = drawn(playground, "abcab", {"with": "unedited"})
-    assert parts["runs_alignment"]["problem"]["text"] == "No edits are active."
-    assert "Effects" in parts["runs_alignment"]["problem"]["hint"]
-    way = parts["runs_alignment"]["problem"]["way"]
+    assert parts["runs_alignment"]["empty"]["text"] == "No edits are active."
+    assert "Effects" in parts["runs_alignment"]["empty"]["hint"]
+    way = parts["runs_alignment"]["empty"]["way"]
     assert way["view"] in {view.key for tab in TABS if tab.key == way["tab"] for view in tab.views}
     patching = drawn(playground, "abcab", {"with": "unedited"}, "patching")
-    assert set(patching["patching_job"]) == {"problem"}  # no button that does nothing
+    assert set(patching["patching_job"]) == {"empty"}  # no button that does nothing
     assert all(parts[name]["absent"] for name in QUIET) and parts["notice"] == {}
 
 
