@@ -38,7 +38,7 @@ FIRST = """() => new Promise((done, fail) => {
 OPEN = """() => new Promise((done, fail) => {
   const stop = setTimeout(() => fail(new Error("never drawn")), 60000);
   const look = () => {
-    if (document.querySelector(".pg-chart .main-svg")) {
+    if (document.querySelector(".pg-chart .main-svg") && document.querySelector(".pg-head[aria-label]")) {
       clearTimeout(stop);
       return done();
     }
