@@ -15,9 +15,8 @@ class PageState:
 
     def __init__(self, now: dict):
         self.now = now
-        self.waiting = 0  # questions that came and are not answered yet
+        self.asked = 0  # questions so far
         self._line, self._count = threading.Lock(), threading.Lock()
-        self._last = 0
 
     def __deepcopy__(self, memo: dict) -> Self:
         """The state of another page that begins the same way."""
@@ -28,12 +27,7 @@ class PageState:
         """Wait until the questions before this one are answered; False where a newer one waits, which asks for all
         that this one does."""
         with self._count:
-            self._last += 1
-            self.waiting += 1
-            mine = self._last
-        try:
-            with self._line:
-                yield mine == self._last
-        finally:
-            with self._count:
-                self.waiting -= 1
+            self.asked += 1
+            mine = self.asked
+        with self._line:
+            yield mine == self.asked

@@ -24,7 +24,7 @@ def test_questions_that_come_at_once_are_answered_one_after_the_other_and_only_t
     for name in "bc":
         threads.append(threading.Thread(target=ask, args=(name,)))
         threads[-1].start()
-    while state.waiting < 3:  # all of them are in the line
+    while state.asked < 3:  # all of them are in the line
         threading.Event().wait(0.01)
     go.set()
     for thread in threads:

@@ -12,19 +12,11 @@ from model.gpt.transformer import Transformer
 from model.predictions.attribution import Components, attribute, by_source, components, promoted
 from tests.support.helpers import VARIANTS, D, H, L, V, assert_close, force, random_ids, tiny_model, tokens_of
 from tests.support.rounding import logits_within, sums, within
+from tests.support.two_runs import EDITS
 
 T = 13
 IDS = random_ids(1, T, seed=5)[0]
 TOKEN, OTHER = 7, 31
-# Each site that an edit can change, in one layer and in all.
-EDITS = (
-    Edit("mean", 0, 1),
-    Edit("zero", 1, 2),
-    Edit("uniform", 1, 0),
-    Edit("block_edge", 2, query=6, key=2),
-    Edit("block_edge", query=9, key=4),
-    Edit("scale", 2, 3, factor=2.0),
-)
 STREAM = (
     Edit("zero", 0, 1),
     Edit("mlp_scale", 0, factor=2.0),

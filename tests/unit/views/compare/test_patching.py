@@ -11,6 +11,7 @@ from model.errors import InputError
 from model.sampling.pipeline import softmax
 from tests.support.compare import asked, cells, drawn, made_by
 from tests.support.helpers import tokens_of
+from viz.charts.layer_head_map import HeadWords
 from viz.charts.packed import unpacked_figure
 from viz.labels import quoted
 from viz.numbers import difference
@@ -21,7 +22,7 @@ from viz.seam.head_list import strongest
 from viz.seam.prompt import Prompt
 from viz.seam.selection import Selection
 from viz.views.compare.patching import measure
-from viz.views.compare.patching.figures import HeadMapWords, MapWords, head_patch_figure, patch_figure
+from viz.views.compare.patching.figures import MapWords, head_patch_figure, patch_figure
 from viz.views.compare.patching.measure import Watched
 from viz.views.compare.patching.view import VIEW
 
@@ -285,7 +286,7 @@ def test_patch_figure_selects_tokens_and_is_centred_on_zero():
 
 def test_head_figure_names_both_numbers_and_is_centred_on_zero():
     raw = np.array([[0.0, 3.0], [-1.5, 0.1], [0.0, 0.0]], np.float32)
-    figure = head_patch_figure(raw / 3, raw, HeadMapWords("l", "h", HOSTILE, "share"))
+    figure = head_patch_figure(raw / 3, raw, HeadWords("l", "h", "share"), HOSTILE)
     heat = figure.data[0]
     assert heat.z[1][0] == 1 and heat.customdata[1] == [3.0, 0.1, 0.0]  # heads down
     assert figure.layout.coloraxis.cmin == -1 and figure.layout.coloraxis.cmax == 1

@@ -181,8 +181,6 @@ def gradients_by_turn(scene: Scene, position: int = -1) -> dict:
         how many gradients were computed. target: that token.
     """
     looked = at(scene, position)
-    if not scene.prompt.turns:
-        raise InputError(scene.words["turns.none"], "", scene.words["turns.none_hint"])
     found: Rests = measured(VIEW, "rests", looked)
     roles = (*(message["role"] for message in scene.prompt.messages), "template")
     names = ("role", "gradient_x_activation", "integrated")

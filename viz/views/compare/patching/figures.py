@@ -25,16 +25,6 @@ class MapWords:
     share: str
 
 
-@dataclass(frozen=True)
-class HeadMapWords:
-    """The words on the map of heads, in the reader's language."""
-
-    layer: str
-    head: str
-    raw: str  # the effect in logits
-    share: str
-
-
 def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words: MapWords) -> go.Figure:
     """Tokens across, layers up, signed around 0. A click on a cell selects the token. shares, effects [L, T]"""
     L, T = shares.shape
@@ -68,8 +58,10 @@ def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words:
     )
 
 
-def head_patch_figure(shares: np.ndarray, effects: np.ndarray, words: HeadMapWords) -> go.Figure:
-    """Layers across, heads down, signed around 0. A click on a cell selects the head. shares, effects [L, H]"""
-    hover = f"{plotly_text(words.share)}: %{{z:.4f}}<br>{plotly_text(words.raw)}: %{{customdata:+.4f}}"
-    names = HeadWords(words.layer, words.head, words.share)
-    return head_figure(shares, names, hover, signed=True, customdata=effects.T.astype(float).round(5).tolist())
+def head_patch_figure(shares: np.ndarray, effects: np.ndarray, words: HeadWords, raw: str) -> go.Figure:
+    """Layers across, heads down, signed around 0. A click on a cell selects the head. shares, effects [L, H]
+
+    `words`: the axes, and of the shares; `raw`: of the effects, in logits.
+    """
+    hover = f"{plotly_text(words.value)}: %{{z:.4f}}<br>{plotly_text(raw)}: %{{customdata:+.4f}}"
+    return head_figure(shares, words, hover, signed=True, customdata=effects.T.astype(float).round(5).tolist())

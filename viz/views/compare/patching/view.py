@@ -9,6 +9,7 @@ from viz.api.answers import ranked_heads
 from viz.api.arguments import OneOf, Prompt, Rows
 from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, named, watching
+from viz.charts.layer_head_map import HeadWords
 from viz.labels import quoted
 from viz.numbers import difference, whole
 from viz.seam.head_list import HUES, strongest
@@ -21,7 +22,7 @@ from viz.seam.targets import Usual, fields
 from viz.seam.view import Custom, Form, Job, Payload, Seen, View
 from viz.views.compare import run_b
 from viz.views.compare.alignment import by_position, merged
-from viz.views.compare.patching.figures import HeadMapWords, MapWords, head_patch_figure, patch_figure
+from viz.views.compare.patching.figures import MapWords, head_patch_figure, patch_figure
 from viz.views.compare.patching.measure import (
     BY,
     INTO,
@@ -98,11 +99,11 @@ def head_map(seen: Seen) -> Payload:
         return {"absent": True}
     words, where = seen.here, seen.settings.where
     shares = recovered(effects, *target.ends(seen.settings.into))
-    labels = HeadMapWords(words["layer"], words["head"], words["raw"], words["share"])
+    labels = HeadWords(words["layer"], words["head"], words["share"])
     said = _said(seen, target) | _place(seen)
     place = f", {seen.facts.position}" if where == "picked" else ""
     return {
-        "figure": head_patch_figure(shares, effects, labels),
+        "figure": head_patch_figure(shares, effects, labels, words["raw"]),
         "title": words[f"title_{where}"].format(**said),
         "note": words["note"].format(**said),
         "file": f"patching-heads-{where}",
