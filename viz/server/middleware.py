@@ -4,37 +4,31 @@ Plain ASGI, so that answers which are sent piece by piece pass through piece by 
 """
 
 import asyncio
-import ipaddress
 import json
 import logging
 import re
-import socket
-import uuid
 from collections import Counter
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.seam.playground import Options
+from viz.server.clients import client_of, is_foreign, is_ours, name_of
 from viz.server.gradio_patches import is_logged_in
+from viz.server.headers import dress
 from viz.server.rate_limit import Buckets, Rate
 from viz.words import pick_language, words
 
 log = logging.getLogger("playground")
 
-SERVER = uuid.uuid4().hex  # another one after a restart: the pages that knew the old one begin anew
-SERVER_HEADER = "x-playground-server"
 MOST_ADDRESS = 8192  # characters of a path with its query
 MOST_OPEN = 400  # requests under way of one address; a page holds two
 BODY_SECONDS = 30.0  # for a request to arrive
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP ends a session by DELETE
-KEPT = "public, max-age=3600"
-HASHED = ("/assets/", "/playground/static/")
 API = "/gradio_api/"
 # What the page, its API and MCP need of Gradio, without files, uploads, streams, proxies and editors.
 PAGE = ("/", "/login", "/logout", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt")
@@ -94,117 +88,6 @@ _NAMED = {
 def middleware(options: Options) -> list[Middleware]:
     """The middleware of every request, outermost first."""
     return [Middleware(Guard, options=options)]
-
-
-def policy(options: Options) -> dict[str, str]:
-    """Headers of every answer. Gradio makes functions from text and styles in place, so its own scripts need both."""
-    ancestors = " ".join(("'self'", *options.embed))
-    sources = {
-        "default-src": "'self'",
-        "script-src": "'self' 'unsafe-inline' 'unsafe-eval'",
-        "style-src": "'self' 'unsafe-inline'",
-        "img-src": "'self' data: blob:",
-        "font-src": "'self' data:",
-        "connect-src": "'self' data: blob:",
-        "worker-src": "'self' blob:",
-        "object-src": "'none'",
-        "base-uri": "'self'",
-        "form-action": "'self'",
-        "frame-ancestors": ancestors,
-    }
-    headers = {
-        "content-security-policy": "; ".join(f"{name} {value}" for name, value in sources.items()),
-        "x-content-type-options": "nosniff",
-        "referrer-policy": "same-origin",
-        "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=(), browsing-topics=()",
-        "cross-origin-resource-policy": "same-origin",
-        SERVER_HEADER: SERVER,
-    }
-    return headers if options.embed else headers | {"x-frame-options": "SAMEORIGIN"}
-
-
-def cached(path: str) -> str:
-    """The caching header of an answer: only files under a hash never change."""
-    if path.startswith(HASHED):
-        return "public, max-age=31536000, immutable"
-    return KEPT if path.startswith(("/playground/plotly/", "/static/")) else "no-store"
-
-
-def dress(start: Message, path: str, options: Options) -> None:
-    """Put the headers on the beginning of an answer."""
-    headers = MutableHeaders(scope=start)
-    for name, value in policy(options).items():
-        headers[name] = value
-    if start["status"] >= 400:
-        headers["cache-control"] = "no-store"
-    else:
-        headers.setdefault("cache-control", cached(path))
-    if headers.get("content-type", "").startswith("text/event-stream"):
-        headers["x-accel-buffering"] = "no"  # a proxy is to pass each piece on at once
-
-
-# --- the client ---------------------------------------------------------------------------------------
-
-
-def client_of(scope: Scope, proxies: int) -> str:
-    """The client's address: the peer's, or the one that the outermost trusted proxy saw. Of IPv6 the network.
-
-    Each proxy appends the address of its client, so that anything forged by a visitor stays to the left.
-    """
-    peer = (scope.get("client") or ("",))[0]
-    if proxies:
-        named = [part.strip() for line in Headers(scope=scope).getlist("x-forwarded-for") for part in line.split(",")]
-        peer = named[-proxies] if len(named) >= proxies else (named or [peer])[0]
-    try:
-        address = ipaddress.ip_address(peer.strip("[]"))
-    except ValueError:
-        return peer[:64]
-    if address.version == 4:
-        return str(address)
-    return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False))
-
-
-def name_of(host: str) -> str:
-    """The name in a Host header, without its port; "" for what is none."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
-
-
-def is_ours(name: str, options: Options) -> bool:
-    """Whether a server on one's own machine answers to that name.
-
-    A page of a stranger may have its own name point to this machine (DNS rebinding), but it cannot make its address
-    bar show a number, this machine's own name, or one that was given on the command line.
-    """
-    if options.public:
-        return True
-    hostname = socket.gethostname().lower()
-    if name in (
-        "localhost",
-        options.host.lower(),
-        hostname,
-        f"{hostname}.local",
-        *(host.lower() for host in options.hosts),
-    ):
-        return True
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-def is_foreign(scope: Scope, options: Options) -> bool:
-    """Whether a request comes from another website's page, other than by a link to this one."""
-    headers = Headers(scope=scope)
-    if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
-        return True
-    origin = headers.get("origin")
-    if scope["method"] == "POST" and origin is not None and not options.public:
-        return not is_ours(name_of(origin.rpartition("//")[2]), options)
-    return False
 
 
 def is_inside(scope: Scope) -> bool:

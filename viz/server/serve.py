@@ -25,6 +25,7 @@ from viz.page.build import build
 from viz.seam.playground import Options, Playground
 from viz.server import gradio_patches, login, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
+from viz.server.headers import SERVER
 from viz.server.limits import PRIVATE, PUBLIC
 from viz.server.training_process import archive
 from viz.words import LANGUAGES, section, words
@@ -99,7 +100,7 @@ def trained_archive(playground: Playground) -> Callable[[Request], Response]:
 
 def identity() -> str:
     """The id of this server and the messages of the page while the server cannot be reached."""
-    content = {"server": middleware.SERVER, "words": {name: section(words(name), "connection") for name in LANGUAGES}}
+    content = {"server": SERVER, "words": {name: section(words(name), "connection") for name in LANGUAGES}}
     return f'<meta id="pg-connection-words" content="{html.escape(json.dumps(content, ensure_ascii=False))}">'
 
 

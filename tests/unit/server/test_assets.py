@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from tests.support.scripts import STATIC
 from viz.server.assets import MAIN, ROUTE, STUB, STYLE, Head, answer, read, stylesheet, tags
-from viz.server.middleware import cached
+from viz.server.headers import cached
 
 ASSETS = read(STATIC)
 CLIENT = TestClient(Starlette(routes=[Route(ROUTE, answer(ASSETS))]))

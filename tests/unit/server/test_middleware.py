@@ -8,8 +8,9 @@ from tests.support.guard import JOIN, OURS, ask, guarded, scope_of
 from tests.support.helpers import apart
 from viz.seam.playground import Options
 from viz.server import middleware
+from viz.server.headers import KEPT, SERVER, cached
 from viz.server.limits import PUBLIC
-from viz.server.middleware import cached, is_open, is_outside, path_of
+from viz.server.middleware import is_open, is_outside, path_of
 
 # --- headers ---
 
@@ -23,7 +24,7 @@ def test_every_answer_has_the_headers():
         assert answer.headers["referrer-policy"] == "same-origin"
         assert answer.headers["x-frame-options"] == "SAMEORIGIN"
         assert "camera=()" in answer.headers["permissions-policy"]
-        assert answer.headers["x-playground-server"] == middleware.SERVER
+        assert answer.headers["x-playground-server"] == SERVER
     assert ask(guarded(), "/etc/passwd").status == 404 and ask(guarded(), JOIN, "PUT").status == 405
 
 
@@ -69,7 +70,7 @@ def test_a_fault_is_told_without_its_details(caplog):
 
 def test_what_may_be_kept():
     assert "immutable" in cached("/assets/index-abc.js") and "immutable" in cached("/playground/static/0a/main.js")
-    assert cached("/playground/plotly/plotly.min.js") == middleware.KEPT
+    assert cached("/playground/plotly/plotly.min.js") == KEPT
     for path in ("/", "/config", "/playground/alive", "/playground/trained/1.zip", JOIN):
         assert cached(path) == "no-store"
 

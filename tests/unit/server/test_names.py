@@ -4,8 +4,8 @@ import pytest
 
 from tests.support.guard import JOIN, OURS, SHARED, ask, guarded, scope_of
 from viz.seam.playground import Options
-from viz.server import middleware
-from viz.server.middleware import client_of, is_ours, name_of
+from viz.server import clients
+from viz.server.clients import client_of, is_ours, name_of
 
 # --- names ---
 
@@ -41,7 +41,7 @@ def test_a_foreign_name_is_told_how_to_be_allowed():
 
 
 def test_this_machine_s_own_name_is_ours(monkeypatch):
-    monkeypatch.setattr(middleware.socket, "gethostname", lambda: "Lab7")
+    monkeypatch.setattr(clients.socket, "gethostname", lambda: "Lab7")
     assert is_ours("lab7", Options()) and is_ours("lab7.local", Options()) and not is_ours("lab8", Options())
 
 
