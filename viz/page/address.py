@@ -149,7 +149,7 @@ def wire(
     shared: Shared,
     parts: Mapping[str, gr.HTML],
     first: tuple[str, str],
-    selection_update: Callable[[Catalogue, Selection, str, str, LanguageModel | None], gr.HTML],
+    selection_update: Callable[[Catalogue, Selection, str, str, LanguageModel | None], dict],
 ) -> None:
     """A link, a state file, or a step back: model, prompt, tab and selection come in one answer, so that they fit."""
     tabs = tuple(str(tab.id) for tab in shared.tabs.children if isinstance(tab, gr.Tab))
@@ -164,7 +164,7 @@ def wire(
             restored.prompt,
             gr.skip() if restored.waits else restored.model_id,
             gr.Tabs(selected=restored.tab),
-            gr.HTML(value={"tab": restored.tab}),
+            gr.update(value={"tab": restored.tab}),
             opened(restored.model_id) if new else gr.skip(),
             restored.waits or restored.model_id,
             selection_update(words(language), restored.selection, restored.run, name, restored.model)

@@ -30,7 +30,6 @@ from viz.page.turns import PageState
 from viz.seam.layout import plain, slots
 from viz.seam.playground import Playground
 from viz.seam.tab import Tab
-from viz.server.gradio_patches import forget_payloads
 from viz.views.tabs import TABS
 from viz.words import words
 
@@ -188,12 +187,10 @@ def build(playground: Playground) -> gr.Blocks:
         for tab in TABS:
             wire_streams(tab, streams, shared)
 
-        def left(request: gr.Request):
-            visitor = request.session_hash or ""
+        def left(visitor: str) -> None:
             for forget in (playground.leave, forget_bars, *shared.leaving):
                 forget(visitor)
-            forget_payloads(page, visitor)
 
-        page.unload(left)
+        playground.presence.leaving = left
         endpoints.offer(playground)
     return page

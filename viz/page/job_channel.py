@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 
 from model.errors import PlaygroundError
-from viz.page.parts import packed
+from viz.page.parts import update
 from viz.page.pipeline import QUIET, PageRequest, scene_of
 from viz.seam.background import failed, perform_in_turn
 from viz.seam.playground import Playground
@@ -78,13 +78,13 @@ def wire_jobs(
         try:
             job = PLANS[name](scene_of(playground, question), question.values)
         except PlaygroundError as error:
-            yield gr.HTML(payload=packed(bars.say(name, failed(error, question.language)))), gr.skip()
+            yield update(bars.say(name, failed(error, question.language))), gr.skip()
             return
         stop = bars.stops[name] = threading.Event()
         try:
             for payload, ended in perform_in_turn(playground, visitor, job, question.language, stop):
-                update = gr.skip() if payload is None else gr.HTML(payload=packed(bars.say(name, payload)))
-                yield update, ended or gr.skip()
+                bar = gr.skip() if payload is None else update(bars.say(name, payload))
+                yield bar, ended or gr.skip()
         finally:
             if bars.stops.get(name) is stop:
                 del bars.stops[name]

@@ -30,14 +30,14 @@ def part(
     )
 
 
-def update(payload: dict) -> gr.HTML:
+def update(payload: dict) -> dict:
     """Give a component a new payload; its value stays."""
-    return gr.HTML(payload=packed(payload))
+    return gr.update(payload=packed(payload))
 
 
-def replaced(payload: dict, value: object) -> gr.HTML:
+def replaced(payload: dict, value: object) -> dict:
     """Give a component a new payload and a new value."""
-    return gr.HTML(payload=packed(payload), value=value)
+    return gr.update(payload=packed(payload), value=value)
 
 
 def packed(payload: dict | None) -> str | None:
@@ -56,6 +56,6 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def unpacked(component: gr.HTML) -> dict:
+def unpacked(update: dict) -> dict:
     """The payload of an update."""
-    return json.loads(component.props["payload"])
+    return json.loads(update["payload"])

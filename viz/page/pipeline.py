@@ -120,7 +120,7 @@ def edit_payload(edit: Edit) -> dict:
     return {name: value for name, value in vars(edit).items() if value is not None}
 
 
-def selection_update(catalogue: Catalogue, picked: Selection, run: str, of: str = "", model: Named = None) -> gr.HTML:
+def selection_update(catalogue: Catalogue, picked: Selection, run: str, of: str = "", model: Named = None) -> dict:
     """The selection set from here, with the tokens and the cell of the prompt `run`."""
     payload = selection_payload(catalogue, picked, of, model)
     cell = {"tokens": list(picked.tokens), "pair": list(picked.pair) if picked.pair else None}

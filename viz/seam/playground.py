@@ -17,10 +17,12 @@ from viz.seam.job_queue import Desk
 from viz.seam.prompt import Prompt, Read, read
 from viz.server.fair_lock import Turns
 from viz.server.limits import PRIVATE, Allowed, limits_of
+from viz.server.presence import Presence
 from viz.server.training_process import PREFIX, Workshop, label
 
 MAX_CHARACTERS = PRIVATE.characters  # of a prompt on any server
-RESULTS = 16  # one part in so many of the memory is for results of jobs, the rest for traces
+RESULTS = 16  # one part in so many of the memory is for results of jobs
+ANSWERS = 8  # and one in so many for answers that wait to be read; the rest is for traces
 MOST_NAME = 200  # characters of a model's id
 MOST_FAILURES = 64  # models that did not load and are remembered
 
@@ -57,13 +59,19 @@ class Playground:
     failures: dict[str, PlaygroundError] = field(default_factory=dict)
     computing: Turns = field(default_factory=Turns)  # one forward at a time: it uses every core
     desk: Desk = field(init=False)  # of jobs and races
+    presence: Presence = field(default_factory=Presence)  # which pages are there, and whose they are
 
     def __post_init__(self) -> None:
         memory, allowed = self.options.memory_mb << 20, self.options.allowed
-        object.__setattr__(self, "traces", ByteLRU(memory - memory // RESULTS))
+        object.__setattr__(self, "traces", ByteLRU(memory - memory // RESULTS - self.answer_bytes))
         object.__setattr__(self, "results", ByteLRU(memory // RESULTS))
         object.__setattr__(self, "workshop", Workshop(limits_of(allowed, self.options.training_minutes)))
-        object.__setattr__(self, "desk", Desk(allowed.desk))
+        object.__setattr__(self, "desk", Desk(allowed.desk, self.presence.owner_of))
+
+    @property
+    def answer_bytes(self) -> int:
+        """What answers that nobody has read yet may hold together."""
+        return (self.options.memory_mb << 20) // ANSWERS
 
     def choices(self, owner: str = "") -> list[tuple[str, str]]:
         """(label, id) of what the picker offers, the visitor's own trained models last."""

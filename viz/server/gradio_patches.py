@@ -1,10 +1,9 @@
-"""Everything that touches names which Gradio keeps to itself, in one file.
+"""What touches names which Gradio keeps to itself; all of it is in the files gradio_*.py beside this one.
 
 They may change with any release. `check` runs before the page is built and says so in a sentence where another
 version is installed; each function here says what it is for and what is lost without it.
 """
 
-import copy
 import json
 from collections.abc import Callable, Collection, Mapping
 
@@ -34,31 +33,6 @@ def rest(page: gr.Blocks) -> None:
     page._queue.sleep_when_free, page._queue.progress_update_sleep_when_free = 0.005, 1.0
 
 
-def skip_at_once(page: gr.Blocks) -> None:
-    """Have an output that an answer leaves alone cost nothing: Gradio else builds the component again for each.
-
-    That is a millisecond an output, and most answers leave all but two of the page's alone.
-    """
-    whole = page.postprocess_data
-
-    async def postprocess_data(block_fn, predictions, state):
-        outputs = block_fn.outputs
-        if block_fn.batch or not isinstance(predictions, list | tuple) or not len(outputs) == len(predictions) > 1:
-            return await whole(block_fn, predictions, state)
-        data: list = [None if block.stateful else gr.skip() for block in outputs]
-        changed = [n for n, answer in enumerate(predictions) if not isinstance(answer, dict) or answer != gr.skip()]
-        if changed:
-            fewer = copy.copy(block_fn)
-            fewer.outputs = [outputs[n] for n in changed]
-            answers = [predictions[n] for n in changed]
-            sent = await whole(fewer, answers if len(changed) > 1 else answers[0], state)
-            for n, answer in zip(changed, sent, strict=True):
-                data[n] = answer
-        return data
-
-    page.postprocess_data = postprocess_data
-
-
 def let_go(page: gr.Blocks) -> None:
     """End the streams that open pages hold, without which a server waits for them when it stops."""
     page._end_streaming_responses()
@@ -67,17 +41,6 @@ def let_go(page: gr.Blocks) -> None:
 def stop_soon(page: gr.Blocks, seconds: int) -> None:
     """How long a server that stops waits for connections that do not end."""
     page.server.config.timeout_graceful_shutdown = seconds
-
-
-def forget_payloads(page: gr.Blocks, visitor: str) -> None:
-    """Keep only the states of a session: Gradio holds the last payload of every component, megabytes a visitor.
-
-    A page that comes back (a lost connection, the browser's back button) goes on from its states.
-    """
-    session = page.state_holder.session_data.get(visitor)
-    if session is not None:
-        session.blocks_config = copy.copy(page.default_config)
-        session.config_values = {}
 
 
 def is_logged_in(scope: Scope, cookies: Mapping[str, str]) -> bool:

@@ -32,6 +32,7 @@ class Allowed:
     models: tuple[str, ...] = ()  # the only ones there are; () for all, with hub:OWNER/NAME typed by hand
     sessions: int = 128  # pages whose state is stored; an open page beyond them starts anew
     queue: int = 64  # requests that wait
+    share: int = 64  # of them those of one address or login name
     body: int = 8 << 20  # bytes of a request
 
 
@@ -58,6 +59,7 @@ PUBLIC = Allowed(
     ),
     sessions=256,
     queue=256,
+    share=128,
     body=512 << 10,
 )
 

@@ -23,8 +23,10 @@ from model.progress import Progress
 from viz.api import endpoints
 from viz.page.build import build
 from viz.seam.playground import Options, Playground
-from viz.server import gradio_patches, login, middleware
+from viz.server import gradio_answers, gradio_patches, gradio_sessions, login, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
+from viz.server.gradio_queue import FairQueue, Room
+from viz.server.gradio_sessions import Listeners, heartbeat
 from viz.server.headers import SERVER
 from viz.server.limits import PRIVATE, PUBLIC
 from viz.server.training_process import archive
@@ -114,6 +116,7 @@ def launch_options(static: Path, playground: Playground) -> dict:
     bundled = Path(plotly.__file__).parent / "package_data"
     assets = read(static)
     routes = [
+        heartbeat(playground.presence),
         Route("/playground/alive", alive),
         Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
         Route(ROUTE, answer(assets)),
@@ -134,7 +137,11 @@ def launch_options(static: Path, playground: Playground) -> dict:
             "docs_url": None,
             "redoc_url": None,
             "openapi_url": None,
-            "middleware": [*middleware.middleware(playground.options), Middleware(Head, tags=head(assets))],
+            "middleware": [
+                *middleware.middleware(playground.options),
+                Middleware(Listeners, presence=playground.presence),
+                Middleware(Head, tags=head(assets)),
+            ],
         },
         "max_file_size": "64kb",
         "mcp_server": playground.options.mcp,
@@ -143,19 +150,29 @@ def launch_options(static: Path, playground: Playground) -> dict:
     }
 
 
+def start(playground: Playground, static: Path, page: gr.Blocks, *, host: str, port: int | None, browser=False) -> None:
+    """Serve a page in the background."""
+    gradio_answers.no_files()
+    gradio_sessions.install()
+    page.queue(max_size=playground.options.allowed.queue, api_open=False)
+    waiting, share = playground.options.allowed.queue, playground.options.allowed.share
+    page._queue = FairQueue.of(page, playground.presence, Room(waiting, share, playground.answer_bytes))
+    gradio_patches.rest(page)
+    gradio_answers.direct(page)
+    options = launch_options(static, playground)
+    page.launch(server_name=host, server_port=port, inbrowser=browser, prevent_thread_lock=True, **options)
+    gradio_sessions.attend(page, playground.presence)
+    endpoints.finish(page)
+    gradio_patches.stop_soon(page, 2)  # seconds; a page may hold a connection that does not end
+
+
 def launch(playground: Playground, static: Path, *, host: str, port: int | None, open_browser: bool) -> None:
     """Serve until interrupted or terminated."""
     gradio_patches.check()
     page = build(playground)
     for number in (signal.SIGINT, signal.SIGTERM):  # so that what was trained is removed then, too
         signal.signal(number, gradio_patches.on_stop(page))
-    page.queue(max_size=playground.options.allowed.queue, api_open=False)
-    gradio_patches.rest(page)
-    gradio_patches.skip_at_once(page)
-    options = launch_options(static, playground)
-    page.launch(server_name=host, server_port=port, inbrowser=open_browser, prevent_thread_lock=True, **options)
-    endpoints.finish(page)
-    gradio_patches.stop_soon(page, 2)  # seconds; a page may hold a connection that does not end
+    start(playground, static, page, host=host, port=port, browser=open_browser)
     print(f"Attention playground: {page.local_url}", flush=True)
     try:
         page.block_thread()

@@ -17,7 +17,7 @@ from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import arguments, table
 from viz.page.build import build
 from viz.seam.playground import Options, Playground
-from viz.server.serve import launch_options
+from viz.server.serve import start
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,10 +28,7 @@ NAMES = {each.name for each in ENDPOINTS}
 def served(playground: Playground):
     """The page as serve.launch starts it."""
     page = build(playground)
-    page.queue(max_size=playground.options.allowed.queue, api_open=False)
-    options = launch_options(ROOT / "static", playground)
-    page.launch(server_name="127.0.0.1", prevent_thread_lock=True, **options)
-    endpoints.finish(page)
+    start(playground, ROOT / "static", page, host="127.0.0.1", port=None)
     return page
 
 

@@ -169,7 +169,7 @@ def test_the_page_gets_the_selection_as_value_and_as_picture(playground: Playgro
         "distractor": None,
         "of": "tiny",
     }
-    assert changed.value == value
+    assert changed["value"] == value
     shown = unpacked(changed)
     assert {name: shown[name] for name in value} == value and shown["run"] == "abc"
     assert picked(value, playground.opened("tiny").config, 5) == chosen  # what a refresh reads is what was meant

@@ -9,6 +9,7 @@ import gradio as gr
 import httpx
 import pytest
 
+from app import ROOT
 from benchmarks import load
 from benchmarks.load_page import LIMITS, TIMEOUT, skipped
 from benchmarks.load_report import Tally, quantile, summary, table
@@ -18,6 +19,7 @@ from viz.page.build import build
 from viz.seam.job_queue import Bounds
 from viz.seam.playground import Options, Playground
 from viz.server.limits import PRIVATE
+from viz.server.serve import start
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +29,7 @@ def served(lm):
     playground = Playground(Options(model=lm.id, max_tokens=64, allowed=allowed))
     playground.models.get(lm.id, lambda: lm)
     page = build(playground)
-    page.queue(max_size=64, api_open=False)
-    page.launch(server_name="127.0.0.1", prevent_thread_lock=True, quiet=True, run_history=False, max_threads=48)
+    start(playground, ROOT / "static", page, host="127.0.0.1", port=None)
     yield types.SimpleNamespace(url=page.local_url, playground=playground, page=page)
     page.close()
 
@@ -104,10 +105,12 @@ def test_a_page_that_was_closed_leaves_nothing_behind(served, lm, monkeypatch):
         time.sleep(0.01)
     (session,) = gone
     end = time.monotonic() + 20
-    while (kept := served.page.state_holder.session_data[session]).config_values:
+    while not (kept := served.page.state_holder.session_data[session]).is_closed:
         assert time.monotonic() < end
         time.sleep(0.01)
-    assert all(kept.blocks_config.blocks[n] is block for n, block in served.page.default_config.blocks.items())
+    blocks = kept.blocks_config.blocks
+    assert all(blocks[n] is block for n, block in served.page.default_config.blocks.items() if type(block) is gr.HTML)
+    assert not kept.config_values  # no payload of any component
     assert kept.state_data  # a page that comes back goes on from here
 
 

@@ -1,0 +1,165 @@
+"""What Gradio keeps for a visitor, made cheap and bounded: a visit's states, and the line that says a page is open."""
+
+import asyncio
+import re
+from copy import copy
+
+import gradio as gr
+from gradio import blocks, mcp, route_utils, routes, state_holder
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from viz.server.presence import Presence
+
+VISIT = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what a client may call its visit
+BEAT_SECONDS = 15.0  # between two signs of life on the line of an open page
+
+
+class Visit(state_holder.SessionState):
+    """The states of one visit. Gradio would also describe all components of the page anew for each, 50 ms of the
+    event loop, and hold the last payload of each, megabytes: for links that this page does not use."""
+
+    def __init__(self, page: gr.Blocks):
+        self.blocks_config = copy(page.default_config)
+        self.config_values: dict = {}
+        self.state_data: dict = {}
+        self._state_ttl: dict = {}
+        self.is_closed = False
+        self.STATE_TTL_WHEN_CLOSED = 3600
+
+    def __setitem__(self, key: int, value: object) -> None:
+        if isinstance(self.blocks_config.blocks.get(key), gr.State):
+            self.state_data[key] = value
+        else:
+            self.blocks_config.blocks[key] = value
+
+    def _update_config(self, key: int) -> None:
+        pass
+
+    def _update_value_in_config(self, key: int, value: object) -> None:
+        pass
+
+
+class Visits(state_holder.StateHolder):
+    """The visits of a server. Beyond its capacity those go first whose page is not open, the oldest of them first;
+    where all are open, `has_room` says no to another one."""
+
+    presence: Presence = Presence()
+
+    def has_room(self, visit: str) -> bool:
+        """Whether a visit is known or could be."""
+        if visit in self.session_data or len(self.session_data) < self.capacity:
+            return True
+        return any(not self.presence.is_here(each) for each in self.session_data)
+
+    def update(self, session_id: str) -> None:
+        with self.lock:
+            if session_id in self.session_data:
+                self.session_data.move_to_end(session_id)
+            while len(self.session_data) > self.capacity:
+                gone = (each for each in self.session_data if each != session_id and not self.presence.is_here(each))
+                oldest = next(gone, None) or next(iter(self.session_data))
+                self.session_data.pop(oldest)
+                self.time_last_used.pop(oldest, None)
+
+
+def install() -> None:
+    """Have Gradio make these for every visit from now on."""
+    for module in (state_holder, blocks, mcp, route_utils):
+        module.SessionState = Visit  # type: ignore[attr-defined]
+    routes.StateHolder = Visits  # type: ignore[misc]
+
+
+def attend(page: gr.Blocks, presence: Presence) -> None:
+    """Have a launched page ask `presence` who is there."""
+    page.app.state_holder.presence = presence
+
+
+class Heartbeat:
+    """GET /gradio_api/heartbeat/VISIT: the line that an open page holds. Closing it ends what the page had begun.
+
+    For a visit that the server has never drawn for there is nothing to end, so that it costs nothing.
+    """
+
+    def __init__(self, presence: Presence):
+        self.presence = presence
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        visit, app = scope["path_params"]["visit"], scope["app"]
+        if not VISIT.fullmatch(visit) or scope["method"] != "GET":
+            await Response(status_code=400)(scope, receive, send)
+            return
+        gone = asyncio.create_task(_gone(receive))
+        stopped = asyncio.create_task(app.stop_event.wait())
+        self.presence.arrive(visit)
+        try:
+            headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            while not (gone.done() or stopped.done()):
+                await send({"type": "http.response.body", "body": b"data: ALIVE\n\n", "more_body": True})
+                await asyncio.wait((gone, stopped), timeout=BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if not gone.done():
+                await send({"type": "http.response.body", "body": b""})
+        finally:
+            gone.cancel()
+            stopped.cancel()
+            if self.presence.depart(visit) and (kept := app.state_holder.session_data.get(visit)) is not None:
+                kept.is_closed = True
+                await asyncio.shield(run_in_threadpool(self.presence.leaving, visit))
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def heartbeat(presence: Presence) -> Route:
+    """The route, to stand before Gradio's own."""
+    return Route("/gradio_api/heartbeat/{visit}", Heartbeat(presence))
+
+
+class Listeners:
+    """Notes who reads answers, and lets nobody read or cancel those of another login name."""
+
+    def __init__(self, app, presence: Presence):
+        self.app, self.presence = app, presence
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        visit = _read(scope) if scope["type"] == "http" and scope["method"] == "GET" else ""
+        if not visit:
+            await self.app(scope, receive, send)
+            return
+        if self.presence.owner_of(visit) not in (visit, scope.get("playground.client", "")) and _named(scope):
+            await Response('{"detail": "This is somebody else\'s work."}', 404, media_type="application/json")(
+                scope, receive, send
+            )
+            return
+        self.presence.listen(visit)
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self.presence.deafen(visit)
+
+
+def _named(scope: Scope) -> bool:
+    """Whether visitors have names here."""
+    return scope["app"].auth is not None
+
+
+def _read(scope: Scope) -> str:
+    """The visit whose answers a request is to read, "" for another request."""
+    path = scope["path"]
+    if path.endswith("/gradio_api/queue/data"):
+        return Request(scope).query_params.get("session_hash", "")
+    _, call, rest = path.partition("/gradio_api/call/")
+    event = rest.rpartition("/")[2] if call else ""
+    if not event:
+        return ""
+    queue = scope["app"].get_blocks()._queue
+    known = queue.event_ids_to_events.get(event)
+    if known is not None:
+        return known.session_hash
+    return next((visit for visit, events in queue.pending_event_ids_session.items() if event in events), event)
