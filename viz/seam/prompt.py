@@ -69,14 +69,18 @@ class Read:
         return 200 * len(self.tokens)
 
 
-def prompt_of(text: str, sent: object) -> Prompt:
-    """What a page asks: `text` stands in its box, `sent` is {"on", "turns": [[role, text]], "special"}, unchecked.
+def prompt_of(text: object, sent: object) -> Prompt:
+    """What a page asks: `text` stands in its box, `sent` is {"on", "turns": [[role, text]], "special"}, both unchecked.
 
     A conversation that is none counts as absent.
     """
     value = sent if isinstance(sent, Mapping) else {}
     turns = _turns(value.get("turns")) if value.get("on") is True else ()
-    return Prompt("", turns) if turns else Prompt(text, special=value.get("special") is True)
+    return (
+        Prompt("", turns)
+        if turns
+        else Prompt(text if isinstance(text, str) else "", special=value.get("special") is True)
+    )
 
 
 def conversation(messages: object) -> Prompt:

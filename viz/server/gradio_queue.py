@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 from gradio.queueing import Event, Queue
+from gradio.server_messages import ProcessCompletedMessage
 from gradio.utils import run_coro_in_background
 
 from viz.server.presence import Presence
@@ -17,6 +18,9 @@ log = logging.getLogger("playground")
 KEPT_SECONDS = 60.0  # that an answer waits for somebody to read it
 ASKED_SECONDS = 20.0  # that a question waits for somebody to listen
 UNHEARD = 4  # answers that are worked out for an owner before anybody listens to them
+MOMENT = 1.0  # in which a new page has begun to listen, in seconds
+SMALL = 2048  # bytes of messages that say how things are; an answer is larger
+BUSY = "The server is busy."
 SWEEP_SECONDS = 5.0  # between two looks at what is too old
 MOST_OF_ONE = 32 << 20  # bytes that wait for one visit; beyond, its work waits, too
 SAMPLE = 8  # entries of a list by which its size is estimated
@@ -107,24 +111,28 @@ class FairQueue(Queue):
         if not self.blocks.state_holder.has_room(visit):
             return False, "The server has no room for another visitor.", "queue_full"
         if not self._has_room(owner, visit):
-            return False, "The server is busy.", "queue_full"
+            return False, BUSY, "queue_full"
         if visit not in self.pending_messages_per_session:
             self.pending_messages_per_session[visit] = Mailbox()
         return await super().push(body, request, username)
 
     def _has_room(self, owner: str, visit: str) -> bool:
-        """Whether there is room for a question; an open page takes the place of a visit that nobody listens for."""
+        """Whether there is room for a question, if need be in place of an older one that nobody listens for.
+
+        A page opens its lines in the moment in which it asks, so that a question of its own is soon listened for.
+        """
         waiting = [event for line in self.event_queue_per_concurrency_id.values() for event in line.queue]
         mine = [event for event in waiting if self._owner(event) == owner]
         if len(mine) < self.room.share and len(waiting) < self.room.waiting:
             return True
-        if not self.presence.is_here(visit):
+        of, now = waiting if len(waiting) >= self.room.waiting else mine, time.monotonic()
+        least = 0.0 if self.presence.is_here(visit) else MOMENT
+        unheard = [event for event in of if not self.presence.is_here(event.session_hash)]
+        oldest = min(unheard, key=lambda event: event.enqueue_time, default=None)
+        if oldest is None or now - oldest.enqueue_time < least:
             return False
-        of = waiting if len(waiting) >= self.room.waiting else mine
-        gone = next((event for event in reversed(of) if not self.presence.is_here(event.session_hash)), None)
-        if gone is not None:
-            self._drop(gone)
-        return gone is not None
+        self._drop(oldest)
+        return True
 
     # --- whose turn it is ---
 
@@ -138,7 +146,7 @@ class FairQueue(Queue):
         busy = Counter(self._owner(event) for event in working)
         unheard = Counter(self._owner(event) for event in working if not self.presence.is_heard(event.session_hash))
         for visit, box in self.pending_messages_per_session.items():
-            if box.bytes and not self.presence.is_heard(visit):
+            if box.bytes > SMALL and not self.presence.is_heard(visit):
                 unheard[self.presence.owner_of(visit)] += 1
         ready = [
             (event, name)
@@ -214,12 +222,12 @@ class FairQueue(Queue):
         self.pending_event_ids_session.pop(visit, None)
 
     def _drop(self, event: Event) -> None:
-        """Take a question out of its line and forget that it was asked."""
+        """Take a question out of its line, and say so to whoever may come for the answer."""
+        self.send_message(event, ProcessCompletedMessage(output={"error": BUSY}, success=False))
         line = self.event_queue_per_concurrency_id[event.concurrency_id].queue
         if event in line:
             line.remove(event)
         self.event_ids_to_events.pop(event._id, None)
-        self.pending_event_ids_session.get(event.session_hash, set()).discard(event._id)
 
     def start(self) -> None:
         super().start()

@@ -1,6 +1,7 @@
 """What Gradio keeps for a visitor, made cheap and bounded: a visit's states, and the line that says a page is open."""
 
 import asyncio
+import json
 import re
 from copy import copy
 
@@ -10,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.server.presence import Presence
 
@@ -124,40 +125,63 @@ def heartbeat(presence: Presence) -> Route:
 class Listeners:
     """Notes who reads answers, and lets nobody read or cancel those of another login name."""
 
-    def __init__(self, app, presence: Presence):
+    def __init__(self, app: ASGIApp, presence: Presence):
         self.app, self.presence = app, presence
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        visit = _read(scope) if scope["type"] == "http" and scope["method"] == "GET" else ""
-        if not visit:
-            await self.app(scope, receive, send)
-            return
-        if self.presence.owner_of(visit) not in (visit, scope.get("playground.client", "")) and _named(scope):
+        visits: set[str] = set()
+        reads = scope["type"] == "http" and scope["method"] == "GET"
+        if reads:
+            visits = _read(scope)
+        elif scope["type"] == "http" and scope["path"].endswith("/gradio_api/cancel"):
+            visits, receive = await _cancelled(scope, receive)
+        if any(self._is_anothers(visit, scope) for visit in visits):
             await Response('{"detail": "This is somebody else\'s work."}', 404, media_type="application/json")(
                 scope, receive, send
             )
             return
-        self.presence.listen(visit)
+        for visit in visits if reads else ():
+            self.presence.listen(visit)
         try:
             await self.app(scope, receive, send)
         finally:
-            self.presence.deafen(visit)
+            for visit in visits if reads else ():
+                self.presence.deafen(visit)
+
+    def _is_anothers(self, visit: str, scope: Scope) -> bool:
+        """Whether a visit is of another login name; where nobody has one, a visit's own name is the secret."""
+        owner = self.presence.owner_of(visit)
+        return scope["app"].auth is not None and owner not in (visit, scope.get("playground.client", ""))
 
 
-def _named(scope: Scope) -> bool:
-    """Whether visitors have names here."""
-    return scope["app"].auth is not None
-
-
-def _read(scope: Scope) -> str:
-    """The visit whose answers a request is to read, "" for another request."""
+def _read(scope: Scope) -> set[str]:
+    """The visit whose answers a request is to read; none for another request."""
     path = scope["path"]
     if path.endswith("/gradio_api/queue/data"):
-        return Request(scope).query_params.get("session_hash", "")
+        return {Request(scope).query_params.get("session_hash", "")}
     _, call, rest = path.partition("/gradio_api/call/")
     event = rest.rpartition("/")[2] if call else ""
-    if not event:
-        return ""
+    return {_visit_of(event, scope)} if event else set()
+
+
+async def _cancelled(scope: Scope, receive: Receive) -> tuple[set[str], Receive]:
+    """The visits whose work a request is to cancel, and its body once more."""
+    body = await Request(scope, receive).body()
+    left = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return left.pop() if left else await receive()
+
+    try:
+        asked = json.loads(body)
+        names = [str(asked.get("session_hash") or ""), _visit_of(str(asked.get("event_id") or ""), scope)]
+    except (ValueError, AttributeError, RecursionError):
+        names = []  # Gradio says what is wrong with it
+    return {name for name in names if name}, again
+
+
+def _visit_of(event: str, scope: Scope) -> str:
+    """The visit that asked a question, by the question's id, which is the visit's own where none is known."""
     queue = scope["app"].get_blocks()._queue
     known = queue.event_ids_to_events.get(event)
     if known is not None:
