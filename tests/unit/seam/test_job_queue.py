@@ -132,3 +132,27 @@ def test_a_job_that_fails_gives_its_place_back(playground, caplog):
     list(perform_in_turn(playground, "a", Job(("k",), lambda progress: 1 / 0), "en", threading.Event()))
     other = playground.desk.join("b")
     assert other.wait(10) == 0 and not playground.computing.locked()
+
+
+def client_of(visit):
+    """Who is behind a visit: the letters before its number."""
+    return visit.rstrip("0123456789")
+
+
+def test_who_invents_visits_is_one_client_at_the_desk():
+    desk = Desk(Bounds(running=2, each=3), client_of)
+    first = [desk.join("eve1"), desk.join("bob1")]
+    eve, ann = desk.join("eve2"), desk.join("ann1")
+    first[1].leave()  # eve still has one at work
+    assert ann.running and not eve.running
+
+
+def test_nobody_takes_the_last_places_in_line_who_has_several_already():
+    desk = Desk(Bounds(running=1, waiting=6, reserve=2, several=3), client_of)
+    for n in range(5):
+        desk.join(f"eve{n}")
+    with pytest.raises(PlaygroundError, match="busy with others"):
+        desk.join("eve9")
+    desk.join("ann1"), desk.join("bob1")
+    with pytest.raises(PlaygroundError, match="busy with others"):
+        desk.join("cid1")  # now the line is full
