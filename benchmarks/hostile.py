@@ -71,12 +71,12 @@ def nothing(url: str, seconds: float) -> None:
 
 
 def heartbeats(url: str, seconds: float) -> None:
-    """Lines of visits that are not there, opened and closed, 40 a second."""
+    """Lines of visits that are not there, opened and closed, 150 a second."""
 
     def act() -> None:
         _line(url, f"GET /gradio_api/heartbeat/{uuid.uuid4().hex[:11]} HTTP/1.1\r\nHost: HOST\r\n\r\n").close()
 
-    _paced(seconds, 40, act)
+    _paced(seconds, 150, act)
 
 
 def half_headers(url: str, seconds: float) -> None:
@@ -126,9 +126,12 @@ def deaf(url: str, seconds: float) -> None:
 
 
 def programs(url: str, seconds: float) -> None:
-    """Calls of a function for programs, 20 a second, unread."""
+    """Calls for whole attention matrices, 10 a second, whose answers nobody comes for."""
+    given = {"prompt": LONG, "layer": 0, "head": 0}
     with httpx.Client(base_url=url, timeout=10) as client:
-        _paced(seconds, 20, lambda: client.post("/gradio_api/call/tokenize", json={"data": [LONG, ""]}))
+        named = client.get("/gradio_api/info").json()["named_endpoints"]["/attention"]["parameters"]
+        data = [given.get(each["label"], each.get("parameter_default")) for each in named]
+        _paced(seconds, 10, lambda: client.post("/gradio_api/call/attention", json={"data": data}))
 
 
 def files(url: str, seconds: float) -> None:
