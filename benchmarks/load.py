@@ -1,17 +1,19 @@
 """A class at work: so many visitors at once, who type, click, start long work, cancel it, leave and come back.
 
-    python -m benchmarks.load [--users 30] [--browsers 2] [--seconds 120] [--url http://...] [--json FILE]
+    python -m benchmarks.load [--users 30] [--browsers 2] [--seconds 120] [--attack NAME] [--url http://...]
 
-Starts `python app.py --offline --public` with a memory of its own, or asks the server at --url (then the figures of its
-process are left out unless --pid is given). Every answer is checked against what that visitor asked for. At the end it
-looks how soon the server is idle once a race is stopped, a job is cancelled, a page with a job is closed, and has one
-visitor alone write some of the races again: the same texts must come out. Fails where anybody got somebody else's
-answer or an error, where a visitor had no answers, or where the server's memory grew beyond its bounds. Linux only.
+Starts `python app.py --offline --public` with a memory of its own, or asks the server at --url (then the figures of
+its process are left out unless --pid is given). Every answer is checked against what that visitor asked for. At the
+end it looks how soon the server is idle once a race is stopped, a job is cancelled, a page with a job is closed, and
+has one visitor alone write some of the races again: the same texts must come out. Fails where anybody got somebody
+else's answer or an error, where a visitor had no answers, or where the server's memory grew beyond its bounds. With
+--attack one of the attacks of benchmarks/hostile.py goes on meanwhile, from the same address. Linux only.
 """
 
 import argparse
 import asyncio
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from pathlib import Path
 
 import httpx
 
+from benchmarks.hostile import ATTACKS
 from benchmarks.load_browser import browsers
 from benchmarks.load_page import LIMITS, TIMEOUT, Page, payload
 from benchmarks.load_report import Sample, Tally, look, summary, table, until_idle, watch
@@ -196,6 +199,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--pid", type=int, default=0, help="its process, on this machine")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--public", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--attack", choices=[each.__name__ for each in ATTACKS], help="what a rude neighbour does")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log", default="", help="a file for the server's log")
     parser.add_argument("--json", default="", help="a file for the figures")
@@ -209,9 +213,16 @@ def main() -> None:
     else:
         process, url = server(options)
         pid = process.pid
+    rude = None
+    if options.attack:
+        attack = next(each for each in ATTACKS if each.__name__ == options.attack)
+        rude = multiprocessing.get_context("spawn").Process(target=attack, args=(url, options.seconds), daemon=True)
+        rude.start()
     try:
         found = asyncio.run(crowd(options, url, pid))
     finally:
+        if rude:
+            rude.terminate()
         if process:
             process.terminate()
             process.wait(timeout=20)
