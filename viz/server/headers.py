@@ -50,6 +50,8 @@ def cached(path: str) -> str:
 def dress(start: Message, path: str, options: Options) -> None:
     """Put the headers on the beginning of an answer."""
     headers = MutableHeaders(scope=start)
+    for name in [name for name in headers if name.startswith("access-control-")]:
+        del headers[name]  # nothing here is for other websites' scripts
     for name, value in policy(options).items():
         headers[name] = value
     if start["status"] >= 400:

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.seam.playground import Options
-from viz.server.clients import client_of, is_foreign, is_ours, name_of
-from viz.server.gradio_patches import is_logged_in
+from viz.server.clients import as_asked, client_of, is_foreign, is_ours, name_of
+from viz.server.gradio_login import name_inside
 from viz.server.headers import dress
 from viz.server.rate_limit import Buckets, Rate
 from viz.words import pick_language, words
@@ -69,7 +68,6 @@ OUTSIDE = (
 VISITS = Rate(burst=6000, per_second=200)  # of any request, for an address
 COMPUTING = Rate(burst=600, per_second=60)  # of calls that compute, for an address
 COMPUTING_EACH = Rate(burst=60, per_second=12)  # and for a page: more than fast typing needs, one call an answer
-LOGINS = Rate(burst=60, per_second=0.5)  # for an address
 _SESSION = re.compile(rb'"session_hash"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
 _NAMED = {
     400: "bad",
@@ -88,11 +86,6 @@ _NAMED = {
 def middleware(options: Options) -> list[Middleware]:
     """The middleware of every request, outermost first."""
     return [Middleware(Guard, options=options)]
-
-
-def is_inside(scope: Scope) -> bool:
-    """Whether the client has logged in, as Gradio remembers it."""
-    return is_logged_in(scope, cookie_parser(Headers(scope=scope).get("cookie", "")))
 
 
 # --- the request ----------------------------------------------------------------------------------
@@ -172,10 +165,12 @@ class Guard:
     visits: Buckets = field(default_factory=lambda: Buckets(VISITS))
     computing: Buckets = field(default_factory=lambda: Buckets(COMPUTING))
     computing_each: Buckets = field(default_factory=lambda: Buckets(COMPUTING_EACH))
-    logins: Buckets = field(default_factory=lambda: Buckets(LOGINS))
     under_way: Counter = field(default_factory=Counter)  # requests by address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close"})  # the page uses none
+            return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -188,10 +183,13 @@ class Guard:
                 dress(message, path_of(scope), self.options)
             await send(message)
 
+        scope = as_asked(scope, self.options.proxies)
         client = client_of(scope, self.options.proxies)
+        name = name_inside(scope) if self.options.login else None
+        scope["playground.client"] = client if name is None else name  # for all that takes turns behind this
         self.under_way[client] += 1
         try:
-            await self.app(scope, await self._admitted(scope, receive, client), send_with_headers)
+            await self.app(scope, await self._admitted(scope, receive, client, name), send_with_headers)
         except Refused as refused:
             await refusal(refused, scope)(scope, receive, send_with_headers)
         except Exception:
@@ -204,7 +202,7 @@ class Guard:
             if not self.under_way[client]:
                 del self.under_way[client]
 
-    async def _admitted(self, scope: Scope, receive: Receive, client: str) -> Receive:
+    async def _admitted(self, scope: Scope, receive: Receive, client: str, name: str | None) -> Receive:
         """The channel of a request that may pass; raises Refused."""
         path, method = path_of(scope), scope["method"]
         host = Headers(scope=scope).get("host", "")
@@ -220,12 +218,10 @@ class Guard:
             raise Refused(414)
         if method not in METHODS or not is_open(path):
             raise Refused(405 if method not in METHODS else 404)
-        if self.options.login and not is_outside(path) and not is_inside(scope):
+        if self.options.login and not is_outside(path) and name is None:
             raise Refused(401)
         if method != "POST":
             return receive
-        if self.options.login and path.rstrip("/") == "/login":
-            self._count(self.logins, client)
         return await self._bounded(scope, receive, client)
 
     async def _bounded(self, scope: Scope, receive: Receive, client: str) -> Receive:

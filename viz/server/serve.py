@@ -23,8 +23,9 @@ from model.progress import Progress
 from viz.api import endpoints
 from viz.page.build import build
 from viz.seam.playground import Options, Playground
-from viz.server import gradio_patches, login, middleware
+from viz.server import gradio_cors, gradio_patches, login, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
+from viz.server.gradio_login import Door, Untold
 from viz.server.headers import SERVER
 from viz.server.limits import PRIVATE, PUBLIC
 from viz.server.training_process import archive
@@ -52,7 +53,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
     where strangers come."""
     public, local = arguments.public, None
     if arguments.login:
-        login.read(arguments.login)  # an error in it is reported before anything is loaded
+        login.lines(arguments.login)  # an error in it is reported before anything is loaded
     if Path(arguments.model).expanduser().exists():
         local = resolve(arguments.model, allow_paths=True)
         if public:
@@ -113,7 +114,9 @@ def launch_options(static: Path, playground: Playground) -> dict:
     """Options of launch() that are the same whichever way the page is served."""
     bundled = Path(plotly.__file__).parent / "package_data"
     assets = read(static)
+    gradio_cors.close()
     routes = [
+        *Door(playground.options.proxies).routes(),
         Route("/playground/alive", alive),
         Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
         Route(ROUTE, answer(assets)),
@@ -134,7 +137,11 @@ def launch_options(static: Path, playground: Playground) -> dict:
             "docs_url": None,
             "redoc_url": None,
             "openapi_url": None,
-            "middleware": [*middleware.middleware(playground.options), Middleware(Head, tags=head(assets))],
+            "middleware": [
+                *middleware.middleware(playground.options),
+                Middleware(Head, tags=head(assets)),
+                *([Middleware(Untold)] if playground.options.login else []),
+            ],
         },
         "max_file_size": "64kb",
         "mcp_server": playground.options.mcp,

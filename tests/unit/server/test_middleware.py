@@ -211,7 +211,7 @@ def test_refusals_are_told_in_the_reader_s_language():
 
 def test_a_stranger_sees_the_login_and_nothing_else(tmp_path):
     ours = guarded(Options(login=tmp_path / "people"))
-    inside = {"cookie": "a=b; access-token-unsecure-x=let-in"}
+    inside = {"cookie": "a=b; access-token-x=let-in"}
     for path in (
         "/playground/alive",
         "/playground/trained/1.zip",
