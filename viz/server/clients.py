@@ -19,8 +19,13 @@ def client_of(scope: Scope, proxies: int) -> str:
     if proxies:
         named = [part.strip() for line in Headers(scope=scope).getlist("x-forwarded-for") for part in line.split(",")]
         peer = named[-proxies] if len(named) >= proxies else (named or [peer])[0]
+    return network_of(peer)
+
+
+def network_of(peer: str) -> str:
+    """An address, of IPv6 its network, which one household has; what is no address is cut to 64 characters."""
     try:
-        address = ipaddress.ip_address(peer.strip("[]"))
+        address = ipaddress.ip_address(peer.strip("[]").partition("%")[0])
     except ValueError:
         return peer[:64]
     if address.version == 4:

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import html
 import json
+import logging
 import signal
 import sys
 from collections.abc import Callable
@@ -23,13 +24,16 @@ from model.progress import Progress
 from viz.api import endpoints
 from viz.page.build import build
 from viz.seam.playground import Options, Playground
-from viz.server import gradio_cors, gradio_patches, login, middleware
+from viz.server import gradio_cors, gradio_http, gradio_patches, login, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
 from viz.server.gradio_login import Door, Untold
 from viz.server.headers import SERVER
 from viz.server.limits import PRIVATE, PUBLIC
+from viz.server.protocol import crowd_of, files_allowed, tell_few
 from viz.server.training_process import archive
 from viz.words import LANGUAGES, section, words
+
+log = logging.getLogger("playground")
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
@@ -114,7 +118,12 @@ def launch_options(static: Path, playground: Playground) -> dict:
     """Options of launch() that are the same whichever way the page is served."""
     bundled = Path(plotly.__file__).parent / "package_data"
     assets = read(static)
+    options = playground.options
+    crowd = crowd_of(public=options.public, proxies=options.proxies, files=files_allowed())
+    if options.public:
+        tell_few(crowd, log.warning)
     gradio_cors.close()
+    gradio_http.prepare(crowd)
     routes = [
         *Door(playground.options.proxies).routes(),
         Route("/playground/alive", alive),
