@@ -24,7 +24,7 @@ from model.progress import Progress
 from viz.api import endpoints
 from viz.page.build import build
 from viz.seam.playground import Options, Playground
-from viz.server import gradio_cors, gradio_http, gradio_patches, login, middleware
+from viz.server import gradio_cors, gradio_http, gradio_log, gradio_patches, login, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
 from viz.server.gradio_login import Door, Untold
 from viz.server.headers import SERVER
@@ -124,6 +124,7 @@ def launch_options(static: Path, playground: Playground) -> dict:
         tell_few(crowd, log.warning)
     gradio_cors.close()
     gradio_http.prepare(crowd)
+    gradio_log.shorten()
     routes = [
         *Door(playground.options.proxies).routes(),
         Route("/playground/alive", alive),

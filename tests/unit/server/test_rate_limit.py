@@ -39,7 +39,9 @@ def test_buckets_of_many_clients_take_bounded_memory():
 
 
 def join(guarded, session="abc", **more):
-    return ask(guarded, JOIN, "POST", body=(b'{"data":["x"],"session_hash":"%s"}' % session.encode(),), **more)
+    return ask(
+        guarded, JOIN, "POST", body=(b'{"data":["x"],"fn_index":7,"session_hash":"%s"}' % session.encode(),), **more
+    )
 
 
 def test_a_page_is_asked_to_wait_and_others_are_not():
@@ -71,7 +73,7 @@ def test_every_request_of_a_shared_server_is_counted_and_none_of_a_private_one()
 
 def test_a_text_cannot_pretend_to_be_another_page():
     ours = guarded(computing_each=Buckets(Rate(1, 1), clock=Clock()))
-    forged = rb'{"data":["\"session_hash\":\"forged%d\""],"session_hash":"abc"}'
+    forged = rb'{"data":["\"session_hash\":\"forged%d\""],"fn_index":7,"session_hash":"\u0061bc"}'
     assert [ask(ours, JOIN, "POST", body=(forged % n,)).status for n in range(3)] == [200, 429, 429]
 
 
