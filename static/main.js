@@ -52,6 +52,7 @@ import "./views/checks/checks.js";
 import "./guide/glossary.js";
 import "./guide/tour.js";
 import "./page/share.js";
+import "./page/log_out.js";
 import "./export/report.js";
 import { opened, state } from "./page/address.js";
 import { mount } from "./page/mount.js";

@@ -8,6 +8,7 @@ from viz.server.limits import PUBLIC
 from viz.server.middleware import Guard
 
 JOIN = "/gradio_api/queue/join"
+CANCEL = "/gradio_api/cancel"  # takes a body, too, which nobody looks into here
 OURS = {"host": "127.0.0.1:7860"}
 SHARED = Options(public=True, allowed=PUBLIC)
 
@@ -36,7 +37,9 @@ class Answer:
 
 def scope_of(path, method="GET", headers=OURS, **more):
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-    app = types.SimpleNamespace(cookie_id="x", tokens={"let-in": "ann"})
+    fns = {7: types.SimpleNamespace(api_name="tokens", inputs=[types.SimpleNamespace(skip_api=False)], cancels=[])}
+    page = types.SimpleNamespace(fns=fns)
+    app = types.SimpleNamespace(cookie_id="x", tokens={"let-in": "ann"}, get_blocks=lambda: page)
     return {
         "type": "http",
         "path": path,

@@ -19,8 +19,13 @@ def client_of(scope: Scope, proxies: int) -> str:
     if proxies:
         named = [part.strip() for line in Headers(scope=scope).getlist("x-forwarded-for") for part in line.split(",")]
         peer = named[-proxies] if len(named) >= proxies else (named or [peer])[0]
+    return network_of(peer)
+
+
+def network_of(peer: str) -> str:
+    """An address, of IPv6 its network, which one household has; what is no address is cut to 64 characters."""
     try:
-        address = ipaddress.ip_address(peer.strip("[]"))
+        address = ipaddress.ip_address(peer.strip("[]").partition("%")[0])
     except ValueError:
         return peer[:64]
     if address.version == 4:
@@ -61,11 +66,62 @@ def is_ours(name: str, options: Options) -> bool:
 
 
 def is_foreign(scope: Scope, options: Options) -> bool:
-    """Whether a request comes from another website's page, other than by a link to this one."""
+    """Whether a request comes from another website's page, other than by a link to this one.
+
+    A browser names the page that asks: in Sec-Fetch-Site where the connection is safe, in Origin wherever a script or
+    a form sends something. Another port of the same machine is another website. Programs send neither.
+    """
     headers = Headers(scope=scope)
-    if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
+    if scope["method"] in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate":
+        return False
+    if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
         return True
-    origin = headers.get("origin")
-    if scope["method"] == "POST" and origin is not None and not options.public:
-        return not is_ours(name_of(origin.rpartition("//")[2]), options)
-    return False
+    return not all(is_our_origin(origin, headers, options) for origin in headers.getlist("origin"))
+
+
+def is_our_origin(origin: str, headers: Headers, options: Options) -> bool:
+    """Whether an Origin header names this server: as Host does with its port, by --allow-host, or a page of --embed."""
+    scheme, _, rest = origin.lower().partition("://")
+    usual = {"http": 80, "https": 443}.get(scheme)
+    name, port = name_of(rest), port_of(rest, usual)
+    if usual is None or not name or port is None:
+        return False
+    hosts = [headers.get("host", "")]
+    if options.proxies:  # the name that the browser knows, where the proxy asks by another one
+        hosts += [each.strip() for each in headers.get("x-forwarded-host", "").split(",")]
+    if (name, port) in [(name_of(host), port_of(host, usual)) for host in hosts if host]:
+        return True
+    if name in [host.lower() for host in options.hosts] and port in (usual, port_of(hosts[0], usual)):
+        return True
+    return any(_matches(origin.lower().rstrip("/"), pattern.lower()) for pattern in options.embed)
+
+
+def port_of(host: str, usual: int | None) -> int | None:
+    """The port in a Host header, `usual` where it names none, None for what is no port."""
+    try:
+        found = urlsplit(f"//{host}").port
+    except ValueError:
+        return None
+    return usual if found is None else found
+
+
+def _matches(origin: str, pattern: str) -> bool:
+    """Whether an origin is the one of --embed, in which a first label of "*" stands for any."""
+    before, star, after = pattern.partition("*")
+    if not star:
+        return origin == pattern
+    return origin.startswith(before) and origin.endswith(after) and len(origin) > len(before) + len(after)
+
+
+# --- what proxies say -----------------------------------------------------------------------------
+
+SAID_BY_PROXIES = (b"x-forwarded-", b"forwarded", b"x-real-ip", b"x-gradio-server", b"x-original-")
+
+
+def as_asked(scope: Scope, proxies: int) -> Scope:
+    """The request without what only a proxy may say of it, or with its scheme as the trusted proxy in front says."""
+    if not proxies:
+        return scope | {"headers": [each for each in scope["headers"] if not each[0].startswith(SAID_BY_PROXIES)]}
+    said = [part.strip() for part in Headers(scope=scope).get("x-forwarded-proto", "").split(",")]
+    headers = [each for each in scope["headers"] if each[0] != b"x-gradio-server"]
+    return scope | {"headers": headers} | ({"scheme": said[-1]} if said[-1] in ("http", "https") else {})

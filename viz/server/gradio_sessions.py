@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from copy import copy
 
 import gradio as gr
@@ -13,9 +12,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from viz.server.calls import is_session
 from viz.server.presence import Presence
 
-VISIT = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what a client may call its visit
 BEAT_SECONDS = 15.0  # between two signs of life on the line of an open page
 
 
@@ -90,7 +89,7 @@ class Heartbeat:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         visit, app = scope["path_params"]["visit"], scope["app"]
-        if not VISIT.fullmatch(visit) or scope["method"] != "GET":
+        if not is_session(visit) or scope["method"] != "GET":
             await Response(status_code=400)(scope, receive, send)
             return
         gone = asyncio.create_task(_gone(receive))

@@ -6,19 +6,18 @@ Plain ASGI, so that answers which are sent piece by piece pass through piece by 
 import asyncio
 import json
 import logging
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.seam.playground import Options
-from viz.server.clients import client_of, is_foreign, is_ours, name_of
-from viz.server.gradio_patches import is_logged_in
+from viz.server import calls, gradio_log
+from viz.server.clients import as_asked, client_of, is_foreign, is_ours, name_of
+from viz.server.gradio_login import name_inside
 from viz.server.headers import dress
 from viz.server.rate_limit import Buckets, Rate
 from viz.words import pick_language, words
@@ -27,6 +26,7 @@ log = logging.getLogger("playground")
 
 MOST_ADDRESS = 8192  # characters of a path with its query
 MOST_OPEN = 400  # requests under way of one address; a page holds two
+LONG = 64 << 10  # bytes of a body that is read in a thread of its own
 BODY_SECONDS = 30.0  # for a request to arrive
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP ends a session by DELETE
 API = "/gradio_api/"
@@ -69,8 +69,6 @@ OUTSIDE = (
 VISITS = Rate(burst=6000, per_second=200)  # of any request, for an address
 COMPUTING = Rate(burst=600, per_second=60)  # of calls that compute, for an address
 COMPUTING_EACH = Rate(burst=60, per_second=12)  # and for a page: more than fast typing needs, one call an answer
-LOGINS = Rate(burst=60, per_second=0.5)  # for an address
-_SESSION = re.compile(rb'"session_hash"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
 _NAMED = {
     400: "bad",
     401: "login",
@@ -88,11 +86,6 @@ _NAMED = {
 def middleware(options: Options) -> list[Middleware]:
     """The middleware of every request, outermost first."""
     return [Middleware(Guard, options=options)]
-
-
-def is_inside(scope: Scope) -> bool:
-    """Whether the client has logged in, as Gradio remembers it."""
-    return is_logged_in(scope, cookie_parser(Headers(scope=scope).get("cookie", "")))
 
 
 # --- the request ----------------------------------------------------------------------------------
@@ -172,10 +165,12 @@ class Guard:
     visits: Buckets = field(default_factory=lambda: Buckets(VISITS))
     computing: Buckets = field(default_factory=lambda: Buckets(COMPUTING))
     computing_each: Buckets = field(default_factory=lambda: Buckets(COMPUTING_EACH))
-    logins: Buckets = field(default_factory=lambda: Buckets(LOGINS))
     under_way: Counter = field(default_factory=Counter)  # requests by address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close"})  # the page uses none
+            return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -188,15 +183,22 @@ class Guard:
                 dress(message, path_of(scope), self.options)
             await send(message)
 
+        scope = as_asked(scope, self.options.proxies)
         client = client_of(scope, self.options.proxies)
+        name = name_inside(scope) if self.options.login else None
+        scope["playground.client"] = client if name is None else name  # for all that takes turns behind this
         self.under_way[client] += 1
         try:
-            await self.app(scope, await self._admitted(scope, receive, client), send_with_headers)
+            await self.app(scope, await self._admitted(scope, receive, client, name), send_with_headers)
         except Refused as refused:
             await refusal(refused, scope)(scope, receive, send_with_headers)
-        except Exception:
+        except Exception as error:
             if begun:
                 raise
+            if path_of(scope).startswith(f"{API}call/v2/") and isinstance(error, KeyError | TypeError | ValueError):
+                log.warning("a call was refused: %s", type(error).__name__)
+                await refusal(Refused(400), scope)(scope, receive, send_with_headers)
+                return
             log.exception("a request failed")
             await refusal(Refused(500), scope)(scope, receive, send_with_headers)
         finally:
@@ -204,7 +206,7 @@ class Guard:
             if not self.under_way[client]:
                 del self.under_way[client]
 
-    async def _admitted(self, scope: Scope, receive: Receive, client: str) -> Receive:
+    async def _admitted(self, scope: Scope, receive: Receive, client: str, name: str | None) -> Receive:
         """The channel of a request that may pass; raises Refused."""
         path, method = path_of(scope), scope["method"]
         host = Headers(scope=scope).get("host", "")
@@ -220,12 +222,12 @@ class Guard:
             raise Refused(414)
         if method not in METHODS or not is_open(path):
             raise Refused(405 if method not in METHODS else 404)
-        if self.options.login and not is_outside(path) and not is_inside(scope):
+        if self.options.login and not is_outside(path) and name is None:
             raise Refused(401)
+        if not calls.names_sessions(path.removeprefix(API), scope["query_string"]):
+            raise Refused(400)
         if method != "POST":
             return receive
-        if self.options.login and path.rstrip("/") == "/login":
-            self._count(self.logins, client)
         return await self._bounded(scope, receive, client)
 
     async def _bounded(self, scope: Scope, receive: Receive, client: str) -> Receive:
@@ -242,11 +244,26 @@ class Guard:
             raise Refused(408) from error
         if body is None:
             raise Refused(413)
-        if self.options.public and path.removeprefix(API).startswith(COMPUTING_CALLS):
-            session = _SESSION.search(body)
-            self._count(self.computing_each, (client, session[1] if session else b""))
-            self._count(self.computing, client)
+        where = path.removeprefix(API)
+        if path.startswith(API) and where.startswith(COMPUTING_CALLS) and body:
+            session = await self._called(scope, where, body)
+            if self.options.public:
+                self._count(self.computing_each, (client, session))
+                self._count(self.computing, client)
         return again(body, receive)
+
+    async def _called(self, scope: Scope, where: str, body: bytes) -> str:
+        """The session that calls a function; raises Refused for what is no call."""
+        try:
+            call = await asyncio.to_thread(calls.read, body) if len(body) > LONG else calls.read(body)
+            if where.startswith("mcp"):
+                return ""
+            session = calls.session_of(call)
+            gradio_log.check(scope["app"], where, call)
+        except calls.Unreadable as error:
+            log.warning("a call was refused: %s", error)
+            raise Refused(400) from None
+        return session
 
     def _count(self, buckets: Buckets, client: object) -> None:
         if wait := buckets.wait(client):

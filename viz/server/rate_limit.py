@@ -41,5 +41,12 @@ class Buckets:
                 self._levels.popitem(last=False)
         return 0.0 if allowed else (1 - level) / self.rate.per_second
 
+    def give_back(self, client: Hashable) -> None:
+        """One more for a client that took one and turned out to need none."""
+        with self._lock:
+            if client in self._levels:
+                level, then = self._levels[client]
+                self._levels[client] = (min(self.rate.burst, level + 1), then)
+
     def __len__(self) -> int:
         return len(self._levels)

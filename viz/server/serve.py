@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import html
 import json
+import logging
 import signal
 import sys
 from collections.abc import Callable
@@ -23,14 +24,27 @@ from model.progress import Progress
 from viz.api import endpoints
 from viz.page.build import build
 from viz.seam.playground import Options, Playground
-from viz.server import gradio_answers, gradio_patches, gradio_sessions, login, middleware
+from viz.server import (
+    gradio_answers,
+    gradio_cors,
+    gradio_http,
+    gradio_log,
+    gradio_patches,
+    gradio_sessions,
+    login,
+    middleware,
+)
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
+from viz.server.gradio_login import Door, Untold
 from viz.server.gradio_queue import FairQueue, Room
 from viz.server.gradio_sessions import Listeners, heartbeat
 from viz.server.headers import SERVER
 from viz.server.limits import PRIVATE, PUBLIC
+from viz.server.protocol import crowd_of, files_allowed, tell_few
 from viz.server.training_process import archive
 from viz.words import LANGUAGES, section, words
+
+log = logging.getLogger("playground")
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
@@ -54,7 +68,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
     where strangers come."""
     public, local = arguments.public, None
     if arguments.login:
-        login.read(arguments.login)  # an error in it is reported before anything is loaded
+        login.lines(arguments.login)  # an error in it is reported before anything is loaded
     if Path(arguments.model).expanduser().exists():
         local = resolve(arguments.model, allow_paths=True)
         if public:
@@ -115,7 +129,15 @@ def launch_options(static: Path, playground: Playground) -> dict:
     """Options of launch() that are the same whichever way the page is served."""
     bundled = Path(plotly.__file__).parent / "package_data"
     assets = read(static)
+    options = playground.options
+    crowd = crowd_of(public=options.public, proxies=options.proxies, files=files_allowed())
+    if options.public:
+        tell_few(crowd, log.warning)
+    gradio_cors.close()
+    gradio_http.prepare(crowd)
+    gradio_log.shorten()
     routes = [
+        *Door(playground.options.proxies).routes(),
         heartbeat(playground.presence),
         Route("/playground/alive", alive),
         Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
@@ -141,6 +163,7 @@ def launch_options(static: Path, playground: Playground) -> dict:
                 *middleware.middleware(playground.options),
                 Middleware(Listeners, presence=playground.presence),
                 Middleware(Head, tags=head(assets)),
+                *([Middleware(Untold)] if playground.options.login else []),
             ],
         },
         "max_file_size": "64kb",

@@ -23,7 +23,7 @@ MODEL = {
 }
 VIZ = {"numpy", "pandas", "plotly", "scipy", "viz"}
 SEAM = {"plotly", "viz", "model", "numpy", "pandas", "torch"}
-FRAME = SEAM | {"gradio", "starlette"}
+FRAME = SEAM | {"gradio", "starlette", "uvicorn"}
 
 
 def module_name(path: Path) -> str:

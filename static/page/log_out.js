@@ -1,0 +1,12 @@
+// Logging out, where there is a login: a form, so that it works as the login's own page does.
+import { el, fill } from "./dom.js";
+import { headerItem } from "./header_items.js";
+
+const name = window.gradio_config?.username;
+if (name)
+  headerItem(50, (words) => {
+    const form = el("form", "pg-log-out", "", { method: "post", action: "logout" });
+    const title = fill(words.log_out_help, { name });
+    form.append(el("button", "pg-button pg-quiet", words.log_out, { type: "submit", title }));
+    return form;
+  });

@@ -1,0 +1,151 @@
+"""Logging in and out, in the place of Gradio's own routes: the tokens of those who are inside are `app.tokens`.
+
+Gradio's login is counted by nobody and its cookie goes out with other websites' requests; its log-out is a link that
+ends every session of a name. The page that asks for a name and a password is Gradio's, and expects its answers.
+"""
+
+import re
+import secrets
+from dataclasses import dataclass, field
+
+from starlette.datastructures import Headers
+from starlette.requests import Request, cookie_parser
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from viz.server.clients import client_of
+from viz.server.rate_limit import Buckets, Rate
+from viz.words import pick_language, words
+
+WRONG = Rate(burst=10, per_second=1 / 30)  # tries of one name from one address that did not succeed
+WRONG_ADDRESS = Rate(burst=600, per_second=5)  # of an address, behind which a whole class may sit
+MOST_TOKENS = 500  # sessions of one name, which may be a class's; the oldest end first
+MOST_TEXT = 1024  # characters of a name or a password
+_INFO = re.compile(rb"window\.gradio_api_info = .*?;</script>", re.DOTALL)  # "<" is escaped in what it holds
+
+_NOTHING = b'window.gradio_api_info = {"named_endpoints":{},"unnamed_endpoints":{}};</script>'
+
+
+def cookie_of(app: object) -> str:
+    """The name of the cookie that Gradio looks for."""
+    return f"access-token-{app.cookie_id}"  # type: ignore[attr-defined]
+
+
+def token_of(scope: Scope) -> str | None:
+    """The token of a request's cookie, whether it is known or not."""
+    cookies = cookie_parser(Headers(scope=scope).get("cookie", ""))
+    return cookies.get(cookie_of(scope["app"]))
+
+
+def name_inside(scope: Scope) -> str | None:
+    """Who has logged in, by the cookie of a request; None where nobody has."""
+    token = token_of(scope)
+    return scope["app"].tokens.get(token) if token else None
+
+
+def let_in(tokens: dict[str, str], name: str) -> str:
+    """A new token for a name; the oldest of its tokens ends where there are too many."""
+    mine = [token for token, owner in tokens.items() if owner == name]
+    for token in mine[: len(mine) + 1 - MOST_TOKENS]:
+        del tokens[token]
+    token = secrets.token_urlsafe(32)
+    tokens[token] = name
+    return token
+
+
+@dataclass(eq=False)
+class Door:
+    """The two routes, and how many wrong tries there were."""
+
+    proxies: int = 0
+    wrong: Buckets = field(default_factory=lambda: Buckets(WRONG))
+    wrong_address: Buckets = field(default_factory=lambda: Buckets(WRONG_ADDRESS))
+
+    def routes(self) -> list[Route]:
+        """To be found before Gradio's."""
+        return [
+            Route("/login", self.log_in, methods=["POST"]),
+            Route("/login/", self.log_in, methods=["POST"]),
+            Route("/logout", self.log_out, methods=["GET", "POST"]),
+        ]
+
+    async def log_in(self, request: Request) -> Response:
+        """Take a name and a password from Gradio's form. A try is paid for first, and given back where it succeeds."""
+        app = request.app
+        if app.auth is None:
+            return RedirectResponse("./", 303)
+        async with request.form(max_files=0, max_fields=8, max_part_size=4 * MOST_TEXT) as form:
+            name, password = (form.get(each) for each in ("username", "password"))
+        if not isinstance(name, str) or not isinstance(password, str):
+            return JSONResponse({"detail": _say(request, "bad")}, 400)
+        name, address = name.strip(), client_of(request.scope, self.proxies)
+        tries = ((self.wrong_address, address), (self.wrong, (address, name[:MOST_TEXT])))
+        for buckets, who in tries:
+            if wait := buckets.wait(who):
+                headers = {"retry-after": str(int(wait) + 1)}
+                return JSONResponse({"detail": _say(request, "busy")}, 429, headers)
+        if not await app.auth(name, password):
+            return JSONResponse({"detail": "Incorrect credentials."}, 400)
+        for buckets, who in tries:
+            buckets.give_back(who)
+        app.tokens.pop(token_of(request.scope), None)  # of who was here before
+        answer = JSONResponse({"success": True})
+        answer.set_cookie(
+            cookie_of(app),
+            let_in(app.tokens, name),
+            httponly=True,
+            samesite="lax",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+    async def log_out(self, request: Request) -> Response:
+        """End the session of this cookie, and of no other; a link to here ends none."""
+        answer = RedirectResponse("./", 303)
+        if request.method == "POST":
+            request.app.tokens.pop(token_of(request.scope), None)
+            answer.delete_cookie(cookie_of(request.app), httponly=True, samesite="lax")
+        return answer
+
+
+def _say(request: Request, what: str) -> str:
+    language = pick_language(request.query_params.get("lang"), request.headers.get("accept-language"))
+    return words(language)[f"server.{what}"]
+
+
+@dataclass(eq=False)
+class Untold:
+    """Leaves the description of all functions out of the page that asks for the login."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or name_inside(scope) is not None:
+            await self.app(scope, receive, send)
+            return
+        start: list[Message] = []
+        body = bytearray()
+
+        async def without(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                if not _is_page(message["headers"]):
+                    await send(message)
+                else:
+                    start.append(message)
+            elif not start:
+                await send(message)
+            else:
+                body.extend(message.get("body", b""))
+                if not message.get("more_body", False):
+                    page = _INFO.sub(_NOTHING, bytes(body))
+                    kept = [pair for pair in start[0]["headers"] if pair[0].lower() != b"content-length"]
+                    length = (b"content-length", str(len(page)).encode())
+                    await send(start[0] | {"headers": [*kept, length]})
+                    await send({"type": "http.response.body", "body": page})
+
+        await self.app(scope, receive, without)
+
+
+def _is_page(headers: list[tuple[bytes, bytes]]) -> bool:
+    return Headers(raw=headers).get("content-type", "").startswith("text/html")

@@ -1,0 +1,159 @@
+"""The connections below the page: how long a client may take for its part, and how many there may be.
+
+uvicorn waits for ever for the head of a request and for a client that does not read, and takes connections until the
+process has no files left.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from viz.server.clients import network_of
+
+log = logging.getLogger("playground")
+
+HEAD_SECONDS = 10.0  # for the head of a request, from connecting or from its first byte
+STALL_SECONDS = 60.0  # in which a client takes LEAST bytes of what waits for it
+LEAST = 16 << 10
+EACH = 500  # connections of one address: the 400 requests that may be under way, and more that are idle
+BACKLOG = 128  # connections taken at once
+RESERVE = 256 + 4 * BACKLOG  # files that are no connections, and connections that are being closed again
+ENOUGH = 1000  # connections that a shared server should be able to take
+
+
+@dataclass(eq=False)
+class Crowd:
+    """The connections of a server: by address where `each` is a bound, and all."""
+
+    total: int
+    each: int | None = None
+    by_address: Counter = field(default_factory=Counter)
+    count: int = 0
+
+    def enter(self, address: str) -> bool:
+        """Whether there is room for one more, which is counted then."""
+        if self.count >= self.total or (self.each is not None and self.by_address[address] >= self.each):
+            if not self.by_address[address]:
+                del self.by_address[address]
+            return False
+        self.count += 1
+        self.by_address[address] += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        """One that was counted is closed."""
+        self.count -= 1
+        self.by_address[address] -= 1
+        if not self.by_address[address]:
+            del self.by_address[address]
+
+
+class Bounded(H11Protocol):
+    """A connection that is given up where its client keeps it waiting, or where there are too many.
+
+    The body of a request has its time elsewhere (viz.server.middleware); an idle connection is closed by uvicorn.
+    """
+
+    crowd: Crowd
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.address: str | None = None  # of a connection that is counted
+        self.head: asyncio.TimerHandle | None = None
+        self.stall: asyncio.TimerHandle | None = None
+        self.unsent = 0  # bytes, when it was last looked at
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        address = network_of((transport.get_extra_info("peername") or ("",))[0])
+        if not self.crowd.enter(address):
+            transport.abort()
+            log.warning("a connection was closed at once: there are too many")
+            return
+        self.address = address
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # whatever waits for the client is watched
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.address is None:
+            return
+        self.crowd.leave(self.address)
+        self.head, self.stall = _stopped(self.head), _stopped(self.stall)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.address is None:
+            return
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.head = _stopped(self.head)
+        elif self.head is None:  # the beginning of another request, or what is left of a body nobody waits for
+            self._await_head()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.unsent = self.transport.get_write_buffer_size()
+        self.stall = self.loop.call_later(STALL_SECONDS, self._look_again)
+
+    def resume_writing(self) -> None:
+        self.stall = _stopped(self.stall)
+        super().resume_writing()
+
+    def _await_head(self) -> None:
+        self.head = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _look_again(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        if left > self.unsent - LEAST:
+            self.transport.abort()
+            return
+        self.unsent, self.stall = left, self.loop.call_later(STALL_SECONDS, self._look_again)
+
+    def _should_upgrade(self) -> bool:
+        return False  # a request like any other: the page uses no websockets, which would not be bounded
+
+
+def _stopped(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """No timer any more."""
+    if timer is not None:
+        timer.cancel()
+    return None
+
+
+def bounded(crowd: Crowd) -> type[Bounded]:
+    """The protocol of one server."""
+    return type("BoundedHere", (Bounded,), {"crowd": crowd})
+
+
+def crowd_of(*, public: bool, proxies: int, files: int) -> Crowd:
+    """How many connections a server may have of as many open files. Those of a proxy all come from one address."""
+    return Crowd(max(32, files - RESERVE), EACH if public and not proxies else None)
+
+
+def files_allowed() -> int:
+    """As many open files as this process may have, which is raised to what the system lets it have."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 2048
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):  # a system may have a bound below what it calls unlimited
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else soft
+
+
+def tell_few(crowd: Crowd, tell: Callable[[str], None]) -> None:
+    """Say so where a shared server can take few connections."""
+    if crowd.total < ENOUGH:
+        tell(
+            f"This process may have so few files open that it takes {crowd.total} connections at once. "
+            f"Raise the limit (ulimit -n {ENOUGH + RESERVE}) for a server that others use."
+        )

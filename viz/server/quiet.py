@@ -1,0 +1,51 @@
+"""A log that nobody can fill: of one kind of message so many a minute, then how many were left out."""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+MOST = 20  # messages of one kind
+SECONDS = 60.0
+KINDS = 256  # that are counted apart; beyond them the oldest is forgotten
+
+
+@dataclass(eq=False)
+class Few(logging.Filter):
+    """Lets through few messages of one kind: of one logger, with the same text before its arguments are filled in."""
+
+    clock: Callable[[], float] = time.monotonic
+    _kinds: OrderedDict[tuple[str, str], tuple[float, int]] = field(default_factory=OrderedDict)  # since when, how many
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a message is written. The first of a kind after a minute says how many were left out before it."""
+        first = str(record.msg).partition("\n")[0][:120]
+        kind, now = (record.name, first), self.clock()
+        with self._lock:
+            since, many = self._kinds.pop(kind, (now, 0))
+            left_out = 0
+            if now - since >= SECONDS:
+                left_out, since, many = max(0, many - MOST), now, 0
+            self._kinds[kind] = (since, many + 1)
+            while len(self._kinds) > KINDS:
+                self._kinds.popitem(last=False)
+        if many == MOST:
+            record.msg, record.args = f"more of this is left out for {SECONDS:g} s: {first}", ()
+            record.exc_info = record.exc_text = record.stack_info = None
+            return True
+        if left_out:
+            record.msg = f"({left_out} like this were left out) {record.msg}"
+        return many < MOST
+
+
+FEW = Few()
+
+
+def quieten() -> None:
+    """Bound what is written of uvicorn, and of all that writes where nothing else is said (asyncio, this page)."""
+    for handler in (logging.lastResort, *logging.getLogger("uvicorn").handlers):
+        if handler is not None and not any(isinstance(each, Few) for each in handler.filters):
+            handler.addFilter(FEW)
