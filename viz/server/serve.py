@@ -134,7 +134,10 @@ def launch_options(static: Path, playground: Playground) -> dict:
             "docs_url": None,
             "redoc_url": None,
             "openapi_url": None,
-            "middleware": [*middleware.middleware(playground.options), Middleware(Head, tags=head(assets))],
+            "middleware": [
+                *middleware.middleware(playground.options),
+                Middleware(Head, tags=head(assets), options=playground.options),
+            ],
         },
         "max_file_size": "64kb",
         "mcp_server": playground.options.mcp,
