@@ -1,10 +1,13 @@
 """The page's policy in a browser: a script that got into the page does not run, whichever way it came, and all that the
 page does itself goes on."""
 
+import json
+from urllib.parse import quote
+
 import pytest
 
 from tests.browser.conftest import FIRST, blank_page
-from tests.support.visitor import SOON
+from tests.support.visitor import SOON, expect, open_tab, settle
 
 pytestmark = pytest.mark.browser
 
@@ -87,4 +90,60 @@ def test_a_script_that_got_in_does_not_run(profile, app_url):
     assert {told[name] for name in REFUSED} == {"EvalError"} and told["written"] == "tried"
     assert page.evaluate("[window.pwned, getComputedStyle(document.body).getPropertyValue('--pwned')]") == [None, ""]
     assert page.url == app_url and not elsewhere
+    page.close()
+
+
+# What a stranger writes where a name, a title or a role stands; `pwned` must never be set by any of it.
+TEXTS = (
+    f"<img src=x onerror={SCRIPT}>",
+    f'<a href="javascript:{SCRIPT}">go</a>',
+    f"<svg><script>{SCRIPT}</script></svg>",
+    "${window.pwned=1}{{window.pwned=1}}",
+    f"</script><script>{SCRIPT}</script>",
+    "<img src=https://evil.test/?stolen>",
+)
+
+
+def states():
+    """State files in which each such text stands wherever a state holds a text."""
+    for text in TEXTS:
+        named = {"name": text, "method": "sample", "options": {text: text}, "steps": [{"warp": text}]}
+        yield {
+            "v": 1,
+            "prompt": text,
+            "tab": "sampling",
+            "edits": [{"kind": text, "layer": 0}],
+            "values": {
+                "sampling_view": {"view": "side_by_side"},
+                "strategies": {"strategies": [named], "settings": {"tokens": text}},
+                "anatomy_form": {"which": "pasted", "config": text},
+                "map_plot": {"title": text, "name": text},
+                "chat": {"turns": [{"role": text, "content": text}]},
+            },
+        }
+
+
+def test_no_text_of_a_link_or_a_state_file_is_even_tried_as_a_script(profile, app_url):
+    page, wrong = blank_page(profile), []
+    page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda asked: wrong.append(asked.url) if "evil.test" in asked.url else None)
+    page.add_init_script(
+        "window.against = []; document.addEventListener('securitypolicyviolation', "
+        "(event) => window.against.push(`${event.effectiveDirective} ${event.sample}`));"
+    )
+    page.goto(f"{app_url}?prompt={quote(TEXTS[0])}&lang={quote(TEXTS[1])}#prompt={quote(TEXTS[0])}")
+    page.locator(FIRST).wait_for(timeout=SOON)
+    page.locator(".pg-share").click()
+    for state in states():
+        content = json.dumps(state).encode()
+        page.locator("#pg-share-box input[type=file]").set_input_files(
+            {"name": f"{state['prompt'][:40]}.json", "mimeType": "application/json", "buffer": content}
+        )
+        page.wait_for_function("text => playground.state().prompt === text", arg=state["prompt"], timeout=SOON)
+        settle(page)
+        expect(page.locator("#prompt textarea")).to_have_value(state["prompt"])
+    for tab in ("Anatomy", "Attention"):
+        open_tab(page, tab)
+        settle(page)
+    assert page.evaluate("[window.pwned, ...window.against]") == [None] and not wrong
     page.close()
