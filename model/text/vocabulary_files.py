@@ -7,6 +7,7 @@ from pathlib import Path
 
 from model.errors import CheckpointError, say
 from model.text.bpe_ranks import ALPHABET, FRESH_COPY
+from model.text.patterns import check_pattern
 from model.text.vocabulary import (
     GPT2_PATTERN,
     SMOLLM_PATTERN,
@@ -45,7 +46,7 @@ def _json_pattern(pre: object) -> str:
     if kinds == ["Split", "ByteLevel"] and not gpt2 and first.get("behavior") == "Isolated" and not first.get("invert"):
         pattern = first.get("pattern")
         if isinstance(pattern, dict) and isinstance(pattern.get("Regex"), str):
-            return pattern["Regex"]
+            return check_pattern(pattern["Regex"])
     raise refuse("pre-tokenizer", json.dumps(steps), supported)
 
 

@@ -8,7 +8,7 @@ import gzip
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -16,11 +16,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from viz.seam.playground import Options
+from viz.server.headers import hashed, page_policy
 from viz.server.middleware import path_of
 
 ROUTE = "/playground/static/{digest}/{name:path}"
 MAIN, STYLE = "main.js", "style.css"
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+_INLINE = re.compile(rb"<(script|style)([^>]*)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _BASE = re.compile(rb'<base href="[^"]*" ?/?>')  # all addresses after it are relative to what it says
 # Parts of the page may be mounted before the scripts have run.
 STUB = (
@@ -113,11 +116,13 @@ class Head:
     """Writes into the head of the page: the framework adds its own `head` only once its scripts run.
 
     There the styles hold before anything is seen, and the scripts run before the framework's. The page and what
-    programs read before they ask, half a megabyte, are packed for the way.
+    programs read before they ask, half a megabyte, are packed for the way. The page's policy names the scripts and
+    styles that stand in it by their hashes: what is added to it later does not run.
     """
 
     app: ASGIApp
     tags: str
+    options: Options = field(default_factory=Options)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "GET" or path_of(scope) not in ("", "/", *_LONG):
@@ -136,7 +141,9 @@ class Head:
             headers, page = MutableHeaders(scope=start), bytes(body)
             kind = headers.get("content-type", "").partition(";")[0]
             if kind in ("text/html", "application/json") and "content-encoding" not in headers:
-                page = with_tags(page, self.tags) if kind == "text/html" else page
+                if kind == "text/html":
+                    page = with_tags(page, self.tags)
+                    headers["content-security-policy"] = await asyncio.to_thread(policy_of, page, self.options)
                 headers.add_vary_header("Accept-Encoding")
                 if packs:
                     page = await asyncio.to_thread(gzip.compress, page, 5)
@@ -146,6 +153,15 @@ class Head:
             await send({"type": "http.response.body", "body": page})
 
         await self.app(scope, receive, whole)
+
+
+def policy_of(page: bytes, options: Options) -> str:
+    """The policy of a page: the scripts and style sheets that stand in it, and no others, run."""
+    found: dict[str, list[str]] = {"script": [], "style": []}
+    for tag, attributes, text in _INLINE.findall(page):
+        if b"src=" not in attributes:
+            found[tag.decode().lower()].append(hashed(text))
+    return page_policy(options, found["script"], found["style"])
 
 
 def with_tags(page: bytes, more: str) -> bytes:

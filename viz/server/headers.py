@@ -1,6 +1,9 @@
 """The headers of every answer: what a page may load and run, what a browser keeps, which server this is."""
 
+import base64
+import hashlib
 import uuid
+from collections.abc import Collection
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import Message
@@ -13,13 +16,20 @@ KEPT = "public, max-age=3600"
 HASHED = ("/assets/", "/playground/static/")
 
 
-def policy(options: Options) -> dict[str, str]:
-    """Headers of every answer. Gradio makes functions from text and styles in place, so its own scripts need both."""
-    ancestors = " ".join(("'self'", *options.embed))
+def page_policy(options: Options, scripts: Collection[str] = (), styles: Collection[str] = ()) -> str:
+    """What a page may load and run: this server's files, and of what stands in the page itself the scripts and style
+    sheets of these hashes.
+
+    No text becomes a script (static/page/functions.js) and no attribute of an element runs. Attributes may set styles:
+    the framework's and Plotly's elements do. Browsers that know no `style-src-elem` take `style-src` for both.
+    """
     sources = {
         "default-src": "'self'",
-        "script-src": "'self' 'unsafe-inline' 'unsafe-eval'",
+        "script-src": " ".join(("'self'", *scripts)),
+        "script-src-attr": "'none'",
         "style-src": "'self' 'unsafe-inline'",
+        "style-src-elem": " ".join(("'self'", EMPTY, MAPS, *styles)),
+        "style-src-attr": "'unsafe-inline'",
         "img-src": "'self' data: blob:",
         "font-src": "'self' data:",
         "connect-src": "'self' data: blob:",
@@ -27,10 +37,34 @@ def policy(options: Options) -> dict[str, str]:
         "object-src": "'none'",
         "base-uri": "'self'",
         "form-action": "'self'",
-        "frame-ancestors": ancestors,
+        "frame-ancestors": ancestors(options),
     }
+    return "; ".join(f"{name} {value}" for name, value in sources.items())
+
+
+def other_policy(options: Options) -> str:
+    """What an answer that is no page may load and run, should a browser take it for one: nothing."""
+    return f"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors {ancestors(options)}"
+
+
+def ancestors(options: Options) -> str:
+    """Who may show an answer in a frame."""
+    return " ".join(("'self'", *options.embed))
+
+
+def hashed(text: bytes) -> str:
+    """A script or a style sheet as a policy names it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'"
+
+
+# The style sheet for maps that the script of Plotly (plotly 7.1) adds as it runs; a test takes it from the script.
+MAPS = "'sha256-ji27qzEtxXZW+7dun6UwjHXJ18e6WAin1VvNtkzIE/o='"
+EMPTY = hashed(b"")  # Plotly and the framework add empty style elements and fill them through the browser's own lists
+
+
+def always(options: Options) -> dict[str, str]:
+    """Headers of every answer besides its policy."""
     headers = {
-        "content-security-policy": "; ".join(f"{name} {value}" for name, value in sources.items()),
         "x-content-type-options": "nosniff",
         "referrer-policy": "same-origin",
         "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=(), browsing-topics=()",
@@ -52,8 +86,10 @@ def dress(start: Message, path: str, options: Options) -> None:
     # Nothing here is for other websites' scripts.
     start["headers"] = [pair for pair in start["headers"] if not pair[0].lower().startswith(b"access-control-")]
     headers = MutableHeaders(scope=start)
-    for name, value in policy(options).items():
+    for name, value in always(options).items():
         headers[name] = value
+    is_page = headers.get("content-type", "").startswith("text/html")
+    headers.setdefault("content-security-policy", page_policy(options) if is_page else other_policy(options))
     if start["status"] >= 400:
         headers["cache-control"] = "no-store"
     else:

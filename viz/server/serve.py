@@ -162,7 +162,7 @@ def launch_options(static: Path, playground: Playground) -> dict:
             "middleware": [
                 *middleware.middleware(playground.options),
                 Middleware(Listeners, presence=playground.presence),
-                Middleware(Head, tags=head(assets)),
+                Middleware(Head, tags=head(assets), options=playground.options),
                 *([Middleware(Untold)] if playground.options.login else []),
             ],
         },

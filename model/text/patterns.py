@@ -1,0 +1,78 @@
+"""Which regular expressions of a stranger's tokenizer.json are used: those whose time a hostile text cannot blow up.
+
+tiktoken's engine hands what has no look-around to a matcher that never goes back. What has one it tries step by step,
+up to a million steps for a place in the text, so that a pattern made for it holds a server for minutes. Two such ends
+are known to take a step or two, and are the only ones that published vocabularies use.
+"""
+
+import re
+from collections.abc import Iterator
+
+from model.arguments import shown
+from model.errors import UnsupportedModel
+
+MOST_CHARACTERS = 2000  # the longest published one has 400
+MOST_TIMES = 16  # a counted repetition is written out by the engine; the published ones end at 3
+SAFE = (r"\s+(?!\S)", r"\s+(?![^\s\p{N}])")  # alternatives that end with white space before something else
+_PLAIN_GROUP = re.compile(r"\(\?(?:i|-i)?:")
+_CLASS = re.compile(r"\[\^?(?:[^\[\]\\]|\\.)(?:[^\[\]\\]|\\.)*\]", re.DOTALL)  # no class within it, no bracket first
+_NAME = re.compile(r"\{\^?\w+\}")
+_COUNT = re.compile(r"\{(\d*)(?:,(\d*))?\}")
+
+
+def check_pattern(pattern: str) -> str:
+    """The pattern as it is; raises UnsupportedModel where a text could make the engine search for very long."""
+    if len(pattern) > MOST_CHARACTERS or not all(map(_is_plain, _alternatives(pattern))):
+        raise UnsupportedModel(
+            "The pattern of this vocabulary could take very long.",
+            shown(pattern),
+            "Use a model whose pattern looks ahead only after white space.",
+        )
+    return pattern
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """The alternatives at the top of a pattern."""
+    found, depth, start = [], 0, 0
+    for at, sign in _signs(pattern):
+        depth += (sign == "(") - (sign == ")")
+        if sign == "|" and depth == 0:
+            found.append(pattern[start:at])
+            start = at + 1
+    return [*found, pattern[start:]]
+
+
+def _is_plain(part: str) -> bool:
+    """Whether an alternative is a known one, or has nothing that makes the engine go back or grow."""
+    if part in SAFE:
+        return True
+    before = ""  # the sign before
+    for at, sign in _signs(part):
+        rest = part[at:]
+        if sign == "[[" or (sign == "(" and rest.startswith("(?") and not _PLAIN_GROUP.match(rest)):
+            return False
+        if len(sign) == 2 and (sign[1].isdigit() or sign[1] in "kgGKbBAzZ<>{"):
+            return False
+        count = _COUNT.match(rest) if sign == "{" else None
+        if count and (before == ")" or any(len(n) > 2 or int(n) > MOST_TIMES for n in count.groups() if n)):
+            return False
+        if sign == "+" and before in ("*", "+", "?", "}"):
+            return False
+        before = sign
+    return True
+
+
+def _signs(pattern: str) -> Iterator[tuple[int, str]]:
+    """Place and text of each sign: an escaped one has its backslash, a class in brackets is "[", an odd one "[["."""
+    at = 0
+    while at < len(pattern):
+        if pattern[at] == "[":
+            found = _CLASS.match(pattern, at)
+            yield at, "[" if found else "[["
+            at = found.end() if found else at + 1
+            continue
+        sign = pattern[at : at + 2] if pattern[at] == "\\" else pattern[at]
+        yield at, sign
+        at += len(sign)
+        if sign in ("\\p", "\\P") and (name := _NAME.match(pattern, at)):
+            at = name.end()

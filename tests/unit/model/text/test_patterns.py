@@ -1,0 +1,77 @@
+"""Patterns of a stranger's tokenizer.json: the published ones pass, and none that holds the engine for minutes does."""
+
+import pytest
+
+from model.errors import UnsupportedModel
+from model.text.patterns import MOST_CHARACTERS, SAFE, check_pattern
+from model.text.tokenizer import from_tokenizer_json
+from model.text.vocabulary import GPT2_PATTERN, LLAMA3_PATTERN, QWEN_PATTERN, SMOLLM_PATTERN
+from tests.support.small_vocabulary import BYTE_LEVEL, small_json, write
+
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+@pytest.mark.parametrize(
+    "pattern", [GPT2_PATTERN, LLAMA3_PATTERN, QWEN_PATTERN, SMOLLM_PATTERN, O200K, "[a-z]+", r"\+|[+*]+"]
+)
+def test_published_patterns_pass(pattern):
+    assert check_pattern(pattern) == pattern
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(a|a)+\1c|[\s\S]",
+        r"a*a*(?=c)|[\s\S]",
+        r"(?:a|aa)+(?!x)c|[\s\S]",
+        r"(?:\s+(?!\S))+x|[\s\S]",
+        r"[(](?<=a)b|[\s\S]",
+        r"(?>a+)b|[\s\S]",
+        r"\s*+(?!\S)",
+        r"a++b|[\s\S]",
+        r"a{2}+b|[\s\S]",
+        r"(?P<x>a+)(?P=x)|[\s\S]",
+        r"(?(1)a|b)",
+        r"\p{L}{1000}x|[\s\S]",
+        r"(?:\p{L}{8}){8}x|[\s\S]",
+        r"a{,99999999999}",
+        r"a+\b",
+        r"\p{L(?=a)",
+        r"[[a](?=b)]",
+        r"[](?=b)]",
+        r"[^](?=b)]",
+        r"[a(?=b)",
+        "a|" * MOST_CHARACTERS,
+    ],
+)
+def test_what_can_take_long_is_refused_before_the_engine_sees_it(pattern, tmp_path, monkeypatch):
+    monkeypatch.setattr("tiktoken.Encoding", lambda *_, **__: pytest.fail("made"))
+    content = small_json()
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, BYTE_LEVEL | {"use_regex": False}]}
+    with pytest.raises(UnsupportedModel, match="could take very long") as told:
+        from_tokenizer_json(write(tmp_path / "tokenizer.json", content))
+    assert len(told.value.got) <= 80
+
+
+def test_the_safe_ends_are_safe_whole_only():
+    for end in SAFE:
+        check_pattern(f"a|{end}|b")
+        for other in (f"{end}+", f"a{end}", f"({end})*", f"{end}{end}"):
+            with pytest.raises(UnsupportedModel):
+                check_pattern(other)
+
+
+def test_added_tokens_are_texts_and_no_patterns(tmp_path):
+    content = small_json()
+    number = 1 + max(content["model"]["vocab"].values())
+    content["added_tokens"] = [
+        {"id": number + n, "content": text, "special": False, "normalized": False}
+        for n, text in enumerate(("(a+)+$", "(?:a|aa)+x", "[a", "a\\"))
+    ]
+    tokenizer = from_tokenizer_json(write(tmp_path / "tokenizer.json", content))
+    assert number + 2 in tokenizer.encode_ids("hello[a")
+    assert tokenizer.encode("(a+)+$").ids.tolist() == [number]
