@@ -20,6 +20,8 @@ def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.en
     options = parser.parse_args(arguments)
     if options.mcp and importlib.util.find_spec("mcp") is None:
         parser.error('--mcp needs the package mcp. Install it with: pip install "gradio[mcp]"')
+    if options.mcp and options.login:
+        parser.error("--mcp does not work with --login: Gradio's MCP server cannot log in to make its calls")
     options.models = [name.strip() for name in options.models.split(",") if name.strip()]
     if options.max_tokens is None:
         options.max_tokens = 512 if options.public else 1024

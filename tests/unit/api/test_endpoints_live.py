@@ -117,7 +117,7 @@ def test_other_events_stay_private(client):
 
 
 def test_functions_cannot_be_called_past_the_queue(address):
-    body = json.dumps({"data": ["abc", "", []]}).encode()
+    body = json.dumps({"data": ["abc", "", [], []]}).encode()
     asked = urllib.request.Request(f"{address}gradio_api/run/head_metrics", body, {"content-type": "application/json"})
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(asked)

@@ -46,3 +46,10 @@ def test_a_command_line_that_makes_no_sense_is_refused(line, capsys):
     with pytest.raises(SystemExit):
         app.parse(line, {})
     assert capsys.readouterr().err
+
+
+def test_tools_that_could_not_log_in_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        app.parse(["--mcp", "--login", "people"], {})
+    assert "--mcp does not work with --login" in capsys.readouterr().err
+    assert app.parse(["--mcp"], {}).mcp
