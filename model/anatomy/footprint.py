@@ -75,14 +75,20 @@ def weight_bytes(weight: Weight, form: str = "float32") -> int:
     return rows * (numbers * kind.bits // 8 + groups * kind.scale)
 
 
+def _summed(config: ModelConfig, of: Callable[[Weight], int]) -> int:
+    """A number of each weight, added up over the model; all blocks are alike, so that depth costs nothing."""
+    one = weights(dataclasses.replace(config, n_layer=1))
+    return sum(of(weight) * (1 if weight.layer is None else config.n_layer) for weight in one)
+
+
 def weights_bytes(config: ModelConfig, form: str = "float32") -> int:
     """All weights, a tied head counted once. In float32 that is `LanguageModel.nbytes`."""
-    return sum(weight_bytes(each, form) for each in weights(config))
+    return _summed(config, lambda weight: weight_bytes(weight, form))
 
 
 def n_tensors(config: ModelConfig) -> int:
     """Parameter tensors of the model."""
-    return len(weights(config))
+    return _summed(config, lambda weight: 1)
 
 
 def optimizer_bytes(config: ModelConfig) -> int:

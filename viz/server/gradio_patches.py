@@ -5,10 +5,9 @@ version is installed; each function here says what it is for and what is lost wi
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 import gradio as gr
-from starlette.types import Scope
 
 VERSION = "6.31.0"  # the one whose source these functions were written and tested against
 
@@ -41,13 +40,6 @@ def let_go(page: gr.Blocks) -> None:
 def stop_soon(page: gr.Blocks, seconds: int) -> None:
     """How long a server that stops waits for connections that do not end."""
     page.server.config.timeout_graceful_shutdown = seconds
-
-
-def is_logged_in(scope: Scope, cookies: Mapping[str, str]) -> bool:
-    """Whether a request carries a token that Gradio's login gave out."""
-    app = scope["app"]
-    names = (f"access-token-{app.cookie_id}", f"access-token-unsecure-{app.cookie_id}")
-    return any(cookies.get(name) in app.tokens for name in names)
 
 
 # --- functions for programs -------------------------------------------------------------------------------
