@@ -82,7 +82,9 @@ def test_a_killed_server_is_told_once_and_the_page_comes_back_with_it(server, pr
     errors.clear()
 
     server()
-    page.wait_for_function(f"document.getElementById('pg-connection-words') && {SERVER} !== '{before}'", timeout=SOON)
+    page.wait_for_function(
+        f"() => document.getElementById('pg-connection-words') && {SERVER} !== '{before}'", timeout=SOON
+    )
     page.locator(FIRST).wait_for(timeout=SOON)
     expect(prompt).to_have_value("The dog sat on the mat", timeout=SOON)
     expect(chips).to_have_count(6, timeout=SOON)

@@ -122,6 +122,6 @@ def test_the_models_are_described_and_one_is_chosen_there(open_page):
 def test_a_picture_fills_the_screen_and_comes_back(open_page):
     page = open_page()
     page.locator("#pg-map_plot .pg-full").click()
-    page.wait_for_function("document.fullscreenElement?.dataset.part === 'map_plot'", timeout=SOON)
+    page.wait_for_function("() => document.fullscreenElement?.dataset.part === 'map_plot'", timeout=SOON)
     page.locator("#pg-map_plot .pg-full").click()
-    page.wait_for_function("!document.fullscreenElement", timeout=SOON)
+    page.wait_for_function("() => !document.fullscreenElement", timeout=SOON)

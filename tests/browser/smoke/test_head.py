@@ -19,7 +19,7 @@ def test_parts_that_are_there_before_the_scripts_are_drawn_later(profile, app_ur
     bare = whole.replace(f'<script type="module" src="{first}"></script>', "")
     page.route(app_url, lambda route: route.fulfill(body=bare, content_type="text/html"))
     page.goto(app_url)
-    page.wait_for_function("window.playground?.waiting?.length > 5", timeout=SOON)
+    page.wait_for_function("() => window.playground?.waiting?.length > 5", timeout=SOON)
     frame = page.locator(".gradio-container")
     assert frame.evaluate("node => getComputedStyle(node).maxWidth") == "2560px"  # styled before any script of ours
     assert page.locator("h1.pg-title").count() == 0

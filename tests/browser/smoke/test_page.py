@@ -26,7 +26,7 @@ def page(same_page):
     expect(chips(page)).to_have_count(10)
     page.evaluate("playground.select({heads: [[5, 0]], tokens: []})")
     shows(page, 5, 0)
-    page.wait_for_function("document.querySelector('.pg-chart')._fullData[0].z.length === 10")
+    page.wait_for_function("() => document.querySelector('.pg-chart')._fullData[0].z.length === 10")
     return page
 
 
@@ -97,7 +97,7 @@ def test_typing_updates_everything_and_keeps_the_head(page, lm):
     expect(chips(page)).to_have_count(14)
     expect(page.locator("#pg-overview_heads [data-part]")).not_to_have_attribute("data-run", before)
     expect(chips(page).last).to_have_text("·to")
-    page.wait_for_function("document.querySelector('.pg-chart')._fullData[0].z.length === 14")
+    page.wait_for_function("() => document.querySelector('.pg-chart')._fullData[0].z.length === 14")
     shows(page, 2, 5)
     assert_pattern(page, lm, GIFT, 2, 5)
 
@@ -125,10 +125,10 @@ def test_tokens_show_their_id_and_mark_the_picture(page, lm):
     )
     chips(page).nth(7).click()
     expect(chips(page).nth(7)).to_have_attribute("aria-pressed", "true")
-    page.wait_for_function("document.querySelector('.pg-chart')._fullLayout.shapes.length === 2")
+    page.wait_for_function("() => document.querySelector('.pg-chart')._fullLayout.shapes.length === 2")
     expect(page.locator("#pg-selection")).to_contain_text("token ·it (7)")
     page.get_by_role("button", name="Clear").click()
-    page.wait_for_function("document.querySelector('.pg-chart')._fullLayout.shapes.length === 0")
+    page.wait_for_function("() => document.querySelector('.pg-chart')._fullLayout.shapes.length === 0")
 
 
 def test_click_on_a_cell_selects_its_pair(page):
@@ -161,7 +161,7 @@ def test_hostile_prompt_is_shown_as_text(page, lm):
     expect(chips(page)).to_have_count(len(lm.encode(HOSTILE)))
     shown = "".join(chips(page).all_text_contents())
     assert "<" in shown and "{{" in shown and "alert" in shown and "\u202e" not in shown
-    page.wait_for_function("document.querySelectorAll('.pg-chart .xtick').length > 5")
+    page.wait_for_function("() => document.querySelectorAll('.pg-chart .xtick').length > 5")
     assert page.locator("img[src=x]").count() == 0
     assert page.locator(".pg-chart .xtick tspan[style*=bold]").count() == 0
     page.get_by_role("button", name="Table").click()
@@ -219,7 +219,7 @@ def test_long_prompt_pools_and_resolves_on_zoom(page, lm):
         "{'xaxis.range[0]': 0, 'xaxis.range[1]': 20, 'yaxis.range[0]': 20, 'yaxis.range[1]': 0})"
     )
     expect(page.locator("#pg-map_plot")).to_contain_text("Zoomed to rows 0 to 41")
-    page.wait_for_function("document.querySelector('.pg-chart')._fullData[0].z.length === 42")
+    page.wait_for_function("() => document.querySelector('.pg-chart')._fullData[0].z.length === 42")
     drawn = cells(page)
     assert drawn[41] == pytest.approx(lm.trace(prompt).pattern(5, 0)[41, :42].tolist(), abs=ROUNDING)
     page.get_by_role("button", name="See all").click()

@@ -37,7 +37,7 @@ def test_a_part_tells_its_numbers(open_page, lm):
     one = vector(block_numbers(lm.trace(PROMPT), layer - 1).sizes["k"], 4, 2)
     expect(live.locator("tbody tr").last).to_contain_text(number(one.rms))
     # The part is in the link, and a reload shows it.
-    page.wait_for_function("location.hash.includes('diagram_figure')", timeout=SOON)
+    page.wait_for_function("() => location.hash.includes('diagram_figure')", timeout=SOON)
     page.reload()
     expect(facts.locator("h2")).to_have_text("Key", timeout=SOON)
     expect(figure.locator("[data-step=k]")).to_have_attribute("aria-pressed", "true")

@@ -64,7 +64,7 @@ def drawn(page):
 
 
 def wait_for_maps(page, n):
-    page.wait_for_function(f"document.querySelector('#pg-map_plot .pg-chart')._fullData?.length === {n}")
+    page.wait_for_function(f"() => document.querySelector('#pg-map_plot .pg-chart')._fullData?.length === {n}")
 
 
 def assert_same(shown, z):
@@ -135,7 +135,8 @@ def test_every_measure_shows_its_own_numbers(page, lm, name):
     choose(page, "measure", name)
     label = page.locator(f"#pg-attention_view [data-name=measure] option[value={name}]").text_content()
     page.wait_for_function(
-        f"document.querySelector('#pg-map_plot .pg-chart')._fullLayout.coloraxis.colorbar.title.text === {label!r}"
+        "label => document.querySelector('#pg-map_plot .pg-chart')._fullLayout.coloraxis.colorbar.title.text === label",
+        arg=label,
     )
     assert_same(drawn(page)[0], measure(lm.trace(PROMPT), name, 3, 2))
     expect(page.locator("#pg-attention_view .pg-control-help")).to_contain_text(re.compile(r"\(.+ (et al\.|&) .*\d{4}"))
@@ -146,7 +147,7 @@ def test_the_ramp_can_be_changed(page):
     before = page.evaluate(scale)
     choose(page, "curve", "log")
     expect(page.locator("#pg-map_plot .pg-source")).to_contain_text("colors: logarithmic")
-    page.wait_for_function(f"JSON.stringify({scale}) !== {str(before)!r}")
+    page.wait_for_function(f"() => JSON.stringify({scale}) !== {str(before)!r}")
     assert page.evaluate(scale)[1][0] == pytest.approx(1e-4)
 
 
@@ -192,7 +193,7 @@ def test_the_python_lines_make_the_same_numbers(page):
     lines = page.locator("#pg-map_plot .pg-code pre").text_content()
     found = {}
     exec(lines, found)
-    page.wait_for_function("document.querySelector('#pg-map_plot .pg-chart')._fullData.length === 1")
+    page.wait_for_function("() => document.querySelector('#pg-map_plot .pg-chart')._fullData.length === 1")
     assert_same(drawn(page)[0], found["maps"][0])
     assert "Edit('scale', layer=2, head=1, factor=0.5)" in lines
 

@@ -169,7 +169,7 @@ def test_a_head_clicked_in_the_map_of_heads_is_compared(page, lm):
     expect(page.locator("#pg-runs_heads h2")).to_have_text("Every head: entropy, A − B")
     a, b = (lm.trace(text).head_metrics()["entropy"].unstack() for text in (COREFERENCE, DOG))
     page.wait_for_function(
-        "document.querySelector('#pg-runs_heads .pg-chart')._fullData[0].hovertemplate.includes('entropy')"
+        "() => document.querySelector('#pg-runs_heads .pg-chart')._fullData[0].hovertemplate.includes('entropy')"
     )
     np.testing.assert_allclose(cells(page, "runs_heads"), (a - b).to_numpy().T, atol=ROUNDING)
     page.evaluate(

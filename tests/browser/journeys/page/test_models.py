@@ -101,7 +101,7 @@ def talk(page, reload) -> None:
     page.get_by_role("option", name="SmolLM2").click()
     expect(answer).to_have_value(said[2], timeout=30_000)
     expect(page.locator("#pg-tokens .pg-chip-template").first).to_be_visible(timeout=30_000)
-    page.wait_for_function("location.hash.includes('smollm2') && location.hash.includes('Paris')")
+    page.wait_for_function("() => location.hash.includes('smollm2') && location.hash.includes('Paris')")
     reload(page)
     expect(answer).to_have_value(said[2], timeout=60_000)
     assert texts(page) == said

@@ -94,7 +94,8 @@ def test_settings_typed_tokens_the_map_and_the_tuned_lens(open_page, lm):
     expect(page.locator("#pg-lens_curve .pg-problem")).to_contain_text("Type one token", timeout=SOON)
     form.locator("[data-name=more] input").fill("·cat")
     page.wait_for_function(
-        "document.querySelector('[data-part=lens_curve] .pg-chart')._fullData?.some((line) => line.name === '“·cat”')",
+        """() => document.querySelector('[data-part=lens_curve] .pg-chart')
+            ._fullData?.some((line) => line.name === '“·cat”')""",
         timeout=SOON,
     )
     (token,) = lm.encode(" cat").ids.tolist()

@@ -176,7 +176,7 @@ def test_a_token_is_followed_on_a_phone_in_chinese(open_page, lm):
     expect(page.locator("#pg-selection")).to_contain_text("·on", timeout=SOON)
     form.locator("[data-name=measure] select").select_option("rank")
     expect(heading(page, "follow_plot")).to_contain_text("名次", timeout=SOON)
-    page.wait_for_function("document.querySelector('#pg-follow_plot .pg-chart')._fullLayout.yaxis.type === 'log'")
+    page.wait_for_function("() => document.querySelector('#pg-follow_plot .pg-chart')._fullLayout.yaxis.type === 'log'")
     for view in ("follow", "surprise", "guess"):
         page.locator(f"[data-key={view}]").click()
         page.locator(f"#pg-{view}_{'board' if view == 'guess' else 'plot'} [data-run]").wait_for(timeout=SOON)

@@ -137,6 +137,6 @@ def test_a_written_text_becomes_the_prompt_with_its_beginning_marked(open_page, 
     expect(page.locator("#pg-tokens .pg-chip-first")).to_have_attribute("data-index", str(before))
     open_tab(page, "Attention")
     expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile("."))
-    page.wait_for_function(f"document.querySelector('#pg-map_plot .pg-chart')?._fullData?.[0].z.length === {n}")
+    page.wait_for_function(f"() => document.querySelector('#pg-map_plot .pg-chart')?._fullData?.[0].z.length === {n}")
     page.locator("#prompt textarea").fill(PROMPT)
     expect(page.locator("#pg-tokens .pg-chip-written")).to_have_count(0)

@@ -67,7 +67,7 @@ def test_bars_follow_the_temperature_and_tokens_are_written(open_page, lm):
     # Token after token, until it is stopped.
     keep = page.locator(f"{NEXT} .pg-start-keep")
     keep.click()
-    page.wait_for_function("document.querySelectorAll('#pg-tokens .pg-chip-written').length > 6", timeout=SOON)
+    page.wait_for_function("() => document.querySelectorAll('#pg-tokens .pg-chip-written').length > 6", timeout=SOON)
     keep.click()
     expect(keep).to_have_text("Keep writing")
     page.wait_for_timeout(800)
