@@ -42,7 +42,7 @@ def view_of(page, name: str):
 def picture(page, many: int):
     """What a page shows once its last question is answered."""
     settle(page)
-    until(page, f"document.querySelectorAll('.pg-strat-open').length === {many}")
+    until(page, f"() => document.querySelectorAll('.pg-strat-open').length === {many}")
     return page.evaluate(SEEN)
 
 
@@ -67,7 +67,7 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
     page.evaluate("playground.select({ edits: [{ kind: 'scale', layer: 1, head: 2, factor: 0.5 }] })")
     for name in ("edits", "strategies", "pipeline", "attention_view", "tokens", "2.0"):
         until(page, "name => location.hash.includes(name)", name)
-    until(page, "document.querySelector('#pg-many_samples_job [data-part]')?.dataset.state === 'idle'")
+    until(page, "() => document.querySelector('#pg-many_samples_job [data-part]')?.dataset.state === 'idle'")
     link = page.url
     assert "?" not in link and not page.evaluate("location.search")  # nothing of it goes to a server
 
@@ -83,8 +83,8 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
     # Parts that come onto the page later know of it, too.
     for each in (page, other):
         view_of(each, "The distribution")
-        until(each, "document.querySelector('#pg-distribution_table [data-run]')")
-        until(each, "document.querySelector('#pg-pipeline input[type=number]').offsetParent")
+        until(each, "() => document.querySelector('#pg-distribution_table [data-run]')")
+        until(each, "() => document.querySelector('#pg-pipeline input[type=number]').offsetParent")
     assert page.locator("#pg-pipeline input[type=number]").first.input_value() != "0.8"
     inputs = "[...document.querySelectorAll('#pg-pipeline input')].map(({ value }) => value)"
     assert other.evaluate(inputs) == page.evaluate(inputs)
@@ -94,7 +94,7 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
     )
     # A reload is the same page again; the link to the other language keeps the state.
     before = other.evaluate(STATE)
-    until(other, "location.hash.includes('tab=attention')")
+    until(other, "() => location.hash.includes('tab=attention')")
     open_page.reload(other)
     settle(other)
     until(other, "before => JSON.stringify(playground.state()) === before", json.dumps(before, **TIGHT))
@@ -162,11 +162,11 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
     # A prompt from another world: what is too long for a link stays out of the address, and a reload finds it.
     open_tab(page, "Compare")
     page.locator("#pg-run_b textarea, #pg-run_b input[type=text]").first.fill("x " * 4500)
-    until(page, "location.hash === ''")
+    until(page, "() => location.hash === ''")
     share.click()
     expect(box).to_contain_text("too long for a link")
     expect(box.get_by_role("button", name="Copy link")).to_be_hidden()
-    until(page, "history.state?.playground?.values?.run_b")
+    until(page, "() => history.state?.playground?.values?.run_b")
     kept = page.evaluate(STATE)
     page.reload()
     settle(page)
@@ -184,7 +184,7 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
     expect(told).to_contain_text(f"Opened {saved.name}")
     at("heads", "Once", 2)
     page.go_back()
-    until(page, "playground.state().tab === 'compare' && location.hash === ''")
+    until(page, "() => playground.state().tab === 'compare' && location.hash === ''")
     settle(page)
 
     # A stranger's link: nothing of it is trusted, the page works on, and what is not here waits for a click.
@@ -213,4 +213,4 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
     for name in ("Draws", "Many samples"):
         view_of(page, name)
     expect(page.locator(".pg-strat-open")).to_have_count(4)
-    until(page, "!location.hash.includes('__proto__') && !location.hash.includes('smollm2')")
+    until(page, "() => !location.hash.includes('__proto__') && !location.hash.includes('smollm2')")
