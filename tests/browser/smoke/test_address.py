@@ -10,7 +10,7 @@ from tests.support.visitor import SOON, expect, open_tab
 pytestmark = pytest.mark.browser
 
 PROMPT = "Once upon a time there was a cat"
-SETTLED = "window.playground?.page?.shown && !playground.page.restoring"
+SETTLED = "() => window.playground?.page?.shown && !playground.page.restoring"
 STATE = "playground.state()"
 # What a visitor sees: runs, controls, chips, strategies.
 SEEN = """() => {
