@@ -10,7 +10,7 @@ from model.errors import InputError
 from viz.api import page
 from viz.api.registry import Endpoint, register, table
 from viz.seam.playground import Playground
-from viz.server.gradio_patches import answer_in_json, leave_out
+from viz.server.framework.patches import answer_in_json, leave_out
 from viz.views.tabs import TABS
 
 

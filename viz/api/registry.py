@@ -29,7 +29,7 @@ from viz.seam.playground import Playground
 from viz.seam.prompt import Prompt, conversation
 from viz.seam.scene import Scene, run_id
 from viz.seam.selection import MOST_EDITS, Selection
-from viz.server.gradio_patches import describe
+from viz.server.framework.patches import describe
 from viz.words import words
 
 log = logging.getLogger("playground")

@@ -15,9 +15,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.seam.playground import Options
-from viz.server import calls, gradio_log
+from viz.server import calls
 from viz.server.clients import as_asked, client_of, is_foreign, is_ours, name_of
-from viz.server.gradio_login import name_inside
+from viz.server.framework import errors
+from viz.server.framework.door import name_inside
 from viz.server.headers import dress
 from viz.server.rate_limit import Buckets, Rate
 from viz.words import pick_language, words
@@ -259,7 +260,7 @@ class Guard:
             if where.startswith("mcp"):
                 return ""
             session = calls.session_of(call)
-            gradio_log.check(scope["app"], where, call)
+            errors.check(scope["app"], where, call)
         except calls.Unreadable as error:
             log.warning("a call was refused: %s", error)
             raise Refused(400) from None

@@ -24,20 +24,12 @@ from model.progress import Progress
 from viz.api import endpoints
 from viz.page.build import build
 from viz.seam.playground import Options, Playground
-from viz.server import (
-    gradio_answers,
-    gradio_cors,
-    gradio_http,
-    gradio_log,
-    gradio_patches,
-    gradio_sessions,
-    login,
-    middleware,
-)
+from viz.server import login, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
-from viz.server.gradio_login import Door, Untold
-from viz.server.gradio_queue import FairQueue, Room
-from viz.server.gradio_sessions import Listeners, heartbeat
+from viz.server.framework import answers, cors, errors, http, patches, visits
+from viz.server.framework.door import Door, Untold
+from viz.server.framework.fair_queue import FairQueue, Room
+from viz.server.framework.visits import Listeners, heartbeat
 from viz.server.headers import SERVER
 from viz.server.limits import PRIVATE, PUBLIC
 from viz.server.protocol import crowd_of, files_allowed, tell_few
@@ -133,9 +125,9 @@ def launch_options(static: Path, playground: Playground) -> dict:
     crowd = crowd_of(public=options.public, proxies=options.proxies, files=files_allowed())
     if options.public:
         tell_few(crowd, log.warning)
-    gradio_cors.close()
-    gradio_http.prepare(crowd)
-    gradio_log.shorten()
+    cors.close()
+    http.prepare(crowd)
+    errors.shorten()
     routes = [
         *Door(playground.options.proxies).routes(),
         heartbeat(playground.presence),
@@ -175,26 +167,26 @@ def launch_options(static: Path, playground: Playground) -> dict:
 
 def start(playground: Playground, static: Path, page: gr.Blocks, *, host: str, port: int | None, browser=False) -> None:
     """Serve a page in the background."""
-    gradio_answers.no_files()
-    gradio_sessions.install()
+    answers.no_files()
+    visits.install()
     page.queue(max_size=playground.options.allowed.queue, api_open=False)
     waiting, share = playground.options.allowed.queue, playground.options.allowed.share
     page._queue = FairQueue.of(page, playground.presence, Room(waiting, share, playground.answer_bytes))
-    gradio_patches.rest(page)
-    gradio_answers.direct(page)
+    patches.rest(page)
+    answers.direct(page)
     options = launch_options(static, playground)
     page.launch(server_name=host, server_port=port, inbrowser=browser, prevent_thread_lock=True, **options)
-    gradio_sessions.attend(page, playground.presence)
+    visits.attend(page, playground.presence)
     endpoints.finish(page)
-    gradio_patches.stop_soon(page, 2)  # seconds; a page may hold a connection that does not end
+    patches.stop_soon(page, 2)  # seconds; a page may hold a connection that does not end
 
 
 def launch(playground: Playground, static: Path, *, host: str, port: int | None, open_browser: bool) -> None:
     """Serve until interrupted or terminated."""
-    gradio_patches.check()
+    patches.check()
     page = build(playground)
     for number in (signal.SIGINT, signal.SIGTERM):  # so that what was trained is removed then, too
-        signal.signal(number, gradio_patches.on_stop(page))
+        signal.signal(number, patches.on_stop(page))
     start(playground, static, page, host=host, port=port, browser=open_browser)
     print(f"Attention playground: {page.local_url}", flush=True)
     try:

@@ -16,7 +16,7 @@ from viz.page.pipeline import PageRequest, payloads, view
 from viz.seam import playground as context
 from viz.seam.playground import Playground
 from viz.seam.prompt import Prompt
-from viz.server.gradio_patches import rest
+from viz.server.framework.patches import rest
 from viz.server.serve import launch_options
 from viz.views.attention.map import view as map
 

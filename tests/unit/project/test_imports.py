@@ -60,7 +60,7 @@ def foreign(path: Path) -> set[str]:
 
 # Folders that know Gradio. A view does not, nor what it declares itself with.
 PAGE = ("viz.page", "viz.server", "viz.api")
-SERVER = tuple(f"viz.server.{name}" for name in ("serve", "gradio_patches", "middleware", "clients", "headers"))
+SERVER = tuple(f"viz.server.{name}" for name in ("serve", "framework", "middleware", "clients", "headers"))
 WEB = ("viz.page", "viz.api", *SERVER)
 OFFERED = ("viz.api.endpoint", "viz.api.reading", "viz.api.arguments", "viz.api.answers", "viz.api.json")
 SAYING = {"viz.words": ("model.errors",)}  # the sentences that it translates

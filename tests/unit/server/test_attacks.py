@@ -17,8 +17,9 @@ from tests.support.public import TIGHT
 from tests.support.rude import beat, file_of, join, listener, until
 from viz.page.build import build
 from viz.seam.playground import Options, Playground
-from viz.server import gradio_queue, gradio_sessions, middleware
-from viz.server.gradio_sessions import Listeners
+from viz.server import middleware
+from viz.server.framework import fair_queue, visits
+from viz.server.framework.visits import Listeners
 from viz.server.presence import Presence
 from viz.server.rate_limit import Rate
 from viz.server.serve import start
@@ -97,7 +98,7 @@ def test_no_line_for_what_is_no_name_of_a_visit(served, visit):
 
 def test_a_new_visit_costs_no_description_of_the_page(served):
     visit = served.page.state_holder["cheap"]
-    assert visit.config_values == {} and type(visit) is gradio_sessions.Visit
+    assert visit.config_values == {} and type(visit) is visits.Visit
 
 
 def _flood(served, count):
@@ -114,14 +115,14 @@ def test_answers_that_nobody_reads_do_not_pile_up(served):
     queue, codes = served.page._queue, _flood(served, 48)
     assert codes.count(200) <= 36 and 503 in codes  # the share of one address, and those at work
     until(lambda: not any(queue.active_jobs))
-    unread = [box for box in queue.pending_messages_per_session.values() if box.bytes > gradio_queue.SMALL]
-    assert 0 < len(unread) <= gradio_queue.UNHEARD and len(queue) >= 20  # the others wait for somebody who listens
+    unread = [box for box in queue.pending_messages_per_session.values() if box.bytes > fair_queue.SMALL]
+    assert 0 < len(unread) <= fair_queue.UNHEARD and len(queue) >= 20  # the others wait for somebody who listens
 
 
 def test_a_polite_page_is_served_in_the_middle_of_a_flood(served, monkeypatch):
     queue = served.page._queue
     _flood(served, 48)
-    monkeypatch.setattr(gradio_queue, "MOMENT", 0.0)  # has passed
+    monkeypatch.setattr(fair_queue, "MOMENT", 0.0)  # has passed
 
     async def visit():
         async with httpx.AsyncClient(limits=LIMITS, timeout=TIMEOUT) as client:
@@ -150,8 +151,8 @@ def test_invented_visits_push_no_open_page_out(served):
 
 
 def test_what_nobody_listens_for_is_dropped(served, monkeypatch):
-    monkeypatch.setattr(gradio_queue, "ASKED_SECONDS", 0.0)
-    monkeypatch.setattr(gradio_queue, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(fair_queue, "ASKED_SECONDS", 0.0)
+    monkeypatch.setattr(fair_queue, "KEPT_SECONDS", 0.0)
     until(lambda: len(served.page._queue) == 0 and not served.page._queue.pending_messages_per_session, 60)
 
 

@@ -9,7 +9,8 @@ from tests.support.guard import JOIN, ask, guarded
 from tests.support.public import TIGHT
 from tests.support.wire import listening
 from viz.seam.playground import Options
-from viz.server import calls, gradio_log
+from viz.server import calls
+from viz.server.framework import errors
 
 FILE = {"path": "http://127.0.0.1:9/x", "meta": {"_type": "gradio.FileData"}}
 API = "/gradio_api/"
@@ -127,12 +128,12 @@ def test_a_fault_of_the_page_is_told_whole(caplog):
     try:
         fault()
     except TypeError:
-        gradio_log.Short().print_exc()
+        errors.Short().print_exc()
     try:
         int("x")
     except ValueError:
-        gradio_log.Short().print_exc()
+        errors.Short().print_exc()
     whole, short = caplog.records
     assert whole.levelno == logging.ERROR and whole.exc_info
     assert short.getMessage() == "a call was refused: ValueError" and not short.exc_info
-    assert "ValueError" in gradio_log.Short().format_exception_only(ValueError("x"))[0]
+    assert "ValueError" in errors.Short().format_exception_only(ValueError("x"))[0]

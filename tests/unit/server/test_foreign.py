@@ -9,8 +9,8 @@ from tests.support.helpers import apart
 from tests.support.public import TIGHT
 from tests.support.wire import listening
 from viz.seam.playground import Options
-from viz.server import gradio_cors
 from viz.server.clients import as_asked
+from viz.server.framework import cors
 
 PUBLIC = Options(model="tiny", max_tokens=40, training_minutes=0.0, allowed=TIGHT, public=True)
 CALL = "/gradio_api/call/model_info"
@@ -121,7 +121,7 @@ def test_no_connection_becomes_a_socket():
 def test_a_gradio_without_its_layer_is_told(monkeypatch):
     monkeypatch.delattr("gradio.routes.CustomCORSMiddleware")
     with pytest.raises(RuntimeError, match="CustomCORSMiddleware"):
-        gradio_cors.close()
+        cors.close()
 
 
 def test_nothing_is_told_to_other_websites_whoever_says_so():

@@ -13,7 +13,8 @@ import uvicorn
 from tests.support.public import TIGHT
 from tests.support.wire import listening
 from viz.seam.playground import Options
-from viz.server import gradio_http, protocol
+from viz.server import protocol
+from viz.server.framework import http
 from viz.server.protocol import Bounded, Crowd, bounded, crowd_of, files_allowed, tell_few
 from viz.server.quiet import Few
 
@@ -208,6 +209,6 @@ def test_the_page_is_served_so(lm, monkeypatch):
 
 
 def test_a_gradio_without_its_server_is_told(monkeypatch):
-    monkeypatch.setattr(gradio_http, "_SERVER", None)
+    monkeypatch.setattr(http, "_SERVER", None)
     with pytest.raises(RuntimeError, match="Server is gone"):
-        gradio_http.prepare(Crowd(1))
+        http.prepare(Crowd(1))

@@ -1,4 +1,4 @@
-"""What touches names which Gradio keeps to itself; all of it is in the files gradio_*.py beside this one.
+"""What touches names which Gradio keeps to itself; all of it is in this folder.
 
 They may change with any release. `check` runs before the page is built and says so in a sentence where another
 version is installed; each function here says what it is for and what is lost without it.

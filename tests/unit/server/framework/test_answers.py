@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.helpers import apart
 from viz.page.parts import part, update
-from viz.server import gradio_answers
+from viz.server.framework.answers import direct
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def answered(page, predictions):
 )
 def test_an_answer_is_as_gradio_gives_it(page, answers, monkeypatch):
     expected = answered(page, answers)
-    gradio_answers.direct(page)
+    direct(page)
     made, init = [], gr.HTML.__init__
     monkeypatch.setattr(gr.HTML, "__init__", lambda self, *a, **k: (made.append(1), init(self, *a, **k))[1])
     assert answered(page, answers) == expected

@@ -1,14 +1,13 @@
 """Turns, room and waiting answers of the queue, by hand."""
 
-import asyncio
 import types
 
 import gradio as gr
 import pytest
 
 from tests.support.helpers import apart
-from viz.server import gradio_queue, gradio_sessions
-from viz.server.gradio_queue import FairQueue, Mailbox, Room, weight
+from viz.server.framework import fair_queue, visits
+from viz.server.framework.fair_queue import FairQueue, Mailbox, Room, weight
 from viz.server.presence import Presence
 
 
@@ -20,7 +19,7 @@ def line():
         box.change(lambda text: text, box, box, concurrency_limit=1)
     page.queue(max_size=8)
     queue = page._queue = FairQueue.of(page, Presence(), Room(waiting=8, share=4, bytes=1000))
-    page.state_holder = gradio_sessions.Visits()
+    page.state_holder = visits.Visits()
     page.state_holder.set_blocks(page)
     page.state_holder.presence = queue.presence
     queue.active_jobs = [None] * 4
@@ -79,7 +78,7 @@ def test_behind_one_address_open_pages_go_before_invented_visits(line):
 
 
 def test_nobody_works_for_those_who_do_not_listen(line, monkeypatch):
-    monkeypatch.setattr(gradio_queue, "UNHEARD", 1)
+    monkeypatch.setattr(fair_queue, "UNHEARD", 1)
     for visit in ("e1", "e2"):
         ask(line, visit, "eve")
     event = line.get_events()[0][0]
@@ -90,10 +89,10 @@ def test_nobody_works_for_those_who_do_not_listen(line, monkeypatch):
 
 
 def test_an_answer_that_lies_unread_counts_as_work_for_nobody(line, monkeypatch):
-    monkeypatch.setattr(gradio_queue, "UNHEARD", 1)
+    monkeypatch.setattr(fair_queue, "UNHEARD", 1)
     ask(line, "e1", "eve")
     assert turns(line) == ["e1"]
-    monkeypatch.setattr(gradio_queue, "SMALL", 500)
+    monkeypatch.setattr(fair_queue, "SMALL", 500)
     answer(line, "e1", 500)
     ask(line, "e2", "eve")
     assert line.get_events() is None
@@ -102,7 +101,7 @@ def test_an_answer_that_lies_unread_counts_as_work_for_nobody(line, monkeypatch)
 
 
 def test_a_question_that_nobody_listens_for_is_dropped_in_time(line, monkeypatch):
-    monkeypatch.setattr(gradio_queue, "ASKED_SECONDS", -1.0)
+    monkeypatch.setattr(fair_queue, "ASKED_SECONDS", -1.0)
     ask(line, "gone", "eve"), ask(line, "here", "eve")
     line.presence.listen("here")
     line.sweep()
@@ -113,7 +112,7 @@ def test_a_question_that_nobody_listens_for_is_dropped_in_time(line, monkeypatch
 
 
 def test_answers_are_forgotten_when_nobody_comes_for_them(line, monkeypatch):
-    monkeypatch.setattr(gradio_queue, "KEPT_SECONDS", -1.0)
+    monkeypatch.setattr(fair_queue, "KEPT_SECONDS", -1.0)
     for visit in ("gone", "here", "working"):
         ask(line, visit, visit)
         if visit != "working":
@@ -143,7 +142,7 @@ def test_answers_stay_within_the_room_that_there_is(line):
 
 
 def test_a_visit_that_reads_too_slowly_waits(line, monkeypatch):
-    monkeypatch.setattr(gradio_queue, "MOST_OF_ONE", 100)
+    monkeypatch.setattr(fair_queue, "MOST_OF_ONE", 100)
     ask(line, "slow", "eve")
     line.presence.listen("slow")
     answer(line, "slow", 200)
@@ -185,7 +184,7 @@ def test_a_new_page_takes_the_place_of_what_nobody_came_for_in_a_moment(line, mo
     for n in range(4):
         ask(line, f"e{n}", "school")
     assert not ask(line, "new", "school")[0]  # they may be pages that open in this very moment
-    monkeypatch.setattr(gradio_queue, "MOMENT", 0.0)
+    monkeypatch.setattr(fair_queue, "MOMENT", 0.0)
     assert ask(line, "new", "school")[0] and "e0" not in turns(line)
 
 
@@ -231,4 +230,4 @@ def test_a_mailbox_knows_what_is_in_it():
         first = await box.get()
         return held, first.output, box.bytes, (await box.get()).output, box.bytes
 
-    assert asyncio.run(use()) == (428, "x" * 100, 264, "x" * 200, 0)
+    assert apart(use()) == (428, "x" * 100, 264, "x" * 200, 0)

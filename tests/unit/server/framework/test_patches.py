@@ -2,9 +2,9 @@
 
 import pytest
 
-from viz.server import gradio_patches
+from viz.server.framework import patches
 
 
 def test_another_version_is_refused_with_a_sentence():
     with pytest.raises(RuntimeError, match=r"written for gradio .*, and 5\.0 is installed"):
-        gradio_patches.check("5.0")
+        patches.check("5.0")

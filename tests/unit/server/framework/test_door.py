@@ -9,8 +9,9 @@ from tests.support.helpers import apart
 from tests.support.public import TIGHT
 from tests.support.wire import cookie, listening
 from viz.seam.playground import Options
-from viz.server import gradio_login, login
-from viz.server.gradio_login import Door, let_in
+from viz.server import login
+from viz.server.framework import door
+from viz.server.framework.door import Door, let_in
 from viz.server.rate_limit import Buckets, Rate
 
 
@@ -145,7 +146,7 @@ def test_an_unknown_name_takes_the_same_work(tmp_path, monkeypatch):
 
 
 def test_one_name_has_so_many_sessions(monkeypatch):
-    monkeypatch.setattr(gradio_login, "MOST_TOKENS", 3)
+    monkeypatch.setattr(door, "MOST_TOKENS", 3)
     tokens = {"other": "bob"}
     given = [let_in(tokens, "ann") for _ in range(5)]
     assert list(tokens) == ["other", *given[2:]] and len(set(given)) == 5
