@@ -3,16 +3,34 @@ import { el } from "./dom.js";
 import { define } from "./mount.js";
 import { focusPrompt, setPrompt } from "./prompt.js";
 
-define("notice", (root, props, trigger) => (payload) => {
+function advance({ title, hint, bar }, payload) {
+  title.textContent = payload.text ?? "";
+  hint.textContent = payload.hint ?? "";
+  bar.setAttribute("aria-label", payload.text);
+  if (payload.fraction === null) bar.removeAttribute("value");
+  else bar.value = payload.fraction;
+}
+
+define("notice", (root, props, trigger) => {
+  let shown = null; // a bar with what stands around it: it moves in place, so that a button under the cursor stays
+  return (payload) => {
+    const frame = JSON.stringify([payload.kind, payload.actions]);
+    if (payload.bar && shown?.frame === frame) advance(shown, payload);
+    else shown = build(root, trigger, payload, frame);
+  };
+});
+
+function build(root, trigger, payload, frame) {
   root.hidden = !payload.text;
   root.className = `pg-notice pg-notice-${payload.kind ?? "info"}`;
   root.setAttribute("role", payload.kind === "error" ? "alert" : "status");
   const text = el("div", "pg-notice-text");
-  text.append(el("strong", "", payload.text ?? ""), el("span", "", payload.hint ?? ""));
+  const [title, hint] = [el("strong", "", payload.text ?? ""), el("span", "", payload.hint ?? "")];
+  text.append(title, hint);
   root.replaceChildren(text);
-  if (payload.bar) {
-    const bar = el("progress", "", "", { max: 1, "aria-label": payload.text });
-    if (payload.fraction !== null) bar.value = payload.fraction;
+  const bar = payload.bar ? el("progress", "", "", { max: 1 }) : null;
+  if (bar) {
+    advance({ title, hint, bar }, payload);
     root.append(bar);
   }
   const fire = {
@@ -28,4 +46,5 @@ define("notice", (root, props, trigger) => (payload) => {
     button.onclick = () => fire[name](prompt);
     root.append(button);
   }
-});
+  return bar && { frame, title, hint, bar };
+}

@@ -5,25 +5,39 @@ import { pageState } from "../page/state.js";
 
 const PAUSE = 400; // milliseconds
 
+function advance({ bar, cancel, text }, payload) {
+  bar.setAttribute("aria-label", payload.text || payload.cancel);
+  if (payload.fraction === null) bar.removeAttribute("value");
+  else bar.value = payload.fraction;
+  cancel.textContent = payload.cancel;
+  text.textContent = payload.text;
+}
+
 define("job", (root, props, trigger) => {
   let itself = 0; // the start of what is quick enough to begin without a click
   let cancelled = false; // a bar of what is being stopped does not bring its button back
+  let shown = null; // the bar of what runs: it moves in place, so that a button under the cursor stays the same
   return (payload) => {
     const { state } = payload;
     clearTimeout(itself);
     if (cancelled && state === "running") return;
     cancelled = false;
     root.dataset.state = state;
+    if (state === "running" && shown) {
+      advance(shown, payload);
+      return;
+    }
+    shown = null;
     const items = [];
     if (state === "running") {
-      const bar = el("progress", "", "", { max: 1, "aria-label": payload.text || payload.cancel });
-      if (payload.fraction !== null) bar.value = payload.fraction;
+      const bar = el("progress", "", "", { max: 1 });
       const cancel = el("button", "pg-button", payload.cancel, { type: "button" });
       cancel.onclick = () => {
         cancelled = cancel.disabled = true;
         trigger("cancel");
       };
       items.push(bar, cancel);
+      shown = { bar, cancel };
     } else if (state !== "done" || payload.again) {
       const look = state === "done" ? "" : " pg-primary";
       const start = el("button", `pg-button${look}`, state === "done" ? payload.again : payload.start, {
@@ -42,8 +56,10 @@ define("job", (root, props, trigger) => {
       };
       if (payload.auto) itself = setTimeout(begin, PAUSE);
     }
-    items.push(el("span", "pg-job-text", payload.text));
+    const text = el("span", "pg-job-text", payload.text);
+    items.push(text);
     root.setAttribute("role", state === "failed" ? "alert" : "status");
+    if (shown) advance(Object.assign(shown, { text }), payload);
     root.replaceChildren(...items);
   };
 });

@@ -316,6 +316,11 @@ def test_while_a_sweep_runs_clicks_are_answered_and_it_can_be_cancelled(page):
     expect(page.locator("#pg-map_plot h2")).to_have_text("Head 6.3", timeout=SOON)
     open_tab(page, "Effects")
     expect(bar).to_be_visible()  # the sweep is not done: the head was drawn in between
+    moved = """async () => {
+        const [bar, cancel] = document.querySelectorAll("#pg-sweep_job :is(progress, button)"), then = bar.value;
+        while (bar.isConnected && bar.value === then) await new Promise(requestAnimationFrame);
+        return cancel.isConnected; }"""
+    assert page.evaluate(moved)  # the bar moves, and the button beside it stays the same one
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#pg-sweep_job")).to_contain_text("Stopped.", timeout=SOON)
     expect(bar).to_have_count(0)
