@@ -48,8 +48,12 @@ def on_page(page, part):
 
 def click_cell(page, query, key):
     box = page.evaluate(
-        """([q, k]) => { const gd = document.querySelector('#pg-map_plot .pg-chart'), l = gd._fullLayout;
+        """async ([q, k]) => { const gd = document.querySelector('#pg-map_plot .pg-chart');
              gd.scrollIntoView({block: 'center'});
+             await new Promise((still) => {  // a map that is being drawn again hears no click
+               let last = setTimeout(still, 300);
+               gd.on('plotly_afterplot', () => { clearTimeout(last); last = setTimeout(still, 300); }); });
+             const l = gd._fullLayout;
              const r = gd.getBoundingClientRect();
              return [r.left + l.xaxis._offset + l.xaxis.c2p(k), r.top + l.yaxis._offset + l.yaxis.c2p(q)]; }""",
         [query, key],
