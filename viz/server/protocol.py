@@ -29,15 +29,25 @@ ENOUGH = 1000  # connections that a shared server should be able to take
 
 @dataclass(eq=False)
 class Crowd:
-    """The connections of a server: by address where `each` is a bound, and all."""
+    """The connections of a server: by address where `each` is a bound, and all.
+
+    Where there is no room, the one that has kept the server waiting for a request the longest gives way, so that a
+    client which opens connections and says nothing does not lock out its neighbours.
+    """
 
     total: int
     each: int | None = None
     by_address: Counter = field(default_factory=Counter)
     count: int = 0
+    silent: dict["Bounded", None] = field(default_factory=dict)  # those waited for, in that order
 
     def enter(self, address: str) -> bool:
         """Whether there is room for one more, which is counted then."""
+        full = self.each is not None and self.by_address[address] >= self.each
+        if full or self.count >= self.total:
+            there = (each for each in self.silent if not full or each.address == address)
+            if (longest := next(there, None)) is not None:
+                longest.give_way()
         if self.count >= self.total or (self.each is not None and self.by_address[address] >= self.each):
             if not self.by_address[address]:
                 del self.by_address[address]
@@ -64,7 +74,8 @@ class Bounded(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.address: str | None = None  # of a connection that is counted
+        self.address: str | None = None  # of a connection that was let in
+        self.counted = False
         self.head: asyncio.TimerHandle | None = None
         self.stall: asyncio.TimerHandle | None = None
         self.unsent = 0  # bytes, when it was last looked at
@@ -75,7 +86,7 @@ class Bounded(H11Protocol):
             transport.abort()
             log.warning("a connection was closed at once: there are too many")
             return
-        self.address = address
+        self.address, self.counted = address, True
         super().connection_made(transport)
         transport.set_write_buffer_limits(0)  # whatever waits for the client is watched
         self._await_head()
@@ -83,8 +94,9 @@ class Bounded(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self.address is None:
             return
-        self.crowd.leave(self.address)
-        self.head, self.stall = _stopped(self.head), _stopped(self.stall)
+        self._uncount()
+        self._have_head()
+        self.stall = _stopped(self.stall)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -92,7 +104,7 @@ class Bounded(H11Protocol):
             return
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
-            self.head = _stopped(self.head)
+            self._have_head()
         elif self.head is None:  # the beginning of another request, or what is left of a body nobody waits for
             self._await_head()
 
@@ -105,8 +117,24 @@ class Bounded(H11Protocol):
         self.stall = _stopped(self.stall)
         super().resume_writing()
 
+    def give_way(self) -> None:
+        """Close this connection, for which the server only waits, and make room at once."""
+        self._have_head()
+        self._uncount()
+        self.transport.abort()
+
+    def _uncount(self) -> None:
+        if self.counted and self.address is not None:
+            self.counted = False
+            self.crowd.leave(self.address)
+
     def _await_head(self) -> None:
         self.head = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+        self.crowd.silent[self] = None
+
+    def _have_head(self) -> None:
+        self.head = _stopped(self.head)
+        self.crowd.silent.pop(self, None)
 
     def _look_again(self) -> None:
         left = self.transport.get_write_buffer_size()

@@ -136,14 +136,29 @@ def test_a_client_that_reads_slowly_is_served(server, monkeypatch):
 
 def test_connections_of_one_address_are_bounded(server):
     with connected(server, 4) as held:
+        for connection in held:
+            connection.sendall(HEAD % b"/large" + b"\r\n")
+            assert connection.recv(20).startswith(b"HTTP/1.1 200")  # an answer that is under way
         with socket.create_connection(("127.0.0.1", server.port), 10) as extra:
             assert is_closed(extra)
-        held[0].sendall(HEAD % b"/" + b"\r\n")
-        assert b"200 OK" in held[0].recv(1000)  # those that are there go on
         assert server.crowd.count == 4
+        assert held[0].recv(1000)  # those that are there go on
     with connected(server) as (connection,):  # and what was closed makes room
         connection.sendall(HEAD % b"/" + b"\r\n")
         assert b"200 OK" in connection.recv(1000)
+
+
+def test_who_says_nothing_gives_way_to_a_neighbour(server):
+    with connected(server, 4) as held:
+        held[0].sendall(b"GET / HTTP/1.1\r\nX-Slow: ")
+        until(lambda: len(server.crowd.silent) == 4)
+        with socket.create_connection(("127.0.0.1", server.port), 10) as polite:
+            polite.sendall(HEAD % b"/" + b"\r\n")
+            assert b"200 OK" in polite.recv(1000)
+            assert is_closed(held[0])  # the one that was waited for the longest
+            assert server.crowd.count == 4
+            held[1].sendall(HEAD % b"/" + b"\r\n")
+            assert b"200 OK" in held[1].recv(1000)  # the others are not
 
 
 def test_connections_are_bounded_in_all():
