@@ -1,0 +1,92 @@
+"""What seeing less saves: pairs of query and key, operations and bytes, by formula for any length."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.forgetting.policies import Policy, globals_of, stride_of
+from model.gpt.config import ModelConfig
+
+FLOAT = 4  # bytes of a number in the cache
+LENGTHS = (1_024, 8_192, 65_536, 1_048_576)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Reading a text of T tokens."""
+
+    pairs: int  # of a query and a key that it sees, in one head
+    operations: float  # of all heads' scores and weighted sums, multiplications and additions
+    cache: int  # bytes of keys and values at the end, all layers
+
+
+def seen_by(policy: Policy | None, T: int) -> np.ndarray:
+    """How many keys each query sees; None is full attention. The row sums of the mask. int64 [T]"""
+    t = np.arange(T, dtype=np.int64)
+    if policy is None:
+        return t + 1
+    n, near = policy.budget, np.minimum(t + 1, policy.budget)
+    if policy.kind in ("window", "first", "h2o"):
+        return near
+    if policy.kind == "dilated":
+        return np.minimum(t // policy.dilation + 1, n)
+    if policy.kind == "block":
+        return t % n + 1
+    if policy.kind == "strided":
+        window, stride = stride_of(policy, T)
+        return np.minimum(t + 1, window) + np.maximum(t - window + 1, 0) // stride
+    if policy.kind == "snapkv":
+        end = min(max(1, round(policy.read * T)), T)
+        return np.where((t < end) | (n >= end), t + 1, n + t - end + 1)
+    return _with_global(policy, t)
+
+
+def _with_global(policy: Policy, t: np.ndarray) -> np.ndarray:
+    """The same for a window with global tokens, and for BigBird with random ones beside."""
+    T, n = len(t), policy.budget
+    most = n // 2 if policy.kind == "longformer" else n // 4
+    chosen = np.array(globals_of(policy, T, most), dtype=np.int64)
+    window = n - len(chosen) if policy.kind == "longformer" else max(1, n // 2)
+    seen = np.minimum(t + 1, window) + np.searchsorted(chosen, t - window, side="right")
+    if policy.kind == "bigbird":
+        seen = np.minimum(seen + max(0, n - window - len(chosen)), t + 1)
+    seen[chosen] = chosen + 1
+    return seen
+
+
+def cost_of(config: ModelConfig, policy: Policy | None, T: int) -> Cost:
+    """By formula: 4 d_head operations a pair and head (q.k and the weighted sum), 2 numbers of d_head a cached key.
+
+    The softmax, the choice of what goes, and all other layers are not counted.
+    """
+    pairs = int(seen_by(policy, T).sum())
+    per_key = 2 * config.n_layer * config.n_kv_head * config.d_head * FLOAT
+    operations = 4.0 * config.d_head * config.n_head * config.n_layer * pairs
+    return Cost(pairs, operations, per_key * cached(policy, T))
+
+
+def cached(policy: Policy | None, T: int) -> int:
+    """Keys that a cache of one layer must hold after T tokens: those that a later query may still see."""
+    if policy is None:
+        return T
+    n = policy.budget
+    if policy.kind in ("window", "first", "h2o"):
+        return min(n, T)
+    if policy.kind == "dilated":
+        return min(n * policy.dilation, T)
+    if policy.kind == "block":
+        return min(n, T)
+    if policy.kind == "snapkv":
+        end = min(max(1, round(policy.read * T)), T)
+        return T if n >= end else n + T - end
+    if policy.kind == "strided":
+        window, stride = stride_of(policy, T)
+        return min(T, window + max(0, T - window) // stride)
+    if policy.kind == "longformer":
+        return min(T, n)
+    return T  # BigBird: any key may be a later query's random one
+
+
+def other_operations(n_weights: int, T: int) -> float:
+    """Operations of the blocks' matrices, 2 a weight and token: what seeing less does not save."""
+    return 2.0 * n_weights * T

@@ -1,0 +1,112 @@
+"""Caches that forget while a text is read: which key goes, and when.
+
+A cache of one layer holds keys of G heads. Query t is read together with the keys that are still there; then, where
+the cache is full, one of them goes for good to make room for t + 1. `gone[t]` is the first query that no longer sees
+the key of token t; T where it stays.
+
+H2O, "heavy hitters" (Zhang et al. 2023, algorithm 1): half of the budget are the latest tokens, of the others the one
+with the smallest sum of weights so far goes. SnapKV (Li et al. 2024, section 4): nothing goes before the prompt's end;
+there the last queries vote, neighbours share votes, and the keys with most votes and the last queries' own keys stay.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.forgetting.policies import CACHES, POLICIES, Policy, mask_of
+
+POOL = 5  # neighbours that share votes in SnapKV, an odd number
+MOST_VOTERS = 16  # queries that vote in SnapKV
+
+
+def visible(gone: Tensor, T: int) -> Tensor:
+    """Which keys each query sees, by when they went. gone [..., S] -> bool [..., T, S]"""
+    query = torch.arange(T)[:, None]
+    return (query >= torch.arange(gone.shape[-1])) & (query < gone[..., None, :])
+
+
+def read_through(policy: Policy, scores: Tensor) -> tuple[Tensor, Tensor]:
+    """The attention of a layer under a policy: weights [B, G, R, T, T], and which keys each query saw, bool.
+
+    `scores` [B, G, R, T, T] are q.k / sqrt(d_head), -inf in the future; R query heads share a key. What they saw has
+    the shape [T, T] where it is the same for all, else [B, G, 1, T, T].
+    """
+    T = scores.shape[-1]
+    if POLICIES[policy.kind].mask is not None:
+        seen = mask_of(policy, T)
+        return _softmax(scores, seen), seen
+    gone = _snapkv(policy, scores) if policy.kind == "snapkv" else _heavy_hitters(policy, scores)
+    seen = visible(gone, T)[:, :, None]
+    return _softmax(scores, seen), seen
+
+
+def gone_of(seen: Tensor) -> Tensor:
+    """When each key went, from what each query saw, for a policy of CACHES. bool [..., T, S] -> int64 [..., S]"""
+    return torch.arange(seen.shape[-1]) + seen.sum(-2)  # it stays from its own position on without a break
+
+
+def may_forget(policy: Policy) -> bool:
+    """Whether a cache can follow the policy: one that brings nothing back."""
+    return policy.kind in CACHES
+
+
+def _softmax(scores: Tensor, seen: Tensor) -> Tensor:
+    return scores.masked_fill(~seen, -math.inf).softmax(-1)
+
+
+def _heavy_hitters(policy: Policy, scores: Tensor) -> Tensor:
+    """When each key goes under H2O, by the weights that were really read. [B, G, R, T, T] -> int64 [B, G, S]"""
+    B, G, _, T, _ = scores.shape
+    gone = torch.full((B, G, T), T)
+    n = policy.budget
+    if n >= T:
+        return gone
+    recent = max(1, n - n // 2)  # the latest tokens stay
+    start = scores[..., :n, :n].softmax(-1).sum((2, 3))  # [B, G, n], the first n queries see everything
+    mass = torch.zeros(B, G, T)  # what each key has got so far; infinite where it must not be chosen
+    mass[..., :n] = start
+    absent = torch.zeros(B, G, T, dtype=torch.bool)
+    for t in range(n - 1, T - 1):
+        if t >= n:
+            row = scores[..., t, : t + 1].masked_fill(absent[..., None, : t + 1], -math.inf).softmax(-1)
+            mass[..., : t + 1] += row.sum(2)
+        old = max(1, t + 2 - recent)  # at t + 1 the latest `recent` tokens, itself included, must be there
+        weakest = mass[..., :old].masked_fill(absent[..., :old], math.inf).argmin(-1, keepdim=True)  # [B, G, 1]
+        absent.scatter_(-1, weakest, True)
+        gone.scatter_(-1, weakest, t + 1)
+    return gone
+
+
+def _snapkv(policy: Policy, scores: Tensor) -> Tensor:
+    """When each key goes under SnapKV: at the prompt's end or never. [B, G, R, T, T] -> int64 [B, G, S]"""
+    B, G, _, T, _ = scores.shape
+    end, gone = prompt_end(policy, T), torch.full((B, G, T), T)
+    if policy.budget >= end:
+        return gone
+    kept = snap_keep(policy, scores[..., :end, :end].softmax(-1))
+    gone[..., :end].masked_fill_(~kept, end)
+    return gone
+
+
+def prompt_end(policy: Policy, T: int) -> int:
+    """The number of tokens that count as the prompt of a text of T tokens."""
+    return min(max(1, round(policy.read * T)), T)
+
+
+def snap_keep(policy: Policy, weights: Tensor) -> Tensor:
+    """The keys that SnapKV keeps at the end of a prompt of P tokens. [B, G, R, Q, P] -> bool [B, G, P]
+
+    Q are the last queries of the prompt, at least those that vote. `budget` keys stay, among them those of the voters.
+    """
+    P, n = weights.shape[-1], policy.budget
+    if n >= P:
+        return torch.ones(*weights.shape[:2], P, dtype=torch.bool)
+    voters = min(MOST_VOTERS, max(1, n // 2))
+    votes = weights[..., -voters:, : P - voters].sum((2, 3))  # [B, G, P - voters]
+    shared = F.avg_pool1d(votes, POOL, 1, POOL // 2, count_include_pad=False) if votes.shape[-1] else votes
+    keep = torch.zeros(*votes.shape[:2], P, dtype=torch.bool)
+    keep.scatter_(-1, shared.topk(n - voters, -1).indices, True)
+    keep[..., P - voters :] = True
+    return keep

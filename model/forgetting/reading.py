@@ -1,0 +1,175 @@
+"""A model reads a text while it may see less, and what that costs it. Nothing is retrained.
+
+The restriction holds in every layer, so that later layers read streams that were already written with less.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.forgetting.eviction import gone_of, may_forget, read_through
+from model.forgetting.policies import Policy, checked
+from model.gpt.layers import attention_scores, fused_attention, mix
+from model.gpt.ranking import top_ids
+from model.gpt.transformer import Transformer, attend_fused
+from model.progress import Progress, silent
+
+TOP = 10  # likeliest next tokens that are compared
+_WEIGHTS = 1 << 24  # weights of one layer in memory at once
+_LOGITS = 1 << 21  # logits in memory at once
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Texts [B, T] read under a policy, beside the same texts with full attention."""
+
+    policy: Policy
+    loss: np.ndarray  # float32 [B, T]: -log p of the token after each position, NaN where none is known; nats
+    full_loss: np.ndarray  # float32 [B, T], with full attention
+    kl: np.ndarray  # float32 [B, T], KL(full || policy) of the prediction at each position; nats
+    agree: np.ndarray  # bool [B, T], whether the likeliest next token is the same
+    lost: np.ndarray  # float32 [L, H], share of the weight that a head would have put on keys that were gone
+    kept: np.ndarray  # int32 [T], most keys that any query of this position saw in any layer
+    gone: np.ndarray | None  # int32 [L, G, T] of the first text: first query that no longer sees a key; None: no cache
+    before: tuple[tuple[int, float, float], ...]  # likeliest tokens after the first text: id, p in full, p under it
+    after: tuple[tuple[int, float, float], ...]  # the same, the likeliest under the policy
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return sum(each.nbytes for each in vars(self).values() if isinstance(each, np.ndarray))
+
+
+@dataclass(eq=False)
+class Forgetful:
+    """An attention kernel (`Transformer.trunk(attend=...)`) that sees what a policy leaves, and counts what is lost.
+
+    Whole texts only, without a cache. q [B, H, T, E], k and v [B, G, T, E] -> z [B, H, T, E]
+    """
+
+    policy: Policy
+    lost: dict[int, Tensor] = field(default_factory=dict)  # layer -> [H], summed over texts and rows
+    gone: dict[int, Tensor] = field(default_factory=dict)  # layer -> [G, T] of the first text
+    kept: Tensor | None = None  # [T]
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.policy.budget >= q.shape[2] and self.policy.kind in ("window", "first", "h2o"):
+            return self._all(layer, q, k, v)
+        B, H, T, _ = q.shape
+        together = max(1, _WEIGHTS // (H * T * T))
+        parts = [slice(start, start + together) for start in range(0, B, together)]
+        return torch.cat([self._part(layer, q[part], k[part], v[part]) for part in parts])
+
+    def _all(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Where nothing is ever forgotten: the model's own kernel."""
+        self._count(layer, torch.zeros(q.shape[1]), torch.arange(1, q.shape[2] + 1))
+        self.gone.setdefault(layer, torch.full((k.shape[1], k.shape[2]), k.shape[2]))
+        return fused_attention(q, k, v)
+
+    def _part(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        (B, H, T, _), G = q.shape, k.shape[1]
+        scores = attention_scores(q, k)
+        grouped = scores.view(B, G, H // G, T, T)
+        weights, seen = read_through(self.policy, grouped)
+        wanted = grouped.softmax(-1).masked_fill_(seen, 0.0).sum(-1)  # [B, G, R, T], what they no longer could read
+        self._count(layer, wanted.mean(-1).sum(0).flatten(), seen.sum(-1).view(-1, T).amax(0))
+        if may_forget(self.policy):
+            gone = gone_of(seen)
+            self.gone.setdefault(layer, gone.expand(G, T) if gone.ndim == 1 else gone[0, :, 0])
+        return mix(weights.view(B, H, T, T), v)
+
+    def _count(self, layer: int, lost: Tensor, kept: Tensor) -> None:
+        self.lost[layer] = self.lost.get(layer, 0) + lost
+        self.kept = kept if self.kept is None else torch.maximum(self.kept, kept)
+
+
+@torch.inference_mode()
+def streams(model: Transformer, ids: Tensor) -> Tensor:
+    """The stream after the last block with full attention. ids [B, T] -> [B, T, D]"""
+    return model.trunk(ids, attend=attend_fused)
+
+
+@torch.inference_mode()
+def read(
+    model: Transformer,
+    ids: Tensor,
+    policy: Policy,
+    *,
+    following: Tensor | None = None,
+    full: Tensor | None = None,
+    size: int | None = None,
+) -> Reading:
+    """Read texts [B, T] under a policy and compare every prediction with that of full attention.
+
+    `following` [B] are the tokens after the texts, where they are known; `full` is what `streams` gives, computed
+    where it is missing; `size` counts the tokens of the vocabulary where the model has more rows. Raises InputError
+    for a policy that makes no sense, ValueError for ids that the model cannot run.
+    """
+    checked(policy)
+    full = streams(model, ids) if full is None else full
+    kernel = Forgetful(policy)
+    less = model.trunk(ids, attend=kernel)
+    targets = torch.cat((ids[:, 1:], torch.full((len(ids), 1), -1) if following is None else following[:, None]), 1)
+    compared = _compare(model, full, less, targets, size or model.config.vocab_size)
+    layers = range(model.config.n_layer)
+    gone = torch.stack([kernel.gone[layer] for layer in layers]).int().numpy() if kernel.gone else None
+    return Reading(
+        policy,
+        compared[1].numpy(),
+        compared[0].numpy(),
+        compared[2].numpy(),
+        compared[3].bool().numpy(),
+        torch.stack([kernel.lost[layer] / len(ids) for layer in layers]).numpy(),
+        kernel.kept.int().numpy(),
+        gone,
+        *_next(model, full[:1, -1:], less[:1, -1:], size or model.config.vocab_size),
+    )
+
+
+def _compare(model: Transformer, full: Tensor, less: Tensor, targets: Tensor, size: int) -> Tensor:
+    """Loss in full and with less, KL and agreement, a few positions at a time. [B, T, D] twice -> [4, B, T]"""
+    B, T, _ = full.shape
+    out, step = torch.empty(4, B, T), max(1, _LOGITS // (B * model.config.vocab_size))
+    for start in range(0, T, step):
+        part = slice(start, start + step)
+        a, b = (model.logits(x[:, part])[..., :size].float().log_softmax(-1) for x in (full, less))
+        wanted = targets[:, part]
+        for row, each in enumerate((a, b)):
+            found = -each.gather(-1, wanted.clamp(min=0)[..., None])[..., 0]
+            out[row, :, part] = found.masked_fill(wanted < 0, math.nan)
+        out[2, :, part] = F.kl_div(b, a, reduction="none", log_target=True).sum(-1).clamp_(min=0)
+        out[3, :, part] = a.argmax(-1) == b.argmax(-1)
+    return out
+
+
+def _next(model: Transformer, full: Tensor, less: Tensor, size: int) -> tuple[tuple, tuple]:
+    """The likeliest next tokens in full and with less: id, probability in full and with less."""
+    a, b = (model.logits(x)[0, 0, :size].float().softmax(-1) for x in (full, less))
+    return tuple(
+        tuple((i, float(a[i]), float(b[i])) for i in top_ids(each, min(TOP, size)).tolist()) for each in (a, b)
+    )
+
+
+@torch.inference_mode()
+def read_all(
+    model: Transformer,
+    windows: Tensor,
+    policies: Sequence[Policy],
+    progress: Progress = silent,
+    *,
+    size: int | None = None,
+    keep: Callable[[Reading], object] = lambda reading: reading,
+) -> list:
+    """Windows of a text [W, T + 1], read under several policies: `keep` of each reading, in their order."""
+    ids, following = windows[:, :-1], windows[:, -1]
+    full, found = streams(model, ids), []
+    for n, policy in enumerate(policies):
+        progress(n, len(policies), "")
+        found.append(keep(read(model, ids, policy, following=following, full=full, size=size)))
+    progress(len(policies), len(policies), "")
+    return found

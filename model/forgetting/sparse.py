@@ -1,0 +1,145 @@
+"""Patterns whose savings are real: only blocks of keys that may be seen are ever multiplied.
+
+A mask over all keys saves nothing, the weights are computed and thrown away. Here the text is cut into blocks of
+queries, and each block is multiplied with the keys that its queries may see. Beltagy et al. 2020, section 3.2, and
+Zaheer et al. 2020, appendix D, cut it in the same way.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.forgetting.policies import Policy, mask_of
+from model.gpt.config import ModelConfig
+from model.gpt.layers import fused_attention
+from model.progress import Progress, silent
+
+SPARSE = ("window", "first", "block", "dilated")  # kinds that have a kernel here
+ROUNDS = 3
+_MASKED = 4096  # longest text whose whole mask is multiplied for comparison
+
+
+def sparse_attention(policy: Policy, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """The output under a policy of SPARSE without a [T, T] matrix. q, k and v [B, H, T, E] -> [B, H, T, E]"""
+    if policy.kind == "block":
+        return _blocks(q, k, v, policy.budget)
+    if policy.kind == "dilated":
+        return _dilated(q, k, v, policy.budget, policy.dilation)
+    kept = min(policy.first, policy.budget - 1) if policy.kind == "first" else 0
+    return _window(q, k, v, policy.budget - kept, kept)
+
+
+def computed(policy: Policy, T: int) -> int:
+    """Pairs of query and key that the kernel multiplies, those in a block that are masked included."""
+    n = policy.budget
+    if policy.kind == "block":
+        return -(-T // n) * n * n
+    if policy.kind == "dilated":
+        d = policy.dilation
+        return d * _in_window(-(-T // d), n, 0)
+    kept = min(policy.first, n - 1) if policy.kind == "first" else 0
+    return _in_window(T, n - kept, kept)
+
+
+def _in_window(T: int, width: int, first: int) -> int:
+    return -(-T // width) * width * (2 * width + first)
+
+
+def _padded(x: Tensor, block: int) -> Tensor:
+    """Zeros behind the last token, up to a whole block. [B, H, T, E] -> [B, H, blocks * block, E]"""
+    return F.pad(x, (0, 0, 0, -x.shape[2] % block))
+
+
+def _blocks(q: Tensor, k: Tensor, v: Tensor, n: int) -> Tensor:
+    T = q.shape[2]
+    cut = [_padded(x, n).unflatten(2, (-1, n)) for x in (q, k, v)]  # [B, H, blocks, n, E]
+    return F.scaled_dot_product_attention(*cut, is_causal=True).flatten(2, 3)[:, :, :T]
+
+
+def _window(q: Tensor, k: Tensor, v: Tensor, width: int, first: int) -> Tensor:
+    """Each block of `width` queries, its own keys, those of the block before, and the first ones of the text."""
+    T, n = q.shape[2], width
+    queries = _padded(q, n).unflatten(2, (-1, n))  # [B, H, blocks, n, E]
+    blocks = queries.shape[2]
+    keys, values = (_two_blocks(_padded(x, n), n) for x in (k, v))  # [B, H, blocks, 2 n, E]
+    query = torch.arange(blocks * n).view(blocks, n, 1)
+    key = torch.arange(blocks)[:, None] * n + torch.arange(-n, n)  # [blocks, 2 n]
+    behind = query - key[:, None, :]
+    seen = (behind >= 0) & (behind < n) & (key[:, None, :] >= 0)
+    if first:
+        begin = torch.arange(first).expand(blocks, 1, first)
+        seen = torch.cat(((begin <= query) & (query - begin >= n), seen), -1)
+        keys, values = (
+            torch.cat((x[:, :, None, :first].expand(-1, -1, blocks, -1, -1), y), 3)
+            for x, y in ((_padded(k, max(n, first)), keys), (_padded(v, max(n, first)), values))
+        )
+    return F.scaled_dot_product_attention(queries, keys, values, attn_mask=seen).flatten(2, 3)[:, :, :T]
+
+
+def _two_blocks(x: Tensor, n: int) -> Tensor:
+    """Each block of keys behind the one before it. [B, H, blocks * n, E] -> [B, H, blocks, 2 n, E]"""
+    own = x.unflatten(2, (-1, n))
+    return torch.cat((F.pad(own, (0, 0, 0, 0, 1, 0))[:, :, :-1], own), 3)
+
+
+def _dilated(q: Tensor, k: Tensor, v: Tensor, width: int, step: int) -> Tensor:
+    """Tokens at the same place of a step form a text of their own, which is read with a plain window."""
+    T = q.shape[2]
+    parts = [_padded(x, step).unflatten(2, (-1, step)).movedim(3, 2).flatten(1, 2) for x in (q, k, v)]
+    out = _window(*parts, width, 0)  # [B, H * step, T / step, E]
+    return out.unflatten(1, (-1, step)).movedim(2, 3).flatten(2, 3)[:, :, :T]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One layer's attention over T tokens, median seconds of some rounds."""
+
+    T: int
+    full: float
+    masked: float | None  # all weights computed, then masked; None where that was not tried
+    sparse: float
+
+
+def _ways(policy: Policy, q: Tensor, k: Tensor, v: Tensor) -> dict[str, Callable[[], Tensor]]:
+    ways = {"full": partial(fused_attention, q, k, v), "sparse": partial(sparse_attention, policy, q, k, v)}
+    if q.shape[2] <= _MASKED:
+        seen = mask_of(policy, q.shape[2])
+        ways["masked"] = partial(F.scaled_dot_product_attention, q, k, v, attn_mask=seen)
+    return ways
+
+
+@torch.inference_mode()
+def timed(
+    config: ModelConfig, policy: Policy, lengths: Sequence[int], progress: Progress = silent
+) -> tuple[Timed, ...]:
+    """Times of one layer of the model's shape on random queries, keys and values: in full, by a mask, and by blocks.
+
+    Raises ValueError for a policy that has no kernel here.
+    """
+    if policy.kind not in SPARSE:
+        raise ValueError(f"{policy.kind} is only simulated by a mask")
+    found = []
+    for at, T in enumerate(lengths):
+        progress(at, len(lengths), "")
+        generator = torch.Generator().manual_seed(T)
+        shape = 1, config.n_head, T, config.d_head
+        q, k, v = (torch.randn(shape, generator=generator) for _ in range(3))
+        ways = _ways(policy, q, k, v)
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        for each in ways.values():
+            each()  # the first call of a shape is slower
+        for _ in range(ROUNDS):
+            for name, each in ways.items():  # in turn, so that a busy moment hits all alike
+                began = time.perf_counter()
+                each()
+                times[name].append(time.perf_counter() - began)
+        middle = {name: statistics.median(each) for name, each in times.items()}
+        found.append(Timed(T, middle["full"], middle.get("masked"), middle["sparse"]))
+    progress(len(lengths), len(lengths), "")
+    return tuple(found)

@@ -1,0 +1,160 @@
+"""A model that may see less: one head's map, the whole prompt, and a text that everybody has."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from model.api import LanguageModel
+from model.design.past_length import bundled_text, windows_of
+from model.forgetting.eviction import read_through
+from model.forgetting.policies import POLICIES, Policy
+from model.forgetting.reading import Reading, read, read_all
+from model.gpt.layers import attention_scores
+from model.progress import Progress
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Range, Settings
+
+WINDOW = 32  # keys that a query sees in the comparison of the first picture
+WINDOWS, LENGTH = 8, 256  # of the bundled text
+MOST_DEFAULT = 32  # keys that are kept where nothing was chosen
+LOCAL = tuple(name for name, kind in POLICIES.items() if kind.mask is not None)
+
+
+def _half(scene: Scene) -> int:
+    """Half of the prompt, so that something is forgotten from the start."""
+    return max(1, min(MOST_DEFAULT, len(scene.tokens) // 2))
+
+
+SETTINGS = (
+    Choice("kind", tuple(POLICIES), "first"),
+    Range("budget", 1, lambda scene: max(2, len(scene.tokens)), step=1, default=_half),
+    Range("first", 0, 16, step=1, default=1, when={"kind": ("first",)}),
+    Range("dilation", 1, 8, step=1, default=2, when={"kind": ("dilated",)}),
+    Range("seed", 0, 99, step=1, default=0, when={"kind": ("bigbird",)}),
+)
+NAMES = tuple(each.name for each in SETTINGS)
+
+
+def question(scene: Scene, settings: Settings) -> Settings:
+    """What of the form the policy really depends on, and the picked tokens where they are global."""
+    uses = POLICIES[settings.kind].uses
+    defaults = Policy()
+    chosen = {
+        name: settings[name] if name in uses else getattr(defaults, name) for name in ("first", "dilation", "seed")
+    }
+    picked = tuple(sorted(scene.picked.tokens)) if "global_at" in uses else ()
+    return Settings((("kind", settings.kind), ("budget", settings.budget), *chosen.items(), ("global_at", picked)))
+
+
+def policy_of(settings: Settings) -> Policy:
+    """The policy of a question."""
+    return Policy(**dict(settings))
+
+
+# --- one head ---
+
+
+@dataclass(frozen=True, eq=False)
+class HeadCut:
+    """One head with full attention and with what a policy leaves of its own queries and keys. All [T, T]."""
+
+    seen: np.ndarray  # bool, whether the query sees the key
+    full: np.ndarray  # float32 weights, NaN in the future
+    left: np.ndarray  # float32 weights among what is seen, which add up to 1 again; NaN where a key is not seen
+
+    @property
+    def gone(self) -> np.ndarray:
+        """The weights on keys that are not seen, NaN elsewhere."""
+        return np.where(self.seen, np.nan, self.full)
+
+    @property
+    def lost(self) -> float:
+        """The share of a row's weight that is gone, in the mean of all rows."""
+        return float(np.nansum(self.gone) / len(self.full))
+
+
+def measure_head(scene: Scene, settings: Settings) -> HeadCut:
+    """The main head of the plain run under the policy; later layers and other heads are as they were."""
+    layer, head = scene.head
+    group = scene.model.config.group_size
+    first = head // group * group
+    heads = range(first, first + group) if POLICIES[settings.kind].mask is None else (head,)  # they vote together
+    parts = [scene.unedited.qkv(layer, each) for each in heads]
+    q = torch.from_numpy(np.stack([part.q for part in parts]))[None]  # [1, R, T, E]
+    scores = attention_scores(q, torch.from_numpy(parts[0].k)[None, None])[:, None]  # [1, 1, R, T, T]
+    weights, seen = read_through(policy_of(settings), scores)
+    at = head - heads[0]
+    here = seen.expand(weights.shape[0], 1, 1, *weights.shape[-2:])[0, 0, 0].numpy()
+    future = np.triu(np.ones(here.shape, bool), 1)
+    full = scores[0, 0, at].softmax(-1).numpy()
+    return HeadCut(here, np.where(future, np.nan, full), np.where(here, weights[0, 0, at].numpy(), np.nan))
+
+
+# --- the prompt ---
+
+
+def measure_prompt(scene: Scene, settings: Settings, progress: Progress) -> Reading:
+    """The plain model reads the prompt under the policy, in every layer and head."""
+    ids = torch.from_numpy(np.ascontiguousarray(scene.tokens.ids, dtype=np.int64))[None]
+    return read(scene.model.model, ids, policy_of(settings), size=scene.model.tokenizer.vocab_size)
+
+
+def cost_prompt(scene: Scene, settings: Settings) -> tuple[float, float]:
+    """Two runs of the prompt; explicit weights and the choice of what goes cost about as much again."""
+    T = len(scene.tokens)
+    by_token = T / 8 if POLICIES[settings.kind].mask is None else 0  # one key at a time is let go
+    return 4 + by_token, 4.0 * T
+
+
+# --- a text that everybody has ---
+
+
+@dataclass(frozen=True, eq=False)
+class TextRead:
+    """Windows of the bundled text under some policies, in nats."""
+
+    policies: tuple[Policy, ...]
+    full: np.ndarray  # float32 [W, T], loss with full attention
+    loss: np.ndarray  # float32 [policies, W, T]
+    agree: np.ndarray  # float64 [policies], share of positions with the same likeliest token
+    kl: np.ndarray  # float64 [policies], mean KL(full || policy), nats
+
+
+def text_windows(model: LanguageModel, limit: int) -> torch.Tensor:
+    """Windows of the bundled text. int64 [W, T + 1]"""
+    length = min(LENGTH, model.config.n_ctx, limit)
+    first = model.tokenizer.bos_id if model.tokenizer.add_bos else None
+    return windows_of(model.tokenizer.encode_ids(bundled_text()), length, WINDOWS, first)
+
+
+def read_text(
+    model: LanguageModel, windows: torch.Tensor, policies: tuple[Policy, ...], progress: Progress
+) -> TextRead:
+    """The windows under each policy."""
+    found: list[Any] = read_all(model.model, windows, policies, progress, size=model.tokenizer.vocab_size)
+    return TextRead(
+        policies,
+        found[0].full_loss,
+        np.stack([each.loss for each in found]),
+        np.array([each.agree.mean() for each in found]),
+        np.array([each.kl.mean(dtype=np.float64) for each in found]),
+    )
+
+
+def first_policies(length: int) -> tuple[Policy, ...]:
+    """A window, and a window of the same size with the first token in place of its oldest one."""
+    n = min(WINDOW, max(2, length // 4))
+    return Policy("window", n), Policy("first", n, first=1)
+
+
+def measure_text(scene: Scene, settings: Settings, progress: Progress) -> TextRead:
+    """The comparison of the first picture."""
+    windows = text_windows(scene.model, scene.limit)
+    return read_text(scene.model, windows, first_policies(windows.shape[1] - 1), progress)
+
+
+def cost_text(scene: Scene, settings: Settings) -> tuple[float, float]:
+    """Three runs over all windows."""
+    return 3, 3.0 * WINDOWS * min(LENGTH, scene.limit)

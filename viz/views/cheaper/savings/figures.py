@@ -1,0 +1,45 @@
+"""Operations and times of a text, by its length."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from viz.charts.axes import GREY, axis, figure, powers
+from viz.charts.lines import guide, line
+from viz.labels import plotly_text
+from viz.theme import HUES
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A number by length."""
+
+    name: str
+    y: Sequence[float]
+    thick: bool = False  # the one that others are compared with
+
+
+def by_length(
+    curves: Sequence[Curve], lengths: Sequence[int], words: Mapping[str, str], beside: Curve | None = None
+) -> go.Figure:
+    """Both axes logarithmic. `words`: "length", "value"; `beside`: a line to compare with, without a hover."""
+    hover = f"{plotly_text(words['length'])}: %{{x:,}}<br>{plotly_text(words['value'])}: %{{y:.3~g}}"
+    lines = [
+        line(
+            each.name,
+            lengths,
+            each.y,
+            GREY if each.thick else HUES[n % 7],
+            hover=hover,
+            width=4 if each.thick else 2.25,
+            more={"mode": "lines+markers"},
+        )
+        for n, each in enumerate(curves)
+    ]
+    if beside:
+        lines.append(guide(beside.name, lengths, beside.y))
+    values = [y for each in curves for y in each.y]
+    ticks = {"type": "log", "tickvals": list(lengths), "ticktext": [f"{n:,}" for n in lengths], "tickangle": -30}
+    y = axis(words["value"], powers(min(values), max(values)))
+    return figure(lines, axis(words["length"], ticks), y, height=420, narrow=460)

@@ -1,0 +1,224 @@
+"""What seeing less saves: operations and bytes by formula for any length, and times where blocks are really skipped."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from model.api import LanguageModel
+from model.forgetting.costs import LENGTHS, Cost, cost_of, other_operations
+from model.forgetting.policies import POLICIES, Policy
+from model.forgetting.sparse import SPARSE, Timed, computed, timed
+from model.progress import Progress
+from viz.api.arguments import OneOf, Within
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, unprompted
+from viz.numbers import duration, factor, flops, percent, size, whole
+from viz.seam.playground import Playground
+from viz.seam.python_lines import model_script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Range, Settings
+from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
+from viz.views.cheaper.naming import lines_of, name_of
+from viz.views.cheaper.savings.figures import Curve, by_length
+
+BUDGETS = (16, 4096)
+TIMED = (512, 1024, 2048, 4096, 8192, 16_384)
+MOST_WORK = 4e11  # operations of the longest text that is measured in full
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to see less at every length."""
+
+    policy: Policy | None  # None: full attention
+    costs: tuple[Cost, ...]  # by LENGTHS
+
+
+@dataclass(frozen=True)
+class Counted:
+    """All ways, and what the rest of the blocks costs."""
+
+    rows: tuple[Row, ...]
+    other: tuple[float, ...]  # operations of the blocks' matrices, by LENGTHS
+
+
+def measure(scene: Scene, settings: Settings) -> Counted:
+    """Counted by formula; nothing runs."""
+    model, policies = scene.model, [None, *(Policy(kind, settings.budget) for kind in POLICIES)]
+    rows = tuple(Row(each, tuple(cost_of(model.config, each, T) for T in LENGTHS)) for each in policies)
+    weights = sum(parameter.numel() for parameter in model.model.blocks.parameters())
+    return Counted(rows, tuple(other_operations(weights, T) for T in LENGTHS))
+
+
+def timed_lengths(scene: Scene) -> tuple[int, ...]:
+    """Lengths at which full attention of one layer takes no more than a few seconds."""
+    config = scene.model.config
+    return tuple(T for T in TIMED if 4.0 * config.d_head * config.n_head * T * T <= MOST_WORK) or TIMED[:1]
+
+
+def measure_times(scene: Scene, settings: Settings, progress: Progress) -> tuple[Timed, ...]:
+    """One layer's attention in full, by a mask and by blocks, on this machine."""
+    return timed(scene.model.config, Policy(settings.kind, settings.budget), timed_lengths(scene), progress)
+
+
+# --- what is drawn ---
+
+
+def _name(seen: Seen, policy: Policy | None) -> str:
+    return seen.words["full"] if policy is None else name_of(seen.all_words, policy)
+
+
+def table(seen: Seen) -> Payload:
+    """Operations and bytes at two lengths."""
+    words, result = seen.here, seen.result
+    full, at = result.rows[0], (0, len(LENGTHS) - 1)
+    rows = []
+    for row in result.rows:
+        cells = []
+        for n in at:
+            cost, reference = row.costs[n], full.costs[n]
+            share = percent(cost.operations / reference.operations)
+            cells += [{"text": flops(cost.operations), "help": share}, share, size(cost.cache)]
+        runs = words["measured"] if row.policy is None or row.policy.kind in SPARSE else words["simulated"]
+        rows.append([_name(seen, row.policy), *cells, runs])
+    lengths = [whole(LENGTHS[n]) for n in at]
+    columns = [words["way"]]
+    for length in lengths:
+        columns += [words[key].format(T=length) for key in ("operations", "share", "cache")]
+    return {
+        "title": words["title"],
+        "about": words["about"],
+        "columns": [*columns, words["here"]],
+        "rows": rows,
+        "source": words["source"].format(model=seen.facts.label),
+        "python": _count_lines(seen, "[cost_of(lm.config, each, T) for each in policies for T in LENGTHS]"),
+    }
+
+
+def _count_lines(seen: Seen, last: str) -> str:
+    lines = [f"policies = [None, *(Policy(kind, {seen.settings.budget}) for kind in POLICIES)]", last]
+    imports = [
+        "from model.forgetting.costs import LENGTHS, cost_of",
+        "from model.forgetting.policies import POLICIES, Policy",
+    ]
+    return model_script(seen.facts, lines, imports)
+
+
+def figure(seen: Seen) -> Payload:
+    """Operations by length, with those of the other matrices to compare."""
+    words, result = seen.here, seen.result
+    shown = [row for row in result.rows if row.policy is None or row.policy.kind in ("window", "strided", "snapkv")]
+    curves = [
+        Curve(_name(seen, row.policy), [each.operations for each in row.costs], thick=row.policy is None)
+        for row in shown
+    ]
+    full, window = shown[0].costs[-1].operations, shown[1].costs[-1].operations
+    values = {"T": whole(LENGTHS[-1]), "times": factor(full / window)}
+    values["share"] = percent(full / (full + result.other[-1]))
+    return {
+        "figure": by_length(curves, LENGTHS, words.plain(), Curve(words["other"], result.other)),
+        "title": words["title"],
+        "note": words["note"].format(**values),
+        "source": words["source"].format(model=seen.facts.label),
+        "columns": [words["way"], words["length"], words["value"]],
+        "python": _count_lines(
+            seen, "[[cost_of(lm.config, each, T).operations for T in LENGTHS] for each in policies]"
+        ),
+    }
+
+
+def job(seen: Seen) -> Payload:
+    """What is measured."""
+    words, policy = seen.here, Policy(seen.settings.kind, seen.settings.budget)
+    return {"text": words["hint"].format(policy=name_of(seen.all_words, policy))}
+
+
+def times(seen: Seen) -> Payload:
+    """Seconds of one layer's attention by length, measured."""
+    words, result, settings = seen.here, seen.result, seen.settings
+    policy, lengths = Policy(settings.kind, settings.budget), [each.T for each in result]
+    curves = [Curve(words["full"], [1e3 * each.full for each in result], thick=True)]
+    curves.append(Curve(words["sparse"], [1e3 * each.sparse for each in result]))
+    if all(each.masked is not None for each in result):
+        curves.append(Curve(words["masked"], [1e3 * (each.masked or 0.0) for each in result]))
+    last = result[-1]
+    values = {"T": whole(last.T), "full": duration(last.full), "sparse": duration(last.sparse)}
+    values |= {"ratio": factor(last.full / last.sparse), "pairs": whole(computed(policy, last.T))}
+    values["all"] = whole(last.T * (last.T + 1) // 2)
+    masked = [each for each in result if each.masked is not None]
+    slower = words["note_masked"].format(T=whole(masked[-1].T), masked=duration(masked[-1].masked)) if masked else ""
+    line = f"timed(lm.config, {lines_of(policy)}, {lengths})"
+    imports = ["from model.forgetting.policies import Policy", "from model.forgetting.sparse import timed"]
+    return {
+        "figure": by_length(curves, lengths, words.plain()),
+        "title": words["title"].format(policy=name_of(seen.all_words, policy)),
+        "note": " ".join(each for each in (words["note"].format(**values), slower) if each),
+        "source": words["source"].format(model=seen.facts.label),
+        "columns": [words["way"], words["length"], words["value"]],
+        "python": model_script(seen.facts, [line], imports),
+    }
+
+
+# --- for programs ---
+
+
+def attention_savings(
+    playground: Playground, model: LanguageModel, budget: Annotated[int, Within(*BUDGETS)] = 128
+) -> dict:
+    """Operations and bytes of attention by the length of the text, where queries see only so many keys. By formula.
+
+    Args:
+        budget: Keys that a query sees at most, itself included.
+
+    Returns:
+        lengths; other: operations of the blocks' matrices by length; ways: kind ("full" first), and by length pairs
+        (of a query and a key, one head), operations (all heads and layers) and cache (bytes of keys and values).
+    """
+    counted: Counted = measured(VIEW, "main", unprompted(playground, model), budget=budget)
+    ways = [
+        {"kind": row.policy.kind if row.policy else "full"}
+        | {name: [getattr(each, name) for each in row.costs] for name in ("pairs", "operations", "cache")}
+        for row in counted.rows
+    ]
+    return {"lengths": list(LENGTHS), "other": list(counted.other), "ways": ways}
+
+
+def attention_times(
+    playground: Playground,
+    model: LanguageModel,
+    kind: Annotated[str, OneOf(SPARSE)] = "window",
+    budget: Annotated[int, Within(*BUDGETS)] = 128,
+) -> dict:
+    """Seconds of one layer's attention on this machine: in full, by a mask, and by blocks that are really skipped.
+
+    Args:
+        kind: The pattern; others are only simulated by a mask.
+        budget: Keys that a query sees at most, itself included.
+
+    Returns:
+        times: T, full, masked (null where the text is too long for a whole mask) and sparse, seconds; pairs: of a query
+        and a key that the blocks multiply.
+    """
+    found = measured(VIEW, "times", unprompted(playground, model), kind=kind, budget=budget)
+    policy = Policy(kind, budget)
+    return {"times": [vars(each) | {"pairs": computed(policy, each.T)} for each in found]}
+
+
+VIEW = View(
+    "savings",
+    settings=(
+        Range("budget", *BUDGETS, step=16, default=128),
+        Choice("kind", SPARSE, label=lambda words, option: words.catalogue[f"cheaper.kind.{option}"]),
+    ),
+    measures=(
+        Measure("main", measure, depends=("model",), settings=("budget",), locks=False),
+        Measure("times", measure_times, depends=("model",), settings=("kind", "budget"), slow=True, locks=False),
+    ),
+    layout=("form", ("figure", "table"), "job", "times"),
+    parts={
+        "figure": Figure(figure, settings=("budget",)),
+        "table": Table(table, settings=("budget",)),
+        "job": Job("times", job, again=True),
+        "times": Figure(times, of="times"),
+    },
+    api=(Endpoint(attention_savings, reads="model"), Endpoint(attention_times, reads="model", long=True)),
+)
