@@ -153,6 +153,13 @@ def checked(policy: Policy) -> Policy:
     return policy
 
 
+def check_memory(policy: Policy) -> None:
+    """Raise InputError for a policy that makes no sense or that no cache of keys can follow."""
+    if checked(policy).kind not in CACHES:
+        hint = say("Choose one of: {}.", ", ".join(CACHES))
+        raise InputError("A cache cannot forget in this way: it would need keys again.", policy.kind, hint)
+
+
 def mask_of(policy: Policy, T: int) -> Tensor:
     """Which keys each query sees, for a kind that follows from positions alone. bool [T, S]; never a later key.
 

@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from model.errors import CheckpointError
+from model.forgetting.policies import Policy
 from model.gpt.ranking import top_ids
 from model.sampling.pipeline import Parameter, Step, softmax
 
@@ -25,6 +26,7 @@ class Strategy:
     method: str = "sample"  # a key of METHODS
     options: tuple[tuple[str, float], ...] = ()  # options of the method; missing ones have their defaults
     name: str = ""
+    memory: Policy | None = None  # which keys of the past stay in the cache; None: all
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from model.arguments import check_token, check_whole, shown
 from model.errors import InputError, say
+from model.forgetting.bounded import BoundedMemory
+from model.forgetting.policies import Policy
 from model.generation.strategies import (
     METHODS,
     Change,
@@ -77,18 +79,21 @@ def generate(
     check_size(strategies, [decoder.width for decoder in decoders])
     for token in ids:
         check_token(token, size)
-    return _ticks(model, setup, decoders)
+    return _ticks(model, setup, decoders, [strategy.memory for strategy in strategies])
 
 
 @torch.inference_mode()
-def _ticks(model: Transformer, setup: Setup, decoders: Sequence[Decoder]) -> Iterator[Tick]:
+def _ticks(
+    model: Transformer, setup: Setup, decoders: Sequence[Decoder], memories: Sequence[Policy | None]
+) -> Iterator[Tick]:
     """The steps of a run with valid arguments."""
+    memory = BoundedMemory(memories) if any(memories) else None
     T, plan = len(setup.ids), setup.plan
     began = time.perf_counter()
     if sum(decoder.width for decoder in decoders) >= PACKED_ROWS:
         pack(model)
     cache = KVCache.empty(model.config, 1, T + min(plan.max_new_tokens, setup.room))
-    stream = model.trunk(torch.tensor([setup.ids]), cache=cache)  # [1, T, D]
+    stream = model.trunk(torch.tensor([setup.ids]), cache=cache, attend=memory)  # [1, T, D]
     rows = rows_of(usable(model.logits(stream[:, -1:])[:, 0].float(), setup.size))  # of one row, the start of all
     hidden = model.normed(stream)[0]  # [T, D]
     places = dict.fromkeys(range(len(decoders)), (0, 1))  # each decoder's first row and the one after its last
@@ -107,8 +112,10 @@ def _ticks(model: Transformer, setup: Setup, decoders: Sequence[Decoder]) -> Ite
         source = [places[number][0] + at for number, decision in alive.items() for at in decision.source]
         places = _places(alive)
         cache = following(cache, source, T)
+        if memory is not None:
+            memory.follow(source, [memories[number] for number, decision in alive.items() for _ in decision.ids])
         new = torch.tensor([token for decision in alive.values() for token in decision.ids])
-        stream = model.trunk(new[:, None], cache=cache)  # [N, 1, D]
+        stream = model.trunk(new[:, None], cache=cache, attend=memory)  # [N, 1, D]
         hidden = model.normed(stream)[:, -1]  # [N, D]
         rows = rows_of(usable(model.logits(stream)[:, -1].float(), setup.size))
         step += 1

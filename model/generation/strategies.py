@@ -8,6 +8,7 @@ from torch import Tensor
 
 from model.arguments import shown
 from model.errors import InputError, say
+from model.forgetting.policies import check_memory
 from model.generation.beams import PARAMETERS as BEAM_PARAMETERS
 from model.generation.beams import Beams
 from model.generation.contrastive import PARAMETERS as CONTRASTIVE_PARAMETERS
@@ -112,12 +113,14 @@ def option(strategy: Strategy, name: str) -> float:
 
 
 def check_strategy(strategy: Strategy, size: int) -> None:
-    """Raise InputError unless the method, its numbers and every step are known and within their bounds."""
+    """Raise InputError unless the method, its numbers, its memory and every step are known and within their bounds."""
     if not isinstance(strategy, Strategy):
         raise InputError("This is no strategy.", shown(strategy), say("Choose one of: {}.", ", ".join(STRATEGIES)))
     if not isinstance(strategy.method, str) or strategy.method not in METHODS:
         hint = say("Choose one of: {}.", ", ".join(METHODS))
         raise InputError("This method is not known.", shown(strategy.method), hint)
+    if strategy.memory is not None:
+        check_memory(strategy.memory)
     check_numbers(strategy.method, strategy.options, METHODS[strategy.method].parameters)
     checked(strategy.steps, WARPS, size)
 

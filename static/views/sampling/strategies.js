@@ -1,12 +1,14 @@
 // The strategies that are compared: a line each, one of them opened at a time, and what all of them share.
 //
 // payload: { presets { key: strategy }, default [keys], methods [{ key, label, help, source, parameters }], pipeline,
-//   settings, bounds, chat, hues, names, words }; strategy: { name, method, options { name: number }, steps }
+//   settings, bounds, chat, hues, names, words, memories [[kind, label]], memory_short { kind: text } };
+//   strategy: { name, method, options { name: number }, steps, memory: { kind, budget } or none }
 // value: { strategies: [strategy], settings: { tokens, seed, shared, stop, chat, eight } }
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { pipelineEditor } from "./pipeline.js";
 
+const MEMORY = 32; // keys that a bounded memory holds where nothing was chosen
 const PAUSE = 300; // milliseconds between two questions while a slider moves or someone types
 
 const short = (value) => String(+(+value).toPrecision(6));
@@ -55,6 +57,7 @@ function summary(strategy, payload) {
         ([name, value]) => `${parameters.find((p) => p.name === name).label} ${short(value)}`,
       ),
     );
+  if (strategy.memory) parts.push(fill(payload.memory_short[strategy.memory.kind], { n: strategy.memory.budget }));
   return parts.join(" · ") || payload.words.plain;
 }
 
@@ -63,6 +66,7 @@ const core = (strategy, payload) =>
   JSON.stringify([
     strategy.method,
     filled(method(payload, strategy.method).parameters, strategy.options),
+    strategy.memory ?? null,
     strategy.steps
       .filter(({ off }) => !off)
       .map((step) => [step.warp, filled(warp(payload, step.warp).parameters, step.values), step.text ?? ""]),
@@ -197,7 +201,19 @@ define("strategies", (root, props, trigger) => {
       const next = Object.values(payload.presets).find((each) => !there.includes(core(each, payload)));
       add(strategies.length, copy(next ?? Object.values(payload.presets)[0]));
     };
-    head.replaceChildren(el("span", "pg-label", payload.words.title), plus);
+    const memories = el("button", "pg-button pg-quiet", payload.words.compare_memories, { type: "button" });
+    memories.title = payload.words.compare_memories_help;
+    memories.disabled = payload.bounds.strategies < 4;
+    memories.onclick = () => {
+      const kinds = ["window", "first", "h2o"].map((kind) => ({ memory: { kind, budget: MEMORY } }));
+      strategies = [{}, ...kinds].map((more) => ({ ...copy(payload.presets.top_p), name: "", ...more }));
+      open = -1;
+      top();
+      lines();
+      edit();
+      tell();
+    };
+    head.replaceChildren(el("span", "pg-label", payload.words.title), plus, memories);
   };
 
   // --- the one that is open ---
@@ -260,6 +276,7 @@ define("strategies", (root, props, trigger) => {
       field(words.preset, preset),
       field(words.method, how),
       ...parameters.map((parameter) => slider(strategy, parameter)),
+      ...remembering(strategy),
     );
     const about = el("p", "pg-about", help);
     about.append(el("span", "pg-strat-cited", ` ${source}`));
@@ -278,6 +295,27 @@ define("strategies", (root, props, trigger) => {
     };
     both.append(input, shown);
     return field(label, both);
+  };
+  // What the cache keeps, and how many keys where that is bounded.
+  const remembering = (strategy) => {
+    const { words, bounds, memories } = payload;
+    const what = el("select");
+    what.append(new Option(words.memory_all, ""), ...memories.map(([kind, label]) => new Option(label, kind)));
+    what.value = strategy.memory?.kind ?? "";
+    what.onchange = () => {
+      const budget = strategy.memory?.budget ?? MEMORY;
+      if (what.value) strategy.memory = { kind: what.value, budget };
+      else delete strategy.memory;
+      edit();
+      changed();
+      editor.querySelectorAll("select")[2].focus();
+    };
+    const set = (budget) => {
+      strategy.memory.budget = budget;
+      changed(PAUSE);
+    };
+    const size = strategy.memory && whole(strategy.memory.budget, 1, bounds.memory, set);
+    return [field(words.memory, what, words.memory_help), ...(size ? [field(words.memory_size, size)] : [])];
   };
   const steps = (strategy) => {
     const part = el("div", "pg-strat-steps");

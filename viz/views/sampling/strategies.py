@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from model.api import LanguageModel
 from model.errors import InputError, say
+from model.forgetting.policies import CACHES, Policy
 from model.generation.generate import MOST_STRATEGIES
 from model.generation.strategies import METHODS, STRATEGIES, Method, Strategy
 from model.sampling.pipeline import Parameter, Step
@@ -26,6 +27,7 @@ MOST_TOKENS = 512  # that a strategy writes
 MOST_SEED = 999_999
 MOST_STOPS = 4
 MOST_STOP = 40  # characters of a stop text
+MOST_MEMORY = 4096  # keys that a bounded cache may hold
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,10 @@ def payload(catalogue: Mapping[str, str], offer: Offer) -> Payload:
             "name": MOST_NAME,
             "stop": MOST_STOP,
             "strategies": offer.strategies,
+            "memory": MOST_MEMORY,
         },
+        "memories": [[key, words[f"memories.{key}"]] for key in CACHES],
+        "memory_short": {key: words[f"memory_short.{key}"] for key in CACHES},
         "chat": offer.chat,
         "talk": offer.talk,
         "hues": list(HUES),
@@ -144,8 +149,15 @@ def value_of(strategies: Sequence[Strategy]) -> list[dict]:
             "options": dict(each.options),
             "steps": pipelines.value_of(each.steps),
         }
+        | memory_value(each)
         for each in strategies
     ]
+
+
+def memory_value(strategy: Strategy) -> dict:
+    """The memory of a strategy as a page holds it; {} where nothing is forgotten."""
+    memory = strategy.memory
+    return {} if memory is None else {"memory": {"kind": memory.kind, "budget": memory.budget}}
 
 
 # --- what a page sends ------------------------------------------------------------------------------
@@ -177,7 +189,17 @@ def _strategy(model: LanguageModel, sent: Mapping) -> Strategy:
         raise InputError("These strategies cannot be read.", "", "Choose one of the list.")
     steps = sent.get("steps")
     read = pipelines.steps_of(model, [] if steps is None else steps)
-    return Strategy(read, method, _options(METHODS[method], options), name.strip()[:MOST_NAME])
+    options = _options(METHODS[method], options)
+    return Strategy(read, method, options, name.strip()[:MOST_NAME], _memory(sent.get("memory")))
+
+
+def _memory(sent: object) -> Policy | None:
+    """What the cache keeps, from {"kind", "budget"}; all for none. Raises InputError for what is no such memory."""
+    if sent is None:
+        return None
+    if not isinstance(sent, Mapping) or sent.get("kind") not in CACHES:
+        raise InputError("This memory is not known.", "", "Choose one of the list.")
+    return Policy(sent["kind"], _whole("budget", sent.get("budget"), 1, MOST_MEMORY))
 
 
 def _options(method: Method, sent: Mapping) -> tuple[tuple[str, float], ...]:
@@ -289,6 +311,8 @@ def summary(catalogue: Mapping[str, str], strategy: Strategy) -> str:
             for p in METHODS[strategy.method].parameters
         ]
         parts = [words[f"methods.{strategy.method}"], *numbers, *parts]
+    if strategy.memory is not None:
+        parts.append(words[f"memory_short.{strategy.memory.kind}"].format(n=strategy.memory.budget))
     return " · ".join(parts) or words["plain"]
 
 
@@ -320,6 +344,8 @@ def code(strategies: Sequence[Strategy], names: Sequence[str]) -> list[str]:
     lines = ["strategies = ["]
     for each, name in zip(strategies, names, strict=True):
         arguments = f"{pipelines.steps_code(each.steps)}, {each.method!r}, {each.options!r}, {name!r}"
+        if each.memory is not None:
+            arguments += f", Policy({each.memory.kind!r}, {each.memory.budget})"
         lines.append(f"    Strategy({arguments}),")
     return [*lines, "]"]
 

@@ -260,6 +260,8 @@ def _python(seen: Seen, last: str) -> str:
     ]
     imports += ["import numpy as np"] if "np." in last else []
     common = chosen.common
+    if any(each.memory for each in chosen.strategies):
+        imports.append("from model.forgetting.policies import Policy")
     if common.eight:
         imports, loaded = [*imports, "from model.quantization.int8 import int8"], f"int8({loaded})"
     many = f"Many({seen.settings.count}, {common.tokens}, {common.seed}, {common.stop!r})"

@@ -18,6 +18,8 @@ def lines(request: Request, names: Sequence[str]) -> str:
     load, more = f"lm = {loading(request.model.id)}", []
     if request.settings.eight:
         load, more = f"lm = int8({loading(request.model.id)})", ["from model.quantization.int8 import int8"]
+    if any(row.strategy.memory for row in request.rows):
+        more = [*more, "from model.forgetting.policies import Policy"]
     code = strategies.code([row.strategy for row in request.rows], names)
     if request.kind == "start":
         imports = [*_IMPORTS, *more, "from model.generation.strategies import Strategy"]

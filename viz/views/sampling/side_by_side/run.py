@@ -175,7 +175,8 @@ def packed(strategy: Strategy) -> dict:
     steps = [
         {"warp": s.warp, "values": dict(s.values), "tokens": [list(each) for each in s.tokens]} for s in strategy.steps
     ]
-    return {"name": strategy.name, "method": strategy.method, "options": dict(strategy.options), "steps": steps}
+    whole = {"name": strategy.name, "method": strategy.method, "options": dict(strategy.options), "steps": steps}
+    return whole | strategies.memory_value(strategy)
 
 
 def strategy_of(model: LanguageModel, sent: object) -> Strategy:

@@ -1,0 +1,178 @@
+"""What each policy leaves in sight, by hand and by properties that all of them have."""
+
+import math
+
+import pytest
+import torch
+
+from model.errors import InputError
+from model.forgetting.costs import cached, cost_of, seen_by
+from model.forgetting.eviction import gone_of, may_forget, prompt_end, read_through, snap_keep, visible
+from model.forgetting.policies import CACHES, POLICIES, Policy, check_memory, checked, globals_of, mask_of
+from model.forgetting.sparse import SPARSE, computed, sparse_attention, timed
+from model.gpt.config import PRESETS
+from model.gpt.layers import attention_scores, mix
+
+LENGTHS, BUDGETS = (1, 2, 9, 24), (1, 2, 3, 5, 8, 30)
+EXEMPT = ("longformer", "bigbird")  # rows of global tokens see everything
+
+
+def policy(kind, budget, **more):
+    return Policy(kind, budget, **{"first": 2, "dilation": 3, "global_at": (4, 6), **more})
+
+
+def scores(T, seed=0, G=2, R=2):
+    drawn = 3 * torch.randn(2, G, R, T, T, generator=torch.Generator().manual_seed(seed))
+    return drawn.masked_fill(torch.ones(T, T, dtype=torch.bool).triu(1), -math.inf)
+
+
+def seen_of(each, T):
+    """What the queries of the last text and head of keys see, [T, T]."""
+    seen = read_through(each, scores(T))[1]
+    return seen.expand(2, 2, 1, T, T)[-1, -1, 0]
+
+
+def rows(text):
+    return torch.tensor([[each == "x" for each in line] for line in text.split()])
+
+
+@pytest.mark.parametrize(
+    ("each", "drawn"),
+    [
+        (Policy("window", 2), "x... xx.. .xx. ..xx"),
+        (Policy("first", 3, first=1), "x.... xx... xxx.. x.xx. x..xx"),
+        (Policy("first", 2, first=4), "x... xx.. x.x. x..x"),  # the token itself is always seen
+        (Policy("dilated", 2, dilation=2), "x.... .x... x.x.. .x.x. ..x.x"),
+        (Policy("strided", 4), "x...... xx..... .xx.... ..xx... ...xx.. ...xxx. ...x.xx"),
+        (Policy("block", 2), "x.... xx... ..x.. ..xx. ....x"),
+        (Policy("longformer", 3, global_at=(2,)), "x.... xx... xxx.. ..xx. ..xxx"),
+        (Policy("longformer", 2), "x... xx.. x.x. x..x"),
+    ],
+)
+def test_masks_by_hand(each, drawn):
+    wanted = rows(drawn)
+    assert torch.equal(mask_of(each, len(wanted)), wanted)
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+@pytest.mark.parametrize("T", LENGTHS)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_all_see_themselves_nothing_later_and_no_more_than_the_budget(kind, T, budget):
+    each = policy(kind, budget)
+    weights, _ = read_through(each, scores(T))
+    seen = seen_of(each, T)
+    assert not seen.triu(1).any() and seen.diagonal().all()
+    assert torch.equal(weights[-1, -1, 0] > 0, seen)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    bound = [t for t in range(T) if kind not in EXEMPT or t not in globals_of(each, T, budget)]
+    bound = bound if kind != "snapkv" else []
+    assert (seen.sum(-1)[bound] <= budget).all()
+    assert seen.sum(-1).tolist() == seen_by(each, T).tolist()  # the formula counts what the mask shows
+    if budget >= 2 * T and kind != "dilated":
+        assert torch.equal(seen, torch.ones(T, T).tril().bool())
+
+
+@pytest.mark.parametrize("kind", CACHES)
+def test_what_a_cache_let_go_never_comes_back(kind):
+    seen = seen_of(policy(kind, 5), 24)
+    gone = gone_of(seen)
+    assert may_forget(Policy(kind)) and torch.equal(visible(gone, 24), seen)
+    assert (gone < 24).any()
+
+
+def test_patterns_that_are_no_caches_bring_keys_back():
+    for kind in ("dilated", "longformer", "bigbird"):
+        assert not may_forget(Policy(kind))
+        seen = seen_of(policy(kind, 6), 24)
+        assert not torch.equal(visible(gone_of(seen), 24), seen)
+
+
+def test_heavy_hitters_are_those_of_the_paper_step_by_step():
+    """Algorithm 1 of Zhang et al. 2023, written down token by token for one head."""
+    T, n = 20, 6
+    for seed in range(5):
+        drawn = scores(T, seed, G=1, R=1)
+        weights = read_through(Policy("h2o", n), drawn)[0][0, 0, 0]
+        kept, mass = [], torch.zeros(T)
+        for t in range(T):
+            kept.append(t)
+            row = drawn[0, 0, 0, t, kept].softmax(-1)
+            torch.testing.assert_close(weights[t, kept], row)
+            mass[kept] += row
+            if len(kept) == n:
+                old = [s for s in kept if s < t + 2 - n // 2]  # three are recent: t + 1, t and t - 1
+                kept.remove(min(old, key=lambda s: float(mass[s])))
+
+
+def test_snapkv_keeps_what_the_last_queries_read_and_their_neighbours():
+    weights = torch.zeros(1, 1, 1, 4, 20)
+    weights[..., 10] = 1.0  # all four voters of a budget of 8 read token 10
+    keep = snap_keep(Policy("snapkv", 8), weights)[0, 0]
+    assert keep.sum() == 8 and keep[16:].all()
+    assert keep[10] and keep[8:13].sum() == 4  # the neighbours share its votes
+    seen = seen_of(Policy("snapkv", 4, read=0.5), 24)
+    assert prompt_end(Policy("snapkv", read=0.5), 24) == 12
+    assert torch.equal(seen[:12, :12], torch.ones(12, 12).tril().bool())
+    assert (seen[12:].sum(-1) == torch.arange(12) + 5).all()  # four of the prompt, and all that follows it
+
+
+def test_bigbird_draws_by_its_seed():
+    a, b = (mask_of(Policy("bigbird", 8, seed=seed), 40) for seed in (0, 1))
+    assert torch.equal(a, mask_of(Policy("bigbird", 8, seed=0), 40)) and not torch.equal(a, b)
+
+
+@pytest.mark.parametrize("kind", SPARSE)
+@pytest.mark.parametrize("T", LENGTHS)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_blocks_give_what_the_mask_gives(kind, T, budget):
+    each, generator = policy(kind, budget), torch.Generator().manual_seed(T)
+    q, k, v = (torch.randn(1, 2, T, 4, generator=generator) for _ in range(3))
+    masked = attention_scores(q, k).masked_fill(~mask_of(each, T), -math.inf).softmax(-1)
+    torch.testing.assert_close(sparse_attention(each, q, k, v), mix(masked, v), atol=2e-6, rtol=1e-5)
+    assert computed(each, T) >= seen_by(each, T).sum()
+
+
+def test_what_is_saved():
+    config = PRESETS["gpt2"]
+    full, window = (cost_of(config, each, 1 << 20) for each in (None, Policy("window", 128)))
+    assert full.pairs == (1 << 20) * ((1 << 20) + 1) // 2
+    assert window.pairs == 128 * (1 << 20) - 128 * 127 // 2
+    assert full.operations == 4 * 64 * 12 * 12 * full.pairs
+    assert window.cache == 2 * 12 * 12 * 64 * 4 * 128 and full.cache == window.cache << 13
+    for kind in CACHES[:3]:
+        assert cached(policy(kind, 5), 24) == int(seen_of(policy(kind, 5), 24)[-1].sum())
+
+
+def test_times_are_measured_where_blocks_are_skipped():
+    config = PRESETS["minigpt"]
+    told = []
+    found = timed(config, Policy("first", 16), (64, 128), lambda done, all, what: told.append((done, all)))
+    assert [each.T for each in found] == [64, 128] and told[-1] == (2, 2)
+    assert all(each.full > 0 and each.sparse > 0 and each.masked > 0 for each in found)
+    with pytest.raises(ValueError, match="simulated"):
+        timed(config, Policy("h2o", 16), (64,))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Policy("none"),
+        Policy(budget=0),
+        Policy(budget=2.5),
+        Policy(first=-1),
+        Policy(dilation=0),
+        Policy(read=2),
+        Policy(global_at=(-1,)),
+    ],
+)
+def test_policies_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(InputError):
+        checked(wrong)
+
+
+def test_memories_are_caches():
+    check_memory(Policy("h2o"))
+    with pytest.raises(InputError, match="keys again"):
+        check_memory(Policy("dilated"))
+    with pytest.raises(ValueError, match="attended"):
+        mask_of(Policy("h2o"), 4)
