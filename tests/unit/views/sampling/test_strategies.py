@@ -7,12 +7,14 @@ import re
 import pytest
 
 from model.errors import InputError
+from model.forgetting.policies import Policy
 from model.generation.strategies import METHODS, STRATEGIES, Strategy
 from model.sampling.pipeline import Step
 from tests.support.scripts import script
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam.prompt import Prompt
 from viz.views.sampling import strategies
+from viz.views.sampling.side_by_side.run import packed, strategy_of
 from viz.views.sampling.strategies import (
     DEFAULT,
     Common,
@@ -82,6 +84,8 @@ BAD_CARDS = [
     [card(name=3)],
     [card(name=["x"])],
     [card(options=[1])],
+    *([card(memory=value)] for value in ("h2o", [1], {"kind": "bigbird", "budget": 4}, {"kind": ["h2o"], "budget": 4})),
+    *([card(memory={"kind": "h2o", "budget": value})] for value in (0, 1.5, None, "4", True, HUGE)),
     [card(options="beams")],
     [card(options={"beams": 3})],  # no number of this method
     *(
@@ -200,6 +204,19 @@ def test_the_python_lines_make_the_same_strategies():
     space = {"Strategy": Strategy, "Step": Step}
     exec("\n".join(code(made, [each.name for each in made])), space)
     assert space["strategies"] == made
+
+
+def test_a_memory_goes_to_the_page_and_back_and_into_the_lines(lm):
+    kept = card(memory={"kind": "h2o", "budget": 16})
+    (read,) = chosen(lm, sent(kept))
+    assert read.memory == Policy("h2o", 16) and value_of((read,))[0]["memory"] == kept["memory"]
+    assert strategy_of(lm, json.loads(json.dumps(packed(read)))) == read
+    assert chosen(lm, sent(card()))[0].memory is None and "memory" not in value_of((chosen(lm, sent(card()))[0],))[0]
+    for language in LANGUAGES:
+        assert "16" in summary(words(language), read)
+    made = {"Strategy": Strategy, "Step": Step, "Policy": Policy}
+    exec("\n".join(code([read], ["mine"])), made)
+    assert made["strategies"] == [read]
 
 
 def test_the_script_uses_words_that_are_there():
