@@ -17,6 +17,27 @@ SETTLED = """() => {
 }"""
 
 
+# The figure is there and was not drawn again for a while: one that is being drawn hears no click.
+STILL = """async (chart) => {
+  const look = () => document.querySelector(chart);
+  while (!look()?._fullLayout?.xaxis) await new Promise((next) => setTimeout(next, 50));
+  look().scrollIntoView({ block: "center" });
+  await new Promise((still) => {
+    let last = setTimeout(still, 300);
+    look().on("plotly_afterplot", () => {
+      clearTimeout(last);
+      last = setTimeout(still, 300);
+    });
+  });
+}"""
+
+
+def still(page, chart: str) -> None:
+    """Bring a figure into view and wait until a click on it is heard."""
+    page.locator(chart).first.wait_for(timeout=SOON)
+    page.evaluate(STILL, chart)
+
+
 def open_tab(page, name: str) -> None:
     """Open a tab by its label or how that begins, in any language; the tabs of a group are there once it is open."""
     labels = {words(language)[f"tab.{tab.key}"]: tab.key for tab in TABS for language in LANGUAGES}

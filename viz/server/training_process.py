@@ -190,9 +190,9 @@ class LiveRun:
                 case Finished():
                     self.state = message.reason
                 case Failed():
-                    self.failure, self.state = message, "failed"
                     if not message.what:
                         log.error("training failed: %s", message.got)
+                    self.failure, self.state = message, "failed"
             self.changed.notify_all()
 
 

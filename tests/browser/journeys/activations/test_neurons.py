@@ -7,7 +7,7 @@ import pytest
 from model.activations.neurons import layer_activations, ranked
 from model.activations.principal_components import principal
 from model.api import load_model
-from tests.support.visitor import expect, exported_rows, open_tab
+from tests.support.visitor import expect, exported_rows, open_tab, still
 
 pytestmark = pytest.mark.browser
 
@@ -36,6 +36,7 @@ def title(page, part):
 
 def point(page, part, x, y):
     """Where a point of a figure is on the screen; x and y are numbers of its axes, or places in their categories."""
+    still(page, f"#pg-{part} .pg-chart")
     return page.evaluate(
         """([part, x, y]) => { const plot = document.querySelector(`#pg-${part} .pg-chart`);
            plot.scrollIntoView({block: 'center'}); const l = plot._fullLayout, r = plot.getBoundingClientRect();

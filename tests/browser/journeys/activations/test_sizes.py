@@ -5,7 +5,7 @@ import pytest
 
 from model.activations.residual_statistics import outliers, statistic, survey
 from model.api import load_model
-from tests.support.visitor import expect, exported_rows, open_tab
+from tests.support.visitor import expect, exported_rows, open_tab, still
 
 pytestmark = pytest.mark.browser
 
@@ -30,6 +30,7 @@ def open_sizes(open_page, query="", name="Norms", **context):
 
 def click_cell(page, part, row, column):
     """Click a cell of a map, by its indices."""
+    still(page, f"#pg-{part} .pg-chart")
     place = page.evaluate(
         """([part, row, column]) => {
             const plot = document.querySelector(`#pg-${part} .pg-chart`);

@@ -7,7 +7,7 @@ import pytest
 
 from model.attention.cell import explain
 from model.attention.find_heads import rank_heads
-from tests.support.visitor import export, exported_rows
+from tests.support.visitor import export, exported_rows, still
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -47,12 +47,9 @@ def on_page(page, part):
 
 
 def click_cell(page, query, key):
+    still(page, "#pg-map_plot .pg-chart")
     box = page.evaluate(
-        """async ([q, k]) => { const gd = document.querySelector('#pg-map_plot .pg-chart');
-             gd.scrollIntoView({block: 'center'});
-             await new Promise((still) => {  // a map that is being drawn again hears no click
-               let last = setTimeout(still, 300);
-               gd.on('plotly_afterplot', () => { clearTimeout(last); last = setTimeout(still, 300); }); });
+        """([q, k]) => { const gd = document.querySelector('#pg-map_plot .pg-chart');
              const l = gd._fullLayout;
              const r = gd.getBoundingClientRect();
              return [r.left + l.xaxis._offset + l.xaxis.c2p(k), r.top + l.yaxis._offset + l.yaxis.c2p(q)]; }""",

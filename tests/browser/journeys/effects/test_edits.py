@@ -7,7 +7,7 @@ import pytest
 
 from model.attention.effects import Target, next_tokens, sweep
 from model.gpt.edits import Edit
-from tests.support.visitor import expect, exported_rows, open_tab, watch_token
+from tests.support.visitor import expect, exported_rows, open_tab, still, watch_token
 
 pytestmark = pytest.mark.browser
 
@@ -289,6 +289,7 @@ def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     expect(strongest).to_have_attribute("aria-pressed", "true")
     page.keyboard.press("ArrowDown")
     expect(page.locator(".pg-effect-item").nth(1)).to_be_focused()
+    still(page, "#pg-sweep_map .pg-chart")
     place = page.evaluate(
         """() => { const plot = document.querySelector('#pg-sweep_map .pg-chart'); plot.scrollIntoView();
                    const l = plot._fullLayout, r = plot.getBoundingClientRect();

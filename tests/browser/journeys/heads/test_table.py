@@ -11,7 +11,7 @@ from model.attention.circuits import copying
 from model.attention.surveys import random_survey
 from model.gpt.head_metrics import HEAD_METRICS
 from tests.support import visitor
-from tests.support.visitor import expect, export, exported_rows, module
+from tests.support.visitor import expect, export, exported_rows, module, still
 
 pytestmark = pytest.mark.browser
 
@@ -240,7 +240,7 @@ def test_a_click_on_a_point_picks_the_head_and_brings_its_row_into_view(page):
     choose(page, "colour", "label")
     chart = "#pg-heads_scatter .pg-chart"
     page.wait_for_function(f"() => document.querySelector('{chart}').data.length > 3", timeout=SOON)
-    page.locator(chart).scroll_into_view_if_needed()
+    still(page, chart)
     x, y, head = page.evaluate(
         "async chart => { const { decoded } = await "
         + module("parts/figure_numbers.js")
@@ -271,7 +271,7 @@ def test_a_click_on_a_point_picks_the_head_and_brings_its_row_into_view(page):
 def test_a_click_on_a_map_picks_the_head_of_the_cell(page):
     chart = page.locator("#pg-heads_composition .pg-chart")
     chart.scroll_into_view_if_needed()
-    page.wait_for_timeout(300)
+    still(page, "#pg-heads_composition .pg-chart")
     x, y = page.evaluate(
         """() => { const node = document.querySelector('#pg-heads_composition .pg-chart');
              const { xaxis2, yaxis2 } = node._fullLayout;

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from model.gpt.logit_lens import read_layers, read_position
-from tests.support.visitor import exported_rows, open_tab
+from tests.support.visitor import exported_rows, open_tab, still
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -102,6 +102,7 @@ def test_settings_typed_tokens_the_map_and_the_tuned_lens(open_page, lm):
     ranks = read_position(lm.trace(CAT), 9, candidates=[token]).ranks[:, 0, 0]
     drawn = np.array(lines(page)["“·cat”"])
     assert len(drawn) == 17 and (np.abs(drawn - ranks) <= 1 + ranks / 100).all()
+    still(page, "[data-part=lens_map] .pg-chart")
     place = page.evaluate(
         """() => { const plot = document.querySelector('[data-part=lens_map] .pg-chart');
                    plot.scrollIntoView({block: 'center'});

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.predictions.attribution import attribute, components, promoted
-from tests.support.visitor import expect, open_tab, watch_token
+from tests.support.visitor import expect, open_tab, still, watch_token
 
 pytestmark = pytest.mark.browser
 
@@ -66,6 +66,7 @@ def test_the_parts_add_up_and_open(open_page, lm):
     expect(page.locator("#pg-logit_parts_map select")).to_have_value("")
 
     # An MLP from the map's strip, a head from the map.
+    still(page, "#pg-logit_parts_map .pg-chart")
     strip = page.locator("#pg-logit_parts_map .xy2 image, #pg-logit_parts_map .xy2 .heatmaplayer").first
     strip.evaluate("node => node.scrollIntoView({ block: 'center' })")
     box = strip.bounding_box()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.predictions.predictions import follow, predict, summarise
-from tests.support.visitor import exported_rows, open_tab, watch_token
+from tests.support.visitor import exported_rows, open_tab, still, watch_token
 from viz.numbers import bits, number
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -44,6 +44,7 @@ def lines_of(page, part):
 
 def click_point(page, part, x, y):
     """Click where a figure has these coordinates."""
+    still(page, f"#pg-{part} .pg-chart")
     box = page.evaluate(
         """([part, x, y]) => { const gd = document.querySelector(`#pg-${part} .pg-chart`), l = gd._fullLayout;
              gd.scrollIntoView({block: 'center'});
