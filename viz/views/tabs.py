@@ -5,6 +5,7 @@ from viz.views import outside
 from viz.views.activations import tab as activations
 from viz.views.anatomy import tab as anatomy
 from viz.views.attention import tab as attention
+from viz.views.cheaper import tab as cheaper
 from viz.views.checks import tab as checks
 from viz.views.compare import tab as compare
 from viz.views.design import tab as design
@@ -22,7 +23,7 @@ _GROUPS: tuple[tuple[str, tuple[Tab, ...]], ...] = (
     ("look", (attention.TAB, predictions.TAB, activations.TAB)),
     ("write", (sampling.TAB,)),
     ("prove", (heads.TAB, effects.TAB, compare.TAB, checks.TAB)),
-    ("build", (anatomy.TAB, design.TAB, quantization.TAB, training.TAB)),
+    ("build", (anatomy.TAB, design.TAB, cheaper.TAB, quantization.TAB, training.TAB)),
 )
 _OUTSIDE = outside.tabs(tuple(tab for _, tabs in _GROUPS for tab in tabs))
 GROUPS = (*_GROUPS, *((("own", _OUTSIDE),) if _OUTSIDE else ()))
