@@ -1,8 +1,9 @@
-"""The tab of cheaper attention: what a model can do without, and what that saves."""
+"""The tab of cheaper attention: fewer keys, fewer products, or a sum in place of the softmax."""
 
 from viz.seam.tab import Tab
+from viz.views.cheaper.approximations import view as approximations
 from viz.views.cheaper.budget import view as budget
 from viz.views.cheaper.forget import view as forget
 from viz.views.cheaper.savings import view as savings
 
-TAB = Tab("cheaper", (forget.VIEW, budget.VIEW, savings.VIEW))
+TAB = Tab("cheaper", (forget.VIEW, budget.VIEW, savings.VIEW, approximations.VIEW))

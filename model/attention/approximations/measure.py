@@ -1,0 +1,150 @@
+"""How far an approximation of the softmax is from it: one head, at one size, and over sizes and draws."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.attention.approximations.kernels import recurrent
+from model.attention.approximations.low_rank import exact
+from model.attention.approximations.ways import Way, feature_map, matrix
+from model.gpt.trace import HeadQKV
+
+SIZES = {
+    "performer": (8, 16, 32, 64, 128, 256, 512, 1024),
+    "linformer": (4, 8, 16, 32, 64, 128, 256),
+    "nystrom": (2, 4, 8, 16, 32),
+}
+SEEDS = 5
+ROWS = 64  # queries of a longer prompt that a sweep looks at
+
+
+@dataclass(frozen=True, eq=False)
+class Approximation:
+    """One head under softmax and under what replaces it."""
+
+    exact: np.ndarray  # float32 [T, T]
+    matrix: np.ndarray  # float32 [T, T]: by which the values are mixed instead
+    distance: np.ndarray  # sum over the keys of |matrix - exact|, a row each, float64 [T]
+    off: np.ndarray  # |z' - z| / |z|, a row each, float64 [T]
+    error: float  # |Z' - Z| / |Z| over all rows (Frobenius)
+    uniform_error: float  # the same where every row reads all it can alike
+    sums: tuple[float, float]  # smallest and largest sum of a row of the matrix
+    least: float  # its smallest weight
+    gap: float | None  # largest |recurrent - parallel| over the largest |output|; None where there is no feature map
+
+    @property
+    def mean_distance(self) -> float:
+        """Mean L1 distance of the rows: 0 for the same, 2 for two distributions without a common key."""
+        return float(self.distance.mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Errors of one kind of approximation by its size."""
+
+    key: str  # of CURVES
+    sizes: tuple[int, ...]  # one entry, 0, where there is no size
+    distances: np.ndarray  # mean L1 distance of the rows, float64 [draws, sizes]
+    errors: np.ndarray  # |Z' - Z| / |Z|, float64 [draws, sizes]
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """All curves of one head, over the same queries."""
+
+    curves: tuple[Curve, ...]
+    queries: int  # evenly spaced, where the prompt has more than ROWS
+    uniform: tuple[float, float]  # mean L1 distance and output error of reading all alike
+
+
+# name: (method, orthogonal, projection)
+CURVES = {
+    "performer": ("performer", False, "random"),
+    "performer_orthogonal": ("performer", True, "random"),
+    "linear": ("linear", False, "random"),
+    "linformer": ("linformer", False, "random"),
+    "linformer_mean": ("linformer", False, "mean"),
+    "nystrom": ("nystrom", False, "random"),
+}
+
+
+def curve_of(way: Way) -> str:
+    """The curve that a way is on."""
+    used = (way.method, way.orthogonal and way.method == "performer", way.projection)
+    kind = used if way.method == "linformer" else (*used[:2], "random")
+    return next(key for key, each in CURVES.items() if each == kind)
+
+
+@torch.inference_mode()
+def approximate(qkv: HeadQKV, way: Way, layer: int = 0) -> Approximation:
+    """One head with its softmax replaced, in float64. The identity: the matrix times v is the recurrent form's output.
+
+    `layer` only decides which draws are used.
+    """
+    q, k, v = doubles(qkv)
+    rows = torch.arange(len(q))
+    true, made = exact(q, k, rows), matrix(way, q, k, rows, layer)
+    z, output = true @ v, made @ v
+    distance, off, error = _errors(true, made, v)
+    gap = None
+    if way.method in ("performer", "linear"):
+        apart = (recurrent(*feature_map(way, q.shape[-1], layer)(q, k), v) - output).abs().max()
+        gap = float(apart / output.abs().max())
+    sums = made.sum(-1)
+    return Approximation(
+        true.float().numpy(),
+        made.float().numpy(),
+        distance.numpy(),
+        off.numpy(),
+        error,
+        float((_uniform(rows, len(k)) @ v - z).norm() / z.norm()),
+        (float(sums.min()), float(sums.max())),
+        float(made.min()),
+        gap,
+    )
+
+
+def doubles(qkv: HeadQKV) -> tuple[Tensor, Tensor, Tensor]:
+    """q, k and v as float64 tensors. [T, E] each"""
+    q, k, v = (torch.from_numpy(np.asarray(part)).double() for part in (qkv.q, qkv.k, qkv.v))
+    return q, k, v
+
+
+def _uniform(rows: Tensor, T: int) -> Tensor:
+    """Rows that read all keys so far alike. [R, T]"""
+    return (torch.arange(T) <= rows[:, None]).double() / (rows[:, None] + 1)
+
+
+def _errors(true: Tensor, made: Tensor, v: Tensor) -> tuple[Tensor, Tensor, float]:
+    """L1 distance of each row, relative error of each row's output, and that of all. [R, T] twice, v [T, E]"""
+    apart = made - true
+    z, missed = true @ v, apart @ v
+    return apart.abs().sum(-1), missed.norm(dim=-1) / z.norm(dim=-1), float(missed.norm() / z.norm())
+
+
+@torch.inference_mode()
+def sweep(qkv: HeadQKV, layer: int = 0, seeds: int = SEEDS, curves: Sequence[str] = tuple(CURVES)) -> Sweep:
+    """Errors of every kind over its sizes, random ones with several draws, on at most ROWS evenly spaced queries."""
+    q, k, v = doubles(qkv)
+    T = len(q)
+    rows = torch.arange(T) if T <= ROWS else torch.linspace(0, T - 1, ROWS).round().long()
+    true = exact(q[rows], k, rows)
+
+    def error(way: Way) -> tuple[float, float]:
+        distance, _, off = _errors(true, matrix(way, q, k, rows, layer), v)
+        return float(distance.mean()), off
+
+    found = []
+    for key in curves:
+        method, orthogonal, projection = CURVES[key]
+        sizes = SIZES.get(method, (0,))
+        draws = seeds if Way(method, 1, 0, orthogonal, projection).drawn else 1
+        both = np.array(
+            [[error(Way(method, size, seed, orthogonal, projection)) for size in sizes] for seed in range(draws)]
+        )  # [draws, sizes, 2]
+        found.append(Curve(key, sizes, both[..., 0], both[..., 1]))
+    distance, _, off = _errors(true, _uniform(rows, T), v)
+    return Sweep(tuple(found), len(rows), (float(distance.mean()), off))

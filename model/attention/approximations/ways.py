@@ -1,0 +1,87 @@
+"""The ways to replace a head's softmax, and the T x T matrix that each of them equals."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model.attention.approximations import kernels, low_rank
+
+METHODS = ("performer", "linear", "linformer", "nystrom")
+PROJECTIONS = ("random", "mean")
+_APART = 1_000_003  # between the draws of two layers
+
+
+@dataclass(frozen=True)
+class Way:
+    """A method and its size.
+
+    `size`: Performer's random features, Linformer's projected keys, Nystromformer's landmarks; linear attention has
+    none. `seed` and `orthogonal` are of random draws. Raises ValueError for what does not exist.
+    """
+
+    method: str  # of METHODS
+    size: int = 0
+    seed: int = 0
+    orthogonal: bool = False  # Performer
+    projection: str = "random"  # of PROJECTIONS; Linformer
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS or self.projection not in PROJECTIONS:
+            got = f"{self.method!r} and {self.projection!r}"
+            raise ValueError(f"method must be one of {METHODS}, projection one of {PROJECTIONS}; got {got}")
+        if self.method != "linear" and self.size < 1:
+            raise ValueError(f"{self.method} needs a size of at least 1, got {self.size}")
+
+    @property
+    def drawn(self) -> bool:
+        """Whether it depends on its seed."""
+        return self.method == "performer" or (self.method == "linformer" and self.projection == "random")
+
+
+def matrix(way: Way, q: Tensor, k: Tensor, rows: Tensor, layer: int = 0) -> Tensor:
+    """The matrix by which the way mixes the values: z = matrix @ v. 0 where a key lies in the future.
+
+    q and k [..., T, E] float64, `rows` [R] positions of the queries wanted, in order -> [..., R, T]. The heads of a
+    layer share its draws, as in the published programs; `layer` tells layers apart.
+    """
+    return _MATRICES[way.method](way, q, k, rows, layer)
+
+
+def feature_map(way: Way, width: int, layer: int = 0) -> kernels.FeatureMap:
+    """The feature map of performer or linear; raises ValueError for the others."""
+    if way.method == "linear":
+        return kernels.elu_features
+    if way.method != "performer":
+        raise ValueError(f"{way.method} has no feature map")
+    w = kernels.directions(way.size, width, orthogonal=way.orthogonal, generator=_generator(way, layer))
+    return kernels.positive_features(w)
+
+
+def _generator(way: Way, layer: int) -> torch.Generator:
+    return torch.Generator().manual_seed(way.seed + _APART * layer)
+
+
+def _by_features(way: Way, q: Tensor, k: Tensor, rows: Tensor, layer: int) -> Tensor:
+    return kernels.parallel(*feature_map(way, q.shape[-1], layer)(q[..., rows, :], k), rows)
+
+
+def _linformer(way: Way, q: Tensor, k: Tensor, rows: Tensor, layer: int) -> Tensor:
+    T, mean = k.shape[-2], way.projection == "mean"
+    projection = (
+        low_rank.segments(way.size, T) if mean else low_rank.random_projection(way.size, T, _generator(way, layer))
+    )
+    return low_rank.linformer(q[..., rows, :], k, rows, projection, mean=mean)
+
+
+def _nystrom(way: Way, q: Tensor, k: Tensor, rows: Tensor, layer: int) -> Tensor:
+    return low_rank.nystrom(q, k, rows, way.size)
+
+
+_MATRICES: dict[str, Callable[[Way, Tensor, Tensor, Tensor, int], Tensor]] = {
+    "performer": _by_features,
+    "linear": _by_features,
+    "linformer": _linformer,
+    "nystrom": _nystrom,
+}

@@ -1,0 +1,86 @@
+"""The whole model with the softmax of every head replaced: what its predictions lose."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model.attention.approximations.ways import Way, matrix
+from model.gpt.transformer import Attend, Transformer
+from model.progress import Progress, silent
+from model.quantization.experiments import Reading, read, sample
+
+SIZES = {"performer": (16, 64, 256, 1024), "linear": (0,), "linformer": (16, 64, 256), "nystrom": (4, 8, 16, 32)}
+SEEDS = 3
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """The model with one way in all of its layers."""
+
+    way: Way
+    reading: Reading  # against the model with its softmax
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One kind of approximation over its sizes and draws, and the floor: every row reads all it can alike."""
+
+    rows: tuple[Replaced, ...]  # by size, then by seed
+    uniform: Reading
+
+    @property
+    def before(self) -> float | None:
+        """The loss with softmax, nats a token; None for one token."""
+        return self.uniform.before
+
+    def of(self, size: int) -> list[Reading]:
+        """The readings at a size, one a draw."""
+        return [each.reading for each in self.rows if each.way.size == size]
+
+
+def ways_of(method: str, *, orthogonal: bool = False, projection: str = "random") -> tuple[Way, ...]:
+    """What an experiment tries: each size, random ones with SEEDS draws."""
+    draws = SEEDS if Way(method, 1, 0, orthogonal, projection).drawn else 1
+    return tuple(Way(method, size, seed, orthogonal, projection) for size in SIZES[method] for seed in range(draws))
+
+
+def attend_by(way: Way, report: Callable[[], None] = lambda: None) -> Attend:
+    """Attention that mixes values by the way's matrix, in float64; `report` is called after every layer."""
+
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        rows, group = torch.arange(q.shape[2]), q.shape[1] // k.shape[1]
+        k, v = (x.double().repeat_interleave(group, 1) for x in (k, v))
+        z = matrix(way, q.double(), k, rows, layer) @ v
+        report()
+        return z.to(q.dtype)
+
+    return attend
+
+
+def attend_alike(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Every row the mean of all values so far."""
+    counts = torch.arange(1, v.shape[2] + 1, dtype=v.dtype)[:, None]
+    return (v.cumsum(2) / counts).repeat_interleave(q.shape[1] // v.shape[1], 1)
+
+
+@torch.inference_mode()
+def measure(model: Transformer, ids: Sequence[int], ways: Sequence[Way], progress: Progress = silent) -> Experiment:
+    """Losses, KL and agreement of a text with each way in all layers, layer after layer; the model is not changed."""
+    total, done = len(ways) * len(model.blocks), 0
+
+    def report() -> None:
+        nonlocal done
+        done += 1
+        progress(done, total, "")
+
+    progress(0, total, "")
+    text = sample(model, ids, keep=False)
+
+    def reading(attend: Attend) -> Reading:
+        return read(model, text, model, model.trunk(text.ids, attend=attend))[0]
+
+    uniform = reading(attend_alike)
+    rows = tuple(Replaced(way, reading(attend_by(way, report))) for way in ways)
+    return Experiment(rows, uniform)

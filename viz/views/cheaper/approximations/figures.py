@@ -1,0 +1,120 @@
+"""Softmax and what replaces it as pictures: two maps, their difference, errors by size, and losses of the model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz.charts.axes import BLUE, LEGEND, LOG, ORANGE, axis, figure, powers, token_axis, token_names
+from viz.charts.heatmap import Look, Panel
+from viz.charts.lines import guide, line, runs, stacked, token_data
+from viz.labels import plotly_text
+from viz.theme import HUES
+
+COLOURS = {
+    "performer": HUES[0],
+    "performer_orthogonal": HUES[5],
+    "linear": HUES[3],
+    "linformer": HUES[4],
+    "linformer_mean": HUES[1],
+    "nystrom": HUES[2],
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One kind of approximation against its size."""
+
+    key: str  # of COLOURS
+    name: str
+    sizes: Sequence[int]  # one entry, 0, where there is no size
+    values: np.ndarray  # [draws, sizes]
+
+
+def panels(exact: np.ndarray, made: np.ndarray, names: tuple[str, str]) -> list[Panel]:
+    """Both maps, blank where a key lies in the future. [T, T] each"""
+    return [Panel(name, _blank(z)) for name, z in zip(names, (exact, made), strict=True)]
+
+
+def difference_panel(exact: np.ndarray, made: np.ndarray, name: str) -> list[Panel]:
+    """What replaces the softmax minus the softmax. [T, T] each"""
+    return [Panel(name, _blank(made - exact))]
+
+
+def _blank(z: np.ndarray) -> np.ndarray:
+    return np.where(np.triu(np.ones(z.shape, bool), 1), np.nan, z).astype(np.float32)
+
+
+def look_of(made: np.ndarray) -> Look:
+    """Shares from 0 to 1, or signed numbers where the matrix has others."""
+    return Look() if made.min() >= -1e-6 and made.max() <= 1 + 1e-6 else Look("signed")
+
+
+def sweep_figure(
+    lines: Sequence[Line], uniform: float, chosen: tuple[int, float] | None, words: Mapping[str, str]
+) -> go.Figure:
+    """Error against size, both logarithmic: mean and span over the draws. What has no size is a flat line.
+
+    `chosen`: size and error of what the maps show. `words`: "size", "error", "uniform", "chosen".
+    """
+    sizes = sorted({size for each in lines for size in each.sizes if size})
+    ends, hover = [sizes[0], sizes[-1]], f"{plotly_text(words['size'])} %{{x:,}}: %{{y:.4~g}}"
+    traces: list = [guide(words["uniform"], ends, [uniform] * 2)]
+    for each in lines:
+        colour, values = COLOURS[each.key], np.where(each.values > 0, each.values, np.nan)
+        if each.sizes == (0,):
+            flat = {"mode": "lines"}
+            traces.append(line(each.name, ends, [values[0, 0]] * 2, colour, hover="%{y:.4~g}", dash="dash", more=flat))
+        elif len(values) > 1:
+            traces += runs(each.name, each.sizes, values, colour, hover=hover)
+        else:
+            there = ~np.isnan(values[0])
+            traces.append(line(each.name, np.array(each.sizes)[there].tolist(), values[0][there], colour, hover=hover))
+    if chosen and chosen[1] > 0:
+        ring = {"size": 15, "color": ORANGE, "symbol": "circle-open", "line": {"width": 3}}
+        look = {"mode": "markers", "marker": ring}
+        traces.append(line(words["chosen"], [chosen[0]], [chosen[1]], ORANGE, hover=hover, more=look))
+    drawn = [float(v) for trace in traces for v in trace.y if v]
+    y = axis(words["error"], powers(min(drawn), max(drawn)))
+    return figure(traces, _size_axis(words["size"], sizes), y, height=420, narrow=480)
+
+
+def _size_axis(title: str, sizes: Sequence[int]) -> dict:
+    return axis(title, LOG | {"tickmode": "array", "tickvals": list(sizes), "ticktext": [f"{n:,}" for n in sizes]})
+
+
+def rows_figure(distance: np.ndarray, off: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
+    """Each row's distance and the error of its output, one above the other. [T] each
+
+    `words`: "distance", "off", "query".
+    """
+    T, x = len(off), list(range(len(off)))
+    names, found = token_names(pieces), {}
+    for key, values, colour in (("distance", distance, BLUE), ("off", off, ORANGE)):
+        hover = f"{plotly_text(words['query'])}: %{{text}}<br>%{{y:.4~g}}"
+        more = {"customdata": token_data(T)}
+        found[key] = [line(words[key], x, values, colour, hover=hover, text=names, more=more)]
+    y = {key: axis(words[f"{key}_axis"], {"rangemode": "tozero"}) for key in found}
+    places = {"places": True}
+    return stacked(found, token_axis(words["query"], pieces), y, height=420, legend=LEGEND, meta=places)
+
+
+def losses_figure(each: Line, before: float | None, uniform: float, words: Mapping[str, str]) -> go.Figure:
+    """The model's loss (or KL) against size between what softmax has and what reading all alike has.
+
+    `words`: "size", "value", "softmax", "uniform".
+    """
+    sizes, colour = [size for size in each.sizes if size], COLOURS[each.key]
+    ends = [sizes[0], sizes[-1]] if sizes else [1, 2]
+    hover = f"{plotly_text(words['size'])} %{{x:,}}: %{{y:.4f}}"
+    traces = [guide(words["uniform"], ends, [uniform] * 2, dash="dash")]
+    if before is not None:
+        traces.append(guide(words["softmax"], ends, [before] * 2))
+    if not sizes:
+        traces.append(line(each.name, ends, [each.values[0, 0]] * 2, colour, hover="%{y:.4f}", more={"mode": "lines"}))
+        x = axis("", {"showticklabels": False})
+    else:
+        traces += runs(each.name, sizes, each.values, colour, hover=hover)
+        x = _size_axis(words["size"], sizes)
+    return figure(traces, x, axis(words["value"]), height=380)

@@ -1,0 +1,100 @@
+"""What the view of approximations measures: one head under one way, under all sizes, and the whole model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from model.attention.approximations import measure as heads
+from model.attention.approximations import whole_model
+from model.attention.approximations.measure import Approximation, Sweep
+from model.attention.approximations.ways import METHODS, PROJECTIONS, Way
+from model.attention.approximations.whole_model import Experiment
+from model.gpt.trace import HeadQKV
+from model.progress import Progress
+from model.quantization.texts import held_out_ids
+from viz.numbers import whole
+from viz.seam.scene import Scene
+from viz.seam.settings import Check, Choice, Number, Settings
+from viz.words import Words
+
+ON, ERRORS = ("text", "prompt"), ("output", "rows")
+MOST = 256  # tokens on which the whole model is measured
+MOST_SEED = 999
+SIZES = {method: tuple(map(str, sizes)) for method, sizes in heads.SIZES.items()}
+SIZE_NAMES = {"performer": "features", "linformer": "projected", "nystrom": "landmarks"}  # the setting of each method
+
+
+def _whole(words: Words, option: str) -> str:
+    return whole(int(option))
+
+
+def _only(*methods: str) -> dict[str, tuple]:
+    return {"method": methods}
+
+
+SETTINGS = (
+    Choice("method", METHODS),
+    Choice("features", SIZES["performer"], "64", when=_only("performer"), label=_whole),
+    Check("orthogonal", when=_only("performer")),
+    Choice("projected", SIZES["linformer"], "16", when=_only("linformer"), label=_whole),
+    Choice("projection", PROJECTIONS, when=_only("linformer")),
+    Choice("landmarks", SIZES["nystrom"], "8", when=_only("nystrom"), label=_whole),
+    Number("seed", 0, MOST_SEED, 0, when=_only("performer", "linformer")),
+    Choice("error", ERRORS),
+    Choice("on", ON),
+)
+OF_WAY = ("method", "features", "orthogonal", "projected", "projection", "landmarks", "seed")
+OF_KIND = ("method", "orthogonal", "projection")
+
+
+def way_of(settings: Settings) -> Way:
+    """The way that the settings name; what does not concern its method is left at the default."""
+    method = settings.method
+    if method == "performer":
+        return Way(method, int(settings.features), settings.seed, settings.orthogonal)
+    if method == "linformer":
+        seed = settings.seed if settings.projection == "random" else 0
+        return Way(method, int(settings.projected), seed, projection=settings.projection)
+    return Way(method, int(settings.landmarks) if method == "nystrom" else 0)
+
+
+def way_question(scene: Scene, settings: Settings) -> Settings:
+    """The way, and the layer whose draws are used."""
+    return Settings((("way", way_of(settings)), ("layer", scene.head[0])))
+
+
+def measure_qkv(scene: Scene, settings: Settings) -> HeadQKV:
+    """Queries, keys and values of the main head."""
+    return scene.trace.qkv(*scene.head)
+
+
+def measure(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Approximation:
+    """The main head with its softmax replaced."""
+    return heads.approximate(results["qkv"], settings.way, settings.layer)
+
+
+def measure_sweep(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Sweep:
+    """The main head under every kind and size."""
+    return heads.sweep(results["qkv"], scene.head[0])
+
+
+def text_limit(limit: int) -> int:
+    """Tokens of the bundled text on a server that measures so long a context."""
+    return min(MOST, limit)
+
+
+def model_question(scene: Scene, settings: Settings) -> Settings:
+    """What is tried, and the tokens of the prompt; none where they are those of the bundled text."""
+    ids = tuple(scene.tokens.ids.tolist()[:MOST]) if settings.on == "prompt" else ()
+    kind = Settings((("features", "1"), ("projected", "1"), ("landmarks", "1"), ("seed", 0), *settings.items()))
+    return Settings((("ways", ways_asked(way_of(kind))), ("ids", ids)))
+
+
+def ways_asked(way: Way) -> tuple[Way, ...]:
+    """All sizes and draws of the way's kind."""
+    return whole_model.ways_of(way.method, orthogonal=way.orthogonal, projection=way.projection)
+
+
+def measure_model(scene: Scene, settings: Settings, progress: Progress) -> Experiment:
+    """The plain model with every softmax replaced, size after size."""
+    ids = list(settings.ids) or held_out_ids(scene.model, text_limit(scene.limit))
+    return whole_model.measure(scene.model.model, ids, settings.ways, progress)
