@@ -64,6 +64,10 @@ class ModelConfig:
     # MLP
     mlp: Literal["relu", "gelu", "gelu_tanh", "swiglu"] = "gelu_tanh"
     mlp_bias: bool = True
+    # mixture of experts
+    n_expert: int = 1  # MLPs in a layer; 1: the dense MLP, without a router
+    experts_per_token: int = 1  # of them that each token goes through
+    capacity_factor: float | None = None  # in training, most tokens of an expert over its even share; None: no limit
     # head
     tie_embeddings: bool = True
 
@@ -82,7 +86,7 @@ class ModelConfig:
         for name, value in derived.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
-        for name in ("vocab_size", "n_ctx", "n_layer", "d_model", "n_head", "n_kv_head", "d_head", "d_mlp"):
+        for name in ("vocab_size", "n_ctx", "n_layer", "d_model", "n_head", "n_kv_head", "d_head", "d_mlp", "n_expert"):
             if getattr(self, name) > LARGEST:
                 raise ValueError(f"{name} must be at most {LARGEST}, got {getattr(self, name)}")
         if self.n_head % self.n_kv_head:
@@ -99,6 +103,10 @@ class ModelConfig:
             _check_scaling(self.rope_scaling)
         if self.parallel_residual and self.norm_placement == "post":
             raise ValueError("a parallel residual is defined for pre-norm blocks only")
+        if self.experts_per_token > self.n_expert:
+            raise ValueError(f"experts_per_token {self.experts_per_token} must be at most n_expert {self.n_expert}")
+        if self.capacity_factor is not None and not self.capacity_factor > 0:
+            raise ValueError(f"capacity_factor must be positive, got {self.capacity_factor}")
         if not self.norm_eps > 0:
             raise ValueError(f"norm_eps must be positive, got {self.norm_eps}")
 
@@ -137,7 +145,7 @@ def _check_types(config: ModelConfig) -> None:
         elif not fits:
             names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
             raise ValueError(f"{field.name} must be {names}, got {value!r}")
-        elif float in kinds:
+        elif float in kinds and value is not None:
             if abs(value) > sys.float_info.max:  # an integer can be larger than any float
                 raise ValueError(f"{field.name} must be a finite number, got {value}")
             object.__setattr__(config, field.name, float(value))

@@ -7,6 +7,7 @@ from model.arguments import check_token, shown
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.edits import EDITS, FIELDS, MAX_FACTOR, MAX_VALUE, Edit
+from model.gpt.experts import require_dense
 
 
 def edit_of(value: object, config: ModelConfig, T: int) -> Edit:
@@ -63,6 +64,8 @@ def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
     if edit.query is not None and edit.key > edit.query:
         what = "A token cannot look at a later one."
         raise InputError(what, f"query {edit.query}, key {edit.key}", "Choose a key at or before the query.")
+    if edit.neuron is not None:
+        require_dense(config)
     if not _within(edit.neuron, config.d_mlp):
         raise InputError(
             "There is no such neuron.", shown(edit.neuron), say("Neurons run from 0 to {}.", config.d_mlp - 1)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 Tap = Callable[[str, int, Tensor], Tensor]
 
-# site: (axes, meaning). B batch, T query tokens, S key tokens, H heads, G KV heads, D d_model, E d_head, M d_mlp.
+# site: (axes, meaning). B batch, T query tokens, S key tokens, H heads, G KV heads, D d_model, E d_head, M d_mlp,
+# N experts.
 SITES: dict[str, tuple[str, str]] = {
     "embed": ("B T D", "token embedding (scaled where the config says so), layer -1"),
     "pos_embed": ("T D", "learned or sinusoidal position embedding, layer -1; absent for RoPE and none"),
@@ -34,6 +35,7 @@ SITES: dict[str, tuple[str, str]] = {
     ),
     "norm2_scale": ("B T 1", "divisor of the second norm"),
     "norm2_out": ("B T D", "output of the second norm, after gain and bias"),
+    "router": ("B T N", "the router's logits over the experts; only with experts, which have none of the next three"),
     "mlp_pre": ("B T M", "pre-activation; of the gate where the MLP is SwiGLU"),
     "mlp_up": ("B T M", "the linear branch of SwiGLU; SwiGLU only"),
     "mlp_post": ("B T M", "input of the down projection: f(pre), or silu(gate) * up"),

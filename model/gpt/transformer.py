@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
+from model.gpt.experts import Experts
 from model.gpt.layers import (
     MLPS,
     NORMS,
@@ -183,7 +184,7 @@ class Block(nn.Module):
         self.norm1 = Norm(config, config.d_model)
         self.attn = Attention(config)
         self.norm2 = Norm(config, config.d_model)
-        self.mlp = MLP(config)
+        self.mlp = MLP(config) if config.n_expert == 1 else Experts(config)
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         """x [B, T, D] -> [B, T, D]"""
@@ -237,7 +238,7 @@ class Transformer(nn.Module):
         """
         for block in self.blocks:
             block.attn.joint = (join(*block.attn.parts()),)
-            if block.mlp.gate is not None:
+            if isinstance(block.mlp, MLP) and block.mlp.gate is not None:
                 block.mlp.joint = (join(*block.mlp.parts()),)
 
     def forward(self, ids: Tensor, *, cache: KVCache | None = None, tap: Tap | None = None) -> Tensor:
@@ -316,12 +317,15 @@ class Transformer(nn.Module):
             raise ValueError(f"ids must lie in 0 .. {c.vocab_size - 1}, got {ids.min()} .. {ids.max()}")
 
 
+WRITES = ("attn.o.weight", "mlp.down.weight", "mlp.experts.down.weight")  # projections that write to the stream
+
+
 @torch.no_grad()
 def _initialise(model: Transformer) -> None:
     """Normal(0, 0.02), the two projections that write to the stream by 1/sqrt(2 L) smaller, biases 0. Radford 2019."""
     small = 0.02 / math.sqrt(2 * model.config.n_layer)
     for name, parameter in model.named_parameters():
-        if parameter.ndim == 2:
-            nn.init.normal_(parameter, std=small if name.endswith(("attn.o.weight", "mlp.down.weight")) else 0.02)
-        elif name.endswith("bias"):
+        if name.endswith("bias"):
             nn.init.zeros_(parameter)
+        elif parameter.ndim >= 2:
+            nn.init.normal_(parameter, std=small if name.endswith(WRITES) else 0.02)

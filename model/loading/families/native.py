@@ -28,6 +28,10 @@ PARTS = (
     "mlp.gate",
     "mlp.up",
     "mlp.down",
+    "mlp.router",
+    "mlp.experts.gate",
+    "mlp.experts.up",
+    "mlp.experts.down",
 )
 NAMES = {f"{name}.weight": f"{name}.weight" for name in ("embed", "pos_embed", "unembed")} | _both("final_norm")
 for _part in PARTS:
