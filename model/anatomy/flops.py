@@ -19,7 +19,8 @@ from model.anatomy.anatomy import n_params, weights
 from model.arguments import is_whole
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
-from model.gpt.transformer import Transformer, attend_explicit
+from model.gpt.passes import attend_explicit
+from model.gpt.transformer import Transformer
 
 # Groups of operations: in the figure against the context, and where seconds are measured.
 GROUPS: dict[str, tuple[str, ...]] = {

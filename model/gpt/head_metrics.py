@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from model.gpt.layers import fused_attention
+from model.gpt.passes import attend_explicit
 from model.gpt.tap import Tap, compose
-from model.gpt.transformer import attend_explicit
 
 THUMBNAIL = 64  # a thumbnail has at most this many rows and columns
 MASKED = 255  # thumbnail code of a block that lies wholly in the future

@@ -19,8 +19,9 @@ from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
 from model.gpt.layers import attention_pattern, attention_scores, future, rotate
 from model.gpt.logit_lens import read_layers
 from model.gpt.norm_sites import norm_rows
+from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import SITES, Tap, compose, record
-from model.gpt.transformer import Pass, Transformer, attend_fused
+from model.gpt.transformer import Transformer
 from model.records import RunKey, Tokens
 
 _ATTENTION = frozenset({"scores", "pattern"})  # sites that exist only in explicit attention
