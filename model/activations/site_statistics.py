@@ -14,9 +14,9 @@ from torch import Tensor
 from model.arguments import check_layer, check_positions
 from model.gpt.config import ModelConfig
 from model.gpt.experts import require_dense
+from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
 from model.gpt.trace import Trace
-from model.gpt.transformer import Pass, attend_fused
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,8 @@ from model.arguments import is_whole
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
 from model.gpt.experts import require_dense
-from model.gpt.transformer import Transformer, attend_explicit
+from model.gpt.passes import attend_explicit
+from model.gpt.transformer import Transformer
 
 # Groups of operations: in the figure against the context, and where seconds are measured.
 GROUPS: dict[str, tuple[str, ...]] = {

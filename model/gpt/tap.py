@@ -26,7 +26,8 @@ SITES: dict[str, tuple[str, str]] = {
     "k_rot": ("B G T E", "keys after rotation; RoPE only"),
     "scores": ("B H T S", "q.k / sqrt(d_head) before the softmax; -inf where a key lies in the future"),
     "pattern": ("B H T S", "attention weights; each row sums to 1"),
-    "z": ("B H T E", "pattern times values, a head each, before the output projection"),
+    "mixed": ("B H T E", "without attention: matrix times values, a head each, before the head's norm and gate"),
+    "z": ("B H T E", "pattern times values, a head each (or `mixed` after norm and gate): input of the projection o"),
     "attn_out": ("B T D", "output of the attention sublayer after o and its bias"),
     "resid_mid": ("B T D", "residual stream between attention and MLP (post-norm: after the first norm)"),
     "norm2_in": (
