@@ -12,9 +12,10 @@ from model.arguments import shown
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import NORMS
+from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import Tap
 from model.gpt.trace import Trace
-from model.gpt.transformer import Pass, Transformer, attend_fused
+from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 
 _LOGITS = 1 << 22  # logits of each run in memory at once where every position is scored

@@ -10,9 +10,10 @@ from model.arguments import check_layer, check_positions, is_whole, shown
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import NORMS
+from model.gpt.norm import Norm
 from model.gpt.tap import compose, record
 from model.gpt.trace import Trace
-from model.gpt.transformer import Norm, Transformer
+from model.gpt.transformer import Transformer
 
 Place = tuple[int, str]  # of a norm: its layer, and "norm1", "norm2" or "final"; the final one is at layer n_layer
 

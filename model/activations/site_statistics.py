@@ -13,9 +13,10 @@ from torch import Tensor
 
 from model.arguments import check_layer, check_positions
 from model.gpt.config import ModelConfig
+from model.gpt.experts import require_dense
+from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
 from model.gpt.trace import Trace
-from model.gpt.transformer import Pass, attend_fused
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +78,8 @@ def sizes_of(x: Tensor) -> Sizes:
 
 
 def block_sites(config: ModelConfig) -> list[str]:
-    """The sites of a block with statistics."""
+    """The sites of a block with statistics; raises InputError for a model with experts."""
+    require_dense(config)
     names = ["resid_pre", "norm1_in", "norm1_out", "q", "k", "v"]
     names += ["q_rot", "k_rot"] if config.positions == "rope" else []
     names += ["z", "attn_out", "resid_mid", "norm2_in", "norm2_out", "mlp_pre"]

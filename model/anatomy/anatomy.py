@@ -96,6 +96,7 @@ PARTS: dict[str, str] = {
     "qk_norm": "norms",
     "o": "attention",
     "norm2": "norms",
+    "router": "mlp",
     "gate": "mlp",
     "up": "mlp",
     "down": "mlp",
@@ -135,10 +136,20 @@ def _block(config: ModelConfig, layer: int) -> list[Weight]:
     if c.qk_norm:
         tensors += [Weight(f"{at}.attn.{name}_norm.weight", (c.d_head,), "qk_norm", layer) for name in "qk"]
     tensors += _norm(c, f"{at}.norm2", "norm2", layer)
-    if c.mlp == "swiglu":
-        tensors += _linear(f"{at}.mlp.gate", "gate", (c.d_mlp, c.d_model), c.mlp_bias, layer)
-    tensors += _linear(f"{at}.mlp.up", "up", (c.d_mlp, c.d_model), c.mlp_bias, layer)
-    return tensors + _linear(f"{at}.mlp.down", "down", (c.d_model, c.d_mlp), c.mlp_bias, layer)
+    if c.n_expert > 1:
+        tensors += _linear(f"{at}.mlp.router", "router", (c.n_expert, c.d_model), False, layer)
+    for name in ("gate", "up", "down") if c.mlp == "swiglu" else ("up", "down"):
+        shape = (c.d_model, c.d_mlp) if name == "down" else (c.d_mlp, c.d_model)
+        tensors += (
+            _linear(f"{at}.mlp.{name}", name, shape, c.mlp_bias, layer)
+            if c.n_expert == 1
+            else [
+                Weight(f"{at}.mlp.experts.{name}.{kind}", (c.n_expert, *each), name, layer)
+                for kind, each in (("weight", shape), ("bias", shape[:1]))
+                if kind == "weight" or c.mlp_bias
+            ]
+        )
+    return tensors
 
 
 def weights(config: ModelConfig) -> list[Weight]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from model.anatomy.anatomy import Weight, weights
 from model.gpt.config import ModelConfig
+from model.gpt.experts import require_dense
 
 ACTS = {
     "relu": "max(0, h)",
@@ -58,8 +59,10 @@ def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
 
     Keys: tokens, embed, pos_embed, norm1, q, k, v, qk_norm, rope, scores, softmax, mix, o, add1, norm2, gate, up, act,
     down, add2, final_norm, unembed, output; without those that the config does not have. A parallel block has one sum
-    (add2); a post-norm block has its norms after the sums. Raises ValueError for T < 1.
+    (add2); a post-norm block has its norms after the sums. Raises ValueError for T < 1, InputError for a
+    model with experts.
     """
+    require_dense(config)
     if T < 1:
         raise ValueError(f"a prompt has at least one token, got T = {T}")
     axes = _axes(config, T)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from model.anatomy.flops import Reading, operations
 from model.generation.cache_costs import Times
 from model.gpt.cache import KVCache
-from model.gpt.transformer import Attend, Transformer, attend_fused
+from model.gpt.passes import Attend, attend_fused
+from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 
 # The components, in the order of the computation, and the operations of model/anatomy/flops.py in them.

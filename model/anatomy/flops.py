@@ -15,17 +15,19 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from model.anatomy.anatomy import n_params, weights
+from model.anatomy.anatomy import Weight, n_params, weights
 from model.arguments import is_whole
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
-from model.gpt.transformer import Transformer, attend_explicit
+from model.gpt.experts import require_dense
+from model.gpt.passes import attend_explicit
+from model.gpt.transformer import Transformer
 
 # Groups of operations: in the figure against the context, and where seconds are measured.
 GROUPS: dict[str, tuple[str, ...]] = {
     "attention": ("scores", "softmax", "mix"),
     "projections": ("q", "k", "v", "qk_norm", "rope", "o"),
-    "mlp": ("gate", "up", "act", "down"),
+    "mlp": ("router", "gate", "up", "act", "down"),
     "head": ("head",),
     "rest": ("embed", "positions", "norm1", "norm2", "residual", "final_norm"),
 }
@@ -137,13 +139,18 @@ def operations(config: ModelConfig, reading: Reading) -> tuple[Operation, ...]:
         pointwise("residual", 2 * T * D),
         pointwise("norm2", norm),
     ]
-    if c.mlp == "swiglu":
-        ops.append(linear("gate", D, M, c.mlp_bias))
-    ops += [
-        linear("up", D, M, c.mlp_bias),
-        pointwise("act", T * M * _ACT[c.mlp]),
-        linear("down", M, D, c.mlp_bias),
-    ]
+    N, k = c.n_expert, c.experts_per_token
+    if N > 1:  # with softmax, division by the sum of the k largest, and the weighted sum of k outputs
+        products = 2 * T * D * N
+        ops.append(Operation("router", n, products, T * (5 * N - 2 + 2 * k - 1 + 2 * k * D), products))
+    through = T * k if N > 1 else T  # rows that pass through an MLP
+
+    def mlp(key: str, d_in: int, d_out: int) -> Operation:
+        products = 2 * through * d_in * d_out
+        return Operation(key, n, products, through * d_out * c.mlp_bias, products)
+
+    ops += [mlp("gate", D, M)] if c.mlp == "swiglu" else []
+    ops += [mlp("up", D, M), pointwise("act", through * M * _ACT[c.mlp]), mlp("down", M, D)]
     if c.final_norm:
         ops.append(pointwise("final_norm", reading.logits * _norm(c, D, c.norm), 1))
     head = 2 * reading.logits * D * c.vocab_size
@@ -170,7 +177,7 @@ def crossing(config: ModelConfig, against: str = "projections", useful: bool = F
     if against not in AGAINST:
         raise ValueError(f"against must be one of {', '.join(AGAINST)}, got {against!r}")
     c = config
-    keys = ("q", "k", "v", "o") if against == "projections" else ("q", "k", "v", "o", "gate", "up", "down")
+    keys = ("q", "k", "v", "o") + (() if against == "projections" else ("router", "gate", "up", "down"))
     each = sum(op.products for op in operations(c, Reading(1, 1)) if op.key in keys)
     T = each / (4 * c.n_head * c.d_head)
     return 2 * T - 1 if useful else T
@@ -180,8 +187,16 @@ def crossing(config: ModelConfig, against: str = "projections", useful: bool = F
 
 
 def matrix_params(config: ModelConfig) -> int:
-    """Parameters of the blocks' matrices: N of Kaplan et al. 2020, section 2.1."""
-    return sum(each.size for each in weights(config) if each.layer is not None and len(each.shape) == 2)
+    """Parameters of the blocks' matrices: N of Kaplan et al. 2020, section 2.1. Of experts those that a token uses."""
+    each_block = (each for each in weights(config) if each.layer is not None and each.name.endswith(".weight"))
+    return sum(_active(config, each) for each in each_block if len(each.shape) >= 2)
+
+
+def _active(config: ModelConfig, weight: Weight, tokens: int = 1) -> int:
+    """Numbers of a weight that so many tokens can use: of N experts, k a token at most."""
+    if config.n_expert == 1 or weight.part not in ("gate", "up", "down"):
+        return weight.size
+    return weight.size // config.n_expert * min(config.n_expert, tokens * config.experts_per_token)
 
 
 def rules(config: ModelConfig) -> dict[str, int]:
@@ -211,13 +226,15 @@ def training(config: ModelConfig, reading: Reading) -> int:
 def weights_read(config: ModelConfig, reading: Reading) -> int:
     """Numbers of the weights that a forward reads once: all, but of the tables only the rows of its tokens.
 
+    Of experts the most that these tokens can need: k for each token, up to all of them.
+
     A tied head is the embedding: it is read as a matrix, in addition to the rows that are looked up.
     """
     c, tables = config, ("embed", "pos_embed", "unembed")
     rows = reading.T * c.d_model * (2 if c.positions == "learned" else 1)
     head = c.d_model * c.vocab_size if reading.logits else 0
     one = [each for each in weights(dataclasses.replace(c, n_layer=1)) if each.part not in tables]
-    inside = sum(each.size for each in one if each.layer is not None)
+    inside = sum(_active(c, each, reading.T) for each in one if each.layer is not None)
     return rows + head + c.n_layer * inside + sum(each.size for each in one if each.layer is None)
 
 
@@ -262,8 +279,10 @@ def counted(config: ModelConfig, reading: Reading) -> Mapping[str, int]:
     """PyTorch's count of a forward of this architecture, by the kind of product; nothing is computed.
 
     The forward runs on the meta device with explicit attention: PyTorch does not count the fused kernel of a CPU. The
-    values' sum is `total(operations(config, reading))`.
+    values' sum is `total(operations(config, reading))`. Raises InputError for experts: which of them a token goes
+    through follows from numbers.
     """
+    require_dense(config)
     start = reading.S - reading.T
     with torch.device("meta"):
         model = Transformer(dataclasses.replace(config, n_ctx=max(config.n_ctx, reading.S)))

@@ -13,6 +13,7 @@ from model.anatomy.anatomy import Weight, weights
 from model.arguments import is_whole
 from model.generation.cache_costs import ITEM, cache_bytes
 from model.gpt.config import ModelConfig
+from model.gpt.experts import require_dense
 
 GROUP = 32  # int4: numbers that share a scale
 MODES = ("inference", "adamw", "mixed")
@@ -65,9 +66,10 @@ class Setting:
 def weight_bytes(weight: Weight, form: str = "float32") -> int:
     """One tensor in that format; rows of a group format are padded to whole groups. Norms and biases stay floats."""
     kind = FORMATS[form]
-    if len(weight.shape) == 1:
+    if len(weight.shape) == 1 or weight.name.endswith(".bias"):
         return weight.size * kind.rest
-    rows, width = weight.shape
+    width = weight.shape[-1]
+    rows = weight.size // width
     if not kind.scale:
         return weight.size * kind.bits // 8
     groups = 1 if kind.group is None else -(-width // kind.group)
@@ -129,7 +131,9 @@ def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, 
     For float32 (`item` 4) it is what `torch.autograd.graph.saved_tensors_hooks` sees of this project's forward with
     cross-entropy; smaller items are the same count of numbers. Explicit attention saves the B H T T patterns, the
     fused kernel recomputes them in the backward (Dao et al. 2022). Korthikanti et al. 2022, section 4.1, count alike.
+    Raises InputError for experts, which save what the tokens sent to them need.
     """
+    require_dense(config)
     c, rows = config, batch * T
     D, M = rows * c.d_model, rows * c.d_mlp
     attention, mask = _attention_saved(c, batch, T, explicit)
@@ -173,8 +177,9 @@ def working_bytes(config: ModelConfig, setting: Setting) -> int:
     The stream, and the current sublayer's input, intermediate tensors and output, which are freed after it. All B T
     tokens at once, the head for the last of each text. Counted for this project's forward, as measured by
     `model.anatomy.measured_memory.peak_bytes`. Kernels use further memory internally, and other programs have other
-    peaks: for those it is an estimate.
+    peaks: for those it is an estimate. Raises InputError for experts: their tensors depend on where tokens go.
     """
+    require_dense(config)
     c, B, T = config, setting.batch, setting.tokens
     rows, post = B * T, c.norm_placement == "post"
     D, M = rows * c.d_model, rows * c.d_mlp

@@ -11,7 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from model.gpt.cache import KVCache
-from model.gpt.transformer import Transformer, attend_explicit, attend_fused
+from model.gpt.passes import attend_explicit, attend_fused
+from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 
 MOST_TOKENS = 64  # of a measurement: memory grows as the formulas say

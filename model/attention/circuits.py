@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from model.arguments import check_head, check_layer
-from model.gpt.transformer import Norm, Transformer
+from model.gpt.norm import Norm
+from model.gpt.transformer import Transformer
 
 KINDS = ("q", "k", "v")
 _DRAWS = 64  # random pairs of heads for the baseline

@@ -11,8 +11,8 @@ from torch import Tensor
 from model.arguments import check_layer
 from model.attention.measures import attend_rows, query_chunks
 from model.gpt.layers import NORMS, future, rotate, sinusoidal_positions, split_heads
+from model.gpt.norm import Norm
 from model.gpt.trace import Trace
-from model.gpt.transformer import Norm
 
 WHOLE = 16  # distances with a bucket of their own
 STEP = 2**0.25  # ratio of the ends of neighbouring buckets beyond those

@@ -13,7 +13,7 @@ from model.checks.result import Sites, Subject, Worst
 from model.checks.roundoff import summed
 from model.gpt.edits import sites_edited
 from model.gpt.layers import future
-from model.gpt.transformer import Norm
+from model.gpt.norm import Norm
 
 
 def _shared(x: Tensor, subject: Subject) -> Tensor:

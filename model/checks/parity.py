@@ -47,6 +47,8 @@ def family_of(config: ModelConfig) -> tuple[str, str]:
     c = config
     if c.norm_placement == "post" or not c.final_norm:
         return "", f"norm_placement {c.norm_placement}, final_norm {c.final_norm}"
+    if c.n_expert > 1:
+        return "", f"n_expert {c.n_expert}"
     if c.positions in ("sinusoidal", "none") or c.embed_scale:
         return "", f"positions {c.positions}, embed_scale {c.embed_scale}"
     shared = c.n_kv_head != c.n_head or c.d_head * c.n_head != c.d_model

@@ -156,6 +156,7 @@ def walk(subject: Subject) -> Iterator[tuple[int, Sites]]:
     run, config = subject.run, subject.run.config
     absent = {"embed", "pos_embed", "final_in", "final_scale", "final_out", "logits"}
     absent |= set() if config.positions == "rope" else {"q_rot", "k_rot"}
+    absent |= {"router"} if config.n_expert == 1 else {"mlp_pre", "mlp_up", "mlp_post"}
     absent |= set() if config.mlp == "swiglu" else {"mlp_up"}
     for layer in range(config.n_layer):
         names = [name for name in SITES if name not in absent]  # in order: a check reports the first of ties

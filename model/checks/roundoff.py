@@ -44,6 +44,7 @@ _TERMS: dict[str, str | int] = {
     "norm2_in": 1,
     "norm2_scale": "D",
     "norm2_out": 4,
+    "router": "D",
     "mlp_pre": "D",
     "mlp_up": "D",
     "mlp_post": 4,

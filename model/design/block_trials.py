@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from model.design.past_length import bundled_text
 from model.gpt.config import ModelConfig
-from model.gpt.transformer import Block, Pass, Transformer
+from model.gpt.passes import Pass
+from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
 from model.training.data import BYTES, Batch, Source, text_dataset
 from model.training.loop import Recipe, Report, Run, from_model, steps, summed_loss, to_tensors

@@ -21,7 +21,8 @@ from model.generation.cache_costs import cache_bytes
 from model.gpt.config import ModelConfig
 from model.gpt.layers import attention_pattern, attention_scores
 from model.gpt.linear import Linear
-from model.gpt.transformer import Transformer, attend_fused
+from model.gpt.passes import attend_fused
+from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 
 STOPS_BYTES = 4 << 20  # of stored streams, so that a later layer need not be computed from the first

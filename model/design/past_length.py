@@ -16,7 +16,8 @@ from torch import Tensor
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig, RopeScaling
 from model.gpt.layers import rope_frequencies, sinusoidal_positions
-from model.gpt.transformer import Pass, Transformer, attend_fused
+from model.gpt.passes import Pass, attend_fused
+from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 
 TEXT = Path(__file__).parents[1] / "texts_data" / "little_princess.txt"  # see the README beside it

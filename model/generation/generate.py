@@ -136,19 +136,20 @@ def following(cache: KVCache, source: Sequence[int], shared: int) -> KVCache:
     Rows are dropped and reordered in place, so that only positions after the prompt are copied; the old cache is
     consumed. More rows than before are newly allocated. [L, B, G, S, E] -> [L, N, G, S, E]
     """
-    n, have = len(source), cache.k.shape[1]
+    n, have = len(source), cache.batch
     if list(source) == list(range(have)):
         return cache
     index, length = torch.tensor(source), cache.length
     if n > have:
-        grown = KVCache(*(part.new_empty(part.shape[0], n, *part.shape[2:]) for part in (cache.k, cache.v)), length)
+        room = (part.new_empty(part.shape[0], n, *part.shape[2:]) for part in (cache.k, cache.v))
+        grown = cache.like(*room, index)
         for new, old in ((grown.k, cache.k), (grown.v, cache.v)):
             new[:, :, :, :length] = old[:, index, :, :length]
         return grown
     moved = [row for row, old in enumerate(source) if row != old]
     for part in (cache.k, cache.v):
         part[:, moved, :, shared:length] = part[:, index[moved], :, shared:length]
-    return KVCache(cache.k[:, :n], cache.v[:, :n], length)
+    return cache.like(cache.k[:, :n], cache.v[:, :n], index)
 
 
 def check_plan(plan: Plan) -> None:

@@ -22,6 +22,7 @@ from torch import Tensor
 from model.generation.decoder import check_finite
 from model.generation.requests import MOST_DRAFTED, Draft, Request, check_request
 from model.gpt.cache import KVCache
+from model.gpt.mixers.names import first_layers_of
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import Context, draw, softmax, uniform, usable
 from model.sampling.warps import remembered, run_steps
@@ -233,7 +234,7 @@ def lookup(text: Sequence[int], n: int, most: int) -> list[int]:
 def first_layers(model: Transformer, n: int) -> Transformer:
     """A model of the first n blocks with the same embeddings, final norm and output head; no weight is copied."""
     with torch.device("meta"):
-        short = Transformer(dataclasses.replace(model.config, n_layer=n))
+        short = Transformer(dataclasses.replace(model.config, n_layer=n, mixer=first_layers_of(model.config.mixer, n)))
     for name, module in model.named_children():
         setattr(short, name, module)
     short.blocks = model.blocks[:n]

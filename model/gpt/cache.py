@@ -1,59 +1,116 @@
-"""Keys and values of earlier positions, passed to the forward and never stored on a module."""
+"""What the layers keep of earlier positions, passed to the forward and never stored on a module."""
 
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from model.errors import InputError, say
 from model.gpt.config import ModelConfig
+
+State = tuple[Tensor, ...]  # what a layer without keys and values keeps; the batch is the first axis of each tensor
 
 
 @dataclass(eq=False)
 class KVCache:
-    """Preallocated keys (after positions are applied) and values; the first `length` positions are filled.
+    """Preallocated keys (after positions are applied) and values, the first `length` positions filled; and states.
 
-    Decoding with a cache, in chunks of any size, gives the logits of one uncached forward.
+    Decoding with a cache, in chunks of any size, gives the logits of one uncached forward. Layers of attention keep
+    keys and values; the others (ModelConfig.stateful) a state, which is replaced and never written to.
     """
 
-    k: Tensor  # [L, B, G, S, E]
-    v: Tensor  # [L, B, G, S, E]
+    k: Tensor  # [L', B, G, S, E], of the L' layers of attention
+    v: Tensor  # [L', B, G, S, E]
     length: int = 0
+    slots: Mapping[int, int] | None = None  # layer: its place on the first axis; None where all layers have one
+    states: Mapping[int, State] = field(default_factory=dict)  # layer: its state; none before the first token
+    before: tuple[int, Mapping[int, State]] | None = None  # length and states before the last forward
+    coming: dict[int, State] = field(default_factory=dict)  # states of the forward that is under way
 
     @staticmethod
     def empty(config: ModelConfig, batch: int, max_len: int) -> "KVCache":
-        """Room for `max_len` positions of `batch` sequences: 2 L B G S E x 4 bytes."""
-        shape = (config.n_layer, batch, config.n_kv_head, max_len, config.d_head)
-        return KVCache(torch.empty(shape), torch.empty(shape))
+        """Room for `max_len` positions of `batch` sequences: 2 L' B G S E x 4 bytes, and the states beside."""
+        layers = [layer for layer in range(config.n_layer) if layer not in config.stateful]
+        shape = (len(layers), batch, config.n_kv_head, max_len, config.d_head)
+        slots = {layer: place for place, layer in enumerate(layers)} if config.stateful else None
+        return KVCache(torch.empty(shape), torch.empty(shape), 0, slots)
 
     @property
     def capacity(self) -> int:
         """Number of positions that fit."""
         return self.k.shape[3]
 
+    @property
+    def batch(self) -> int:
+        """Number of sequences."""
+        return self.k.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of keys, values and states."""
+        states = sum(part.nbytes for state in self.states.values() for part in state)
+        return self.k.nbytes + self.v.nbytes + states
+
     def reserve(self, batch: int, T: int) -> None:
         """Raise ValueError unless T more positions of `batch` sequences fit."""
-        if batch != self.k.shape[1]:
-            raise ValueError(f"the cache holds {self.k.shape[1]} sequences, the ids {batch}")
+        if batch != self.batch:
+            raise ValueError(f"the cache holds {self.batch} sequences, the ids {batch}")
         if self.length + T > self.capacity:
             raise ValueError(f"the cache has room for {self.capacity} positions, {self.length} + {T} do not fit")
+        self.coming.clear()  # of a forward that did not come to its end
 
     def put(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Append [B, G, T, E]; return everything up to it, [B, G, S, E] each."""
-        end = self.length + k.shape[2]
-        self.k[layer, :, :, self.length : end] = k
-        self.v[layer, :, :, self.length : end] = v
-        return self.k[layer, :, :, :end], self.v[layer, :, :, :end]
+        end, place = self.length + k.shape[2], layer if self.slots is None else self.slots[layer]
+        self.k[place, :, :, self.length : end] = k
+        self.v[place, :, :, self.length : end] = v
+        return self.k[place, :, :, :end], self.v[place, :, :, :end]
+
+    def state(self, layer: int) -> State | None:
+        """The state of a layer after the cached positions; None where there are none yet."""
+        return self.states.get(layer)
+
+    def keep(self, layer: int, state: State) -> None:
+        """The state of a layer after this forward, which `advance` puts in the place of the old one."""
+        self.coming[layer] = state
 
     def advance(self, T: int) -> None:
         """Count T positions as filled, once every layer has put its own."""
+        if self.coming:
+            self.before = (self.length, self.states)
+            self.states = {**self.states, **self.coming}
+            self.coming.clear()
         self.length += T
 
     def truncate(self, length: int) -> None:
-        """Drop the positions from `length` on; no data is moved."""
+        """Drop the positions from `length` on; no data is moved.
+
+        A state does not hold the tokens it was made of: with states, only a length of 0 and the one before the last
+        forward can be gone back to; others raise InputError.
+        """
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot rewind {self.length} positions to {length}")
+        if self.slots is not None and length != self.length:
+            if self.before is not None and length == self.before[0]:
+                self.states = self.before[1]
+            elif length == 0:
+                self.states = {}
+            else:
+                raise InputError(
+                    "This model carries a state, out of which no token can be taken again.",
+                    f"{self.length} tokens, back to {length}",
+                    say("Choose a model all of whose layers are attention."),
+                )
+            self.before = None
         self.length = length
 
     def rows(self, index: Tensor) -> "KVCache":
         """A new cache whose sequence b is the old sequence index[b]: expands a shared prompt, reorders beams."""
-        return KVCache(self.k[:, index], self.v[:, index], self.length)
+        return self.like(self.k[:, index], self.v[:, index], index)
+
+    def like(self, k: Tensor, v: Tensor, index: Tensor) -> "KVCache":
+        """A cache of these keys and values at the same length, with the states of the sequences index[b]."""
+        states = {layer: tuple(part[index] for part in state) for layer, state in self.states.items()}
+        return dataclasses.replace(self, k=k, v=v, states=states, before=None, coming={})

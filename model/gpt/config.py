@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from model.errors import CheckpointError, InputError, say
+from model.gpt.mixers.names import ATTENTION, STATEFUL, checked_mixer, dt_rank_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,8 @@ class ModelConfig:
     """The shape of a decoder-only Transformer; the forward branches on these fields and on nothing else.
 
     Fields left at None are derived: `n_kv_head = n_head`, `d_head = d_model / n_head`,
-    `d_mlp = 4 d_model`, `final_norm` is true for pre-norm. Raises ValueError for sizes that do not fit together.
+    `d_mlp = 4 d_model`, `dt_rank = d_model / 16`, `final_norm` is true for pre-norm. Layers may differ in their
+    mixer only. Raises ValueError for sizes that do not fit together.
     """
 
     # size
@@ -61,9 +63,20 @@ class ModelConfig:
     k_bias: bool = True
     v_bias: bool = True
     o_bias: bool = True
+    # mixer: how a token reads the tokens before it; one name for all layers, or one a layer
+    mixer: str | tuple[str, ...] = "softmax"
+    window: int | None = None  # sliding_window: how many tokens a token sees, itself included
+    d_state: int = 16  # mamba: numbers of state a channel
+    d_conv: int = 4  # mamba: tokens that the convolution before the state sees
+    expand: int = 2  # mamba: channels over d_model
+    dt_rank: int | None = None  # mamba: rank of the projection to the step sizes
     # MLP
     mlp: Literal["relu", "gelu", "gelu_tanh", "swiglu"] = "gelu_tanh"
     mlp_bias: bool = True
+    # mixture of experts
+    n_expert: int = 1  # MLPs in a layer; 1: the dense MLP, without a router
+    experts_per_token: int = 1  # of them that each token goes through
+    capacity_factor: float | None = None  # in training, most tokens of an expert over its even share; None: no limit
     # head
     tie_embeddings: bool = True
 
@@ -74,6 +87,7 @@ class ModelConfig:
             "d_head": self.d_model // max(self.n_head, 1),
             "d_mlp": 4 * self.d_model,
             "final_norm": self.norm_placement == "pre",
+            "dt_rank": dt_rank_of(self.d_model),
         }
         if self.d_head is None and self.d_model % max(self.n_head, 1):
             raise ValueError(
@@ -82,9 +96,10 @@ class ModelConfig:
         for name, value in derived.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
-        for name in ("vocab_size", "n_ctx", "n_layer", "d_model", "n_head", "n_kv_head", "d_head", "d_mlp"):
-            if getattr(self, name) > LARGEST:
+        for name in _SIZES:
+            if (getattr(self, name) or 0) > LARGEST:
                 raise ValueError(f"{name} must be at most {LARGEST}, got {getattr(self, name)}")
+        object.__setattr__(self, "mixer", checked_mixer(self))
         if self.n_head % self.n_kv_head:
             raise ValueError(f"n_head {self.n_head} must be a multiple of n_kv_head {self.n_kv_head}")
         for name, choices in CHOICES.items():
@@ -99,6 +114,10 @@ class ModelConfig:
             _check_scaling(self.rope_scaling)
         if self.parallel_residual and self.norm_placement == "post":
             raise ValueError("a parallel residual is defined for pre-norm blocks only")
+        if self.experts_per_token > self.n_expert:
+            raise ValueError(f"experts_per_token {self.experts_per_token} must be at most n_expert {self.n_expert}")
+        if self.capacity_factor is not None and not self.capacity_factor > 0:
+            raise ValueError(f"capacity_factor must be positive, got {self.capacity_factor}")
         if not self.norm_eps > 0:
             raise ValueError(f"norm_eps must be positive, got {self.norm_eps}")
 
@@ -112,6 +131,33 @@ class ModelConfig:
         """Query heads that share one KV head."""
         return self.n_head // self.n_kv_head
 
+    def mixer_of(self, layer: int) -> str:
+        """The name of the layer's mixer, one of model.gpt.mixers.names.MIXERS."""
+        return self.mixer if isinstance(self.mixer, str) else self.mixer[layer]
+
+    @property
+    def mixers(self) -> tuple[str, ...]:
+        """The mixer of every layer. [L]"""
+        return (self.mixer,) * self.n_layer if isinstance(self.mixer, str) else self.mixer
+
+    def is_attention(self, layer: int) -> bool:
+        """Whether the layer has scores and a softmax over them: full attention, or a window."""
+        return self.mixer_of(layer) in ATTENTION
+
+    @property
+    def stateful(self) -> tuple[int, ...]:
+        """The layers that carry a state of fixed size instead of keys and values."""
+        return tuple(layer for layer, name in enumerate(self.mixers) if name in STATEFUL)
+
+    @property
+    def d_inner(self) -> int:
+        """Channels of a Mamba layer."""
+        return self.expand * self.d_model
+
+    def z_width(self, layer: int) -> int:
+        """Width of a head's output z in this layer: d_head, or a head's share of a Mamba layer's channels."""
+        return self.d_inner // self.n_head if self.mixer_of(layer) == "mamba" else self.d_head
+
 
 CHOICES = {
     "norm": ("layernorm", "rmsnorm"),
@@ -122,11 +168,17 @@ CHOICES = {
 
 
 LARGEST = (1 << 31) - 1  # of any size
+_SIZES = (
+    *("vocab_size", "n_ctx", "n_layer", "d_model", "n_head", "n_kv_head", "d_head", "d_mlp"),
+    *("window", "d_state", "d_conv", "expand", "dt_rank", "n_expert"),
+)
 
 
 def _check_types(config: ModelConfig) -> None:
     """Raise ValueError for a field of the wrong type: the values may come from a file."""
     for field in dataclasses.fields(config):
+        if field.name == "mixer":  # checked_mixer does that
+            continue
         value, kinds = getattr(config, field.name), get_args(field.type) or (field.type,)
         kinds = (str,) if field.name in CHOICES else (*kinds, int) if float in kinds else kinds
         # True is an int in Python, but not a number in a file.
@@ -137,7 +189,7 @@ def _check_types(config: ModelConfig) -> None:
         elif not fits:
             names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
             raise ValueError(f"{field.name} must be {names}, got {value!r}")
-        elif float in kinds:
+        elif float in kinds and value is not None:
             if abs(value) > sys.float_info.max:  # an integer can be larger than any float
                 raise ValueError(f"{field.name} must be a finite number, got {value}")
             object.__setattr__(config, field.name, float(value))
@@ -164,11 +216,13 @@ def from_dict(values: dict) -> ModelConfig:
     required = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
     if missing := sorted(required - set(values)):
         raise CheckpointError("The model config lacks keys.", ", ".join(missing), "Add them.")
-    scaling = values.get("rope_scaling")
+    scaling, mixer = values.get("rope_scaling"), values.get("mixer", "softmax")
     try:
-        return ModelConfig(
-            **{**values, "rope_scaling": RopeScaling(**scaling) if isinstance(scaling, dict) else scaling}
-        )
+        read = {
+            "rope_scaling": RopeScaling(**scaling) if isinstance(scaling, dict) else scaling,
+            "mixer": tuple(mixer) if isinstance(mixer, list) else mixer,  # JSON has no tuples
+        }
+        return ModelConfig(**{**values, **read})
     except (TypeError, ValueError) as error:
         raise CheckpointError(
             "The model config does not describe a model.", str(error), "Correct the config."

@@ -7,6 +7,8 @@ from model.arguments import check_token, shown
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.edits import EDITS, FIELDS, MAX_FACTOR, MAX_VALUE, Edit
+from model.gpt.experts import require_dense
+from model.gpt.mixers.needs import need_scores
 
 
 def edit_of(value: object, config: ModelConfig, T: int) -> Edit:
@@ -30,6 +32,7 @@ def check_edits(edits: Sequence[Edit], config: ModelConfig, T: int) -> None:
     for edit in edits:
         _check_fields(edit)
         _check_values(edit, config, T)
+        _check_mixer(edit, config)
     _check_rows(edits, config)
 
 
@@ -63,6 +66,8 @@ def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
     if edit.query is not None and edit.key > edit.query:
         what = "A token cannot look at a later one."
         raise InputError(what, f"query {edit.query}, key {edit.key}", "Choose a key at or before the query.")
+    if edit.neuron is not None:
+        require_dense(config)
     if not _within(edit.neuron, config.d_mlp):
         raise InputError(
             "There is no such neuron.", shown(edit.neuron), say("Neurons run from 0 to {}.", config.d_mlp - 1)
@@ -83,6 +88,13 @@ def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
         )
 
 
+def _check_mixer(edit: Edit, config: ModelConfig) -> None:
+    """Raise InputError for an edit of scores or a pattern in a layer that has none."""
+    if EDITS[edit.kind].site in ("scores", "pattern"):
+        for layer in range(config.n_layer) if edit.layer is None else (edit.layer,):
+            need_scores(config, layer)
+
+
 def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
     """Raise InputError for a row with all keys blocked: its softmax would be undefined."""
     blocked: dict[tuple[int, int, int], set[int]] = {}  # (layer, head, query): keys
@@ -93,7 +105,8 @@ def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
             for head in range(config.n_head) if edit.head is None else (edit.head,):
                 keys = blocked.setdefault((layer, head, edit.query), set())
                 keys.add(edit.key)
-                if len(keys) > edit.query:  # row q sees the q + 1 keys up to itself
+                first = max(edit.query - config.window + 1, 0) if config.mixer_of(layer) == "sliding_window" else 0
+                if keys.issuperset(range(first, edit.query + 1)):  # the keys that row q sees
                     what = "A token would have nothing left to read."
                     raise InputError(what, f"query {edit.query}", "Leave it at least one key.")
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from model.gpt.layers import fused_attention
+from model.gpt.passes import attend_explicit
 from model.gpt.tap import Tap, compose
-from model.gpt.transformer import attend_explicit
 
 THUMBNAIL = 64  # a thumbnail has at most this many rows and columns
 MASKED = 255  # thumbnail code of a block that lies wholly in the future
@@ -265,10 +265,14 @@ class HeadReducer:
             self._keep(list(layers), stats, encode(pooled))
             self.waiting.clear()
 
+    def see(self, layer: int, weights: Tensor) -> None:
+        """Reduce the weights of a layer that calls no kernel: a window, or none with a softmax. [1, H, T, T]"""
+        self._keep([layer], rows_from_pattern(weights[0], self.repeats), thumbnails_from_pattern(weights[0]))
+
     def _see(self, site: str, layer: int, tensor: Tensor) -> Tensor:
         """A tap that reduces the pattern after other taps."""
         if site == "pattern":
-            self._keep([layer], rows_from_pattern(tensor[0], self.repeats), thumbnails_from_pattern(tensor[0]))
+            self.see(layer, tensor)
         return tensor
 
     def _keep(self, layers: list[int], stats: RowStats, codes: Tensor) -> None:

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from model.arguments import check_position, is_whole
 from model.gpt.one_token import alone
+from model.gpt.passes import Pass
 from model.gpt.ranking import ranks_of, top_ids
 from model.gpt.tap import Tap
-from model.gpt.transformer import Pass, Transformer
+from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 
 _HELD = 6_000_000  # logits in memory at once; also keeps the steps between two progress reports short

@@ -7,8 +7,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from model.gpt.passes import Pass
 from model.gpt.tap import Tap, record
-from model.gpt.transformer import Pass, Transformer
+from model.gpt.transformer import Transformer
 from model.records import Tokens
 
 STREAM_SITES = (

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from model.gpt.layers import fused_attention, rotate, split_heads
+from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import Tap
-from model.gpt.transformer import Pass, Transformer, attend_fused
+from model.gpt.transformer import Transformer
 
 
 def alone(model: Transformer, stream: Tensor, layer: int, position: int, tap: Tap | None = None) -> Pass:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 Tap = Callable[[str, int, Tensor], Tensor]
 
-# site: (axes, meaning). B batch, T query tokens, S key tokens, H heads, G KV heads, D d_model, E d_head, M d_mlp.
+# site: (axes, meaning). B batch, T query tokens, S key tokens, H heads, G KV heads, D d_model, E d_head, M d_mlp,
+# N experts.
 SITES: dict[str, tuple[str, str]] = {
     "embed": ("B T D", "token embedding (scaled where the config says so), layer -1"),
     "pos_embed": ("T D", "learned or sinusoidal position embedding, layer -1; absent for RoPE and none"),
@@ -25,7 +26,8 @@ SITES: dict[str, tuple[str, str]] = {
     "k_rot": ("B G T E", "keys after rotation; RoPE only"),
     "scores": ("B H T S", "q.k / sqrt(d_head) before the softmax; -inf where a key lies in the future"),
     "pattern": ("B H T S", "attention weights; each row sums to 1"),
-    "z": ("B H T E", "pattern times values, a head each, before the output projection"),
+    "mixed": ("B H T E", "without attention: matrix times values, a head each, before the head's norm and gate"),
+    "z": ("B H T E", "pattern times values, a head each (or `mixed` after norm and gate): input of the projection o"),
     "attn_out": ("B T D", "output of the attention sublayer after o and its bias"),
     "resid_mid": ("B T D", "residual stream between attention and MLP (post-norm: after the first norm)"),
     "norm2_in": (
@@ -34,6 +36,7 @@ SITES: dict[str, tuple[str, str]] = {
     ),
     "norm2_scale": ("B T 1", "divisor of the second norm"),
     "norm2_out": ("B T D", "output of the second norm, after gain and bias"),
+    "router": ("B T N", "the router's logits over the experts; only with experts, which have none of the next three"),
     "mlp_pre": ("B T M", "pre-activation; of the gate where the MLP is SwiGLU"),
     "mlp_up": ("B T M", "the linear branch of SwiGLU; SwiGLU only"),
     "mlp_post": ("B T M", "input of the down projection: f(pre), or silu(gate) * up"),

@@ -18,9 +18,13 @@ from model.gpt.edits import Edit, Means, direction_tokens, mean_places, sites_ed
 from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
 from model.gpt.layers import attention_pattern, attention_scores, future, rotate
 from model.gpt.logit_lens import read_layers
+from model.gpt.mixers.needs import need_qkv, need_scores
+from model.gpt.mixers.traced import hidden_weights, mixing_matrix
+from model.gpt.mixers.window import window_scores
 from model.gpt.norm_sites import norm_rows
+from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import SITES, Tap, compose, record
-from model.gpt.transformer import Pass, Transformer, attend_fused
+from model.gpt.transformer import Transformer
 from model.records import RunKey, Tokens
 
 _ATTENTION = frozenset({"scores", "pattern"})  # sites that exist only in explicit attention
@@ -72,34 +76,62 @@ class Trace:
 
     @torch.inference_mode()
     def qkv(self, layer: int, head: int) -> HeadQKV:
-        """Queries, keys and values of one head; the KV head is head // (H / G)."""
+        """Queries, keys and values of one head; the KV head is head // (H / G). InputError for a state space."""
+        need_qkv(self.config, layer)
         return HeadQKV(*(part[0, 0].numpy() for part in self._head(layer, head)))
 
     @torch.inference_mode()
     def scores(self, layer: int, head: int) -> np.ndarray:
-        """q.k / sqrt(d_head) before the softmax, NaN above the diagonal and where an edit blocks the key.
+        """q.k / sqrt(d_head) before the softmax, NaN above the diagonal and where a window or an edit hides the key.
 
-        float32 [T, T], rows are queries.
+        float32 [T, T], rows are queries. InputError for a layer without a softmax.
         """
+        need_scores(self.config, layer)
         if self._tap_in(layer) is not None:
             scores = self.sites(layer, ["scores"])["scores"][0, self._checked(layer, head)]
         else:
             q, k, _ = self._head(layer, head)
-            scores = attention_scores(q, k)[0, 0]
+            scores = self._scores(layer, q, k)[0, 0]
         T = len(self.tokens)
         return scores.masked_fill(future(T, T) | scores.isneginf(), torch.nan).numpy()
 
     @torch.inference_mode()
     def pattern(self, layer: int, head: int) -> np.ndarray:
-        """Attention weights: rows are queries, sum to 1, and are 0 above the diagonal. float32 [T, T]"""
+        """Attention weights: rows are queries, sum to 1, and are 0 above the diagonal. float32 [T, T]
+
+        Without a softmax they are the sizes of the matrix that the layer's recurrence equals, every row divided by
+        its sum (model.gpt.mixers.hidden); for Mamba averaged over the head's channels. `mixing` has the matrix itself.
+        """
+        head = self._checked(layer, head)
+        if not self.config.is_attention(layer):
+            return hidden_weights(self, layer, head).numpy()
         if self._tap_in(layer) is not None:
-            return self.sites(layer, ["pattern"])["pattern"][0, self._checked(layer, head)].numpy()
+            return self.sites(layer, ["pattern"])["pattern"][0, head].numpy()
         q, k, _ = self._head(layer, head)
-        return attention_pattern(attention_scores(q, k))[0, 0].numpy()
+        return attention_pattern(self._scores(layer, q, k))[0, 0].numpy()
+
+    @torch.inference_mode()
+    def mixing(self, layer: int, index: int) -> np.ndarray:
+        """The matrix that makes outputs of values, signed: `mixing @ v = mixed`. float32 [T, T]
+
+        `index` is a head; in a layer of Mamba a channel, v and mixed being those of the sites side by side. With a
+        softmax it is the pattern, and mixed is z.
+        """
+        check_layer(layer, self.config.n_layer)
+        if self.config.is_attention(layer):
+            return self.pattern(layer, index)
+        channels = self.config.d_inner if self.config.mixer_of(layer) == "mamba" else self.config.n_head
+        check_head(index, channels)
+        return mixing_matrix(self, layer, index).numpy()
+
+    def _scores(self, layer: int, q: Tensor, k: Tensor) -> Tensor:
+        """Scores of the layer's full attention, or through its window. [1, 1, T, T]"""
+        window = self.model.blocks[layer].attn.window
+        return attention_scores(q, k) if window is None else window_scores(q, k, window)
 
     @torch.inference_mode()
     def z(self, layer: int, head: int) -> np.ndarray:
-        """The head's output before the projection o: pattern times values. float32 [T, d_head]"""
+        """The head's output before the projection o: pattern times values. float32 [T, d_head] (config.z_width)"""
         return self.sites(layer, ["z"])["z"][0, self._checked(layer, head)].numpy()
 
     def _head(self, layer: int, head: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -299,7 +331,8 @@ def run(
     reducer = HeadReducer(ids, len(layers), config.n_head, tap, [layer for layer in layers if _explicit(edits, layer)])
     residuals = torch.empty(len(layers) + 1, len(ids), config.d_model)
     model.check(ids[None])
-    tapped = model.prepare(0, len(ids), tap=tap, attend=reducer)
+    tapped = model.prepare(0, len(ids), tap=tap, attend=reducer, see=reducer.see)
+    tapped = dataclasses.replace(tapped, explicit=tap is not None)
     plain = dataclasses.replace(tapped, tap=None)
     x = model.embed_tokens(ids[None], 0, tapped)
     for layer, block in enumerate(model.blocks):

@@ -1,140 +1,19 @@
 """The GPT: one configurable forward that serves tracing, generation, training and interventions."""
 
-import dataclasses
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
-from model.gpt.layers import (
-    MLPS,
-    NORMS,
-    attention_pattern,
-    attention_scores,
-    fused_attention,
-    merge_heads,
-    mix,
-    rope_table,
-    rotate,
-    sinusoidal_positions,
-    split_heads,
-)
+from model.gpt.experts import Experts
+from model.gpt.layers import MLPS, rope_table, sinusoidal_positions
 from model.gpt.linear import Linear, join
+from model.gpt.mixers.modules import build_mixer
+from model.gpt.norm import Norm
+from model.gpt.passes import Attend, Pass, See, attend_explicit, attend_fused
 from model.gpt.tap import Tap
-
-# How q, k and v of a layer become the heads' outputs: (layer, q [B,H,T,E], k [B,G,S,E], v [B,G,S,E]) -> z [B,H,T,E].
-Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class Pass:
-    """Arguments of one forward for every block."""
-
-    rope: tuple[Tensor, Tensor] | None  # cosines and sines of the query positions, [T, d_rotary / 2] each
-    attend: Attend
-    cache: KVCache | None = None
-    tap: Tap | None = None
-
-    def at(self, site: str, layer: int, tensor: Tensor) -> Tensor:
-        """The tensor after the tap, or the tensor itself where there is none."""
-        return tensor if self.tap is None else self.tap(site, layer, tensor)
-
-
-def attend_fused(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """The fast path: no [T, S] matrix is computed."""
-    return fused_attention(q, k, v)
-
-
-def attend_explicit(tap: Tap) -> Attend:
-    """The same numbers step by step, with the tap at scores and pattern."""
-
-    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        scores = tap("scores", layer, attention_scores(q, k))
-        return mix(tap("pattern", layer, attention_pattern(scores)), v)
-
-    return attend
-
-
-class Norm(nn.Module):
-    """LayerNorm or RMSNorm over the last axis, with gain and, where configured, bias."""
-
-    def __init__(self, config: ModelConfig, width: int) -> None:
-        super().__init__()
-        self.kind, self.eps = config.norm, config.norm_eps
-        self.weight = nn.Parameter(torch.ones(width))
-        self.bias = nn.Parameter(torch.zeros(width)) if config.norm == "layernorm" and config.norm_bias else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.kind == "layernorm":
-            return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
-        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
-
-    def tapped(self, x: Tensor, name: str, layer: int, run: Pass) -> Tensor:
-        """The same norm, step by step where there is a tap, which sees `<name>_in`, `<name>_scale` and `<name>_out`."""
-        if run.tap is None:
-            return self(x)
-        numerator, scale = NORMS[self.kind](run.tap(f"{name}_in", layer, x), self.eps)
-        y = numerator / run.tap(f"{name}_scale", layer, scale) * self.weight
-        return run.tap(f"{name}_out", layer, y if self.bias is None else y + self.bias)
-
-
-class Attention(nn.Module):
-    """Causal self-attention with H query heads that share G key/value heads."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        D, E = config.d_model, config.d_head
-        self.d_head = E
-        self.q = Linear(D, config.n_head * E, config.q_bias)
-        self.k = Linear(D, config.n_kv_head * E, config.k_bias)
-        self.v = Linear(D, config.n_kv_head * E, config.v_bias)
-        self.o = Linear(config.n_head * E, D, config.o_bias)
-        self.q_norm = Norm(_qk_norm(config), E) if config.qk_norm else None
-        self.k_norm = Norm(_qk_norm(config), E) if config.qk_norm else None
-        self.counts = (config.n_head, config.n_kv_head, config.n_kv_head)
-        self.joint: tuple[Linear, ...] = ()  # q, k and v as one; in a tuple, so that no parameter is registered twice
-
-    def project(self, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
-        """q [B, H, T, E], k and v [B, G, T, E], norm and rotation applied. x [B, T, D]"""
-        if self.joint and run.tap is None and self.q_norm is None and not torch.is_grad_enabled():
-            return self._project_joint(x, run)
-        q, k, v = (split_heads(linear(x), self.d_head) for linear in (self.q, self.k, self.v))
-        if self.q_norm is not None:
-            q, k = self.q_norm(q), self.k_norm(k)
-        q, k, v = run.at("q", layer, q), run.at("k", layer, k), run.at("v", layer, v)
-        if run.rope is not None:
-            q, k = run.at("q_rot", layer, rotate(q, *run.rope)), run.at("k_rot", layer, rotate(k, *run.rope))
-        return q, k, v
-
-    def parts(self) -> tuple[Linear, ...]:
-        """The parts of `joint`, in order."""
-        return self.q, self.k, self.v
-
-    def _project_joint(self, x: Tensor, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
-        """The same numbers by one product and one rotation; without taps in between."""
-        H, G, _ = self.counts
-        heads = split_heads(self.joint[0](x), self.d_head)  # [B, H + 2 G, T, E]
-        if run.rope is None:
-            return heads.split(self.counts, dim=1)
-        turned = rotate(heads[:, : H + G], *run.rope)
-        return turned[:, :H], turned[:, H:], heads[:, H + G :]
-
-    def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        q, k, v = self.project(x, layer, run)
-        if run.cache is not None:
-            k, v = run.cache.put(layer, k, v)
-        z = run.at("z", layer, run.attend(layer, q, k, v))
-        return run.at("attn_out", layer, self.o(merge_heads(z)))
-
-
-def _qk_norm(config: ModelConfig) -> ModelConfig:
-    """q/k norms are RMSNorms with the block's eps, whatever the block's own norm."""
-    return dataclasses.replace(config, norm="rmsnorm")
 
 
 class MLP(nn.Module):
@@ -177,13 +56,13 @@ class Block(nn.Module):
     +---+ add
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, layer: int = 0) -> None:
         super().__init__()
         self.post_norm, self.parallel = config.norm_placement == "post", config.parallel_residual
         self.norm1 = Norm(config, config.d_model)
-        self.attn = Attention(config)
+        self.attn = build_mixer(config, layer)
         self.norm2 = Norm(config, config.d_model)
-        self.mlp = MLP(config)
+        self.mlp = MLP(config) if config.n_expert == 1 else Experts(config)
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         """x [B, T, D] -> [B, T, D]"""
@@ -218,7 +97,7 @@ class Transformer(nn.Module):
         self.config = config
         self.embed = _embedding(config.vocab_size, config.d_model)
         self.pos_embed = _embedding(config.n_ctx, config.d_model) if config.positions == "learned" else None
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))
+        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.n_layer))
         self.final_norm = Norm(config, config.d_model) if config.final_norm else None
         self.unembed = Linear(config.d_model, config.vocab_size, bias=False)
         self.tie()
@@ -236,8 +115,9 @@ class Transformer(nn.Module):
         To be called once the weights are in place; forwards with a tap or gradients use the single products.
         """
         for block in self.blocks:
-            block.attn.joint = (join(*block.attn.parts()),)
-            if block.mlp.gate is not None:
+            if block.attn.parts():
+                block.attn.joint = (join(*block.attn.parts()),)
+            if isinstance(block.mlp, MLP) and block.mlp.gate is not None:
                 block.mlp.joint = (join(*block.mlp.parts()),)
 
     def forward(self, ids: Tensor, *, cache: KVCache | None = None, tap: Tap | None = None) -> Tensor:
@@ -248,17 +128,24 @@ class Transformer(nn.Module):
         return self.logits(self.trunk(ids, cache=cache, tap=tap), tap=tap)
 
     def trunk(
-        self, ids: Tensor, *, cache: KVCache | None = None, tap: Tap | None = None, attend: Attend | None = None
+        self,
+        ids: Tensor,
+        *,
+        cache: KVCache | None = None,
+        tap: Tap | None = None,
+        attend: Attend | None = None,
+        see: See | None = None,
     ) -> Tensor:
         """The residual stream after the last block, before the final norm. ids [B, T] -> [B, T, D]
 
-        `attend` replaces the attention kernel: fused where there is no tap, step by step where there is one.
+        `attend` replaces the attention kernel: fused where there is no tap, step by step where there is one. Layers
+        with another mixer than softmax attention have none to replace; `see` is shown theirs.
         """
         start = 0 if cache is None else cache.length
         self.check(ids, start)
         if cache is not None:
             cache.reserve(*ids.shape)
-        run = self.prepare(start, ids.shape[1], tap=tap, attend=attend, cache=cache)
+        run = self.prepare(start, ids.shape[1], tap=tap, attend=attend, cache=cache, see=see)
         x = self.embed_tokens(ids, start, run)
         for layer, block in enumerate(self.blocks):
             x = block(x, layer, run)
@@ -274,12 +161,14 @@ class Transformer(nn.Module):
         tap: Tap | None = None,
         attend: Attend | None = None,
         cache: KVCache | None = None,
+        see: See | None = None,
     ) -> Pass:
         """A Pass to run the blocks at positions start .. start + T - 1."""
         rope = rope_table(self.config, start, T) if self.config.positions == "rope" else None
+        explicit = attend is None and tap is not None
         if attend is None:
             attend = attend_fused if tap is None else attend_explicit(tap)
-        return Pass(rope, attend, cache, tap)
+        return Pass(rope, attend, cache, tap, explicit, see)
 
     def embed_tokens(self, ids: Tensor, start: int, run: Pass) -> Tensor:
         """Token embedding plus position embedding where there is one. [B, T] -> [B, T, D]"""
@@ -316,12 +205,17 @@ class Transformer(nn.Module):
             raise ValueError(f"ids must lie in 0 .. {c.vocab_size - 1}, got {ids.min()} .. {ids.max()}")
 
 
+WRITES = ("attn.o.weight", "mlp.down.weight", "mlp.experts.down.weight")  # projections that write to the stream
+
+
 @torch.no_grad()
 def _initialise(model: Transformer) -> None:
     """Normal(0, 0.02), the two projections that write to the stream by 1/sqrt(2 L) smaller, biases 0. Radford 2019."""
     small = 0.02 / math.sqrt(2 * model.config.n_layer)
     for name, parameter in model.named_parameters():
-        if parameter.ndim == 2:
-            nn.init.normal_(parameter, std=small if name.endswith(("attn.o.weight", "mlp.down.weight")) else 0.02)
-        elif name.endswith("bias"):
+        if name.endswith("bias"):
             nn.init.zeros_(parameter)
+        elif parameter.ndim >= 2:
+            nn.init.normal_(parameter, std=small if name.endswith(WRITES) else 0.02)
+    for block in model.blocks:
+        block.attn.initialise()

@@ -26,6 +26,7 @@ _GPT2 = {
     "v_bias": True,
     "o_bias": True,
     "mlp_bias": True,
+    "n_expert": 1,
     "tie_embeddings": True,
 }
 

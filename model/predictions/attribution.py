@@ -21,10 +21,12 @@ from model.arguments import check_head, check_layer, check_token
 from model.attention.measures import attend_rows, value_rows
 from model.errors import InputError
 from model.gpt.edits import EDITS, sites_edited
+from model.gpt.norm import Norm
 from model.gpt.one_token import alone
+from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
 from model.gpt.trace import Trace
-from model.gpt.transformer import Norm, Pass, Transformer, attend_fused
+from model.gpt.transformer import Transformer
 
 _SITES = ("z", "mlp_post", "norm1_scale", "norm2_scale")
 _EDITED = ("resid_mid", "mlp_out", "norm2_out", "resid_post")  # what edits of MLPs and of the stream are seen by

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from model.arguments import check_position, check_token, shown
 from model.errors import InputError
+from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
 from model.gpt.trace import Trace
-from model.gpt.transformer import Pass, attend_fused
 from model.progress import Progress, silent
 
 MOST = 128  # gradients taken along a path

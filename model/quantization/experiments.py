@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from model.gpt.layers import attention_pattern, attention_scores, mix
 from model.gpt.linear import Linear
-from model.gpt.transformer import Attend, Block, Transformer
+from model.gpt.passes import Attend
+from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
 from model.quantization.formats import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
 

@@ -20,7 +20,9 @@ from torch import Tensor, nn
 from model.arguments import is_number, is_whole
 from model.errors import CheckpointError
 from model.gpt.config import ModelConfig, from_dict, to_dict
+from model.gpt.experts import balance_loss
 from model.gpt.layers import attention_pattern, fused_attention
+from model.gpt.tap import record
 from model.gpt.transformer import Transformer
 from model.loading.convert import skeleton
 from model.training.data import Batch, HeldOut, Source
@@ -49,6 +51,7 @@ class Recipe:
     beta2: float = 0.95
     weight_decay: float = 0.1
     clip: float = 1.0
+    balance: float = 0.0  # weight of the load-balancing loss of a mixture of experts; 0 leaves the router alone
     seed: int = 0
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
     compile: bool = False
@@ -58,7 +61,13 @@ class Recipe:
             value = getattr(self, name)
             if not is_whole(value) or value < least:
                 raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-        for name, most in {"learning_rate": math.inf, "floor": 1, "decay": 1, "weight_decay": math.inf}.items():
+        for name, most in {
+            "learning_rate": math.inf,
+            "floor": 1,
+            "decay": 1,
+            "weight_decay": math.inf,
+            "balance": math.inf,
+        }.items():
             value = getattr(self, name)
             if not is_number(value) or not 0 <= value <= most:
                 raise ValueError(f"{name} must be a number from 0 to {most}, got {value!r}")
@@ -132,6 +141,7 @@ class Report:
     gradient_norm: float  # before clipping
     tokens: int  # read since the start of the run
     seconds: float  # of this step
+    balance: float = 0.0  # load-balancing loss, its coefficient left out; 0 where it is not part of the training
 
 
 def start(config: ModelConfig, recipe: Recipe) -> Run:
@@ -145,10 +155,12 @@ def from_model(model: Transformer, recipe: Recipe) -> Run:
     """A run from existing weights: AdamW, weight decay on matrices only. Loshchilov & Hutter 2019."""
     for parameter in model.parameters():
         parameter.requires_grad_(True)
-    parameters = list(model.parameters())
+    matrices, others = [], []
+    for name, parameter in model.named_parameters():
+        (matrices if parameter.ndim >= 2 and not name.endswith("bias") else others).append(parameter)
     groups = [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": recipe.weight_decay},
-        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+        {"params": matrices, "weight_decay": recipe.weight_decay},
+        {"params": others, "weight_decay": 0.0},
     ]
     betas = (recipe.beta1, recipe.beta2)
     return Run(model, torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=betas, fused=True))
@@ -157,7 +169,8 @@ def from_model(model: Transformer, recipe: Recipe) -> Run:
 def steps(run: Run, recipe: Recipe, source: Source) -> Iterator[Report]:
     """Train from the run's current step to the end of the recipe; one report per step. Stop iterating to stop."""
     model, device = run.model, next(run.model.parameters()).device
-    summed = torch.compile(summed_loss) if recipe.compile else summed_loss
+    whole = functools.partial(losses, balanced=recipe.balance > 0)
+    summed = torch.compile(whole) if recipe.compile else whole
     cast = functools.partial(torch.autocast, device.type, torch.bfloat16, enabled=uses_bfloat16(recipe, device))
     while run.step < recipe.steps:
         began = time.perf_counter()
@@ -169,19 +182,21 @@ def steps(run: Run, recipe: Recipe, source: Source) -> Iterator[Report]:
         for group in run.optimizer.param_groups:
             group["lr"] = rate
         model.train()
-        total = 0.0
+        total = imbalance = 0.0
         for batch in batches:
             ids, targets = to_tensors(batch, device)
             with cast():
-                loss = summed(model, ids, targets) / max(scored, 1)
-            loss.backward()
+                loss, balance = summed(model, ids, targets)
+                loss = loss / max(scored, 1)
+            (loss + recipe.balance / recipe.accumulate * balance).backward()
             total += loss.item()
+            imbalance += float(balance) / recipe.accumulate
         norm = nn.utils.clip_grad_norm_(model.parameters(), recipe.clip).item()
         run.optimizer.step()
         run.optimizer.zero_grad(set_to_none=True)
         run.step += 1
         run.tokens += sum(batch.ids.size for batch in batches)
-        yield Report(run.step, total, rate, norm, run.tokens, time.perf_counter() - began)
+        yield Report(run.step, total, rate, norm, run.tokens, time.perf_counter() - began, imbalance)
 
 
 def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -191,8 +206,21 @@ def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
 
 def summed_loss(model: Transformer, ids: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy of the next token in nats, summed over the scored positions. ids and targets [B, T]"""
-    logits = model.logits(model.trunk(ids, attend=attend_rows))
-    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
+    return losses(model, ids, targets)[0]
+
+
+def losses(model: Transformer, ids: Tensor, targets: Tensor, balanced: bool = False) -> tuple[Tensor, Tensor | float]:
+    """The same, and with `balanced` the load-balancing losses of all layers added up, 0 for a model without experts.
+
+    Fedus et al. 2021, 2.2: "for each Switch layer, this auxiliary loss is added to the total model loss".
+    """
+    routers: dict[tuple[str, int], Tensor] = {}
+    tap = record(("router",), routers) if balanced and model.config.n_expert > 1 else None
+    logits = model.logits(model.trunk(ids, attend=attend_rows, tap=tap))
+    flat = logits.flatten(0, 1).float()
+    loss = F.cross_entropy(flat, targets.flatten(), ignore_index=IGNORE, reduction="sum")
+    k = model.config.experts_per_token
+    return loss, sum((balance_loss(each.flatten(0, 1), k) for each in routers.values()), 0.0)
 
 
 def attend_rows(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

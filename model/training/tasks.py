@@ -11,10 +11,23 @@ from string import ascii_letters, ascii_lowercase, digits
 import numpy as np
 
 from model.errors import InputError, say
+from model.training import recall_tasks
+from model.training.recall_tasks import END, NUMBERS, SEPARATOR, Rows
 
 IGNORE = -100  # the target of an unscored position, as in torch's cross entropy
 
-Rows = tuple[np.ndarray, np.ndarray]  # ids [B, T + 1] and whether each of ids[:, 1:] is scored, [B, T]
+
+@dataclass(frozen=True)
+class Sizes:
+    """What makes examples of a task harder: `at(rng, sizes [B], length)` draws rows of these sizes."""
+
+    at: Callable[[np.random.Generator, np.ndarray, int], Rows]
+    most: Callable[[int], int]  # the largest size at a length
+    least: Callable[[int], int] = lambda length: 1
+
+    def any(self, rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
+        """Rows of all sizes, each as likely: `Task.make`."""
+        return self.at(rng, rng.integers(self.least(length), self.most(length) + 1, size=rows), length)
 
 
 @dataclass(frozen=True)
@@ -29,44 +42,56 @@ class Task:
     longest: int
     example: str
     make: Callable[[np.random.Generator, int, int, bool], Rows]
+    sizes: Sizes | None = None  # of a task whose examples can be made harder
 
 
-SEPARATOR, END = ">", "."
 _LETTERS = tuple(ascii_letters + digits)  # 62
 _MARKED = (*ascii_lowercase, SEPARATOR, END)  # 28
 MODULUS = 97
-_NUMBERS = tuple(f"{number:02d}" for number in range(100))
 _HELD_OUT_SUMS = 0.3  # share of all pairs excluded from training
 
 
-def _induction(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
+def _induction(rng: np.random.Generator, period: np.ndarray, length: int) -> Rows:
     """Different random symbols, repeated to the end of the row. Olsson et al. 2022, "repeated random".
 
     The period differs from row to row, so that the position alone does not give the answer: the model must match
-    tokens. Scored from the second token of the second round on, where the answer is certain.
+    tokens. Scored from the second token of the second round on, where the answer is certain. period [B]
     """
-    T = length + 1
-    period = rng.integers(min(max(2, T // 4), len(_LETTERS) // 2), min(T // 2, len(_LETTERS)) + 1, size=rows)  # [B]
+    T, rows = length + 1, len(period)
     once = rng.permuted(np.tile(np.arange(len(_LETTERS)), (rows, 1)), axis=1)  # [B, 62]
     place = np.arange(T)[None, :] % period[:, None]
     ids = np.take_along_axis(once, place, axis=1)
     return ids, np.arange(1, T)[None, :] > period[:, None]
 
 
-def _answered(rule: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.random.Generator, int, int, bool], Rows]:
+PERIODS = Sizes(
+    _induction,
+    most=lambda length: min((length + 1) // 2, len(_LETTERS)),
+    least=lambda length: min(max(2, (length + 1) // 4), len(_LETTERS) // 2),
+)
+
+
+def _answered(rule: Callable[[np.ndarray], np.ndarray]) -> Sizes:
     """Rows "letters > answer ....", with the answer `rule(letters)`; its tokens and the first "." are scored."""
     separator, end = _MARKED.index(SEPARATOR), _MARKED.index(END)
 
-    def make(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
+    def at(rng: np.random.Generator, sizes: np.ndarray, length: int) -> Rows:
         T = length + 1
-        ids, scored = np.full((rows, T), end), np.zeros((rows, T), dtype=bool)
-        for row, n in enumerate(rng.integers(1, (T - 2) // 2 + 1, size=rows)):
+        ids, scored = np.full((len(sizes), T), end), np.zeros((len(sizes), T), dtype=bool)
+        for row, n in enumerate(sizes):
             letters = rng.integers(0, len(ascii_lowercase), size=n)
             ids[row, : 2 * n + 1] = np.concatenate([letters, [separator], rule(letters)])
             scored[row, n + 1 : 2 * n + 2] = True
         return ids, scored[:, 1:]
 
-    return make
+    return Sizes(at, most=lambda length: (length - 1) // 2)
+
+
+_COPY, _REVERSE, _SORT = (_answered(rule) for rule in (lambda letters: letters, lambda letters: letters[::-1], np.sort))
+_RECALL = Sizes(recall_tasks.recall, recall_tasks.most_pairs)
+_SELECTIVE = Sizes(recall_tasks.selective_copy, recall_tasks.most_letters)
+_COUNTING = Sizes(recall_tasks.counting, recall_tasks.most_counted)
+_REGRESSION = Sizes(recall_tasks.regression, recall_tasks.most_points, recall_tasks.most_points)
 
 
 def _sums(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
@@ -90,10 +115,31 @@ TASKS: dict[str, Task] = {
         8,
         256,
         "qT7bqT7b",
-        _induction,
+        PERIODS.any,
+        PERIODS,
     ),
-    "copy": Task(
-        "Copy", "Letters, then the same letters.", _MARKED, 32, 4, 128, "dbca>dbca.", _answered(lambda letters: letters)
+    "recall": Task(
+        "Associative recall",
+        "Keys (small letters), each with its value (a capital), then the keys again in any order: what was its value?",
+        recall_tasks.RECALL,
+        64,
+        4,
+        256,
+        "aQbRbRaQbR",
+        _RECALL.any,
+        _RECALL,
+    ),
+    "copy": Task("Copy", "Letters, then the same letters.", _MARKED, 32, 4, 128, "dbca>dbca.", _COPY.any, _COPY),
+    "selective_copy": Task(
+        "Selective copying",
+        "Letters at random places among dots, then the letters without the dots.",
+        recall_tasks.SELECTIVE,
+        64,
+        8,
+        256,
+        "..d.b...>db",
+        _SELECTIVE.any,
+        _SELECTIVE,
     ),
     "reverse": Task(
         "Reverse",
@@ -103,7 +149,8 @@ TASKS: dict[str, Task] = {
         4,
         128,
         "dbca>acbd.",
-        _answered(lambda letters: letters[::-1]),
+        _REVERSE.any,
+        _REVERSE,
     ),
     "sort": Task(
         "Sort",
@@ -113,12 +160,35 @@ TASKS: dict[str, Task] = {
         4,
         128,
         "dbca>abcd.",
-        _answered(np.sort),
+        _SORT.any,
+        _SORT,
+    ),
+    "counting": Task(
+        "Counting",
+        "Letters, then how often each of a, b, c and d is among them.",
+        recall_tasks.COUNTING,
+        32,
+        12,
+        128,
+        "abca>a02b01c01d00",
+        _COUNTING.any,
+        _COUNTING,
+    ),
+    "regression": Task(
+        "Linear regression in the context",
+        "Points x1 x2 y of one plane through 0, as numbers from 00 (-3) to 99 (3). Each row has another plane.",
+        recall_tasks.REGRESSION,
+        47,
+        8,
+        191,
+        "664066384138",
+        _REGRESSION.any,
+        _REGRESSION,
     ),
     "modular_addition": Task(
         "Modular addition",
         "a + b = c modulo 97; three pairs in ten are kept for the test and never trained on.",
-        (*_NUMBERS, "+", "="),
+        (*NUMBERS, "+", "="),
         4,
         4,
         4,

@@ -7,6 +7,7 @@ from typing import Any
 from model.api import LanguageModel
 from model.arguments import check_layer, shown
 from model.errors import InputError, say
+from model.progress import silent
 from viz.charts.distribution import likeliest
 from viz.seam import background, panels
 from viz.seam.playground import Playground
@@ -142,14 +143,11 @@ def done(playground: Playground, job: background.Job) -> object:
     if known is not None:
         return known.value
     began = time.perf_counter()
-
-    def progress(step: int, total: int | None, what: str) -> None:
-        playground.computing.release()
-        time.sleep(background.WAIT)
-        playground.computing.acquire(later=True)
-
-    work = within(job.work, dataclasses.replace(playground.options.allowed, job_seconds=most_seconds(playground)))
-    with playground.computing.later():
-        value = work(progress)
+    if job.locks:
+        work = within(job.work, dataclasses.replace(playground.options.allowed, job_seconds=most_seconds(playground)))
+        with playground.computing.later():
+            value = work(lambda step, total, what: background.hand_over(playground))
+    else:
+        value = job.work(silent)
     result = background.Result(value, time.perf_counter() - began)
     return playground.results.get(job.key, lambda: result).value

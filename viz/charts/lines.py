@@ -11,8 +11,17 @@ from viz.labels import plotly_text
 from viz.numbers import number, plain
 from viz.theme import frame_layout
 
+SMOOTH = 10  # steps of a training of which a loss is the mean
 MARKED = 128  # points up to which a line shows each of them
 HOVER_TEXT = "%{hovertext}<extra></extra>"  # a hover template of whole texts, for what no template can say
+
+
+def running_mean(values: np.ndarray, window: int = SMOOTH) -> np.ndarray:
+    """The mean of each value and those before it, `window` in all, fewer at the beginning. [N] -> [N]"""
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    at = np.arange(1, len(values) + 1)
+    first = np.maximum(at - window, 0)
+    return (total[at] - total[first]) / (at - first)
 
 
 def values(y: Sequence[float]) -> list[float | None]:

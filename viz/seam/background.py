@@ -4,13 +4,14 @@ A job leaves its result in `playground.results`; the tab's `draw` finds it there
 always of the present prompt and settings, and the same question is answered once.
 """
 
+import contextlib
 import logging
 import queue
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from model.errors import PlaygroundError
@@ -31,6 +32,7 @@ class Job:
 
     key: tuple
     work: Callable[[Progress], object]
+    locks: bool = True  # whether it computes here, in turns with others; else in a process that bounds its own time
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +94,18 @@ def perform_in_turn(
                 return
             yield _bar(words(language), (0, None), 0.0) | {"text": waiting(ahead, language)}, ""
         begun = True
-        bounded = Job(job.key, within(job.work, playground.options.allowed))
+        bounded = replace(job, work=within(job.work, playground.options.allowed)) if job.locks else job
         yield from perform(playground, bounded, language, stop, ticket.leave)
     finally:
         if not begun:
             ticket.leave()
+
+
+def hand_over(playground: Playground) -> None:
+    """Let others at the model between two steps of work that holds it."""
+    playground.computing.release()
+    time.sleep(WAIT)
+    playground.computing.acquire(later=True)
 
 
 def waiting(ahead: int, language: str) -> str:
@@ -123,16 +132,15 @@ def perform(
 
     def progress(done: int, total: int | None, what: str) -> None:
         reports.put((done, total))
-        playground.computing.release()
-        time.sleep(WAIT)
-        playground.computing.acquire(later=True)
+        if job.locks:
+            hand_over(playground)
         if stop.is_set():
             raise Cancelled
 
     def work() -> None:
         started = time.perf_counter()
         try:
-            with playground.computing.later():
+            with playground.computing.later() if job.locks else contextlib.nullcontext():
                 if stop.is_set():
                     raise Cancelled
                 value = job.work(progress)

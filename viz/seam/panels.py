@@ -136,7 +136,7 @@ def job_of(view: View, name: str, scene: Scene, settings: Settings) -> backgroun
         return value
 
     prepare(measure, scene, settings)
-    return background.Job(key_of(view, measure, scene, settings), work)
+    return background.Job(key_of(view, measure, scene, settings), work, measure.locks)
 
 
 def _pace(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple[tuple, float]:

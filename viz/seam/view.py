@@ -57,7 +57,9 @@ class Measure:
     depends: tuple[Depends, ...] = ("run",)
     settings: tuple[str, ...] = ()  # names of the settings and asking parts that decide it
     slow: bool = False  # started by the button of a Job, never by itself
-    locks: bool = True  # whether it runs the model; one that only counts or loads needs no turn
+    # Whether it runs the model; one that only counts or loads needs no turn. A slow one without works in another
+    # process (viz/server/trial_process.py) and bounds its own time.
+    locks: bool = True
     # Where several settings mean the same, or only part of the model counts: (scene, settings) -> what is to be
     # measured. The function gets this as its settings, and equal questions are measured once.
     question: Callable[[Scene, Settings], Settings] | None = None

@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -32,7 +33,7 @@ log = logging.getLogger("playground")
 
 PREFIX = "trained:"
 KEPT = 4  # finished runs kept for each visitor
-_NICE = 10
+NICE = 10
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Failed:
 def work(connection: Connection, job: Job, limits: Limits, folder: Path, threads: int) -> None:
     """Train the job and send what happens; "pause", "resume" and "stop" are heard between steps."""
     if hasattr(os, "nice"):
-        os.nice(_NICE)
+        os.nice(NICE)
     torch.set_num_threads(threads)
     try:
         _teach(connection, job, limits, folder)
@@ -202,18 +203,18 @@ class Workshop:
 
     limits: Limits = field(default_factory=Limits)
     threads: int = max(1, (os.cpu_count() or 2) // 2)
+    workers: int = min(4, os.cpu_count() or 1)  # processes of a comparison, of one thread each and of low priority
     _runs: dict[str, LiveRun] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _trial: bool = False  # whether a comparison trains
     _home: Path | None = None
 
     def start(self, owner: str, job: Job) -> LiveRun:
         """Begin a run for a visitor. Raises InputError for a job out of bounds, or while another run is going on."""
-        if self.limits.minutes <= 0:
-            raise InputError("Training is switched off on this server.", "", "Run the app on your own machine.")
+        self.check_open()
         training.check(job, self.limits)
         with self._lock:
-            if any(not run.over for run in self._runs.values()):
-                raise InputError("Another training run is using this server.", "", "Try again when it has ended.")
+            self._check_free()
             self._forget(owner, keep=KEPT - 1)
             if self._home is None:
                 self._home = Path(tempfile.mkdtemp(prefix="playground-training-"))
@@ -228,6 +229,27 @@ class Workshop:
             self._runs[number] = run
         threading.Thread(target=run.listen, daemon=True).start()
         return run
+
+    def check_open(self) -> None:
+        """Raise InputError where this server trains nothing."""
+        if self.limits.minutes <= 0:
+            raise InputError("Training is switched off on this server.", "", "Run the app on your own machine.")
+
+    def _check_free(self) -> None:
+        if self._trial or any(not run.over for run in self._runs.values()):
+            raise InputError("Another training run is using this server.", "", "Try again when it has ended.")
+
+    @contextlib.contextmanager
+    def trial(self) -> Iterator[None]:
+        """Train something else meanwhile: raises InputError as `start` does, which for its part raises it now."""
+        self.check_open()
+        with self._lock:
+            self._check_free()
+            self._trial = True
+        try:
+            yield
+        finally:
+            self._trial = False
 
     def of(self, owner: str) -> list[LiveRun]:
         """A visitor's runs, the oldest first."""

@@ -25,12 +25,19 @@ PARTS = (
     "attn.o",
     "attn.q_norm",
     "attn.k_norm",
+    *(f"attn.{part}" for part in ("forget", "beta", "gate", "out_norm")),  # linear, retention, delta
+    *(f"attn.{part}" for part in ("in_proj", "conv", "x_proj", "dt_proj")),  # mamba
     "mlp.gate",
     "mlp.up",
     "mlp.down",
+    "mlp.router",
+    "mlp.experts.gate",
+    "mlp.experts.up",
+    "mlp.experts.down",
 )
 NAMES = {f"{name}.weight": f"{name}.weight" for name in ("embed", "pos_embed", "unembed")} | _both("final_norm")
 for _part in PARTS:
     NAMES |= _both(f"blocks.{{i}}.{_part}")
+NAMES |= {f"blocks.{{i}}.attn.{name}": f"blocks.{{i}}.attn.{name}" for name in ("A_log", "D")}
 
 NATIVE = Family("attention playground", to_config, Layout(NAMES))

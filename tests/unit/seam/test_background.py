@@ -105,6 +105,26 @@ def test_others_get_at_the_model_between_two_steps(playground):
 
 
 @pytest.mark.parametrize("language,said", [("en", "The prompt is empty."), ("zh", "提示词为空。")])
+def test_work_of_another_process_leaves_the_model_to_others(playground):
+    """It neither waits for the model nor holds it, and its time is not counted as computing."""
+    got: list[bool] = []
+
+    def work(progress):
+        for step in range(3):
+            got.append(playground.computing.acquire(timeout=5))
+            playground.computing.release()
+            progress(step, 3, "")
+        return 7
+
+    with playground.computing:
+        blocked = threading.Thread(target=list, args=(perform(playground, Job(("held",), lambda p: 1, False), "en"),))
+        blocked.start()
+        blocked.join(10)
+        assert not blocked.is_alive() and playground.results.peek(("held",)).value == 1
+    list(perform(playground, Job(("free",), work, locks=False), "en"))
+    assert playground.results.peek(("free",)).value == 7 and got == [True] * 3
+
+
 def test_what_a_person_did_wrong_is_said_in_their_language(playground, language, said):
     def work(progress):
         raise InputError("The prompt is empty.", "", "Type a few words, or choose an example.")

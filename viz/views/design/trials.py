@@ -8,8 +8,6 @@ from viz.seam.settings import Choice, Settings, form, read_all
 from viz.seam.view import Asking, Part, Seen
 from viz.words import Words
 
-SMOOTH = 10  # steps of which a loss is the mean
-
 
 @functools.cache
 def lesson() -> Lesson:

@@ -19,9 +19,9 @@ from model.activations.norm_walk import (
 )
 from model.errors import InputError
 from model.gpt.edits import Edit
+from model.gpt.norm import Norm
 from model.gpt.tap import compose, identity, record
 from model.gpt.trace import Trace, run
-from model.gpt.transformer import Norm
 from tests.support.helpers import (
     VARIANTS,
     D,

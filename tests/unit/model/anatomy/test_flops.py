@@ -29,7 +29,7 @@ from model.anatomy.flops import (
 from model.anatomy.measured_memory import trainable
 from model.gpt.cache import KVCache
 from model.gpt.config import PRESETS
-from model.gpt.transformer import attend_explicit
+from model.gpt.passes import attend_explicit
 from tests.support.helpers import N_CTX, VARIANTS, D, E, G, H, L, M, V, random_ids, tiny_config, tiny_model
 
 STEPWISE = attend_explicit(lambda site, layer, x: x)

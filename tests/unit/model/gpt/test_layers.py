@@ -8,7 +8,8 @@ import torch
 from model.design.kernels import reference
 from model.gpt import layers
 from model.gpt.config import RopeScaling
-from model.gpt.transformer import Norm, Pass, attend_fused
+from model.gpt.norm import Norm
+from model.gpt.passes import Pass, attend_fused
 from tests.support.helpers import assert_close, tiny_config
 from tests.support.rounding import products, rounded, shares_within, sums
 

@@ -12,6 +12,7 @@ from torch import nn
 
 from model.errors import CheckpointError
 from model.gpt.layers import fused_attention
+from model.gpt.tap import record
 from model.gpt.transformer import Transformer
 from model.training import loop
 from model.training.data import Batch
@@ -48,12 +49,51 @@ def test_only_matrices_decay():
     assert all(p.requires_grad for p in model.parameters())
 
 
+def test_biases_of_experts_do_not_decay_though_they_have_two_axes():
+    model = tiny_model({"n_expert": 3, "experts_per_token": 2})
+    matrices, vectors = loop.from_model(model, recipe()).optimizer.param_groups
+    biases = {id(p) for name, p in model.named_parameters() if name.endswith("bias")}
+    assert biases and biases <= {id(p) for p in vectors["params"]}
+    assert {p.ndim for p in matrices["params"]} == {2, 3}
+
+
 def mean_gradients(model: Transformer, batches: list[Batch]) -> tuple[float, list[torch.Tensor]]:
     """Mean loss of all scored tokens and its gradients, by one forward of the whole."""
     ids, targets = (torch.cat([torch.from_numpy(getattr(b, name)) for b in batches]) for name in ("ids", "targets"))
     model.requires_grad_(True)
     loss = F.cross_entropy(model(ids).flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
     return loss.item(), [*torch.autograd.grad(loss, [*model.parameters()])]
+
+
+def test_the_load_balancing_loss_joins_the_gradient_with_its_coefficient():
+    """Two forwards a step: the mean of their losses, of all layers added up, times the coefficient."""
+    model = tiny_model({"n_expert": 4, "experts_per_token": 2})
+    told = recipe(**PLAIN | {"balance": 0.7, "beta1": 0.0, "beta2": 0.0, "weight_decay": 0.0})
+    taken: list[Batch] = []
+
+    def keep(*arguments) -> Batch:
+        taken.append(source(*arguments))
+        return taken[-1]
+
+    run, gradients = loop.from_model(model, told), []
+    router = model.blocks[2].mlp.router.weight
+    router.register_post_accumulate_grad_hook(lambda tensor: gradients.append(tensor.grad.clone()))
+    twin = tiny_model({"n_expert": 4, "experts_per_token": 2}).requires_grad_(True)
+    report = next(loop.steps(run, told, keep))
+    store: dict = {}
+    loss, balance = 0.0, 0.0
+    scored = sum(int((batch.targets != IGNORE).sum()) for batch in taken)
+    for batch in taken:
+        ids, targets = (torch.from_numpy(each) for each in (batch.ids, batch.targets))
+        flat = twin(ids, tap=record({"router"}, store)).flatten(0, 1)
+        loss = loss + F.cross_entropy(flat, targets.flatten(), ignore_index=IGNORE, reduction="sum") / scored
+        for layer in range(3):
+            share = store["router", layer].flatten(0, 1).softmax(-1)
+            chosen = torch.zeros_like(share).scatter_(1, share.topk(2).indices, 1.0)
+            balance = balance + 4 * (chosen.mean(0) / 2 * share.mean(0)).sum() / len(taken)
+    (wanted,) = torch.autograd.grad(loss + 0.7 * balance, twin.blocks[2].mlp.router.weight)
+    assert len(taken) == 2 and abs(report.balance - float(balance)) < 1e-4 and abs(report.loss - loss.item()) < 1e-4
+    assert_close(gradients[-1], wanted, 1e-3 * float(wanted.abs().max()))
 
 
 def test_the_first_step_of_adamw_by_hand():

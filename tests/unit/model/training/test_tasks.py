@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from model.errors import InputError
-from model.training import data, tasks
+from model.training import data, recall_tasks, tasks
 from model.training.tasks import IGNORE, TASKS
 
 ANSWERS = {
@@ -103,6 +103,99 @@ def test_pairs_to_train_on_and_pairs_held_out_are_all_pairs_and_share_none():
     assert len(held) == 2822
 
 
+def recall_by_hand(text: list[str]) -> tuple[int, list[int]]:
+    """The number of pairs, and where the value of an earlier key stands."""
+    value: dict[str, str] = {}
+    answers = []
+    for i in range(0, len(text) - 1, 2):
+        key, told = text[i], text[i + 1]
+        assert re.fullmatch("[a-z][A-Z]", key + told)
+        if key in value:
+            assert value[key] == told
+            answers.append(i + 1)
+        else:
+            assert not answers  # every pair is told before the first question
+            value[key] = told
+    return len(value), answers
+
+
+def selective_by_hand(text: list[str]) -> tuple[int, list[int]]:
+    front, answer = "".join(text).split(tasks.SEPARATOR)
+    assert front.replace(tasks.END, "") == answer and re.fullmatch("[a-z]+", answer)
+    return len(answer), [*range(len(front) + 1, len(text))]
+
+
+def counting_by_hand(text: list[str]) -> tuple[int, list[int]]:
+    at = text.index(tasks.SEPARATOR)
+    letters, answer = text[:at], text[at + 1 : at + 9]
+    assert answer == [part for each in "abcd" for part in (each, f"{letters.count(each):02d}")]
+    assert set(text[at + 9 :]) <= {tasks.END}
+    return len(letters), [at + 2, at + 4, at + 6, at + 8]
+
+
+def regression_by_hand(text: list[str]) -> tuple[int, list[int]]:
+    """A plane fitted to all points misses none by more than the rounding of x and y does; a clipped y is left out."""
+    rest = text[: len(text) // 3 * 3]
+    numbers = np.array([int(each) for each in rest if each != tasks.END]).reshape(-1, 3) * 6 / 99 - 3
+    there = numbers[abs(numbers[:, 2]) < 2.99]
+    w, *_ = np.linalg.lstsq(there[:, :2], there[:, 2], rcond=None)
+    assert abs(there[:, :2] @ w - there[:, 2]).max() <= 6 / 99  # half a step, and as much by which w may be off
+    return len(numbers), [*range(2, 3 * len(numbers), 3)]
+
+
+RULES = {
+    "recall": recall_by_hand,
+    "selective_copy": selective_by_hand,
+    "counting": counting_by_hand,
+    "regression": regression_by_hand,
+}
+SEEN = {"recall": (1, 16), "selective_copy": (1, 16), "counting": (1, 24), "regression": (16, 16)}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rows_obey_the_rule_and_score_what_it_tells(name: str):
+    sizes = set()
+    for text, scored in rows_of(name, 300, TASKS[name].length):
+        size, answers = RULES[name](text)
+        assert scored == answers
+        sizes.add(size)
+    assert (min(sizes), max(sizes)) == SEEN[name]
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if TASKS[name].sizes])
+def test_rows_of_a_size_are_asked_for(name: str):
+    """Longer examples are drawn by themselves, up to the most that a row holds."""
+    sizes, length = TASKS[name].sizes, TASKS[name].length
+    for size in (max(2, sizes.least(length)), sizes.most(length)):
+        ids, scored = sizes.at(np.random.default_rng(0), np.full(30, size), length)
+        assert ids.shape == (30, length + 1) and scored.shape == (30, length)
+        for row, right in zip(ids, scored, strict=True):
+            text = [TASKS[name].symbols[i] for i in row]
+            if name in RULES:
+                assert RULES[name](text)[0] == size
+            elif name == "induction":
+                assert text.index(text[0], 1) == size
+            else:
+                assert text.index(tasks.SEPARATOR) == size
+            assert right.any()
+
+
+def test_ridge_regression_misses_by_the_variance_of_y_at_first_and_by_rounding_at_last():
+    """var(y) = E x1^2 + E x2^2 before any point; after enough of them the rounding of y and what it adds to w."""
+    ids, _ = TASKS["regression"].make(np.random.default_rng(3), 4000, 47, False)
+    errors = recall_tasks.ridge_errors(ids)
+    assert errors.shape == (4000, 16)
+    mean = np.median(errors, axis=0)
+    x = recall_tasks.value_of(np.arange(33, 67))
+    assert abs(errors[:, 0].mean() / (2 * (x**2).mean()) - 1) < 0.1
+    assert mean[15] < 2 * (6 / 99) ** 2 / 12 < mean[1]
+    # Against the estimate written out for one row.
+    points = recall_tasks.value_of(ids[0].reshape(-1, 3))
+    X, y = points[:5, :2], points[:5, 2]
+    w = np.linalg.inv(X.T @ X + (6 / 99) ** 2 / 12 * np.eye(2)) @ X.T @ y
+    assert abs(errors[0, 5] - (points[5, :2] @ w - points[5, 2]) ** 2) < 1e-9
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_all_chance_is_the_generators(name: str):
     def draw(seed: int):
@@ -129,6 +222,9 @@ def test_the_example_obeys_the_rule(name: str):
     if name == "induction":
         half = len(example) // 2
         assert example[:half] == example[half:] and len(set(example[:half])) == half
+    elif name in RULES:
+        symbols = [TASKS[name].symbols[i] for i in ids]
+        assert RULES[name](symbols) and RULES[name](symbols)[1]
     elif name == "modular_addition":
         assert len(ids) == 5
         a, b, c = map(int, re.split(r"[+=]", example))

@@ -13,6 +13,7 @@ from model.design.past_length import bundled_text
 from tests.support.helpers import byte_model, serving
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
+from viz.charts.lines import running_mean
 from viz.numbers import decimals, number
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, scene_of
@@ -20,7 +21,7 @@ from viz.seam import background, panels
 from viz.seam.view import Seen
 from viz.views.design.norms_residuals import first_steps
 from viz.views.design.norms_residuals import view as norms_residuals
-from viz.views.design.norms_residuals.first_steps import last_mean, running_mean
+from viz.views.design.norms_residuals.first_steps import last_mean
 from viz.views.design.norms_residuals.view import VIEW
 from viz.views.design.trials import lesson
 from viz.words import LANGUAGES, Words, words

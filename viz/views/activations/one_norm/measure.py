@@ -19,7 +19,7 @@ from model.activations.norm_walk import (
 )
 from model.errors import InputError
 from model.gpt.config import ModelConfig
-from model.gpt.transformer import Norm
+from model.gpt.norm import Norm
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.views.activations.one_norm.figures import Counted, counted

@@ -27,6 +27,7 @@ from model.progress import Progress
 from viz.api.arguments import OneOf, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, unprompted
+from viz.charts.lines import SMOOTH
 from viz.numbers import milliseconds, nats, number, whole
 from viz.seam.playground import Playground
 from viz.seam.scene import Scene
@@ -40,7 +41,7 @@ from viz.views.design.mlps.figures import (
     slices,
     slices_figure,
 )
-from viz.views.design.trials import SMOOTH, as_it_is, lesson, python_of, training_form
+from viz.views.design.trials import as_it_is, lesson, python_of, training_form
 from viz.words import Words
 
 TAKES = {120: 12, 240: 25, 360: 37}  # seconds by steps, about

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from model.design.block_trials import LENGTH, ROWS, VARIANTS, WARMUP, WIDTH, Trial
+from viz.charts.lines import SMOOTH, running_mean
 from viz.numbers import NONE, milliseconds, nats, number
 from viz.seam.view import Payload, Seen
 from viz.views.design.norms_residuals.figures import heat_figure, losses_figure
-from viz.views.design.trials import SMOOTH, python_of
+from viz.views.design.trials import python_of
 from viz.words import Words
 
 MARGIN = 0.02  # nats a byte: losses that differ by less are called alike
@@ -23,14 +24,6 @@ _PAIRS = {
 
 
 # --- numbers ---
-
-
-def running_mean(values: np.ndarray, window: int = SMOOTH) -> np.ndarray:
-    """The mean of each value and those before it, `window` in all, fewer at the beginning. [N] -> [N]"""
-    total = np.concatenate([[0.0], np.cumsum(values)])
-    at = np.arange(1, len(values) + 1)
-    first = np.maximum(at - window, 0)
-    return (total[at] - total[first]) / (at - first)
 
 
 def last_mean(losses: np.ndarray, window: int = SMOOTH) -> list[float]:

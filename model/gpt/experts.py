@@ -1,0 +1,158 @@
+"""Mixture of experts: several MLPs in a layer, of which a router gives each token a few.
+
+    x --> router --> softmax --> the k largest p, divided by their sum --> w
+    y = sum over these k experts i of  w_i * expert_i(x)
+
+Shazeer et al. 2017, "Outrageously Large Neural Networks"; routed and renormalised as in Mixtral (Jiang et al. 2024,
+section 2.1). A single expert is weighted by its p itself (Fedus et al. 2021, eq. 2): divided by their sum it would be
+1, and the router would learn nothing. N experts, k experts a token, n tokens.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.errors import InputError
+from model.gpt.config import ModelConfig
+from model.gpt.layers import MLPS
+from model.gpt.linear import Linear
+
+if TYPE_CHECKING:
+    from model.gpt.transformer import Pass
+
+
+@dataclass(frozen=True, eq=False)
+class Routing:
+    """What the router decides for n tokens."""
+
+    probabilities: Tensor  # [n, N] softmax of the router's logits
+    experts: Tensor  # [n, k] the likeliest experts of each token, the likeliest first
+    weights: Tensor  # [n, k] their probabilities over the sum of these: each row sums to 1; for k = 1 the probability
+    kept: Tensor  # [n, k] bool: false where the expert was full
+
+
+def route(logits: Tensor, k: int, capacity_factor: float | None = None) -> Routing:
+    """The k likeliest experts of each token, and whether each had room. logits [n, N]
+
+    With a capacity factor an expert takes `capacity` tokens, those of the earliest rows first, and every first choice
+    before any second one; the rest is dropped: the token passes that expert by. Fedus et al. 2021, "Switch
+    Transformers", 2.2.
+    """
+    probabilities = logits.float().softmax(-1)
+    weights, experts = probabilities.topk(k, -1)
+    kept = torch.ones_like(experts, dtype=torch.bool)
+    if capacity_factor is not None:
+        n, N = logits.shape
+        chosen = F.one_hot(experts.t().flatten(), N)  # [k n, N], the first choices of all tokens before
+        place = (chosen.cumsum(0) * chosen).sum(-1).view(k, n).t()  # [n, k] counted from 1, in the expert's queue
+        kept = place <= capacity(n, N, k, capacity_factor)
+    return Routing(probabilities, experts, weights if k == 1 else weights / weights.sum(-1, keepdim=True), kept)
+
+
+def capacity(tokens: int, n_expert: int, k: int, factor: float) -> int:
+    """Most choices that one expert takes: its even share times the factor, rounded up. Fedus et al. 2021, eq. 3."""
+    return math.ceil(factor * tokens * k / n_expert)
+
+
+def load(experts: Tensor, n_expert: int) -> Tensor:
+    """Share of the choices that fall on each expert; they sum to 1. experts [n, k] -> [N]"""
+    return torch.bincount(experts.flatten(), minlength=n_expert) / max(experts.numel(), 1)
+
+
+def balance_loss(logits: Tensor, k: int) -> Tensor:
+    """N * sum_i f_i P_i: 1 where every expert has the same load and probability, N where one has all. Without a unit.
+
+    f_i is the share of the choices that fall on expert i, P_i the mean of its probability, which alone has a gradient.
+    Fedus et al. 2021, eq. 4 - 6, where k = 1. logits [n, N]
+    """
+    routing, N = route(logits, k), logits.shape[-1]
+    return N * (load(routing.experts, N) * routing.probabilities.mean(0)).sum()
+
+
+def entropy(probabilities: Tensor) -> Tensor:
+    """-sum p ln p in nats: 0 where the router is sure, ln N where it does not tell experts apart. [..., N] -> [...]"""
+    return torch.special.entr(probabilities).sum(-1)
+
+
+def require_dense(config: ModelConfig) -> None:
+    """Raise InputError for a model with experts, where something reads or changes the one MLP of a layer."""
+    if config.n_expert > 1:
+        raise has_experts(config.n_expert)
+
+
+def has_experts(n_expert: int) -> InputError:
+    """The error of what needs one MLP a layer."""
+    return InputError(
+        "This model has several experts in each layer instead of one MLP, and this reads that MLP.",
+        f"{n_expert} experts",
+        "Choose a model without experts.",
+    )
+
+
+class Stack(nn.Module):
+    """The same layer of every expert: weight [N, out, in], bias [N, out] or absent."""
+
+    def __init__(self, n: int, d_in: int, d_out: int, bias: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n, d_out, d_in))
+        self.bias = nn.Parameter(torch.empty(n, d_out)) if bias else None
+
+    def one(self, expert: int, x: Tensor) -> Tensor:
+        """The layer of one expert. [n, in] -> [n, out]"""
+        return F.linear(x, self.weight[expert], None if self.bias is None else self.bias[expert])
+
+
+class Mlps(nn.Module):
+    """The MLPs of a layer's experts, each as the dense MLP of that config."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        N, D, M, bias = config.n_expert, config.d_model, config.d_mlp, config.mlp_bias
+        self.act: Callable[[Tensor], Tensor] = MLPS[config.mlp]
+        self.gate = Stack(N, D, M, bias) if config.mlp == "swiglu" else None
+        self.up = Stack(N, D, M, bias)
+        self.down = Stack(N, M, D, bias)
+
+    def one(self, expert: int, x: Tensor) -> Tensor:
+        """down(f(up(x))), or down(silu(gate(x)) * up(x)), of one expert. [n, D] -> [n, D]"""
+        up = self.up.one(expert, x)
+        return self.down.one(expert, self.act(up) if self.gate is None else self.act(self.gate.one(expert, x)) * up)
+
+
+class Experts(nn.Module):
+    """In the place of a block's MLP: a router and its experts.
+
+    Nothing is dropped outside training, so that a token's output does not depend on those beside it, and a forward
+    with a cache equals one without.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.k, self.capacity_factor = config.experts_per_token, config.capacity_factor
+        self.router = Linear(config.d_model, config.n_expert, bias=False)
+        self.experts = Mlps(config)
+
+    @property
+    def gate(self) -> NoReturn:
+        """There is no one gate projection: raises InputError, as do `up` and `down`."""
+        raise has_experts(self.router.weight.shape[0])
+
+    up = down = gate
+
+    def forward(self, x: Tensor, layer: int, run: "Pass") -> Tensor:
+        """x [B, T, D] -> [B, T, D]; the tap sees `router` and `mlp_out`."""
+        logits = run.at("router", layer, self.router(x))
+        routing = route(logits.flatten(0, 1), self.k, self.capacity_factor if self.training else None)
+        flat = x.flatten(0, 1)
+        out = torch.zeros_like(flat)
+        for expert in range(logits.shape[-1]):
+            token, choice = ((routing.experts == expert) & routing.kept).nonzero(as_tuple=True)
+            if len(token):
+                made = self.experts.one(expert, flat[token]) * routing.weights[token, choice, None].to(x.dtype)
+                out.index_add_(0, token, made)
+        return run.at("mlp_out", layer, out.view_as(x))

@@ -1,0 +1,59 @@
+"""Attention as a module: full softmax attention, or attention through a window."""
+
+from torch import Tensor, nn
+
+from model.gpt.config import ModelConfig
+from model.gpt.layers import attention_pattern, merge_heads, mix
+from model.gpt.linear import Linear
+from model.gpt.mixers.projection import project
+from model.gpt.mixers.window import window_attention, window_scores
+from model.gpt.norm import Norm, rms
+from model.gpt.passes import Pass
+
+
+class Attention(nn.Module):
+    """Causal self-attention with H query heads that share G key/value heads; `window` is None for the full one."""
+
+    def __init__(self, config: ModelConfig, window: int | None = None) -> None:
+        super().__init__()
+        D, E = config.d_model, config.d_head
+        self.d_head, self.window = E, window
+        self.q = Linear(D, config.n_head * E, config.q_bias)
+        self.k = Linear(D, config.n_kv_head * E, config.k_bias)
+        self.v = Linear(D, config.n_kv_head * E, config.v_bias)
+        self.o = Linear(config.n_head * E, D, config.o_bias)
+        self.q_norm = Norm(rms(config), E) if config.qk_norm else None
+        self.k_norm = Norm(rms(config), E) if config.qk_norm else None
+        self.counts = (config.n_head, config.n_kv_head, config.n_kv_head)
+        self.joint: tuple[Linear, ...] = ()  # q, k and v as one; in a tuple, so that no parameter is registered twice
+
+    def project(self, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
+        """q [B, H, T, E], k and v [B, G, T, E], norm and rotation applied. x [B, T, D]"""
+        return project(self, x, layer, run)
+
+    def parts(self) -> tuple[Linear, ...]:
+        """The parts of `joint`, in order."""
+        return self.q, self.k, self.v
+
+    def initialise(self) -> None:
+        """Nothing beyond what every matrix and bias gets."""
+
+    def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
+        q, k, v = self.project(x, layer, run)
+        if run.cache is not None:
+            k, v = run.cache.put(layer, k, v)
+        z = run.attend(layer, q, k, v) if self.window is None else self._through_window(layer, q, k, v, run)
+        return run.at("attn_out", layer, self.o(merge_heads(run.at("z", layer, z))))
+
+    def _through_window(self, layer: int, q: Tensor, k: Tensor, v: Tensor, run: Pass) -> Tensor:
+        """The heads' outputs with a window; the whole pattern is made only where a tap or `see` looks at it."""
+        if run.see is None and not run.explicit:
+            return window_attention(q, k, v, self.window)
+        scores = window_scores(q, k, self.window)
+        if run.explicit:
+            pattern = run.at("pattern", layer, attention_pattern(run.at("scores", layer, scores)))
+        else:
+            pattern = attention_pattern(scores)
+        if run.see is not None:
+            run.see(layer, pattern)
+        return mix(pattern, v)

@@ -1,0 +1,74 @@
+"""Linear attention that forgets: the mixers "linear" and "retention" in three forms with the same numbers.
+
+    recurrent   S_t = a_t S_(t-1) + k_t v_t^T,     o_t = S_t^T q_t
+    matrix      M[t, s] = (q_t . k_s) a_(s+1) ... a_t  for s <= t, else 0,     o = M v
+    chunked     the matrix inside a chunk of tokens, the recurrence from chunk to chunk
+
+S [E, E] is all that a head remembers of the text. A softmax would need every key; without one the sum over the past
+can be carried along (Katharopoulos et al. 2020, "Transformers are RNNs", eq. 16 to 20). What differs is a_t:
+
+    retention   a_t = 1 - 2^(-5 - h): fixed, one a head. Sun et al. 2023, "Retentive Network", eq. 5 to 8
+    linear      a_t = sigmoid(w . x_t + b)^(1/16): from the token, one a head. Yang et al. 2024, "Gated Linear
+                Attention", 4.1 with the exponent of 4.4, whose gate is one a key dimension; one a head as in Dao & Gu
+                2024, "Transformers are SSMs", and Peng et al. 2021, "Random Feature Attention", 3.2
+
+The decays are carried as logarithms, [B, H, T], so that products are sums. q comes scaled by 1 / sqrt(E).
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.gpt.layers import future
+
+CHUNK = 64  # tokens: the matrix of a chunk costs as much as the recurrence between chunks
+TEMPERATURE = 16  # of the gate: it forgets slowly from the start
+
+
+def retention_log_decay(n_head: int) -> Tensor:
+    """ln(1 - 2^(-5 - h)) of each head: half lives of 22 tokens, 44, 88 and so on. [H]. Sun et al. 2023, eq. 8"""
+    return torch.log1p(-torch.exp2(-5.0 - torch.arange(n_head, dtype=torch.float32)))
+
+
+def gate_log_decay(gate: Tensor) -> Tensor:
+    """ln(sigmoid(gate)^(1/16)). [..., T] -> [..., T]"""
+    return F.logsigmoid(gate) / TEMPERATURE
+
+
+def between(log_a: Tensor) -> Tensor:
+    """a_(s+1) ... a_t for every pair s <= t, 0 above the diagonal. [..., T] -> [..., T, T]
+
+    Summed along t for each s: a difference of sums over the whole text would lose digits.
+    """
+    T = log_a.shape[-1]
+    later = log_a[..., :, None].expand(*log_a.shape, T).masked_fill(future(T, T) | torch.eye(T, dtype=torch.bool), 0)
+    return later.cumsum(-2).masked_fill(future(T, T), -math.inf).exp()
+
+
+def matrix(q: Tensor, k: Tensor, log_a: Tensor) -> Tensor:
+    """M with M @ v = o. q and k [B, H, T, E], log_a [B, H, T] -> [B, H, T, T]"""
+    return (q @ k.transpose(-1, -2)) * between(log_a)
+
+
+def recurrent(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """o [B, H, T, E] and the state after the last token [B, H, E, E], a token at a time."""
+    out = []
+    for t in range(q.shape[2]):
+        kept = log_a[:, :, t, None, None].exp() * state
+        state = kept + k[:, :, t, :, None] * v[:, :, t, None, :]
+        out.append((q[:, :, t, None, :] @ state)[:, :, 0])
+    return torch.stack(out, 2), state
+
+
+def chunked(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """The same, a chunk at a time: products of matrices instead of a step a token."""
+    out = []
+    for q_c, k_c, v_c, log_c in zip(*(x.split(CHUNK, 2) for x in (q, k, v, log_a)), strict=True):
+        inside = between(log_c)  # [B, H, t, t]
+        since = log_c.cumsum(-1).exp()[..., None]  # what is left at each token of what came before the chunk
+        out.append((q_c @ k_c.transpose(-1, -2) * inside) @ v_c + (q_c * since) @ state)
+        left = inside[..., -1, :, None]  # what is left of each token at the chunk's end, [B, H, t, 1]
+        state = since[..., -1:, :] * state + (k_c * left).transpose(-1, -2) @ v_c
+    return out[0] if len(out) == 1 else torch.cat(out, 2), state

@@ -1,0 +1,58 @@
+"""The delta rule: before it writes under a key, a head takes off what it had written there. Three forms, same numbers.
+
+    recurrent   S_t = S_(t-1) + b_t k_t (v_t - S_(t-1)^T k_t)^T,     o_t = S_t^T q_t
+    matrix      M = tril(Q K^T) (I + tril(diag(b) K K^T, -1))^(-1) diag(b),     o = M v
+    chunked     the matrix inside a chunk of tokens, the recurrence from chunk to chunk
+
+S_t is one step of gradient descent, of size b_t, on |S^T k_t - v_t|^2 / 2: with b = 1 and |k| = 1 the value that
+is read under k_t afterwards is v_t exactly. Schlag et al. 2021, "Linear Transformers Are Secretly Fast Weight
+Programmers", eq. 20 to 24; the closed form is Yang et al. 2024, "Parallelizing Linear Transformers with the Delta Rule
+over Sequence Length", eq. 8 to 12, with keys and queries of length 1 after SiLU as there (3.3), 0 < b < 1.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+CHUNK = 64  # tokens
+
+
+def directions(x: Tensor) -> Tensor:
+    """SiLU, then length 1. [..., E]. Yang et al. 2024, 3.3"""
+    return F.normalize(F.silu(x), dim=-1)
+
+
+def solved(k: Tensor, beta: Tensor, x: Tensor) -> Tensor:
+    """(I + tril(diag(b) K K^T, -1))^(-1) diag(b) x. k [..., T, E], beta [..., T], x [..., T, n] -> [..., T, n]
+
+    Row t: b_t times x_t, less what the tokens before it have already put under k_t.
+    """
+    lower = beta[..., None] * (k @ k.transpose(-1, -2))
+    return torch.linalg.solve_triangular(lower, beta[..., None] * x, upper=False, unitriangular=True)
+
+
+def matrix(q: Tensor, k: Tensor, beta: Tensor) -> Tensor:
+    """M with M @ v = o. q and k [B, H, T, E], beta [B, H, T] -> [B, H, T, T]"""
+    eye = torch.eye(k.shape[-2], dtype=k.dtype, device=k.device).expand(*k.shape[:-1], k.shape[-2])
+    return (q @ k.transpose(-1, -2)).tril() @ solved(k, beta, eye)
+
+
+def recurrent(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """o [B, H, T, E] and the state after the last token [B, H, E, E], a token at a time."""
+    out = []
+    for t in range(q.shape[2]):
+        key = k[:, :, t, :, None]  # [B, H, E, 1]
+        held = (key * state).sum(-2)  # what is read under the key, [B, H, E]
+        state = state + beta[:, :, t, None, None] * key * (v[:, :, t] - held)[:, :, None, :]
+        out.append((q[:, :, t, None, :] @ state)[:, :, 0])
+    return torch.stack(out, 2), state
+
+
+def chunked(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """The same, a chunk at a time: what the chunk writes under its keys is one triangular system."""
+    out = []
+    for q_c, k_c, v_c, beta_c in zip(*(x.split(CHUNK, 2) for x in (q, k, v, beta)), strict=True):
+        writes = solved(k_c, beta_c, v_c - k_c @ state)  # [B, H, t, E]: S grows by k_s writes_s^T at token s
+        out.append(q_c @ state + (q_c @ k_c.transpose(-1, -2)).tril() @ writes)
+        state = state + k_c.transpose(-1, -2) @ writes
+    return out[0] if len(out) == 1 else torch.cat(out, 2), state

@@ -1,0 +1,93 @@
+"""The module of the mixers that keep a matrix a head: linear attention, retention and the delta rule.
+
+    q, k, v ---- mixing ----> mixed --- norm of each head --- x silu(g) ---> z --- o ---> attn_out
+                   |
+            state [E, E] a head
+
+Without a softmax a head's output has no fixed size: each is normalised before it is written (an RMSNorm with one gain
+for all heads; Sun et al. 2023, 3.1, use a GroupNorm). Retention and linear attention have a gate g on the output (Sun
+et al. 2023, eq. 8; Yang et al. 2024, 4.4), the delta rule has none (Yang et al. 2024, "Parallelizing ...", 3.3, whose
+short convolutions are left out).
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.gpt.config import ModelConfig
+from model.gpt.layers import merge_heads, split_heads
+from model.gpt.linear import Linear
+from model.gpt.mixers import decay, delta
+from model.gpt.mixers.hidden import row_weights
+from model.gpt.mixers.projection import project
+from model.gpt.norm import Norm, rms
+from model.gpt.passes import Pass
+
+
+class LinearAttention(nn.Module):
+    """H heads that each carry a matrix of d_head x d_head numbers from token to token."""
+
+    def __init__(self, config: ModelConfig, kind: str) -> None:
+        super().__init__()
+        D, H, E = config.d_model, config.n_head, config.d_head
+        self.kind, self.n_head, self.d_head = kind, H, E
+        self.q = Linear(D, H * E, config.q_bias)
+        self.k = Linear(D, config.n_kv_head * E, config.k_bias)
+        self.v = Linear(D, config.n_kv_head * E, config.v_bias)
+        self.o = Linear(H * E, D, config.o_bias)
+        self.q_norm = Norm(rms(config), E) if config.qk_norm else None
+        self.k_norm = Norm(rms(config), E) if config.qk_norm else None
+        self.forget = Linear(D, H, bias=True) if kind == "linear" else None
+        self.beta = Linear(D, H, bias=False) if kind == "delta" else None
+        self.gate = Linear(D, H * E, bias=False) if kind != "delta" else None
+        self.out_norm = Norm(rms(config), E)
+        self.counts = (H, config.n_kv_head, config.n_kv_head)
+        self.joint: tuple[Linear, ...] = ()  # q, k and v as one; in a tuple, so that no parameter is registered twice
+
+    def parts(self) -> tuple[Linear, ...]:
+        """The parts of `joint`, in order."""
+        return self.q, self.k, self.v
+
+    def initialise(self) -> None:
+        """Nothing beyond what every matrix and bias gets."""
+
+    def inputs(self, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """q, k, v [B, H, T, E] as the formulas take them, and the log decay, or beta, of each head [B, H, T]."""
+        q, k, v = project(self, x, layer, run)
+        q, k, v = (part.float() for part in (q, k, v))
+        k, v = (part.repeat_interleave(self.n_head // part.shape[1], 1) for part in (k, v))
+        if self.kind == "delta":
+            return delta.directions(q), delta.directions(k), v, self.beta(x).float().sigmoid().transpose(1, 2)
+        if self.kind == "retention":
+            log_a = decay.retention_log_decay(self.n_head).to(x.device)[None, :, None].expand(q.shape[:3])
+        else:
+            log_a = decay.gate_log_decay(self.forget(x).float().transpose(1, 2))
+        return q / math.sqrt(self.d_head), k, v, log_a
+
+    def mixing(self, x: Tensor, layer: int, run: Pass) -> Tensor:
+        """The signed matrix that the recurrence equals: mixed = matrix @ v. x [B, T, D] -> [B, H, T, T]"""
+        q, k, _, given = self.inputs(x, layer, run)
+        return (delta if self.kind == "delta" else decay).matrix(q, k, given)
+
+    def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
+        inputs = self.inputs(x, layer, run)
+        with torch.autocast(x.device.type, enabled=False):  # the sums over a text need float32
+            mixed = self._mix(*inputs, layer, run)
+        z = self.out_norm(run.at("mixed", layer, mixed).to(x.dtype))
+        if self.gate is not None:
+            z = z * F.silu(split_heads(self.gate(x), self.d_head))
+        return run.at("attn_out", layer, self.o(merge_heads(run.at("z", layer, z))))
+
+    def _mix(self, q: Tensor, k: Tensor, v: Tensor, given: Tensor, layer: int, run: Pass) -> Tensor:
+        """The heads' outputs before the norm; the state goes on from the cache's and into it. [B, H, T, E]"""
+        rule = delta if self.kind == "delta" else decay
+        held = None if run.cache is None else run.cache.state(layer)
+        state = q.new_zeros(*q.shape[:2], self.d_head, self.d_head) if held is None else held[0]
+        mixed, state = rule.chunked(q, k, v, given, state)
+        if run.cache is not None:
+            run.cache.keep(layer, (state,))
+        if run.see is not None:
+            run.see(layer, row_weights(rule.matrix(q, k, given)))
+        return mixed

@@ -1,0 +1,114 @@
+"""The module of Mamba's mixer: a convolution over the last few tokens, then the selective state space, then a gate.
+
+    x --- in_proj --+-- u --- conv, silu --- scan --- + D u --- x silu(gate) ---> z --- o ---> attn_out
+                    +-- gate              |
+                                   state [I, N]
+
+Gu & Dao 2023, "Mamba", figure 3 and 3.4. It has channels, I = expand x d_model, and no heads: for everything that is
+shown a head, head h is channels h I / H to (h + 1) I / H - 1. "v" are the channels after the convolution, "mixed" what
+the state gives back of them, which is matrix @ v a channel; D u, a path past the state, is not in the matrix.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.gpt.config import ModelConfig
+from model.gpt.layers import merge_heads, split_heads
+from model.gpt.linear import Linear
+from model.gpt.mixers import selective
+from model.gpt.mixers.hidden import grouped_weights
+from model.gpt.mixers.selective import Selection
+from model.gpt.passes import Pass
+
+SHORTEST, LONGEST = 1e-3, 1e-1  # step sizes of a new model
+
+
+class Convolution(nn.Module):
+    """Each channel on its own: a weighted sum of its last K values, with a bias."""
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(channels, width))  # [I, K], the last one for the token itself
+        self.bias = nn.Parameter(torch.empty(channels))
+
+    def forward(self, u: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
+        """u [B, T, I] after the K - 1 values before it, tail [B, K - 1, I] -> the sums, and the next tail."""
+        T, whole = u.shape[1], torch.cat((tail, u), 1)
+        out = self.bias + sum(self.weight[:, n] * whole[:, n : n + T] for n in range(self.weight.shape[1]))
+        return out, whole[:, T:]
+
+
+class Mamba(nn.Module):
+    """I channels that each carry N numbers from token to token, in H groups."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        D, channels, N = config.d_model, config.d_inner, config.d_state
+        self.n_head, self.width, self.rank = config.n_head, channels // config.n_head, config.dt_rank
+        self.in_proj = Linear(D, 2 * channels, bias=False)  # u and the gate
+        self.conv = Convolution(channels, config.d_conv)
+        self.x_proj = Linear(channels, self.rank + 2 * N, bias=False)  # the step size, at low rank, B and C
+        self.dt_proj = Linear(self.rank, channels, bias=True)
+        self.A_log = nn.Parameter(torch.empty(channels, N))  # A = -exp(A_log)
+        self.D = nn.Parameter(torch.empty(channels))
+        self.o = Linear(channels, D, bias=False)
+        self.joint: tuple[Linear, ...] = ()
+
+    def parts(self) -> tuple[Linear, ...]:
+        """None: in_proj is one product already."""
+        return ()
+
+    def initialise(self) -> None:
+        """Rates 1 .. N, step sizes between SHORTEST and LONGEST, and fan-in for what is read. Gu & Dao 2023, 3.6."""
+        channels, N = self.A_log.shape
+        self.A_log.copy_(torch.arange(1, N + 1, dtype=torch.float32).log().expand(channels, N))
+        self.D.fill_(1)
+        for module in (self.in_proj, self.x_proj, self.dt_proj, self.conv):
+            bound = 1 / math.sqrt(module.weight.shape[1])
+            nn.init.uniform_(module.weight, -bound, bound)
+        size = torch.exp(torch.rand(channels) * math.log(LONGEST / SHORTEST) + math.log(SHORTEST))
+        self.dt_proj.bias.copy_(size + torch.log(-torch.expm1(-size)))  # softplus of it is `size`
+
+    def select(self, u: Tensor) -> Selection:
+        """What each token chooses, from the channels after the convolution. u [B, T, I]"""
+        low, B, C = self.x_proj(u).split((self.rank, *[self.A_log.shape[1]] * 2), -1)
+        delta = F.softplus(F.linear(low.float(), self.dt_proj.weight, self.dt_proj.bias))
+        return Selection(u.float(), delta, -self.A_log.exp(), B.float(), C.float())
+
+    def inputs(self, x: Tensor, layer: int, run: Pass, tail: Tensor | None = None) -> tuple[Selection, Tensor, Tensor]:
+        """The selection, the gate [B, T, I], and the convolution's next tail. x [B, T, D]"""
+        u, gate = self.in_proj(x).chunk(2, -1)
+        K = self.conv.weight.shape[1]
+        u, tail = self.conv(u, u.new_zeros(len(u), K - 1, u.shape[-1]) if tail is None else tail)
+        chosen = self.select(F.silu(u))
+        u = merge_heads(run.at("v", layer, split_heads(chosen.u, self.width)))
+        return Selection(u, chosen.delta, chosen.A, chosen.B, chosen.C), gate, tail
+
+    def mixing(self, x: Tensor, layer: int, run: Pass, channel: int) -> Tensor:
+        """The signed matrix of one channel: mixed = matrix @ v. x [B, T, D] -> [B, T, T]"""
+        chosen, _, _ = self.inputs(x, layer, run)
+        return selective.matrix(chosen, slice(channel, channel + 1))[:, 0]
+
+    def weights(self, chosen: Selection, heads: range) -> Tensor:
+        """The map of each of the heads: the mean size of its channels' matrices, rows summing to 1. [B, heads, T, T]"""
+        spans = [slice(head * self.width, (head + 1) * self.width) for head in heads]
+        return torch.stack([grouped_weights(selective.matrix(chosen, span)) for span in spans], 1)
+
+    def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
+        tail, state = (None, None) if run.cache is None else run.cache.state(layer) or (None, None)
+        chosen, gate, tail = self.inputs(x, layer, run, tail)
+        if state is None:
+            state = chosen.u.new_zeros(len(x), *self.A_log.shape)
+        with torch.autocast(x.device.type, enabled=False):  # the sums over a text need float32
+            mixed, state = selective.scan(chosen, state)
+        if run.cache is not None:
+            run.cache.keep(layer, (tail, state))
+        if run.see is not None:
+            run.see(layer, self.weights(chosen, range(self.n_head)))
+        mixed = merge_heads(run.at("mixed", layer, split_heads(mixed, self.width)))
+        z = (mixed + self.D * chosen.u).to(x.dtype) * F.silu(gate)
+        z = run.at("z", layer, split_heads(z, self.width))
+        return run.at("attn_out", layer, self.o(merge_heads(z)))

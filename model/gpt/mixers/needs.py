@@ -1,0 +1,64 @@
+"""What is said where something is defined for attention only and a layer has another mixer."""
+
+from model.arguments import check_layer
+from model.errors import InputError, say
+from model.gpt.config import ModelConfig
+
+_WORDS = {
+    "softmax": "full attention",
+    "sliding_window": "attention through a window",
+    "linear": "linear attention",
+    "retention": "retention",
+    "delta": "the delta rule",
+    "mamba": "a state space (Mamba)",
+}
+
+
+def need_scores(config: ModelConfig, layer: int) -> None:
+    """Raise InputError unless there is such a layer and it has scores and a softmax over them."""
+    check_layer(layer, config.n_layer)
+    if not config.is_attention(layer):
+        raise InputError(
+            "This layer has no attention scores: it carries a state from token to token.",
+            f"layer {layer}: {_WORDS[config.mixer_of(layer)]}",
+            _other_layer(config),
+        )
+
+
+def need_qkv(config: ModelConfig, layer: int) -> None:
+    """Raise InputError unless there is such a layer and it has queries, keys and values."""
+    check_layer(layer, config.n_layer)
+    if config.mixer_of(layer) == "mamba":
+        raise InputError(
+            "This layer has no queries and keys: it carries a state from token to token.",
+            f"layer {layer}: {_WORDS['mamba']}",
+            _other_layer(config),
+        )
+
+
+def need_attention(config: ModelConfig) -> None:
+    """Raise InputError unless every layer has full attention: for what replaces, shortens or shares it."""
+    other = [layer for layer, name in enumerate(config.mixers) if name != "softmax"]
+    if other:
+        raise InputError(
+            "This is defined for models all of whose layers have full attention.",
+            f"layer {other[0]}: {_WORDS[config.mixer_of(other[0])]}",
+            "Choose such a model.",
+        )
+
+
+def need_rewinding(config: ModelConfig) -> None:
+    """Raise InputError unless tokens that were read can be taken back: a state does not hold them."""
+    if config.stateful:
+        raise InputError(
+            "This model carries a state, out of which no token can be taken again.",
+            f"layer {config.stateful[0]}: {_WORDS[config.mixer_of(config.stateful[0])]}",
+            "Choose a model all of whose layers are attention.",
+        )
+
+
+def _other_layer(config: ModelConfig) -> str:
+    layers = [layer for layer in range(config.n_layer) if config.is_attention(layer)]
+    if not layers:
+        return "Choose a model with attention."
+    return say("Choose a layer with attention: {}.", ", ".join(map(str, layers)))

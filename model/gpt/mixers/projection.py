@@ -1,0 +1,46 @@
+"""From the stream to queries, keys and values: shared by every mixer that has them."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from model.gpt.layers import rotate, split_heads
+from model.gpt.linear import Linear
+from model.gpt.passes import Pass
+
+
+class Projecting(Protocol):
+    """A mixer with queries, keys and values."""
+
+    d_head: int
+    q: Linear
+    k: Linear
+    v: Linear
+    q_norm: nn.Module | None
+    k_norm: nn.Module | None
+    counts: tuple[int, int, int]  # heads of q, k and v
+    joint: tuple[Linear, ...]  # q, k and v as one, where `Transformer.join` made it
+
+
+def project(mixer: Projecting, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
+    """q [B, H, T, E], k and v [B, G, T, E], norm and rotation applied. x [B, T, D]"""
+    if mixer.joint and run.tap is None and mixer.q_norm is None and not torch.is_grad_enabled():
+        return _project_joint(mixer, x, run)
+    q, k, v = (split_heads(linear(x), mixer.d_head) for linear in (mixer.q, mixer.k, mixer.v))
+    if mixer.q_norm is not None:
+        q, k = mixer.q_norm(q), mixer.k_norm(k)
+    q, k, v = run.at("q", layer, q), run.at("k", layer, k), run.at("v", layer, v)
+    if run.rope is not None:
+        q, k = run.at("q_rot", layer, rotate(q, *run.rope)), run.at("k_rot", layer, rotate(k, *run.rope))
+    return q, k, v
+
+
+def _project_joint(mixer: Projecting, x: Tensor, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
+    """The same numbers by one product and one rotation; without taps in between."""
+    H, G, _ = mixer.counts
+    heads = split_heads(mixer.joint[0](x), mixer.d_head)  # [B, H + 2 G, T, E]
+    if run.rope is None:
+        return heads.split(mixer.counts, dim=1)
+    turned = rotate(heads[:, : H + G], *run.rope)
+    return turned[:, :H], turned[:, H:], heads[:, H + G :]

@@ -1,0 +1,56 @@
+"""The matrices of a traced layer whatever its mixer is: what is drawn as a map, and what the output is made with."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from model.gpt.config import ModelConfig
+from model.gpt.mixers.hidden import row_weights
+from model.gpt.mixers.selective import Selection
+from model.gpt.passes import Pass
+from model.gpt.transformer import Transformer
+
+
+class Traced(Protocol):
+    """A run with its stream: model.gpt.trace.Trace."""
+
+    model: Transformer
+    residuals: Tensor  # [L + 1, T, D]
+
+    @property
+    def config(self) -> ModelConfig: ...
+
+    def prepare(self, layer: int, T: int) -> Pass: ...
+
+
+def mixer_input(trace: Traced, layer: int) -> tuple[Tensor, Pass]:
+    """What the layer's mixer reads, with the run's edits, and the Pass to run it. [1, T, D]"""
+    run, block = trace.prepare(layer, trace.residuals.shape[1]), trace.model.blocks[layer]
+    x = run.at("resid_pre", layer, trace.residuals[layer][None])
+    return x if block.post_norm else block.norm1.tapped(x, "norm1", layer, run), run
+
+
+def mixing_matrix(trace: Traced, layer: int, index: int) -> Tensor:
+    """The signed matrix of a head of linear attention, retention or the delta rule, or of a channel of Mamba. [T, T]"""
+    x, run = mixer_input(trace, layer)
+    mixer = trace.model.blocks[layer].attn
+    if trace.config.mixer_of(layer) == "mamba":
+        return mixer.mixing(x, layer, run, index)[0]
+    return mixer.mixing(x, layer, run)[0, index]
+
+
+def hidden_weights(trace: Traced, layer: int, head: int) -> Tensor:
+    """The map of a head without a softmax: model.gpt.mixers.hidden. [T, T]"""
+    if trace.config.mixer_of(layer) != "mamba":
+        return row_weights(mixing_matrix(trace, layer, head))
+    x, run = mixer_input(trace, layer)
+    mixer = trace.model.blocks[layer].attn
+    return mixer.weights(mixer.inputs(x, layer, run)[0], range(head, head + 1))[0, 0]
+
+
+@torch.inference_mode()
+def selection(trace: Traced, layer: int) -> Selection:
+    """What the tokens of the run chose in a layer of Mamba; the batch axis is 1."""
+    x, run = mixer_input(trace, layer)
+    return trace.model.blocks[layer].attn.inputs(x, layer, run)[0]

@@ -1,0 +1,47 @@
+"""What every block of one forward is told: positions, the attention kernel, the cache and the tap."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from model.gpt.cache import KVCache
+from model.gpt.layers import attention_pattern, attention_scores, fused_attention, mix
+from model.gpt.tap import Tap
+
+# How q, k and v of a layer become the heads' outputs: (layer, q [B,H,T,E], k [B,G,S,E], v [B,G,S,E]) -> z [B,H,T,E].
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+
+# What is shown of a layer whose mixer is not full softmax attention: (layer, weights [B, H, T, S], rows sum to 1).
+See = Callable[[int, Tensor], None]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Arguments of one forward for every block."""
+
+    rope: tuple[Tensor, Tensor] | None  # cosines and sines of the query positions, [T, d_rotary / 2] each
+    attend: Attend
+    cache: KVCache | None = None
+    tap: Tap | None = None
+    explicit: bool = False  # whether a window's scores and pattern are computed, for the tap
+    see: See | None = None  # gets the weights of every layer that does not call `attend`
+
+    def at(self, site: str, layer: int, tensor: Tensor) -> Tensor:
+        """The tensor after the tap, or the tensor itself where there is none."""
+        return tensor if self.tap is None else self.tap(site, layer, tensor)
+
+
+def attend_fused(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """The fast path: no [T, S] matrix is computed."""
+    return fused_attention(q, k, v)
+
+
+def attend_explicit(tap: Tap) -> Attend:
+    """The same numbers step by step, with the tap at scores and pattern."""
+
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = tap("scores", layer, attention_scores(q, k))
+        return mix(tap("pattern", layer, attention_pattern(scores)), v)
+
+    return attend

@@ -1,0 +1,179 @@
+"""A tiny mixture of experts trained with and without the load-balancing loss: do the experts share the work?"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from model.anatomy.anatomy import n_params, weights
+from model.design.block_trials import chapter, one_thread
+from model.gpt.config import ModelConfig
+from model.gpt.experts import entropy, load, route
+from model.gpt.tap import record
+from model.gpt.transformer import Transformer
+from model.progress import Progress, silent
+from model.training.data import Dataset, text_dataset
+from model.training.loop import Recipe, start, steps
+from model.training.tasks import IGNORE
+
+LAYERS, WIDTH, HEADS = 3, 64, 4
+VOCABULARY = 512  # of the chapter: bytes, and what they join to most often
+ROWS, LENGTH = 16, 64  # of a batch, and tokens a row
+SAMPLE = 48  # tokens of the held-out text that are followed to their experts
+LOOKS = 30  # times that the routers are looked at, about
+BATCH = 16  # rows of held-out text that are looked at
+
+
+@dataclass(frozen=True)
+class ExpertTrial:
+    """Settings of the training. `balances` are the coefficients of the load-balancing loss, a training each."""
+
+    n_expert: int = 4
+    experts_per_token: int = 1
+    balances: tuple[float, ...] = (0.0, 0.01)
+    capacity_factor: float = 1.25  # at which dropped tokens are counted; nothing is dropped in these trainings
+    steps: int = 300
+    rate: float = 3e-3
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """One training, looked at on the same held-out text every few steps. S looks, L layers, N experts, k a token."""
+
+    balance: float
+    steps: np.ndarray  # [S] steps done, the first look before any
+    load: np.ndarray  # [S, L, N] share of the choices
+    entropy: np.ndarray  # [S, L] mean entropy of the router, in nats
+    dropped: np.ndarray  # [S, L] share of the choices that find their expert full at the capacity factor
+    held_out: np.ndarray  # [S] loss in nats a token
+    losses: np.ndarray  # [steps] of the training's own batches, in nats a token, without the load-balancing loss
+    experts: np.ndarray  # [L, T, k] of the sample, after the last step
+    weights: np.ndarray  # [L, T, k]
+    lost: np.ndarray  # [L, T, k] bool: would be dropped
+
+
+@dataclass(frozen=True, eq=False)
+class Mixtures:
+    """All trainings of a trial, and the sample's text."""
+
+    trial: ExpertTrial
+    runs: tuple[Mixture, ...]
+    pieces: tuple[str, ...]  # texts of the sample's tokens
+    n_params: int
+    n_active: int  # parameters that one token uses
+
+
+def config_of(trial: ExpertTrial, vocab_size: int) -> ModelConfig:
+    """The tiny model: pre-norm, learned positions, GELU, tied output."""
+    return ModelConfig(
+        vocab_size=vocab_size,
+        n_ctx=LENGTH,
+        n_layer=LAYERS,
+        d_model=WIDTH,
+        n_head=HEADS,
+        d_mlp=2 * WIDTH,
+        n_expert=trial.n_expert,
+        experts_per_token=trial.experts_per_token,
+    )
+
+
+@functools.cache
+def text() -> Dataset:
+    """The bundled chapter with a vocabulary of its own."""
+    return text_dataset(chapter(), VOCABULARY)
+
+
+def train_one(trial: ExpertTrial, balance: float, tell: Callable[[int], None] = lambda done: None) -> Mixture:
+    """One training with that coefficient; `tell` hears of every step. The same seed gives the same first weights."""
+    recipe = Recipe(
+        steps=trial.steps,
+        batch=ROWS,
+        length=LENGTH,
+        learning_rate=trial.rate,
+        warmup=min(30, trial.steps),
+        balance=balance,
+        seed=trial.seed,
+    )
+    dataset = text()
+    training = start(config_of(trial, dataset.tokenizer.vocab_size), recipe)
+    every, looks, losses = max(1, trial.steps // LOOKS), [_look(training.model, trial)], []
+    at = [0]
+    for report in steps(training, recipe, dataset.train):
+        losses.append(report.loss)
+        if report.step % every == 0 or report.step == trial.steps:
+            at.append(report.step)
+            looks.append(_look(training.model, trial))
+        tell(report.step)
+    shares, entropies, dropped, held_out = (
+        np.array(each) for each in zip(*(look.means for look in looks), strict=True)
+    )
+    last = looks[-1]
+    return Mixture(balance, np.array(at), shares, entropies, dropped, held_out, np.array(losses), *last.sample)
+
+
+def train_mixtures(trial: ExpertTrial, progress: Progress = silent) -> Mixtures:
+    """All trainings one after the other, in this process and on one thread."""
+    runs = []
+    with one_thread():
+        for number, balance in enumerate(trial.balances):
+
+            def tell(done: int, before: int = number * trial.steps) -> None:
+                progress(before + done, trial.steps * len(trial.balances), "")
+
+            runs.append(train_one(trial, balance, tell))
+    return together(trial, runs)
+
+
+def together(trial: ExpertTrial, runs: Sequence[Mixture]) -> Mixtures:
+    """The trainings with what they have in common."""
+    dataset = text()
+    config = config_of(trial, dataset.tokenizer.vocab_size)
+    ids = _rows(dataset)[0][0, :SAMPLE]
+    pieces = tuple(dataset.tokenizer.piece(int(each)) for each in ids)
+    idle = sum(each.size for each in weights(config) if ".experts." in each.name)
+    active = n_params(config) - idle + idle // trial.n_expert * trial.experts_per_token
+    return Mixtures(trial, tuple(runs), pieces, n_params(config), active)
+
+
+# --- a look at the routers ---
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    means: tuple[np.ndarray, np.ndarray, np.ndarray, float]  # load [L, N], entropy [L], dropped [L], loss
+    sample: tuple[np.ndarray, np.ndarray, np.ndarray]  # experts, weights and what would be dropped, [L, T, k] each
+
+
+def _rows(dataset: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
+    """The held-out rows that are looked at, and their targets. [B, T] each"""
+    (held_out,) = dataset.held_out.values()
+    batch = next(held_out(BATCH, LENGTH))
+    return torch.from_numpy(batch.ids), torch.from_numpy(batch.targets)
+
+
+@torch.no_grad()
+def _look(model: Transformer, trial: ExpertTrial) -> _Look:
+    """The routers on the held-out rows, with nothing dropped."""
+    ids, targets = _rows(text())
+    routers: dict[tuple[str, int], torch.Tensor] = {}
+    model.eval()
+    logits = model.logits(model.trunk(ids, tap=record(("router",), routers))).flatten(0, 1)
+    loss = F.cross_entropy(logits, targets.flatten(), ignore_index=IGNORE).item()
+    each = [
+        route(routers["router", layer].flatten(0, 1), trial.experts_per_token, trial.capacity_factor)
+        for layer in range(LAYERS)
+    ]
+    means = (
+        np.stack([load(layer.experts, trial.n_expert).numpy() for layer in each]),
+        np.array([entropy(layer.probabilities).mean().item() for layer in each]),
+        np.array([1 - layer.kept.float().mean().item() for layer in each]),
+        loss,
+    )
+    experts, shares, kept = (
+        np.stack([getattr(layer, name)[:SAMPLE].numpy() for layer in each]) for name in ("experts", "weights", "kept")
+    )
+    return _Look(means, (experts, shares, ~kept))

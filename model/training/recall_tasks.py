@@ -1,0 +1,148 @@
+"""Rows of the tasks that tell memories apart: recall, selective copying, counting and regression in the context.
+
+Each function draws rows of `length` + 1 tokens of given sizes. The symbols stand beside it.
+"""
+
+from string import ascii_lowercase, ascii_uppercase
+
+import numpy as np
+
+Rows = tuple[np.ndarray, np.ndarray]  # ids [B, T + 1] and whether each of ids[:, 1:] is scored, [B, T]
+
+SEPARATOR, END = ">", "."
+NUMBERS = tuple(f"{number:02d}" for number in range(100))
+
+# --- associative recall ---
+
+RECALL = (*ascii_lowercase, *ascii_uppercase)  # keys, then values
+KEYS = len(ascii_lowercase)
+
+
+def most_pairs(length: int) -> int:
+    """Pairs of which half a row of `length` + 1 tokens holds, up to one of every key."""
+    return max(1, min(KEYS, (length + 1) // 4))
+
+
+def recall(rng: np.random.Generator, pairs: np.ndarray, length: int) -> Rows:
+    """Different keys, each with its value, then keys drawn from them again and again: "aQbRbRaQbR".
+
+    Scored is the value after each repeated key. Multi-query associative recall: Arora et al. 2023, "Zoology", with
+    queries at random instead of at distances by a power law. pairs [B]
+    """
+    rows, slots = len(pairs), (length + 2) // 2
+    keys = rng.permuted(np.tile(np.arange(KEYS), (rows, 1)), axis=1)
+    values = KEYS + rng.integers(0, KEYS, size=(rows, KEYS))
+    asked = rng.integers(0, pairs[:, None], size=(rows, slots))
+    place = np.arange(slots)[None, :]
+    which = np.where(place < pairs[:, None], np.minimum(place, KEYS - 1), asked)  # [B, slots] of the pairs
+    both = np.stack([np.take_along_axis(part, which, axis=1) for part in (keys, values)], axis=-1)
+    again = np.broadcast_to(place >= pairs[:, None], which.shape)
+    scored = np.stack([np.zeros_like(again), again], axis=-1)
+    return both.reshape(rows, -1)[:, : length + 1], scored.reshape(rows, -1)[:, 1 : length + 1]
+
+
+# --- selective copying ---
+
+SELECTIVE = (*ascii_lowercase, SEPARATOR, END)
+
+
+def most_letters(length: int) -> int:
+    """Letters of selective copying: a quarter of the row, so that at least half of it is noise."""
+    return max(1, (length + 1) // 4)
+
+
+def selective_copy(rng: np.random.Generator, letters: np.ndarray, length: int) -> Rows:
+    """Letters at random places among noise ".", then ">" and the letters without the noise: "..d.b...>db".
+
+    The distances vary, so that a fixed filter cannot copy them. Gu & Dao 2023, "Mamba", 3.1. letters [B]
+    """
+    T, (separator, noise) = length + 1, (SELECTIVE.index(SEPARATOR), SELECTIVE.index(END))
+    ids, scored = np.full((len(letters), T), noise), np.zeros((len(letters), T), dtype=bool)
+    for row, n in enumerate(letters):
+        front = T - 1 - n
+        chosen = rng.integers(0, len(ascii_lowercase), size=n)
+        ids[row, np.sort(rng.permutation(front)[:n])] = chosen
+        ids[row, front:] = np.concatenate([[separator], chosen])
+        scored[row, front + 1 :] = True
+    return ids, scored[:, 1:]
+
+
+# --- counting ---
+
+COUNTED = tuple("abcd")
+COUNTING = (*COUNTED, SEPARATOR, END, *NUMBERS)
+
+
+def most_counted(length: int) -> int:
+    """Letters of which the row holds the counts."""
+    return max(1, min(99, length - 2 * len(COUNTED)))
+
+
+def counting(rng: np.random.Generator, letters: np.ndarray, length: int) -> Rows:
+    """Letters, then how often each of "abcd" is among them: "abca>a02b01c01d00". Scored are the numbers. letters [B]"""
+    T, kinds = length + 1, len(COUNTED)
+    separator, end = COUNTING.index(SEPARATOR), COUNTING.index(END)
+    ids, scored = np.full((len(letters), T), end), np.zeros((len(letters), T), dtype=bool)
+    for row, n in enumerate(letters):
+        drawn = rng.integers(0, kinds, size=n)
+        counts = end + 1 + np.bincount(drawn, minlength=kinds)
+        answer = np.stack([np.arange(kinds), counts], axis=1).ravel()
+        ids[row, : n + 1 + 2 * kinds] = np.concatenate([drawn, [separator], answer])
+        scored[row, n + 2 : n + 1 + 2 * kinds : 2] = True
+    return ids, scored[:, 1:]
+
+
+# --- linear regression in the context ---
+
+REGRESSION = (*NUMBERS, END)
+DIMENSIONS = 2  # of x
+LARGEST = 3.0  # the values of the numbers 00 .. 99 are evenly spread from -3 to 3
+STEP = 2 * LARGEST / (len(NUMBERS) - 1)
+_INPUTS = (33, 66)  # the numbers that inputs are drawn from: -1 to 1
+
+
+def value_of(ids: np.ndarray) -> np.ndarray:
+    """The values that numbers stand for."""
+    return ids * STEP - LARGEST
+
+
+def most_points(length: int) -> int:
+    """Points of three numbers each in a row."""
+    return max(1, (length + 1) // (DIMENSIONS + 1))
+
+
+def regression(rng: np.random.Generator, points: np.ndarray, length: int) -> Rows:
+    """Points x1 x2 y of one plane through 0 a row, y = w . x with w ~ N(0, 1): "50 41 55 62 ...". Scored is each y.
+
+    Garg et al. 2022, "What Can Transformers Learn In-Context?", in two dimensions instead of twenty. The forward reads
+    token ids, so every number is rounded to one of a hundred tokens instead of being an input of its own; a y beyond
+    3 becomes 3. points [B]
+    """
+    rows, most, width = len(points), most_points(length), DIMENSIONS + 1
+    x = rng.integers(_INPUTS[0], _INPUTS[1] + 1, size=(rows, most, DIMENSIONS))
+    w = rng.standard_normal((rows, DIMENSIONS))
+    y = np.rint((np.einsum("bpd,bd->bp", value_of(x), w) + LARGEST) / STEP).clip(0, len(NUMBERS) - 1).astype(int)
+    there = np.arange(most)[None, :, None] < points[:, None, None]
+    end = REGRESSION.index(END)
+    ids = np.full((rows, length + 1 + width), end)
+    ids[:, : most * width] = np.where(there, np.concatenate([x, y[..., None]], -1), end).reshape(rows, -1)
+    scored = np.zeros(ids.shape, dtype=bool)
+    scored[:, DIMENSIONS : most * width : width] = there[..., 0]
+    return ids[:, : length + 1], scored[:, 1 : length + 1]
+
+
+def ridge_errors(ids: np.ndarray) -> np.ndarray:
+    """Squared error of ridge regression from the points before, by their number 0, 1, ... ids [B, T] -> [B, points]
+
+    w = (X'X + s I)^-1 X'y with s the variance of rounding, STEP^2 / 12 a number, over the variance 1 of w: the best
+    linear estimate (Garg et al. 2022, 3.1), to which a learner of this task comes close from above.
+    """
+    width = DIMENSIONS + 1
+    points = ids[:, : ids.shape[1] // width * width].reshape(len(ids), -1, width)
+    values, errors = value_of(points), []
+    for seen in range(points.shape[1]):
+        x, y = values[:, :seen, :DIMENSIONS], values[:, :seen, DIMENSIONS]
+        gram = np.einsum("bpi,bpj->bij", x, x) + STEP**2 / 12 * np.eye(DIMENSIONS)
+        w = np.linalg.solve(gram, np.einsum("bpi,bp->bi", x, y)[..., None])[..., 0]
+        errors.append((np.einsum("bi,bi->b", values[:, seen, :DIMENSIONS], w) - values[:, seen, DIMENSIONS]) ** 2)
+    return np.stack(errors, axis=1)

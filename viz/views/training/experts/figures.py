@@ -1,0 +1,85 @@
+"""Pictures of a mixture of experts: how the tokens spread over steps, and where each token of a text goes."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz.charts.axes import BLUE, LEGEND, ORANGE, axis, figure, row_axis, token_axis, token_names
+from viz.charts.lines import HOVER_TEXT, grid, guide, line
+from viz.labels import plotly_text
+from viz.numbers import number, percent
+from viz.theme import HUES
+
+HEIGHT, NARROW = 340, 620
+COLOURS = (BLUE, ORANGE)  # without and with the load-balancing loss
+
+
+def _hover(x: str, y: str, form: str) -> str:
+    return f"{plotly_text(x)}: %{{x}}<br>{plotly_text(y)}: %{{y:{form}}}"
+
+
+def loads_figure(
+    steps: Sequence[int], loads: Mapping[str, np.ndarray], experts: Sequence[str], words: Mapping[str, str]
+) -> go.Figure:
+    """Share of the choices of every expert, a panel a training. loads: [S, N] each; `words`: "step", "load", "even"."""
+    hover, panels, across, up = _hover(words["step"], words["load"], ".1%"), {}, {}, {}
+    for at, (name, shares) in enumerate(loads.items()):
+        first = {"showlegend": at == 0}
+        lines = [
+            line(expert, steps, shares[:, n], HUES[n % len(HUES)], hover=hover, more=first | {"legendgroup": expert})
+            for n, expert in enumerate(experts)
+        ]
+        even = guide(words["even"], [steps[0], steps[-1]], [1 / len(experts)] * 2, "dash")
+        panels[name] = [*lines, even.update(showlegend=at == 0)]
+        across[name] = axis(f"{words['step']} · {name}")
+        up[name] = axis(words["load"], {"range": [-0.03, 1.03], "tickformat": ".0%"})
+    return grid(panels, across, up, height=HEIGHT, narrow=NARROW, legend=LEGEND)
+
+
+def curves_figure(
+    steps: Sequence[int], curves: Mapping[str, np.ndarray], words: Mapping[str, str], reference: float | None, form: str
+) -> go.Figure:
+    """One number by step, a line a training. [S] each; `words`: "step", "value", and "reference" for the guide."""
+    hover = _hover(words["step"], words["value"], form)
+    traces = [
+        line(name, steps, each, colour, hover=hover, width=2.5)
+        for (name, each), colour in zip(curves.items(), COLOURS, strict=True)
+    ]
+    if reference is not None:
+        traces.append(guide(words["reference"], [steps[0], steps[-1]], [reference] * 2, "dash"))
+    more = {"rangemode": "tozero"} | ({"tickformat": ".0%"} if form.endswith("%") else {})
+    return figure(traces, axis(words["step"]), axis(words["value"], more), height=HEIGHT - 40, narrow=HEIGHT)
+
+
+def tokens_figure(
+    pieces: Sequence[str], rows: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], words: Mapping[str, str]
+) -> go.Figure:
+    """Each token's first expert, a row for each training and layer: the colour says which, a cross that it is full.
+
+    rows: expert, weight [T] and whether it would be dropped. `words`: "token", "expert" with {n}, "weight", "dropped".
+    """
+    names, found = token_names(pieces), {}
+    for row, (experts, weights, dropped) in rows.items():
+        for at, (expert, weight, lost) in enumerate(zip(experts, weights, dropped, strict=True)):
+            label = words["expert"].format(n=int(expert))
+            told = f"{words['weight']}: {number(float(weight))}"
+            lines = [names[at], *map(plotly_text, (row, label, told))]
+            lines += [plotly_text(words["dropped"])] if lost else []
+            found.setdefault(int(expert), []).append((at, row, "x" if lost else "square", "<br>".join(lines)))
+    traces = []
+    for expert in sorted(found):
+        x, y, symbols, hovers = zip(*found[expert], strict=True)
+        colour = HUES[expert % len(HUES)]
+        marker = {"size": 10, "color": colour, "symbol": list(symbols), "line": {"width": 0}}
+        name = plotly_text(words["expert"].format(n=expert))
+        shape = {"mode": "markers", "marker": marker, "hovertext": list(hovers), "hovertemplate": HOVER_TEXT}
+        traces.append(go.Scatter(x=list(x), y=list(y), name=name, **shape))
+    height = 150 + 26 * len(rows)
+    up = row_axis(list(rows), [plotly_text(row) for row in rows])
+    return figure(traces, token_axis(words["token"], pieces), up, height=height, narrow=height)
+
+
+def shares(values: Sequence[float]) -> str:
+    """Shares side by side: 25.0 % · 24.1 % ..."""
+    return " · ".join(percent(float(each)) for each in values)

@@ -1,0 +1,269 @@
+"""Do the experts share the work: a tiny mixture of experts, trained with and without the load-balancing loss."""
+
+import math
+from typing import Annotated
+
+import numpy as np
+
+from model.progress import Progress
+from model.training.expert_trial import (
+    BATCH,
+    LAYERS,
+    LENGTH,
+    ROWS,
+    WIDTH,
+    ExpertTrial,
+    Mixture,
+    Mixtures,
+    together,
+    train_one,
+)
+from viz.api.arguments import Within
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, unprompted
+from viz.numbers import bits, nats, number, percent, whole
+from viz.seam.playground import Playground
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
+from viz.server.trial_process import side_by_side
+from viz.views.training.experts.figures import curves_figure, loads_figure, shares, tokens_figure
+from viz.words import Words
+
+SECONDS = 0.06  # of a step, about, with two trainings at once on two cores
+
+
+def as_it_is(words: Words, option: str) -> str:
+    """An option that is a number is its own label."""
+    return option
+
+
+TRIAL = (
+    Choice("n_expert", ("4", "8"), label=as_it_is),
+    Choice("k", ("1", "2"), label=as_it_is),
+    Choice("balance", ("0.01", "0.1"), label=as_it_is),
+    Choice("capacity", ("1", "1.25", "2"), default="1.25", label=as_it_is),
+)
+LAYER = Choice("layer", tuple(map(str, range(LAYERS))), default=str(LAYERS - 1), label=as_it_is)
+
+
+# --- the measure ---
+
+
+def question(scene: Scene, settings: Settings) -> Settings:
+    """The trial that the form describes."""
+    balances = (0.0, float(settings.balance))
+    trial = ExpertTrial(int(settings.n_expert), int(settings.k), balances, float(settings.capacity))
+    return Settings((("trial", trial),))
+
+
+def measure_trial(scene: Scene, settings: Settings, progress: Progress) -> Mixtures:
+    """Both trainings, each in a process of its own; the model on the page is not touched."""
+    trial = settings.trial
+    tasks = [(train_one, (trial, balance)) for balance in trial.balances]
+    return together(trial, side_by_side(scene.playground.workshop, tasks, trial.steps, progress))
+
+
+# --- what is drawn ---
+
+
+def start_job(seen: Seen) -> Payload:
+    """How much the training is, and about how long it takes."""
+    trial = ExpertTrial()
+    return {"text": seen.here["hint"].format(steps=whole(trial.steps), seconds=whole(trial.steps * SECONDS))}
+
+
+def _names(seen: Seen) -> list[str]:
+    """The trainings: without the loss, and with its coefficient."""
+    words = seen.words.within("loads")
+    return [
+        words["with"].format(balance=number(run.balance)) if run.balance else words["without"]
+        for run in seen.result.runs
+    ]
+
+
+def _layer(seen: Seen) -> int:
+    return int(seen.settings.layer)
+
+
+def _source(seen: Seen) -> str:
+    found = seen.result
+    values = {"layers": LAYERS, "width": WIDTH, "rows": ROWS, "length": LENGTH, "batch": BATCH}
+    values |= {"n": found.trial.n_expert, "k": found.trial.experts_per_token, "rate": number(found.trial.rate)}
+    return seen.words["loads.source_text"].format(**values)
+
+
+def _python(seen: Seen, line: str) -> str:
+    imports = "from model.training.expert_trial import ExpertTrial, train_mixtures"
+    return "\n".join([imports, "", f"found = train_mixtures({seen.result.trial!r})", line])
+
+
+def loads(seen: Seen) -> Payload:
+    """Every expert's share of the tokens, step by step."""
+    words, found, layer = seen.here, seen.result, _layer(seen)
+    shown = dict(zip(_names(seen), (run.load[:, layer] for run in found.runs), strict=True))
+    experts = [seen.words["tokens.expert"].format(n=n) for n in range(found.trial.n_expert)]
+    named = {key: words[key] for key in ("step", "load", "even")}
+    return {
+        "figure": loads_figure(found.runs[0].steps.tolist(), shown, experts, named),
+        "title": words["title"].format(layer=layer),
+        "note": words["note"],
+        "source": _source(seen),
+        "columns": [words["expert"], words["step"], words["load"]],
+        "python": _python(seen, f"[run.load[:, {layer}] for run in found.runs]  # [look, expert]"),
+    }
+
+
+def _curve(seen: Seen, field: str, form: str, unit: float = 1.0, reference: float | None = None) -> Payload:
+    """One number of a layer, or of the whole model, by step."""
+    words, found, layer = seen.here, seen.result, _layer(seen)
+    values = [getattr(run, field) / unit for run in found.runs]
+    shown = dict(zip(_names(seen), (each[:, layer] if each.ndim == 2 else each for each in values), strict=True))
+    named = {"step": seen.words["loads.step"], "value": words["value"], "reference": words.get("reference") or ""}
+    at = f"[:, {layer}]" if values[0].ndim == 2 else ""
+    return {
+        "figure": curves_figure(found.runs[0].steps.tolist(), shown, named, reference, form),
+        "title": words["title"].format(layer=layer),
+        "note": words["note"].format(capacity=number(found.trial.capacity_factor)),
+        "source": _source(seen),
+        "columns": [seen.words["loads.training"], named["step"], words["value"]],
+        "python": _python(seen, f"[run.{field}{at} for run in found.runs]"),
+    }
+
+
+def entropy(seen: Seen) -> Payload:
+    """How undecided the router is."""
+    return _curve(seen, "entropy", ".4g", math.log(2), math.log2(seen.result.trial.n_expert))
+
+
+def dropped(seen: Seen) -> Payload:
+    """Share of the choices that would find their expert full."""
+    return _curve(seen, "dropped", ".2%")
+
+
+def held_out(seen: Seen) -> Payload:
+    """The loss on held-out text."""
+    return _curve(seen, "held_out", ".4g")
+
+
+def tokens(seen: Seen) -> Payload:
+    """Where each token of a held-out text goes, by layer."""
+    words, found = seen.here, seen.result
+    rows = {
+        words["row"].format(name=name, layer=layer): (
+            run.experts[layer, :, 0],
+            run.weights[layer, :, 0],
+            run.lost[layer, :, 0],
+        )
+        for name, run in zip(_names(seen), found.runs, strict=True)
+        for layer in range(LAYERS)
+    }
+    named = {key: words[key] for key in ("token", "expert", "weight", "dropped")}
+    return {
+        "figure": tokens_figure(found.pieces, rows, named),
+        "title": words["title"],
+        "note": words["note"],
+        "source": _source(seen),
+        "columns": [words["column"], words["token"], words["row_column"]],
+        "python": _python(seen, "[run.experts[:, :, 0] for run in found.runs]  # [layer, token], of found.pieces"),
+    }
+
+
+def _busiest(run: Mixture) -> np.ndarray:
+    """The largest share of a single expert in each layer, after the last step. [L]"""
+    return run.load[-1].max(-1)
+
+
+def table(seen: Seen) -> Payload:
+    """Loads, entropy, dropped tokens and loss after the last step."""
+    words, found, rows = seen.here, seen.result, []
+    for name, run in zip(_names(seen), found.runs, strict=True):
+        for layer in range(LAYERS):
+            cells = [shares(run.load[-1, layer]), bits(float(run.entropy[-1, layer]) / math.log(2))]
+            rows.append([name, str(layer), *cells, percent(float(run.dropped[-1, layer]))])
+    return {
+        "title": words["title"],
+        "columns": [words[key] for key in ("training", "layer", "loads", "entropy", "dropped")],
+        "rows": rows,
+        "source": _source(seen),
+        "same": False,
+    }
+
+
+def facts(seen: Seen) -> Payload:
+    """What the numbers say: how even the load is, what that costs, and how many parameters a token uses."""
+    words, found = seen.here, seen.result
+    without, with_loss = found.runs
+    busy, even = (percent(float(_busiest(run).mean())) for run in (without, with_loss))
+    values = {"without": busy, "with": even, "fair": percent(1 / found.trial.n_expert)}
+    more_even = float(_busiest(with_loss).mean()) < float(_busiest(without).mean())
+    items = [[words["load"], words["load_even" if more_even else "load_not"].format(**values)]]
+    lost = [percent(float(run.dropped[-1].mean())) for run in found.runs]
+    items.append([words["dropped"], words["dropped_text"].format(without=lost[0], **{"with": lost[1]})])
+    ends = [float(run.held_out[-1]) for run in found.runs]
+    gap = {"without": nats(ends[0]), "with": nats(ends[1]), "gap": nats(abs(ends[1] - ends[0]))}
+    items.append([words["loss"], words["loss_lower" if ends[1] < ends[0] else "loss_higher"].format(**gap)])
+    share = percent(found.n_active / found.n_params)
+    counts = {"all": whole(found.n_params), "active": whole(found.n_active), "share": share}
+    items.append([words["params"], words["params_text"].format(**counts)])
+    items.append([words["caveat"], words["caveat_text"].format(steps=whole(found.trial.steps))])
+    return {"title": words["title"], "items": items}
+
+
+# --- for programs ---
+
+
+def expert_balance(
+    playground: Playground,
+    n_expert: Annotated[int, Within(2, 8)] = 4,
+    experts_per_token: Annotated[int, Within(1, 2)] = 1,
+    balance: Annotated[float, Within(0.0001, 1)] = 0.01,
+    capacity_factor: Annotated[float, Within(0.5, 8)] = 1.25,
+) -> dict:
+    """A tiny mixture of experts, trained without and with the load-balancing loss: about half a minute.
+
+    Args:
+        n_expert: Experts in each layer.
+        experts_per_token: Of them that each token goes through.
+        balance: Coefficient of the load-balancing loss in the second training.
+        capacity_factor: At which dropped tokens are counted: an expert takes its even share times this.
+
+    Returns:
+        pieces: the tokens of a held-out text; runs: balance; steps: steps done at each look; load: share of the tokens
+        of each expert [look][layer][expert]; entropy (nats) and dropped: [look][layer]; held_out: loss at each look
+        (nats a token); experts: which expert each token of the text goes to, [layer][token][choice], with weights.
+    """
+    settings = {"n_expert": n_expert, "k": experts_per_token, "balance": balance, "capacity": capacity_factor}
+    found: Mixtures = measured(VIEW, "trial", unprompted(playground), **settings)
+    names = ("balance", "steps", "load", "entropy", "dropped", "held_out", "experts", "weights")
+    runs = [{name: getattr(run, name) for name in names} for run in found.runs]
+    return {"pieces": list(found.pieces), "params": found.n_params, "active": found.n_active, "runs": runs}
+
+
+VIEW = View(
+    "experts",
+    settings=(*TRIAL, LAYER),
+    measures=(
+        Measure(
+            "trial",
+            measure_trial,
+            depends=(),
+            settings=tuple(each.name for each in TRIAL),
+            slow=True,
+            locks=False,
+            question=question,
+        ),
+    ),
+    layout=("form", "start", "loads", (("entropy", "held_out"), ("dropped", "facts")), "tokens", "table"),
+    parts={
+        "start": Job("trial", start_job, settings=()),
+        "loads": Figure(loads, of="trial", settings=("layer",)),
+        "entropy": Figure(entropy, of="trial", settings=("layer",)),
+        "dropped": Figure(dropped, of="trial", settings=("layer",)),
+        "held_out": Figure(held_out, of="trial", settings=()),
+        "tokens": Figure(tokens, of="trial", settings=()),
+        "facts": Custom("normfacts", facts, of="trial", settings=()),
+        "table": Table(table, of="trial", settings=()),
+    },
+    api=(Endpoint(expert_balance, reads="server", long=True),),
+)

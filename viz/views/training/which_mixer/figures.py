@@ -1,0 +1,71 @@
+"""Pictures of a comparison of mixers: scores by size, losses, and what decoding costs."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz.charts.axes import BLUE, GREEN, LOG, ORANGE, PINK, axis, figure
+from viz.charts.lines import guide, line, runs
+from viz.labels import plotly_text
+from viz.theme import HUES
+
+HEIGHT, NARROW = 360, 420
+COLOURS = {
+    "softmax": BLUE,
+    "sliding_window": HUES[5],
+    "linear": ORANGE,
+    "retention": HUES[1],
+    "delta": GREEN,
+    "mamba": PINK,
+}
+
+
+def _hover(x: str, y: str, value: str = ".4g") -> str:
+    return f"{plotly_text(x)}: %{{x}}<br>{plotly_text(y)}: %{{y:{value}}}"
+
+
+def scores_figure(
+    scores: Mapping[str, np.ndarray],
+    sizes: Sequence[int],
+    names: Mapping[str, str],
+    words: Mapping[str, str],
+    reference: Sequence[float],
+    share: bool,
+) -> go.Figure:
+    """A line a mixer, the mean of its seeds, and each seed as a thin point. scores: [R, S] each
+
+    `words`: "size", "score", "reference", "seed". `share`: the scores are shares right, else errors on a log axis.
+    """
+    hover, traces = _hover(words["size"], words["score"], ".1%" if share else ".4g"), []
+    for key, each in scores.items():
+        name, colour = names[key], COLOURS[key]
+        group = {"legendgroup": plotly_text(name)}
+        traces.append(line(name, sizes, each.mean(0), colour, hover=hover, width=2.5, more=group))
+        for seed, row in enumerate(each):
+            point = {"mode": "markers", "marker": {"size": 4, "color": colour, "opacity": 0.45}, "showlegend": False}
+            label = f"{name}, {words['seed'].format(n=seed)}"
+            traces.append(line(label, sizes, row, colour, hover=hover, more=point | group))
+    traces.append(guide(words["reference"], sizes, reference, "dash"))
+    up = axis(words["score"], {"range": [-0.03, 1.03], "tickformat": ".0%"} if share else LOG)
+    return figure(traces, axis(words["size"], {"tickvals": list(sizes)}), up, height=HEIGHT, narrow=NARROW)
+
+
+def losses_figure(losses: Mapping[str, np.ndarray], names: Mapping[str, str], words: Mapping[str, str]) -> go.Figure:
+    """Losses step by step, the mean of the seeds over their range. losses: [R, steps] each; `words`: "step", "loss"."""
+    hover, traces = _hover(words["step"], words["loss"]), []
+    for key, each in losses.items():
+        at = range(1, each.shape[1] + 1)
+        traces += runs(names[key], at, each, COLOURS[key], hover=hover, more={"mode": "lines"})
+    return figure(traces, axis(words["step"]), axis(words["loss"]), height=HEIGHT, narrow=NARROW)
+
+
+def costs_figure(
+    costs: Mapping[str, np.ndarray], tokens: Sequence[int], names: Mapping[str, str], words: Mapping[str, str]
+) -> go.Figure:
+    """What decoding costs by the tokens before, a line a mixer. `words`: "tokens", "cost"."""
+    hover = _hover(words["tokens"], words["cost"])
+    traces = [line(names[key], tokens, each, COLOURS[key], hover=hover, width=2.5) for key, each in costs.items()]
+    ticks = {"tickvals": list(tokens), "ticktext": [f"{each:,}" for each in tokens]}
+    x = axis(words["tokens"], {**LOG, **ticks})
+    return figure(traces, x, axis(words["cost"], {"rangemode": "tozero"}), height=HEIGHT, narrow=NARROW)
