@@ -53,7 +53,7 @@ def test_losses_and_divergences_are_those_of_the_masked_model(variant, kind):
     assert_close(torch.from_numpy(found.kl), (full.exp() * (full - less)).sum(-1), atol=2e-5)
     assert np.array_equal(found.agree, (full.argmax(-1) == less.argmax(-1)).numpy())
     assert found.loss.mean() != found.full_loss.mean()
-    assert dict((i, less) for i, _, less in found.after)[found.after[0][0]] == pytest.approx(
+    assert {i: less for i, _, less in found.after}[found.after[0][0]] == pytest.approx(
         float(less[0, -1].exp().max()), abs=1e-5
     )
 

@@ -95,7 +95,7 @@ def test_the_first_token_on_the_text_of_everybody(playground):
     full, window, first = traces(parts["text"])
     assert len(full["y"]) == len(window["y"]) == 32
     assert parts["text"]["note"] and "first token" in first["name"]
-    space, values = run_lines(parts["text"]["python"], playground.opened("tiny"))
+    _, values = run_lines(parts["text"]["python"], playground.opened("tiny"))
     assert [each.policy for each in values[-1]] == [Policy("window", 32), Policy("first", 32, first=1)]
     assert_close(np.nanmean(values[-1][0].loss[:, 248:]), array(window["y"])[-1], 1e-4)
 
