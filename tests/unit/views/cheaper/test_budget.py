@@ -35,8 +35,8 @@ def test_losses_against_what_is_kept(playground, which):
     model = playground.opened("tiny")
     _, values = run_lines(parts["figure"]["python"], model)
     assert_close(np.array(values[-1]), np.concatenate([array(line["y"]) for line in lines]), 1e-4)
-    told = call(playground, "forgetting_by_budget", which=which)
-    assert told["budgets"] == [4, 8, 16, 32] and told["windows"] == 4 and told["length"] == 64
+    told = call(playground, BUDGET.api[0], {"which": which})
+    assert told["budgets"] == [4, 8, 16] and told["windows"] == 4 and told["length"] == 40
     assert_close(np.array([way["loss"] for way in told["ways"]]).ravel(), np.array(values[-1]), 1e-4)
 
 
@@ -55,8 +55,8 @@ def test_what_is_saved_is_the_formula(playground):
     drawn_full = traces(parts["figure"])[0]
     assert_close(np.log(array(drawn_full["y"])), np.log([cost_of(config, None, T).operations for T in LENGTHS]), 1e-5)
     _, values = run_lines(parts["figure"]["python"], playground.opened("tiny"))
-    assert values[-1][len(LENGTHS) - 1] == full.operations
-    told = call(playground, "attention_savings", budget=64)
+    assert values[-1][0][-1] == full.operations
+    told = call(playground, SAVINGS.api[0], {"budget": 64})
     assert told["ways"][0]["kind"] == "full" and told["ways"][1]["pairs"][-1] == window.pairs
 
 
@@ -71,5 +71,5 @@ def test_times_are_measured(playground, monkeypatch):
     full, sparse, masked = traces(parts["times"])
     assert_close(array(full["y"]), np.array([1e3 * each.full for each in found]), 1e-3)
     assert [each.T for each in found] == sparse["x"] == masked["x"] == [32, 64]
-    told = call(playground, "attention_times", kind="first", budget=16)
+    told = call(playground, SAVINGS.api[1], {"kind": "first", "budget": 16})
     assert [each["T"] for each in told["times"]] == [32, 64] and told["times"][0]["pairs"] > 0

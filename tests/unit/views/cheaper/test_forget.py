@@ -93,11 +93,11 @@ def test_heads_that_share_keys_vote_together(tokenizer):
 def test_the_first_token_on_the_text_of_everybody(playground):
     parts = done(playground, "text")
     full, window, first = traces(parts["text"])
-    assert len(full["y"]) == len(window["y"]) == 32
+    assert len(full["y"]) == len(window["y"]) == 20
     assert parts["text"]["note"] and "first token" in first["name"]
     _, values = run_lines(parts["text"]["python"], playground.opened("tiny"))
-    assert [each.policy for each in values[-1]] == [Policy("window", 32), Policy("first", 32, first=1)]
-    assert_close(np.nanmean(values[-1][0].loss[:, 248:]), array(window["y"])[-1], 1e-4)
+    assert [each.policy for each in values[-1]] == [Policy("window", 10), Policy("first", 10, first=1)]
+    assert_close(np.nanmean(values[-1][0].loss[:, 38:]), array(window["y"])[-1], 1e-4)
 
 
 def test_the_timeline_says_when_a_key_went(playground):
@@ -138,11 +138,11 @@ def test_the_python_lines(playground):
 
 
 def test_for_programs(playground):
-    told = call(playground, "forgetting", prompt=PROMPT, kind="longformer", budget=5, global_at=[3])
+    told = call(playground, VIEW.api[0], {"prompt": PROMPT, "kind": "longformer", "budget": 5, "global_at": [3]})
     found = reading_of(playground, Policy("longformer", 5, global_at=(3,)))
     assert_close(told["loss"], found.loss[0, :-1], 1e-4)
     assert_close(told["lost"], found.lost, 1e-5)
     assert told["gone"] is None and told["strongest"][0]["value"] == pytest.approx(float(found.lost.max()), abs=1e-5)
-    told = call(playground, "forgetting", prompt=PROMPT, kind="h2o", budget=5)
+    told = call(playground, VIEW.api[0], {"prompt": PROMPT, "kind": "h2o", "budget": 5})
     assert np.array(told["gone"]).shape == (2, 2, len(PROMPT)) or len(told["gone"])
     assert {"id", "text", "full", "less"} == set(told["before"][0])

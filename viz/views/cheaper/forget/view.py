@@ -57,7 +57,7 @@ def text(seen: Seen) -> Payload:
     """The loss by position: everything, the last tokens only, and the same with the first token."""
     words, read = seen.here, seen.result
     ends = buckets(read.full.shape[1])
-    names = [words["full"], *(name_of(seen.all_words, each) for each in read.policies)]
+    names = [seen.words["full"], *(name_of(seen.all_words, each) for each in read.policies)]
     losses = [read.full, *read.loss]
     curves = [Curve(name, bucketed(loss, ends)) for name, loss in zip(names, losses, strict=True)]
     return {
@@ -85,7 +85,7 @@ def _saved(seen: Seen, read: TextRead) -> str:
 def _text_source(seen: Seen, read: TextRead) -> str:
     windows, length = read.full.shape
     values = {"model": seen.facts.label, "dtype": seen.facts.dtype, "windows": whole(windows), "length": whole(length)}
-    return seen.here["source"].format(**values)
+    return seen.here["read"].format(**values)
 
 
 def _text_lines(seen: Seen, read: TextRead) -> str:
@@ -179,7 +179,7 @@ def loss(seen: Seen) -> Payload:
     full, less = read.full_loss[0, :-1], read.loss[0, :-1]
     values = {"full": nats(float(full.mean())), "less": nats(float(less.mean()))}
     values |= {"agree": percent(float(read.agree.mean())), "kl": nats(float(read.kl.mean()))}
-    names = (seen.words["text.full"], name_of(seen.all_words, read.policy))
+    names = (seen.words["full"], name_of(seen.all_words, read.policy))
     return {
         "figure": token_loss_figure(full, less, seen.facts.pieces, names, words.plain()),
         "title": words["title"],
