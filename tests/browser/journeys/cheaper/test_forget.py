@@ -11,7 +11,7 @@ pytestmark = pytest.mark.browser
 
 def test_a_visitor_sees_what_one_token_is_worth_and_what_goes_when(open_page):
     page = open_page("", viewport={"width": 1280, "height": 900})
-    open_tab(page, "Cheaper attention")
+    open_tab(page, "Efficiency")
     # The first picture comes by itself, and on the default model the promise of its title holds.
     text = page.locator("#pg-forget_text")
     text.locator(".main-svg").first.wait_for(timeout=2 * SOON)
@@ -37,7 +37,7 @@ def test_a_visitor_sees_what_one_token_is_worth_and_what_goes_when(open_page):
 
 def test_what_it_saves_and_how_much_it_must_keep_on_a_narrow_dark_chinese_page(open_page):
     page = open_page("?lang=zh&__theme=dark", viewport={"width": 390, "height": 844})
-    open_tab(page, "更省的注意力")
+    open_tab(page, "高效注意力")
     page.get_by_role("tab", name="能省下什么？", exact=True).click()
     page.locator("#pg-savings_figure .main-svg").first.wait_for(timeout=SOON)
     expect(page.locator("#pg-savings_table tbody tr")).to_have_count(10, timeout=SOON)

@@ -113,7 +113,7 @@ def head(seen: Seen) -> Payload:
     T = len(cut.full)
     names = [words["full"], words["mask"], words["left"], words["gone"]]
     axes = PatternWords(*(words[key] for key in ("query", "key", "weight", "largest")))
-    meta = {"whole": True, "height": 760, "narrow": 1240}
+    meta = {"whole": True, "height": 860, "narrow": 1300}
     figure = pattern_figure(
         map_panels(cut.full, cut.seen, cut.left, names), seen.facts.tokens, axes, Window.whole(T), meta=meta
     )

@@ -39,7 +39,7 @@ def by_length(
     ]
     if beside:
         lines.append(guide(beside.name, lengths, beside.y))
-    values = [y for each in curves for y in each.y]
+    values = [y for each in curves for y in each.y if y == y]
     ticks = {"type": "log", "tickvals": list(lengths), "ticktext": [f"{n:,}" for n in lengths], "tickangle": -30}
     y = axis(words["value"], powers(min(values), max(values)))
     return figure(lines, axis(words["length"], ticks), y, height=420, narrow=460)

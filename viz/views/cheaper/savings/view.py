@@ -1,5 +1,6 @@
 """What seeing less saves: operations and bytes by formula for any length, and times where blocks are really skipped."""
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -138,13 +139,14 @@ def times(seen: Seen) -> Payload:
     policy, lengths = Policy(settings.kind, settings.budget), [each.T for each in result]
     curves = [Curve(words["full"], [1e3 * each.full for each in result], thick=True)]
     curves.append(Curve(words["sparse"], [1e3 * each.sparse for each in result]))
-    if all(each.masked is not None for each in result):
-        curves.append(Curve(words["masked"], [1e3 * (each.masked or 0.0) for each in result]))
+    masked = [each for each in result if each.masked is not None]
+    if masked:
+        after = [math.nan] * (len(result) - len(masked))  # a mask of all pairs takes too much memory there
+        curves.append(Curve(words["masked"], [*(1e3 * each.masked for each in masked), *after]))
     last = result[-1]
     values = {"T": whole(last.T), "full": duration(last.full), "sparse": duration(last.sparse)}
     values |= {"ratio": factor(last.full / last.sparse), "pairs": whole(computed(policy, last.T))}
     values["all"] = whole(last.T * (last.T + 1) // 2)
-    masked = [each for each in result if each.masked is not None]
     slower = words["note_masked"].format(T=whole(masked[-1].T), masked=duration(masked[-1].masked)) if masked else ""
     line = f"timed(lm.config, {lines_of(policy)}, {lengths})"
     imports = ["from model.forgetting.policies import Policy", "from model.forgetting.sparse import timed"]
@@ -213,7 +215,7 @@ VIEW = View(
         Measure("main", measure, depends=("model",), settings=("budget",), locks=False),
         Measure("times", measure_times, depends=("model",), settings=("kind", "budget"), slow=True, locks=False),
     ),
-    layout=("form", ("figure", "table"), "job", "times"),
+    layout=("form", "figure", "table", "job", "times"),
     parts={
         "figure": Figure(figure, settings=("budget",)),
         "table": Table(table, settings=("budget",)),
