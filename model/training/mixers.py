@@ -128,7 +128,7 @@ def verdict(found: Comparison) -> Verdict:
 
 
 def config_of(mixer: str, task_name: str) -> ModelConfig:
-    """The model of a mixer: RMSNorm, SwiGLU, no biases, RoPE for attention and no positions for what has an order.
+    """The model of a mixer: RMSNorm, SwiGLU, no biases, and RoPE wherever there are queries and keys.
 
     The MLP is as wide as makes the number of parameters come closest to that of softmax attention.
     """
@@ -144,7 +144,6 @@ def config_of(mixer: str, task_name: str) -> ModelConfig:
 
 def _shape(mixer: str, task_name: str, mlp: int) -> ModelConfig:
     none = dict.fromkeys(("mlp_bias", "q_bias", "k_bias", "v_bias", "o_bias", "norm_bias", "tie_embeddings"), False)
-    attention = mixer in ("softmax", "sliding_window")
     return ModelConfig(
         vocab_size=len(task(task_name).symbols),
         n_ctx=max(DECODED) + TIMED,
@@ -153,7 +152,7 @@ def _shape(mixer: str, task_name: str, mlp: int) -> ModelConfig:
         n_head=HEADS,
         d_mlp=mlp,
         norm="rmsnorm",
-        positions="rope" if attention else "none",
+        positions="rope",
         mlp="swiglu",
         mixer=mixer,
         window=WINDOW if mixer == "sliding_window" else None,
