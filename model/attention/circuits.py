@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from model.arguments import check_head, check_layer
+from model.gpt.mixers.needs import need_attention
 from model.gpt.norm import Norm
 from model.gpt.transformer import Transformer
 
@@ -136,6 +137,7 @@ def _baseline(d_model: int, d_head: int) -> tuple[float, float]:
 
 def _heads(model: Transformer, layer: int) -> _Heads:
     """The factors of one layer's heads with the norms folded in."""
+    need_attention(model.config)
     block, config = model.blocks[layer], model.config
     E, repeats = config.d_head, config.group_size
     attn, norm = block.attn, None if block.post_norm else block.norm1

@@ -13,6 +13,7 @@ from model.checks.result import Sites, Subject, Worst
 from model.checks.roundoff import summed
 from model.gpt.edits import sites_edited
 from model.gpt.layers import future
+from model.gpt.mixers.window import outside
 from model.gpt.norm import Norm
 
 
@@ -43,8 +44,9 @@ def scores(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
     names = ("q_rot", "k_rot") if "q_rot" in at else ("q", "k")
     q, k = at[names[0]].double(), _shared(at[names[1]], subject).double()
     T, E = q.shape[1:]
-    actual = at["scores"]
-    hidden = future(T, T) | (actual.isneginf() if subject.edited("scores") else torch.zeros(T, T, dtype=torch.bool))
+    actual, window = at["scores"], subject.run.model.blocks[layer].attn.window
+    unseen = future(T, T) if window is None else future(T, T) | outside(T, T, window)
+    hidden = unseen | (actual.isneginf() if subject.edited("scores") else torch.zeros(T, T, dtype=torch.bool))
     expected = (q @ k.mT / math.sqrt(E)).masked_fill_(hidden, 0)
     # A dot product may come out near 0 from large terms: its rounding is relative to |q| |k|.
     size = (q.norm(dim=-1) * k.norm(dim=-1).amax(-1, keepdim=True)) / math.sqrt(E)
@@ -64,7 +66,7 @@ def softmax(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 def mixed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
     """The weighted sum of the values, in every head with an unedited output."""
-    if "z" in at:
+    if "z" in at and "pattern" in at:
         heads = subject.untouched("z", layer)
         pattern, v = at["pattern"][heads].double(), _shared(at["v"], subject)[heads].double()
         worst.rows(at["z"][heads], pattern @ v, (pattern.abs() @ v.abs()).amax(-1), layer, heads)

@@ -38,6 +38,7 @@ _TERMS: dict[str, str | int] = {
     "k_rot": 4,
     "scores": "E",
     "pattern": "S",
+    "mixed": "T",
     "z": "T",
     "attn_out": "HE",
     "resid_mid": 1,

@@ -165,7 +165,7 @@ def stepwise(subject: Subject, progress: Progress) -> Finding:
         return tensor
 
     run.model.trunk(subject.ids, tap=look if run.tap is None else compose(run.tap, look))
-    return worst.finding()
+    return worst.finding("no_attention")
 
 
 @torch.inference_mode()
@@ -295,7 +295,7 @@ def sources(subject: Subject, progress: Progress) -> Finding:
     worst = Worst("logit", "moved")
     for layer in range(run.config.n_layer):
         heads = subject.untouched("z", layer).numpy()
-        if len(heads):
+        if len(heads) and run.config.is_attention(layer):  # without a softmax z is gated: no sum over tokens
             head = int(heads[np.abs(attribution.heads[layer][heads]).argmax()])
             each = by_source(run, layer, head, outputs.position, attribution.directions[layer])
             E, weight = run.config.d_head, run.model.blocks[layer].attn.o.weight.detach().double()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
+from model.gpt.mixers.needs import need_rewinding
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 
@@ -89,9 +90,25 @@ class Bench:
 
 
 def cache_bytes(config: ModelConfig, batch: int, length: int, heads: int | None = None) -> int:
-    """Bytes of keys and values: 2 L B G S E x 4. `heads` replaces G for a comparison."""
+    """Bytes of keys and values: 2 L B G S E x 4, L the layers of attention. `heads` replaces G for a comparison.
+
+    A window keeps them all: only what lies in it is read, but a text can be rewound.
+    """
     heads = config.n_kv_head if heads is None else heads
-    return 2 * config.n_layer * batch * heads * length * config.d_head * ITEM
+    layers = config.n_layer - len(config.stateful)
+    return 2 * layers * batch * heads * length * config.d_head * ITEM
+
+
+def state_bytes(config: ModelConfig, batch: int) -> int:
+    """Bytes of the states of the layers that keep no keys and values, however long the text is.
+
+    H E E numbers a layer of linear attention, retention and the delta rule; for Mamba I N and the I (K - 1) of its
+    convolution.
+    """
+    matrix = config.n_head * config.d_head**2
+    mamba = config.d_inner * (config.d_state + config.d_conv - 1)
+    numbers = sum(mamba if config.mixer_of(layer) == "mamba" else matrix for layer in config.stateful)
+    return batch * numbers * ITEM
 
 
 def tensor_bytes(config: ModelConfig, batch: int, length: int) -> tuple[tuple[int, ...], int] | None:
@@ -120,6 +137,7 @@ def measure(
     The text is `ids`, the prompt, repeated. The two ways take turns, after one step that is not counted. Where
     `budget` seconds are not enough, there are fewer rounds, and the longest contexts are run with the cache only.
     """
+    need_rewinding(model.config)
     lengths = lengths_of(limit)
     most = max(lengths[-1], min(len(ids), limit))
     text = torch.tensor([[ids[i % len(ids)] for i in range(most)]])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from model.errors import InputError, say
+from model.errors import InputError
 from model.gpt.config import ModelConfig
 
 State = tuple[Tensor, ...]  # what a layer without keys and values keeps; the batch is the first axis of each tensor
@@ -101,7 +101,7 @@ class KVCache:
                 raise InputError(
                     "This model carries a state, out of which no token can be taken again.",
                     f"{self.length} tokens, back to {length}",
-                    say("Choose a model all of whose layers are attention."),
+                    "Choose a model all of whose layers are attention.",
                 )
             self.before = None
         self.length = length
