@@ -76,13 +76,13 @@ class Sample:
 
 
 def layer_of(block: Block, kind: str) -> Linear | None:
-    """One of the seven matrices of a block; None for a missing gate."""
-    return getattr(block.attn if kind in "qkvo" else block.mlp, kind)
+    """One of the seven matrices of a block; None for one that the block does not have."""
+    return getattr(block.attn if kind in "qkvo" else block.mlp, kind, None)
 
 
 def kinds_of(model: Transformer) -> tuple[str, ...]:
     """The matrices in every block of the model."""
-    return tuple(kind for kind in KINDS if layer_of(model.blocks[0], kind) is not None)
+    return tuple(kind for kind in KINDS if all(layer_of(block, kind) is not None for block in model.blocks))
 
 
 def matrices(

@@ -62,7 +62,7 @@ class LinearAttention(nn.Module):
         if self.kind == "delta":
             return delta.directions(q), delta.directions(k), v, wide(self.beta(x)).sigmoid().transpose(1, 2)
         if self.kind == "retention":
-            log_a = decay.retention_log_decay(self.n_head).to(x.device)[None, :, None].expand(q.shape[:3])
+            log_a = decay.retention_log_decay(self.n_head).to(q)[None, :, None].expand(q.shape[:3])
         else:
             log_a = decay.gate_log_decay(wide(self.forget(x)).transpose(1, 2))
         return q / math.sqrt(self.d_head), k, v, log_a
