@@ -95,8 +95,12 @@ def cache_bytes(config: ModelConfig, batch: int, length: int, heads: int | None 
     A window keeps them all: only what lies in it is read, but a text can be rewound.
     """
     heads = config.n_kv_head if heads is None else heads
-    layers = config.n_layer - len(config.stateful)
-    return 2 * layers * batch * heads * length * config.d_head * ITEM
+    return 2 * kept_layers(config) * batch * heads * length * config.d_head * ITEM
+
+
+def kept_layers(config: ModelConfig) -> int:
+    """Layers that keep keys and values: those of attention."""
+    return config.n_layer - len(config.stateful)
 
 
 def state_bytes(config: ModelConfig, batch: int) -> int:
