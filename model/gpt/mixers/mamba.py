@@ -19,7 +19,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.layers import merge_heads, split_heads
 from model.gpt.linear import Linear
 from model.gpt.mixers import selective
-from model.gpt.mixers.hidden import grouped_weights
+from model.gpt.mixers.hidden import row_weights
 from model.gpt.mixers.precision import wide
 from model.gpt.mixers.selective import Selection
 from model.gpt.passes import Pass
@@ -96,7 +96,7 @@ class Mamba(nn.Module):
     def weights(self, chosen: Selection, heads: range) -> Tensor:
         """The map of each of the heads: the mean size of its channels' matrices, rows summing to 1. [B, heads, T, T]"""
         spans = [slice(head * self.width, (head + 1) * self.width) for head in heads]
-        return torch.stack([grouped_weights(selective.matrix(chosen, span)) for span in spans], 1)
+        return torch.stack([row_weights(selective.sizes(chosen, span)) for span in spans], 1)
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         tail, state = (None, None) if run.cache is None else run.cache.state(layer) or (None, None)

@@ -14,6 +14,7 @@ that reads and writes the least (a parallel scan passes over [B, T, I, N] once f
 the same walk backwards: nothing of size [B, T, I, N] is stored but h at every 16th token, the rest is computed again.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -49,19 +50,34 @@ def recurrent(s: Selection, state: Tensor) -> tuple[Tensor, Tensor]:
     return torch.stack(out, 1), state
 
 
-def matrix(s: Selection, channels: slice = slice(None)) -> Tensor:
-    """M of each of the channels, with M @ u = y from an empty state. [B, I', T, T]
+def rows(s: Selection, channels: slice = slice(None)) -> Iterator[Tensor]:
+    """The matrices of the channels a row at a time, token t's being [B, I', t + 1].
 
-    A column is what is left of one token: it starts as d_s B_s and fades with every step.
+    What is left of each token is carried along: it starts as d_s B_s and fades with every step.
     """
     delta, A = s.delta[:, :, channels], s.A[channels]
-    n, T, width = delta.shape
-    left = delta.new_zeros(n, width, T, A.shape[1])  # of token s at token t, [B, I', s, N]
-    out = delta.new_zeros(n, width, T, T)
-    for t in range(T):
+    left = delta.new_zeros(len(delta), A.shape[0], delta.shape[1], A.shape[1])  # of token s, [B, I', s, N]
+    for t in range(delta.shape[1]):
         left[:, :, :t] *= torch.exp(delta[:, t, :, None] * A)[:, :, None, :]
         left[:, :, t] = delta[:, t, :, None] * s.B[:, t, None, :]
-        out[:, :, t, : t + 1] = (left[:, :, : t + 1] @ s.C[:, t, None, :, None])[..., 0]
+        yield (left[:, :, : t + 1] @ s.C[:, t, None, :, None])[..., 0]
+
+
+def matrix(s: Selection, channels: slice = slice(None)) -> Tensor:
+    """M of each of the channels, with M @ u = y from an empty state. [B, I', T, T]"""
+    n, T, width = s.delta[:, :, channels].shape
+    out = s.delta.new_zeros(n, width, T, T)
+    for t, row in enumerate(rows(s, channels)):
+        out[:, :, t, : t + 1] = row
+    return out
+
+
+def sizes(s: Selection, channels: slice = slice(None)) -> Tensor:
+    """The mean of |M| over the channels, none of whose matrices is kept. [B, T, T]"""
+    n, T, _ = s.delta.shape
+    out = s.delta.new_zeros(n, T, T)
+    for t, row in enumerate(rows(s, channels)):
+        out[:, t, : t + 1] = row.abs().mean(1)
     return out
 
 

@@ -5,7 +5,7 @@ import torch
 
 from model.gpt.layers import attention_pattern, attention_scores, mix
 from model.gpt.mixers import decay, delta, selective
-from model.gpt.mixers.hidden import grouped_weights, row_weights
+from model.gpt.mixers.hidden import row_weights
 from model.gpt.mixers.selective import Selection
 from model.gpt.mixers.window import outside, window_attention
 from tests.support.helpers import assert_close
@@ -97,6 +97,7 @@ def test_a_state_space_as_a_recurrence_a_scan_and_a_matrix():
     assert_close((matrix @ s.u.mT[..., None])[..., 0].mT, each, NEAR, "matrix")
     assert not matrix.triu(1).any()
     assert torch.equal(selective.matrix(s, slice(2, 5)), matrix[:, 2:5])
+    assert_close(selective.sizes(s, slice(2, 5)), matrix[:, 2:5].abs().mean(1), NEAR, "sizes")
 
 
 def test_the_matrix_of_a_state_space_is_its_closed_form():
@@ -147,5 +148,3 @@ def test_a_window_is_attention_to_the_last_keys(T: int, S: int, window: int):
 def test_weights_of_a_signed_matrix():
     matrix = torch.tensor([[2.0, 0, 0], [-1, 3, 0], [0, 0, 0]])
     assert torch.equal(row_weights(matrix), torch.tensor([[1.0, 0, 0], [0.25, 0.75, 0], [0, 0, 0]]))
-    both = torch.stack((matrix, torch.tensor([[0.0, 0, 0], [1, -1, 0], [0, 0, 5]])))
-    assert torch.allclose(grouped_weights(both), torch.tensor([[1.0, 0, 0], [1 / 3, 2 / 3, 0], [0, 0, 1]]))
