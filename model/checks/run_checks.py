@@ -193,7 +193,7 @@ def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress) -> Fin
     run, ids, T, parts = subject.run, subject.ids, subject.ids.shape[1], []
     if T < 2:
         return unable("one_token")
-    cache, start = KVCache.empty(run.config, 1, T), 0
+    cache, start = KVCache.empty(run.config, 1, T, whole=run.tap is not None), 0
     for done, size in enumerate((T - sum(last), *last)):
         parts.append(run.model(ids[:, start : start + size], cache=cache, tap=run.tap)[0])
         start += size

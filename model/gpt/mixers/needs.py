@@ -39,12 +39,12 @@ def need_attention(config: ModelConfig) -> None:
 
 
 def need_rewinding(config: ModelConfig) -> None:
-    """Raise InputError unless tokens that were read can be taken back: a state does not hold them."""
+    """Raise InputError unless tokens that were read can be taken back: a state or a window does not hold them."""
     if config.stateful:
         raise InputError(
-            "This model carries a state, out of which no token can be taken again.",
+            "This model does not keep all that it has read, so that no token can be taken back.",
             f"layer {config.stateful[0]}: {config.mixer_of(config.stateful[0])}",
-            "Choose a model all of whose layers are attention.",
+            "Choose a model all of whose layers have full attention.",
         )
 
 

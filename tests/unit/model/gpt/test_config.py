@@ -87,7 +87,7 @@ def test_mixers_by_layer():
     config = tiny_config({"mixer": ["mamba", "sliding_window", "delta"], "window": 7})
     assert config.mixer == config.mixers == ("mamba", "sliding_window", "delta")
     assert [config.mixer_of(layer) for layer in range(3)] == list(config.mixer)
-    assert [config.is_attention(layer) for layer in range(3)] == [False, True, False] and config.stateful == (0, 2)
+    assert [config.is_attention(layer) for layer in range(3)] == [False, True, False] and config.stateful == (0, 1, 2)
     assert (config.d_inner, config.dt_rank) == (96, 3) and [config.z_width(n) for n in range(3)] == [24, 12, 12]
     assert tiny_config({"mixer": ("mamba",) * 3}).mixer == "mamba"  # one form for the same model
     assert tiny_config().mixers == ("softmax",) * 3 and tiny_config().stateful == ()

@@ -16,7 +16,7 @@ from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.gpt.cache import KVCache
 from model.gpt.config import from_dict, to_dict
 from model.gpt.edits import Edit
-from model.gpt.mixers.names import MIXERS, STATEFUL
+from model.gpt.mixers.names import BOUNDED, MIXERS
 from model.gpt.patterns import patterns_and_logits
 from model.gpt.tap import SITES, block_sites, identity, record
 from model.gpt.trace import run
@@ -63,6 +63,13 @@ def test_any_chunking_and_a_tap_give_the_uncached_forward(exact, mixer, wired: s
         assert_close(decode(model, ids, KVCache.empty(model.config, 2, T), sizes), full, NEAR, str(sizes))
 
 
+def test_a_window_of_one_token(exact):
+    model, ids = model_of("sliding_window", window=1), random_ids(2, T)
+    with torch.no_grad():
+        full = model(ids)
+    assert_close(decode(model, ids, KVCache.empty(model.config, 2, T), [5, 1, 1, 10]), full, NEAR)
+
+
 @pytest.mark.parametrize("mixer", MIXED, ids=str)
 def test_nothing_looks_ahead_and_everything_looks_back(mixer):
     model, ids = model_of(mixer), random_ids(1, T)
@@ -90,10 +97,10 @@ def test_joined_projections_give_the_same_logits(exact, mixer):
         assert_close(model(ids), apart, NEAR)
 
 
-@pytest.mark.parametrize("mixer", STATEFUL)
+@pytest.mark.parametrize("mixer", BOUNDED)
 def test_every_weight_has_a_gradient_and_training_starts_near_chance(mixer):
     torch.manual_seed(0)
-    model, ids = Transformer(tiny_config({"mixer": mixer})), random_ids(2, T)
+    model, ids = Transformer(tiny_config({"mixer": mixer, "window": WINDOW})), random_ids(2, T)
     loss = torch.nn.functional.cross_entropy(model(ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
     loss.backward()
     assert abs(loss.item() - np.log(V)) < 0.5
@@ -117,7 +124,7 @@ def test_a_state_goes_back_to_the_last_forward_and_to_nothing(exact):
     model, ids, other = model_of(HYBRID), random_ids(1, T), random_ids(1, 3, seed=5)
     cache = KVCache.empty(model.config, 1, T)
     decode(model, ids[:, :12], cache, [9, 3])
-    with pytest.raises(InputError, match="no token can be taken again"):
+    with pytest.raises(InputError, match="no token can be taken back"):
         cache.truncate(10)
     assert cache.length == 12
     cache.truncate(9)
@@ -255,6 +262,20 @@ def test_a_window_cannot_be_blocked_whole():
         trace.edit(*edits, Edit("block_edge", 0, 1, query=9, key=9))
 
 
+def test_an_edit_of_a_window_finds_its_keys_in_a_cache(exact):
+    """It may read a token that has left the window, so that the cache must keep them all."""
+    model, ids = model_of("sliding_window"), random_ids(1, T)
+    edits = [Edit("first_token", 1, 2), Edit("block_edge", 0, 1, query=12, key=10)]
+    trace = run(model, tokens_of(ids[0]), edits=edits)
+    cache, parts = KVCache.empty(model.config, 1, T, whole=True), []
+    with torch.no_grad():
+        for chunk in ids.split([9, 4, 4], 1):
+            parts.append(model(chunk, cache=cache, tap=trace.tap))
+        assert_close(torch.cat(parts, 1)[0], trace.logits, NEAR)
+        with pytest.raises(ValueError, match="whole=True"):
+            model(ids, cache=KVCache.empty(model.config, 1, T), tap=trace.tap)
+
+
 def test_what_a_layer_does_not_have_is_said():
     trace = run(model_of(HYBRID), tokens_of(random_ids(1, T)[0]))
     for layer in (1, 2):
@@ -299,5 +320,5 @@ def test_new_models_differ_by_layer_in_their_mixer_only():
 def test_a_draft_is_refused_where_tokens_cannot_be_taken_back():
     from model.generation.requests import Draft, Request
 
-    with pytest.raises(InputError, match="no token can be taken again"):
+    with pytest.raises(InputError, match="no token can be taken back"):
         check_request(model_of(HYBRID), [1, 2], Draft("ngram", 2), Request(size=V))
