@@ -305,7 +305,8 @@ def sources(subject: Subject, progress: Progress) -> Finding:
             values = (each.sum(), attribution.heads[layer, head], np.abs(each).sum(), bound)
             total, part, size, allowed = (torch.tensor([[float(value)]]).double() for value in values)
             worst.values(total, part, size, layer, torch.tensor([head]), allowed)
-    return worst.finding().placed(outputs.position)
+    attention = any(map(run.config.is_attention, range(run.config.n_layer)))
+    return worst.finding("all_edited" if attention else "no_attention").placed(outputs.position)
 
 
 def _part_outputs(subject: Subject):
