@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.arguments import check_layer, check_positions
+from model.arguments import check_positions
 from model.gpt.config import ModelConfig
 from model.gpt.experts import require_dense
+from model.gpt.mixers.needs import need_scores
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
 from model.gpt.trace import Trace
@@ -94,7 +95,7 @@ def block_numbers(trace: Trace, layer: int) -> Passed:
     Besides the sites of `block_sites` there are "heads" (the concatenated outputs of all heads, the input of o) and,
     where the config norms q and k, "q_raw" and "k_raw" (before that norm). Raises InputError for no such layer.
     """
-    check_layer(layer, trace.config.n_layer)
+    need_scores(trace.config, layer)
     sites = {
         site: tensor[0]
         for site, tensor in trace.sites(layer, [*block_sites(trace.config), "scores", "pattern"]).items()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 from model.errors import CheckpointError, InputError, UnsupportedModel, say
@@ -94,6 +95,7 @@ PARTS: dict[str, str] = {
     "k": "attention",
     "v": "attention",
     "qk_norm": "norms",
+    "mixer": "attention",  # what a mixer without softmax has beside q, k, v and o
     "o": "attention",
     "norm2": "norms",
     "router": "mlp",
@@ -126,15 +128,43 @@ def _norm(config: ModelConfig, name: str, part: str, layer: int | None) -> list[
     return [gain, Weight(f"{name}.bias", (config.d_model,), part, layer)] if bias else [gain]
 
 
+def _mixer(config: ModelConfig, layer: int) -> list[Weight]:
+    """The weights of a layer's mixer: attention, or one without a softmax (model.gpt.mixers)."""
+    c, at, kind = config, f"blocks.{layer}.attn", config.mixer_of(layer)
+    if kind == "mamba":
+        return _mamba(c, at, layer)
+    q, kv = c.n_head * c.d_head, c.n_kv_head * c.d_head
+    tensors = []
+    for name, width, bias in (("q", q, c.q_bias), ("k", kv, c.k_bias), ("v", kv, c.v_bias)):
+        tensors += _linear(f"{at}.{name}", name, (width, c.d_model), bias, layer)
+    tensors += _linear(f"{at}.o", "o", (c.d_model, q), c.o_bias, layer)
+    if c.qk_norm:
+        tensors += [Weight(f"{at}.{name}_norm.weight", (c.d_head,), "qk_norm", layer) for name in "qk"]
+    if c.is_attention(layer):
+        return tensors
+    if kind == "linear":
+        tensors += _linear(f"{at}.forget", "mixer", (c.n_head, c.d_model), True, layer)
+    if kind == "delta":
+        tensors += _linear(f"{at}.beta", "mixer", (c.n_head, c.d_model), False, layer)
+    else:
+        tensors += _linear(f"{at}.gate", "mixer", (q, c.d_model), False, layer)
+    return [*tensors, Weight(f"{at}.out_norm.weight", (c.d_head,), "mixer", layer)]
+
+
+def _mamba(config: ModelConfig, at: str, layer: int) -> list[Weight]:
+    c, channels = config, config.d_inner
+    sizes = {"A_log": (channels, c.d_state), "D": (channels,)}
+    tensors = [Weight(f"{at}.{name}", shape, "mixer", layer) for name, shape in sizes.items()]
+    tensors += _linear(f"{at}.in_proj", "mixer", (2 * channels, c.d_model), False, layer)
+    tensors += _linear(f"{at}.conv", "mixer", (channels, c.d_conv), True, layer)
+    tensors += _linear(f"{at}.x_proj", "mixer", (c.dt_rank + 2 * c.d_state, channels), False, layer)
+    tensors += _linear(f"{at}.dt_proj", "mixer", (channels, c.dt_rank), True, layer)
+    return tensors + _linear(f"{at}.o", "o", (c.d_model, channels), False, layer)
+
+
 def _block(config: ModelConfig, layer: int) -> list[Weight]:
     c, at = config, f"blocks.{layer}"
-    q, kv = c.n_head * c.d_head, c.n_kv_head * c.d_head
-    tensors = _norm(c, f"{at}.norm1", "norm1", layer)
-    for name, width, bias in (("q", q, c.q_bias), ("k", kv, c.k_bias), ("v", kv, c.v_bias)):
-        tensors += _linear(f"{at}.attn.{name}", name, (width, c.d_model), bias, layer)
-    tensors += _linear(f"{at}.attn.o", "o", (c.d_model, q), c.o_bias, layer)
-    if c.qk_norm:
-        tensors += [Weight(f"{at}.attn.{name}_norm.weight", (c.d_head,), "qk_norm", layer) for name in "qk"]
+    tensors = _norm(c, f"{at}.norm1", "norm1", layer) + _mixer(c, layer)
     tensors += _norm(c, f"{at}.norm2", "norm2", layer)
     if c.n_expert > 1:
         tensors += _linear(f"{at}.mlp.router", "router", (c.n_expert, c.d_model), False, layer)
@@ -170,10 +200,20 @@ def weights(config: ModelConfig) -> list[Weight]:
     return tensors
 
 
+def kinds_of_weights(config: ModelConfig) -> list[tuple[Weight, int]]:
+    """The tensors outside the blocks, and those of one block of every kind, each with how often the model has it.
+
+    Blocks with the same mixer are alike, so that depth costs nothing.
+    """
+    outside = weights(dataclasses.replace(config, n_layer=1, mixer=config.mixer_of(0)))
+    counts = Counter(config.mixers)
+    inside = [(weight, n) for name, n in counts.items() for weight in _block(config, config.mixers.index(name))]
+    return [*((weight, 1) for weight in outside if weight.layer is None), *inside]
+
+
 def n_params(config: ModelConfig) -> int:
     """Parameters of a model, a tied head counted once, without building it."""
-    outside = sum(weight.size for weight in weights(dataclasses.replace(config, n_layer=1)) if weight.layer is None)
-    return outside + config.n_layer * sum(weight.size for weight in _block(config, 0))
+    return sum(weight.size * n for weight, n in kinds_of_weights(config))
 
 
 # --- well-known architectures --------------------------------------------------------------------------

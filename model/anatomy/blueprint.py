@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from model.anatomy.anatomy import Weight, weights
 from model.gpt.config import ModelConfig
 from model.gpt.experts import require_dense
+from model.gpt.mixers.needs import need_attention
 
 ACTS = {
     "relu": "max(0, h)",
@@ -59,10 +60,11 @@ def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
 
     Keys: tokens, embed, pos_embed, norm1, q, k, v, qk_norm, rope, scores, softmax, mix, o, add1, norm2, gate, up, act,
     down, add2, final_norm, unembed, output; without those that the config does not have. A parallel block has one sum
-    (add2); a post-norm block has its norms after the sums. Raises ValueError for T < 1, InputError for a
-    model with experts.
+    (add2); a post-norm block has its norms after the sums. Raises ValueError for T < 1, InputError for a model with
+    experts or with other mixers than full attention.
     """
     require_dense(config)
+    need_attention(config)
     if T < 1:
         raise ValueError(f"a prompt has at least one token, got T = {T}")
     axes = _axes(config, T)
@@ -215,24 +217,23 @@ def shares(config: ModelConfig) -> dict[str, Share]:
 
     The `whole` numbers add up to `model.anatomy.anatomy.n_params(config)` and the shares to 1.
     """
-    return shares_of(weights(config), config.n_layer)
+    return shares_of(weights(config))
 
 
-def shares_of(tensors: Iterable[Weight], n_layer: int) -> dict[str, Share]:
+def shares_of(tensors: Iterable[Weight]) -> dict[str, Share]:
     """The same for a given list of tensors."""
-    tensors_by_part: dict[str, list[Weight]] = {}
-    total = 0
+    by_part: dict[str, list[Weight]] = {}
     for weight in tensors:
-        total += weight.size
-        if not weight.layer:  # None or the first block; all blocks are alike
-            tensors_by_part.setdefault(weight.part, []).append(weight)
-    return {part: _share(tuple(listed), n_layer, total) for part, listed in tensors_by_part.items()}
+        by_part.setdefault(weight.part, []).append(weight)
+    total = sum(weight.size for listed in by_part.values() for weight in listed)
+    return {part: _share(listed, total) for part, listed in by_part.items()}
 
 
-def _share(tensors: tuple[Weight, ...], n_layer: int, total: int) -> Share:
-    once = sum(weight.size for weight in tensors)
-    whole = once * (1 if tensors[0].layer is None else n_layer)
-    return Share(tensors, once, whole, whole / total)
+def _share(tensors: list[Weight], total: int) -> Share:
+    """The first block that has the part stands for the others."""
+    shown = tuple(weight for weight in tensors if weight.layer == tensors[0].layer)
+    whole = sum(weight.size for weight in tensors)
+    return Share(shown, sum(weight.size for weight in shown), whole, whole / total)
 
 
 def by_component(shares_by_part: Mapping[str, Share], parts: Mapping[str, str]) -> dict[str, int]:

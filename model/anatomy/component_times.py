@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from model.anatomy.flops import Reading, operations
 from model.generation.cache_costs import Times
 from model.gpt.cache import KVCache
+from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import Attend, attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
@@ -166,6 +167,7 @@ def measure(
     one. The token is the last one once more, after the others (a prompt of one token: after itself). Every round runs
     each forward without and with the clock; one round before is not counted.
     """
+    need_attention(model.config)
     until, T = time.perf_counter() + budget, len(ids)
     text = torch.tensor([list(ids)])
     cached = max(T - 1, 1)

@@ -15,11 +15,12 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from model.anatomy.anatomy import Weight, n_params, weights
+from model.anatomy.anatomy import Weight, kinds_of_weights, n_params
 from model.arguments import is_whole
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
 from model.gpt.experts import require_dense
+from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import attend_explicit
 from model.gpt.transformer import Transformer
 
@@ -107,8 +108,10 @@ def _norm(config: ModelConfig, width: int, kind: str) -> int:
 def operations(config: ModelConfig, reading: Reading) -> tuple[Operation, ...]:
     """Every operation in the order of the computation, without those that the config does not have.
 
-    A similar table for GPT-2's wiring: Kaplan et al. 2020, table 1, whose attention is the useful half.
+    A similar table for GPT-2's wiring: Kaplan et al. 2020, table 1, whose attention is the useful half. Raises
+    InputError for a model with other mixers than full attention.
     """
+    need_attention(config)
     c, T, S, n = config, reading.T, reading.S, config.n_layer
     D, H, G, E, M = c.d_model, c.n_head, c.n_kv_head, c.d_head, c.d_mlp
     norm = T * _norm(c, D, c.norm)
@@ -188,8 +191,8 @@ def crossing(config: ModelConfig, against: str = "projections", useful: bool = F
 
 def matrix_params(config: ModelConfig) -> int:
     """Parameters of the blocks' matrices: N of Kaplan et al. 2020, section 2.1. Of experts those that a token uses."""
-    each_block = (each for each in weights(config) if each.layer is not None and each.name.endswith(".weight"))
-    return sum(_active(config, each) for each in each_block if len(each.shape) >= 2)
+    kinds = [(each, n) for each, n in kinds_of_weights(config) if each.layer is not None and len(each.shape) >= 2]
+    return sum(_active(config, each) * n for each, n in kinds if not each.name.endswith(".bias"))
 
 
 def _active(config: ModelConfig, weight: Weight, tokens: int = 1) -> int:
@@ -233,13 +236,14 @@ def weights_read(config: ModelConfig, reading: Reading) -> int:
     c, tables = config, ("embed", "pos_embed", "unembed")
     rows = reading.T * c.d_model * (2 if c.positions == "learned" else 1)
     head = c.d_model * c.vocab_size if reading.logits else 0
-    one = [each for each in weights(dataclasses.replace(c, n_layer=1)) if each.part not in tables]
-    inside = sum(_active(c, each, reading.T) for each in one if each.layer is not None)
-    return rows + head + c.n_layer * inside + sum(each.size for each in one if each.layer is None)
+    return (
+        rows + head + sum(_active(c, each, reading.T) * n for each, n in kinds_of_weights(c) if each.part not in tables)
+    )
 
 
 def cache_moved(config: ModelConfig, reading: Reading) -> int:
     """Numbers of keys and values written (T tokens) or read from the cache (S - T): 2 L G S E in all."""
+    need_attention(config)
     return 2 * config.n_layer * config.n_kv_head * config.d_head * reading.S
 
 

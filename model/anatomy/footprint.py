@@ -9,11 +9,12 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from model.anatomy.anatomy import Weight, weights
+from model.anatomy.anatomy import Weight, kinds_of_weights
 from model.arguments import is_whole
 from model.generation.cache_costs import ITEM, cache_bytes
 from model.gpt.config import ModelConfig
 from model.gpt.experts import require_dense
+from model.gpt.mixers.needs import need_attention
 
 GROUP = 32  # int4: numbers that share a scale
 MODES = ("inference", "adamw", "mixed")
@@ -79,8 +80,7 @@ def weight_bytes(weight: Weight, form: str = "float32") -> int:
 
 def _summed(config: ModelConfig, of: Callable[[Weight], int]) -> int:
     """A number of each weight, added up over the model; all blocks are alike, so that depth costs nothing."""
-    one = weights(dataclasses.replace(config, n_layer=1))
-    return sum(of(weight) * (1 if weight.layer is None else config.n_layer) for weight in one)
+    return sum(of(weight) * n for weight, n in kinds_of_weights(config))
 
 
 def weights_bytes(config: ModelConfig, form: str = "float32") -> int:
@@ -131,9 +131,10 @@ def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, 
     For float32 (`item` 4) it is what `torch.autograd.graph.saved_tensors_hooks` sees of this project's forward with
     cross-entropy; smaller items are the same count of numbers. Explicit attention saves the B H T T patterns, the
     fused kernel recomputes them in the backward (Dao et al. 2022). Korthikanti et al. 2022, section 4.1, count alike.
-    Raises InputError for experts, which save what the tokens sent to them need.
+    InputError for a model with other mixers than full attention, or with experts, which save what their tokens need.
     """
     require_dense(config)
+    need_attention(config)
     c, rows = config, batch * T
     D, M = rows * c.d_model, rows * c.d_mlp
     attention, mask = _attention_saved(c, batch, T, explicit)
@@ -177,9 +178,10 @@ def working_bytes(config: ModelConfig, setting: Setting) -> int:
     The stream, and the current sublayer's input, intermediate tensors and output, which are freed after it. All B T
     tokens at once, the head for the last of each text. Counted for this project's forward, as measured by
     `model.anatomy.measured_memory.peak_bytes`. Kernels use further memory internally, and other programs have other
-    peaks: for those it is an estimate. Raises InputError for experts: their tensors depend on where tokens go.
+    peaks: for those it is an estimate. For models of full attention without experts.
     """
     require_dense(config)
+    need_attention(config)
     c, B, T = config, setting.batch, setting.tokens
     rows, post = B * T, c.norm_placement == "post"
     D, M = rows * c.d_model, rows * c.d_mlp

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from model.gpt.cache import KVCache
+from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import attend_explicit, attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
@@ -116,6 +117,7 @@ def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) ->
 
 def measure(model: Transformer, ids: Sequence[int], progress: Progress = silent) -> MemoryUse:
     """All measurements of a loaded model, with the first tokens of a text; its tensors are read and never changed."""
+    need_attention(model.config)
     text = torch.tensor([list(ids[:MOST_TOKENS])])
     twin, results = trainable(model), []
     steps = [

@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.arguments import check_head, check_layer
+from model.arguments import check_head
+from model.gpt.mixers.needs import need_scores
 from model.gpt.norm import Norm
 from model.gpt.transformer import Transformer
 
@@ -58,12 +59,13 @@ def copying(model: Transformer) -> np.ndarray:
 
     Sum of the real parts of the eigenvalues of W_U W_OV W_E [V, V], over the sum of their absolute values; the gain
     and centring of the final norm are folded into W_U. The nonzero ones are the eigenvalues of the [E, E] matrix W_V
-    (W_E W_U) W_O. NaN for a head that writes nothing. Elhage et al. 2021, "Summarizing OV/QK matrices". It assumes
-    tokens as they are embedded; where MLPs and earlier heads have rewritten them, a head that copies may score low.
+    (W_E W_U) W_O. NaN for a head that writes nothing, and in layers without attention. Elhage et al. 2021, "Summarizing
+    OV/QK matrices". It assumes tokens as they are embedded; where MLPs and earlier heads have rewritten them, a head
+    that copies may score low.
     """
     both = _embed_unembed(model)
-    scores = np.empty((model.config.n_layer, model.config.n_head), np.float32)
-    for layer in range(model.config.n_layer):
+    scores = np.full((model.config.n_layer, model.config.n_head), np.nan, np.float32)
+    for layer in filter(model.config.is_attention, range(model.config.n_layer)):
         heads = _heads(model, layer)
         values = torch.linalg.eigvals(heads.v @ both @ heads.o)  # [H, E] complex
         scores[layer] = (values.real.sum(-1) / values.abs().sum(-1)).numpy()
@@ -78,17 +80,17 @@ def composition(model: Transformer, layer: int, head: int) -> Composition:
     query, W_QK for its key, W_OV for its value. It is 0 where the later head reads nothing that the earlier one
     writes. It is 1 only for matrices of rank one that match exactly; if n directions pass on equally and nothing else
     is read or written, it is 1 / sqrt(n), so compare with the baseline and 1 / sqrt(d_head). NaN at the head's own
-    layer, at layers on the wrong side of it, and for heads of zeros. Raises InputError for a layer or head out of
-    range. Elhage et al. 2021, "The mechanics of head composition".
+    layer, at layers on the wrong side of it or without attention, and for heads of zeros. Raises InputError for a
+    layer or head out of range or without attention. Elhage et al. 2021, "The mechanics of head composition".
     """
     config = model.config
-    check_layer(layer, config.n_layer)
+    need_scores(config, layer)
     check_head(head, config.n_head)
     reads, feeds = (
         {kind: np.full((config.n_layer, config.n_head), np.nan, np.float32) for kind in KINDS} for _ in range(2)
     )
     one = _Heads(*(part[head : head + 1] for part in vars(_heads(model, layer)).values()))
-    for other in range(config.n_layer):
+    for other in filter(config.is_attention, range(config.n_layer)):
         if other == layer:
             continue
         heads = _heads(model, other)

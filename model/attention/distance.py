@@ -183,7 +183,7 @@ def first_layer_parts(trace: Trace, head: int) -> Parts | None:
     After the first layer every vector mixes content and positions, and there is no such split.
     """
     config, model = trace.config, trace.model
-    if config.positions not in ("learned", "sinusoidal") or trace.tap is not None:
+    if config.positions not in ("learned", "sinusoidal") or trace.tap is not None or config.mixer_of(0) != "softmax":
         return None
     T, block = len(trace.tokens), model.blocks[0]
     position = (

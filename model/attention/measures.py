@@ -16,6 +16,7 @@ from torch import Tensor
 from model.arguments import check_head, check_layer, check_positions, shown
 from model.errors import InputError, say
 from model.gpt.layers import attention_pattern, rotate, split_heads
+from model.gpt.mixers.traced import hidden_weights
 from model.gpt.trace import Trace
 
 REST_FLOOR = 1e-3  # without_first is undefined in rows with less than this on all other tokens together
@@ -39,6 +40,8 @@ def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
     if len(queries) == 0:
         raise ValueError("queries must name at least one position, got none")
     rows = torch.tensor(queries)
+    if not config.is_attention(layer):
+        return torch.stack([hidden_weights(trace, layer, head) for head in range(config.n_head)])[:, rows]
     if trace.tap is not None:
         return trace.sites(layer, ["pattern"])["pattern"][0][:, rows]
     last = int(rows.max()) + 1  # no query reads a key beyond
@@ -52,6 +55,8 @@ def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
     grouped = q.reshape(config.n_kv_head, -1, config.d_head)  # queries that share a KV head, stacked
     scores = (grouped @ k[0].mT / math.sqrt(config.d_head)).view(config.n_head, len(rows), last)
     scores.masked_fill_(torch.arange(last) > rows[:, None], -math.inf)
+    if attn.window is not None:
+        scores.masked_fill_(torch.arange(last) <= rows[:, None] - attn.window, -math.inf)
     pattern = torch.zeros(config.n_head, len(rows), T)
     pattern[:, :, :last] = attention_pattern(scores)
     return pattern
@@ -65,11 +70,14 @@ def query_chunks(trace: Trace, queries: Sequence[int]) -> list[Sequence[int]]:
 
 @torch.inference_mode()
 def value_rows(trace: Trace, layer: int, keys: Sequence[int]) -> Tensor:
-    """Values of some tokens for every KV head. float32 [G, n, E]; InputError for a position out of range."""
+    """Values of some tokens for every KV head. float32 [G, n, E]; InputError for a position out of range.
+
+    In a layer of Mamba its channels, a head each, [H, n, E'].
+    """
     check_layer(layer, trace.config.n_layer)
     check_positions(keys, len(trace.tokens))
     rows = torch.tensor(keys, dtype=torch.long)
-    if trace.tap is not None:
+    if trace.tap is not None or trace.config.mixer_of(layer) == "mamba":
         return trace.sites(layer, ["v"])["v"][0][:, rows]
     x = _attention_input(trace, layer, rows)
     return split_heads(trace.model.blocks[layer].attn.v(x[None]), trace.config.d_head)[0]

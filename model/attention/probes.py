@@ -46,6 +46,6 @@ def probe_heads(model: Transformer, *, pool: int, length: int, sequences: int = 
 def _metrics(model: Transformer, ran: Tensor, scored: Tensor) -> Tensor:
     """The metrics of a run on `ran`, evaluated for the tokens `scored`. [T] each -> [L, H, metrics]"""
     reducer = HeadReducer(scored, model.config.n_layer, model.config.n_head)
-    model.trunk(ran[None], attend=reducer)
+    model.trunk(ran[None], attend=reducer, see=reducer.see)
     reducer.finish()
     return reducer.metrics

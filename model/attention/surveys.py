@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from model.attention.probes import SHORTEST, repeated_ids
 from model.errors import InputError, say
 from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
+from model.gpt.passes import See
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.records import Tokens
@@ -148,7 +149,8 @@ def _run_all(model: Transformer, ran: Sequence[Tensor], scored: Sequence[Tensor]
     for batch in _batches([len(ids) for ids in ran]):
         reducers = [HeadReducer(ids, model.config.n_layer, model.config.n_head) for ids in scored[batch]]
         # Padding is on the right, invisible to every token of the sequence.
-        model.trunk(pad_sequence(list(ran[batch]), batch_first=True), attend=_each(reducers))
+        padded = pad_sequence(list(ran[batch]), batch_first=True)
+        model.trunk(padded, attend=_each(reducers), see=_see_each(reducers))
         for reducer in reducers:
             reducer.finish()
             metrics.append(reducer.metrics)
@@ -178,6 +180,16 @@ def _each(reducers: list[HeadReducer]) -> Callable[[int, Tensor, Tensor, Tensor]
         return z
 
     return attend
+
+
+def _see_each(reducers: list[HeadReducer]) -> See:
+    """The same for layers that call no kernel: their weights, sequence b's to reducer b."""
+
+    def see(layer: int, weights: Tensor) -> None:
+        for b, reducer in enumerate(reducers):
+            reducer.see(layer, weights[b : b + 1, :, : reducer.repeats.T, : reducer.repeats.T])
+
+    return see
 
 
 # Narrative, speech, lists, instructions, numbers and facts; about half repeat a name or a phrase.

@@ -13,12 +13,19 @@ from model.checks.result import Sites, Subject, Worst
 from model.checks.roundoff import summed
 from model.gpt.edits import sites_edited
 from model.gpt.layers import future
+from model.gpt.mixers.window import outside
 from model.gpt.norm import Norm
 
 
 def _shared(x: Tensor, subject: Subject) -> Tensor:
     """A copy of its group's KV tensor for every query head. [G, S, E] -> [H, S, E]"""
     return x.repeat_interleave(subject.run.config.group_size, 0)
+
+
+def _unseen(subject: Subject, layer: int, T: int) -> Tensor:
+    """True where a query does not see a key: in the future, or outside the layer's window. [T, T] bool"""
+    window = subject.run.model.blocks[layer].attn.window
+    return future(T, T) if window is None else future(T, T) | outside(T, T, window)
 
 
 def rows(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
@@ -43,8 +50,8 @@ def scores(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
     names = ("q_rot", "k_rot") if "q_rot" in at else ("q", "k")
     q, k = at[names[0]].double(), _shared(at[names[1]], subject).double()
     T, E = q.shape[1:]
-    actual = at["scores"]
-    hidden = future(T, T) | (actual.isneginf() if subject.edited("scores") else torch.zeros(T, T, dtype=torch.bool))
+    actual, unseen = at["scores"], _unseen(subject, layer, T)
+    hidden = unseen | (actual.isneginf() if subject.edited("scores") else torch.zeros(T, T, dtype=torch.bool))
     expected = (q @ k.mT / math.sqrt(E)).masked_fill_(hidden, 0)
     # A dot product may come out near 0 from large terms: its rounding is relative to |q| |k|.
     size = (q.norm(dim=-1) * k.norm(dim=-1).amax(-1, keepdim=True)) / math.sqrt(E)
@@ -64,7 +71,7 @@ def softmax(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 def mixed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
     """The weighted sum of the values, in every head with an unedited output."""
-    if "z" in at:
+    if "z" in at and "pattern" in at:
         heads = subject.untouched("z", layer)
         pattern, v = at["pattern"][heads].double(), _shared(at["v"], subject)[heads].double()
         worst.rows(at["z"][heads], pattern @ v, (pattern.abs() @ v.abs()).amax(-1), layer, heads)
@@ -162,7 +169,7 @@ def finite(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
     """Nothing is NaN or infinite, except scores of hidden keys."""
     for name, x in at.items():
         if name == "scores":
-            T = x.shape[-1]
-            x = x.masked_fill(future(T, T) | (x.isneginf() if subject.edited("scores") else future(T, T)), 0)
+            unseen = _unseen(subject, layer, x.shape[-1])
+            x = x.masked_fill(unseen | x.isneginf() if subject.edited("scores") else unseen, 0)
         wrong = (~x.isfinite()).flatten(0, -2).sum(-1) if x.ndim == 2 else (~x.isfinite()).sum(-1)
         worst.values(wrong, torch.zeros_like(wrong), layer=layer)

@@ -45,6 +45,8 @@ class Compared:
 def family_of(config: ModelConfig) -> tuple[str, str]:
     """The `model_type` of transformers with the same wiring, or "" and the reason why there is none."""
     c = config
+    if c.mixer != "softmax":
+        return "", f"mixer {c.mixer if isinstance(c.mixer, str) else ', '.join(c.mixer)}"
     if c.norm_placement == "post" or not c.final_norm:
         return "", f"norm_placement {c.norm_placement}, final_norm {c.final_norm}"
     if c.n_expert > 1:

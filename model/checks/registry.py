@@ -236,7 +236,10 @@ def _run_block_checks(subject: Subject, keys: Sequence[str], report: _Progress) 
             seconds[key] += shared + time.perf_counter() - started
         report.done(cost / (subject.run.config.n_layer + 1))
         began = time.perf_counter()
-    return {key: dataclasses.replace(broken.get(key) or worst[key].finding(), seconds=seconds[key]) for key in keys}
+    config = subject.run.config
+    nothing = "all_edited" if any(map(config.is_attention, range(config.n_layer))) else "no_attention"
+    findings = {key: broken.get(key) or worst[key].finding(nothing) for key in keys}
+    return {key: dataclasses.replace(findings[key], seconds=seconds[key]) for key in keys}
 
 
 @torch.inference_mode()

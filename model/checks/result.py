@@ -14,7 +14,7 @@ from torch import Tensor
 from model.api import LanguageModel
 from model.checks.roundoff import bounds, summed, watched
 from model.gpt.edits import EDITS
-from model.gpt.tap import SITES, Tap
+from model.gpt.tap import Tap, block_sites
 from model.gpt.trace import Trace
 from model.progress import Progress
 
@@ -56,6 +56,7 @@ REASONS = (
     "no_prompt",
     "one_token",
     "all_edited",
+    "no_attention",
     "no_transformers",
     "no_counterpart",
     "too_large",
@@ -154,12 +155,8 @@ def walk(subject: Subject) -> Iterator[tuple[int, Sites]]:
     One block is in memory at a time.
     """
     run, config = subject.run, subject.run.config
-    absent = {"embed", "pos_embed", "final_in", "final_scale", "final_out", "logits"}
-    absent |= set() if config.positions == "rope" else {"q_rot", "k_rot"}
-    absent |= {"router"} if config.n_expert == 1 else {"mlp_pre", "mlp_up", "mlp_post"}
-    absent |= set() if config.mlp == "swiglu" else {"mlp_up"}
     for layer in range(config.n_layer):
-        names = [name for name in SITES if name not in absent]  # in order: a check reports the first of ties
+        names = block_sites(config, layer)  # in order: a check reports the first of ties
         yield layer, {name: tensor[0] for name, tensor in run.sites(layer, names).items()}
     if run.model.final_norm is not None:
         sites: Sites = {}
@@ -242,9 +239,9 @@ class Worst:
         """Compare one number per row: [T] or [heads, T]."""
         self.rows(actual[..., None], expected[..., None], scale, layer, heads, allowed)
 
-    def finding(self) -> Finding:
-        """The result; a check that compared nothing does not agree."""
-        return self.largest if self.largest.compared else unable("all_edited")
+    def finding(self, nothing: str = "all_edited") -> Finding:
+        """The result; a check that compared nothing does not agree, for the reason `nothing`."""
+        return self.largest if self.largest.compared else unable(nothing)
 
 
 def counted(wrong: int, compared: int, unit: str, position: int | None = None) -> Finding:

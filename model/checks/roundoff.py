@@ -38,6 +38,7 @@ _TERMS: dict[str, str | int] = {
     "k_rot": 4,
     "scores": "E",
     "pattern": "S",
+    "mixed": "T",
     "z": "T",
     "attn_out": "HE",
     "resid_mid": 1,
@@ -59,7 +60,8 @@ _TERMS: dict[str, str | int] = {
 
 def terms(site: str, x: Tensor, config: ModelConfig) -> int:
     """Number of roundings behind one number of a site with this tensor."""
-    sizes = {"D": config.d_model, "E": config.d_head, "HE": config.n_head * config.d_head, "M": config.d_mlp}
+    read_by_o = max(config.n_head * config.z_width(layer) for layer in range(config.n_layer))
+    sizes = {"D": config.d_model, "E": config.d_head, "HE": read_by_o, "M": config.d_mlp}
     return (sizes | {"S": x.shape[-1], "T": x.shape[-2]}).get(_TERMS[site], _TERMS[site])
 
 

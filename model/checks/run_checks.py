@@ -165,7 +165,7 @@ def stepwise(subject: Subject, progress: Progress) -> Finding:
         return tensor
 
     run.model.trunk(subject.ids, tap=look if run.tap is None else compose(run.tap, look))
-    return worst.finding()
+    return worst.finding("no_attention")
 
 
 @torch.inference_mode()
@@ -193,7 +193,7 @@ def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress) -> Fin
     run, ids, T, parts = subject.run, subject.ids, subject.ids.shape[1], []
     if T < 2:
         return unable("one_token")
-    cache, start = KVCache.empty(run.config, 1, T), 0
+    cache, start = KVCache.empty(run.config, 1, T, whole=run.tap is not None), 0
     for done, size in enumerate((T - sum(last), *last)):
         parts.append(run.model(ids[:, start : start + size], cache=cache, tap=run.tap)[0])
         start += size
@@ -295,7 +295,7 @@ def sources(subject: Subject, progress: Progress) -> Finding:
     worst = Worst("logit", "moved")
     for layer in range(run.config.n_layer):
         heads = subject.untouched("z", layer).numpy()
-        if len(heads):
+        if len(heads) and run.config.is_attention(layer):  # without a softmax z is gated: no sum over tokens
             head = int(heads[np.abs(attribution.heads[layer][heads]).argmax()])
             each = by_source(run, layer, head, outputs.position, attribution.directions[layer])
             E, weight = run.config.d_head, run.model.blocks[layer].attn.o.weight.detach().double()
@@ -305,7 +305,8 @@ def sources(subject: Subject, progress: Progress) -> Finding:
             values = (each.sum(), attribution.heads[layer, head], np.abs(each).sum(), bound)
             total, part, size, allowed = (torch.tensor([[float(value)]]).double() for value in values)
             worst.values(total, part, size, layer, torch.tensor([head]), allowed)
-    return worst.finding().placed(outputs.position)
+    attention = any(map(run.config.is_attention, range(run.config.n_layer)))
+    return worst.finding("all_edited" if attention else "no_attention").placed(outputs.position)
 
 
 def _part_outputs(subject: Subject):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from model.gpt.layers import attention_pattern, attention_scores, fused_attention, future, mix
+from model.gpt.mixers.needs import need_qkv
 from model.gpt.trace import Trace
 
 QUERIES, KEYS = 128, 128  # rows and columns of a block
@@ -194,8 +195,9 @@ def blocks_for(n: int, block: int, most: int = 16) -> int:
 def layer_qkv(trace: Trace, layer: int) -> tuple[Tensor, Tensor, Tensor]:
     """Inputs of a layer's attention, positions applied, edits included. q [1, H, T, E], k and v [1, G, T, E]
 
-    Raises InputError for a layer out of range.
+    Raises InputError for a layer out of range, or without queries and keys.
     """
+    need_qkv(trace.config, layer)
     names = ("q_rot", "k_rot", "v") if trace.config.positions == "rope" else ("q", "k", "v")
     sites = trace.sites(layer, names)
     return tuple(sites[name] for name in names)

@@ -21,6 +21,7 @@ from model.generation.cache_costs import cache_bytes
 from model.gpt.config import ModelConfig
 from model.gpt.layers import attention_pattern, attention_scores
 from model.gpt.linear import Linear
+from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
@@ -113,6 +114,7 @@ def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) 
     "mean" or "first" changes nothing, nor does merging equal heads. q is not touched, and a norm of k and a rotation
     act on the merged keys. Raises InputError for a number that does not divide G.
     """
+    need_attention(model.config)
     if groups not in group_counts(model.config):
         known = ", ".join(map(str, group_counts(model.config)))
         raise InputError("The KV heads cannot be merged to this number.", str(groups), say("Choose one of: {}.", known))
@@ -161,6 +163,7 @@ def survey(model: Transformer, ids: Sequence[int], progress: Progress = silent, 
 
     The original is one of them, as its own number merged by "mean": its divergence is 0 to float32 rounding.
     """
+    need_attention(model.config)
     tokens, config = torch.tensor([ids]), model.config
     cases = [(config.n_kv_head, "mean")]
     cases += [(n, merge) for n in group_counts(config)[1:] for merge in MERGES]
@@ -238,6 +241,7 @@ def stops(
     model: Transformer, ids: Sequence[int], groups: int, merge: str, progress: Progress = silent, seed: int = 0
 ) -> Stops:
     """A run of the merged model, its stream stored at as many evenly spaced layers as fit into STOPS_BYTES. ids [T]"""
+    need_attention(model.config)
     merged, T = pooled(model, groups, merge, seed), len(ids)
     L = model.config.n_layer
     step = -(-L // max(1, min(L, STOPS_BYTES // (4 * T * model.config.d_model))))

@@ -17,6 +17,7 @@ from model.arguments import check_head
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import rope_frequencies, rotate
+from model.gpt.mixers.needs import need_qkv
 from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
 
@@ -219,6 +220,7 @@ def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
     rope = trace.config.positions == "rope"
     names = ("q", "k", "q_rot", "k_rot") if rope else ("q", "k", "q", "k")
     check_head(head, trace.config.n_head)
+    need_qkv(trace.config, layer)
     at, kv = trace.sites(layer, dict.fromkeys(names)), head // trace.config.group_size
     parts = (at[name][0, head if name[0] == "q" else kv].numpy().copy() for name in names)
     return HeadQK(*parts)

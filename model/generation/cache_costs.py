@@ -12,6 +12,8 @@ from torch import Tensor
 
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
+from model.gpt.mixers.names import LINEAR
+from model.gpt.mixers.needs import need_rewinding
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 
@@ -89,9 +91,27 @@ class Bench:
 
 
 def cache_bytes(config: ModelConfig, batch: int, length: int, heads: int | None = None) -> int:
-    """Bytes of keys and values: 2 L B G S E x 4. `heads` replaces G for a comparison."""
+    """Bytes of keys and values: 2 L B G S E x 4, L the layers that keep all. `heads` replaces G for a comparison."""
     heads = config.n_kv_head if heads is None else heads
-    return 2 * config.n_layer * batch * heads * length * config.d_head * ITEM
+    return 2 * kept_layers(config) * batch * heads * length * config.d_head * ITEM
+
+
+def kept_layers(config: ModelConfig) -> int:
+    """Layers that keep the keys and values of all tokens: those of full attention."""
+    return config.n_layer - len(config.stateful)
+
+
+def state_bytes(config: ModelConfig, batch: int) -> int:
+    """Bytes that the other layers keep, however long the text is.
+
+    H E E numbers a layer of linear attention, retention and the delta rule; for Mamba I N and the I (K - 1) of its
+    convolution; for a window the keys and values of W - 1 tokens, once there are so many.
+    """
+    numbers = dict.fromkeys(LINEAR, config.n_head * config.d_head**2) | {
+        "mamba": config.d_inner * (config.d_state + config.d_conv - 1),
+        "sliding_window": 2 * config.n_kv_head * ((config.window or 1) - 1) * config.d_head,
+    }
+    return batch * ITEM * sum(numbers[config.mixer_of(layer)] for layer in config.stateful)
 
 
 def tensor_bytes(config: ModelConfig, batch: int, length: int) -> tuple[tuple[int, ...], int] | None:
@@ -120,6 +140,7 @@ def measure(
     The text is `ids`, the prompt, repeated. The two ways take turns, after one step that is not counted. Where
     `budget` seconds are not enough, there are fewer rounds, and the longest contexts are run with the cache only.
     """
+    need_rewinding(model.config)
     lengths = lengths_of(limit)
     most = max(lengths[-1], min(len(ids), limit))
     text = torch.tensor([[ids[i % len(ids)] for i in range(most)]])

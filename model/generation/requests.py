@@ -7,6 +7,7 @@ from model.arguments import check_token, check_whole, is_whole, shown
 from model.errors import InputError, say
 from model.generation.generate import MOST_SEED, MOST_TOKENS
 from model.gpt.config import ModelConfig
+from model.gpt.mixers.needs import need_rewinding
 from model.gpt.trace import check_length
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import Step, checked
@@ -68,6 +69,7 @@ class Request:
 def check_request(model: Transformer, ids: Sequence[int], draft: Draft, request: Request) -> None:
     """Raise InputError for a prompt, a draft or a vocabulary that does not fit the model."""
     config = model.config
+    need_rewinding(config)
     check_length(len(ids), config.n_ctx)
     if request.size > config.vocab_size:
         what = "The vocabulary has more tokens than the model has rows."
@@ -82,7 +84,8 @@ def check_request(model: Transformer, ids: Sequence[int], draft: Draft, request:
 
 
 def _check_other(config: ModelConfig, T: int, size: int) -> None:
-    """Raise InputError unless another model has a row for each token and room for the prompt."""
+    """Raise InputError unless another model has a row for each token and room for the prompt, and can be rewound."""
+    need_rewinding(config)
     if config.vocab_size < size:
         what = "The model that drafts has other tokens."
         raise InputError(what, f"{config.vocab_size} rows", "Choose a draft of the same vocabulary.")

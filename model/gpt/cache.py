@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from model.errors import InputError, say
+from model.errors import InputError
 from model.gpt.config import ModelConfig
 
 State = tuple[Tensor, ...]  # what a layer without keys and values keeps; the batch is the first axis of each tensor
@@ -17,25 +17,27 @@ State = tuple[Tensor, ...]  # what a layer without keys and values keeps; the ba
 class KVCache:
     """Preallocated keys (after positions are applied) and values, the first `length` positions filled; and states.
 
-    Decoding with a cache, in chunks of any size, gives the logits of one uncached forward. Layers of attention keep
-    keys and values; the others (ModelConfig.stateful) a state, which is replaced and never written to.
+    Decoding with a cache, in chunks of any size, gives the logits of one uncached forward. Layers of full attention
+    keep all keys and values. The others (ModelConfig.stateful) keep a state, which is replaced and never written to:
+    their own, or the keys and values that are still in their window.
     """
 
-    k: Tensor  # [L', B, G, S, E], of the L' layers of attention
+    k: Tensor  # [L', B, G, S, E], of the L' layers of full attention
     v: Tensor  # [L', B, G, S, E]
     length: int = 0
     slots: Mapping[int, int] | None = None  # layer: its place on the first axis; None where all layers have one
     states: Mapping[int, State] = field(default_factory=dict)  # layer: its state; none before the first token
+    whole: bool = False  # whether windows keep all keys and values too: for a tap, which finds them by their place
     before: tuple[int, Mapping[int, State]] | None = None  # length and states before the last forward
     coming: dict[int, State] = field(default_factory=dict)  # states of the forward that is under way
 
     @staticmethod
-    def empty(config: ModelConfig, batch: int, max_len: int) -> "KVCache":
+    def empty(config: ModelConfig, batch: int, max_len: int, *, whole: bool = False) -> "KVCache":
         """Room for `max_len` positions of `batch` sequences: 2 L' B G S E x 4 bytes, and the states beside."""
         layers = [layer for layer in range(config.n_layer) if layer not in config.stateful]
         shape = (len(layers), batch, config.n_kv_head, max_len, config.d_head)
         slots = {layer: place for place, layer in enumerate(layers)} if config.stateful else None
-        return KVCache(torch.empty(shape), torch.empty(shape), 0, slots)
+        return KVCache(torch.empty(shape), torch.empty(shape), 0, slots, whole=whole)
 
     @property
     def capacity(self) -> int:
@@ -99,9 +101,9 @@ class KVCache:
                 self.states = {}
             else:
                 raise InputError(
-                    "This model carries a state, out of which no token can be taken again.",
+                    "This model does not keep all that it has read, so that no token can be taken back.",
                     f"{self.length} tokens, back to {length}",
-                    say("Choose a model all of whose layers are attention."),
+                    "Choose a model all of whose layers have full attention.",
                 )
             self.before = None
         self.length = length

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from model.errors import CheckpointError, InputError, say
-from model.gpt.mixers.names import ATTENTION, STATEFUL, checked_mixer, dt_rank_of
+from model.gpt.mixers.names import ATTENTION, BOUNDED, checked_mixer, dt_rank_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,8 +146,8 @@ class ModelConfig:
 
     @property
     def stateful(self) -> tuple[int, ...]:
-        """The layers that carry a state of fixed size instead of keys and values."""
-        return tuple(layer for layer, name in enumerate(self.mixers) if name in STATEFUL)
+        """The layers that keep what does not grow with the text, instead of the keys and values of all tokens."""
+        return tuple(layer for layer, name in enumerate(self.mixers) if name in BOUNDED)
 
     @property
     def d_inner(self) -> int:

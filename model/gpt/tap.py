@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection
 
 from torch import Tensor
 
+from model.gpt.config import ModelConfig
+
 Tap = Callable[[str, int, Tensor], Tensor]
 
 # site: (axes, meaning). B batch, T query tokens, S key tokens, H heads, G KV heads, D d_model, E d_head, M d_mlp,
@@ -47,6 +49,18 @@ SITES: dict[str, tuple[str, str]] = {
     "final_out": ("B T D", "output of the final norm, layer n_layer"),
     "logits": ("B T V", "logits, layer n_layer"),
 }
+
+
+def block_sites(config: ModelConfig, layer: int) -> tuple[str, ...]:
+    """The sites of SITES that block `layer` of a model has, in the order of the computation."""
+    absent = {site for site, (_, meaning) in SITES.items() if meaning.endswith(("layer -1", "layer n_layer"))}
+    absent |= {"pos_embed"}
+    absent |= set() if config.positions == "rope" else {"q_rot", "k_rot"}
+    absent |= set() if config.mlp == "swiglu" else {"mlp_up"}
+    absent |= {"router"} if config.n_expert == 1 else {"mlp_pre", "mlp_up", "mlp_post"}
+    absent |= {"mixed"} if config.is_attention(layer) else {"scores", "pattern"}
+    absent |= {"q", "k", "q_rot", "k_rot"} if config.mixer_of(layer) == "mamba" else set()
+    return tuple(site for site in SITES if site not in absent)
 
 
 def record(sites: Collection[str], store: dict[tuple[str, int], Tensor]) -> Tap:

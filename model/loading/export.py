@@ -13,6 +13,7 @@ from model.gpt.transformer import Transformer
 from model.loading.families.gpt2 import ACTIVATIONS
 
 _GPT2 = {
+    "mixer": "softmax",
     "norm": "layernorm",
     "norm_bias": True,
     "norm_placement": "pre",

@@ -21,6 +21,7 @@ from model.arguments import check_head, check_layer, check_token
 from model.attention.measures import attend_rows, value_rows
 from model.errors import InputError
 from model.gpt.edits import EDITS, sites_edited
+from model.gpt.mixers.needs import need_scores
 from model.gpt.norm import Norm
 from model.gpt.one_token import alone
 from model.gpt.passes import Pass, attend_fused
@@ -39,7 +40,7 @@ class Components:
     position: int  # not negative
     embed: Tensor  # [D], scaled where the config requires it
     pos_embed: Tensor | None  # [D]; None for RoPE and none
-    z: Tensor  # every head's output before o, [L, H, E]
+    z: tuple[Tensor, ...]  # every head's output before o, a tensor a layer, [H, E] each (ModelConfig.z_width)
     mlp: Tensor  # every MLP's output, without its bias but in the layers of `whole`, [L, D]
     scales: dict[tuple[str, int], float]  # divisor of each norm: ("norm1", layer), ("norm2", layer), ("final", L)
     logits: Tensor  # of the model, [V]
@@ -49,7 +50,7 @@ class Components:
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        tensors = (self.embed, self.pos_embed, self.z, self.mlp, self.logits, *self.added.values())
+        tensors = (self.embed, self.pos_embed, *self.z, self.mlp, self.logits, *self.added.values())
         return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
 
@@ -150,7 +151,7 @@ def components(run: Trace, position: int = -1) -> Components:
         at,
         store["embed", -1][0, 0].clone(),
         None if pos_embed is None else pos_embed[0].clone(),
-        torch.stack(z),
+        tuple(z),
         torch.stack(mlp),
         scales,
         logits,
@@ -276,10 +277,10 @@ def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -
     """A head's part token by token: A[position, s] (v_s W_O).u for every source token s. float64 [T]
 
     `u` [D] is `attribute(...).directions[layer]`; the result adds up to `attribute(...).heads[layer, head]` and is 0
-    after the position. Edits of scores and patterns are respected. Raises InputError for a head with an edited output:
-    it is then not a sum over tokens.
+    after the position. Edits of scores and patterns are respected. Raises InputError for a head with an edited output,
+    or without attention: it is then not a sum over tokens.
     """
-    check_layer(layer, run.config.n_layer)
+    need_scores(run.config, layer)
     run.require_key()
     check_head(head, run.config.n_head)
     if any(EDITS[edit.kind].site == "z" and (edit.layer, edit.head) == (layer, head) for edit in run.key.edits):
@@ -308,8 +309,8 @@ def promoted(
     if head is None:
         x = outputs.mlp[layer]
     else:
-        E = model.config.d_head
-        x = F.linear(outputs.z[layer, head], model.blocks[layer].attn.o.weight[:, head * E : (head + 1) * E])
+        E = model.config.z_width(layer)
+        x = F.linear(outputs.z[layer][head], model.blocks[layer].attn.o.weight[:, head * E : (head + 1) * E])
     for name, at, norm in on_the_way(model, layer, after_attention=head is not None):
         x = through(norm, outputs.scales[name, at], x)
     values = model.unembed(x)[:vocab]  # [V]

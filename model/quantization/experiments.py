@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from model.gpt.layers import attention_pattern, attention_scores, mix
 from model.gpt.linear import Linear
+from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import Attend
 from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
@@ -75,13 +76,13 @@ class Sample:
 
 
 def layer_of(block: Block, kind: str) -> Linear | None:
-    """One of the seven matrices of a block; None for a missing gate."""
-    return getattr(block.attn if kind in "qkvo" else block.mlp, kind)
+    """One of the seven matrices of a block; None for one that the block does not have."""
+    return getattr(block.attn if kind in "qkvo" else block.mlp, kind, None)
 
 
 def kinds_of(model: Transformer) -> tuple[str, ...]:
     """The matrices in every block of the model."""
-    return tuple(kind for kind in KINDS if layer_of(model.blocks[0], kind) is not None)
+    return tuple(kind for kind in KINDS if all(layer_of(block, kind) is not None for block in model.blocks))
 
 
 def matrices(
@@ -91,6 +92,7 @@ def matrices(
 
     Positions, norms and biases are never rounded. A tied head is listed once.
     """
+    need_attention(model.config)
     places = range(len(model.blocks)) if layers is None else layers
     weights = [
         (f"{layer}.{kind}", layer_of(model.blocks[layer], kind).weight) for layer in places for kind in kinds_of(model)
@@ -130,6 +132,7 @@ def errors(
 
 def changed_block(model: Transformer, layer: int, change: Change) -> Block:
     """A block with some matrices replaced; norms, biases and all other matrices are the model's own tensors."""
+    need_attention(model.config)
     theirs = model.blocks[layer]
     with torch.device("meta"):
         ours = Block(model.config)
@@ -328,6 +331,7 @@ def measure(
 
     A format that none of the model's matrices fits is skipped.
     """
+    need_attention(model.config)
     formats = [FORMATS[key] for key in keys if usable(model, FORMATS[key])]
     total, done = len(formats) * (len(model.blocks) + 3) + 2, 0
     size = map_size(model, len(texts[0]), len(formats))

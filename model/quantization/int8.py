@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from model.api import LanguageModel
 from model.gpt.cache import KVCache
+from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
 
 _BLOCK = 32  # the product reads this many inputs at once, past the end of other lengths
@@ -78,6 +79,7 @@ def rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
 @torch.inference_mode()
 def quantised(model: Transformer) -> Transformer:
     """The same model with 8-bit matrices; norms, embeddings, biases and positions are the model's own tensors."""
+    need_attention(model.config)
     with torch.device("meta"):
         small = Transformer(model.config)
     small.eval().requires_grad_(False)

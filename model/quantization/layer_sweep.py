@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.quantization.experiments import Reading, changed_block, kinds_of, read, sample
@@ -53,6 +54,7 @@ def sweep(
     Layers before the changed one are not run again: its block starts from its stored input stream. All changes of a
     layer go through the layers after it together, as one batch. Raises ValueError for another `by`.
     """
+    need_attention(model.config)
     if by not in ("matrix", "half"):
         raise ValueError(f'by must be "matrix" or "half", got {by!r}')
     parts, L, done = parts_of(model, by), len(model.blocks), 0

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from model.gpt.cache import KVCache
 from model.gpt.linear import Linear
+from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
 from model.quantization.experiments import changed, changed_block, kinds_of
 from model.quantization.int8 import quantised
@@ -33,6 +34,7 @@ class HalfLinear(nn.Module):
 @torch.inference_mode()
 def halved(model: Transformer) -> Transformer:
     """The model with bfloat16 matrices, the output head included, and real bfloat16 products."""
+    need_attention(model.config)
     ours = changed(model, {layer: changed_block(model, layer, lambda *_: None) for layer in range(len(model.blocks))})
     for block in ours.blocks:
         for kind in kinds_of(model):

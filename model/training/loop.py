@@ -169,8 +169,9 @@ def from_model(model: Transformer, recipe: Recipe) -> Run:
 def steps(run: Run, recipe: Recipe, source: Source) -> Iterator[Report]:
     """Train from the run's current step to the end of the recipe; one report per step. Stop iterating to stop."""
     model, device = run.model, next(run.model.parameters()).device
-    whole = functools.partial(losses, balanced=recipe.balance > 0)
-    summed = torch.compile(whole) if recipe.compile else whole
+    balanced = recipe.balance > 0 and model.config.n_expert > 1
+    summed = balanced_loss if balanced else summed_loss
+    summed = torch.compile(summed) if recipe.compile else summed
     cast = functools.partial(torch.autocast, device.type, torch.bfloat16, enabled=uses_bfloat16(recipe, device))
     while run.step < recipe.steps:
         began = time.perf_counter()
@@ -186,11 +187,14 @@ def steps(run: Run, recipe: Recipe, source: Source) -> Iterator[Report]:
         for batch in batches:
             ids, targets = to_tensors(batch, device)
             with cast():
-                loss, balance = summed(model, ids, targets)
+                loss, balance = summed(model, ids, targets) if balanced else (summed(model, ids, targets), None)
                 loss = loss / max(scored, 1)
-            (loss + recipe.balance / recipe.accumulate * balance).backward()
             total += loss.item()
-            imbalance += float(balance) / recipe.accumulate
+            if balance is not None:
+                balance = balance / recipe.accumulate
+                imbalance += balance.item()
+                loss = loss + recipe.balance * balance
+            loss.backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), recipe.clip).item()
         run.optimizer.step()
         run.optimizer.zero_grad(set_to_none=True)
@@ -206,21 +210,22 @@ def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
 
 def summed_loss(model: Transformer, ids: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy of the next token in nats, summed over the scored positions. ids and targets [B, T]"""
-    return losses(model, ids, targets)[0]
+    return _summed(model.logits(model.trunk(ids, attend=attend_rows)), targets)
 
 
-def losses(model: Transformer, ids: Tensor, targets: Tensor, balanced: bool = False) -> tuple[Tensor, Tensor | float]:
-    """The same, and with `balanced` the load-balancing losses of all layers added up, 0 for a model without experts.
+def balanced_loss(model: Transformer, ids: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """The same of a mixture of experts, and the load-balancing losses of all its layers added up.
 
     Fedus et al. 2021, 2.2: "for each Switch layer, this auxiliary loss is added to the total model loss".
     """
     routers: dict[tuple[str, int], Tensor] = {}
-    tap = record(("router",), routers) if balanced and model.config.n_expert > 1 else None
-    logits = model.logits(model.trunk(ids, attend=attend_rows, tap=tap))
-    flat = logits.flatten(0, 1).float()
-    loss = F.cross_entropy(flat, targets.flatten(), ignore_index=IGNORE, reduction="sum")
-    k = model.config.experts_per_token
-    return loss, sum((balance_loss(each.flatten(0, 1), k) for each in routers.values()), 0.0)
+    logits = model.logits(model.trunk(ids, attend=attend_rows, tap=record(("router",), routers)))
+    each = [balance_loss(router.flatten(0, 1), model.config.experts_per_token) for router in routers.values()]
+    return _summed(logits, targets), torch.stack(each).sum()
+
+
+def _summed(logits: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
 
 
 def attend_rows(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

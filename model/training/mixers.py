@@ -25,9 +25,9 @@ from model.training.tasks import Sizes, task
 
 MIXERS = ("softmax", "sliding_window", "linear", "retention", "delta", "mamba")
 TASKS = ("recall", "induction", "copy", "selective_copy", "counting", "regression")  # those whose examples have sizes
-LAYERS, WIDTH, HEADS, MLP = 2, 64, 1, 128
-WINDOW = 16  # tokens that the sliding window sees
-LENGTHS = {"recall": 64, "induction": 48, "copy": 33, "selective_copy": 48, "counting": 32, "regression": 47}
+LAYERS, WIDTH, HEADS, MLP = 2, 64, 4, 32
+WINDOW = 8  # tokens that the sliding window sees
+LENGTHS = {"recall": 40, "induction": 32, "copy": 33, "selective_copy": 40, "counting": 32, "regression": 47}
 ROWS = 32  # of a batch
 JUDGED = 128  # rows at each size
 SIZES = 6  # sizes that a model is judged at, at most
@@ -39,10 +39,10 @@ TIMED = 24  # tokens of which the time is the median
 class MixerTrial:
     """Settings of a comparison. Raises InputError for fewer than two mixers and for names that are not known."""
 
-    mixers: tuple[str, ...] = ("softmax", "linear", "delta")
-    task: str = "recall"
-    steps: int = 300
-    rate: float = 3e-3  # the largest learning rate
+    mixers: tuple[str, ...] = ("softmax", "sliding_window", "delta")
+    task: str = "induction"
+    steps: int = 400
+    rate: float = 5e-3  # the largest learning rate
     seeds: int = 3
 
     def __post_init__(self) -> None:
@@ -128,7 +128,7 @@ def verdict(found: Comparison) -> Verdict:
 
 
 def config_of(mixer: str, task_name: str) -> ModelConfig:
-    """The model of a mixer: RMSNorm, SwiGLU, no biases, RoPE for attention and no positions for what has an order.
+    """The model of a mixer: RMSNorm, SwiGLU, no biases, and learned positions.
 
     The MLP is as wide as makes the number of parameters come closest to that of softmax attention.
     """
@@ -144,16 +144,15 @@ def config_of(mixer: str, task_name: str) -> ModelConfig:
 
 def _shape(mixer: str, task_name: str, mlp: int) -> ModelConfig:
     none = dict.fromkeys(("mlp_bias", "q_bias", "k_bias", "v_bias", "o_bias", "norm_bias", "tie_embeddings"), False)
-    attention = mixer in ("softmax", "sliding_window")
     return ModelConfig(
         vocab_size=len(task(task_name).symbols),
-        n_ctx=max(DECODED) + TIMED,
+        n_ctx=LENGTHS[task_name],
         n_layer=LAYERS,
         d_model=WIDTH,
         n_head=HEADS,
         d_mlp=mlp,
         norm="rmsnorm",
-        positions="rope" if attention else "none",
+        positions="learned",
         mlp="swiglu",
         mixer=mixer,
         window=WINDOW if mixer == "sliding_window" else None,
@@ -239,7 +238,7 @@ def _regression_errors(model: Transformer, ids: np.ndarray) -> np.ndarray:
 @torch.inference_mode()
 def cost(mixer: str, task_name: str, tell: Callable[[int], None] = lambda done: None) -> Cost:
     """Bytes held after DECODED tokens, and the median time of a token there: one text, one thread, fresh weights."""
-    config = config_of(mixer, task_name)
+    config = dataclasses.replace(config_of(mixer, task_name), n_ctx=max(DECODED) + TIMED)  # with more positions
     model, nbytes, seconds = Transformer(config).eval(), [], []
     for tokens in DECODED:
         held = KVCache.empty(config, 1, tokens)
@@ -303,8 +302,3 @@ def compare(trial: MixerTrial, progress: Progress = silent) -> Comparison:
 
             values.append(function(*arguments, tell))
     return together(trial, values)
-
-
-def with_trial(trial: MixerTrial, **changes: object) -> MixerTrial:
-    """The same trial with other settings."""
-    return dataclasses.replace(trial, **changes)

@@ -118,6 +118,7 @@ TASKS: dict[str, Task] = {
         PERIODS.any,
         PERIODS,
     ),
+    "copy": Task("Copy", "Letters, then the same letters.", _MARKED, 32, 4, 128, "dbca>dbca.", _COPY.any, _COPY),
     "recall": Task(
         "Associative recall",
         "Keys (small letters), each with its value (a capital), then the keys again in any order: what was its value?",
@@ -129,7 +130,6 @@ TASKS: dict[str, Task] = {
         _RECALL.any,
         _RECALL,
     ),
-    "copy": Task("Copy", "Letters, then the same letters.", _MARKED, 32, 4, 128, "dbca>dbca.", _COPY.any, _COPY),
     "selective_copy": Task(
         "Selective copying",
         "Letters at random places among dots, then the letters without the dots.",

@@ -1,7 +1,9 @@
 """Attention as a module: full softmax attention, or attention through a window."""
 
+import torch
 from torch import Tensor, nn
 
+from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
 from model.gpt.layers import attention_pattern, merge_heads, mix
 from model.gpt.linear import Linear
@@ -41,14 +43,24 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         q, k, v = self.project(x, layer, run)
         if run.cache is not None:
-            k, v = run.cache.put(layer, k, v)
+            k, v = run.cache.put(layer, k, v) if self.window is None else self._recent(layer, k, v, run.cache)
         z = run.attend(layer, q, k, v) if self.window is None else self._through_window(layer, q, k, v, run)
         return run.at("attn_out", layer, self.o(merge_heads(run.at("z", layer, z))))
+
+    def _recent(self, layer: int, k: Tensor, v: Tensor, cache: KVCache) -> tuple[Tensor, Tensor]:
+        """Keys and values after those that were kept, of which the last W - 1 are kept. [B, G, S, E] each"""
+        if held := cache.state(layer):
+            k, v = torch.cat((held[0], k), 2), torch.cat((held[1], v), 2)
+        first = 0 if cache.whole else max(k.shape[2] - self.window + 1, 0)
+        cache.keep(layer, (k[:, :, first:].clone(), v[:, :, first:].clone()))
+        return k, v
 
     def _through_window(self, layer: int, q: Tensor, k: Tensor, v: Tensor, run: Pass) -> Tensor:
         """The heads' outputs with a window; the whole pattern is made only where a tap or `see` looks at it."""
         if run.see is None and not run.explicit:
             return window_attention(q, k, v, self.window)
+        if run.cache is not None and not run.cache.whole:
+            raise ValueError("a tap finds keys by their place: give it a cache with whole=True")
         scores = window_scores(q, k, self.window)
         if run.explicit:
             pattern = run.at("pattern", layer, attention_pattern(run.at("scores", layer, scores)))

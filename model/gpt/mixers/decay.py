@@ -28,8 +28,8 @@ TEMPERATURE = 16  # of the gate: it forgets slowly from the start
 
 
 def retention_log_decay(n_head: int) -> Tensor:
-    """ln(1 - 2^(-5 - h)) of each head: half lives of 22 tokens, 44, 88 and so on. [H]. Sun et al. 2023, eq. 8"""
-    return torch.log1p(-torch.exp2(-5.0 - torch.arange(n_head, dtype=torch.float32)))
+    """ln(1 - 2^(-5 - h)) of each head: half lives of 22 tokens, 44, 88 ... Sun et al. 2023, eq. 8. float64 [H]"""
+    return torch.log1p(-torch.exp2(-5.0 - torch.arange(n_head, dtype=torch.float64)))
 
 
 def gate_log_decay(gate: Tensor) -> Tensor:

@@ -14,8 +14,3 @@ def row_weights(matrix: Tensor) -> Tensor:
     size = matrix.abs()
     total = size.sum(-1, keepdim=True)
     return size / total.masked_fill(total == 0, 1)
-
-
-def grouped_weights(matrices: Tensor) -> Tensor:
-    """The mean of |M| over channels, every row divided by its sum. [..., channels, T, S] -> [..., T, S]"""
-    return row_weights(matrices.abs().mean(-3))

@@ -21,6 +21,7 @@ from model.gpt.layers import merge_heads, split_heads
 from model.gpt.linear import Linear
 from model.gpt.mixers import decay, delta
 from model.gpt.mixers.hidden import row_weights
+from model.gpt.mixers.precision import wide
 from model.gpt.mixers.projection import project
 from model.gpt.norm import Norm, rms
 from model.gpt.passes import Pass
@@ -54,16 +55,16 @@ class LinearAttention(nn.Module):
         """Nothing beyond what every matrix and bias gets."""
 
     def inputs(self, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """q, k, v [B, H, T, E] as the formulas take them, and the log decay, or beta, of each head [B, H, T]."""
+        """q, k, v [B, H, T, E] as the formulas take them, and the log decay, or beta, of each head [B or 1, H, T]."""
         q, k, v = project(self, x, layer, run)
-        q, k, v = (part.float() for part in (q, k, v))
+        q, k, v = (wide(part) for part in (q, k, v))
         k, v = (part.repeat_interleave(self.n_head // part.shape[1], 1) for part in (k, v))
         if self.kind == "delta":
-            return delta.directions(q), delta.directions(k), v, self.beta(x).float().sigmoid().transpose(1, 2)
+            return delta.directions(q), delta.directions(k), v, wide(self.beta(x)).sigmoid().transpose(1, 2)
         if self.kind == "retention":
-            log_a = decay.retention_log_decay(self.n_head).to(x.device)[None, :, None].expand(q.shape[:3])
+            log_a = decay.retention_log_decay(self.n_head).to(q)[None, :, None].expand(1, -1, q.shape[2])
         else:
-            log_a = decay.gate_log_decay(self.forget(x).float().transpose(1, 2))
+            log_a = decay.gate_log_decay(wide(self.forget(x)).transpose(1, 2))
         return q / math.sqrt(self.d_head), k, v, log_a
 
     def mixing(self, x: Tensor, layer: int, run: Pass) -> Tensor:

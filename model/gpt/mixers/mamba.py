@@ -19,7 +19,8 @@ from model.gpt.config import ModelConfig
 from model.gpt.layers import merge_heads, split_heads
 from model.gpt.linear import Linear
 from model.gpt.mixers import selective
-from model.gpt.mixers.hidden import grouped_weights
+from model.gpt.mixers.hidden import row_weights
+from model.gpt.mixers.precision import wide
 from model.gpt.mixers.selective import Selection
 from model.gpt.passes import Pass
 
@@ -75,8 +76,8 @@ class Mamba(nn.Module):
     def select(self, u: Tensor) -> Selection:
         """What each token chooses, from the channels after the convolution. u [B, T, I]"""
         low, B, C = self.x_proj(u).split((self.rank, *[self.A_log.shape[1]] * 2), -1)
-        delta = F.softplus(F.linear(low.float(), self.dt_proj.weight, self.dt_proj.bias))
-        return Selection(u.float(), delta, -self.A_log.exp(), B.float(), C.float())
+        delta = F.softplus(F.linear(wide(low), self.dt_proj.weight, self.dt_proj.bias))
+        return Selection(wide(u), delta, -self.A_log.exp(), wide(B), wide(C))
 
     def inputs(self, x: Tensor, layer: int, run: Pass, tail: Tensor | None = None) -> tuple[Selection, Tensor, Tensor]:
         """The selection, the gate [B, T, I], and the convolution's next tail. x [B, T, D]"""
@@ -95,7 +96,7 @@ class Mamba(nn.Module):
     def weights(self, chosen: Selection, heads: range) -> Tensor:
         """The map of each of the heads: the mean size of its channels' matrices, rows summing to 1. [B, heads, T, T]"""
         spans = [slice(head * self.width, (head + 1) * self.width) for head in heads]
-        return torch.stack([grouped_weights(selective.matrix(chosen, span)) for span in spans], 1)
+        return torch.stack([row_weights(selective.sizes(chosen, span)) for span in spans], 1)
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         tail, state = (None, None) if run.cache is None else run.cache.state(layer) or (None, None)

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
-ATTENTION = ("softmax", "sliding_window")  # keep keys and values, and have scores with a softmax over them
+ATTENTION = ("softmax", "sliding_window")  # have scores, and a softmax over them
 LINEAR = ("linear", "retention", "delta")  # keep a matrix [E, E] a head
-STATEFUL = (*LINEAR, "mamba")  # keep a state whose size does not grow with the text
-MIXERS = (*ATTENTION, *STATEFUL)
+BOUNDED = ("sliding_window", *LINEAR, "mamba")  # keep what does not grow with the text: a window, or a state
+MIXERS = ("softmax", *BOUNDED)
 
 
 class Shape(Protocol):

@@ -4,15 +4,6 @@ from model.arguments import check_layer
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 
-_WORDS = {
-    "softmax": "full attention",
-    "sliding_window": "attention through a window",
-    "linear": "linear attention",
-    "retention": "retention",
-    "delta": "the delta rule",
-    "mamba": "a state space (Mamba)",
-}
-
 
 def need_scores(config: ModelConfig, layer: int) -> None:
     """Raise InputError unless there is such a layer and it has scores and a softmax over them."""
@@ -20,7 +11,7 @@ def need_scores(config: ModelConfig, layer: int) -> None:
     if not config.is_attention(layer):
         raise InputError(
             "This layer has no attention scores: it carries a state from token to token.",
-            f"layer {layer}: {_WORDS[config.mixer_of(layer)]}",
+            f"layer {layer}: {config.mixer_of(layer)}",
             _other_layer(config),
         )
 
@@ -31,7 +22,7 @@ def need_qkv(config: ModelConfig, layer: int) -> None:
     if config.mixer_of(layer) == "mamba":
         raise InputError(
             "This layer has no queries and keys: it carries a state from token to token.",
-            f"layer {layer}: {_WORDS['mamba']}",
+            f"layer {layer}: {config.mixer_of(layer)}",
             _other_layer(config),
         )
 
@@ -42,18 +33,18 @@ def need_attention(config: ModelConfig) -> None:
     if other:
         raise InputError(
             "This is defined for models all of whose layers have full attention.",
-            f"layer {other[0]}: {_WORDS[config.mixer_of(other[0])]}",
+            f"layer {other[0]}: {config.mixer_of(other[0])}",
             "Choose such a model.",
         )
 
 
 def need_rewinding(config: ModelConfig) -> None:
-    """Raise InputError unless tokens that were read can be taken back: a state does not hold them."""
+    """Raise InputError unless tokens that were read can be taken back: a state or a window does not hold them."""
     if config.stateful:
         raise InputError(
-            "This model carries a state, out of which no token can be taken again.",
-            f"layer {config.stateful[0]}: {_WORDS[config.mixer_of(config.stateful[0])]}",
-            "Choose a model all of whose layers are attention.",
+            "This model does not keep all that it has read, so that no token can be taken back.",
+            f"layer {config.stateful[0]}: {config.mixer_of(config.stateful[0])}",
+            "Choose a model all of whose layers have full attention.",
         )
 
 

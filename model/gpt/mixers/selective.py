@@ -14,6 +14,7 @@ that reads and writes the least (a parallel scan passes over [B, T, I, N] once f
 the same walk backwards: nothing of size [B, T, I, N] is stored but h at every 16th token, the rest is computed again.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -49,19 +50,34 @@ def recurrent(s: Selection, state: Tensor) -> tuple[Tensor, Tensor]:
     return torch.stack(out, 1), state
 
 
-def matrix(s: Selection, channels: slice = slice(None)) -> Tensor:
-    """M of each of the channels, with M @ u = y from an empty state. [B, I', T, T]
+def rows(s: Selection, channels: slice = slice(None)) -> Iterator[Tensor]:
+    """The matrices of the channels a row at a time, token t's being [B, I', t + 1].
 
-    A column is what is left of one token: it starts as d_s B_s and fades with every step.
+    What is left of each token is carried along: it starts as d_s B_s and fades with every step.
     """
     delta, A = s.delta[:, :, channels], s.A[channels]
-    n, T, width = delta.shape
-    left = delta.new_zeros(n, width, T, A.shape[1])  # of token s at token t, [B, I', s, N]
-    out = delta.new_zeros(n, width, T, T)
-    for t in range(T):
+    left = delta.new_zeros(len(delta), A.shape[0], delta.shape[1], A.shape[1])  # of token s, [B, I', s, N]
+    for t in range(delta.shape[1]):
         left[:, :, :t] *= torch.exp(delta[:, t, :, None] * A)[:, :, None, :]
         left[:, :, t] = delta[:, t, :, None] * s.B[:, t, None, :]
-        out[:, :, t, : t + 1] = (left[:, :, : t + 1] @ s.C[:, t, None, :, None])[..., 0]
+        yield (left[:, :, : t + 1] @ s.C[:, t, None, :, None])[..., 0]
+
+
+def matrix(s: Selection, channels: slice = slice(None)) -> Tensor:
+    """M of each of the channels, with M @ u = y from an empty state. [B, I', T, T]"""
+    n, T, width = s.delta[:, :, channels].shape
+    out = s.delta.new_zeros(n, width, T, T)
+    for t, row in enumerate(rows(s, channels)):
+        out[:, :, t, : t + 1] = row
+    return out
+
+
+def sizes(s: Selection, channels: slice = slice(None)) -> Tensor:
+    """The mean of |M| over the channels, none of whose matrices is kept. [B, T, T]"""
+    n, T, _ = s.delta.shape
+    out = s.delta.new_zeros(n, T, T)
+    for t, row in enumerate(rows(s, channels)):
+        out[:, t, : t + 1] = row.abs().mean(1)
     return out
 
 
@@ -71,58 +87,56 @@ def scan(s: Selection, state: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _Scan(torch.autograd.Function):
-    """The recurrence and its gradient; the tokens lie on the first axis, so that a step reads one block of memory."""
+    """The recurrence and its gradient.
+
+    Inside, tokens lie on the first axis, and of a state [N, B, I] the channels on the last: a step then works through
+    whole rows of memory, with B_t and C_t as factors of them.
+    """
 
     @staticmethod
     def forward(ctx, u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor):
-        u, delta, B, C = (x.transpose(0, 1).contiguous() for x in (u, delta, B, C))
-        written, kept = delta * u, []
-        y, state = torch.empty_like(u), state.clone()
+        u, delta = (x.transpose(0, 1).contiguous() for x in (u, delta))  # [T, B, I]
+        B, C = (x.permute(1, 2, 0).contiguous()[..., None] for x in (B, C))  # [T, N, B, 1]
+        A, state = A.t().contiguous()[:, None], state.permute(2, 0, 1).contiguous()  # [N, 1, I], [N, B, I]
+        written, y, kept = delta * u, torch.empty_like(u), []
         for t in range(len(u)):
             if t % STORED == 0 and any(ctx.needs_input_grad):
-                kept.append(state.clone())
-            _advance(state, delta[t], A, written[t], B[t])
-            torch.matmul(state, C[t, :, :, None], out=y[t, :, :, None])
+                kept.append(state)
+            state, decay = _advance(state, delta[t], A, written[t], B[t])
+            torch.sum(torch.mul(state, C[t], out=decay), 0, out=y[t])
         ctx.save_for_backward(u, delta, A, B, C, *kept)
-        return y.transpose(0, 1), state
+        return y.transpose(0, 1), state.permute(1, 2, 0)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad_y: Tensor, grad_state: Tensor):
         u, delta, A, B, C, *kept = ctx.saved_tensors
-        grad_y, flow = grad_y.transpose(0, 1), grad_state.clone()  # flow: d loss / d h_t, [B, I, N]
-        du, ddelta, dA = torch.empty_like(u), torch.empty_like(delta), torch.zeros_like(A)
-        dB, dC = torch.empty_like(B), torch.empty_like(C)
-        written = delta * u
+        grad_y = grad_y.transpose(0, 1)
+        flow = grad_state.permute(2, 0, 1).clone(memory_format=torch.contiguous_format)  # d loss / d h_t, [N, B, I]
+        du, ddelta, dA = torch.empty_like(u), torch.empty_like(u), torch.zeros_like(flow)
+        dB, dC, written = torch.empty_like(B[..., 0]), torch.empty_like(C[..., 0]), delta * u
         for block in range(len(kept) - 1, -1, -1):
-            first = block * STORED
-            states, decays = _again(kept[block], delta[first : first + STORED], A, written[first:], B[first:])
+            first, states, decays = block * STORED, [kept[block]], []
+            for t in range(first, min(first + STORED, len(u))):  # once more, from the state that was kept
+                state, decay = _advance(states[-1], delta[t], A, written[t], B[t])
+                states.append(state)
+                decays.append(decay)
             for t in range(first + len(decays) - 1, first - 1, -1):
                 before, after, decay = states[t - first], states[t - first + 1], decays[t - first]
-                dC[t] = (grad_y[t, :, None, :] @ after)[:, 0]
-                flow.addcmul_(grad_y[t, :, :, None], C[t, :, None, :])
-                dB[t] = (written[t, :, None, :] @ flow)[:, 0]
-                through = (flow @ B[t, :, :, None])[..., 0]  # d loss / d (delta u), [B, I]
+                torch.sum(grad_y[t] * after, -1, out=dC[t])
+                flow.addcmul_(grad_y[t][None], C[t])
+                torch.sum(written[t] * flow, -1, out=dB[t])
+                through = (flow * B[t]).sum(0)  # d loss / d (delta u), [B, I]
                 flow.mul_(decay)  # d loss / d h_(t-1)
                 rate = flow * before  # d loss / d (delta A)
-                ddelta[t] = (rate * A).sum(-1).addcmul_(through, u[t])
-                dA += (rate * delta[t, :, :, None]).sum(0)
+                ddelta[t] = (rate * A).sum(0).addcmul_(through, u[t])
+                dA.addcmul_(rate, delta[t][None])
                 du[t] = through * delta[t]
-        return (*(x.transpose(0, 1) for x in (du, ddelta)), dA, *(x.transpose(0, 1) for x in (dB, dC)), flow)
+        du, ddelta, dB, dC = (x.transpose(0, 1) for x in (du, ddelta, dB.mT, dC.mT))  # [B, T, ...]
+        return du, ddelta, dA.sum(1).t(), dB, dC, flow.permute(1, 2, 0)
 
 
-def _advance(state: Tensor, delta: Tensor, A: Tensor, written: Tensor, B: Tensor) -> Tensor:
-    """One token, in place; returns the decay. state [B, I, N], delta and written [B, I], B [B, N]"""
-    decay = (delta[:, :, None] * A).exp_()
-    state.mul_(decay).addcmul_(written[:, :, None], B[:, None, :])
-    return decay
-
-
-def _again(state: Tensor, delta: Tensor, A: Tensor, written: Tensor, B: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """The states before and after each token of a block, and the decays between them."""
-    states, decays = [state], []
-    for t in range(len(delta)):
-        state = state.clone()
-        decays.append(_advance(state, delta[t], A, written[t], B[t]))
-        states.append(state)
-    return states, decays
+def _advance(state: Tensor, delta: Tensor, A: Tensor, written: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
+    """The state after one token, and the decay. state [N, B, I], delta and written [B, I], A [N, 1, I], B [N, B, 1]"""
+    decay = torch.mul(delta, A).exp_()
+    return (state * decay).addcmul_(written[None], B), decay

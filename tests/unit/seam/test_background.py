@@ -104,7 +104,6 @@ def test_others_get_at_the_model_between_two_steps(playground):
     list(steps)
 
 
-@pytest.mark.parametrize("language,said", [("en", "The prompt is empty."), ("zh", "提示词为空。")])
 def test_work_of_another_process_leaves_the_model_to_others(playground):
     """It neither waits for the model nor holds it, and its time is not counted as computing."""
     got: list[bool] = []
@@ -125,6 +124,7 @@ def test_work_of_another_process_leaves_the_model_to_others(playground):
     assert playground.results.peek(("free",)).value == 7 and got == [True] * 3
 
 
+@pytest.mark.parametrize("language,said", [("en", "The prompt is empty."), ("zh", "提示词为空。")])
 def test_what_a_person_did_wrong_is_said_in_their_language(playground, language, said):
     def work(progress):
         raise InputError("The prompt is empty.", "", "Type a few words, or choose an example.")

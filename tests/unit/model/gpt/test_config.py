@@ -52,6 +52,17 @@ def test_rotary_share(fraction: float, rotated: int):
         ({"parallel_residual": True, "norm_placement": "post"}, "pre-norm blocks only"),
         ({"norm_eps": 0.0}, "norm_eps must be positive, got 0.0"),
         ({"norm_eps": float("nan")}, "norm_eps must be positive, got nan"),
+        (
+            {"mixer": "hyena"},
+            "mixer must be one of softmax, sliding_window, linear, retention, delta, mamba, got 'hyena'",
+        ),
+        ({"mixer": ("mamba", "softmax")}, "mixer must name one for each of the 3 layers, got 2"),
+        ({"mixer": 7}, "mixer must be a name or a list of a name a layer, got 7"),
+        ({"mixer": ("mamba", None, "mamba")}, "mixer must be a name or a list"),
+        ({"mixer": "sliding_window"}, "window must be a positive whole number, got None"),
+        ({"mixer": "sliding_window", "window": 0}, "window must be a positive whole number, got 0"),
+        ({"mixer": ("delta", "mamba", "softmax"), "n_head": 5, "n_kv_head": 5}, "96 channels .* divide into 5 heads"),
+        ({"d_state": 1 << 40}, "d_state must be at most"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(changes: dict, message: str):
@@ -65,15 +76,26 @@ def test_sizes_that_do_not_fit_are_refused(changes: dict, message: str):
         *PRESETS.values(),
         *(tiny_config(changes) for changes in VARIANTS.values()),
         tiny_config({"positions": "rope", "rope_scaling": SCALING}),
+        tiny_config({"mixer": ("mamba", "sliding_window", "delta"), "window": 7, "d_state": 4, "dt_rank": 2}),
     ],
 )
 def test_to_dict_and_back_through_json(config: ModelConfig):
     assert from_dict(json.loads(json.dumps(to_dict(config)))) == config
 
 
+def test_mixers_by_layer():
+    config = tiny_config({"mixer": ["mamba", "sliding_window", "delta"], "window": 7})
+    assert config.mixer == config.mixers == ("mamba", "sliding_window", "delta")
+    assert [config.mixer_of(layer) for layer in range(3)] == list(config.mixer)
+    assert [config.is_attention(layer) for layer in range(3)] == [False, True, False] and config.stateful == (0, 1, 2)
+    assert (config.d_inner, config.dt_rank) == (96, 3) and [config.z_width(n) for n in range(3)] == [24, 12, 12]
+    assert tiny_config({"mixer": ("mamba",) * 3}).mixer == "mamba"  # one form for the same model
+    assert tiny_config().mixers == ("softmax",) * 3 and tiny_config().stateful == ()
+
+
 def test_unknown_and_missing_keys_are_named():
-    with pytest.raises(CheckpointError, match=r"not known.*n_experts, window"):
-        from_dict({**TINY, "window": 4, "n_experts": 8})
+    with pytest.raises(CheckpointError, match=r"not known.*n_sharks, windows"):
+        from_dict({**TINY, "windows": 4, "n_sharks": 8})
     with pytest.raises(CheckpointError, match=r"lacks keys.*n_head, vocab_size"):
         from_dict({key: value for key, value in TINY.items() if key not in ("vocab_size", "n_head")})
 

@@ -13,6 +13,7 @@ from tests.support.rounding import logits_within
 SIZES = {"B": 5, "T": 9, "S": 16, "H": 4, "G": 2, "D": 48, "E": 14, "M": 100, "V": 53, "1": 1}
 CLASSIC = {"d_head": 14}
 MODERN = {**VARIANTS["qwen3"], "d_head": 14}
+OTHER = {"mixer": "retention", "d_head": 14}
 
 
 @torch.no_grad()
@@ -31,10 +32,10 @@ def calls(changes: dict) -> list[tuple[str, int, tuple]]:
 
 
 def test_every_site_is_called_and_no_other():
-    assert {site for changes in (CLASSIC, MODERN) for site, _, _ in calls(changes)} == set(SITES)
+    assert {site for changes in (CLASSIC, MODERN, OTHER) for site, _, _ in calls(changes)} == set(SITES)
 
 
-@pytest.mark.parametrize("changes", [CLASSIC, MODERN, VARIANTS["post"], VARIANTS["neox"]], ids=str)
+@pytest.mark.parametrize("changes", [CLASSIC, MODERN, OTHER, VARIANTS["post"], VARIANTS["neox"]], ids=str)
 def test_axes_are_as_documented(changes: dict):
     sizes = SIZES | {"E": changes.get("d_head", 12), "G": changes.get("n_kv_head", 2)}
     for site, layer, shape in calls(changes):

@@ -20,7 +20,8 @@ def test_both_start_alike_and_part_at_the_first_step(found):
     without, balanced = found.runs
     assert (without.balance, balanced.balance) == (0.0, 1.0)
     assert without.steps.tolist() == balanced.steps.tolist() == [0, 1, 2, 3]
-    assert np.array_equal(without.load[0], balanced.load[0]) and without.losses[0] == balanced.losses[0]
+    assert np.array_equal(without.load[0], balanced.load[0])
+    assert abs(without.losses[0] - balanced.losses[0]) < 1e-5  # with a router to watch, norms round otherwise
     assert not np.array_equal(without.entropy[1], balanced.entropy[1])
 
 

@@ -47,7 +47,7 @@ def measure(scene: Scene, settings: Settings) -> Counted:
     return Counted(
         subject,
         tuple((COMPONENTS[each.part], each.layer, each.name, each.size) for each in listed),
-        shares_of(listed, subject.config.n_layer),
+        shares_of(listed),
         n_params(subject.config),
         scene.model.n_params if subject.live else None,
         published_of(subject.config),

@@ -52,7 +52,7 @@ class Written:
     position: int
     embed: np.ndarray  # [D]
     pos_embed: np.ndarray | None  # [D]
-    z: np.ndarray  # [L, H, E]
+    z: tuple[np.ndarray, ...]  # a layer each, [H, E]
     mlp: np.ndarray  # [L, D]
     scales: dict[tuple[str, int], float]
     logits: np.ndarray  # [V]
@@ -62,9 +62,9 @@ class Written:
     def components(self) -> Components:
         """The same for the model's code."""
         position = None if self.pos_embed is None else torch.from_numpy(self.pos_embed)
-        embed, z, mlp, logits = (torch.from_numpy(each) for each in (self.embed, self.z, self.mlp, self.logits))
+        embed, mlp, logits, *z = (torch.from_numpy(each) for each in (self.embed, self.mlp, self.logits, *self.z))
         added = {layer: torch.from_numpy(each) for layer, each in self.added.items()}
-        return Components(self.position, embed, position, z, mlp, self.scales, logits, self.whole, added)
+        return Components(self.position, embed, position, tuple(z), mlp, self.scales, logits, self.whole, added)
 
 
 def measure_target(scene: Scene, settings: Settings) -> Watched | Refused:
@@ -79,9 +79,9 @@ def measure_written(scene: Scene, settings: Settings) -> Written:
     """The output of every part at the position that is looked at, for whichever token."""
     written = components(scene.trace, scene.position)
     position = None if written.pos_embed is None else written.pos_embed.numpy()
-    embed, z, mlp, logits = (each.numpy() for each in (written.embed, written.z, written.mlp, written.logits))
+    embed, mlp, logits, *z = (each.numpy() for each in (written.embed, written.mlp, written.logits, *written.z))
     added = {layer: each.numpy() for layer, each in written.added.items()}
-    return Written(written.position, embed, position, z, mlp, written.scales, logits, written.whole, added)
+    return Written(written.position, embed, position, tuple(z), mlp, written.scales, logits, written.whole, added)
 
 
 def measure_parts(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Attribution | None:

@@ -11,8 +11,10 @@ from model.generation.cache_costs import (
     Measured,
     Row,
     cache_bytes,
+    kept_layers,
     lengths_of,
     measure,
+    state_bytes,
     tensor_bytes,
 )
 from model.progress import Progress
@@ -76,7 +78,7 @@ def formula(seen: Seen) -> Payload:
     words, config, sizes = seen.here, seen.facts.config, seen.result
     numbers = {
         "2": 2,
-        "L": config.n_layer,
+        "L": kept_layers(config),
         "B": sizes.batch,
         "G": config.n_kv_head,
         "S": sizes.length,
@@ -115,11 +117,15 @@ def _items(seen: Seen) -> list[list[str]]:
     shared = words["not_shared"].format(H=H)
     if G < H:
         shared = words["shared_text"].format(H=H, G=G, size=size(sizes.unshared), times=number(H / G))
-    return [
+    items = [
         [words["token"], words["token_text"].format(size=size(sizes.token), batch=sizes.batch)],
         [words["full"], words["full_text" if full < weights else "full_more"].format(**values)],
         [words["shared"], shared],
     ]
+    if layers := len(facts.config.stateful):
+        bytes_of = size(state_bytes(facts.config, sizes.batch))
+        items.append([words["states"], words["states_text"].format(n=layers, size=bytes_of, batch=sizes.batch)])
+    return items
 
 
 def by_context(seen: Seen) -> Payload:
@@ -251,12 +257,13 @@ def cache_size(
 
     Returns:
         bytes; a_token: bytes of one token more; unshared: bytes if every query head had keys and values of its own;
-        weights: bytes of the model; factors of the formula.
+        states: bytes of layers that carry a state instead, whatever the length; weights: bytes of the model; factors of
+        the formula.
     """
     config = model.config
     factors = {
         "tensors": 2,
-        "layers": config.n_layer,
+        "layers": kept_layers(config),
         "batch": batch,
         "kv_heads": config.n_kv_head,
         "length": length,
@@ -267,6 +274,7 @@ def cache_size(
         "bytes": cache_bytes(config, batch, length),
         "a_token": cache_bytes(config, batch, 1),
         "unshared": cache_bytes(config, batch, length, config.n_head),
+        "states": state_bytes(config, batch),
         "weights": model.nbytes,
         "factors": factors,
     }

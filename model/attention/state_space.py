@@ -1,0 +1,73 @@
+"""A layer of Mamba along a prompt: what each token chose, and how long the state holds on to one of them.
+
+    h_t = exp(d_t A) h_(t-1) + d_t B_t u_t            so token s is in h_t as exp(A (d_(s+1) + ... + d_t)) d_s B_s u_s
+
+Gu & Dao 2023, "Mamba", 3.2; the sum over tokens is Ali et al. 2024, "The Hidden Attention of Mamba Models", eq. 7.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from model.arguments import check_layer, check_position
+from model.errors import InputError, say
+from model.gpt.config import ModelConfig
+from model.gpt.mixers.traced import selection
+from model.gpt.trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class StateSpace:
+    """The numbers of one layer; I channels of N state numbers. All float32."""
+
+    layer: int
+    source: int  # the token that is followed
+    A: np.ndarray  # rates, below 0, the same for every token. [I, N]
+    B: np.ndarray  # how a token is written, [T, N]
+    C: np.ndarray  # how it reads, [T, N]
+    delta: np.ndarray  # step sizes, above 0, [T, I]
+    u: np.ndarray  # the channels that are written, [T, I]
+    kept: np.ndarray  # of what the source wrote into a channel, how much is left after each token, 1 at first. [T, I]
+    share: np.ndarray  # of all that a channel holds, how much is the source's, 0 .. 1. [T, I]
+    whole: np.ndarray  # the same of all channels together, [T]
+
+
+def need_state_space(config: ModelConfig, layer: int) -> None:
+    """Raise InputError unless there is such a layer and it is a state space."""
+    check_layer(layer, config.n_layer)
+    if config.mixer_of(layer) != "mamba":
+        layers = [str(other) for other, name in enumerate(config.mixers) if name == "mamba"]
+        hint = say("Choose one of the layers: {}.", ", ".join(layers)) if layers else "Choose a model with Mamba."
+        raise InputError("This layer is no state space.", f"layer {layer}: {config.mixer_of(layer)}", hint)
+
+
+@torch.inference_mode()
+def state_space(trace: Trace, layer: int, source: int = 0) -> StateSpace:
+    """What the tokens chose in a layer, with the run's edits, and what its state holds of the token `source`.
+
+    Sizes, without signs: `kept` and `share` are sums of |numbers| over a channel's state. The shares of all tokens add
+    up to 1; before the source they are 0. NaN where a channel holds nothing at all, or got nothing from the source.
+    Raises InputError for a layer without a state space and for no such token.
+    """
+    need_state_space(trace.config, layer)
+    T = len(trace.tokens)
+    check_position(source, T)
+    s = selection(trace, layer)
+    decay = torch.exp(s.delta[0, :, :, None] * s.A)  # [T, I, N]
+    written = ((s.delta[0] * s.u[0])[:, :, None] * s.B[0, :, None, :]).abs()
+    own, held, owns, helds = torch.zeros_like(written[0]), torch.zeros_like(written[0]), [], []
+    for t in range(T):
+        own, held = decay[t] * own, decay[t] * held + written[t]
+        own = own + written[t] if t == source else own
+        owns.append(own.sum(-1))
+        helds.append(held.sum(-1))
+    mine, everything = torch.stack(owns), torch.stack(helds)  # [T, I]
+    return StateSpace(
+        layer,
+        source,
+        *(part.numpy() for part in (s.A, s.B[0], s.C[0], s.delta[0], s.u[0])),
+        (mine / mine[source]).numpy(),
+        (mine / everything).numpy(),
+        (mine.sum(-1) / everything.sum(-1)).numpy(),
+    )

@@ -1,0 +1,22 @@
+"""Every head's map of a whole model at once: for models small enough to keep them all."""
+
+import torch
+from torch import Tensor
+
+from model.gpt.transformer import Transformer
+
+
+def patterns_and_logits(model: Transformer, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Every head's weights, as `Trace.pattern` has them, and all logits. ids [T] -> [L, H, T, T] and [T, V]"""
+    found: dict[int, Tensor] = {}
+
+    def see(layer: int, weights: Tensor) -> None:
+        found[layer] = weights[0].clone()
+
+    def keep(site: str, layer: int, tensor: Tensor) -> Tensor:
+        if site == "pattern":
+            see(layer, tensor)
+        return tensor
+
+    logits = model.logits(model.trunk(ids[None], tap=keep, see=see))[0].float()
+    return torch.stack([found[layer] for layer in range(model.config.n_layer)]), logits
