@@ -15,8 +15,10 @@ from torch import Tensor
 from model.forgetting.eviction import gone_of, may_forget, read_through
 from model.forgetting.policies import Policy, checked
 from model.gpt.layers import attention_scores, fused_attention, mix
+from model.gpt.mixers.needs import need_attention
+from model.gpt.passes import attend_fused
 from model.gpt.ranking import top_ids
-from model.gpt.transformer import Transformer, attend_fused
+from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 
 TOP = 10  # likeliest next tokens that are compared
@@ -108,9 +110,10 @@ def read(
 
     `following` [B] are the tokens after the texts, where they are known; `full` is what `streams` gives, computed
     where it is missing; `size` counts the tokens of the vocabulary where the model has more rows. Raises InputError
-    for a policy that makes no sense, ValueError for ids that the model cannot run.
+    for a policy that makes no sense and for a model with other mixers, ValueError for ids that it cannot run.
     """
     checked(policy)
+    need_attention(model.config)
     full = streams(model, ids) if full is None else full
     kernel = Forgetful(policy)
     less = model.trunk(ids, attend=kernel)

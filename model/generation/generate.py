@@ -28,6 +28,7 @@ from model.generation.strategies import (
 )
 from model.gpt.cache import KVCache
 from model.gpt.linear import PACKED_ROWS, pack
+from model.gpt.mixers.needs import need_attention
 from model.gpt.trace import check_length
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import usable
@@ -79,6 +80,8 @@ def generate(
     check_size(strategies, [decoder.width for decoder in decoders])
     for token in ids:
         check_token(token, size)
+    if any(strategy.memory for strategy in strategies):
+        need_attention(model.config)
     return _ticks(model, setup, decoders, [strategy.memory for strategy in strategies])
 
 

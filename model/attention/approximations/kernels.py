@@ -20,7 +20,7 @@ def directions(count: int, width: int, *, orthogonal: bool, generator: torch.Gen
     """Random vectors w, each normal with variance 1 in every dimension. float64 [m, E]
 
     `orthogonal`: every `width` of them stand at right angles, with the lengths of independent ones (Choromanski et al.
-    2021, section 2.4, "orthogonal random features"). The basis is uniform over all (Mezzadri 2007, section 5), so that
+    2021, "orthogonal random features"). The basis is uniform over all (Mezzadri 2007, section 5), so that
     each vector alone is as normal as before and the estimate stays unbiased.
     """
     drawn = torch.randn(count, width, generator=generator, dtype=torch.float64)

@@ -12,9 +12,9 @@ from transformers.models.nystromformer.modeling_nystromformer import Nystromform
 from model.attention.approximations import costs, kernels, low_rank, whole_model
 from model.attention.approximations.measure import CURVES, ROWS, SIZES, approximate, curve_of, doubles, sweep
 from model.attention.approximations.ways import Way, feature_map, matrix
+from model.gpt.tap import record
 from model.gpt.trace import HeadQKV
-from model.gpt.trace import run as trace_of
-from tests.support.helpers import VARIANTS, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.helpers import VARIANTS, assert_close, random_ids, tiny_model
 
 T, E = 23, 6
 WAYS = {
@@ -349,16 +349,18 @@ def test_a_replacement_that_is_exact_changes_nothing(variant):
 
 @pytest.mark.parametrize("variant", ["gpt2", "llama", "mqa"])
 def test_what_is_mixed_is_each_heads_matrix(variant):
-    """The first layer's heads get what a single head shows, under the layer's own draws; later ones other draws."""
+    """In every layer, under the draws of that layer; heads that share keys and values, too."""
     model, ids, way = tiny_model(VARIANTS[variant]), random_ids(1, LENGTH), WAYS["performer"]
     seen = {}
     with torch.inference_mode():
-        tap = lambda site, layer, x: (seen.setdefault((site, layer), x), x)[1]  # noqa: E731
+        tap = record(["q", "k", "q_rot", "k_rot", "v", "z"], seen)
         model.trunk(ids, attend=whole_model.attend_by(way), tap=tap)
-    trace = trace_of(model, tokens_of(ids[0]))
-    for n in range(model.config.n_head):
-        one = trace.qkv(0, n)
-        assert_close(seen["z", 0][0, n], approximate(one, way, 0).matrix @ one.v, 2e-5)
+    turned = "_rot" if model.config.positions == "rope" else ""
+    for layer, n in product(range(model.config.n_layer), range(model.config.n_head)):
+        of = n // model.config.group_size
+        q, k, v = seen[f"q{turned}", layer][0, n], seen[f"k{turned}", layer][0, of], seen["v", layer][0, of]
+        alone = approximate(HeadQKV(q.numpy(), k.numpy(), v.numpy()), way, layer)
+        assert_close(seen["z", layer][0, n], alone.matrix @ v.numpy(), 1e-4)
 
 
 def test_reading_all_alike_is_a_uniform_pattern():

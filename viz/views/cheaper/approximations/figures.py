@@ -1,15 +1,17 @@
 """Softmax and what replaces it as pictures: two maps, their difference, errors by size, and losses of the model."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, LEGEND, LOG, ORANGE, axis, figure, powers, token_axis, token_names
+from viz.charts.axes import BLUE, LEGEND, LOG, ORANGE, axis, figure, token_axis, token_names
 from viz.charts.heatmap import Look, Panel
 from viz.charts.lines import guide, line, runs, stacked, token_data
 from viz.labels import plotly_text
+from viz.numbers import number
 from viz.theme import HUES
 
 COLOURS = {
@@ -76,8 +78,15 @@ def sweep_figure(
         look = {"mode": "markers", "marker": ring}
         traces.append(line(words["chosen"], [chosen[0]], [chosen[1]], ORANGE, hover=hover, more=look))
     drawn = [float(v) for trace in traces for v in trace.y if v]
-    y = axis(words["error"], powers(min(drawn), max(drawn)))
+    y = axis(words["error"], LOG | _steps(min(drawn), max(drawn)))
     return figure(traces, _size_axis(words["size"], sizes), y, height=420, narrow=480)
+
+
+def _steps(low: float, high: float) -> dict:
+    """Labels at 1, 2 and 5 times powers of ten; at powers of ten alone where they are many."""
+    tens = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    at = [first * 10.0**ten for ten in tens for first in ((1, 2, 5) if len(tens) < 5 else (1,))]
+    return {"tickmode": "array", "tickvals": at, "ticktext": [number(each) for each in at]}
 
 
 def _size_axis(title: str, sizes: Sequence[int]) -> dict:

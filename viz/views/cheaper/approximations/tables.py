@@ -7,7 +7,7 @@ from model.attention.approximations.measure import Approximation, curve_of
 from model.attention.approximations.ways import Way
 from model.attention.approximations.whole_model import Experiment
 from model.quantization.experiments import Reading
-from viz.numbers import NONE, decimals, factor, flops, nats, number, percent, size, whole
+from viz.numbers import NONE, decimals, flops, nats, number, percent, size, whole
 from viz.seam.python_lines import script
 from viz.seam.view import Payload, Seen
 from viz.views.cheaper.approximations.figures import Line, losses_figure
@@ -94,7 +94,9 @@ def costs(seen: Seen) -> Payload:
         exact, ours = formulas.softmax_operations(T, E), formulas.operations(way, T, E)
         state, kept = formulas.softmax_bytes(T, E), formulas.state_bytes(way, T, E)
         published = [flops(formulas.published_operations(way, T, E))] if nystrom else []
-        rows.append([whole(T), flops(exact), flops(ours), factor(ours / exact), *published, size(state), size(kept)])
+        rows.append(
+            [whole(T), flops(exact), flops(ours), f"{number(exact / ours)} ×", *published, size(state), size(kept)]
+        )
     begins = formulas.cheaper_from(way, E)
     about = words["never"] if begins is None else words["from"].format(n=whole(begins))
     names = ["length", "softmax", "ours", "ratio", *(["published"] if nystrom else []), "softmax_bytes", "bytes"]

@@ -12,6 +12,7 @@ from model.forgetting.eviction import read_through
 from model.forgetting.policies import POLICIES, Policy
 from model.forgetting.reading import Reading, read, read_all
 from model.gpt.layers import attention_scores
+from model.gpt.mixers.needs import need_attention
 from model.progress import Progress
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
@@ -78,6 +79,7 @@ class HeadCut:
 def measure_head(scene: Scene, settings: Settings) -> HeadCut:
     """The main head of the plain run under the policy; later layers and other heads are as they were."""
     layer, head = scene.head
+    need_attention(scene.model.config)
     group = scene.model.config.group_size
     first = head // group * group
     heads = range(first, first + group) if POLICIES[settings.kind].mask is None else (head,)  # they vote together
