@@ -39,9 +39,9 @@ TIMED = 24  # tokens of which the time is the median
 class MixerTrial:
     """Settings of a comparison. Raises InputError for fewer than two mixers and for names that are not known."""
 
-    mixers: tuple[str, ...] = ("softmax", "sliding_window", "delta")
+    mixers: tuple[str, ...] = ("softmax", "sliding_window", "linear", "delta")
     task: str = "induction"
-    steps: int = 400
+    steps: int = 500
     rate: float = 5e-3  # the largest learning rate
     seeds: int = 3
 

@@ -80,7 +80,7 @@ def test_the_error_of_regression_is_that_of_the_mean_prediction():
 
 def made(scores: np.ndarray, task: str = "induction") -> Comparison:
     """A comparison of the usual three mixers with these scores [3, R, S]."""
-    trial = MixerTrial(task=task)
+    trial = MixerTrial(MixerTrial().mixers[:3], task)
     R, S = scores.shape[1:]
     costs = np.ones((3, len(DECODED)))
     reference = np.full(S, 0.01) if task == "regression" else None
@@ -91,14 +91,14 @@ def made(scores: np.ndarray, task: str = "induction") -> Comparison:
 def test_the_verdict_follows_from_means_and_ranges():
     scores = np.array([[[0.9, 0.8], [1.0, 0.9]], [[0.2, 0.2], [0.3, 0.3]], [[0.7, 0.6], [0.7, 0.7]]])
     told = verdict(made(scores))
-    assert (told.best, told.second) == ("softmax", "delta")
+    assert (told.best, told.second) == ("softmax", "linear")
     assert told.first_score == pytest.approx(0.9) and told.second_score == pytest.approx(0.675)
     assert told.spread == pytest.approx(0.1) and told.difference == pytest.approx(0.225) and told.clear
     scores[2] += 0.2
     close = verdict(made(scores))
     assert close.difference == pytest.approx(0.025) and not close.clear
     less = verdict(made(scores, "regression"))  # an error: the smallest wins
-    assert (less.best, less.second) == ("sliding_window", "delta")
+    assert (less.best, less.second) == ("sliding_window", "linear")
 
 
 def test_attention_holds_two_vectors_a_token_and_a_state_stays():

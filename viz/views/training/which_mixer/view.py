@@ -34,9 +34,9 @@ from viz.server.trial_process import side_by_side
 from viz.views.training.which_mixer.figures import costs_figure, losses_figure, scores_figure
 from viz.words import Words
 
-STEPS = ("400", "800", "1200")
+STEPS = ("500", "1000", "2000")
 USUAL = MixerTrial().mixers
-SECONDS = 0.05  # of a step of one training, about, with two at once on two cores
+SECONDS = 0.02  # of a step of one training, about
 
 
 def task_label(words: Words, option: str) -> str:
@@ -244,13 +244,13 @@ def mixer_comparison(
     playground: Playground,
     task: Annotated[str, OneOf(TASKS)] = "induction",
     mixers: list[str] = (),
-    steps: Annotated[int, Within(1, 1200)] = int(STEPS[0]),
+    steps: Annotated[int, Within(1, 2000)] = int(STEPS[0]),
 ) -> dict:
     """Tiny models that differ in the mixer alone, trained side by side on one task with three seeds each: minutes.
 
     Args:
         task: What they learn.
-        mixers: Two or more of softmax, sliding_window, linear, retention, delta and mamba; softmax, linear and delta
+        mixers: Two or more of softmax, sliding_window, linear, retention, delta and mamba; four of them
             for none.
         steps: Steps of each training.
 
