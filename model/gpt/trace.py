@@ -15,6 +15,7 @@ from model.arguments import check_head, check_layer, check_position
 from model.errors import InputError, say
 from model.gpt.edit_checks import check_edits
 from model.gpt.edits import Edit, Means, direction_tokens, mean_places, sites_edited, tap_of
+from model.gpt.experts import require_dense
 from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
 from model.gpt.layers import attention_pattern, attention_scores, future, rotate
 from model.gpt.logit_lens import read_layers
@@ -187,6 +188,8 @@ class Trace:
         each = self.prepare(layer, len(self.tokens), record(names, store), explicit=not _ATTENTION.isdisjoint(names))
         self.model.blocks[layer](self.residuals[layer][None], layer, each)
         if missing := [name for name in names if (name, layer) not in store]:
+            if any(name.startswith("mlp_") for name in missing):
+                require_dense(self.config)
             raise InputError(
                 "This model has no such site in a block.", ", ".join(missing), say("Sites: {}.", ", ".join(SITES))
             )

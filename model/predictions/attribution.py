@@ -21,6 +21,7 @@ from model.arguments import check_head, check_layer, check_token
 from model.attention.measures import attend_rows, value_rows
 from model.errors import InputError
 from model.gpt.edits import EDITS, sites_edited
+from model.gpt.experts import require_dense
 from model.gpt.mixers.needs import need_scores
 from model.gpt.norm import Norm
 from model.gpt.one_token import alone
@@ -120,10 +121,11 @@ def components(run: Trace, position: int = -1) -> Components:
     """Output of every part at a position; negative positions count from the end.
 
     In layers without edits only keys and values are computed for earlier tokens. Raises InputError for a position out
-    of range, ValueError for a run with a tap that is not made of edits: it may add something that is none of the
-    parts.
+    of range and for a model with experts, ValueError for a run with a tap that is not made of edits: it may add
+    something that is none of the parts.
     """
     run.require_key()
+    require_dense(run.config)
     logits = torch.from_numpy(run.logits_at(position))
     at, model, L = position % len(run.tokens), run.model, run.config.n_layer
     store: dict[tuple[str, int], Tensor] = {}

@@ -24,8 +24,8 @@ from model.training.loop import Recipe, start, steps
 from model.training.tasks import Sizes, task
 
 MIXERS = ("softmax", "sliding_window", "linear", "retention", "delta", "mamba")
-TASKS = ("recall", "induction", "copy", "selective_copy", "counting", "regression")  # those whose examples have sizes
-LAYERS, WIDTH, HEADS, MLP = 2, 64, 4, 32
+TASKS = ("induction", "recall", "copy", "selective_copy", "counting", "regression")  # those whose examples have sizes
+LAYERS, WIDTH, HEADS, MLP = 2, 64, 4, 96
 WINDOW = 8  # tokens that the sliding window sees
 LENGTHS = {"recall": 40, "induction": 32, "copy": 33, "selective_copy": 40, "counting": 32, "regression": 47}
 ROWS = 32  # of a batch
@@ -39,9 +39,9 @@ TIMED = 24  # tokens of which the time is the median
 class MixerTrial:
     """Settings of a comparison. Raises InputError for fewer than two mixers and for names that are not known."""
 
-    mixers: tuple[str, ...] = ("softmax", "sliding_window", "delta")
+    mixers: tuple[str, ...] = ("softmax", "sliding_window", "linear", "delta")
     task: str = "induction"
-    steps: int = 400
+    steps: int = 500
     rate: float = 5e-3  # the largest learning rate
     seeds: int = 3
 

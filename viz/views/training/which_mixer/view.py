@@ -8,6 +8,7 @@ import numpy as np
 from model.progress import Progress
 from model.training.mixers import (
     DECODED,
+    HEADS,
     LAYERS,
     MIXERS,
     ROWS,
@@ -33,9 +34,9 @@ from viz.server.trial_process import side_by_side
 from viz.views.training.which_mixer.figures import costs_figure, losses_figure, scores_figure
 from viz.words import Words
 
-STEPS = ("300", "600", "1200")
+STEPS = ("500", "1000", "2000")
 USUAL = MixerTrial().mixers
-SECONDS = 0.05  # of a step of one training, about, with two at once on two cores
+SECONDS = 0.02  # of a step of one training, about
 
 
 def task_label(words: Words, option: str) -> str:
@@ -49,7 +50,7 @@ def steps_label(words: Words, option: str) -> str:
 
 
 SETTINGS = (
-    Choice("task", TASKS, label=task_label),
+    Choice("task", TASKS, default="induction", label=task_label),
     Choice("steps", STEPS, label=steps_label),
     *(Check(mixer, default=mixer in USUAL) for mixer in MIXERS),
 )
@@ -94,7 +95,14 @@ def _by_mixer(found: Comparison, values: np.ndarray) -> dict[str, np.ndarray]:
 
 def _source(seen: Seen) -> str:
     trial = seen.result.trial
-    values = {"layers": LAYERS, "width": WIDTH, "rows": ROWS, "length": trial.length, "seeds": trial.seeds}
+    values = {
+        "layers": LAYERS,
+        "width": WIDTH,
+        "heads": HEADS,
+        "rows": ROWS,
+        "length": trial.length,
+        "seeds": trial.seeds,
+    }
     values |= {"rate": number(trial.rate), "steps": whole(trial.steps), "task": task_label(seen.words, trial.task)}
     return seen.words["scores.source_text"].format(**values)
 
@@ -234,15 +242,15 @@ def _growth(words: Words, found: Comparison, names: Mapping[str, str]) -> str:
 
 def mixer_comparison(
     playground: Playground,
-    task: Annotated[str, OneOf(TASKS)] = "recall",
+    task: Annotated[str, OneOf(TASKS)] = "induction",
     mixers: list[str] = (),
-    steps: Annotated[int, Within(10, 1200)] = int(STEPS[0]),
+    steps: Annotated[int, Within(1, 2000)] = int(STEPS[0]),
 ) -> dict:
     """Tiny models that differ in the mixer alone, trained side by side on one task with three seeds each: minutes.
 
     Args:
         task: What they learn.
-        mixers: Two or more of softmax, sliding_window, linear, retention, delta and mamba; softmax, linear and delta
+        mixers: Two or more of softmax, sliding_window, linear, retention, delta and mamba; four of them
             for none.
         steps: Steps of each training.
 
