@@ -60,8 +60,8 @@ def linformer(q: Tensor, k: Tensor, rows: Tensor, projection: Tensor, *, mean: b
 def pseudoinverse(a: Tensor, iterations: int = ITERATIONS) -> Tensor:
     """About the Moore-Penrose inverse, by products alone. [..., m, m] -> [..., m, m]
 
-    Xiong et al. 2021: Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4 from A^T / (|A|_1 |A|_inf); 6
-    times, as published, which is short of the inverse where A is nearly singular.
+    Xiong et al. 2021: Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4 from A^T / (|A|_1 |A|_inf); 6 times, as
+    published, which is short of the inverse where A is nearly singular.
     """
     eye = torch.eye(a.shape[-1], dtype=a.dtype)
     size = a.abs().sum(-2).amax(-1) * a.abs().sum(-1).amax(-1)
@@ -75,8 +75,8 @@ def pseudoinverse(a: Tensor, iterations: int = ITERATIONS) -> Tensor:
 def nystrom(q: Tensor, k: Tensor, rows: Tensor, count: int, iterations: int = ITERATIONS) -> Tensor:
     """Row i of the matrix that Nystromformer computes for the tokens 0 .. i.
 
-    Xiong et al. 2021. q [..., T, E] of all queries, k [..., T, E] -> [..., R, T]
-    for the positions `rows` [R], in order: softmax(q K~^T) softmax(Q~ K~^T)^+ softmax(Q~ K^T), where the m landmarks
+    Xiong et al. 2021. q [..., T, E] of all queries, k [..., T, E] -> [..., R, T] for the positions `rows` [R], in
+    order: softmax(q K~^T) softmax(Q~ K~^T)^+ softmax(Q~ K^T), where the m landmarks
     Q~ and K~ are means of segments. As published landmarks mix later tokens into every row; here each query has its own
     landmarks of what it has read, which is causal and saves nothing. Up to m tokens each is a landmark, and the row is
     softmax's own.
