@@ -11,7 +11,7 @@ from model.gpt.transformer import Attend, Transformer
 from model.progress import Progress, silent
 from model.quantization.experiments import Reading, read, sample
 
-SIZES = {"performer": (16, 64, 256, 1024), "linear": (0,), "linformer": (16, 64, 256), "nystrom": (4, 8, 16, 32)}
+SIZES = {"performer": (16, 64, 256, 1024), "linear": (0,), "linformer": (8, 32, 128), "nystrom": (4, 8, 16, 32)}
 SEEDS = 3
 
 

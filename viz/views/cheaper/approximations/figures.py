@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, LEGEND, LOG, ORANGE, axis, figure, token_axis, token_names
+from viz.charts.axes import BLUE, GREY, LEGEND, LOG, ORANGE, axis, figure, token_axis, token_names
 from viz.charts.heatmap import Look, Panel
 from viz.charts.lines import guide, line, runs, stacked, token_data
 from viz.labels import plotly_text
@@ -74,9 +74,9 @@ def sweep_figure(
             there = ~np.isnan(values[0])
             traces.append(line(each.name, np.array(each.sizes)[there].tolist(), values[0][there], colour, hover=hover))
     if chosen and chosen[1] > 0:
-        ring = {"size": 15, "color": ORANGE, "symbol": "circle-open", "line": {"width": 3}}
+        ring = {"size": 15, "color": GREY, "symbol": "circle-open", "line": {"width": 3}}
         look = {"mode": "markers", "marker": ring}
-        traces.append(line(words["chosen"], [chosen[0]], [chosen[1]], ORANGE, hover=hover, more=look))
+        traces.append(line(words["chosen"], [chosen[0]], [chosen[1]], GREY, hover=hover, more=look))
     drawn = [float(v) for trace in traces for v in trace.y if v]
     y = axis(words["error"], LOG | _steps(min(drawn), max(drawn)))
     return figure(traces, _size_axis(words["size"], sizes), y, height=420, narrow=480)

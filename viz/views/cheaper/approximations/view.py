@@ -54,7 +54,7 @@ def _map(seen: Seen, shown: list, look: Look, last: str) -> Payload:
     """The fields that the maps share."""
     words, T = seen.words, len(seen.facts.tokens)
     axes = PatternWords(*(words[key] for key in ("query", "key", "weight", "largest")))
-    meta = {"whole": True, "height": 380, "narrow": 660 if len(shown) > 1 else 360}  # no part of it can be asked for
+    meta = {"whole": True, "height": 380, "narrow": 740 if len(shown) > 1 else 360}  # no part of it can be asked for
     figure = pattern_figure(shown, seen.facts.tokens, axes, Window.whole(T), look, meta=meta, revision=seen.facts.run)
     return {
         "figure": figure,
