@@ -10,10 +10,11 @@ from tests.support.helpers import VARIANTS, D, E, assert_close, random_ids, tiny
 from tests.support.rounding import logits_within
 
 # With a cache of 7 filled positions, so that the queries (T) are fewer than the keys (S); no two sizes agree.
-SIZES = {"B": 5, "T": 9, "S": 16, "H": 4, "G": 2, "D": 48, "E": 14, "M": 100, "V": 53, "1": 1}
+SIZES = {"B": 5, "T": 9, "S": 16, "H": 4, "G": 2, "D": 48, "E": 14, "M": 100, "V": 53, "N": 3, "1": 1}
 CLASSIC = {"d_head": 14}
 MODERN = {**VARIANTS["qwen3"], "d_head": 14}
 OTHER = {"mixer": "retention", "d_head": 14}
+EXPERTS = {"n_expert": 3, "experts_per_token": 2, "d_head": 14}
 
 
 @torch.no_grad()
@@ -32,10 +33,10 @@ def calls(changes: dict) -> list[tuple[str, int, tuple]]:
 
 
 def test_every_site_is_called_and_no_other():
-    assert {site for changes in (CLASSIC, MODERN, OTHER) for site, _, _ in calls(changes)} == set(SITES)
+    assert {site for changes in (CLASSIC, MODERN, OTHER, EXPERTS) for site, _, _ in calls(changes)} == set(SITES)
 
 
-@pytest.mark.parametrize("changes", [CLASSIC, MODERN, OTHER, VARIANTS["post"], VARIANTS["neox"]], ids=str)
+@pytest.mark.parametrize("changes", [CLASSIC, MODERN, OTHER, EXPERTS, VARIANTS["post"], VARIANTS["neox"]], ids=str)
 def test_axes_are_as_documented(changes: dict):
     sizes = SIZES | {"E": changes.get("d_head", 12), "G": changes.get("n_kv_head", 2)}
     for site, layer, shape in calls(changes):
