@@ -22,7 +22,7 @@ from model.training.tasks import IGNORE
 LAYERS, WIDTH, HEADS = 3, 64, 4
 VOCABULARY = 512  # of the chapter: bytes, and what they join to most often
 ROWS, LENGTH = 16, 64  # of a batch, and tokens a row
-SAMPLE = 48  # tokens of the held-out text that are followed to their experts
+SAMPLE = 48  # tokens of the last held-out row that are followed to their experts: rows before it are served first
 LOOKS = 30  # times that the routers are looked at, about
 BATCH = 16  # rows of held-out text that are looked at
 
@@ -132,7 +132,7 @@ def together(trial: ExpertTrial, runs: Sequence[Mixture]) -> Mixtures:
     """The trainings with what they have in common."""
     dataset = text()
     config = config_of(trial, dataset.tokenizer.vocab_size)
-    ids = _rows(dataset)[0][0, :SAMPLE]
+    ids = _rows(dataset)[0][-1, :SAMPLE]
     pieces = tuple(dataset.tokenizer.piece(int(each)) for each in ids)
     idle = sum(each.size for each in weights(config) if ".experts." in each.name)
     active = n_params(config) - idle + idle // trial.n_expert * trial.experts_per_token
@@ -173,7 +173,8 @@ def _look(model: Transformer, trial: ExpertTrial) -> _Look:
         np.array([1 - layer.kept.float().mean().item() for layer in each]),
         loss,
     )
+    last = slice(-LENGTH, SAMPLE - LENGTH or None)
     experts, shares, kept = (
-        np.stack([getattr(layer, name)[:SAMPLE].numpy() for layer in each]) for name in ("experts", "weights", "kept")
+        np.stack([getattr(layer, name)[last].numpy() for layer in each]) for name in ("experts", "weights", "kept")
     )
     return _Look(means, (experts, shares, ~kept))

@@ -33,6 +33,7 @@ def test_what_is_noted_fits_together(found):
         assert ((run.dropped >= 0) & (run.dropped < 1)).all() and (run.dropped > 0).any()
         assert run.experts.shape == run.weights.shape == run.lost.shape == (LAYERS, SAMPLE, 1)
         assert ((run.weights > 0) & (run.weights <= 1)).all()
+        assert run.lost.any()  # the sample is of the last row
         # An expert with more than 5/16 of the tokens drops what is over that: capacity 1.25 of a quarter.
         over = np.maximum(run.load - 5 / 16, 0).sum(-1)
         assert np.allclose(run.dropped, over, atol=1e-3)

@@ -71,7 +71,7 @@ def tokens_figure(
     for expert in sorted(found):
         x, y, symbols, hovers = zip(*found[expert], strict=True)
         colour = HUES[expert % len(HUES)]
-        marker = {"size": 10, "color": colour, "symbol": list(symbols), "line": {"width": 0}}
+        marker = {"size": 8, "color": colour, "symbol": list(symbols), "line": {"width": 0}}
         name = plotly_text(words["expert"].format(n=expert))
         shape = {"mode": "markers", "marker": marker, "hovertext": list(hovers), "hovertemplate": HOVER_TEXT}
         traces.append(go.Scatter(x=list(x), y=list(y), name=name, **shape))

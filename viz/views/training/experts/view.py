@@ -30,7 +30,7 @@ from viz.server.trial_process import side_by_side
 from viz.views.training.experts.figures import curves_figure, loads_figure, shares, tokens_figure
 from viz.words import Words
 
-SECONDS = 0.06  # of a step, about, with two trainings at once on two cores
+SECONDS = 0.07  # of a step, about, with two trainings at once on two cores
 
 
 def as_it_is(words: Words, option: str) -> str:
