@@ -1,6 +1,5 @@
 """The names of the mixers, and whether a config's choice of them fits its sizes."""
 
-import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -44,7 +43,7 @@ def checked_mixer(config: Shape) -> str | tuple[str, ...]:
 
 def dt_rank_of(d_model: int) -> int:
     """The rank of the step sizes where none is given: d_model / 16, rounded up. Gu & Dao 2023, 3.6."""
-    return math.ceil(d_model / 16)
+    return -(-d_model // 16)
 
 
 def first_layers_of(mixer: str | Sequence[str], n: int) -> str | tuple[str, ...]:
