@@ -59,7 +59,7 @@ def test_what_was_compared_is_drawn_and_said(playground, language, task):
     assert len(lines) == 4 * (1 + 3) + 1  # a mean and three seeds for each of four mixers, and the reference
     assert np.allclose(array(lines[0]["y"]), 0.85) and np.allclose(array(lines[1]["y"]), 0.9)
     assert np.allclose(array(lines[-1]["y"]), 0.01 if task == "regression" else 1 / 26, rtol=1e-4)
-    assert np.allclose(array(traces(parts["memory"])[0]["y"]), np.array(DECODED) / 1000)  # MB
+    assert np.allclose(array(traces(parts["memory"])[0]["y"]), np.array(DECODED))  # kB
     assert np.allclose(array(traces(parts["seconds"])[0]["y"]), [1, 1.5, 2])
     assert len(parts["table"]["rows"]) == 4 and parts["table"]["rows"][0][1] == "88,896"
 
