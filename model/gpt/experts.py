@@ -11,7 +11,7 @@ section 2.1). A single expert is weighted by its p itself (Fedus et al. 2021, eq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import torch
 import torch.nn.functional as F
@@ -21,9 +21,7 @@ from model.errors import InputError
 from model.gpt.config import ModelConfig
 from model.gpt.layers import MLPS
 from model.gpt.linear import Linear
-
-if TYPE_CHECKING:
-    from model.gpt.transformer import Pass
+from model.gpt.passes import Pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +142,7 @@ class Experts(nn.Module):
 
     up = down = gate
 
-    def forward(self, x: Tensor, layer: int, run: "Pass") -> Tensor:
+    def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         """x [B, T, D] -> [B, T, D]; the tap sees `router` and `mlp_out`."""
         logits = run.at("router", layer, self.router(x))
         routing = route(logits.flatten(0, 1), self.k, self.capacity_factor if self.training else None)

@@ -102,7 +102,7 @@ def loads(seen: Seen) -> Payload:
     """Every expert's share of the tokens, step by step."""
     words, found, layer = seen.here, seen.result, _layer(seen)
     shown = dict(zip(_names(seen), (run.load[:, layer] for run in found.runs), strict=True))
-    experts = [seen.words["tokens.expert"].format(n=n) for n in range(found.trial.n_expert)]
+    experts = [seen.words.within("tokens")["expert"].format(n=n) for n in range(found.trial.n_expert)]
     named = {key: words[key] for key in ("step", "load", "even")}
     return {
         "figure": loads_figure(found.runs[0].steps.tolist(), shown, experts, named),

@@ -169,7 +169,7 @@ def memory(seen: Seen) -> Payload:
 def seconds(seen: Seen) -> Payload:
     """The time of one token while decoding."""
     words, found = seen.here, seen.result
-    named = {"tokens": seen.words["memory.tokens"], "cost": words["ms"]}
+    named = {"tokens": seen.words.within("memory")["tokens"], "cost": words["ms"]}
     return {
         "figure": costs_figure(_by_mixer(found, 1000 * found.seconds), DECODED, _names(seen), named, False),
         "title": words["title"],
