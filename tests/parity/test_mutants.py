@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-import model.gpt.transformer as transformer
-from model.gpt import layers
+from model.gpt import layers, passes
 from model.gpt.config import ModelConfig
+from model.gpt.mixers import projection
 from model.loading.checkpoint import build, load_folder
 from tests.parity.common import D, G, H, compare, ids, save
 from tests.parity.families import build_hf
@@ -108,7 +108,7 @@ def _wrong_scale(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     return layers.attention_scores(q * math.sqrt(q.shape[-1] / D), k)
 
 
-# (case, {function of model.transformer: what takes its place})
+# (case, {function of model.gpt.passes, or `rotate` of model.gpt.mixers.projection: what takes its place})
 FUNCTIONS: dict[str, tuple[str, dict[str, Callable]]] = {
     "llama: RoPE on adjacent pairs": ("llama GQA", {"rotate": _interleaved}),
     "llama: RoPE turns the other way": ("llama GQA", {"rotate": lambda x, cos, sin: layers.rotate(x, cos, -sin)}),
@@ -171,8 +171,9 @@ def test_wrong_functions_are_seen(mutant, loaded, monkeypatch):
     case, change = FUNCTIONS[mutant]
     hf, config, state = loaded(case, True)
     for name, function in change.items():
-        assert hasattr(transformer, name)
-        monkeypatch.setattr(transformer, name, function)
+        home = projection if name == "rotate" else passes
+        assert hasattr(home, name)
+        monkeypatch.setattr(home, name, function)
     _must_differ(config, state, hf)
 
 

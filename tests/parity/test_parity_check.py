@@ -8,13 +8,13 @@ import pytest
 import torch
 
 import model.checks.parity as parity
-import model.gpt.transformer as transformer
 from model.api import LanguageModel
 from model.checks.parity import BACK, family_of, hf_config, hf_state
 from model.checks.registry import run_checks
 from model.checks.result import Subject, subject_of
-from model.gpt import layers
+from model.gpt import layers, passes
 from model.gpt.config import ModelConfig
+from model.gpt.mixers import projection
 from model.loading.families import FAMILIES
 from tests.parity.families import CASES
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_config, tiny_model
@@ -135,14 +135,14 @@ def test_wrong_weights_are_seen(tokenizer, monkeypatch, name, change):
 )
 def test_wrong_functions_are_seen(tokenizer, monkeypatch, name, changes):
     for function, wrong in changes.items():
-        monkeypatch.setattr(transformer, function, wrong)
+        monkeypatch.setattr(projection, function, wrong)
     found = run_checks(made(tokenizer, ALL[name]), KEYS[:4])
     assert {each.state for each in found.values()} == {"differs"}
 
 
 def test_a_wrong_step_by_step_path_is_seen(tokenizer, monkeypatch):
     """Only the patterns that are looked at are wrong; the streams come from the fused path."""
-    monkeypatch.setattr(transformer, "attention_scores", lambda q, k: layers.attention_scores(1.01 * q, k))
+    monkeypatch.setattr(passes, "attention_scores", lambda q, k: layers.attention_scores(1.01 * q, k))
     found = run_checks(made(tokenizer, ALL["llama"]), KEYS[:4])
     assert [found[key].state for key in KEYS[:3]] == ["agrees", "differs", "agrees"]
 

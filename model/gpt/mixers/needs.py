@@ -9,22 +9,25 @@ def need_scores(config: ModelConfig, layer: int) -> None:
     """Raise InputError unless there is such a layer and it has scores and a softmax over them."""
     check_layer(layer, config.n_layer)
     if not config.is_attention(layer):
-        raise InputError(
-            "This layer has no attention scores: it carries a state from token to token.",
-            f"layer {layer}: {config.mixer_of(layer)}",
-            _other_layer(config),
-        )
+        what = "This layer has no attention scores: it carries a state from token to token."
+        others = _others(config)
+        hint = say("Choose a layer with attention: {}.", others) if others else "Choose a model with attention."
+        raise InputError(what, f"layer {layer}: {config.mixer_of(layer)}", hint)
 
 
 def need_qkv(config: ModelConfig, layer: int) -> None:
     """Raise InputError unless there is such a layer and it has queries, keys and values."""
     check_layer(layer, config.n_layer)
     if config.mixer_of(layer) == "mamba":
-        raise InputError(
-            "This layer has no queries and keys: it carries a state from token to token.",
-            f"layer {layer}: {config.mixer_of(layer)}",
-            _other_layer(config),
-        )
+        what = "This layer has no queries and keys: it carries a state from token to token."
+        others = _others(config)
+        hint = say("Choose a layer with attention: {}.", others) if others else "Choose a model with attention."
+        raise InputError(what, f"layer {layer}: {config.mixer_of(layer)}", hint)
+
+
+def _others(config: ModelConfig) -> str:
+    """The layers with attention, "" where there are none."""
+    return ", ".join(str(layer) for layer in range(config.n_layer) if config.is_attention(layer))
 
 
 def need_attention(config: ModelConfig) -> None:
@@ -46,10 +49,3 @@ def need_rewinding(config: ModelConfig) -> None:
             f"layer {config.stateful[0]}: {config.mixer_of(config.stateful[0])}",
             "Choose a model all of whose layers have full attention.",
         )
-
-
-def _other_layer(config: ModelConfig) -> str:
-    layers = [layer for layer in range(config.n_layer) if config.is_attention(layer)]
-    if not layers:
-        return "Choose a model with attention."
-    return say("Choose a layer with attention: {}.", ", ".join(map(str, layers)))

@@ -104,7 +104,7 @@ def handmade() -> types.SimpleNamespace:
     """
     seen = []
 
-    def trunk(ids, *, attend):
+    def trunk(ids, *, attend, see):
         T = ids.shape[1]
         seen.append(ids[0].tolist())
         token, place = torch.eye(POOL)[ids[0]], torch.eye(T)

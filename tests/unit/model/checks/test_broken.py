@@ -10,11 +10,12 @@ import model.checks.run_checks as check_runs
 import model.generation.strategies as decoders
 import model.gpt.edits as interventions
 import model.gpt.logit_lens as lens
-import model.gpt.transformer as transformer
 import model.predictions.attribution as attribution
 import model.predictions.gradients as gradients
 from model.checks.registry import CHECKS, run_checks
+from model.gpt import passes
 from model.gpt.cache import KVCache
+from model.gpt.mixers.attention import Attention
 from model.gpt.trace import Trace
 from model.sampling import pipeline
 from tests.support.checked import made
@@ -146,19 +147,19 @@ def _break_order(subject, monkeypatch):
 
 
 def _break_fused(subject, monkeypatch):
-    whole = transformer.fused_attention
-    monkeypatch.setattr(transformer, "fused_attention", lambda q, k, v: whole(1.02 * q, k, v))
+    whole = passes.fused_attention
+    monkeypatch.setattr(passes, "fused_attention", lambda q, k, v: whole(1.02 * q, k, v))
 
 
 def _break_explicit(subject, monkeypatch):
-    monkeypatch.setattr(transformer, "attention_pattern", _sharper)
+    monkeypatch.setattr(passes, "attention_pattern", _sharper)
 
 
 def _break_mask(subject, monkeypatch):
     def seeing(q, k, v):
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=q.shape[1] != k.shape[1])
 
-    monkeypatch.setattr(transformer, "fused_attention", seeing)
+    monkeypatch.setattr(passes, "fused_attention", seeing)
 
 
 def _break_cache(subject, monkeypatch):
@@ -173,9 +174,9 @@ def _break_cache(subject, monkeypatch):
 
 def _break_batch(subject, monkeypatch):
     """Rows of a batch look at one another."""
-    whole = transformer.Attention.forward
+    whole = Attention.forward
     monkeypatch.setattr(
-        transformer.Attention,
+        Attention,
         "forward",
         lambda self, x, layer, run: (
             0.99 * whole(self, x, layer, run) + 0.01 * whole(self, x, layer, run).mean(0, keepdim=True)

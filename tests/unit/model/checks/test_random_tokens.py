@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-import model.gpt.transformer as transformer
 from model.api import load_model
 from model.checks.registry import run_checks
 from model.checks.result import subject_of
+from model.gpt import passes
 
 KEYS = ("no_edit", "explicit", "float64", "cached")
 
@@ -30,8 +30,8 @@ def test_a_sound_model_agrees_on_random_tokens(seed, text):
 def test_a_broken_one_does_not(monkeypatch):
     """One part in a thousand of the scores, and of one matrix, is far beyond what rounding explains there."""
     sound = subject(1001, False)
-    whole = transformer.attention_pattern
-    monkeypatch.setattr(transformer, "attention_pattern", lambda scores: whole(1.001 * scores))
+    whole = passes.attention_pattern
+    monkeypatch.setattr(passes, "attention_pattern", lambda scores: whole(1.001 * scores))
     assert run_checks(sound, ["explicit"])["explicit"].state == "differs"
     monkeypatch.undo()
     assert sound.run.logits is not None

@@ -320,7 +320,7 @@ def test_by_hand():
     rms = np.sqrt(22 / 4)
     found = components(trace)
     first, second = attribute(found, trace.model, 0), attribute(found, trace.model, 1)
-    assert found.z.tolist() == [[[1, 1, 0, 0]]] and found.scales["final", 1] == pytest.approx(rms)
+    assert [z.tolist() for z in found.z] == [[[1, 1, 0, 0]]] and found.scales["final", 1] == pytest.approx(rms)
     assert first.heads == pytest.approx(np.array([[2 * 3 / rms]])) and first.embed == 0
     assert second.embed == pytest.approx(2 * 2 / rms) and second.heads.tolist() == [[0.0]]
     assert second.o_bias == pytest.approx(np.array([2 / rms])) and second.mlp_bias == pytest.approx(2 * 2 / rms)
