@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.progress import silent
-from model.training.mixers import DECODED, MIXERS, Comparison, MixerTrial, compare
+from model.training.mixers import DECODED, MIXERS, WINDOW, Comparison, MixerTrial, compare
 from tests.support.endpoints import ask
 from tests.support.helpers import byte_model, serving
 from tests.support.views import array, drawn, no_holes, opened, run_lines, traces
@@ -14,6 +14,7 @@ from viz.seam import background, panels
 from viz.seam.playground import Options
 from viz.views.training.which_mixer import view as which_mixer
 from viz.views.training.which_mixer.view import VIEW
+from viz.words import words
 
 KEY = "which_mixer"
 
@@ -78,6 +79,11 @@ def test_the_sentence_names_the_winner_or_says_that_there_is_none(playground):
         "every token: softmax attention." in cost
         and "1,024: sliding window (8 tokens), linear attention, delta rule." in cost
     )
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_name_of_the_window_says_how_much_it_sees(language):
+    assert str(WINDOW) in words(language)["which_mixer.settings.sliding_window"]
 
 
 def test_the_button_waits_for_two_mixers(playground):
