@@ -216,13 +216,11 @@ def from_dict(values: dict) -> ModelConfig:
     required = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
     if missing := sorted(required - set(values)):
         raise CheckpointError("The model config lacks keys.", ", ".join(missing), "Add them.")
-    scaling, mixer = values.get("rope_scaling"), values.get("mixer", "softmax")
+    scaling = values.get("rope_scaling")
     try:
-        read = {
-            "rope_scaling": RopeScaling(**scaling) if isinstance(scaling, dict) else scaling,
-            "mixer": tuple(mixer) if isinstance(mixer, list) else mixer,  # JSON has no tuples
-        }
-        return ModelConfig(**{**values, **read})
+        return ModelConfig(
+            **{**values, "rope_scaling": RopeScaling(**scaling) if isinstance(scaling, dict) else scaling}
+        )
     except (TypeError, ValueError) as error:
         raise CheckpointError(
             "The model config does not describe a model.", str(error), "Correct the config."

@@ -33,7 +33,7 @@ ENDPOINTS = unique(
 # What has none, and why.
 WITHOUT = {
     "start": "Its numbers are those of distribution, pattern, lens_at and logit_parts.",
-    "training.training": "A run takes minutes and belongs to who started it: only that page can watch and stop it.",
+    "training.training": "A run takes minutes and belongs to the visitor who started it: only its page watches it.",
 }
 
 

@@ -21,7 +21,7 @@ class Shape(Protocol):
 
 
 def checked_mixer(config: Shape) -> str | tuple[str, ...]:
-    """The config's mixer in its one form: a name where all layers have the same, else a tuple of a name a layer.
+    """The config's mixer in its one form: a name where all layers have the same, else a tuple (JSON: a list) of names.
 
     Raises ValueError for an unknown name, another number of names than layers, a window without a size, and channels
     of Mamba that do not divide into the heads.

@@ -46,7 +46,7 @@ def test_a_comparison_has_every_mixer_seed_and_size(compared):
 
 
 class Knower:
-    """A model that says what it is told to: the right next token, but for every `wrong`-th row."""
+    """A model that says the next tokens it is told to [B, T], but for every `wrong`-th row."""
 
     def __init__(self, rows: dict[int, np.ndarray], wrong: int) -> None:
         self.rows, self.wrong, self.calls = rows, wrong, 0
@@ -55,7 +55,7 @@ class Knower:
         pass
 
     def __call__(self, ids: torch.Tensor) -> torch.Tensor:
-        right = torch.from_numpy(self.rows[self.calls][:, 1:]).clone()
+        right = torch.from_numpy(self.rows[self.calls]).clone()
         self.calls += 1
         right[:: self.wrong] = (right[:: self.wrong] - 1).abs()
         return 50.0 * torch.nn.functional.one_hot(right, 102).float()
@@ -64,8 +64,9 @@ class Knower:
 def test_the_score_is_the_share_of_scored_tokens_that_are_right():
     trial = MixerTrial()
     sizes = ALL_TASKS[trial.task].sizes
-    rows = [sizes.at(np.random.default_rng([1, n]), np.full(128, n), trial.length)[0] for n in mixers.sizes_of(trial)]
-    found = mixers.scores(Knower(dict(enumerate(rows)), wrong=4), trial)
+    rows = [sizes.at(np.random.default_rng([1, n]), np.full(128, n), trial.length) for n in mixers.sizes_of(trial)]
+    said = [np.where(scored, ids[:, 1:], 99) for ids, scored in rows]  # nonsense where nothing is asked
+    found = mixers.scores(Knower(dict(enumerate(said)), wrong=4), trial)
     assert np.allclose(found, 0.75)
 
 
@@ -73,7 +74,7 @@ def test_the_error_of_regression_is_that_of_the_mean_prediction():
     """Who names the right token errs by nothing; who is one number off in the first row errs by one step there."""
     trial = MixerTrial(task="regression")
     ids = mixers.judged_rows(trial)
-    assert np.allclose(mixers.scores(Knower({0: ids}, wrong=10**6), trial), (recall_tasks.STEP**2) / len(ids))
+    assert np.allclose(mixers.scores(Knower({0: ids[:, 1:]}, wrong=10**6), trial), (recall_tasks.STEP**2) / len(ids))
     reference = recall_tasks.ridge_errors(ids).mean(0)
     assert len(reference) == len(mixers.sizes_of(trial)) and reference[5] < 0.01 < reference[0]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.progress import silent
-from model.training.mixers import DECODED, MIXERS, Comparison, MixerTrial, compare
+from model.training.mixers import DECODED, MIXERS, WINDOW, Comparison, MixerTrial, compare
 from tests.support.endpoints import ask
 from tests.support.helpers import byte_model, serving
 from tests.support.views import array, drawn, no_holes, opened, run_lines, traces
@@ -14,6 +14,7 @@ from viz.seam import background, panels
 from viz.seam.playground import Options
 from viz.views.training.which_mixer import view as which_mixer
 from viz.views.training.which_mixer.view import VIEW
+from viz.words import words
 
 KEY = "which_mixer"
 
@@ -59,7 +60,7 @@ def test_what_was_compared_is_drawn_and_said(playground, language, task):
     assert len(lines) == 4 * (1 + 3) + 1  # a mean and three seeds for each of four mixers, and the reference
     assert np.allclose(array(lines[0]["y"]), 0.85) and np.allclose(array(lines[1]["y"]), 0.9)
     assert np.allclose(array(lines[-1]["y"]), 0.01 if task == "regression" else 1 / 26, rtol=1e-4)
-    assert np.allclose(array(traces(parts["memory"])[0]["y"]), np.array(DECODED) / 1000)  # MB
+    assert np.allclose(array(traces(parts["memory"])[0]["y"]), np.array(DECODED))  # kB
     assert np.allclose(array(traces(parts["seconds"])[0]["y"]), [1, 1.5, 2])
     assert len(parts["table"]["rows"]) == 4 and parts["table"]["rows"][0][1] == "88,896"
 
@@ -78,6 +79,11 @@ def test_the_sentence_names_the_winner_or_says_that_there_is_none(playground):
         "every token: softmax attention." in cost
         and "1,024: sliding window (8 tokens), linear attention, delta rule." in cost
     )
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_name_of_the_window_says_how_much_it_sees(language):
+    assert str(WINDOW) in words(language)["which_mixer.settings.sliding_window"]
 
 
 def test_the_button_waits_for_two_mixers(playground):

@@ -61,11 +61,15 @@ def losses_figure(losses: Mapping[str, np.ndarray], names: Mapping[str, str], wo
 
 
 def costs_figure(
-    costs: Mapping[str, np.ndarray], tokens: Sequence[int], names: Mapping[str, str], words: Mapping[str, str]
+    costs: Mapping[str, np.ndarray],
+    tokens: Sequence[int],
+    names: Mapping[str, str],
+    words: Mapping[str, str],
+    log: bool,
 ) -> go.Figure:
-    """What decoding costs by the tokens before, a line a mixer. `words`: "tokens", "cost"."""
+    """What decoding costs by the tokens before, a line a mixer, on a log axis or from 0. `words`: "tokens", "cost"."""
     hover = _hover(words["tokens"], words["cost"])
     traces = [line(names[key], tokens, each, COLOURS[key], hover=hover, width=2.5) for key, each in costs.items()]
     ticks = {"tickvals": list(tokens), "ticktext": [f"{each:,}" for each in tokens]}
     x = axis(words["tokens"], {**LOG, **ticks})
-    return figure(traces, x, axis(words["cost"], {"rangemode": "tozero"}), height=HEIGHT, narrow=NARROW)
+    return figure(traces, x, axis(words["cost"], LOG if log else {"rangemode": "tozero"}), height=HEIGHT, narrow=NARROW)

@@ -154,10 +154,10 @@ def loss(seen: Seen) -> Payload:
 def memory(seen: Seen) -> Payload:
     """What a model holds while it decodes."""
     words, found = seen.here, seen.result
-    divisor, unit = size_unit(float(found.nbytes.max()))
+    divisor, unit = size_unit(float(found.nbytes.min()))
     named = {"tokens": words["tokens"], "cost": words["bytes"].format(unit=unit)}
     return {
-        "figure": costs_figure(_by_mixer(found, found.nbytes / divisor), DECODED, _names(seen), named),
+        "figure": costs_figure(_by_mixer(found, found.nbytes / divisor), DECODED, _names(seen), named, True),
         "title": words["title"],
         "note": words["note"].format(window=WINDOW),
         "source": _source(seen),
@@ -171,7 +171,7 @@ def seconds(seen: Seen) -> Payload:
     words, found = seen.here, seen.result
     named = {"tokens": seen.words.within("memory")["tokens"], "cost": words["ms"]}
     return {
-        "figure": costs_figure(_by_mixer(found, 1000 * found.seconds), DECODED, _names(seen), named),
+        "figure": costs_figure(_by_mixer(found, 1000 * found.seconds), DECODED, _names(seen), named, False),
         "title": words["title"],
         "note": words["note"],
         "source": _source(seen),
