@@ -111,7 +111,7 @@ class Table:
             None,
         )
 
-    def trunk(self, ids, cache):
+    def trunk(self, ids, cache, attend=None):
         cache.reserve(*ids.shape)
         cache.advance(ids.shape[1])
         return torch.nn.functional.one_hot(ids, len(self.table)).float()

@@ -217,9 +217,9 @@ class Counted:
         self.model, self.config, self.sizes = model, model.config, []
         self.logits, self.normed, self.unembed = model.logits, model.normed, model.unembed
 
-    def trunk(self, ids, cache):
+    def trunk(self, ids, cache, attend=None):
         self.sizes.append(tuple(ids.shape))
-        return self.model.trunk(ids, cache=cache)
+        return self.model.trunk(ids, cache=cache, attend=attend)
 
 
 def test_texts_that_ended_leave_the_batch():
