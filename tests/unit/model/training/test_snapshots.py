@@ -225,7 +225,7 @@ class Stub:
         self.config = types.SimpleNamespace(n_ctx=n_ctx, n_layer=1, n_kv_head=1, d_head=1, stateful=())
         self.always, self.lengths = torch.tensor(logits), []
 
-    def trunk(self, ids, cache):
+    def trunk(self, ids, cache, attend=None):
         cache.reserve(*ids.shape)
         cache.advance(ids.shape[1])
         self.lengths.append(cache.length)
