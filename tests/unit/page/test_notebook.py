@@ -43,6 +43,17 @@ JOBS = {
     "rounding_errors": "rounding_job",
     "rounding_power": "rounding_job",
     "rounding_columns": "rounding_job",
+    "forget_text": "forget_text_job",
+    "forget_loss": "forget_job",
+    "forget_lost": "forget_job",
+    "forget_timeline": "forget_job",
+    "budget_figure": "budget_job",
+    "savings_times": "savings_job",
+    "approximations_losses": "approximations_job",
+    **dict.fromkeys((f"which_mixer_{each}" for each in ("scores", "memory", "loss", "seconds")), "which_mixer_start"),
+    **dict.fromkeys(
+        (f"experts_{each}" for each in ("loads", "entropy", "held_out", "dropped", "tokens")), "experts_start"
+    ),
 }
 OF_A_CONVERSATION = {"turns_reads", "turns_writes", "turns_rests"}  # a bare prompt has no turns
 OF_A_VISITOR = {"scaling_laws_mine"}  # whose trained models they are
