@@ -14,7 +14,7 @@ from model.errors import CheckpointError, InputError, say
 from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan
 from model.gpt.config import ModelConfig, from_dict
-from model.gpt.tap import Tap
+from model.gpt.patterns import patterns_and_logits
 from model.gpt.transformer import Transformer
 from model.records import Snapshot
 from model.training import data, loop
@@ -331,20 +331,6 @@ def snapshot(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Snapshot:
         sample=written,
         prompt=prompt,
     )
-
-
-def patterns_and_logits(model: Transformer, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Every head's pattern and every position's logits. ids [T] -> [L, H, T, T] and [T, V]"""
-    patterns: list[Tensor] = []
-
-    def keep(site: str, layer: int, tensor: Tensor) -> Tensor:
-        if site == "pattern":
-            patterns.append(tensor[0].clone())
-        return tensor
-
-    tap: Tap = keep
-    logits = model(ids[None], tap=tap)[0].float()
-    return torch.stack(patterns), logits
 
 
 def sample(model: Transformer, job: Job, dataset: Dataset, probe: Tensor, step: int) -> tuple[int, tuple[int, ...]]:

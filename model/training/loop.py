@@ -151,13 +151,19 @@ def start(config: ModelConfig, recipe: Recipe) -> Run:
         return from_model(Transformer(config), recipe)
 
 
+_UNDECAYED = ("bias", "A_log")
+
+
 def from_model(model: Transformer, recipe: Recipe) -> Run:
-    """A run from existing weights: AdamW, weight decay on matrices only. Loshchilov & Hutter 2019."""
+    """A run from existing weights: AdamW, weight decay on matrices only. Loshchilov & Hutter 2019.
+
+    The rates of a state space are no matrices, though they are stored as one (Gu & Dao 2023 exempt them, too).
+    """
     for parameter in model.parameters():
         parameter.requires_grad_(True)
     matrices, others = [], []
     for name, parameter in model.named_parameters():
-        (matrices if parameter.ndim >= 2 and not name.endswith("bias") else others).append(parameter)
+        (matrices if parameter.ndim >= 2 and not name.endswith(_UNDECAYED) else others).append(parameter)
     groups = [
         {"params": matrices, "weight_decay": recipe.weight_decay},
         {"params": others, "weight_decay": 0.0},

@@ -5,7 +5,10 @@ import pytest
 import torch
 
 from model.errors import InputError
+from model.gpt.config import ModelConfig
+from model.gpt.transformer import Transformer
 from model.training import mixers, recall_tasks
+from model.training.loop import Recipe, from_model
 from model.training.mixers import DECODED, MIXERS, TASKS, Comparison, MixerTrial, compare, config_of, cost, verdict
 from model.training.tasks import TASKS as ALL_TASKS
 
@@ -115,3 +118,12 @@ def test_every_task_is_judged_at_sizes_that_its_rows_hold(task: str):
     sizes, most = mixers.sizes_of(trial), ALL_TASKS[task].sizes.most(trial.length)
     assert len(sizes) > 1 and (task == "regression" or sizes[-1] == most)
     assert ALL_TASKS[task].shortest <= trial.length <= ALL_TASKS[task].longest
+
+
+def test_the_rates_of_a_state_space_do_not_decay():
+    config = ModelConfig(vocab_size=8, n_ctx=16, n_layer=1, n_head=2, d_model=16, mixer="mamba")
+    run = from_model(Transformer(config), Recipe())
+    decayed, others = ({id(each) for each in group["params"]} for group in run.optimizer.param_groups)
+    named = {name: id(parameter) for name, parameter in run.model.named_parameters()}
+    assert {named["blocks.0.attn.A_log"], named["blocks.0.attn.D"]} <= others
+    assert {named["blocks.0.attn.in_proj.weight"], named["blocks.0.attn.o.weight"]} <= decayed
