@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from model.attention.approximations.ways import Way, matrix
+from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Attend, Transformer
 from model.progress import Progress, silent
 from model.quantization.experiments import Reading, read, sample
@@ -68,6 +69,7 @@ def attend_alike(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 @torch.inference_mode()
 def measure(model: Transformer, ids: Sequence[int], ways: Sequence[Way], progress: Progress = silent) -> Experiment:
     """Losses, KL and agreement of a text with each way in all layers, layer after layer; the model is not changed."""
+    need_attention(model.config)
     total, done = len(ways) * len(model.blocks), 0
 
     def report() -> None:

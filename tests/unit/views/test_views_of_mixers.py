@@ -22,6 +22,8 @@ LACKING = {  # view: the layers of whose heads it says what is missing
     "memory": LAYER,
     "kv_heads": LAYER,
     "formats": LAYER,
+    "forget": LAYER,
+    "approximations": LAYER,
     "cell": ("linear", "state"),
     "distance": ("linear", "state"),
     "attention_ways": ("linear", "state"),

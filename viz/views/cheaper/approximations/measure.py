@@ -8,6 +8,7 @@ from model.attention.approximations import whole_model
 from model.attention.approximations.measure import Approximation, Sweep
 from model.attention.approximations.ways import METHODS, PROJECTIONS, Way
 from model.attention.approximations.whole_model import Experiment
+from model.gpt.mixers.needs import need_attention
 from model.gpt.trace import HeadQKV
 from model.progress import Progress
 from model.quantization.texts import held_out_ids
@@ -64,6 +65,7 @@ def way_question(scene: Scene, settings: Settings) -> Settings:
 
 def measure_qkv(scene: Scene, settings: Settings) -> HeadQKV:
     """Queries, keys and values of the main head."""
+    need_attention(scene.model.config)
     return scene.trace.qkv(*scene.head)
 
 
