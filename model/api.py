@@ -8,6 +8,7 @@ array([1., 1., 1., 1., 1., 1.], dtype=float32)
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -46,12 +47,12 @@ class LanguageModel:
         """The architecture."""
         return self.model.config
 
-    @property
+    @cached_property
     def n_params(self) -> int:
         """Parameters, a tied head counted once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of the parameters."""
         return sum(parameter.nbytes for parameter in self.model.parameters())
