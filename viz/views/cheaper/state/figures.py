@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import plotly.graph_objects as go
@@ -124,7 +125,7 @@ def decay_figure(tokens: np.ndarray, length: int, words: Mapping[str, str]) -> g
     size = np.log10(tokens.ravel())
     low, high = float(size.min()), float(size.max())
     counts, edges = np.histogram(size, BINS, (low, high) if high > low else (low - 0.5, low + 0.5))
-    ends = [f"{number(10**a)} … {number(10**b)}" for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    ends = [f"{number(10**a)} … {number(10**b)}" for a, b in pairwise(edges)]
     middle = ((edges[1:] + edges[:-1]) / 2).tolist()
     hover = f"{plotly_text(words['tokens'])}: %{{text}}<br>{plotly_text(words['count'])}: %{{y:,}}"
     more = {"width": float(edges[1] - edges[0]), "showlegend": False}
@@ -157,7 +158,7 @@ def numbers_figure(values: np.ndarray, pieces: Sequence[str], words: Mapping[str
 
 def _spans(rows: Channels) -> list[str]:
     """The ranks of the channels in each row, counted from 1: 1–32."""
-    return [f"{a + 1:,}–{b:,}" if b - a > 1 else f"{b:,}" for a, b in zip(rows.first[:-1], rows.first[1:], strict=True)]
+    return [f"{a + 1:,}–{b:,}" if b - a > 1 else f"{b:,}" for a, b in pairwise(rows.first)]
 
 
 def _heat(z: np.ndarray, pieces: Sequence[str], told: str, words: Mapping[str, str], rows: Sequence[str]) -> go.Heatmap:

@@ -23,7 +23,6 @@ from viz.views.cheaper.state.figures import (
     quartiles,
     share_figure,
 )
-from viz.words import Words
 
 
 def layers_of(scene: Scene) -> tuple[str, ...]:
