@@ -47,7 +47,11 @@ def test_the_picked_token_is_followed_through_the_chosen_layer(playground, langu
     assert percent(found.whole[-1]) in parts["share"]["note"]
     mean, heat = traces(parts["delta"])
     assert_close(array(mean["y"]), found.delta.mean(1), 1e-5)
-    assert_close(array(heat["customdata"]).mean(0), found.delta.mean(1), 1e-5)  # 96 channels in groups of two
+    relative = (found.delta / found.delta.mean(0) - 1).mean(1)
+    assert_close(array(heat["customdata"]).mean(0), relative, 1e-5)  # 96 channels in groups of two
+    sizes = traces(drawn(playground, {"layer": "2", "steps": "size"}, tokens=[8, 3])["delta"])[1]
+    assert_close(array(sizes["customdata"]).mean(0), found.delta.mean(1), 1e-5)
+    assert (np.diff(array(sizes["customdata"]).mean(1)) >= 0).all()  # long steps on top
     assert_close(array(traces(parts["written"])[0]["customdata"]), found.B.T, 1e-6)
     assert_close(array(traces(parts["read"])[0]["customdata"]), found.C.T, 1e-6)
     kept = array(traces(parts["kept"])[0]["z"])
@@ -72,7 +76,8 @@ def test_the_python_lines_give_what_is_drawn(playground):
     model, found = playground.opened("tiny"), found_in(playground, 1, 0)
     parts = drawn(playground, {"layer": "1"})
     values = [run_lines(parts[name]["python"], model)[1][-1] for name in PARTS]
-    wanted = [(found.whole, found.share), found.kept, decay_tokens(found), found.delta, found.B, found.C]
+    steps = found.delta / found.delta.mean(0) - 1
+    wanted = [(found.whole, found.share), found.kept, decay_tokens(found), steps, found.B, found.C]
     for value, want in zip(values, wanted, strict=True):
         for each, other in zip(
             *((both if isinstance(both, tuple) else (both,)) for both in (value, want)), strict=True
@@ -89,7 +94,7 @@ def test_one_token_and_the_last_token(playground):
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_model_without_a_state_space_says_what_to_do(tokenizer, language):
     parts = drawn(playground_of(tokenizer), language=language)
-    assert not parts["form"]["controls"]
+    assert [control["name"] for control in parts["form"]["controls"]] == ["steps"]
     for name in PARTS:
         empty = parts[name]["empty"]
         assert empty["text"] and "softmax" in empty["hint"] and "Mamba" in empty["hint"]

@@ -17,6 +17,7 @@ from viz.theme import frame, scales
 ROWS = 48  # of a heat map of channels; more of them are put together in groups of neighbours
 QUARTERS = (0.25, 0.5, 0.75)
 BINS = 40
+BARE = {"showticklabels": False, "ticks": "", "showgrid": False}  # an axis of channels, which have no names
 HEIGHT, NARROW, TALL = 340, 340, 480
 
 
@@ -83,20 +84,24 @@ def kept_figure(kept: np.ndarray, pieces: Sequence[str], words: Mapping[str, str
     heat = _heat(rows.values, pieces, f"{plotly_text(words['kept'])}: %{{z:.2%}}", words, _spans(rows))
     shown = frame(go.Figure(heat), meta=_meta(scales("share", "linear"), HEIGHT))
     shown.update_layout(coloraxis=colours, xaxis=_tokens(words["token"], pieces))
-    return shown.update_yaxes(**axis(words["channels"], {"showticklabels": False, "showgrid": False}))
+    return shown.update_yaxes(**axis(words["channels"], BARE))
 
 
 # --- what the tokens choose ---
 
 
-def delta_figure(delta: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
+def delta_figure(
+    delta: np.ndarray, pieces: Sequence[str], words: Mapping[str, str], relative: bool = False
+) -> go.Figure:
     """Step sizes: their mean along the prompt, and below it all channels, the longest steps on top. [T, I]
 
-    `words`: "token", "channels", "delta", "mean".
+    `relative`: how much longer or shorter than the channel's mean a step is. `words`: "token", "channels", "delta",
+    "mean", "relative".
     """
-    rows = grouped(delta, delta.mean(0))
-    z, colours, shades = coloured(rows.values, shade_of(rows.values, signed=False))
-    told = f"{plotly_text(words['delta'])}: %{{customdata:.4g}}"
+    rows = grouped(delta / delta.mean(0) - 1 if relative else delta, delta.mean(0))
+    z, colours, shades = coloured(rows.values, shade_of(rows.values, signed=relative))
+    value = words["relative" if relative else "delta"]
+    told = f"{plotly_text(value)}: %{{customdata:{'+.3g' if relative else '.4g'}}}"
     heat = _heat(z, pieces, told, words, _spans(rows)).update(customdata=rows.values.astype(np.float32))
     heat.update(meta={"exact": True})
     hover = f"{plotly_text(words['token'])}: %{{x}}<br>{plotly_text(words['delta'])}: %{{y:.4g}}"
@@ -104,12 +109,12 @@ def delta_figure(delta: np.ndarray, pieces: Sequence[str], words: Mapping[str, s
     mean = line(words["mean"], token_names(pieces), delta.mean(-1), BLUE, hover=hover, more=more)
     up = {
         "mean": axis(words["mean"], {"rangemode": "tozero", "nticks": 4}),
-        "all": axis(words["channels"], {"showticklabels": False, "showgrid": False}),
+        "all": axis(words["channels"], BARE),
     }
     across, meta = _tokens(words["token"], pieces), _meta(shades, TALL)
     shown = stacked({"mean": [mean], "all": [heat]}, across, up, height=TALL, legend=LEGEND, meta=meta)
     bar = colours["colorbar"] | {
-        "title": {"text": plotly_text(words["delta"]), "side": "right"},
+        "title": {"text": plotly_text(value), "side": "right"},
         "len": 0.68,
         "y": 0.34,
     }

@@ -34,6 +34,9 @@ def layers_of(scene: Scene) -> tuple[str, ...]:
 LAYER = Choice("layer", layers_of, label=lambda words, option: option or words["layer_main"])
 
 
+STEPS = Choice("steps", ("relative", "size"))
+
+
 # --- the measure ---
 
 
@@ -141,7 +144,7 @@ def delta(seen: Seen) -> Payload:
     if found is None:
         return _missing(seen)
     mean = found.delta.mean(-1)
-    most, least = int(mean.argmax()), int(mean.argmin())
+    most, least, relative = int(mean.argmax()), int(mean.argmin()), seen.settings.steps == "relative"
     values = {
         "layer": found.layer,
         "most": quoted(seen.facts.pieces[most]),
@@ -152,11 +155,11 @@ def delta(seen: Seen) -> Payload:
         "least_step": number(float(mean[least])),
     }
     return {
-        "figure": delta_figure(found.delta, seen.facts.pieces, words.plain()),
+        "figure": delta_figure(found.delta, seen.facts.pieces, words.plain(), relative),
         "title": words["title"].format(**values),
         "note": words["note"].format(**values),
-        "columns": [words["channels"], words["token"], words["delta"]],
-        "python": _python(seen, "found.delta  # [T, channels]"),
+        "columns": [words["channels"], words["token"], words["relative" if relative else "delta"]],
+        "python": _python(seen, f"found.delta{' / found.delta.mean(0) - 1' if relative else ''}  # [T, channels]"),
     }
 
 
@@ -214,7 +217,7 @@ def state_of_mamba(scene: Scene, layer: Annotated[int, Within(0, 10_000)], sourc
 
 VIEW = View(
     "state",
-    settings=(LAYER,),
+    settings=(LAYER, STEPS),
     form_depends=("model",),
     measures=(Measure("main", measure, depends=("run", "layer", "tokens"), settings=("layer",), question=question),),
     layout=("form", "share", ("kept", "decay"), "delta", ("written", "read")),
@@ -222,7 +225,7 @@ VIEW = View(
         "share": Figure(share, settings=()),
         "kept": Figure(kept, settings=()),
         "decay": Figure(decay, settings=()),
-        "delta": Figure(delta, settings=()),
+        "delta": Figure(delta, settings=("steps",)),
         "written": Figure(written, settings=()),
         "read": Figure(read, settings=()),
     },
