@@ -94,10 +94,10 @@ def test_one_token_and_the_last_token(playground):
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_model_without_a_state_space_says_what_to_do(tokenizer, language):
     parts = drawn(playground_of(tokenizer), language=language)
-    assert [control["name"] for control in parts["form"]["controls"]] == ["steps"]
+    assert not parts["form"]["controls"]
     for name in PARTS:
         empty = parts[name]["empty"]
-        assert empty["text"] and "softmax" in empty["hint"] and "Mamba" in empty["hint"]
+        assert empty["text"] and "Mamba" in empty["hint"] and ("softmax" in empty["hint"]) == (name == "share")
     assert len({parts[name]["empty"]["text"] for name in PARTS}) == len(PARTS)
 
 

@@ -34,7 +34,7 @@ def layers_of(scene: Scene) -> tuple[str, ...]:
 LAYER = Choice("layer", layers_of, label=lambda words, option: option or words["layer_main"])
 
 
-STEPS = Choice("steps", ("relative", "size"))
+STEPS = Choice("steps", lambda scene: ("relative", "size") if layers_of(scene) else ())
 
 
 # --- the measure ---
@@ -59,7 +59,9 @@ def measure(scene: Scene, settings: Settings) -> StateSpace | None:
 
 
 def _missing(seen: Seen) -> Payload:
-    """What stands here where the model has no state space, and what to do."""
+    """What stands here where the model has no state space; the first part says what to do."""
+    if seen.part != "share":
+        return {"empty": {"text": seen.here["empty"], "hint": seen.words["only"]}}
     mixers = ", ".join(dict.fromkeys(seen.facts.config.mixers))
     told = seen.words["none"].format(model=seen.facts.label, mixers=mixers)
     return {"empty": {"text": seen.here["empty"], "hint": f"{told} {seen.words['none_hint']}"}}
