@@ -119,7 +119,7 @@ def stepped(model, ids, P, policy):
 
 
 @pytest.mark.parametrize("variant", ["gpt2", "llama"])
-@pytest.mark.parametrize(("P", "budget"), [(1, 3), (8, 5), (12, 6), (20, 1), (5, 20)])
+@pytest.mark.parametrize(("P", "budget"), [(1, 3), (8, 5), (12, 6), (20, 1), (5, 20), (7, 7)])
 @pytest.mark.parametrize("kind", ["window", "first", "snapkv"])
 def test_step_by_step_equals_the_mask(variant, P, budget, kind):
     model, ids, policy = model_of(variant), ids_of(1)[:, :-1], Policy(kind, budget, first=2, read=P / T)
@@ -163,7 +163,7 @@ def test_h2o_keeps_the_keys_with_the_largest_weights():
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize(("P", "budget"), [(140, 9), (5, 8), (20, 1)])
+@pytest.mark.parametrize(("P", "budget"), [(140, 9), (5, 8), (20, 1), (7, 7)])
 def test_heavy_hitters_go_one_by_one_while_it_writes(P, budget):
     """What goes and what is read, worked out token by token for each head of keys: Zhang et al. 2023, algorithm 1."""
     G, R, E, length, generator = 2, 2, 4, P + 12, torch.Generator().manual_seed(0)
