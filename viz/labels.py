@@ -58,6 +58,9 @@ def run_label(task: str, config: Mapping, steps: int, words: Mapping[str, str]) 
     `config`: the sizes and choices of its model. `words`: the whole catalogue.
     """
     choices = [words[f"choice.{config[key]}"] for key in ("positions", "norm_placement", "norm")]
+    mixer = config.get("mixer", "softmax")
+    if mixer != "softmax":
+        choices.insert(0, words[f"mixer.{mixer if isinstance(mixer, str) else 'hybrid'}"])
     return " · ".join([words[f"task.{task}"], f"{config['n_layer']}×{config['n_head']}", *choices, whole(steps)])
 
 

@@ -54,12 +54,12 @@ def state_space(trace: Trace, layer: int, source: int = 0) -> StateSpace:
     T = len(trace.tokens)
     check_position(source, T)
     s = selection(trace, layer)
-    decay = torch.exp(s.delta[0, :, :, None] * s.A)  # [T, I, N]
-    written = ((s.delta[0] * s.u[0])[:, :, None] * s.B[0, :, None, :]).abs()
-    own, held, owns, helds = torch.zeros_like(written[0]), torch.zeros_like(written[0]), [], []
-    for t in range(T):
-        own, held = decay[t] * own, decay[t] * held + written[t]
-        own = own + written[t] if t == source else own
+    own, held, owns, helds = torch.zeros_like(s.A), torch.zeros_like(s.A), [], []
+    for t in range(T):  # a token at a time: [T, I, N] of a large model would not fit
+        decay = torch.exp(s.delta[0, t, :, None] * s.A)  # [I, N]
+        written = ((s.delta[0, t] * s.u[0, t])[:, None] * s.B[0, t]).abs()
+        own, held = decay * own, decay * held + written
+        own = own + written if t == source else own
         owns.append(own.sum(-1))
         helds.append(held.sum(-1))
     mine, everything = torch.stack(owns), torch.stack(helds)  # [T, I]
@@ -71,3 +71,11 @@ def state_space(trace: Trace, layer: int, source: int = 0) -> StateSpace:
         (mine / everything).numpy(),
         (mine.sum(-1) / everything.sum(-1)).numpy(),
     )
+
+
+def decay_tokens(found: StateSpace) -> np.ndarray:
+    """Tokens after which a number of the state is down to 1/e = 37 %, where every step is as long as the mean one.
+
+    1 / (-A d), d the channel's mean step size along the prompt. float32 [I, N]
+    """
+    return -1 / (found.A * found.delta.mean(0)[:, None])

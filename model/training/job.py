@@ -14,6 +14,7 @@ from model.errors import CheckpointError, InputError, say
 from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan
 from model.gpt.config import ModelConfig, from_dict
+from model.gpt.mixers.names import MIXERS
 from model.gpt.patterns import patterns_and_logits
 from model.gpt.transformer import Transformer
 from model.records import Snapshot
@@ -25,6 +26,9 @@ from model.training.tasks import TASKS, task
 TEXT = "text"  # the task of learning the visitor's own text
 PROBE_TOKENS = 32  # longest probe sequence
 SNAPSHOTS = 60  # approximate number of snapshots of a run
+HYBRID = "hybrid"  # Mamba and softmax attention in turns, as in Jamba (Lieber et al. 2024), there one in eight
+RUN_MIXERS = (*MIXERS, HYBRID)
+WINDOW = 8  # tokens that a sliding window sees where nothing else is chosen
 _TOP = 5  # predictions for each position of the probe
 _SAMPLE_TOKENS = 48
 
@@ -112,14 +116,17 @@ def job_of(value: object, limits: Limits) -> Job:
     rate = value.get("rate", default.learning_rate)
     if not _is_number(rate):
         raise InputError("The learning rate is not a number.", _brief(rate), "Change the settings.")
+    layers, mixer = whole("layers", 2), text("mixer", "softmax")
     config = {
-        "n_layer": whole("layers", 2),
+        "n_layer": layers,
         "n_head": whole("heads", 4),
         "d_model": whole("width", 128),
         "norm": text("norm", "layernorm"),
         "norm_placement": text("placement", "pre"),
         "positions": text("positions", "learned"),
         "mlp": text("mlp", "gelu_tanh"),
+        "mixer": _mixer(mixer, layers, limits),
+        "window": whole("window", WINDOW) if mixer == "sliding_window" else None,
     }
     steps, seed = whole("steps", default.steps), whole("seed", 0)
     warmup = min(whole("warmup", default.warmup), steps)
@@ -155,6 +162,17 @@ def job_of(value: object, limits: Limits) -> Job:
     )
 
 
+def _mixer(name: str, layers: int, limits: Limits) -> str | tuple[str, ...]:
+    """The `mixer` of a config with so many layers; raises InputError for a name that is none of RUN_MIXERS."""
+    if name not in RUN_MIXERS:
+        known = say("Choose one of: {}.", ", ".join(RUN_MIXERS))
+        raise InputError("There is no mixer of that name.", name[:40], known)
+    if name != HYBRID:
+        return name
+    _check_bounds("layers", layers, 1, limits.layers)  # before a name is written down for each
+    return tuple(("mamba", "softmax")[layer % 2] for layer in range(layers))
+
+
 def _is_number(value: object) -> bool:
     """Whether a value is a number of a usable size: whole numbers of 400 digits overflow."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
@@ -182,6 +200,7 @@ def check(job: Job, limits: Limits) -> ModelConfig:
         ("MLP width", config.d_mlp, 1, 4 * limits.width),
         ("width of a head", config.d_head, 1, limits.width),
         ("tokens a row", recipe.length, 4, limits.length),
+        ("window", config.window or 1, 1, limits.length),
         ("rows a step", recipe.batch, 1, limits.batch),
         ("steps", recipe.steps, 1, limits.steps),
         ("tokens a step", recipe.batch * recipe.length * recipe.accumulate, 1, limits.batch_tokens),

@@ -27,6 +27,7 @@ export function mountPlot(root, on) {
   let payload = null,
     figure = null,
     Plotly = null,
+    drawnAt = 0, // pixels across
     drawing = Promise.resolve();
   const config = { displaylogo: false, displayModeBar: false, responsive: true, doubleClick: "reset" };
 
@@ -37,7 +38,10 @@ export function mountPlot(root, on) {
     const { height, narrow } = figure.layout.meta;
     chart.style.height = height ? `${root.clientWidth < 480 ? (narrow ?? height) : height}px` : "";
     figure.layout.height = chart.clientHeight; // Plotly would go on with the height it had
+    const wider = drawnAt && root.clientWidth > drawnAt;
+    drawnAt = root.clientWidth;
     await Plotly.react(chart, figure.data, figure.layout, config);
+    if (wider) await Plotly.redraw(chart); // a legend that needed more lines before would stand in the picture
     if (!chart.dataset.wired) {
       chart.dataset.wired = "yes";
       chart.on("plotly_click", picked);

@@ -59,17 +59,21 @@ function form(payload) {
   const main = el("div", "pg-fields"),
     more = el("details"),
     rest = el("div", "pg-fields");
+  const mixer = select(Object.entries(choices.mixer), defaults.mixer),
+    width = field(words, "window", number(defaults.window, limits.window));
   const pick = (name) => select(Object.entries(choices[name]), defaults[name]);
   main.append(
     field(words, "layers", number(defaults.layers, limits.layers)),
     field(words, "heads", number(defaults.heads, limits.heads)),
+    field(words, "mixer", mixer),
+    width,
     field(words, "positions", pick("positions")),
     field(words, "placement", pick("placement")),
-    field(words, "norm", pick("norm")),
     field(words, "steps", number(defaults.steps, limits.steps)),
   );
   rest.append(
     field(words, "width", number(defaults.width, limits.width, 8)),
+    field(words, "norm", pick("norm")),
     field(words, "mlp", pick("mlp")),
     field(words, "length", number(defaults.length, limits.length)),
     field(words, "batch", number(defaults.batch, limits.batch)),
@@ -89,7 +93,10 @@ function form(payload) {
     const chosen = payload.tasks.find((t) => t.key === task.value);
     about.textContent = chosen.about + (chosen.example ? ` ${fill(words.example, chosen)}` : "");
     box.hidden = chosen.key !== "text";
+    width.hidden = mixer.value !== "sliding_window";
+    width.lastChild.disabled = width.hidden; // then nothing in it holds the start up
   };
+  mixer.onchange = describe;
   task.onchange = () => {
     describe();
     const chosen = payload.tasks.find((t) => t.key === task.value);
@@ -107,12 +114,13 @@ function form(payload) {
     status.textContent = fill(words.read, { name: picked.name, size: (picked.size / 1000).toFixed(0) });
   };
   describe();
+  node.addEventListener("restored", describe);
   return node;
 }
 
 const values = (node) =>
   Object.fromEntries(
-    [...node.querySelectorAll("[name]")].map((control) => [
+    [...node.querySelectorAll("[name]:not(:disabled)")].map((control) => [
       control.name,
       control.type === "number" ? control.valueAsNumber : control.value,
     ]),
@@ -269,6 +277,7 @@ define("training", (root) => {
     settings = form(next);
     if (previous)
       for (const [name, value] of Object.entries(previous)) settings.querySelector(`[name="${name}"]`).value = value;
+    settings.dispatchEvent(new Event("restored"));
     settings.onsubmit = (event) => event.preventDefault();
     side.replaceChildren(settings, buttons);
     const parts = [trainingCharts(charts, next), trainingReplay(replay, next)];

@@ -101,7 +101,7 @@ export function trainingReplay(root, { words, ramps }) {
     plot({
       figure: picture,
       title: fill(words.head_title, { layer, head: number, step: snapshot.step.toLocaleString() }),
-      note: "",
+      note: run().hidden.includes(layer) ? words.hidden_attention : "",
       source,
       file: `training-${layer}-${number}-step-${snapshot.step}`,
       run: `${run().id} ${layer}.${number} ${snapshot.step}`,

@@ -8,6 +8,7 @@ import types
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -16,7 +17,7 @@ from model.api import load_resolved
 from model.loading.sources import Resolved
 from model.training.job import Limits
 from tests.support.helpers import assert_close
-from tests.support.rehearsal import LONG, finish, in_threads, quick
+from tests.support.rehearsal import LONG, TALE, finish, in_threads, quick
 from tests.support.scripts import STATIC
 from viz.seam.playground import Options, Playground
 from viz.server import serve
@@ -44,6 +45,23 @@ def assert_model_files(content: bytes, run, folder: Path) -> None:
 def test_the_archive_holds_the_model(playground, tmp_path):
     run = finish(playground.workshop)
     assert_model_files(archive(run), run, tmp_path)
+
+
+@pytest.mark.parametrize("mixer", ["sliding_window", "linear", "delta", "hybrid"])
+def test_a_model_of_another_mixer_is_trained_saved_and_opened(playground, tmp_path, mixer):
+    """A window, the two kinds of matrix state, and Mamba beside softmax: what was replayed is what the file gives."""
+    run = finish(playground.workshop, mixer=mixer, layers=2, window=3, task="text", text=TALE, vocabulary=270)
+    assert run.state == "done" and run.failure is None
+    assert_model_files(archive(run), run, tmp_path)
+    opened = playground.opened(run.model_id)
+    assert opened.config.mixers == (("mamba", "softmax") if mixer == "hybrid" else (mixer,) * 2)
+    trace, last = opened.trace(list(run.started.ids)), run.snapshots[-1]
+    for layer in range(2):
+        maps = np.stack([trace.pattern(layer, head) for head in range(2)])
+        assert_close(maps, last.patterns[layer], 1e-5)
+        assert (maps[0].sum(-1) <= 1 + 1e-5).all() and (maps[0] >= 0).all()
+    text = opened.decode(list(last.sample))
+    assert len(last.sample) > last.prompt and text
 
 
 def test_the_archive_is_served_to_who_knows_its_number(playground, tmp_path):

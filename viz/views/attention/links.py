@@ -9,7 +9,7 @@ from model.attention.measures import MEASURES
 from model.records import Tokens
 from viz.labels import visible
 from viz.seam.view import Payload, Seen
-from viz.views.attention.patterns import lines_of, titles, without_sign
+from viz.views.attention.patterns import hidden_note, lines_of, titles, value_name, without_sign
 from viz.words import Words
 
 ALL_UP_TO = 256  # tokens: up to here every link is sent
@@ -24,12 +24,13 @@ def drawn_links(seen: Seen) -> Payload:
     signed = MEASURES[seen.settings.measure].scale == "signed"
     name = without_sign(seen.settings.measure)
     shown = titles(facts, seen.all_words, name, of)
+    notes = words["no_scores"] if signed else "", hidden_note(facts, seen.all_words, name, of)
     panels = list(zip(shown.panels, seen.result.z, strict=True))
     return links_payload(panels, shown.heads, facts.tokens) | {
         "run": f"{facts.run} {shown.name}",
         "title": shown.title,
-        "measure": seen.all_words[f"measure.{name}"],
-        "note": words["no_scores"] if signed else "",
+        "measure": value_name(facts, seen.all_words, name, of),
+        "note": " ".join(filter(None, notes)),
         "python": lines_of(facts, name, of),
         "words": words.plain() | seen.here.plain(),
     }

@@ -120,6 +120,25 @@ def shown_heads(facts: Facts, of: str) -> tuple[Head, ...]:
     return tuple((layer, n) for n in range(facts.config.n_head)) if of == "layer" else facts.heads
 
 
+def without_softmax(facts: Facts, name: str, of: str) -> tuple[int, ...]:
+    """The layers without a softmax that have a part in what is shown under a measure."""
+    layer, _ = facts.head
+    of_layers = range(layer + 1) if MEASURES[name].of == "layer" else sorted({at for at, _ in shown_heads(facts, of)})
+    return tuple(at for at in of_layers if not facts.config.is_attention(at))
+
+
+def value_name(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) -> str:
+    """What a number of the matrices is: the measure, or hidden attention where no head shown has a softmax."""
+    hidden, layers = without_softmax(facts, name, of), {at for at, _ in shown_heads(facts, of)}
+    return catalogue["attention.hidden.weight" if name == "weights" and set(hidden) == layers else f"measure.{name}"]
+
+
+def hidden_note(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) -> str:
+    """What is drawn in place of weights where a layer has none, "" where all layers shown have a softmax."""
+    layers = ", ".join(map(str, without_softmax(facts, name, of)))
+    return catalogue["attention.hidden.note"].format(layers=layers) if layers else ""
+
+
 def lines_of(facts: Facts, name: str, of: str) -> str:
     """The Python lines that make the matrices."""
     layer, _ = facts.head

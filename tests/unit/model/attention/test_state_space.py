@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from model.attention.state_space import state_space
+from model.attention.state_space import decay_tokens, state_space
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.trace import run
@@ -46,6 +46,13 @@ def test_the_shares_of_all_tokens_add_up(trace):
     assert_close(sum(s.share for s in each), np.ones_like(each[0].share), 1e-5)
     assert_close(sum(s.whole for s in each), np.ones(T), 1e-5)
     assert each[0].whole[0] == 1 and (each[0].whole[1:] < 1).all()
+
+
+def test_after_the_decay_time_37_percent_is_left(trace):
+    s = state_space(trace, 1)
+    tokens = decay_tokens(s)
+    assert tokens.shape == s.A.shape
+    assert_close(np.exp(s.A * s.delta.mean(0)[:, None] * tokens), np.full_like(tokens, np.exp(-1)), 1e-6)
 
 
 def test_edits_before_the_layer_count(trace):

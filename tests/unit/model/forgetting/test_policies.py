@@ -8,7 +8,7 @@ import torch
 from model.errors import InputError
 from model.forgetting.costs import cached, cost_of, seen_by
 from model.forgetting.eviction import gone_of, may_forget, prompt_end, read_through, snap_keep, visible
-from model.forgetting.policies import CACHES, POLICIES, Policy, check_memory, checked, globals_of, mask_of
+from model.forgetting.policies import CACHES, MOST_BUDGET, POLICIES, Policy, check_memory, checked, globals_of, mask_of
 from model.forgetting.sparse import SPARSE, computed, sparse_attention, timed
 from model.gpt.config import PRESETS
 from model.gpt.layers import attention_scores, mix
@@ -87,20 +87,21 @@ def test_patterns_that_are_no_caches_bring_keys_back():
         assert not torch.equal(visible(gone_of(seen), 24), seen)
 
 
-def test_heavy_hitters_are_those_of_the_paper_step_by_step():
-    """Algorithm 1 of Zhang et al. 2023, written down token by token for one head."""
-    T, n = 20, 6
+@pytest.mark.parametrize("n", [6, 7])
+def test_heavy_hitters_are_those_of_the_paper_step_by_step(n):
+    """Algorithm 1 of Zhang et al. 2023, written down token by token for two heads that share their keys."""
+    T, recent = 20, -(-n // 2)  # of seven, four: t + 1 and the three before it
     for seed in range(5):
-        drawn = scores(T, seed, G=1, R=1)
-        weights = read_through(Policy("h2o", n), drawn)[0][0, 0, 0]
+        drawn = scores(T, seed, G=1)
+        weights = read_through(Policy("h2o", n), drawn)[0][0, 0]
         kept, mass = [], torch.zeros(T)
         for t in range(T):
             kept.append(t)
-            row = drawn[0, 0, 0, t, kept].softmax(-1)
-            torch.testing.assert_close(weights[t, kept], row)
-            mass[kept] += row
+            rows = drawn[0, 0, :, t, kept].softmax(-1)
+            torch.testing.assert_close(weights[:, t, kept], rows)
+            mass[kept] += rows.sum(0)
             if len(kept) == n:
-                old = [s for s in kept if s < t + 2 - n // 2]  # three are recent: t + 1, t and t - 1
+                old = [s for s in kept if s < t + 2 - recent]
                 kept.remove(min(old, key=lambda s: float(mass[s])))
 
 
@@ -114,6 +115,35 @@ def test_snapkv_keeps_what_the_last_queries_read_and_their_neighbours():
     assert prompt_end(Policy("snapkv", read=0.5), 24) == 12
     assert torch.equal(seen[:12, :12], torch.ones(12, 12).tril().bool())
     assert (seen[12:].sum(-1) == torch.arange(12) + 5).all()  # four of the prompt, and all that follows it
+
+
+def test_snapkv_asks_sixteen_queries_at_most():
+    weights = torch.zeros(1, 1, 1, 30, 60)
+    weights[..., :10, :20] = 9.0  # queries before the last sixteen, which have no vote
+    weights[..., -16:, 30] = 1.0
+    keep = snap_keep(Policy("snapkv", 21), weights)[0, 0]
+    assert keep.sum() == 21 and keep[28:33].all() and not keep[:20].all()
+    weights[..., 10:14, :5], weights[..., -16:, 14:44] = 9.0, 0.5  # the first of these are not among the last sixteen
+    many = snap_keep(Policy("snapkv", 40), weights)[0, 0]
+    assert many.sum() == 40 and many[44:].all() and not many[:5].any()
+
+
+def test_the_first_token_shares_its_votes_with_those_that_are_there():
+    """At the edge the mean is over three tokens, not over five of which two are none."""
+    weights = torch.zeros(1, 1, 1, 1, 20)
+    weights[..., 0], weights[..., 9] = 1.0, 1.5  # 1 / 3 of a vote for 0, 1 / 4 for 1; 1.5 / 5 from 7 to 11
+    keep = snap_keep(Policy("snapkv", 2), weights)[0, 0]  # one voter, one more key
+    assert keep.nonzero().flatten().tolist() == [0, 19]
+
+
+def test_the_prompt_ends_at_the_nearest_token():
+    assert [prompt_end(Policy("snapkv", read=read), 11) for read in (0, 0.04, 0.7, 1)] == [1, 1, 8, 11]
+
+
+def test_global_tokens_are_those_named_in_order_or_else_the_first():
+    named = Policy("longformer", global_at=(7, 0, 7, 3, 40))
+    assert globals_of(named, 9, 4) == [0, 3, 7] and globals_of(named, 9, 2) == [0, 7]  # 40 is none of nine tokens
+    assert globals_of(Policy("longformer"), 9, 2) == [0, 1] and globals_of(named, 9, 0) == []
 
 
 def test_bigbird_draws_by_its_seed():
@@ -163,11 +193,19 @@ def test_times_are_measured_where_blocks_are_skipped():
         Policy(dilation=0),
         Policy(read=2),
         Policy(global_at=(-1,)),
+        Policy(budget=MOST_BUDGET + 1),
+        Policy(seed=-1),
+        Policy(seed=2**53 + 1),
     ],
 )
 def test_policies_that_make_no_sense_are_refused(wrong):
     with pytest.raises(InputError):
         checked(wrong)
+
+
+def test_the_largest_numbers_are_accepted():
+    largest = Policy("bigbird", MOST_BUDGET, seed=2**53, first=0, dilation=MOST_BUDGET, read=1, global_at=(0,))
+    assert checked(largest) is largest
 
 
 def test_memories_are_caches():

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from model.errors import InputError
 from model.forgetting.bounded import BoundedMemory
-from model.forgetting.eviction import read_through
+from model.forgetting.eviction import read_through, snap_keep
 from model.forgetting.policies import CACHES, POLICIES, Policy, mask_of
 from model.forgetting.reading import read, read_all
 from model.generation.generate import generate
@@ -119,7 +119,7 @@ def stepped(model, ids, P, policy):
 
 
 @pytest.mark.parametrize("variant", ["gpt2", "llama"])
-@pytest.mark.parametrize(("P", "budget"), [(1, 3), (8, 5), (12, 6), (20, 1), (5, 20)])
+@pytest.mark.parametrize(("P", "budget"), [(1, 3), (8, 5), (12, 6), (20, 1), (5, 20), (7, 7)])
 @pytest.mark.parametrize("kind", ["window", "first", "snapkv"])
 def test_step_by_step_equals_the_mask(variant, P, budget, kind):
     model, ids, policy = model_of(variant), ids_of(1)[:, :-1], Policy(kind, budget, first=2, read=P / T)
@@ -160,6 +160,67 @@ def test_h2o_keeps_the_keys_with_the_largest_weights():
         for head in range(G):
             wanted = set(mass[head].topk(5).indices.tolist())
             assert set(memory.seen[layer][0, head].nonzero().flatten().tolist()) == wanted
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize(("P", "budget"), [(140, 9), (5, 8), (20, 1), (7, 7)])
+def test_heavy_hitters_go_one_by_one_while_it_writes(P, budget):
+    """What goes and what is read, worked out token by token for each head of keys: Zhang et al. 2023, algorithm 1."""
+    G, R, E, length, generator = 2, 2, 4, P + 12, torch.Generator().manual_seed(0)
+    q = 2 * torch.randn(1, G * R, length, E, generator=generator)
+    k, v = (torch.randn(1, G, length, E, generator=generator) for _ in range(2))
+    policy = Policy("h2o", budget)
+    memory, scores = BoundedMemory([policy]), attention_scores(q, k)[0].view(G, R, length, length)
+    memory(0, q[:, :, :P], k[:, :, :P], v[:, :, :P])  # the prompt is read in full
+    mass = [scores[g, :, :P, :P].softmax(-1).sum((0, 1)).tolist() for g in range(G)]
+    kept = [list(range(P)) for _ in range(G)]
+
+    def shrink(g, now):
+        """Keys go until the next token fits; it is one of the recent half."""
+        while len(kept[g]) > budget - 1:
+            old = [s for s in kept[g] if s <= now - (budget - budget // 2 - 1)]
+            kept[g].remove(min(old, key=lambda s: mass[g][s]))
+
+    for g in range(G):
+        if budget <= P:
+            shrink(g, P - 1)
+    for t in range(P, length):
+        memory.follow([0], [policy])
+        out = memory(0, q[:, :, t : t + 1], k[:, :, : t + 1], v[:, :, : t + 1])[0].view(G, R, E)
+        for g in range(G):
+            kept[g].append(t)
+            rows = scores[g, :, t, kept[g]].softmax(-1)  # [R, keys]
+            assert_close(out[g], rows @ v[0, g, kept[g]], 1e-5)
+            mass[g].append(0.0)
+            for s, more in zip(kept[g], rows.sum(0).tolist(), strict=True):
+                mass[g][s] += more
+            shrink(g, t)
+            assert memory.seen[0][0, g].nonzero().flatten().tolist() == kept[g]
+
+
+@torch.inference_mode()
+def test_snapkv_asks_the_last_sixteen_queries_of_a_prompt():
+    P, G, R, policy = 44, 2, 2, Policy("snapkv", 36)
+    generator = torch.Generator().manual_seed(1)
+    q, k = 3 * torch.randn(1, G * R, P, 4, generator=generator), torch.randn(1, G, P, 4, generator=generator)
+    memory = BoundedMemory([policy])
+    memory(0, q, k, k)
+    memory.follow([0], [policy])
+    wanted = snap_keep(policy, attention_scores(q, k).softmax(-1).view(1, G, R, P, P))
+    assert torch.equal(memory.seen[0], wanted) and (wanted.sum(-1) == 36).all()
+
+
+@torch.inference_mode()
+def test_nothing_goes_where_there_is_room():
+    """A row that goes on with a larger budget fills it first."""
+    x, memory = torch.randn(1, 1, 12, 4, generator=torch.Generator().manual_seed(2)), BoundedMemory([Policy()])
+    memory(0, x[:, :, :8], x[:, :, :8], x[:, :, :8])
+    counts = []
+    for t, budget in ((8, 4), (9, 6), (10, 6), (11, 6)):
+        memory.follow([0], [Policy("window", budget)])
+        memory(0, x[:, :, t : t + 1], x[:, :, : t + 1], x[:, :, : t + 1])
+        counts.append(int(memory.seen[0].sum()))
+    assert counts == [3, 4, 5, 5]
 
 
 def written(model, strategies, ids=(3, 5, 7, 9, 2, 4), tokens=20):

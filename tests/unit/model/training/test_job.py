@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from model.errors import InputError
 from model.training import job as training
 from model.training import loop
-from model.training.job import Job, Limits, begin, check, job_of, snapshot_steps
+from model.training.job import RUN_MIXERS, Job, Limits, begin, check, job_of, snapshot_steps
 from model.training.loop import Recipe, Report
 
 LIMITS = Limits()
@@ -54,6 +54,7 @@ BOUNDS = [  # what is told, the last value that is accepted, the first that is r
         recipe(job(batch=64), length=64, accumulate=2),
         recipe(job(batch=64), length=65, accumulate=2),
     ),
+    ("window: 257", job(mixer="sliding_window", window=256), job(mixer="sliding_window", window=257)),
     ("steps: 20001", job(steps=20_000), job(steps=20_001)),
     ("warm-up steps: 20001", recipe(job(), warmup=20_000), recipe(job(), warmup=20_001)),
     ("minutes: 20.5", dataclasses.replace(job(), minutes=20.0), dataclasses.replace(job(), minutes=20.5)),
@@ -109,6 +110,7 @@ def test_the_bounds_are_those_of_the_server():
     check(fits, ours)
     for changed in (
         config(fits, n_layer=4),
+        config(fits, mixer="sliding_window", window=13),
         config(fits, d_model=28),
         config(fits, n_head=6),
         recipe(fits, length=13),
@@ -159,10 +161,57 @@ def test_a_task_has_no_use_for_a_text_or_a_vocabulary():
     check(job(text=5 * "x", vocabulary=1), LIMITS)
 
 
+@pytest.mark.parametrize("name", RUN_MIXERS)
+def test_every_mixer_makes_a_model(name):
+    made = check(job(mixer=name, layers=3, window=5), LIMITS)
+    alternating = ("mamba", "softmax", "mamba")
+    assert made.mixers == (alternating if name == "hybrid" else (name,) * 3)
+    assert made.window == (5 if name == "sliding_window" else None)
+    assert check(job(mixer=name, layers=1), LIMITS).mixers == ("mamba" if name == "hybrid" else name,)
+
+
+def test_softmax_attention_is_the_default():
+    assert job() == job(mixer="softmax") == job(window=3) and job().config["mixer"] == "softmax"
+    assert job(mixer="sliding_window").config["window"] == training.WINDOW
+
+
+@pytest.mark.parametrize("name", ["", "Mamba", "x" * 1_000_000, "mamba,softmax", "<b>"])
+def test_a_mixer_that_there_is_not_is_refused_by_name(name):
+    with pytest.raises(InputError, match="no mixer of that name") as error:
+        job(mixer=name)
+    assert error.value.got == name[:40] and "delta, mamba, hybrid" in error.value.hint
+
+
+def test_a_hybrid_of_too_many_layers_is_refused_before_it_is_written_down():
+    for layers in (7, 10**14, -(10**14)):
+        with pytest.raises(InputError, match="out of bounds on this server") as error:
+            job(mixer="hybrid", layers=layers)
+        assert error.value.got.startswith("layers: ")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mixer": ["mamba"]},
+        {"mixer": None},
+        {"mixer": "sliding_window", "window": "8"},
+        {"mixer": "sliding_window", "window": 2.5},
+        {"mixer": "sliding_window", "window": math.nan},
+    ],
+)
+def test_settings_of_a_mixer_of_another_kind_are_refused(changes):
+    with pytest.raises(InputError):
+        job(**changes)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {"width": 18, "heads": 4},
+        {"mixer": "sliding_window", "window": 0},
+        {"mixer": "sliding_window", "window": -(10**14)},
+        {"mixer": "mamba", "layers": 0},
+        {"mixer": "hybrid", "width": 18, "heads": 4},
         {"norm": "batchnorm"},
         {"placement": "both"},
         {"positions": "x" * 1_000_000},
@@ -199,6 +248,8 @@ def test_nothing_said_is_the_default_job():
         "norm_placement": "pre",
         "positions": "learned",
         "mlp": "gelu_tanh",
+        "mixer": "softmax",
+        "window": None,
     }
     assert job_of({}, Limits(minutes=3)) == Job(
         task="induction",
@@ -225,6 +276,8 @@ def test_every_field_reaches_the_job():
         "placement": "post",
         "positions": "rope",
         "mlp": "swiglu",
+        "mixer": "sliding_window",
+        "window": 7,
         "steps": 11,
         "batch": 3,
         "length": 20,
@@ -242,6 +295,8 @@ def test_every_field_reaches_the_job():
         "norm_placement": "post",
         "positions": "rope",
         "mlp": "swiglu",
+        "mixer": "sliding_window",
+        "window": 7,
     }
     assert job_of(asked, Limits(minutes=7)) == Job(
         task="text",

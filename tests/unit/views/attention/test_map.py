@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from model import api
+from model.api import LanguageModel
 from model.attention.measures import MEASURES, measure, rows_undefined
 from model.gpt.edits import Edit
-from tests.support.helpers import H
+from tests.support.helpers import H, byte_tokenizer, serving, tiny_model
 from tests.support.picking import PROMPT, asked
 from tests.support.views import array, traces
 from viz.charts.heatmap import Window
 from viz.page.parts import packed
-from viz.page.pipeline import payloads
+from viz.page.pipeline import PageRequest, payloads
 from viz.seam import panels
 from viz.views.attention import patterns
 from viz.views.attention.cells import cell_of
@@ -97,6 +98,36 @@ def test_rows_without_numbers_are_counted(scene):
     shown = scene(heads=[[0, 1]], edits=[{"kind": "first_token", "layer": 0, "head": 1}])
     lost = rows_undefined(shown.trace.pattern(0, 1))
     assert measured(shown, "without_first").blank == lost > 0 == measured(shown).blank
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_layer_without_a_softmax_says_what_is_drawn_of_it(tmp_path_factory, language):
+    changes = {"mixer": ("softmax", "retention", "mamba"), "vocab_size": 256, "n_ctx": 300}
+    tokenizer = byte_tokenizer(tmp_path_factory.mktemp("bytes"))
+    ours, said = serving(LanguageModel("tiny", "Tiny", tiny_model(changes), tokenizer)), words(language)
+
+    def parts(view, heads, **values):
+        chosen = {"attention_view": {"view": view, **values}}
+        return payloads(ours, PageRequest("tiny", PROMPT, {"heads": heads}, chosen, {}, language, "attention"))[0]
+
+    weight, hidden = said["measure.weights"], said["attention.hidden.weight"]
+    told = said["attention.hidden.note"]
+    for heads, layers, name in (
+        ([[0, 1]], "", weight),
+        ([[1, 0]], "1", hidden),
+        ([[2, 1], [1, 3], [2, 0]], "1, 2", hidden),
+        ([[0, 1], [2, 1]], "2", weight),
+    ):
+        note = told.format(layers=layers) if layers else ""
+        shown = parts("map", heads)["map_plot"]
+        assert shown["note"].endswith(note) and ("Ali et al. 2024" in shown["note"]) == bool(layers)
+        assert shown["columns"][2] == name and name in shown["figure"].data[0].hovertemplate
+        for part in (parts("lines", heads)["lines_links"], parts("text", heads)["text_reading"]):
+            assert part["note"] == note and part["measure"] == name
+    assert parts("map", [[0, 1]], of="layer")["map_plot"]["note"] == ""
+    assert told.format(layers="1") in parts("map", [[1, 0]], of="layer")["map_plot"]["note"]
+    rollout = parts("map", [[2, 0]], measure="rollout")["map_plot"]  # all layers up to it
+    assert told.format(layers="1, 2") in rollout["note"] and rollout["columns"][2] == said["measure.rollout"]
 
 
 # --- the cell to explain ---

@@ -71,6 +71,14 @@ def test_every_token_stands_with_its_expert(playground, found):
                 assert placed[name, token] == (f"expert {expert}", symbol)
 
 
+def test_on_a_narrow_page_the_rows_are_named_on_two_lines(playground, found):
+    for language in ("en", "zh"):
+        layout = show(playground, found, language=language)["tokens"]["figure"]["layout"]
+        narrow = layout["meta"]["stacked"]
+        assert all(text.count(",<br>") == 1 for text in narrow["yaxis"]["ticktext"])
+        assert narrow["yaxis"]["tickvals"] == layout["yaxis"]["tickvals"] and len(narrow["xaxis"]["tickvals"]) <= 12
+
+
 def test_what_is_said_follows_from_the_loads(playground, found):
     facts = dict(show(playground, found)["facts"]["items"])
     busy = [run.load[-1].max(-1).mean() for run in found.runs]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from model.gpt.config import CHOICES
+from model.gpt.mixers.names import MIXERS
 from model.records import Snapshot
 from model.training.job import Limits, check, job_of
 from model.training.tasks import TASKS
@@ -86,6 +87,8 @@ def test_the_form_offers_what_there_is_within_the_bounds_of_the_server(language)
     choices = {"placement": "norm_placement", "norm": "norm", "positions": "positions", "mlp": "mlp"}
     for name, field in choices.items():
         assert form["choices"][name] == {key: said[f"choice.{key}"] for key in CHOICES[field]}
+    assert form["choices"]["mixer"] == {key: said[f"mixer.{key}"] for key in (*MIXERS, "hybrid")}
+    assert form["defaults"]["mixer"] == next(iter(form["choices"]["mixer"])) == "softmax"
     assert [*form["choices"]["schedule"]] == ["cosine", "inverse_sqrt", "trapezoid"]
     assert form["limits"] == {
         "layers": [1, 6],
@@ -95,6 +98,7 @@ def test_the_form_offers_what_there_is_within_the_bounds_of_the_server(language)
         "batch": [1, 64],
         "steps": [1, 20_000],
         "vocabulary": [257, 4096],
+        "window": [1, 256],
         "bytes": [0, 5_000_000],
     }
 
@@ -230,6 +234,20 @@ def test_what_a_piece_says_of_its_run(trainer):
     assert piece["probe"] == [run.tokenizer.decode([i]) for i in run.started.ids]
     figure = unpacked_figure(piece["figure"])
     assert len(figure["data"][0]["x"]) == 16 and figure["layout"]["meta"]["whole"] is True
+
+
+@pytest.mark.parametrize(
+    ("mixer", "named", "hidden"),
+    [
+        ("sliding_window", "sliding window", []),
+        ("retention", "retention", [0, 1, 2]),
+        ("hybrid", "Mamba and softmax in turns", [0, 2]),
+    ],
+)
+def test_a_piece_says_which_layers_have_no_softmax(trainer, mixer, named, hidden):
+    piece = piece_payload(finish(trainer.workshop, mixer=mixer, layers=3, steps=1), "en", (0, 0))
+    assert piece["label"] == f"Repeated random sequence · 3×2 · {named} · learned · pre-norm · LayerNorm · 1"
+    assert piece["hidden"] == hidden
 
 
 @pytest.mark.parametrize("changes", [{"task": "modular_addition", "length": 4}, {"task": "text", "text": TALE * 2}])

@@ -16,7 +16,7 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Choice
 from viz.seam.view import Asking, Payload, Seen, View
 from viz.theme import CURVES
-from viz.views.attention.patterns import HEADS, MEASURE, PATTERNS, lines_of, titles
+from viz.views.attention.patterns import HEADS, MEASURE, PATTERNS, hidden_note, lines_of, titles, value_name
 
 PANEL = 330  # pixels of a panel's height where there are several
 
@@ -32,7 +32,7 @@ def plot(seen: Seen) -> Payload:
     """Heat maps of the matrices, with what is to be known of this drawing."""
     facts, texts, settings, result = seen.facts, seen.all_words, seen.settings, seen.result
     shown = titles(facts, texts, settings.measure, settings.of)
-    measure = texts[f"measure.{settings.measure}"]
+    measure = value_name(facts, texts, settings.measure, settings.of)
     words = PatternWords(texts["pattern.query"], texts["pattern.key"], measure, texts["pattern.largest"])
     panels = [Panel(name, z) for name, z in zip(shown.panels, result.z, strict=True)]
     look = Look(MEASURES[settings.measure].scale, settings.curve)
@@ -58,7 +58,7 @@ def _whole(seen: Seen) -> bool:
 
 
 def notes(seen: Seen, block: int) -> list[str]:
-    """Which part is drawn, what is pooled, and which rows have no numbers."""
+    """Which part is drawn, what is pooled, which rows have no numbers, and which layers no softmax."""
     words, window, texts = seen.here, seen.settings.plot, []
     if not _whole(seen):
         place = {"q0": window.q0, "q1": window.q1 - 1, "k0": window.k0, "k1": window.k1 - 1}
@@ -67,6 +67,8 @@ def notes(seen: Seen, block: int) -> list[str]:
         texts.append(words["pooled"].format(n=block))
     if seen.result.blank:
         texts.append(words["blank"].format(n=whole(seen.result.blank)))
+    if hidden := hidden_note(seen.facts, seen.all_words, seen.settings.measure, seen.settings.of):
+        texts.append(hidden)
     return texts
 
 

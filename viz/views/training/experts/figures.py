@@ -1,5 +1,6 @@
 """Pictures of a mixture of experts: how the tokens spread over steps, and where each token of a text goes."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,6 +13,7 @@ from viz.numbers import number, percent
 from viz.theme import HUES
 
 HEIGHT, NARROW = 340, 620
+FEW_TICKS = 12  # tokens that have a label on a narrow page
 COLOURS = (BLUE, ORANGE)  # without and with the load-balancing loss
 
 
@@ -71,13 +73,20 @@ def tokens_figure(
     for expert in sorted(found):
         x, y, symbols, hovers = zip(*found[expert], strict=True)
         colour = HUES[expert % len(HUES)]
-        marker = {"size": 8, "color": colour, "symbol": list(symbols), "line": {"width": 0}}
+        marker = {"size": 8 if len(pieces) <= 40 else 6, "color": colour, "symbol": list(symbols), "line": {"width": 0}}
         name = plotly_text(words["expert"].format(n=expert))
         shape = {"mode": "markers", "marker": marker, "hovertext": list(hovers), "hovertemplate": HOVER_TEXT}
         traces.append(go.Scatter(x=list(x), y=list(y), name=name, **shape))
     height = 150 + 26 * len(rows)
-    up = row_axis(list(rows), [plotly_text(row) for row in rows])
-    return figure(traces, token_axis(words["token"], pieces), up, height=height, narrow=height)
+    up, two_lines = row_axis(list(rows), list(map(plotly_text, rows))), [_halved(plotly_text(row)) for row in rows]
+    across = token_axis(words["token"], pieces)
+    narrow = {"xaxis": token_axis(words["token"], pieces, limit=FEW_TICKS), "yaxis": row_axis(list(rows), two_lines)}
+    return figure(traces, across, up, height=height, narrow=height + 12 * len(rows), meta={"stacked": narrow})
+
+
+def _halved(text: str) -> str:
+    """A text of two parts on two lines."""
+    return re.sub(r", |，", ",<br>", text, count=1)
 
 
 def shares(values: Sequence[float]) -> str:

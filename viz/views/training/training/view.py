@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from model.errors import PlaygroundError
 from model.gpt.config import CHOICES
-from model.training.job import TEXT, Job, Limits, job_of
+from model.gpt.mixers.names import ATTENTION
+from model.training.job import RUN_MIXERS, TEXT, WINDOW, Job, Limits, job_of
 from model.training.loop import SCHEDULES, Recipe
 from model.training.tasks import TASKS
 from viz.charts.heatmap import PatternWords
@@ -55,11 +56,13 @@ def form(here: Words, limits: Limits) -> Payload:
     plot = section(catalogue, "plot") | some(catalogue, "pattern", "query", "key", "weight")
     choices = {"placement": CHOICES["norm_placement"], "schedule": tuple(SCHEDULES)}
     choices |= {name: CHOICES[name] for name in ("norm", "positions", "mlp")}
-    bounds = {name: [low, getattr(limits, name)] for name, low in LOWEST.items()}
+    named = {name: {key: catalogue[f"choice.{key}"] for key in keys} for name, keys in choices.items()}
+    named["mixer"] = {key: catalogue[f"mixer.{key}"] for key in RUN_MIXERS}
+    bounds = {name: [low, getattr(limits, name)] for name, low in LOWEST.items()} | {"window": [1, limits.length]}
     return {
         "words": here.within("lab").plain() | plot | {"plot": plot},
         "tasks": [_task(catalogue, name, recipe) for name in (*TASKS, TEXT)],
-        "choices": {name: {key: catalogue[f"choice.{key}"] for key in keys} for name, keys in choices.items()},
+        "choices": named,
         "limits": bounds | {"bytes": [0, limits.text_bytes]},
         "defaults": {
             "task": "induction",
@@ -70,6 +73,8 @@ def form(here: Words, limits: Limits) -> Payload:
             "placement": "pre",
             "norm": "layernorm",
             "mlp": "gelu_tanh",
+            "mixer": "softmax",
+            "window": WINDOW,
             "schedule": recipe.schedule,
             "steps": recipe.steps,
             "length": recipe.length,
@@ -115,6 +120,7 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
         "download": f"playground/trained/{run.id}.zip",
         "layers": 0,
         "heads": 0,
+        "hidden": [],
         "probe": [],
         "from_report": have[0],
         "from_snapshot": have[1],
@@ -130,11 +136,19 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
         piece |= {
             "layers": run.started.n_layer,
             "heads": run.started.n_head,
+            "hidden": hidden_layers(run),
             "figure": blank_figure(tokens, names),
             "probe": [visible(text) for text in tokens.pieces],
             "source": catalogue["training.lab.source"].format(params=whole(run.started.n_params)),
         }
     return piece
+
+
+def hidden_layers(run: LiveRun) -> list[int]:
+    """The layers without a softmax, whose maps are hidden attention."""
+    mixer = run.job.config.get("mixer", "softmax")
+    names = [mixer] * run.started.n_layer if isinstance(mixer, str) else mixer
+    return [layer for layer, name in enumerate(names) if name not in ATTENTION]
 
 
 def error_payload(run: LiveRun, language: str) -> Payload:

@@ -76,6 +76,11 @@ def test_retention_forgets_by_the_published_rates():
     assert_close(decay.retention_log_decay(3).exp(), expected, 1e-7)
 
 
+def test_a_gate_that_is_undecided_halves_in_sixteen_tokens():
+    gates = torch.tensor([0.0, 100.0], dtype=torch.float64)
+    assert_close(decay.gate_log_decay(gates).exp() ** 16, torch.tensor([0.5, 1.0], dtype=torch.float64), NEAR)
+
+
 def test_the_delta_rule_replaces_what_was_under_a_key():
     """With beta 1 a key's last value is read back exactly, whatever was written under it before."""
     k = delta.directions(noise(1, 1, 1, E)).expand(1, 1, 3, E)
