@@ -176,6 +176,7 @@ def start(playground: Playground, static: Path, page: gr.Blocks, *, host: str, p
     answers.direct(page)
     options = launch_options(static, playground)
     page.launch(server_name=host, server_port=port, inbrowser=browser, prevent_thread_lock=True, **options)
+    patches.look_at_once(page)
     visits.attend(page, playground.presence)
     endpoints.finish(page)
     patches.stop_soon(page, 2)  # seconds; a page may hold a connection that does not end
