@@ -123,19 +123,20 @@ def pattern_figure(
         gap = 1 if max(z.shape) * columns <= 40 else 0
         tail = str(n + 1) if n else ""
         heats.append(
-            go.Heatmap(
-                z=z,
-                x=x,
-                y=y,
-                name=plotly_text(panel.name),
-                coloraxis="coloraxis",
-                xaxis=f"x{tail}",
-                yaxis=f"y{tail}",
-                hoverongaps=False,
-                xgap=gap,
-                ygap=gap,
-                hovertemplate=template,
-            )
+            {
+                "type": "heatmap",
+                "z": z,
+                "x": x,
+                "y": y,
+                "name": plotly_text(panel.name),
+                "coloraxis": "coloraxis",
+                "xaxis": f"x{tail}",
+                "yaxis": f"y{tail}",
+                "hoverongaps": False,
+                "xgap": gap,
+                "ygap": gap,
+                "hovertemplate": template,
+            }
         )
     place = [window.q0, window.q1, window.k0, window.k1]
     meta = {"block": block, "window": place, "scales": scales(look.kind, look.curve)} | dict(meta)
@@ -150,7 +151,7 @@ def pattern_figure(
         "coloraxis": {"cmin": low, "cmax": top, "colorbar": bar},
         "showlegend": False,
     }
-    # One dictionary, checked once: Plotly's own updates cost more than all of the numbers.
+    # Plain dictionaries, checked once: Plotly's own updates cost more than all of the numbers.
     return go.Figure(heats, common | _axes(panels, words, *looks, columns=columns))
 
 
