@@ -175,6 +175,7 @@ def test_hostile_rules_are_refused_or_usable(value):
         "length: 1e9",
         "full_stop: 3",
         "full_stop * 99",
+        "full_stop * -11",
         "full_stop * inf",
         "full_stop * many",
         ["full_stop"] * (MOST_RULES + 1),
