@@ -18,12 +18,13 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
+from model.alignment import instructions
 from model.errors import InputError, PlaygroundError
 from model.gpt.config import ModelConfig, from_dict, preset, to_dict
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.export import save_gpt2
 from model.text.tokenizer import from_folder
-from model.training import data, finetuning, loop
+from model.training import data, loop
 from model.training.data import Dataset
 from model.training.folders import CHECKPOINT, TOKENIZER, prepare, prepared, read_text, train
 from model.training.loop import Recipe, Report, Run
@@ -220,10 +221,10 @@ def _tune(options: argparse.Namespace) -> None:
     recipe = _recipe(options)
     tokenizer = from_folder(options.model)
     end = data.end_of_text(tokenizer)
-    rows = finetuning.fitting(finetuning.read_examples(options.examples), tokenizer, end, recipe.length)
-    held_out = {"examples": finetuning.every_demonstration(rows, end)}
+    rows = instructions.fitting(instructions.read_examples(options.examples), tokenizer, end, recipe.length)
+    held_out = {"examples": instructions.every_demonstration(rows, end)}
     dataset = Dataset(
-        "examples", tokenizer, read_text(options.model / TOKENIZER), finetuning.demonstrations(rows, end), held_out
+        "examples", tokenizer, read_text(options.model / TOKENIZER), instructions.demonstrations(rows, end), held_out
     )
     run = _load_or_start(options, recipe, lambda: loop.from_model(build(*load_folder(options.model)), recipe))
     show(train(run, recipe, dataset, options.out), recipe, run.step)

@@ -19,6 +19,7 @@ from model.gpt.transformer import Transformer
 from model.records import Snapshot
 from model.training import data, loop
 from model.training.data import Dataset
+from model.training.lesson import Lesson
 from model.training.loop import Recipe, Report, Run
 from model.training.tasks import TASKS, task
 
@@ -73,16 +74,6 @@ class Started:
     length: int
     ids: tuple[int, ...]  # of the probe
     seconds: float  # to prepare the data
-
-
-@dataclass(frozen=True, eq=False)
-class Finished:
-    """The end: all steps were done, the time was up, or a person stopped it."""
-
-    reason: str  # "done", "time", "stopped"
-
-
-Message = Started | Report | Snapshot | Finished
 
 
 # --- settings --------------------------------------------------------------------------------------
@@ -264,6 +255,23 @@ def begin(job: Job, limits: Limits) -> tuple[Run, Dataset, Started, Tensor]:
         time.perf_counter() - began,
     )
     return run, dataset, started, probe
+
+
+def open_lesson(job: Job, limits: Limits) -> Lesson:
+    """The lesson of a job in the workshop."""
+    run, dataset, started, probe = begin(job, limits)
+    return Lesson(
+        started,
+        lesson(run, dataset, job, probe),
+        lambda: snapshot(run, dataset, job, probe),
+        lambda: run.model,
+        {"tokenizer.json": dataset.tokenizer_json},
+    )
+
+
+def name_of(job: Job) -> str:
+    """What was learned."""
+    return TASKS[job.task].label if job.task in TASKS else "Own text"
 
 
 def probe_ids(job: Job, dataset: Dataset) -> Tensor:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from model.alignment import instructions
 from model.api import load_model
 from model.gpt.config import ModelConfig
 from model.text.tokenizer import from_folder
-from model.training import cli, data, finetuning, folders, loop
+from model.training import cli, data, folders, loop
 from model.training.loop import Recipe
 
 TINY = json.dumps({"n_layer": 1, "d_model": 32, "n_head": 2})
@@ -340,12 +341,12 @@ def test_tune_teaches_a_trained_model_its_examples(texts, tmp_path):
     assert call(*tuned, "--steps", 30) == 0
     rows, tokenizer = log_of(out), from_folder(base)
     assert float(rows[29]["loss"]) < 0.5 * float(rows[0]["loss"])
-    fit = finetuning.fitting(finetuning.read_examples(tmp_path / "a.jsonl"), tokenizer, end, 64)
-    drawn = finetuning.demonstrations(fit, end)(np.random.default_rng([0, 0]), 8, 64, 0.0)
+    fit = instructions.fitting(instructions.read_examples(tmp_path / "a.jsonl"), tokenizer, end, 64)
+    drawn = instructions.demonstrations(fit, end)(np.random.default_rng([0, 0]), 8, 64, 0.0)
     # It begins as the model that was given, and is judged by all the examples.
     for folder, held, found in (
         (base, lambda *_: iter([drawn]), rows[0]["loss"]),
-        (out, finetuning.every_demonstration(fit, end), rows[30]["held_out_loss"]),
+        (out, instructions.every_demonstration(fit, end), rows[30]["held_out_loss"]),
     ):
         loss = loop.evaluate(load_model(str(folder)).model, held, data.token_bytes(tokenizer), length=64).loss
         assert float(found) == pytest.approx(loss, rel=1e-4)

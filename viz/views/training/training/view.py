@@ -171,7 +171,8 @@ def start(visit: Visit, sent: object) -> Iterator[Payload | Models]:
 def own_run(visit: Visit, sent: object) -> LiveRun | None:
     """The run that a page means, if it is that visitor's."""
     number = sent.get("run") if isinstance(sent, Mapping) else None
-    return next((run for run in visit.playground.workshop.of(visit.session) if run.id == number), None)
+    mine = visit.playground.workshop.of(visit.session)
+    return next((run for run in mine if run.id == number and isinstance(run.job, Job)), None)
 
 
 def _wish(name: str) -> Event:
