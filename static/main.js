@@ -49,6 +49,7 @@ import "./views/anatomy/diagram.js";
 import "./views/anatomy/tokenizers.js";
 import "./views/design/rope.js";
 import "./views/training/training.js";
+import "./views/assistant/reinforcement.js";
 import "./views/checks/checks.js";
 import "./guide/glossary.js";
 import "./guide/tour.js";

@@ -11,6 +11,8 @@ Another kind joins in four steps:
    `.snapshots`. One run at a time on a server, the limits, the picker and the download follow by themselves.
 """
 
+from model.alignment.reinforcement import job as reinforcement
+from model.alignment.reinforcement.before_after import Look
 from model.records import Snapshot
 from model.training import job as training
 from model.training.job import Job, Started
@@ -19,6 +21,14 @@ from model.training.loop import Report
 
 KINDS: dict[type, Kind] = {
     Job: Kind(training.check, training.open_lesson, training.name_of, Started, Report, Snapshot),
+    reinforcement.Practice: Kind(
+        reinforcement.check,
+        reinforcement.begin,
+        reinforcement.name_of,
+        reinforcement.Begun,
+        reinforcement.Report,
+        Look,
+    ),
 }
 
 

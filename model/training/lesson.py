@@ -23,7 +23,7 @@ class Lesson:
     started: Any  # facts for the page, sent first
     messages: Iterator[Any]  # reports and snapshots; a `Finished` where it ends before its time
     look: Callable[[], Any]  # a snapshot of the model as it is now
-    model: Callable[[], Transformer]  # what is saved at the end
+    model: Callable[[], Transformer | None]  # what is saved at the end; None where nothing was trained
     files: dict[str, str] = field(default_factory=dict)  # further files of the model by name: tokenizer.json at least
 
 

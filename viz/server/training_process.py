@@ -29,7 +29,7 @@ from typing import Any
 import torch
 
 from model.errors import InputError, PlaygroundError
-from model.loading.checkpoint import save_folder
+from model.loading.checkpoint import CONFIG, save_folder
 from model.loading.sources import Resolved
 from model.text.tokenizer import Tokenizer, from_folder
 from model.training.job import Limits
@@ -103,7 +103,8 @@ def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> No
             break
     if not isinstance(message, kind.snapshot):  # the last step is always looked at
         connection.send(lesson.look())
-    save_folder(folder, lesson.model())
+    if (model := lesson.model()) is not None:
+        save_folder(folder, model)
     connection.send(Finished(reason))
 
 
@@ -143,6 +144,11 @@ class LiveRun:
     def over(self) -> bool:
         """Whether no more will come."""
         return self.state in (*LEFT_A_MODEL, "failed")
+
+    @property
+    def left_a_model(self) -> bool:
+        """Whether it has ended and there is a model of it: a run that only chose among texts leaves none."""
+        return self.state in LEFT_A_MODEL and (self.folder / CONFIG).is_file()
 
     @property
     def kind(self) -> Kind:
@@ -278,7 +284,7 @@ class Workshop:
     def finished(self, number: str) -> LiveRun | None:
         """A run that left a model, by its number, which nobody can guess."""
         run = self._runs.get(number)
-        return run if run is not None and run.state in LEFT_A_MODEL else None
+        return run if run is not None and run.left_a_model else None
 
     def find(self, model_id: str) -> Resolved | None:
         """The folder of a trained model by its id; None where there is none."""

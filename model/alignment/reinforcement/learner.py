@@ -27,6 +27,7 @@ class Learner:
     coefficient: float
     step: int = 0  # updates done
     good: dict[str, Tensor] = field(default_factory=dict)  # weights of the last policy whose numbers were sound
+    good_step: int = 0  # updates that it had
 
     def remember(self) -> None:
         """Keep the weights as they are now."""
@@ -34,10 +35,12 @@ class Learner:
             self.good = {name: tensor.clone() for name, tensor in self.policy.state_dict().items()}
         for name, tensor in self.policy.state_dict().items():
             self.good[name].copy_(tensor)
+        self.good_step = self.step
 
     def restore(self) -> None:
         """Go back to the weights that were kept; to the reference's where none were."""
         self.policy.load_state_dict(self.good or self.reference.state_dict())
+        self.step = self.good_step
 
 
 def start(reference: Transformer, course: Course) -> Learner:

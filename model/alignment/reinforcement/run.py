@@ -79,9 +79,10 @@ def _updated(learner: Learner, batch: Batch, course: Course, pairs: PairRows | N
 
 
 def _lost(learner: Learner) -> Astray:
+    at = learner.step
     learner.restore()
     hint = "The last good model is kept. Lower the learning rate, or raise the weight of the KL penalty."
-    return Astray("The training went astray.", f"step {learner.step}", hint)
+    return Astray("The training went astray.", f"step {at}", hint)
 
 
 def choose_best(reference: Transformer, task: Task, course: Course) -> Iterator[Report]:

@@ -2,5 +2,6 @@
 
 from viz.seam.tab import Tab
 from viz.views.assistant.fine_tune import view as fine_tune
+from viz.views.assistant.reinforcement import view as reinforcement
 
-TAB = Tab("assistant", (fine_tune.VIEW,))
+TAB = Tab("assistant", (fine_tune.VIEW, reinforcement.VIEW))
