@@ -1,7 +1,7 @@
 """Supervised fine-tuning as a job: what is learned, how, and what is looked at on the way.
 
-The loss is that of the answers alone, after Ouyang et al. 2022, section 3.1, who fine-tune on demonstrations; the masking
-is that of instructions.py. All randomness follows from the recipe's seed and the step.
+The loss is that of the answers alone, after Ouyang et al. 2022, section 3.1, who fine-tune on demonstrations; the
+masking is that of instructions.py. All randomness follows from the recipe's seed and the step.
 """
 
 import math
