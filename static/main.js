@@ -50,6 +50,8 @@ import "./views/anatomy/tokenizers.js";
 import "./views/design/rope.js";
 import "./views/training/training.js";
 import "./views/assistant/reinforcement.js";
+import "./views/assistant/losses.js";
+import "./views/assistant/fine_tune.js";
 import "./views/checks/checks.js";
 import "./guide/glossary.js";
 import "./guide/tour.js";

@@ -47,6 +47,8 @@ class Limits:
     vocabulary: int = 4096
     text_bytes: int = 5_000_000
     minutes: float = 20.0
+    full_parameters: int = 30_000_000  # of a model that is fine-tuned whole
+    adapted_parameters: int = 200_000_000  # and of one that gets adapters
     pause_minutes: float = math.inf  # of all pauses of a run; one that is paused for longer ends
 
 
@@ -121,7 +123,7 @@ def job_of(value: object, limits: Limits) -> Job:
         ("learning rate", rate, *RATES),
     ):
         if number < 0:
-            _check_bounds(what, number, low, high)
+            check_bounds(what, number, low, high)
     try:
         recipe = Recipe(
             steps=steps,
@@ -181,7 +183,7 @@ def check(job: Job, limits: Limits) -> ModelConfig:
         ("learning rate", recipe.learning_rate, *RATES),
         ("seed", recipe.seed, 0, MOST_SEED),
     ):
-        _check_bounds(what, value, low, high)
+        check_bounds(what, value, low, high)
     if job.task == TEXT:
         _check_text(job, limits)
     else:
@@ -195,7 +197,8 @@ def check(job: Job, limits: Limits) -> ModelConfig:
     return config
 
 
-def _check_bounds(what: str, value: float, low: float, high: float) -> None:
+def check_bounds(what: str, value: float, low: float, high: float) -> None:
+    """Raise InputError for a value that is out of bounds on this server."""
     if not low <= value <= high:
         hint = say("Choose a value from {} to {}.", f"{low:g}", f"{high:g}")
         raise InputError("A setting is out of bounds on this server.", f"{what}: {value:g}", hint)

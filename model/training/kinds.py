@@ -1,7 +1,8 @@
 """The kinds of jobs that the workshop does (viz/server/training_process.py), by the type of the job.
 
 Another kind joins in four steps:
-1. The job: a frozen dataclass of plain values with a field `minutes`. It travels to a process of its own, so it pickles.
+1. The job: a frozen dataclass of plain values with `minutes`, which travels to a process of its own (it pickles). With
+   a field `source`, the `Resolved` of the model that it starts from (`playground.weights_of`).
 2. Three types for its messages: what is known at the start, a report of each step (with `step`), a snapshot now and
    then.
 3. `check(job, limits)` and `begin(job, limits) -> Lesson` (lesson.py). The lesson's `messages` yields reports and
@@ -11,8 +12,10 @@ Another kind joins in four steps:
    `.snapshots`. One run at a time on a server, the limits, the picker and the download follow by themselves.
 """
 
+from model.alignment import tuning
 from model.alignment.reinforcement import job as reinforcement
 from model.alignment.reinforcement.before_after import Look
+from model.alignment.tuning import TuneJob, TuneSnapshot, TuneStarted
 from model.records import Snapshot
 from model.training import job as training
 from model.training.job import Job, Started
@@ -29,6 +32,7 @@ KINDS: dict[type, Kind] = {
         reinforcement.Report,
         Look,
     ),
+    TuneJob: Kind(tuning.check, tuning.open_lesson, tuning.name_of, TuneStarted, Report, TuneSnapshot),
 }
 
 

@@ -3,7 +3,7 @@
 It does any kind of job of model/training/kinds.py, where stands how another kind joins: learning from random weights,
 fine-tuning and the rest share the rules here. `Workshop.start` checks a job against the server's limits and starts the
 process (`work`). Its lesson sends what happens; "pause", "resume" and "stop" are heard between two messages. `LiveRun`
-is the run as the page sees it. At its end the model lies in the run's folder: the picker finds it there, and the download
+is the run as the page sees it. At its end the model lies in the run's folder: the picker finds it there, the download
 takes all that is in the folder. A lesson that diverges ends with the last good model. When the visitor's page is
 closed, what it started ends, and its files go.
 """
@@ -240,7 +240,7 @@ class Workshop:
         kind_of(job).check(job, self.limits)
         with self._lock:
             self._check_free()
-            self._forget(owner, keep=KEPT - 1)
+            self._forget(owner, keep=KEPT - 1, spare=getattr(getattr(job, "source", None), "path", None))
             if self._home is None:
                 self._home = Path(tempfile.mkdtemp(prefix="playground-training-"))
             number = uuid.uuid4().hex
@@ -305,8 +305,9 @@ class Workshop:
                 shutil.rmtree(self._home, ignore_errors=True)
                 self._home = None
 
-    def _forget(self, owner: str, keep: int) -> None:
-        runs = [run for run in self._runs.values() if run.owner == owner]
+    def _forget(self, owner: str, keep: int, spare: Path | None = None) -> None:
+        """End and remove a visitor's oldest runs; the one that a new job starts from, in `spare`, stays."""
+        runs = [run for run in self._runs.values() if run.owner == owner and run.folder != spare]
         for run in runs[: max(0, len(runs) - keep)]:
             run.end()
             shutil.rmtree(run.folder, ignore_errors=True)
