@@ -139,11 +139,6 @@ class Playground:
         """The same model with 8-bit weights, made once."""
         return self.models.get((model.id, "int8"), lambda: int8(model))
 
-    def source(self, model_id: str) -> Resolved:
-        """Where the weights of a model lie that a page has open. Raises InputError for one that is not offered."""
-        self._check_offered(model_id)
-        return self._resolve(model_id, None)
-
     def _resolve(self, model_id: str, progress: Progress | None) -> Resolved:
         local = self.options.local
         if local and model_id == local.model_id:

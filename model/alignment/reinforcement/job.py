@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -21,12 +20,12 @@ from model.api import LanguageModel, load_resolved
 from model.errors import InputError, say
 from model.gpt.transformer import Transformer
 from model.loading.sources import Resolved
+from model.loading.vocabulary_export import vocabulary_files
 from model.training.cli import keep_freed_memory
 from model.training.job import Limits
 from model.training.lesson import DIVERGED, Finished, Lesson
 
 LOOKS = 12  # approximate number of looks of a run
-TOKENIZER = "tokenizer.json"
 MOST_PARAMETERS = 40_000_000  # of a model that is trained here: policy, reference, gradients and Adam's two moments
 TOKENS = 64  # of all texts of a step, for each row that a training may have: `Limits.batch`
 
@@ -71,12 +70,6 @@ def check(job: Practice, limits: Limits) -> None:
         )
     if not job.rules and not (job.pairs and course.method == "dpo"):
         raise InputError("There is no reward.", "", "Give at least one rule.")
-    if job.base.kind != "folder" or not (Path(job.base.path) / TOKENIZER).is_file():
-        raise InputError(
-            "This model cannot be trained here.",
-            job.base.label,
-            "Choose TinyGPT, or a model that was trained on this page.",
-        )
 
 
 def begin(job: Practice, limits: Limits) -> Lesson:
@@ -87,7 +80,7 @@ def begin(job: Practice, limits: Limits) -> Lesson:
         got, hint = f"{lm.n_params:,} parameters", say("At most {} parameters.", f"{MOST_PARAMETERS:,}")
         raise InputError("This model is too large to be trained here.", got, hint)
     work = task(lm.tokenizer, job.prompts, by_rules(job.rules) if job.rules else _nothing)
-    files = {TOKENIZER: (Path(job.base.path) / TOKENIZER).read_text(encoding="utf-8")}
+    files = vocabulary_files(job.base)
     return _chosen(job, lm, work, files) if job.course.method == "best_of_n" else _trained(job, lm, work, files)
 
 

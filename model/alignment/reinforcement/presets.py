@@ -8,6 +8,7 @@ import numpy as np
 
 from model.alignment.reinforcement.course import DEFAULTS, Course
 from model.alignment.reinforcement.texts import Answers
+from model.alignment.reward_model import RewardModel
 from model.alignment.rewards import Rule, parse_rules, score
 
 HAPPY = "happy, glad, smile, smiled, laugh, laughed, joy, fun, love, loved"
@@ -43,3 +44,8 @@ def by_rules(rules: str | tuple[Rule, ...]) -> Callable[[Answers], np.ndarray]:
     """The reward that rules give to what was written. Raises InputError as parse_rules does."""
     parsed = parse_rules(rules) if isinstance(rules, str) else rules
     return lambda answers: score(parsed, answers.texts)
+
+
+def by_model(model: RewardModel) -> Callable[[Answers], np.ndarray]:
+    """The reward that a reward model gives to prompt and answer together, at the last token."""
+    return lambda answers: model.score_ids(answers.ids).numpy()

@@ -2,7 +2,7 @@
 //
 // payload of "reinforcement": { words }
 // payload of the channel "practice": { run, state, over, name, done, steps, line [texts], model_id, download,
-//   error { text, hint }, parts [{ name, kind, payload }] }: the whole of the run as it is now
+//   error { text, hint }, parts [{ name, kind, payload }] }: the run as it is now; without parts where none changed
 import { el, fill } from "../../page/dom.js";
 import { define, mountPart } from "../../page/mount.js";
 
@@ -88,22 +88,24 @@ define("reinforcement", (root) => {
     );
     status.append(row);
   };
-  const paintParts = () => {
-    const shown = new Set((lab.run?.parts ?? []).map(({ name }) => name));
-    for (const { name, kind, payload } of lab.run?.parts ?? []) {
+  const paintParts = (shown) => {
+    for (const { name, kind, payload } of shown) {
       if (!parts.has(name)) {
-        const block = el("div", "pg-block"),
+        const block = el("div", `pg-block pg-practice-${name}`),
           place = el("div", `pg-${kind}`, "", { "data-part": `reinforcement_${name}` });
         block.append(place);
-        pictures.append(block);
-        parts.set(
-          name,
-          mountPart(kind, place, { value: null }, () => {}),
-        );
+        parts.set(name, { block, entry: null });
+        ordered(shown);
+        parts.get(name).entry = mountPart(kind, place, { value: null }, () => {});
       }
-      parts.get(name).show(payload);
+      parts.get(name).entry.show(payload);
     }
-    for (const [name, { root: place }] of parts) place.parentElement.hidden = !shown.has(name);
+    const names = new Set(shown.map(({ name }) => name));
+    for (const [name, { block }] of parts) block.hidden = !names.has(name);
+  };
+  // The blocks in the order of the payload, whenever one came.
+  const ordered = (shown) => {
+    pictures.append(...shown.filter(({ name }) => parts.has(name)).map(({ name }) => parts.get(name).block));
   };
   const paint = () => {
     if (!words) return;
@@ -113,7 +115,7 @@ define("reinforcement", (root) => {
   lab.told = () => {
     asked = false;
     paint();
-    paintParts();
+    if (lab.run?.parts) paintParts(lab.run.parts);
   };
   return (payload) => {
     words = payload.words;

@@ -60,7 +60,8 @@ def curves_figure(
             low, high = ([a + sign * b for a, b in zip(each, spread, strict=True)] for sign in (-1, 1))
             traces = [*band(words[name], steps, low, high, COLOURS[name]), *traces]
         panels[name] = traces
-        across[name] = axis(words["step"] if len(panels) > len(shown) - 4 else "", {"rangemode": "tozero"})
+        whole = {"rangemode": "tozero", "tickformat": "d", "dtick": max(1, -(-max(steps) // 5))}
+        across[name] = axis(words["step"] if len(panels) > len(shown) - 4 else "", whole)
         many = name == "perplexity" and max(filter(math.isfinite, each)) > 100
         up[name] = axis(words[name], {"type": "log", "nticks": 5} if many else {"nticks": 5})
     height, narrow = ROW * -(-len(shown) // 4), NARROW_ROW * -(-len(shown) // 2)

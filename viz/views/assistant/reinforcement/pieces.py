@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from model.alignment.reinforcement.before_after import Look
-from model.alignment.reinforcement.job import NAMES, Practice
+from model.alignment.reinforcement.job import Practice
 from model.alignment.reinforcement.run import Report
-from model.errors import PlaygroundError
 from viz.charts.layer_head_map import HeadWords
 from viz.labels import visible
-from viz.numbers import number, signed, whole
-from viz.seam.notices import notice
+from viz.numbers import exact, number, signed, whole
+from viz.seam.live_runs import failure
 from viz.seam.view import Payload
 from viz.server.training_process import LiveRun
 from viz.views.assistant.reinforcement.figures import Path, curves_figure, heads_figure, tokens_figure, tradeoff_figure
@@ -46,52 +45,60 @@ class Histories:
             self.paths.pop(session, None)
 
 
-def piece(run: LiveRun, language: str, histories: Histories, session: str) -> Payload:
-    """The whole of a run as it is now."""
+def piece(run: LiveRun, language: str, have: tuple[int, int], histories: Histories, session: str) -> Payload:
+    """Where a run stands, and its pictures where there is more than the page has: `have`, reports and looks."""
     here = Words(words(language), "reinforcement").within("live")
     job: Practice = run.job
     reports: list[Report] = list(run.reports)
     looks: list[Look] = list(run.snapshots)
-    course = job.course
     sent: Payload = {
         "run": run.id,
         "state": run.state,
         "over": run.over,
-        "name": _name(job),
-        "done": min(len(reports), course.steps + 1),
-        "steps": course.steps + 1,
+        "name": _name(job, here),
+        "done": len(reports),
+        "steps": job.course.steps + 1,
         "line": _line(run, here),
         "model_id": run.model_id if run.left_a_model else "",
         "download": f"playground/trained/{run.id}.zip",
-        "parts": [],
+        "reports": [report.step for report in reports[have[0] :]],
+        "snapshots": [look.step for look in looks[have[1] :]],
     }
     if run.state == "failed":
-        sent["error"] = _error(run, language)
+        sent["error"] = failure(run, language)
     if run.state == "diverged":
         sent["error"] = {"text": here["astray"].format(n=looks[-1].step if looks else 0), "hint": here["astray_hint"]}
-    if reports:
-        path = Path(
-            _name(job),
-            tuple(report.measured.kl_text for report in reports),
-            tuple(report.measured.reward for report in reports),
-            course.method,
-        )
-        sent["parts"] += [
-            _curves(run, here, reports),
-            _tradeoff(run, here, histories.keep(session, run.id, path)),
-            _texts(run, here, reports),
-        ]
-    if looks and run.tokenizer is not None and course.method != "best_of_n":
-        sent["parts"] += [_watched(run, here, looks), _tokens(run, here, looks[-1]), _heads(run, here, looks[-1])]
+    if have == (0, 0) or (len(reports), len(looks)) != have:
+        paths = histories.keep(session, run.id, _path(job, here, reports)) if reports else []
+        sent["parts"] = _pictures(run, here, reports, looks, paths)
     return sent
 
 
-def _name(job: Practice) -> str:
+def _path(job: Practice, here: Words, reports: Sequence[Report]) -> Path:
+    """The run in the trade-off."""
+    found = [report.measured for report in reports]
+    kl, reward = (tuple(getattr(each, name) for each in found) for name in ("kl_text", "reward"))
+    return Path(_name(job, here), kl, reward, job.course.method)
+
+
+def _pictures(
+    run: LiveRun, here: Words, reports: Sequence[Report], looks: Sequence[Look], paths: Sequence[Path]
+) -> list[Payload]:
+    """All of them, in the order of the page."""
+    trained = bool(looks) and run.tokenizer is not None and run.job.course.method != "best_of_n"
+    parts = [_curves(run, here, reports)] if reports else []
+    parts += [_watched(run, here, looks)] if trained else []
+    parts += [_tradeoff(run, here, paths)] if reports else []
+    parts += [_heads(run, here, looks[-1]), _tokens(run, here, looks[-1])] if trained else []
+    return parts + ([_texts(run, here, reports)] if reports else [])
+
+
+def _name(job: Practice, here: Words) -> str:
     """Method, and the numbers that set it apart: "PPO, β 0.05, rate 0.0002"."""
-    course = job.course
+    course, method = job.course, here[f"method_{job.course.method}"]
     if course.method == "best_of_n":
-        return NAMES[course.method]
-    return f"{NAMES[course.method]}, β {number(course.coefficient)}, {number(course.learning_rate)}, {course.seed}"
+        return method
+    return here["name"].format(method=method, beta=exact(course.coefficient), rate=exact(course.learning_rate))
 
 
 def _line(run: LiveRun, here: Words) -> list[str]:
@@ -108,18 +115,9 @@ def _line(run: LiveRun, here: Words) -> list[str]:
     return parts
 
 
-def _error(run: LiveRun, language: str) -> Payload:
-    """Why a run failed, in the reader's language."""
-    failure, catalogue = run.failure, words(language)
-    if failure is None or not failure.what:
-        return {"text": catalogue["training.lab.failed"], "hint": catalogue["notice.failed_hint"]}
-    shown = notice(PlaygroundError(failure.what, failure.got, failure.hint), language)
-    return {"text": shown["text"], "hint": shown["hint"]}
-
-
 def _part(run: LiveRun, name: str, kind: str, here: Words, payload: Payload) -> Payload:
     """A part with what every picture carries."""
-    source = here["source"].format(model=run.job.base.label, name=_name(run.job))
+    source = here["source"].format(model=run.job.base.label, name=_name(run.job, here))
     usual = {"run": f"{run.id[:8]} {name}", "source": source, "file": f"reinforcement-{name}"}
     if kind == "figure":
         usual["words"] = plot_words(here.catalogue)

@@ -1,14 +1,14 @@
 """Reinforcement: the model on the page learns from a reward, watched as it happens."""
 
-import time
 from collections.abc import Iterator, Mapping
 
 from model.alignment.preferences import read_pairs
 from model.alignment.reinforcement.course import METHODS, MOST_NEW, MOST_SEED, MOST_STEPS, MOST_TEXTS, RATES
-from model.alignment.reinforcement.job import course_of, practice
+from model.alignment.reinforcement.job import Practice, course_of, practice
 from model.alignment.reinforcement.presets import PRESETS
 from model.errors import InputError
 from model.training.job import Limits
+from viz.seam.live_runs import follow, own_run, wish
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Range, Settings, Text, read_all
 from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
@@ -16,17 +16,16 @@ from viz.server.training_process import LiveRun
 from viz.views.assistant.reinforcement.pieces import Histories, piece
 from viz.words import Words, translate
 
-_EVERY = 0.6  # seconds between two pieces
-_PAUSED = 2.0  # and while nothing happens
 _MANY = 200_000  # characters of pairs
+UNTOLD = -1  # what an empty field is read as
 
 TRAINED = ("reinforce", "ppo", "grpo", "dpo")
 CLIPPED = ("ppo", "grpo")
 
 
 def _blank(name: str, low: float, high: float, step: float = 1, when: Mapping[str, tuple] | None = None) -> Range:
-    """A number to type into; while the field is empty, the method's own default holds, told by -1."""
-    return Range(name, low, high, step, -1, when or {}, "number", blank=True)
+    """A number to type into; while the field is empty, the method's own default holds."""
+    return Range(name, low, high, step, UNTOLD, when or {}, "number", blank=True)
 
 
 SETTINGS = (
@@ -73,53 +72,29 @@ def first(here: Words) -> Payload:
 # --- events ---
 
 
-def start(visit: Visit, sent: object) -> Iterator[Payload | Models]:
-    """Start a run of what the form says on the page's model; yield its state as it goes on. Closing stops the run."""
+def job_of(visit: Visit) -> Practice:
+    """The run that the form asks for. Raises InputError for rules, pairs or numbers that cannot be used."""
     chosen = read_all(SETTINGS, visit.values.get("reinforcement_form"), None)
-    changes = {name: chosen[name] for name in NUMBERS if chosen[name] != -1}
-    course = course_of(chosen.method, chosen.preset, changes)
-    playground = visit.playground
+    changes = {name: chosen[name] for name in NUMBERS if chosen[name] != UNTOLD}
     pairs = read_pairs(chosen.pairs) if chosen.method == "dpo" and chosen.pairs.strip() else ()
     rules = chosen.rules.strip() or PRESETS[chosen.preset].rules
-    base = playground.source(visit.model_id)
-    job = practice(base, course, rules, chosen.prompts, pairs, playground.workshop.limits.minutes)
-    run = playground.workshop.start(visit.session, job)
-    told = None
-    try:
-        while True:
-            over, now = run.over, (run.state, len(run.reports), len(run.snapshots))
-            if now != told:
-                yield piece(run, visit.language, visit.state, visit.session)
-            told = now
-            if over:
-                break
-            time.sleep(_EVERY)
-            run.wait(_PAUSED)
-    finally:
-        run.tell("stop")
-    yield Models()
+    course = course_of(chosen.method, chosen.preset, changes)
+    base = visit.playground.weights_of(visit.model_id)
+    return practice(base, course, rules, chosen.prompts, pairs, visit.playground.workshop.limits.minutes)
 
 
-def own_run(visit: Visit, sent: object) -> LiveRun | None:
-    """The run that a page means, if it is that visitor's."""
-    asked = sent.get("run") if isinstance(sent, Mapping) else None
-    return next((run for run in visit.playground.workshop.of(visit.session) if run.id == asked), None)
+def start(visit: Visit, sent: object) -> Iterator[Payload | Models]:
+    """Start a run and yield its state as it goes on. Closing the iterator stops the run."""
 
+    def told(run: LiveRun, language: str, have: tuple[int, int]) -> Payload:
+        return piece(run, language, have, visit.state, visit.session)
 
-def _wish(name: str) -> Event:
-    """Ask the visitor's own run to "pause", "resume" or "stop"."""
-
-    def tell(visit: Visit, sent: object) -> None:
-        run = own_run(visit, sent)
-        if run is not None:
-            run.tell(name)
-
-    return Event(tell)
+    yield from follow(visit, job_of(visit), told)
 
 
 def open_model(visit: Visit, sent: object) -> Iterator[Open]:
     """Load the trained model and go where two runs are compared: its reference is what it was trained from."""
-    run = own_run(visit, sent)
+    run = own_run(visit, sent, Practice)
     if run is None or run.tokenizer is None or not run.left_a_model:
         raise InputError("This model is no longer here.", "", "Train it again.")
     yield Open(run.model_id, run.tokenizer.decode(run.started.probe), "compare")
@@ -135,9 +110,9 @@ PRACTICE = Stream(
     "practice",
     {
         "start": Event(start, concurrency=8, models=True),
-        "pause": _wish("pause"),
-        "resume": _wish("resume"),
-        "stop": _wish("stop"),
+        "pause": wish("pause", Practice),
+        "resume": wish("resume", Practice),
+        "stop": wish("stop", Practice),
         "open": Event(open_model, concurrency=4, page=True),
     },
     Histories,
