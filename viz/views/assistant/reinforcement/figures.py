@@ -53,6 +53,7 @@ def curves_figure(
     """
     shown = {name: each for name, each in curves.items() if any(map(math.isfinite, each))}
     panels, across, up = {}, {}, {}
+    columns = 4 if len(shown) <= 8 else 5
     for name, each in shown.items():
         hover = f"{plotly_text(words['step'])}: %{{x}}<br>{plotly_text(words[name])}: %{{y:.4g}}"
         traces = [line(words[name], steps, each, COLOURS[name], hover=hover, width=2.5, more={"showlegend": False})]
@@ -61,11 +62,11 @@ def curves_figure(
             traces = [*band(words[name], steps, low, high, COLOURS[name]), *traces]
         panels[name] = traces
         whole = {"rangemode": "tozero", "tickformat": "d", "dtick": max(1, -(-max(steps) // 5))}
-        across[name] = axis(words["step"] if len(panels) > len(shown) - 4 else "", whole)
+        across[name] = axis(words["step"] if len(panels) > len(shown) - columns else "", whole)
         many = name == "perplexity" and max(filter(math.isfinite, each)) > 100
         up[name] = axis(words[name], {"type": "log", "nticks": 5} if many else {"nticks": 5})
-    height, narrow = ROW * -(-len(shown) // 4), NARROW_ROW * -(-len(shown) // 2)
-    return grid(panels, across, up, height=height, narrow=narrow, legend=LEGEND, columns=(4, 2))
+    height, narrow = ROW * -(-len(shown) // columns), NARROW_ROW * -(-len(shown) // 2)
+    return grid(panels, across, up, height=height, narrow=narrow, legend=LEGEND, columns=(columns, 2))
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def tradeoff_figure(paths: Sequence[Path], words: Mapping[str, str]) -> go.Figur
         names = [str(step) for step in range(n)]
         traces.append(line(path.name, path.kl, path.reward, colour, hover=hover, text=names, dash=dash, more=style))
     across = axis(words["kl"], {"rangemode": "tozero"})
-    return figure(traces, across, axis(words["reward"]), height=380, narrow=420)
+    return figure(traces, across, axis(words["reward"]), height=380, narrow=420, more={"showlegend": True})
 
 
 def tokens_figure(
