@@ -13,11 +13,11 @@ from model.alignment.reinforcement import learner as learning
 from model.alignment.reinforcement.course import DEFAULTS, METHODS, Course
 from model.alignment.reinforcement.pairs import PairRows, by_reward, from_texts
 from model.alignment.reinforcement.presets import PRESETS, PROMPTS, by_model, by_rules
-from model.alignment.reinforcement.run import Astray, Report, choose_best, steps
+from model.alignment.reinforcement.run import Report, choose_best, steps
 from model.alignment.reinforcement.texts import Answers, Task, task
 from model.alignment.reward_folder import load_reward
 from model.api import LanguageModel, load_model
-from model.errors import InputError
+from model.errors import Astray, InputError
 from model.loading.checkpoint import save_folder
 from model.loading.sources import resolve
 from model.loading.vocabulary_export import vocabulary_files

@@ -13,11 +13,11 @@ from model.alignment.reinforcement.course import DEFAULTS, MOST_PROMPTS, Course
 from model.alignment.reinforcement.learner import Learner
 from model.alignment.reinforcement.pairs import PairRows, by_reward, from_texts
 from model.alignment.reinforcement.presets import PRESETS, PROMPTS, by_rules
-from model.alignment.reinforcement.run import Astray, Report, choose_best, steps
+from model.alignment.reinforcement.run import Report, choose_best, steps
 from model.alignment.reinforcement.texts import Answers, Task, task
 from model.alignment.rewards import Rule, parse_rules
 from model.api import LanguageModel, load_resolved
-from model.errors import InputError, say
+from model.errors import Astray, InputError, say
 from model.gpt.transformer import Transformer
 from model.loading.sources import Resolved
 from model.loading.vocabulary_export import vocabulary_files
@@ -77,8 +77,8 @@ def begin(job: Practice, limits: Limits) -> Lesson:
     keep_freed_memory()
     lm = load_resolved(job.base)
     if lm.n_params > MOST_PARAMETERS:
-        got, hint = f"{lm.n_params:,} parameters", say("At most {} parameters.", f"{MOST_PARAMETERS:,}")
-        raise InputError("This model is too large to be trained here.", got, hint)
+        hint = say("At most {} parameters.", f"{MOST_PARAMETERS:,}")
+        raise InputError("This model is too large to be trained here.", f"{lm.n_params:,} parameters", hint)
     work = task(lm.tokenizer, job.prompts, by_rules(job.rules) if job.rules else _nothing)
     files = vocabulary_files(job.base)
     return _chosen(job, lm, work, files) if job.course.method == "best_of_n" else _trained(job, lm, work, files)

@@ -18,12 +18,8 @@ from model.alignment.reinforcement.likelihoods import score
 from model.alignment.reinforcement.pairs import PairRows
 from model.alignment.reinforcement.texts import Batch, Measured, Sample, Task, astray, measure, samples, write
 from model.alignment.reinforcement.updates import NONE, UPDATES, Update, dpo
-from model.errors import CheckpointError, InputError
+from model.errors import Astray, CheckpointError
 from model.gpt.transformer import Transformer
-
-
-class Astray(InputError):
-    """The training diverged; the learner's policy is the last one whose numbers were sound."""
 
 
 @dataclass(frozen=True)

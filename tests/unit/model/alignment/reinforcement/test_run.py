@@ -15,10 +15,10 @@ from model.alignment.reinforcement.course import DEFAULTS, METHODS, Course
 from model.alignment.reinforcement.likelihoods import log_probs, score
 from model.alignment.reinforcement.losses import policy_gradient_loss
 from model.alignment.reinforcement.pairs import by_reward, from_texts
-from model.alignment.reinforcement.run import Astray, choose_best, steps
+from model.alignment.reinforcement.run import choose_best, steps
 from model.alignment.reinforcement.texts import Batch, task, write
 from model.alignment.reinforcement.updates import PAIRS, dpo, minibatches, ppo
-from model.errors import InputError
+from model.errors import Astray, InputError
 from model.gpt.transformer import Transformer
 from tests.support.helpers import assert_close, byte_tokenizer, tiny_config
 
