@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.alignment import instructions
+from model.alignment import instructions, lora
 from model.alignment.instructions import TEMPLATE, Example
-from model.alignment.lora import Lora, adapt, learned, merged
+from model.alignment.lora import Lora, learned, merged
 from model.api import open_resolved
 from model.design.past_length import TEXT
 from model.errors import CheckpointError, InputError
@@ -175,13 +175,7 @@ def begin(model: Transformer, tokenizer: Tokenizer, job: TuneJob) -> Tuning:
     parts = instructions.split(job.examples, seed=job.recipe.seed)
     train, held_out = (instructions.fitting(part, tokenizer, end, longest, job.template) for part in parts)
     recipe = replace(job.recipe, length=max(len(ids) for ids, _ in (*train, *held_out)) - 1)
-    if job.lora is None:
-        run = loop.from_model(model, recipe)
-    else:
-        adapt(model, job.lora, recipe.seed)
-        betas = (recipe.beta1, recipe.beta2)
-        decay = recipe.weight_decay
-        run = Run(model, torch.optim.AdamW(learned(model), lr=recipe.learning_rate, betas=betas, weight_decay=decay))
+    run = loop.from_model(model, recipe) if job.lora is None else lora.start(model, job.lora, recipe)
     story = np.array(tokenizer.encode_ids(story_text())[:STORY_TOKENS], dtype=np.int64)
     questions = tuple(_different(parts[1])[:PROMPTS])
     sizes = data.token_bytes(tokenizer)
