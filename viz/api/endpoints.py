@@ -35,7 +35,6 @@ WITHOUT = {
     "start": "Its numbers are those of distribution, pattern, lens_at and logit_parts.",
     "training.training": "A run takes minutes and belongs to the visitor who started it: only its page watches it.",
     "assistant.reinforcement": "A run takes minutes and belongs to its visitor: `python -m model.alignment reinforce`.",
-    "assistant.fine_tune": "A run takes minutes and belongs to the visitor who started it: only its page watches it.",
 }
 
 
