@@ -49,6 +49,8 @@ import "./views/anatomy/diagram.js";
 import "./views/anatomy/tokenizers.js";
 import "./views/design/rope.js";
 import "./views/training/training.js";
+import "./views/assistant/losses.js";
+import "./views/assistant/fine_tune.js";
 import "./views/assistant/preferences.js";
 import "./views/assistant/reward_model.js";
 import "./views/checks/checks.js";

@@ -98,6 +98,11 @@ class Playground:
             self.failures[model_id] = error
             raise
 
+    def weights_of(self, model_id: str) -> Resolved:
+        """Where the weights of a model lie, for a process that trains it on. Raises InputError as `load` does."""
+        self._check_offered(model_id)
+        return self._resolve(model_id, None)
+
     def _check_offered(self, model_id: str) -> None:
         """Raise InputError for a model that visitors may not choose; where any may be, for an id too long for one."""
         local, only = self.options.local, self.options.allowed.models

@@ -11,10 +11,9 @@ from model.api import load_resolved
 from model.errors import InputError
 from model.gpt.config import to_dict
 from model.text.tokenizer import from_folder
-from model.training.job import Limits
+from model.training.job import Job, Limits
 from tests.support.helpers import assert_close
 from tests.support.rehearsal import LONG, TALE, finish, in_threads, quick, until
-from viz.server import training_process
 from viz.server.training_process import KEPT, Failed, LiveRun, Workshop, label
 
 # --- one run at a time, in threads ---
@@ -72,7 +71,7 @@ def test_a_visitor_who_leaves_takes_everything_along(shop):
 
 def test_the_time_limit_of_the_server_ends_a_run(shop):
     shop.limits = Limits(minutes=0.01)
-    run = shop.start("me", training_process.Job(**{**vars(quick(**LONG)), "minutes": 0.01}))
+    run = shop.start("me", Job(**{**vars(quick(**LONG)), "minutes": 0.01}))
     until(lambda: run.over)
     assert run.state == "time" and run.snapshots[-1].step == run.reports[-1].step > 0
     assert shop.find(run.model_id) is not None
