@@ -32,7 +32,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     trained.add_argument("--model", default="tinygpt", help="id, folder or .gguf file")
     trained.add_argument("--pairs", type=Path, required=True, help="JSON lines of prompt, chosen and rejected")
     trained.add_argument("--head", action="store_true", help="train the head alone, not the whole model")
-    trained.add_argument("--steps", type=int, default=60)
+    trained.add_argument("--steps", type=int, default=40)
     trained.add_argument("--batch", type=int, default=16, help="pairs a step")
     trained.add_argument("--learning-rate", type=float, default=0.0, help="0: what suits the head or the whole model")
     trained.add_argument("--held-out", type=float, default=0.25, help="share of the pairs")
