@@ -6,6 +6,7 @@ from model.alignment.preferences import LONGEST, PROMPTS, Ask, Pair, agreement, 
 from model.alignment.rewards import RULES, as_text, parse_rules, parts, score, span
 from model.errors import InputError, PlaygroundError, say
 from viz.api.endpoint import Endpoint
+from viz.numbers import number
 from viz.seam import background
 from viz.seam.notices import notice
 from viz.seam.playground import Playground
@@ -53,7 +54,7 @@ def desk(seen: Seen) -> Payload:
         shown = notice(error, seen.facts.language)
         return payload | {"wrong": f"{shown['text']} {shown['hint']}"}
     low, high = span(rules)
-    return payload | {"range": seen.here["range"].format(rule=as_text(rules), low=f"{low:g}", high=f"{high:g}")}
+    return payload | {"range": seen.here["range"].format(rule=as_text(rules), low=number(low), high=number(high))}
 
 
 # --- events ---

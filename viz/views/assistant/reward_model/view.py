@@ -154,7 +154,7 @@ def check_body(scene: Scene, recipe: RewardRecipe) -> None:
     if recipe.body:
         scene.playground.workshop.check_open()
         if scene.model.n_params > MOST_BODY:
-            hint = "Train the head alone, or choose a smaller model."
+            hint = "Train the readout alone, or choose a smaller model."
             raise InputError("This model is too large to learn as a whole here.", whole(scene.model.n_params), hint)
 
 
