@@ -128,7 +128,9 @@ def measure_reward(scene: Scene, settings: Settings, progress: Progress) -> Lear
         settings.visitor, found.reward, name, scene.model.id, recipe.body, share, scene.model.model
     )
     rewards, told = texts_told(scene, apart, found.reward)
-    best, worst = (tuple(told[at] for at in chosen) for chosen in extremes(rewards, SHOWN))
+    best, worst = (
+        tuple(told[at] for at in chosen) for chosen in extremes(rewards, max(1, min(SHOWN, len(rewards) // 2)))
+    )
     return Learned(
         kept.id,
         kept.name,
@@ -363,7 +365,7 @@ def texts(seen: Seen) -> Payload:
         for each in (*found.best, *reversed(found.worst))
     ]
     return {
-        "title": words["title"].format(n=SHOWN),
+        "title": words["title"].format(n=len(found.best)),
         "about": words["about"],
         "columns": [words[key] for key in ("reward", "pair", "prompt", "text")],
         "rows": rows,
