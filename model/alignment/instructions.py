@@ -88,7 +88,7 @@ def check_template(template: str) -> None:
 
     It holds {instruction} and may hold {input}; what stands between [[ and ]] is left out where the input is empty.
     """
-    hint = "Use {instruction}, {input}, and [[ ]] around what is left out where there is no input."
+    hint = "Put instruction and input in braces, and what is left out without an input in double brackets."
     if len(template) > MOST_TEMPLATE:
         raise InputError("The template is too long.", f"{len(template)} characters", hint)
     names = _PLACE.findall(template)

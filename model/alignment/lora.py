@@ -3,15 +3,20 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from model.errors import InputError
 from model.gpt.linear import Linear
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
+from model.training.loop import Recipe, Run
+
+ADAPTERS = "adapters.safetensors"
 
 # Which matrices of a block are adapted, by the names of its layers. Hu et al. 2021 adapt q and v (section 4.2).
 MATRICES: dict[str, tuple[str, ...]] = {
@@ -99,6 +104,19 @@ def adapter_state(model: nn.Module) -> dict[str, Tensor]:
     return {
         f"{name}.{which}": getattr(module, which).detach() for name, module in adapters(model) for which in ("a", "b")
     }
+
+
+def start(model: Transformer, lora: Lora, recipe: Recipe) -> Run:
+    """A run that trains adapters alone: AdamW, with the recipe's weight decay on all of them."""
+    adapt(model, lora, recipe.seed)
+    betas, decay = (recipe.beta1, recipe.beta2), recipe.weight_decay
+    return Run(model, torch.optim.AdamW(learned(model), lr=recipe.learning_rate, betas=betas, weight_decay=decay))
+
+
+def save_adapters(path: Path, model: Transformer, lora: Lora) -> None:
+    """The adapters as a safetensors file, with rank, alpha and matrices in its metadata."""
+    metadata = {name: str(value) for name, value in vars(lora).items()}
+    save_file({name: value.contiguous() for name, value in adapter_state(model).items()}, path, metadata=metadata)
 
 
 def merged(model: Transformer) -> Transformer:

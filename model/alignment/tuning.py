@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.alignment import instructions
+from model.alignment import instructions, lora
 from model.alignment.instructions import TEMPLATE, Example
-from model.alignment.lora import Lora, adapt, learned, merged
+from model.alignment.lora import Lora, learned, merged
 from model.api import open_resolved
 from model.design.past_length import TEXT
 from model.errors import CheckpointError, InputError
@@ -39,7 +39,7 @@ WRITTEN = 40  # tokens of an answer at most
 STORY_TOKENS = 512  # of the text on which forgetting is measured
 STORY_LENGTH = 128
 QUICK = 20_000_000  # parameters of a model that writes at every snapshot; a larger one at the first and the last
-WORST = 4.0  # a loss of so many times that of guessing has run away
+WORST = 1.3  # a loss of so many times that of guessing, and of the first one, has run away
 RATE = {False: 5e-4, True: 5e-3}  # learning rates that suit TinyGPT, whole and with adapters
 
 
@@ -175,13 +175,7 @@ def begin(model: Transformer, tokenizer: Tokenizer, job: TuneJob) -> Tuning:
     parts = instructions.split(job.examples, seed=job.recipe.seed)
     train, held_out = (instructions.fitting(part, tokenizer, end, longest, job.template) for part in parts)
     recipe = replace(job.recipe, length=max(len(ids) for ids, _ in (*train, *held_out)) - 1)
-    if job.lora is None:
-        run = loop.from_model(model, recipe)
-    else:
-        adapt(model, job.lora, recipe.seed)
-        betas = (recipe.beta1, recipe.beta2)
-        decay = recipe.weight_decay
-        run = Run(model, torch.optim.AdamW(learned(model), lr=recipe.learning_rate, betas=betas, weight_decay=decay))
+    run = loop.from_model(model, recipe) if job.lora is None else lora.start(model, job.lora, recipe)
     story = np.array(tokenizer.encode_ids(story_text())[:STORY_TOKENS], dtype=np.int64)
     questions = tuple(_different(parts[1])[:PROMPTS])
     sizes = data.token_bytes(tokenizer)
@@ -208,10 +202,11 @@ def lesson(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
     run, recipe = tuning.run, tuning.recipe
     every = max(1, round(recipe.steps / SNAPSHOTS))
     moments = {*range(every, recipe.steps + 1, every), recipe.steps}
-    yield snapshot(tuning)
+    first = snapshot(tuning)
+    yield first
     good = _copy(run.model)
     for report in loop.steps(run, recipe, instructions.demonstrations(tuning.train, tuning.end)):
-        if ran_away(report, run.model.config.vocab_size):
+        if ran_away(report, run.model.config.vocab_size, first.train_loss):
             _restore(run.model, good)
             yield report
             yield snapshot(tuning)
@@ -229,10 +224,10 @@ def lesson(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
             good = _copy(run.model)
 
 
-def ran_away(report: Report, vocab_size: int) -> bool:
-    """Whether a step's loss or gradient is no number, or the loss is WORST times that of guessing."""
+def ran_away(report: Report, vocab_size: int, first: float) -> bool:
+    """Whether a step's loss or gradient is no number, or the loss is WORST times that of guessing and the first one."""
     finite = math.isfinite(report.loss) and math.isfinite(report.gradient_norm)
-    return not finite or report.loss > WORST * math.log(vocab_size)
+    return not finite or report.loss > WORST * max(math.log(vocab_size), first)
 
 
 def _copy(model: Transformer) -> list[Tensor]:

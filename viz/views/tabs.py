@@ -24,7 +24,8 @@ _GROUPS: tuple[tuple[str, tuple[Tab, ...]], ...] = (
     ("look", (attention.TAB, predictions.TAB, activations.TAB)),
     ("write", (sampling.TAB,)),
     ("prove", (heads.TAB, effects.TAB, compare.TAB, checks.TAB)),
-    ("build", (anatomy.TAB, design.TAB, cheaper.TAB, quantization.TAB, training.TAB, assistant.TAB)),
+    ("build", (anatomy.TAB, design.TAB, cheaper.TAB, quantization.TAB)),
+    ("learn", (training.TAB, assistant.TAB)),
 )
 _OUTSIDE = outside.tabs(tuple(tab for _, tabs in _GROUPS for tab in tabs))
 GROUPS = (*_GROUPS, *((("own", _OUTSIDE),) if _OUTSIDE else ()))

@@ -62,7 +62,7 @@ function curves(words) {
           line: { width: 0.7 },
           trace: { opacity: 0.35, showlegend: false, hoverinfo: "skip", hovertemplate: null },
         }),
-        line(thin(smooth(raw)), words.train, hues[0]),
+        line(thin(smooth(raw, Math.min(0.9, 1 - 10 / (raw.length + 10)))), words.train, hues[0]),
         line(points("loss"), words.held_out, hues[1], { line: { dash: "dot" }, trace: dots }),
       ],
       { of: run.label, y: words.axis_loss, range: { rangemode: "tozero" } },

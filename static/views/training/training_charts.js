@@ -22,10 +22,11 @@ export function thin(points) {
   }
   return out;
 }
-export function smooth(points) {
+// `keep`: the share of the mean so far in the next one.
+export function smooth(points, keep = 0.9) {
   let mean = null;
   return points.map(([x, y]) => {
-    mean = mean === null ? y : 0.9 * mean + 0.1 * y;
+    mean = mean === null ? y : keep * mean + (1 - keep) * y;
     return [x, mean];
   });
 }

@@ -184,3 +184,54 @@ def test_a_file_without_examples(tmp_path, content: bytes | None, what: str):
         (tmp_path / "a.jsonl").write_bytes(content)
     with pytest.raises(InputError, match=what):
         instructions.read_examples(tmp_path / "a.jsonl")
+
+
+# --- the template ---
+
+
+def test_a_template_is_filled_and_what_the_example_says_is_not():
+    template = "[[({input}) ]]Q: {instruction}\nA:"
+    assert instructions.prompt_text(LONG, template) == "(Ho) Q: Say it twice.\nA:"
+    assert instructions.prompt_text(SHORT, template) == "Q: Add 1.\nA:"
+    sly = Example("{input} [[x]]", "{instruction}", "y")
+    assert instructions.prompt_text(sly, template) == "({instruction}) Q: {input} [[x]]\nA:"
+
+
+@pytest.mark.parametrize(
+    ("template", "text"), [("{instruction}\n", "3"), ("{instruction} ", "3"), ("{instruction}", " 3")]
+)
+def test_an_answer_follows_after_one_space(template, text):
+    assert instructions.answer_text(SHORT, template) == text
+
+
+BAD_TEMPLATES = {
+    "": "no place for the instruction",
+    "Answer:": "no place for the instruction",
+    "[[{instruction}]] {input}": "no place for the instruction",
+    "{instruction} {output}": "no example fills",
+    "{instruction} [[{input}": "do not match",
+    "{instruction} {input}]]": "do not match",
+    "{instruction} [[a [[b]]": "do not match",
+    "{instruction}" + "x" * 1000: "too long",
+}
+
+
+@pytest.mark.parametrize("template", BAD_TEMPLATES)
+def test_a_template_that_cannot_be_filled_is_refused(template):
+    with pytest.raises(InputError, match=BAD_TEMPLATES[template]):
+        instructions.check_template(template)
+    instructions.check_template(instructions.TEMPLATE)
+
+
+def test_lines_and_examples_are_inverse():
+    assert instructions.parse_examples(instructions.to_lines([SHORT, LONG])) == [SHORT, LONG]
+
+
+def test_a_split_holds_out_a_tenth_by_the_seed():
+    rows = [Example(str(n), "", "x") for n in range(40)]
+    train, held_out = instructions.split(rows)
+    assert (len(train), len(held_out)) == (36, 4) and sorted([*train, *held_out], key=rows.index) == rows
+    assert instructions.split(rows) == (train, held_out) != instructions.split(rows, seed=1)
+    assert [len(part) for part in instructions.split(rows[:2])] == [1, 1]
+    with pytest.raises(InputError, match="cannot be split"):
+        instructions.split(rows[:1])

@@ -281,7 +281,7 @@ def masked_losses(scene: Scene, instruction: str, output: str, input: str = "", 
 
 VIEW = View(
     "fine_tune",
-    layout=("form", "lab", ("masked", "table")),
+    layout=("form", "lab", "masked", "table"),
     settings=SETTINGS,
     measures=(
         Measure("examples", measure_examples, depends=(), settings=LEARNED, locks=False),
