@@ -52,6 +52,8 @@ import "./views/training/training.js";
 import "./views/assistant/reinforcement.js";
 import "./views/assistant/losses.js";
 import "./views/assistant/fine_tune.js";
+import "./views/assistant/preferences.js";
+import "./views/assistant/reward_model.js";
 import "./views/checks/checks.js";
 import "./guide/glossary.js";
 import "./guide/tour.js";

@@ -4,10 +4,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from model.alignment import reward_command
 from model.alignment.reinforcement import command as reinforcement
 from model.errors import PlaygroundError
 
-COMMANDS = (reinforcement,)  # each adds its own and sets `act`
+COMMANDS = (reward_command, reinforcement)  # each adds its own and sets `act`
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -59,9 +59,9 @@ class RewardRecipe:
     """How a reward model is trained. Raises InputError for a number out of range."""
 
     body: bool = False  # whether the whole model learns, or the head alone
-    steps: int = 100
+    steps: int = 40
     batch: int = 16  # pairs a step
-    learning_rate: float = 0.0  # 0: 1e-2 for the head alone, 2e-4 for the whole model
+    learning_rate: float = 0.0  # 0: 1e-2 for the head alone, 6e-4 for the whole model
     weight_decay: float = 0.1
     held_out: float = 0.25  # share of the pairs
     seed: int = 0
@@ -77,7 +77,7 @@ class RewardRecipe:
     @property
     def rate(self) -> float:
         """The learning rate, the default filled in."""
-        return self.learning_rate or (2e-4 if self.body else 1e-2)
+        return self.learning_rate or (6e-4 if self.body else 1e-2)
 
 
 @dataclass(frozen=True)

@@ -36,14 +36,15 @@ def change_words(
     text: str,
     instead: str = "",
     progress: Progress = silent,
+    most: int = MOST_WORDS,
 ) -> Changed:
     """The reward of a text without each of its words, and with another word in the place of each.
 
     Erasing one part at a time, as Li et al. 2016 ("Understanding neural networks through representation erasure"). A
     text without a word is one that nobody wrote: the reward model may never have seen its like. Only the first
-    MOST_WORDS words are changed. Raises InputError for a text without words.
+    `most` words are changed. Raises InputError for a text without words.
     """
-    found = list(_WORD.finditer(text))[:MOST_WORDS]
+    found = list(_WORD.finditer(text))[:most]
     if not found:
         raise InputError("There is no word to change.", "", "Write a text with words.")
     texts = [text, *(_without(text, *each.span()) for each in found)]
