@@ -120,7 +120,7 @@ def messages(
     try:
         for report in steps(state, work, course, pairs):
             yield report
-            if report.step < course.steps and (state.step % every == 0 or state.step == course.steps):
+            if report.step == course.steps or (state.step % every == 0 and state.step < course.steps):
                 yield looked()
     except Astray:
         yield Finished(DIVERGED)

@@ -81,7 +81,7 @@ def test_a_lesson_looks_reports_and_leaves_a_model(base):
     lesson = begin(made, Limits())
     assert 0 < lesson.started.prompt < len(lesson.started.probe) <= 32
     messages = list(lesson.messages)
-    assert [type(message) for message in messages] == [Look, Report, Look, Report, Look, Report, Look, Report]
+    assert [type(message) for message in messages] == [Look, Report, Look, Report, Look, Report, Report, Look]
     assert [message.step for message in messages] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert all(isinstance(message, kind.report | kind.snapshot) for message in messages)
     assert lesson.look().step == 3 and lesson.model() is not None
