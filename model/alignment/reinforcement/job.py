@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -12,9 +13,10 @@ from model.alignment.reinforcement.before_after import Look, look, probe_of
 from model.alignment.reinforcement.course import DEFAULTS, MOST_PROMPTS, Course
 from model.alignment.reinforcement.learner import Learner
 from model.alignment.reinforcement.pairs import PairRows, by_reward, from_texts
-from model.alignment.reinforcement.presets import PRESETS, PROMPTS, by_rules
+from model.alignment.reinforcement.presets import PRESETS, PROMPTS, by_model, by_rules
 from model.alignment.reinforcement.run import Report, choose_best, steps
-from model.alignment.reinforcement.texts import Answers, Task, task
+from model.alignment.reinforcement.texts import Answers, Reward, Task, task
+from model.alignment.reward_folder import load_reward
 from model.alignment.rewards import Rule, parse_rules
 from model.api import LanguageModel, load_resolved
 from model.errors import Astray, InputError, say
@@ -39,6 +41,7 @@ class Practice:
     prompts: tuple[str, ...] = PROMPTS
     rules: tuple[Rule, ...] = ()
     pairs: tuple[Pair, ...] = ()  # for DPO; without any, the rules make them
+    reward: Path | None = None  # folder of a reward model, in place of rules
     minutes: float = 20.0
 
 
@@ -68,7 +71,7 @@ def check(job: Practice, limits: Limits) -> None:
         raise InputError(
             "There are too few or too many prompts.", str(len(job.prompts)), say("Give 1 to {}.", MOST_PROMPTS)
         )
-    if not job.rules and not (job.pairs and course.method == "dpo"):
+    if not job.rules and job.reward is None and not (job.pairs and course.method == "dpo"):
         raise InputError("There is no reward.", "", "Give at least one rule.")
 
 
@@ -79,9 +82,16 @@ def begin(job: Practice, limits: Limits) -> Lesson:
     if lm.n_params > MOST_PARAMETERS:
         hint = say("At most {} parameters.", f"{MOST_PARAMETERS:,}")
         raise InputError("This model is too large to be trained here.", f"{lm.n_params:,} parameters", hint)
-    work = task(lm.tokenizer, job.prompts, by_rules(job.rules) if job.rules else _nothing)
+    work = task(lm.tokenizer, job.prompts, reward_of(job, lm))
     files = vocabulary_files(job.base)
     return _chosen(job, lm, work, files) if job.course.method == "best_of_n" else _trained(job, lm, work, files)
+
+
+def reward_of(job: Practice, lm: LanguageModel) -> Reward:
+    """The reward model's, that of the rules, or none for pairs alone."""
+    if job.reward is not None:
+        return by_model(load_reward(job.reward, lm.model))
+    return by_rules(job.rules) if job.rules else _nothing
 
 
 def _nothing(answers: Answers) -> np.ndarray:
@@ -156,10 +166,14 @@ NAMES = {"reinforce": "REINFORCE", "ppo": "PPO", "grpo": "GRPO", "dpo": "DPO", "
 
 
 def course_of(method: str, preset: str, changes: dict[str, float]) -> Course:
-    """The course of a method under a preset, with what a person changed. Raises InputError for what does not fit."""
-    if method not in DEFAULTS or preset not in PRESETS:
+    """The course of a method under a preset, with what a person changed; "" for no preset.
+
+    Raises InputError for what does not fit.
+    """
+    if method not in DEFAULTS or preset not in ("", *PRESETS):
         raise InputError("There is no such method.", f"{method}, {preset}"[:40], "Choose one of the list.")
-    return dataclasses.replace(PRESETS[preset].course(method), **changes)
+    base = PRESETS[preset].course(method) if preset else DEFAULTS[method]
+    return dataclasses.replace(base, **changes)
 
 
 def practice(

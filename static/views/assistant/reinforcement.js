@@ -5,12 +5,13 @@
 //   error { text, hint }, parts [{ name, kind, payload }] }: the run as it is now; without parts where none changed
 import { el, fill } from "../../page/dom.js";
 import { define, mountPart } from "../../page/mount.js";
+import { listed } from "./pairs.js";
 
 const lab = { run: null, error: null, send: () => {}, told: () => {} };
 
 define("practice", (root, props, trigger) => {
   lab.send = (event) => {
-    props.value = { run: lab.run?.run ?? "" };
+    props.value = { run: lab.run?.run ?? "", pairs: event === "start" ? listed() : [] };
     trigger(event, { index: 0, value: event });
   };
   return (piece) => {

@@ -4,8 +4,12 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from model.alignment.reinforcement.course import DEFAULTS, METHODS
+from model.alignment.reinforcement.job import reward_of
+from model.alignment.reinforcement.texts import Answers
+from model.alignment.reward_model import RewardModel
 from model.errors import InputError
 from model.training.job import Limits
 from tests.support.helpers import serving
@@ -52,6 +56,23 @@ def test_what_is_set_is_done(playground):
     free = job_of(visit(playground, {"preset": "no_leash"}))
     assert free.course.coefficient == 0 and free.rules[0].name == "share"
     assert job_of(visit(playground, form | {"method": "ppo"})).pairs == ()
+
+
+def test_the_pages_own_pairs_and_reward_model_are_used(playground):
+    sent = {"pairs": [["Once", " b", " c", "person"], ["a", "b"]]}
+    own = job_of(visit(playground, {"method": "dpo"}), sent)
+    assert [pair.chosen for pair in own.pairs] == [" b"]
+    assert job_of(visit(playground, {"method": "ppo"}), sent).pairs == ()
+    with pytest.raises(InputError, match="no reward model"):
+        job_of(visit(playground, {"preset": "trained"}))
+    lm = playground.load("tinygpt")
+    reward = RewardModel(lm.model, torch.full((256,), 0.01), torch.tensor(0.5))
+    kept = playground.rewards.put("me", reward, "mine", "tinygpt", False, 1.0, lm.model)
+    job = job_of(visit(playground, {"preset": "trained"}))
+    assert job.reward == kept.folder and job.rules == () and job.course == DEFAULTS["ppo"]
+    paid = reward_of(job, lm)(Answers([[5, 6, 7], [8]], ["", ""]))
+    assert paid == pytest.approx(reward.score_ids([[5, 6, 7], [8]]).numpy(), abs=1e-5)
+    playground.rewards.close()
 
 
 @pytest.mark.parametrize("form", [{"rules": "sings"}, {"texts": 10}, {"method": "dpo", "pairs": "no pair"}])

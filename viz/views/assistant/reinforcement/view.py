@@ -1,8 +1,10 @@
 """Reinforcement: the model on the page learns from a reward, watched as it happens."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 
-from model.alignment.preferences import read_pairs
+from model.alignment.preferences import Pair, read_pairs
 from model.alignment.reinforcement.course import METHODS, MOST_NEW, MOST_SEED, MOST_STEPS, MOST_TEXTS, RATES
 from model.alignment.reinforcement.job import Practice, course_of, practice
 from model.alignment.reinforcement.presets import PRESETS
@@ -13,12 +15,14 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Range, Settings, Text, read_all
 from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
 from viz.server.training_process import LiveRun
+from viz.views.assistant.preferences.view import read_listed
 from viz.views.assistant.reinforcement.pieces import Histories, piece
 from viz.words import Words, translate
 
 _MANY = 200_000  # characters of pairs
 UNTOLD = -1  # what an empty field is read as
 
+TRAINED_REWARD = "trained"  # the reward model that the visitor trained last
 TRAINED = ("reinforce", "ppo", "grpo", "dpo")
 CLIPPED = ("ppo", "grpo")
 
@@ -30,8 +34,8 @@ def _blank(name: str, low: float, high: float, step: float = 1, when: Mapping[st
 
 SETTINGS = (
     Choice("method", METHODS, default="ppo"),
-    Choice("preset", tuple(PRESETS)),
-    Text("rules", max_length=2000, lines=2),
+    Choice("preset", (*PRESETS, TRAINED_REWARD)),
+    Text("rules", max_length=2000, lines=2, when={"preset": tuple(PRESETS)}),
     Text("prompts", max_length=2000, lines=2),
     _blank("coefficient", 0.0, 10.0, 0, {"method": TRAINED}),
     _blank("learning_rate", *RATES, 0, {"method": TRAINED}),
@@ -72,15 +76,31 @@ def first(here: Words) -> Payload:
 # --- events ---
 
 
-def job_of(visit: Visit) -> Practice:
-    """The run that the form asks for. Raises InputError for rules, pairs or numbers that cannot be used."""
+def job_of(visit: Visit, sent: object = None) -> Practice:
+    """The run that the form asks for, with the page's own pairs where it names none.
+
+    Raises InputError for rules, pairs or numbers that cannot be used, and where there is no reward model.
+    """
     chosen = read_all(SETTINGS, visit.values.get("reinforcement_form"), None)
     changes = {name: chosen[name] for name in NUMBERS if chosen[name] != UNTOLD}
-    pairs = read_pairs(chosen.pairs) if chosen.method == "dpo" and chosen.pairs.strip() else ()
-    rules = chosen.rules.strip() or PRESETS[chosen.preset].rules
-    course = course_of(chosen.method, chosen.preset, changes)
-    base = visit.playground.weights_of(visit.model_id)
-    return practice(base, course, rules, chosen.prompts, pairs, visit.playground.workshop.limits.minutes)
+    pairs: tuple[Pair, ...] = ()
+    if chosen.method == "dpo":
+        pairs = read_pairs(chosen.pairs) if chosen.pairs.strip() else read_listed(sent)
+    learned = chosen.preset == TRAINED_REWARD
+    rules = "" if learned else chosen.rules.strip() or PRESETS[chosen.preset].rules
+    course = course_of(chosen.method, "" if learned else chosen.preset, changes)
+    base, minutes = visit.playground.weights_of(visit.model_id), visit.playground.workshop.limits.minutes
+    made = practice(base, course, rules, chosen.prompts, pairs, minutes)
+    return replace(made, reward=_reward_model(visit)) if learned else made
+
+
+def _reward_model(visit: Visit) -> Path:
+    """The folder of the visitor's newest reward model of the loaded model; raises InputError where there is none."""
+    kept = [each for each in visit.playground.rewards.of(visit.session) if each.base == visit.model_id]
+    if not kept:
+        hint = "Train one in the view Reward model, on the model that is loaded."
+        raise InputError("There is no reward model of this model yet.", "", hint)
+    return kept[-1].folder
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload | Models]:
@@ -89,7 +109,7 @@ def start(visit: Visit, sent: object) -> Iterator[Payload | Models]:
     def told(run: LiveRun, language: str, have: tuple[int, int]) -> Payload:
         return piece(run, language, have, visit.state, visit.session)
 
-    yield from follow(visit, job_of(visit), told)
+    yield from follow(visit, job_of(visit, sent), told)
 
 
 def open_model(visit: Visit, sent: object) -> Iterator[Open]:
