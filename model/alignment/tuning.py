@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.alignment import instructions, lora
+from model.alignment.example_sets import SETS
 from model.alignment.instructions import TEMPLATE, Example
 from model.alignment.lora import Lora, learned, merged
 from model.api import open_resolved
@@ -53,7 +54,7 @@ class TuneJob:
     """A model and the examples it learns from. `lora` is None where all weights are trained."""
 
     source: Resolved
-    name: str = "examples"  # of the examples, for the picker
+    name: str = "own"  # of the examples: a key of SETS, or "own"
     examples: tuple[Example, ...] = ()
     template: str = TEMPLATE
     lora: Lora | None = None
@@ -108,7 +109,7 @@ def check(job: TuneJob, limits: Limits) -> None:
 
 def name_of(job: TuneJob) -> str:
     """The base, and what it was tuned on."""
-    return f"{job.source.label} + {job.name}"
+    return f"{job.source.label} + {job.name}" if job.name in SETS else f"{job.source.label} + own examples"
 
 
 # --- the run ---------------------------------------------------------------------------------------
